@@ -1,8 +1,8 @@
-"""The table of actions: one row says all that is known of an action on a server.
+"""Table of actions on servers: one row has all facts of an action, in one structure for each part that reads them.
 
-The API's refusals, the conditional UPDATE that begins a task, the frame of the task on a host, recovery when a host
-starts, the reconciler, notifications, the reference in the documentation and the contract tests read these rows. An
-action with a usual frame needs a row here, a method of the driver, a body on the compute host and a route of the API.
+An action with a usual frame needs a row here, a method of the driver, a body on the compute host and a route of the
+API. Refusals of the API, the statement that begins a task, its frame on the host, recovery at the start of a host, the
+reconciler, notifications, the reference in the documentation and the contract tests use these rows.
 """
 import dataclasses
 import functools
@@ -21,9 +21,9 @@ from nova.states import SOFT_DELETED
 from nova.states import STOPPED
 from nova.states import SUSPENDED
 
-TPM, UEFI = 'a TPM', 'UEFI variables'    # in Action.loses
-ANY = None               # in Action.vm_states and Action.task_states: no condition
-IDLE = (None,)           # in Action.task_states: nothing else may be running
+TPM, UEFI = 'a TPM', 'UEFI variables'    # in Requirements.loses
+ANY = None               # in Conditions.vm_states and task_states: no condition
+IDLE = (None,)           # in Conditions.task_states: nothing else may be running
 
 VmStates: typing.TypeAlias = tuple[str, ...] | None
 TaskStates: typing.TypeAlias = tuple[str | None, ...] | None
@@ -53,93 +53,137 @@ def abandon(method: str, **arguments: object) -> Restart:
     return Restart(method, arguments, repeats=False)
 
 
-class Frame(typing.Protocol):
-    """What the frame of a task on a host (compute/task.py) reads: of an action, or of a step of one.
+@dataclasses.dataclass(frozen=True)
+class Conditions:
+    """Conditions under which an action can begin: of the statement that begins it, of the API and the dashboard.
 
-    task_event    name of the event in the action's record
-    taken_in      task states in which a host takes the server up; None: it does nothing
-    started       task state that the host sets then; None: the server keeps its own
-    after         vm state at the usual end; None: the server keeps its own
-    on_failure    vm state when the body fails; None: the server keeps its own
-    keeps_stopped a server that was stopped is STOPPED at the end, instead of ``after``
+    vm_states           allowed before, or ANY
+    task_states         allowed before, or ANY; IDLE when nothing else may be running
+    locked              refused to non-admins while the server is locked
+    host                needs a server that has a host
+    claims_devices      it claims the devices of the server's ports on another host: refused while such a port is being
+                        attached or detached
+    one_at_a_time       refused while the previous one of the same server is open; of a background action
+    refused_with_shares reason of the refusal for a server that has shares, the end of a sentence
     """
 
+    vm_states: VmStates
+    task_states: TaskStates = IDLE
+    locked: bool = True
+    host: bool = False
+    claims_devices: bool = False
+    one_at_a_time: bool = False
+    refused_with_shares: str = ''
+
+    def allows(self, vm_state: str, task_state: str | None) -> bool:
+        """Return whether these states permit the action."""
+        return ((self.vm_states is ANY or vm_state in self.vm_states)
+                and (self.task_states is ANY or task_state in self.task_states))
+
+
+@dataclasses.dataclass(frozen=True)
+class Requirements:
+    """Requirements that the API checks before an action begins.
+
+    capability            name of the required driver feature, or None
+    loses                 parts of a guest's machine whose state it would lose (TPM, UEFI): it is refused for a server
+                          that has one
+    refused_if_encrypted  reason of the refusal for a server whose local disks are encrypted, the end of a sentence
+    """
+
+    capability: str | None = None
+    loses: tuple[str, ...] = ()
+    refused_if_encrypted: str = ''
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """States that a task sets on its host.
+
+    after          vm state at the usual end (None: unchanged)
+    on_failure     vm state when the task fails (None: unchanged)
+    started        task state that the host sets when it takes the server up (None: unchanged)
+    keeps_stopped  a server that was stopped is STOPPED at the end, instead of ``after``
+    """
+
+    after: str | None = None
+    on_failure: str | None = None
+    started: str | None = None
+    keeps_stopped: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Frame(Outcome):
+    """Frame of a task on a host (compute/tasks.py): of an action, or of a step of one.
+
+    task_event  name of the event in the action's record
+    taken_in    task states in which a host takes the server up; None: it does nothing
+    """
+
+    task_event: str
+    taken_in: tuple[str | None, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Calls:
+    """Methods of other services that perform an action.
+
+    method     of the compute's RPC interface, or None where no compute is called first
+    restart    what a compute does at its start with an interrupted one; None: nothing, the reconciler continues it
+    conductor  method of the conductor's RPC interface that continues it, with the instance's uuid, where the server may
+               have no host
+    task_name  name of the task where it is not that of ``method``
+    """
+
+    method: str | None = None
+    restart: Restart | None = None
+    conductor: str | None = None
+    task_name: str = ''
+
     @property
-    def task_event(self) -> str: ...
-    @property
-    def taken_in(self) -> tuple[str | None, ...]: ...
-    @property
-    def started(self) -> str | None: ...
-    @property
-    def after(self) -> str | None: ...
-    @property
-    def on_failure(self) -> str | None: ...
-    @property
-    def keeps_stopped(self) -> bool: ...
+    def task_event(self) -> str:
+        """Name of the event of its task on a host, in the action's record; '' where no host works on it."""
+        name = self.task_name or self.method or (self.restart.method if self.restart else '')
+        return 'compute_' + name if name else ''
+
+
+@dataclasses.dataclass(frozen=True)
+class Events:
+    """Notifications of an action (nova/notify/events.py, without ``instance.``).
+
+    notification     event of the server that its task begins and ends
+    on_request       event of the server that is sent when the API has begun the action
+    no_event_reason  reason why it has no event of its own
+    """
+
+    notification: str | None = None
+    on_request: str | None = None
+    no_event_reason: str = ''
 
 
 @dataclasses.dataclass(frozen=True)
 class Action:
-    """What one action on a server needs, sets and leaves behind.
+    """One action on a server.
 
-    name          as in the request body and, where ``event`` is empty, in the instance action's record
-    vm_states     allowed before, or ANY
-    tasks         all task states that it passes through, in order; the first one is set when the action begins.
-                  Empty: the action sets none
-    policy        rule that guards it
-    after         vm state at its usual end (None: unchanged)
-    keeps_stopped a server that was stopped is STOPPED at the end, instead of ``after``
-    on_failure    vm state when its task fails (None: unchanged)
-    task_states   allowed before, or ANY; IDLE when nothing else may run
-    started       task state that its host sets when it takes the server up (None: unchanged)
-    locked        refused to non-admins while the server is locked
-    host          needs a server that has a host
-    capability    name of the driver feature it needs, or None
-    event         name of the instance action record
-    method        method of the compute's RPC interface, or None where no compute is called first
-    conductor     method of the conductor's RPC interface that goes on with it, with the instance's uuid, where the
-                  server may have no host
-    restart       what a compute does at its start with one that was interrupted; None: nothing, the reconciler does
-    background    it takes a while and sets no task state: several may wait for the same server, and its record
-                  stays open until it is done
-    task_name     name of its task where it is not that of ``method``
-    notification  event of the server that its task begins and ends (nova/notify/events.py, without ``instance.``)
-    on_request    event of the server that is sent when the API has begun it
-    silent        why it has no event of its own
-    needs_plain   why it is refused for a server whose local disks are encrypted, the end of a sentence
-    loses         parts of a guest's machine whose state it would lose (TPM, UEFI): it is refused for a
-                  server that has one
-    no_shares     why it is refused for a server that has shares, the end of a sentence
-    alone         it is refused while the one before of the same server is open; of a background action
-    takes_devices it claims elsewhere what devices the server's ports need: not while such a port comes or goes
+    name        as in the request body and, where ``event`` is empty, in the instance action's record
+    policy      rule that guards it
+    tasks       all task states that it passes through, in order; the first one is set when the action begins.
+                Empty: the action sets none
+    event       name of the instance action record
+    background  it takes a while and sets no task state: several may wait for the same server, and its record stays open
+                until it is done
     """
 
     name: str
-    vm_states: VmStates
-    tasks: tuple[str, ...]
     policy: str
-    after: str | None = None
-    keeps_stopped: bool = False
-    on_failure: str | None = None
-    task_states: TaskStates = IDLE
-    started: str | None = None
-    locked: bool = True
-    host: bool = False
-    capability: str | None = None
+    conditions: Conditions
+    tasks: tuple[str, ...] = ()
+    outcome: Outcome = Outcome()
+    calls: Calls = Calls()
+    events: Events = Events()
+    requirements: Requirements = Requirements()
     event: str = ''
-    method: str | None = None
-    conductor: str | None = None
-    restart: Restart | None = None
     background: bool = False
-    task_name: str = ''
-    notification: str | None = None
-    on_request: str | None = None
-    silent: str = ''
-    needs_plain: str = ''
-    loses: tuple[str, ...] = ()
-    no_shares: str = ''
-    takes_devices: bool = False
-    alone: bool = False
 
     @property
     def running(self) -> str | None:
@@ -152,25 +196,16 @@ class Action:
         return self.event or self.name
 
     @functools.cached_property
-    def task_event(self) -> str:
-        """Name of the event of its task on a host, in the action's record; '' where no host works on it."""
-        name = self.task_name or self.method or (self.restart.method if self.restart else '')
-        return 'compute_' + name if name else ''
-
-    @property
-    def taken_in(self) -> tuple[str, ...]:
-        """Task states in which a host takes it up: one that is not repeated begins once."""
-        return self.tasks if self.restart is None or self.restart.repeats else self.tasks[:1]
+    def frame(self) -> Frame:
+        """Frame of its task. An action that is not repeated begins once, in its first task state."""
+        restart = self.calls.restart
+        return Frame(task_event=self.calls.task_event, **vars(self.outcome),
+                     taken_in=self.tasks if restart is None or restart.repeats else self.tasks[:1])
 
     @property
     def needs_host(self) -> bool:
-        """Whether it can begin only on a server that has a host. A deletion goes without."""
-        return self.host or self.method is not None and self.after != DELETED
-
-    def allows(self, vm_state: str, task_state: str | None) -> bool:
-        """Whether it can begin in these states."""
-        return ((self.vm_states is ANY or vm_state in self.vm_states)
-                and (self.task_states is ANY or task_state in self.task_states))
+        """Whether it can begin only on a server that has a host. A deletion can begin without one."""
+        return self.conditions.host or self.calls.method is not None and self.outcome.after != DELETED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,17 +226,10 @@ class Step:
     started: str | None = None
     notification: str | None = None
     task_name: str = ''
-    after: None = None
-    on_failure: None = None
-    keeps_stopped: bool = False
 
-    @property
-    def task_event(self) -> str:
-        return 'compute_' + (self.task_name or self.method)
-
-    @property
-    def taken_in(self) -> tuple[str, ...]:
-        return self.tasks
+    @functools.cached_property
+    def frame(self) -> Frame:
+        return Frame(task_event='compute_' + (self.task_name or self.method), taken_in=self.tasks, started=self.started)
 
 
 # ---- steps of a cold move (resize, migrate, confirm, revert) ------------------
@@ -237,139 +265,163 @@ _OTHER_HOST = 'the share is open to the host that the server is on'
 _REBUILT = 'the guest is made again, without them'
 
 ROWS = (
-    Action('os-start', (STOPPED,), (states.POWERING_ON,), _RULE + 'servers:start', after=ACTIVE, host=True,
-           event='start', method='start_instance', restart=repeat('start_instance'), notification='power_on'),
-    Action('os-stop', (ACTIVE, ERROR), (states.POWERING_OFF,), _RULE + 'servers:stop', after=STOPPED, host=True,
-           event='stop', method='stop_instance', restart=repeat('stop_instance', clean_shutdown=True),
-           notification='power_off'),
+    Action('os-start', _RULE + 'servers:start', Conditions((STOPPED,), host=True), (states.POWERING_ON,),
+           Outcome(ACTIVE), Calls('start_instance', repeat('start_instance')), Events('power_on'), event='start'),
+    Action('os-stop', _RULE + 'servers:stop', Conditions((ACTIVE, ERROR), host=True), (states.POWERING_OFF,),
+           Outcome(STOPPED), Calls('stop_instance', repeat('stop_instance', clean_shutdown=True)), Events('power_off'),
+           event='stop'),
     # a guest that was in the middle of a reboot is in an unknown state: power cycle
-    Action('reboot', (ACTIVE,), _REBOOT, _RULE + 'servers:reboot', after=ACTIVE, on_failure=ERROR,
-           started=states.REBOOT_STARTED, method='reboot_instance',
-           restart=repeat('reboot_instance', reboot_type='SOFT'), notification='reboot'),
-    Action('reboot-hard', (ACTIVE, STOPPED, PAUSED, SUSPENDED, ERROR), _REBOOT_HARD, _RULE + 'servers:reboot',
-           after=ACTIVE, on_failure=ERROR, started=states.REBOOT_STARTED_HARD, event='reboot',
-           task_states=(None, *_REBOOT, *_REBOOT_HARD, states.RESUMING, states.PAUSING, states.UNPAUSING,
-                        states.SUSPENDING),
-           method='reboot_instance', restart=repeat('reboot_instance', reboot_type='HARD'), notification='reboot'),
-    Action('pause', (ACTIVE,), (states.PAUSING,), _RULE + 'os-pause-server:pause', after=PAUSED, capability='pause',
-           method='pause_instance', restart=repeat('pause_instance'), notification='pause'),
-    Action('unpause', (PAUSED,), (states.UNPAUSING,), _RULE + 'os-pause-server:unpause', after=ACTIVE,
-           capability='pause', method='unpause_instance', restart=repeat('unpause_instance'), notification='unpause'),
-    Action('suspend', (ACTIVE,), (states.SUSPENDING,), _RULE + 'os-suspend-server:suspend', after=SUSPENDED,
-           capability='suspend', method='suspend_instance', restart=repeat('suspend_instance'),
-           notification='suspend', needs_plain='the file of its memory would not be encrypted', no_shares=_HELD),
-    Action('resume', (SUSPENDED,), (states.RESUMING,), _RULE + 'os-suspend-server:resume', after=ACTIVE,
-           capability='suspend', method='resume_instance', restart=repeat('resume_instance'), notification='resume'),
-    Action('os-migrateLive', (ACTIVE, PAUSED), (states.MIGRATING,), _RULE + 'os-migrate-server:migrate_live', host=True,
-           capability='live_migration', event='live-migration', conductor='continue_live_migration',
-           restart=repeat('resume_live_migration'), notification='live_migration_post',
-           needs_plain='it can be migrated while it is off', no_shares=_HELD),
-    Action('rebuild', (ACTIVE, STOPPED, ERROR),
-           (states.REBUILDING, states.REBUILD_BLOCK_DEVICE_MAPPING, states.REBUILD_SPAWNING), _RULE + 'servers:rebuild',
-           after=ACTIVE, keeps_stopped=True, on_failure=ERROR, started=states.REBUILDING, method='rebuild_instance',
-           restart=repeat('rebuild_instance', preserve_ephemeral=False), notification='rebuild', no_shares=_REBUILT),
+    Action('reboot', _RULE + 'servers:reboot', Conditions((ACTIVE,)), _REBOOT,
+           Outcome(ACTIVE, on_failure=ERROR, started=states.REBOOT_STARTED),
+           Calls('reboot_instance', repeat('reboot_instance', reboot_type='SOFT')), Events('reboot')),
+    Action('reboot-hard', _RULE + 'servers:reboot',
+           Conditions((ACTIVE, STOPPED, PAUSED, SUSPENDED, ERROR),
+                      task_states=(None, *_REBOOT, *_REBOOT_HARD, states.RESUMING, states.PAUSING, states.UNPAUSING,
+                                   states.SUSPENDING)),
+           _REBOOT_HARD, Outcome(ACTIVE, on_failure=ERROR, started=states.REBOOT_STARTED_HARD),
+           Calls('reboot_instance', repeat('reboot_instance', reboot_type='HARD')), Events('reboot'), event='reboot'),
+    Action('pause', _RULE + 'os-pause-server:pause', Conditions((ACTIVE,)), (states.PAUSING,), Outcome(PAUSED),
+           Calls('pause_instance', repeat('pause_instance')), Events('pause'), Requirements('pause')),
+    Action('unpause', _RULE + 'os-pause-server:unpause', Conditions((PAUSED,)), (states.UNPAUSING,), Outcome(ACTIVE),
+           Calls('unpause_instance', repeat('unpause_instance')), Events('unpause'), Requirements('pause')),
+    Action('suspend', _RULE + 'os-suspend-server:suspend', Conditions((ACTIVE,), refused_with_shares=_HELD),
+           (states.SUSPENDING,), Outcome(SUSPENDED), Calls('suspend_instance', repeat('suspend_instance')),
+           Events('suspend'),
+           Requirements('suspend', refused_if_encrypted='the file of its memory would not be encrypted')),
+    Action('resume', _RULE + 'os-suspend-server:resume', Conditions((SUSPENDED,)), (states.RESUMING,), Outcome(ACTIVE),
+           Calls('resume_instance', repeat('resume_instance')), Events('resume'), Requirements('suspend')),
+    Action('os-migrateLive', _RULE + 'os-migrate-server:migrate_live',
+           Conditions((ACTIVE, PAUSED), host=True, refused_with_shares=_HELD), (states.MIGRATING,),
+           calls=Calls(restart=repeat('resume_live_migration'), conductor='continue_live_migration'),
+           events=Events('live_migration_post'),
+           requirements=Requirements('live_migration', refused_if_encrypted='it can be migrated while it is off'),
+           event='live-migration'),
+    Action('rebuild', _RULE + 'servers:rebuild', Conditions((ACTIVE, STOPPED, ERROR), refused_with_shares=_REBUILT),
+           (states.REBUILDING, states.REBUILD_BLOCK_DEVICE_MAPPING, states.REBUILD_SPAWNING),
+           Outcome(ACTIVE, on_failure=ERROR, started=states.REBUILDING, keeps_stopped=True),
+           Calls('rebuild_instance', repeat('rebuild_instance', preserve_ephemeral=False)), Events('rebuild')),
     # on its new host it is a rebuild, which a restart there leaves to a conductor
-    Action('evacuate', (ACTIVE, STOPPED, ERROR), (states.REBUILDING,), _RULE + 'os-evacuate', after=ACTIVE,
-           keeps_stopped=True, task_states=ANY, locked=False, host=True, conductor='continue_evacuation',
-           task_name='rebuild_instance', notification='rebuild', on_request='evacuate', no_shares=_OTHER_HOST),
-    Action('createImage', _SNAPSHOTS, (states.IMAGE_SNAPSHOT_PENDING, states.IMAGE_SNAPSHOT, *_UPLOAD),
-           _RULE + 'servers:create_image', started=states.IMAGE_SNAPSHOT, locked=False, capability='snapshot',
-           method='snapshot_instance', notification='snapshot', needs_plain=_COPY, loses=(TPM,),
-           restart=abandon('abandon_snapshot', image_id=None, backup_type=None, rotation=None)),
-    Action('createBackup', _SNAPSHOTS, (states.IMAGE_BACKUP, *_UPLOAD), _RULE + 'os-create-backup', locked=False,
-           capability='snapshot', method='backup_instance', notification='snapshot', needs_plain=_COPY, loses=(TPM,),
-           restart=abandon('abandon_snapshot', image_id=None, backup_type=None, rotation=None)),
-    Action('rescue', (ACTIVE, STOPPED, ERROR), (states.RESCUING,), _RULE + 'os-rescue', after=RESCUED,
-           on_failure=ERROR, capability='rescue', method='rescue_instance', notification='rescue',
-           restart=repeat('rescue_instance', image_id=None, admin_password=None, clean_shutdown=False)),
-    Action('unrescue', (RESCUED,), (states.UNRESCUING,), _RULE + 'os-unrescue', after=ACTIVE, on_failure=ERROR,
-           capability='rescue', method='unrescue_instance', restart=repeat('unrescue_instance'),
-           notification='unrescue'),
+    Action('evacuate', _RULE + 'os-evacuate',
+           Conditions((ACTIVE, STOPPED, ERROR), task_states=ANY, locked=False, host=True,
+                      refused_with_shares=_OTHER_HOST), (states.REBUILDING,), Outcome(ACTIVE, keeps_stopped=True),
+           Calls(conductor='continue_evacuation', task_name='rebuild_instance'),
+           Events('rebuild', on_request='evacuate')),
+    Action('createImage', _RULE + 'servers:create_image', Conditions(_SNAPSHOTS, locked=False),
+           (states.IMAGE_SNAPSHOT_PENDING, states.IMAGE_SNAPSHOT, *_UPLOAD), Outcome(started=states.IMAGE_SNAPSHOT),
+           Calls('snapshot_instance', abandon('abandon_snapshot', image_id=None, backup_type=None, rotation=None)),
+           Events('snapshot'), Requirements('snapshot', refused_if_encrypted=_COPY, loses=(TPM,))),
+    Action('createBackup', _RULE + 'os-create-backup', Conditions(_SNAPSHOTS, locked=False),
+           (states.IMAGE_BACKUP, *_UPLOAD),
+           calls=Calls('backup_instance', abandon('abandon_snapshot', image_id=None, backup_type=None, rotation=None)),
+           events=Events('snapshot'), requirements=Requirements('snapshot', refused_if_encrypted=_COPY, loses=(TPM,))),
+    Action('rescue', _RULE + 'os-rescue', Conditions((ACTIVE, STOPPED, ERROR)), (states.RESCUING,),
+           Outcome(RESCUED, on_failure=ERROR),
+           Calls('rescue_instance',
+                 repeat('rescue_instance', image_id=None, admin_password=None, clean_shutdown=False)), Events('rescue'),
+           Requirements('rescue')),
+    Action('unrescue', _RULE + 'os-unrescue', Conditions((RESCUED,)), (states.UNRESCUING,),
+           Outcome(ACTIVE, on_failure=ERROR), Calls('unrescue_instance', repeat('unrescue_instance')),
+           Events('unrescue'), Requirements('rescue')),
     # where the server leaves its host at once, it goes on as shelveOffload
-    Action('shelve', _SNAPSHOTS,
+    Action('shelve', _RULE + 'os-shelve:shelve', Conditions(_SNAPSHOTS, refused_with_shares=_OTHER_HOST),
            (states.SHELVING, states.SHELVING_IMAGE_PENDING_UPLOAD, states.SHELVING_IMAGE_UPLOADING),
-           _RULE + 'os-shelve:shelve', after=SHELVED, started=states.SHELVING, capability='snapshot',
-           method='shelve_instance', restart=repeat('shelve_instance', image_id=None, clean_shutdown=False),
-           notification='shelve', needs_plain=_COPY, loses=(TPM, UEFI), no_shares=_OTHER_HOST),
-    Action('shelveOffload', (SHELVED,), (states.SHELVING_OFFLOADING,), _RULE + 'os-shelve:shelve_offload',
-           after=SHELVED_OFFLOADED, method='shelve_offload_instance', restart=repeat('shelve_offload_instance'),
-           notification='shelve_offload'),
-    Action('unshelve', (SHELVED, SHELVED_OFFLOADED), (states.UNSHELVING,), _RULE + 'os-shelve:unshelve', after=ACTIVE,
-           conductor='unshelve_instance', restart=repeat('unshelve_instance'), notification='unshelve'),
-    Action('resize', (ACTIVE, STOPPED),
+           Outcome(SHELVED, started=states.SHELVING),
+           Calls('shelve_instance', repeat('shelve_instance', image_id=None, clean_shutdown=False)), Events('shelve'),
+           Requirements('snapshot', refused_if_encrypted=_COPY, loses=(TPM, UEFI))),
+    Action('shelveOffload', _RULE + 'os-shelve:shelve_offload', Conditions((SHELVED,)), (states.SHELVING_OFFLOADING,),
+           Outcome(SHELVED_OFFLOADED), Calls('shelve_offload_instance', repeat('shelve_offload_instance')),
+           Events('shelve_offload')),
+    Action('unshelve', _RULE + 'os-shelve:unshelve', Conditions((SHELVED, SHELVED_OFFLOADED)), (states.UNSHELVING,),
+           Outcome(ACTIVE), Calls(restart=repeat('unshelve_instance'), conductor='unshelve_instance'),
+           Events('unshelve')),
+    Action('resize', _RULE + 'servers:resize',
+           Conditions((ACTIVE, STOPPED), host=True, claims_devices=True, refused_with_shares=_OTHER_HOST),
            (states.RESIZE_PREP, states.RESIZE_MIGRATING, states.RESIZE_MIGRATED, states.RESIZE_FINISH),
-           _RULE + 'servers:resize', after=RESIZED, host=True, capability='resize', conductor='continue_move',
-           notification='resize', no_shares=_OTHER_HOST, takes_devices=True),
-    Action('migrate', (ACTIVE, STOPPED),
+           Outcome(RESIZED), Calls(conductor='continue_move'), Events('resize'), Requirements('resize')),
+    Action('migrate', _RULE + 'os-migrate-server:migrate',
+           Conditions((ACTIVE, STOPPED), host=True, claims_devices=True, refused_with_shares=_OTHER_HOST),
            (states.RESIZE_PREP, states.RESIZE_MIGRATING, states.RESIZE_MIGRATED, states.RESIZE_FINISH),
-           _RULE + 'os-migrate-server:migrate', after=RESIZED, host=True, capability='resize',
-           conductor='continue_move', notification='resize', no_shares=_OTHER_HOST, takes_devices=True),
-    Action('confirmResize', (RESIZED,), (states.RESIZE_CONFIRMING,), _RULE + 'servers:confirm_resize',
-           conductor='continue_move', notification='resize_confirm'),
-    Action('revertResize', (RESIZED,), (states.RESIZE_REVERTING,), _RULE + 'servers:revert_resize',
-           conductor='continue_move', notification='resize_revert'),
-    Action('changePassword', (ACTIVE,), (states.UPDATING_PASSWORD,), _RULE + 'os-admin-password', after=ACTIVE,
-           capability='password', method='set_admin_password',
-           restart=repeat('set_admin_password', admin_password=None),
-           silent='its end is in the record of actions; the password is not shown'),
-    Action('trigger_crash_dump', (ACTIVE, PAUSED, RESCUED, RESIZED, ERROR), (), _RULE + 'servers:trigger_crash_dump',
-           host=True, capability='crash_dump', method='trigger_crash_dump', restart=abandon('abandon_crash_dump'),
-           background=True, alone=True, notification='trigger_crash_dump'),
-    Action('injectNetworkInfo', ANY, (), _RULE + 'os-admin-actions:inject_network_info', task_states=ANY, host=True,
-           method='inject_network_info', silent='nothing of the server changes'),
-    Action('os-getConsoleOutput', ANY, (), _RULE + 'os-console-output', task_states=ANY, locked=False, host=True,
-           method='get_console_output', silent='it reads'),
-    Action('lock', ANY, (), _RULE + 'os-lock-server:lock', task_states=ANY, locked=False, on_request='lock'),
-    Action('unlock', ANY, (), _RULE + 'os-lock-server:unlock', task_states=ANY, locked=False, on_request='unlock'),
-    Action('os-resetState', ANY, (), _RULE + 'os-admin-actions:reset_state', task_states=ANY, locked=False,
-           silent='sent as instance.update'),
-    Action('attach_interface', (ACTIVE, PAUSED, STOPPED), (), _RULE + 'os-attach-interfaces:create',
-           capability='interfaces', method='attach_interface', restart=abandon('abandon_interface'), background=True,
-           notification='interface_attach'),
-    Action('addFixedIp', (ACTIVE, PAUSED, SUSPENDED, STOPPED), (), _RULE + 'os-multinic:add', method='add_fixed_ip',
-           restart=abandon('abandon_fixed_ip'), background=True, silent=_NEXT_EVENT),
-    Action('removeFixedIp', (ACTIVE, PAUSED, SUSPENDED, STOPPED), (), _RULE + 'os-multinic:remove',
-           method='remove_fixed_ip', restart=repeat('remove_fixed_ip'), background=True, silent=_NEXT_EVENT),
-    Action('detach_interface', (ACTIVE, PAUSED, STOPPED), (), _RULE + 'os-attach-interfaces:delete',
-           capability='interfaces', method='detach_interface', restart=repeat('detach_interface'), background=True,
-           notification='interface_detach'),
-    Action('attach_volume', _VOLUMES, (), _RULE + 'os-volumes-attachments:create', capability='volumes',
-           method='attach_volume', restart=repeat('attach_volume'), background=True, notification='volume_attach'),
-    Action('detach_volume', _VOLUMES, (), _RULE + 'os-volumes-attachments:delete', capability='volumes',
-           method='detach_volume', restart=repeat('detach_volume'), background=True, notification='volume_detach'),
-    Action('attach_share', (STOPPED,), (), _RULE + 'os-server-shares:create', capability='shares',
-           method='attach_share', restart=repeat('attach_share'), background=True, notification='share_attach'),
-    Action('detach_share', (STOPPED, ERROR), (), _RULE + 'os-server-shares:delete', capability='shares',
-           method='detach_share', restart=repeat('detach_share'), background=True, notification='share_detach'),
-    Action('swap_volume', (ACTIVE, PAUSED, RESIZED), (), _RULE + 'os-volumes-attachments:swap', capability='volumes',
-           method='swap_volume', restart=repeat('swap_volume'), background=True, notification='volume_swap'),
-    Action('metadata', (ACTIVE, PAUSED, SUSPENDED, STOPPED), (), _RULE + 'server-metadata:update', task_states=ANY,
-           silent=_NEXT_EVENT),
-    Action('delete', ANY, (states.DELETING,), _RULE + 'servers:delete', after=DELETED, on_failure=ERROR,
-           task_states=ANY, method='terminate_instance', restart=repeat('terminate_instance'), notification='delete'),
+           Outcome(RESIZED), Calls(conductor='continue_move'), Events('resize'), Requirements('resize')),
+    Action('confirmResize', _RULE + 'servers:confirm_resize', Conditions((RESIZED,)), (states.RESIZE_CONFIRMING,),
+           calls=Calls(conductor='continue_move'), events=Events('resize_confirm')),
+    Action('revertResize', _RULE + 'servers:revert_resize', Conditions((RESIZED,)), (states.RESIZE_REVERTING,),
+           calls=Calls(conductor='continue_move'), events=Events('resize_revert')),
+    Action('changePassword', _RULE + 'os-admin-password', Conditions((ACTIVE,)), (states.UPDATING_PASSWORD,),
+           Outcome(ACTIVE), Calls('set_admin_password', repeat('set_admin_password', admin_password=None)),
+           Events(no_event_reason='its end is in the record of actions; the password is not shown'),
+           Requirements('password')),
+    Action('trigger_crash_dump', _RULE + 'servers:trigger_crash_dump',
+           Conditions((ACTIVE, PAUSED, RESCUED, RESIZED, ERROR), host=True, one_at_a_time=True),
+           calls=Calls('trigger_crash_dump', abandon('abandon_crash_dump')), events=Events('trigger_crash_dump'),
+           requirements=Requirements('crash_dump'), background=True),
+    Action('injectNetworkInfo', _RULE + 'os-admin-actions:inject_network_info',
+           Conditions(ANY, task_states=ANY, host=True), calls=Calls('inject_network_info'),
+           events=Events(no_event_reason='nothing of the server changes')),
+    Action('os-getConsoleOutput', _RULE + 'os-console-output',
+           Conditions(ANY, task_states=ANY, locked=False, host=True), calls=Calls('get_console_output'),
+           events=Events(no_event_reason='it reads')),
+    Action('lock', _RULE + 'os-lock-server:lock', Conditions(ANY, task_states=ANY, locked=False),
+           events=Events(on_request='lock')),
+    Action('unlock', _RULE + 'os-lock-server:unlock', Conditions(ANY, task_states=ANY, locked=False),
+           events=Events(on_request='unlock')),
+    Action('os-resetState', _RULE + 'os-admin-actions:reset_state', Conditions(ANY, task_states=ANY, locked=False),
+           events=Events(no_event_reason='sent as instance.update')),
+    Action('attach_interface', _RULE + 'os-attach-interfaces:create', Conditions((ACTIVE, PAUSED, STOPPED)),
+           calls=Calls('attach_interface', abandon('abandon_interface')), events=Events('interface_attach'),
+           requirements=Requirements('interfaces'), background=True),
+    Action('addFixedIp', _RULE + 'os-multinic:add', Conditions((ACTIVE, PAUSED, SUSPENDED, STOPPED)),
+           calls=Calls('add_fixed_ip', abandon('abandon_fixed_ip')), events=Events(no_event_reason=_NEXT_EVENT),
+           background=True),
+    Action('removeFixedIp', _RULE + 'os-multinic:remove', Conditions((ACTIVE, PAUSED, SUSPENDED, STOPPED)),
+           calls=Calls('remove_fixed_ip', repeat('remove_fixed_ip')), events=Events(no_event_reason=_NEXT_EVENT),
+           background=True),
+    Action('detach_interface', _RULE + 'os-attach-interfaces:delete', Conditions((ACTIVE, PAUSED, STOPPED)),
+           calls=Calls('detach_interface', repeat('detach_interface')), events=Events('interface_detach'),
+           requirements=Requirements('interfaces'), background=True),
+    Action('attach_volume', _RULE + 'os-volumes-attachments:create', Conditions(_VOLUMES),
+           calls=Calls('attach_volume', repeat('attach_volume')), events=Events('volume_attach'),
+           requirements=Requirements('volumes'), background=True),
+    Action('detach_volume', _RULE + 'os-volumes-attachments:delete', Conditions(_VOLUMES),
+           calls=Calls('detach_volume', repeat('detach_volume')), events=Events('volume_detach'),
+           requirements=Requirements('volumes'), background=True),
+    Action('attach_share', _RULE + 'os-server-shares:create', Conditions((STOPPED,)),
+           calls=Calls('attach_share', repeat('attach_share')), events=Events('share_attach'),
+           requirements=Requirements('shares'), background=True),
+    Action('detach_share', _RULE + 'os-server-shares:delete', Conditions((STOPPED, ERROR)),
+           calls=Calls('detach_share', repeat('detach_share')), events=Events('share_detach'),
+           requirements=Requirements('shares'), background=True),
+    Action('swap_volume', _RULE + 'os-volumes-attachments:swap', Conditions((ACTIVE, PAUSED, RESIZED)),
+           calls=Calls('swap_volume', repeat('swap_volume')), events=Events('volume_swap'),
+           requirements=Requirements('volumes'), background=True),
+    Action('metadata', _RULE + 'server-metadata:update',
+           Conditions((ACTIVE, PAUSED, SUSPENDED, STOPPED), task_states=ANY),
+           events=Events(no_event_reason=_NEXT_EVENT)),
+    Action('delete', _RULE + 'servers:delete', Conditions(ANY, task_states=ANY), (states.DELETING,),
+           Outcome(DELETED, on_failure=ERROR), Calls('terminate_instance', repeat('terminate_instance')),
+           Events('delete')),
     # what a delete is while the deployment keeps deleted servers for a time
-    Action('softDelete', (ACTIVE, PAUSED, SUSPENDED, STOPPED, RESCUED, ERROR), (states.SOFT_DELETING,),
-           _RULE + 'servers:delete', after=SOFT_DELETED, task_states=ANY, event='delete',
-           method='soft_delete_instance', restart=repeat('soft_delete_instance'), notification='soft_delete'),
-    Action('restore', (SOFT_DELETED,), (states.RESTORING,), _RULE + 'os-deferred-delete:restore', after=ACTIVE,
-           on_failure=SOFT_DELETED, method='restore_instance', restart=repeat('restore_instance'),
-           notification='restore'),
-    Action('forceDelete', ANY, (states.DELETING,), _RULE + 'os-deferred-delete:force', after=DELETED, on_failure=ERROR,
-           task_states=ANY, event='delete', method='terminate_instance', restart=repeat('terminate_instance'),
-           notification='delete'),
+    Action('softDelete', _RULE + 'servers:delete',
+           Conditions((ACTIVE, PAUSED, SUSPENDED, STOPPED, RESCUED, ERROR), task_states=ANY), (states.SOFT_DELETING,),
+           Outcome(SOFT_DELETED), Calls('soft_delete_instance', repeat('soft_delete_instance')), Events('soft_delete'),
+           event='delete'),
+    Action('restore', _RULE + 'os-deferred-delete:restore', Conditions((SOFT_DELETED,)), (states.RESTORING,),
+           Outcome(ACTIVE, on_failure=SOFT_DELETED), Calls('restore_instance', repeat('restore_instance')),
+           Events('restore')),
+    Action('forceDelete', _RULE + 'os-deferred-delete:force', Conditions(ANY, task_states=ANY), (states.DELETING,),
+           Outcome(DELETED, on_failure=ERROR), Calls('terminate_instance', repeat('terminate_instance')),
+           Events('delete'), event='delete'),
 )
 ACTIONS = {row.name: row for row in ROWS}
 
-BUILD = Action('create', (states.BUILDING,),
+BUILD = Action('create', _RULE + 'servers:create', Conditions((states.BUILDING,), task_states=ANY, locked=False),
                (states.SCHEDULING, states.BLOCK_DEVICE_MAPPING, states.NETWORKING, states.SPAWNING),
-               _RULE + 'servers:create', after=ACTIVE, started=states.SPAWNING, task_states=ANY, locked=False,
-               method='build_instance', notification='create')
+               Outcome(ACTIVE, started=states.SPAWNING), Calls('build_instance'), Events('create'))
 
 # What is requested of a live migration while it runs; its record says that it was.
-ABORT_MIGRATION = Action('abort', ANY, (), _RULE + 'servers:migrations:delete', task_states=(states.MIGRATING,),
+ABORT_MIGRATION = Action('abort', _RULE + 'servers:migrations:delete', Conditions(ANY, task_states=(states.MIGRATING,)),
                          event='live_migration_cancel')
-FORCE_COMPLETE = Action('force_complete', ANY, (), _RULE + 'servers:migrations:force_complete',
-                        task_states=(states.MIGRATING,), event='live_migration_force_complete')
+FORCE_COMPLETE = Action('force_complete', _RULE + 'servers:migrations:force_complete',
+                        Conditions(ANY, task_states=(states.MIGRATING,)), event='live_migration_force_complete')
 
 # ---- what follows from the rows -------------------------------------------------
 
@@ -389,9 +441,12 @@ OF_RECORD = _first((action.record, action) for action in (BUILD, *ROWS))
 # records of background actions, which run during the main one of a server
 BACKGROUND = frozenset(action.record for action in ROWS if action.background)
 # task states in which a server waits for a conductor, or for the next message to a host
-WAITING = (states.SCHEDULING, states.DELETING, *(task for action in ROWS if action.conductor for task in action.tasks))
+WAITING = (states.SCHEDULING, states.DELETING, *(task for action in ROWS if action.calls.conductor
+           for task in action.tasks))
 # event of a host's task -> notification that it begins and ends
-NOTIFICATION_OF_TASK = {row.task_event: row.notification for row in (BUILD, *ROWS, *MOVE_STEPS)
-                        if row.notification and row.tasks and row.task_event}
+NOTIFICATION_OF_TASK = {
+    **{row.frame.task_event: row.events.notification for row in (BUILD, *ROWS)
+       if row.events.notification and row.tasks and row.frame.task_event},
+    **{step.frame.task_event: step.notification for step in MOVE_STEPS if step.notification}}
 # name of an action -> why it has no notification of its own
-SILENT = {action.name: action.silent for action in ROWS if action.silent}
+NO_EVENT_REASONS = {action.name: action.events.no_event_reason for action in ROWS if action.events.no_event_reason}

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import copy
 import datetime
 import enum
-from typing import Any, cast
+from typing import Any, cast, TypeGuard
 import uuid
 
 from oslo_context import context
@@ -30,7 +30,7 @@ ALL_PROJECTS = Projects.ALL
 NO_PROJECT = Projects.NONE         # public resources, if a table has such
 
 
-def one_project(project_id: Projects | str) -> bool:
+def one_project(project_id: Projects | str) -> TypeGuard[str]:
     """Whether a query is for one project; False for ALL_PROJECTS.
 
     :raises TypeError: ``project_id`` is neither
@@ -42,17 +42,17 @@ def one_project(project_id: Projects | str) -> bool:
     raise TypeError(f'Expected the id of a project or ALL_PROJECTS, not {project_id!r}.')
 
 
-def the_project(project_id: Any) -> str:
+def the_project(project_id: Projects | str | None) -> str:
     """Return the id of a project.
 
     :raises TypeError: ``project_id`` is not an id
     """
-    if project_id is ALL_PROJECTS or not one_project(project_id):
-        raise TypeError('Expected the id of one project, not ALL_PROJECTS.')
-    return cast(str, project_id)
+    if not isinstance(project_id, str) or not project_id:
+        raise TypeError(f'Expected the id of one project, not {project_id!r}.')
+    return project_id
 
 
-def covers(project_id: Any, owner: str | None) -> bool:
+def covers(project_id: Projects | str, owner: str | None) -> bool:
     """Whether the resources of a project or of ALL_PROJECTS include those of ``owner``.
 
     :raises TypeError: as one_project

@@ -18,7 +18,7 @@ SHELVED_OFFLOADED = 'shelved_offloaded'
 VM_STATES = (ACTIVE, BUILDING, PAUSED, SUSPENDED, STOPPED, RESCUED, RESIZED, SOFT_DELETED, DELETED, ERROR,
              SHELVED, SHELVED_OFFLOADED)
 
-# ---- fates: what became of a server, for a host that holds data of it ----------------
+# ---- states of a server as reported to a host that has resources of it ---------------
 DELETED_FOR_GOOD = 'deleted'
 ELSEWHERE = 'elsewhere'      # on another host or on none
 NEEDED = 'needed'            # on this host, or part of a move

@@ -33,7 +33,7 @@ def page():
                                                 for name, why in events.NEVER.items()]),
               'Actions of which nothing but ``instance.update`` is sent:',
               *rst.table(('Action', 'Why'), [(rst.literal(name), rst.escaped(why))
-                                             for name, why in actions.SILENT.items()])]
+                                             for name, why in actions.NO_EVENT_REASONS.items()])]
     lines += [*rst.heading('Payloads', '-'), *rst.table(
         ('Payload', 'Version', 'Fields'), [
             (rst.literal(name), payload.version, ', '.join(rst.literal(field) for field in sorted(payload.fields)))

@@ -33,12 +33,13 @@ def _by_status(by_task):
 
 
 def _action(action):
+    conditions, capability = action.conditions, action.requirements.capability
     needs = [text for text, wanted in (
-        ('no other task', action.task_states == actions.IDLE), ('not locked', action.locked),
-        ('a host', action.host or action.method), (f'driver feature {action.capability}', action.capability)) if wanted]
-    before = 'any' if action.vm_states is actions.ANY else ', '.join(action.vm_states)
-    after = rst.literal(action.after or '')
-    if action.keeps_stopped:
+        ('no other task', conditions.task_states == actions.IDLE), ('not locked', conditions.locked),
+        ('a host', conditions.host or action.calls.method), (f'driver feature {capability}', capability)) if wanted]
+    before = 'any' if conditions.vm_states is actions.ANY else ', '.join(conditions.vm_states)
+    after = rst.literal(action.outcome.after or '')
+    if action.outcome.keeps_stopped:
         after += f', {rst.literal(states.STOPPED)} if it was'
     return (rst.literal(action.name), before, ', '.join(map(rst.literal, action.tasks)), after, ', '.join(needs),
             rst.literal(action.policy))
@@ -48,10 +49,11 @@ def arrows():
     """{(vm state before, after): names of actions} of the actions that change it."""
     found = {}
     for action in (actions.BUILD, *actions.ROWS):
-        for before in states.VM_STATES if action.vm_states is actions.ANY else action.vm_states:
-            stays = action.keeps_stopped and before == states.STOPPED
-            if not stays and action.after not in (None, before) and states.DELETED not in (before, action.after):
-                found.setdefault((before, action.after), []).append(action.name)
+        allowed, after = action.conditions.vm_states, action.outcome.after
+        for before in states.VM_STATES if allowed is actions.ANY else allowed:
+            stays = action.outcome.keeps_stopped and before == states.STOPPED
+            if not stays and after not in (None, before) and states.DELETED not in (before, after):
+                found.setdefault((before, after), []).append(action.name)
     return found
 
 

@@ -1,18 +1,13 @@
-"""The compute API: its hooks for nova.web.application, and the services that its handlers use."""
+"""The compute API: its hooks for nova.web.application."""
 import collections.abc
-import dataclasses
 import functools
 import importlib
 import pkgutil
 import re
 import typing
 
-from oslo_config import cfg
-
 from nova import context as nova_context
 from nova import exception
-from nova import notify
-from nova import policy as nova_policy
 from nova.api import build_admission
 from nova.api import audit as audited
 from nova.api import extensions
@@ -25,14 +20,10 @@ from nova.api import versions
 from nova.api import prefer_wait
 from nova.api.request import INNER
 from nova.api.request import Request
+from nova.api.services import Services
 from nova.api.servers import lookup as server_lookup
-from nova.db import engine
 from nova.db.audit import log
-from nova.db.cells import cells as db_cells
-from nova.hardware import pci_spec
-from nova.identity import known_projects
 from nova.runtime import sealed_passwords
-from nova.share import api as share_api
 from nova.web import application
 from nova.web import bodies
 from nova.web import paste_registry
@@ -55,71 +46,6 @@ FOLDERS = ('attachments', 'documents', 'flavors', 'groups', 'hosts', 'projects',
 OPENAPI = 'openapi.json'              # at the root and below each version
 WAITING_SHARE = 4                     # one in so many HTTP threads may wait for the end of a task
 GROUPS = 'v3.0'                                  # first segment of the paths of nova.api.groups.groups
-
-
-@dataclasses.dataclass
-class Services:
-    """Dependencies of the handlers; ``req.services``.
-
-    conf       the configuration
-    api_db     nova.db.engine.Database of the API database
-    cells      nova.db.cells.cells.Cells: .default, .get(uuid), .all() of Cell(uuid, name, db)
-    policy     nova.policy.Policy
-    conductor, compute, network, scheduler, cert   RPC clients: client.method(ctx, server=None, **arguments)
-    images     nova.image.api facade: show, list, create, update, delete
-    networks   nova.network.api facade
-    volumes    nova.volume.api.BlockStorage
-    shares     nova.share.api.Shares
-    bare_metal  virt.ironic.client.Client; None without a Bare Metal service
-    projects   nova.identity.known_projects.Projects
-    rates      nova.api.rate_limits.RateLimits; set by the Application
-    application   the Application, for operations that call other operations
-    streams    request.ConcurrencyLimit: limit on open event streams
-    waits      prefer_wait.PreferWait; set by the Application
-    passwords  sealed_passwords.Passwords; set by the Application
-    builds     build_admission.BuildAdmission; set by the Application
-    auditor    nova.db.audit.log.Auditor; set by the Application
-    notifier   nova.notify: publisher of the API's notifications
-    """
-
-    conf: cfg.ConfigOpts
-    api_db: engine.Database
-    cells: db_cells.Cells
-    policy: nova_policy.Policy
-    conductor: typing.Any = None
-    compute: typing.Any = None
-    network: typing.Any = None
-    scheduler: typing.Any = None
-    cert: typing.Any = None
-    images: typing.Any = None
-    networks: typing.Any = None
-    volumes: typing.Any = None
-    shares: typing.Any = share_api.NoShares()
-    bare_metal: typing.Any = None
-    projects: known_projects.Projects = known_projects.Unknown()
-    rates: typing.Any = None
-    application: typing.Any = None
-    streams: typing.Any = None
-    waits: typing.Any = None
-    passwords: typing.Any = None
-    builds: typing.Any = None
-    auditor: typing.Any = None
-    notifier: typing.Any = notify.OFF
-
-    @functools.cached_property
-    def pci_aliases(self) -> dict[str, pci_spec.Alias]:
-        """{name: virt.hardware.pci_spec.Alias} of [pci] alias.
-
-        :raises InvalidInput: an alias is malformed
-        """
-        return pci_spec.configured(pci_spec.aliases, self.conf.pci.alias)
-
-    def check(self) -> dict[str, pci_spec.Alias]:
-        """Validate options that requests read, so that a mistake fails the start of the service.
-
-        :raises InvalidInput: an option is malformed
-        """
-        return self.pci_aliases
 
 
 def factory(global_conf: dict[str, str], **local: str) -> 'Application':
@@ -160,6 +86,7 @@ class ComputeApi(application.Api[Request]):
         self.mapper = Mapper([row for row in self.routes if row.api])
         self._root = Mapper([row for row in self.routes if not row.api])
         self.max_body = services.conf.api.max_request_body_size
+        self._waits = prefer_wait.PreferWait(services.cells, max(2, services.conf.http.threads // WAITING_SHARE))
 
     def path(self, environ: Environ) -> str:
         return decoded_path(environ)                 # BadRequest instead of NotFound if it is not text
@@ -247,7 +174,8 @@ class ComputeApi(application.Api[Request]):
 
     def admit(self, req: Request, row: Route, parts: application.Values) -> None:
         if self.services.rates and req.context is not None and not row.public and not req.environ.get(INNER):
-            self.services.rates.check(req, req.segments)
+            self.services.rates.check(req.context, req.environ, req.segments,
+                                      exception.RateLimited if req.has('keypair_types') else exception.OverLimit)
         try:
             _check_scope(req.context, row)
         except exception.ProjectNeeded:
@@ -280,7 +208,7 @@ class ComputeApi(application.Api[Request]):
             response = idempotency.serve(req, bodies.parse(raw) if raw else None, recorded)
         else:
             response = recorded()
-        return self.services.waits.answer(req, response) if preferences.HEADER in req.environ else response
+        return self._waits.answer(req, response) if preferences.HEADER in req.environ else response
 
     def _carry_out(self, req: Request, work: application.Work) -> Response:
         try:
@@ -318,13 +246,11 @@ class Application(application.Application):
     def __init__(self, services: Services, routes: collections.abc.Iterable[Route] | None = None) -> None:
         self.services = services
         super().__init__(ComputeApi(services, all_routes() if routes is None else routes))
-        self.routes = self.api.routes
         if extensions.load().rules:
             services.policy.add(extensions.load().rules)
         services.application = self
         services.passwords = sealed_passwords.Passwords(services.conf)
         services.streams = ConcurrencyLimit(services.conf.api.event_streams)
-        services.waits = prefer_wait.PreferWait(services.cells, max(2, services.conf.http.threads // WAITING_SHARE))
         services.builds = build_admission.BuildAdmission(services.conf.api.max_waiting_builds)
         services.auditor = log.Auditor(services.api_db, services.notifier)
         services.rates = rate_limits.RateLimits(services.conf.api.rate_limits, services.api_db)

@@ -24,7 +24,7 @@ from stevedore import extension
 
 from nova import exception
 from nova.api import versions
-from nova.web.request import Request
+from nova.web.request import BaseRequest
 from nova.web.routes import Route
 
 LOG = logging.getLogger(__name__)
@@ -181,7 +181,7 @@ class Plugins:
         self.rules.update((rule, check) for rule, check, _meaning in plugin.policies)
         self.rows += _rows(plugin, self.rules)
 
-    def run(self, req: Request) -> None:
+    def run(self, req: BaseRequest) -> None:
         """Call the hooks of a server operation with the validated body."""
         row = req.route
         found = self._hooks.get((row.method, row.path, row.action)) if self._hooks and row is not None else None
@@ -238,7 +238,7 @@ def _versions(plugin: V3APIExtensionBase, rules: dict[str, str], method: typing.
                     since=each.since, until=each.until, action=action_name, **facts)
 
 
-def _call(function: Handler, body: bool, req: Request, **parts: str) -> typing.Any:
+def _call(function: Handler, body: bool, req: BaseRequest, **parts: str) -> typing.Any:
     return function(req, *parts.values(), req.body) if body else function(req, *parts.values())
 
 

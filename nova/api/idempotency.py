@@ -10,20 +10,16 @@ that existing servers are found (see server_create).
 """
 from __future__ import annotations
 
-import base64
-import datetime
-import hmac
 import logging
-import uuid
 from collections.abc import Callable
 from typing import Any
 
 import orjson
-from cryptography import fernet
 
 from nova import exception
 from nova import utils
 from nova.api import request as api_request
+from nova.api.idempotent_request import IdempotentRequest
 from nova.db import engine
 from nova.db.projects import attempts
 from nova.web import bodies
@@ -37,39 +33,6 @@ KEYS = attempts.IDEMPOTENCY_KEYS
 MAX_KEY = 255
 MAX_ANSWER = 256 * 1024          # bytes; longer responses are not stored
 OF_USERS = ('/os-keypairs', '/os-certificates')     # private keys are not shown to other users of the project
-
-
-class IdempotentRequest:
-    """One request with an Idempotency-Key.
-
-    again        True if an earlier attempt may have been interrupted
-    created_at   start of the first attempt
-    tried_at     start of this attempt
-    """
-
-    def __init__(self, project_id: str, key: str, now: datetime.datetime) -> None:
-        self._project_id, self._secret, self.again = project_id, key.encode(), False
-        self.created_at = self.tried_at = now
-        self.key_hash = self.derived(b'name').hex()
-        self._made = 0
-
-    def derived(self, purpose: bytes) -> bytes:
-        return hmac.digest(self._secret, purpose + b':' + self._project_id.encode(), 'sha256')
-
-    def uuid(self) -> str:
-        """Return a new UUID. Each attempt gets the same sequence until the key's row is deleted."""
-        self._made += 1
-        name = f'uuid:{self._made}:{self.created_at.isoformat()}'
-        return str(uuid.UUID(bytes=self.derived(name.encode())[:16], version=4))
-
-    def seal(self, answer: bytes) -> str:
-        return self._cipher().encrypt(answer).decode()
-
-    def open(self, sealed: str) -> bytes:
-        return self._cipher().decrypt(sealed.encode())
-
-    def _cipher(self) -> fernet.Fernet:
-        return fernet.Fernet(base64.urlsafe_b64encode(self.derived(b'answer')))
 
 
 def wanted(environ: bodies.Environ, row: Route) -> bool:

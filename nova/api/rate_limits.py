@@ -16,16 +16,16 @@ import math
 import time
 import urllib.parse
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from typing import TypedDict
 
 import re2
 
 from nova import context as nova_context
 from nova import exception
 from nova import utils
-from nova.api import request as api_request
 from nova.db import engine
 from nova.db.projects import rate_limits as rows
+from nova.web import bodies
 
 UNITS = {'SECOND': 1, 'MINUTE': 60, 'HOUR': 3600, 'DAY': 86400}
 VERBS = ('GET', 'POST', 'PUT', 'DELETE', 'PATCH')
@@ -36,6 +36,17 @@ _OF_SAMPLE = ('POST * .* 120 MINUTE', 'POST */servers ^/servers 120 MINUTE', 'PU
               'GET */os-fping* ^/os-fping 12 MINUTE')
 PRUNE_S = 600                 # seconds between two deletions of expired rows
 EXEMPT_ROLE = 'service'       # services send requests for all projects
+
+
+# a limit in the response of GET /limits
+RemainingLimit = TypedDict('RemainingLimit', {
+    'verb': str, 'value': int, 'remaining': int, 'unit': str, 'next-available': str | None})
+
+
+class LimitsOfUri(TypedDict):
+    uri: str
+    regex: str
+    limit: list[RemainingLimit]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,14 +92,14 @@ def parse(lines: Iterable[str]) -> tuple[Limit, ...]:
                                          f'with {", ".join(UNITS)}.')
         if not (value.isascii() and value.isdigit() and 0 < int(value[:10]) <= UNITS[unit] * MICRO):
             raise exception.InvalidInput(f'[api] rate_limits: {value} in "{line}" is not a valid number of requests.')
-        _compiled(line, regex)
+        _check_regex(line, regex)
         limits.append(Limit(verb, uri, regex, int(value), unit))
     return tuple(limits)
 
 
-def _compiled(line: str, regex: str) -> Any:
+def _check_regex(line: str, regex: str) -> None:
     try:
-        return re2.compile(regex)
+        re2.compile(regex)
     except re2.error:
         raise exception.InvalidInput(f'[api] rate_limits: {regex} in "{line}" is not a regular expression.') from None
 
@@ -119,24 +130,26 @@ class RateLimits:
         """
         return tuple(limit for limit, search in self._patterns if limit.verb == verb and search(path))
 
-    def check(self, req: api_request.Request, path: list[str]) -> None:
+    def check(self, context: nova_context.RequestContext, environ: bodies.Environ, path: list[str],
+              error: type[exception.RateLimited] = exception.RateLimited) -> None:
         """Count a request.
 
         :param path: path segments below version and project
-        :raises OverLimit: a limit is exceeded, for clients of /v2 and of version 2.1
-        :raises RateLimited: the same for clients of newer versions
+        :param error: class of the exception that is raised if a limit is exceeded
         """
-        verb, query = req.environ['REQUEST_METHOD'], req.environ.get('QUERY_STRING')
+        verb, query = environ['REQUEST_METHOD'], environ.get('QUERY_STRING')
         text = '/' + '/'.join(path) + (f'?{urllib.parse.unquote_plus(query)}' if query else '')
         limits = self.matching('GET' if verb == 'HEAD' else verb, text)
-        if not limits or _exempt(req.context):
+        if not limits or _exempt(context):
             return
-        now, owner = int(self._clock() * MICRO), _owner(req.context)
+        now, owner = int(self._clock() * MICRO), _owner(context)
         known = self._used_up.get((owner, limits), 0)
         free_at = known if known > now else self._take(owner, limits, now)
         if free_at is not None:
             self._used_up[owner, limits] = free_at
-            self._refuse(req, limits, free_at - now)
+            limit = max(limits, key=lambda row: row.step)
+            raise error(value=limit.value, verb=limit.verb, uri=limit.uri, unit=limit.unit.lower(),
+                        retry_after=max(1, math.ceil((free_at - now) / MICRO)))
 
     def _take(self, owner: str, limits: tuple[Limit, ...], now: int) -> int | None:
         """Take a token from each limit. Return None, or the time of the next token in microseconds of the epoch."""
@@ -162,21 +175,14 @@ class RateLimits:
         self._used_up = {key: free_at for key, free_at in self._used_up.items() if free_at > now}
         self._db.run(rows.prune, now)
 
-    @staticmethod
-    def _refuse(req: api_request.Request, limits: tuple[Limit, ...], wait: int) -> NoReturn:
-        limit = max(limits, key=lambda row: row.step)
-        error = exception.RateLimited if req.has('keypair_types') else exception.OverLimit
-        raise error(value=limit.value, verb=limit.verb, uri=limit.uri, unit=limit.unit.lower(),
-                    retry_after=max(1, math.ceil(wait / MICRO)))
-
-    def shown(self, context: nova_context.RequestContext) -> list[api_request.Document]:
+    def shown(self, context: nova_context.RequestContext) -> list[LimitsOfUri]:
         """Return ``limits.rate`` of GET /limits: the limits and the remaining requests."""
         if not self.limits:
             return []
         with self._db.reader() as conn:
             full = rows.full_at(conn, _owner(context), [limit.name for limit in self.limits])
         now = int(self._clock() * MICRO)
-        found: dict[tuple[str, str], list[api_request.Document]] = {}
+        found: dict[tuple[str, str], list[RemainingLimit]] = {}
         for limit in self.limits:
             used = max(0, full.get(limit.name, 0) - now)
             remaining = min(limit.value, (limit.window - used) // limit.step)

@@ -18,8 +18,8 @@ from nova.web import request
 from nova.web.routes import Route
 
 if typing.TYPE_CHECKING:
-    from nova.api import app
-    from nova.api import idempotency
+    from nova.api.idempotent_request import IdempotentRequest
+    from nova.api.services import Services
     from nova.db.audit import log
 
 Row = collections.abc.Mapping[str, typing.Any]        # row of a table: {column: value}
@@ -32,29 +32,28 @@ INNER = 'nova.inner'      # key in the environ of nested requests; true: not cou
 _PLAIN = re.compile(r'[A-Za-z0-9_.~/@-]*')                # needs no quoting
 
 
-class Request(request.Request):
+class Request(request.BaseRequest):
     """Argument of the handlers of the compute API.
 
     version   1 under /v2
     relaxed   True under /v2
-    services  see app.Services
     segments  of the path, below version and project
     context   the caller; None for a public route
     record    nova.db.audit.log.Record of a routed request that writes, else None
-    attempt   idempotency.IdempotentRequest of a request with an Idempotency-Key, else None
+    attempt   IdempotentRequest of a request with an Idempotency-Key, else None
     """
 
     __slots__ = ('services', 'request_id', 'project_in_path', 'base_path', 'segments', 'record', 'attempt', 'found_in',
                  '_allowed', '_link_prefix')
 
     context: nova_context.RequestContext
-    services: app.Services
+    services: Services
     route: Route                                 # None before routing
-    attempt: idempotency.IdempotentRequest | None
+    attempt: IdempotentRequest | None
     record: log.Record | None
     request_id: str | None
 
-    def __init__(self, environ: dict[str, typing.Any], services: app.Services) -> None:
+    def __init__(self, environ: dict[str, typing.Any], services: Services) -> None:
         super().__init__(environ)
         self.services = services
         self.version = versions.MIN_VERSION

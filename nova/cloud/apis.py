@@ -14,7 +14,7 @@ from nova.cloud import assembly
 from nova.conductor import interface as conductor_interface
 
 if TYPE_CHECKING:
-    from nova.api.app import Services
+    from nova.api.services import Services
     from nova.api.ec2.app import Application as Ec2
     from nova.api.ec2.operations import Bundles
     from nova.api.metrics import Measured
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def api_services(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells, images: Images, rules: Policy,
                  storage: BlockStorage | None = None) -> Services:
-    """Return the services for the operations of the compute API (nova.api.app.Services).
+    """Return the services for the operations of the compute API (nova.api.services.Services).
 
     :param storage: the BlockStorage, if it exists already
     """
@@ -129,7 +129,7 @@ def remote_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, url: str, 
     from nova.api.ec2 import app
     from nova.api.ec2 import calls
     from nova.cloud import ec2_account
-    session, _auth, timeout_s = ec2_account.session_of(conf)
+    session, _url, timeout_s = ec2_account.session_of(conf)
     services = calls.RemoteServices(session, 'public', conf.ec2.region, timeout_s)
     return app.Application(services, api_db, rules, conf.ec2.region, url, _bundles(conf, bus),
                            conf.network.backend == 'embedded')

@@ -134,10 +134,10 @@ def clients(conf: cfg.ConfigOpts, bus: Bus | None, url: str) -> Clients:
 
     interfaces = {'compute': compute_interface.INTERFACE, 'conductor': conductor_interface.INTERFACE,
                   'network': network_interface.INTERFACE, 'scheduler': scheduler_interface.INTERFACE}
-    if not url:
+    if not url and bus is not None:
         return rpc_clients.Clients(lambda: bus, interfaces)
-    return rpc_clients.Clients(lambda: rpc_bus.Bus(conf, url, bus and bus.pins, bus and bus.signatures), interfaces,
-                               close=rpc_bus.Bus.close)
+    shared = (None, None) if bus is None else (bus.pins, bus.signatures)
+    return rpc_clients.Clients(lambda: rpc_bus.Bus(conf, url, *shared), interfaces, close=rpc_bus.Bus.close)
 
 
 def needs(bus: Bus | None, api_db: Database | None = None, cells: Cells | None = None) -> health.Needs:

@@ -7,7 +7,6 @@ import json
 import os
 import pathlib
 from typing import TYPE_CHECKING
-from typing import Any
 
 from oslo_config.cfg import ConfigOpts
 
@@ -27,8 +26,11 @@ from nova.runtime import wsgi
 from nova.runtime.http import priorities
 
 if TYPE_CHECKING:
+    import requests
+
     from nova.db.engine import Database
     from nova.identity.embedded.service import IdentityService
+    from nova.json_types import JsonObject
 
 PATH = '/objectstore'
 
@@ -78,12 +80,11 @@ class RemoteCallers:
 
     def __init__(self, conf: ConfigOpts) -> None:
         from nova.cloud import ec2_account                   # its libraries are loaded only where it is used
-        self._session, auth, self._timeout = ec2_account.session_of(conf)
-        self._url = str(auth.auth_url).rstrip('/').removesuffix('/v3') + '/v3'
+        self._session, self._url, self._timeout = ec2_account.session_of(conf)
 
     def signer(self, signed: signing.Signed, address: str) -> app.User:
         text = base64.urlsafe_b64encode(signed.text.encode()).decode()
-        return self._asked('/s3tokens', 'POST', WRONG, json={
+        return self._asked('/s3tokens', 'POST', WRONG, {
             'credentials': {'access': signed.access, 'token': text, 'signature': signed.signature}})
 
     def owner(self, token: str) -> app.User:
@@ -91,16 +92,18 @@ class RemoteCallers:
             raise errors.S3Error(*TOKEN)
         return self._asked('/auth/tokens?nocatalog', 'GET', TOKEN, headers={'X-Subject-Token': token})
 
-    def _request(self, path: str, method: str, **request: Any) -> Any:
+    def _request(self, path: str, method: str, body: JsonObject | None = None,
+                 headers: dict[str, str] | None = None) -> requests.Response:
         from keystoneauth1 import exceptions
         try:
             return self._session.request(self._url + path, method, raise_exc=False, timeout=self._timeout,
-                                         redirect=False, **request)
+                                         redirect=False, json=body, headers=headers or {})
         except exceptions.ClientException:
             raise errors.S3Error(*AWAY) from None
 
-    def _asked(self, path: str, method: str, wrong: tuple[str, str, int], **request: Any) -> app.User:
-        answer = self._request(path, method, **request)
+    def _asked(self, path: str, method: str, wrong: tuple[str, str, int], body: JsonObject | None = None,
+               headers: dict[str, str] | None = None) -> app.User:
+        answer = self._request(path, method, body, headers)
         if answer.status_code in (400, 401, 403, 404):
             raise errors.S3Error(*wrong)
         if answer.status_code != 200:

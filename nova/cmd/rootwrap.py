@@ -98,7 +98,7 @@ def _run(words: Sequence[str], files: list[str] | None) -> int:
         return _end(REFUSED, str(error))
     operations = remote.operations(conf, directory, user.pw_uid)
     if name not in operations:
-        return _end(UNKNOWN, f'{name} is not a step of this host; qemu-img needs [libvirt] sandbox_images.')
+        return _end(UNKNOWN, f'{name} is not a step of this host; qemu-img needs [libvirt] sandbox_qemu_img.')
     try:
         if name in MAKES:
             _make(values[MAKES[name]], user)

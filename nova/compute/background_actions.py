@@ -91,8 +91,8 @@ class BackgroundActions:
 
     def __init__(self, host: Host, methods: collections.abc.Mapping[str, typing.Callable[..., typing.Any]]) -> None:
         self._host = host
-        self._take_up = {row.record: methods[row.restart.method]
-                         for row in actions.ROWS if row.background and row.restart}
+        self._take_up = {row.record: methods[row.calls.restart.method]
+                         for row in actions.ROWS if row.background and row.calls.restart}
 
     def resume_background(self, ctx: context.RequestContext, instance: objects.Instance, action: str,
                 arguments: dict[str, typing.Any]) -> None:

@@ -105,7 +105,7 @@ class Builder:
             if not fault['final']:
                 self._inventory.count_build(failed=True)
 
-        with tasks.task(host, ctx, instance, actions.BUILD, give_up=give_up) as task:
+        with tasks.task(host, ctx, instance, actions.BUILD.frame, give_up=give_up) as task:
             self._spawn(ctx, task.instance, spec, task)
         if task.ended:
             self._inventory.count_build(failed=False)

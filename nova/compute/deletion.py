@@ -26,7 +26,7 @@ class Deletion:
 
     def _terminate(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         host = self._host
-        with tasks.task(host, ctx, instance, actions.ACTIONS['delete']) as task:
+        with tasks.task(host, ctx, instance, actions.ACTIONS['delete'].frame) as task:
             host.driver.destroy(ctx, task.instance, task.instance.network_info)
             host.network.deallocate_for_instance(ctx, instance_uuid=instance.uuid, host=None)
             task.leaves = True
@@ -41,7 +41,7 @@ class Deletion:
 
     def _soft_delete(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         host = self._host
-        with tasks.task(host, ctx, instance, actions.ACTIONS['softDelete']) as task:
+        with tasks.task(host, ctx, instance, actions.ACTIONS['softDelete'].frame) as task:
             power_state = states.NOSTATE
             with contextlib.suppress(exception.GuestNotFound):       # there is no guest to switch off
                 if task.instance.vm_state == states.RESCUED:
@@ -56,7 +56,7 @@ class Deletion:
 
     def _restore(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         host = self._host
-        with tasks.task(host, ctx, instance, actions.ACTIONS['restore']) as task:
+        with tasks.task(host, ctx, instance, actions.ACTIONS['restore'].frame) as task:
             host.driver.power_on(ctx, task.instance, host.set_up_networks(ctx, task.instance))
             device_addresses.record(host, ctx, task.instance)
             task.ends(power_state=host.driver.power_state(task.instance), deleted_at=None)

@@ -40,9 +40,9 @@ def compare(guests: collections.abc.Mapping[str, int], servers: collections.abc.
             server = servers[uuid]
             if server.obj_attr_is_set('generation') and record.is_newer_than(server.generation):
                 found[uuid] = differences.NEWER
-        elif row is not None and row.fate == states.UNKNOWN:
+        elif row is not None and row.state == states.UNKNOWN:
             found[uuid] = differences.UNKNOWN
-        elif row is not None and row.fate != states.DELETED_FOR_GOOD and record.is_newer_than(row.generation):
+        elif row is not None and row.state != states.DELETED_FOR_GOOD and record.is_newer_than(row.generation):
             found[uuid] = differences.NEWER
     if host_records.complete:
         found.update((uuid, differences.ABSENT) for uuid, server in servers.items()
@@ -96,7 +96,7 @@ class Reporter:
             host.records.forget(uuid)
         for uuid, row in rows.items():               # a crash came between the end of the move and its record
             record = host.records.get(uuid)
-            if here.get(uuid) == records.KEPT and record is not None and row.generation is not None and (
+            if here.get(uuid) == records.RESIZE_BACKUP and record is not None and row.generation is not None and (
                     record.generation < row.generation):
                 host.records.note_left(uuid, row.generation)
         if all(server.obj_attr_is_set('generation') for server in mine.values()):  # otherwise from an older conductor
@@ -123,7 +123,7 @@ class Reporter:
         try:
             answer = host.conductor.report_guests(
                 ctx, host=host.name, guests=self._reports(guests, attached),
-                volumes=attached if with_volumes else None, done=sorted(done))
+                volumes=attached if with_volumes else None, replugged=sorted(done))
         except exception.Unsupported:
             return
         except exception.NovaException:

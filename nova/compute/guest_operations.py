@@ -20,7 +20,7 @@ from nova.virt import driver as virt
 LOG = logging.getLogger(__name__)
 
 CONSOLE_BYTES = 100 * 1024
-_CRASH_DUMP = actions.ACTIONS['trigger_crash_dump']
+_CRASH_DUMP = actions.ACTIONS['trigger_crash_dump'].frame.task_event
 
 
 class GuestOperations:
@@ -38,7 +38,7 @@ class GuestOperations:
     def _set_admin_password(self, ctx: context.RequestContext, instance: objects.Instance,
                             admin_password: str | None) -> None:
         host = self._host
-        with tasks.task(host, ctx, instance, actions.ACTIONS['changePassword']) as task:
+        with tasks.task(host, ctx, instance, actions.ACTIONS['changePassword'].frame) as task:
             if admin_password is None:
                 raise exception.VirtError(operation='set the password', reason='the service was restarted before it '
                                           'was set, and it could not be kept. Set it again')
@@ -50,7 +50,7 @@ class GuestOperations:
     def _crash_dump(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         dump = self._host.driver_with(virt.CrashDump).trigger_crash_dump
         try:
-            with background_actions.action(self._host, ctx, instance, _CRASH_DUMP.task_event):
+            with background_actions.action(self._host, ctx, instance, _CRASH_DUMP):
                 dump(instance)
         except exception.InstanceChanged:                # an API of the previous release ends the record itself
             dump(instance)
@@ -60,7 +60,7 @@ class GuestOperations:
         self._host.submit(instance, self._abandon_crash_dump, ctx, instance)
 
     def _abandon_crash_dump(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        with background_actions.action(self._host, ctx, instance, _CRASH_DUMP.task_event) as current:
+        with background_actions.action(self._host, ctx, instance, _CRASH_DUMP) as current:
             current.fails('It was interrupted, and is not done again.')
 
     def inject_network_info(self, ctx: context.RequestContext, instance: objects.Instance) -> None:

@@ -27,7 +27,7 @@ _UNNAMED = ''                   # a snapshot with an unknown id
 REST_S = 10                     # seconds; longest freeze of a guest's file systems, until the copies have begun
 
 # of an unfinished image or backup
-ABANDON = dataclasses.replace(actions.ACTIONS['createImage'], started=None, restart=None, tasks=(
+ABANDON = dataclasses.replace(actions.ACTIONS['createImage'].frame, started=None, taken_in=(
     *actions.ACTIONS['createImage'].tasks, states.IMAGE_BACKUP))
 
 
@@ -58,7 +58,7 @@ class Snapshots:
 
     def _snapshot(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str) -> None:
         host = self._host
-        with tasks.task(host, ctx, instance, actions.ACTIONS['createImage']) as task:
+        with tasks.task(host, ctx, instance, actions.ACTIONS['createImage'].frame) as task:
             task.undo(remove, host, task.ctx, image_id)
             if task.instance.image_id:
                 _take(host, task, image_id)
@@ -92,7 +92,7 @@ class Snapshots:
         An empty list means that the image is complete too.
         """
         answer = self._host.volumes.snapshot_volumes(ctx, instance_uuid=instance_uuid, image_id=image_id, wait=True,
-                                                     left=True)
+                                                     list_incomplete=True)
         if isinstance(answer, list):
             return answer
         return [_UNNAMED] if answer is False else []             # from a conductor of the previous release
@@ -135,7 +135,7 @@ class Snapshots:
     def _backup(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str, backup_type: str,
                 rotation: int) -> None:
         host = self._host
-        with tasks.task(host, ctx, instance, actions.ACTIONS['createBackup']) as task:
+        with tasks.task(host, ctx, instance, actions.ACTIONS['createBackup'].frame) as task:
             task.undo(remove, host, task.ctx, image_id)
             _take(host, task, image_id)
             self._rotate_backups(task.ctx, task.instance, image_id, backup_type, rotation)

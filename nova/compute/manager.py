@@ -79,7 +79,7 @@ class ComputeManager:
             lambda uuid: host.volumes.get_disk_key(context.admin_context(), instance_uuid=uuid),
             lambda uuid, volume: host.volumes.get_volume_key(context.admin_context(), instance_uuid=uuid,
                                                              volume_id=volume))
-        if conf.image.certificates == 'barbican':
+        if conf.image.certificate_backend == 'barbican':
             from nova.volume import barbican                 # its libraries are loaded only where it is used
             driver.use_certificates(barbican.Barbican(conf).certificate)
 

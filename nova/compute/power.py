@@ -14,19 +14,9 @@ from nova.virt import driver as virt
 Body = typing.Callable[[objects.Instance], typing.Any]
 
 
-@dataclasses.dataclass(frozen=True)
-class _StartAgain:
-    """Frame (actions.Frame) that only starts a server that should run."""
-
-    task_event: str = actions.ACTIONS['os-start'].task_event
-    taken_in: tuple[None] = (None,)
-    started: str = states.POWERING_ON
-    after: str | None = actions.ACTIONS['os-start'].after
-    on_failure: str = states.ERROR
-    keeps_stopped: bool = actions.ACTIONS['os-start'].keeps_stopped
-
-
-START_AGAIN = _StartAgain()
+# a server that should run is only started
+START_AGAIN = dataclasses.replace(actions.ACTIONS['os-start'].frame, taken_in=(None,), started=states.POWERING_ON,
+                                  on_failure=states.ERROR)
 
 
 class Power:
@@ -80,12 +70,12 @@ class Power:
             host.driver.power_on(ctx, server, host.set_up_networks(ctx, server))))
 
     def _submit(self, ctx: context.RequestContext, instance: objects.Instance, name: str, body: Body) -> None:
-        self._host.submit(instance, self._perform, ctx, instance, actions.ACTIONS[name], body)
+        self._host.submit(instance, self._perform, ctx, instance, actions.ACTIONS[name].frame, body)
 
-    def _perform(self, ctx: context.RequestContext, instance: objects.Instance, action: actions.Frame,
+    def _perform(self, ctx: context.RequestContext, instance: objects.Instance, frame: actions.Frame,
                  body: Body) -> None:
-        with tasks.task(self._host, ctx, instance, action) as task:
+        with tasks.task(self._host, ctx, instance, frame) as task:
             body(task.instance)
-            if action.task_event in tasks.STARTS:
+            if frame.task_event in tasks.STARTS:
                 device_addresses.record(self._host, ctx, task.instance)
             task.ends(power_state=self._host.driver.power_state(task.instance))

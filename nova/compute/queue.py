@@ -109,7 +109,7 @@ class TaskQueue:
         try:
             work.function(*work.args)
         except (exception.InstanceChanged, exception.InstanceNotFound) as error:
-            LOG.info('A task of server %s was overtaken: %s', work.uuid, error.message)
+            LOG.info('A task of server %s was superseded: %s', work.uuid, error.message)
         except Exception:
             LOG.exception('A task of server %s failed outside of its own care.', work.uuid)
         finally:

@@ -30,7 +30,7 @@ LOG = logging.getLogger(__name__)
 DIRECTORY, ENDING, COMPLETE = 'guest-records', '.json', 'complete'
 LOCKS = 16                   # records that are written concurrently
 DONE = 16                    # completed tasks remembered for each server
-GUEST, FILES, SHARED, KEPT, COMING = 'guest', 'files', 'shared_files', 'kept', 'coming'
+GUEST, FILES, SHARED, RESIZE_BACKUP, INCOMING = 'guest', 'files', 'shared_files', 'resize_backup', 'incoming'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,28 +66,29 @@ FORMAT = versioned_records.RecordFormat(
 class Row:
     """State of a server as a conductor reports it.
 
-    fate        one of nova.states
+    state       DELETED_FOR_GOOD, ELSEWHERE, NEEDED or UNKNOWN of nova.states
     generation  of its row, or of the row that was deleted; None: no conductor has reported it
     """
 
-    fate: str
+    state: str
     generation: int | None = None
 
 
 def is_removable(what: str, record: Record | None, row: Row) -> bool:
     """Return whether a host may remove its resources of a server: the row says so, and is newer than the record.
 
-    :param what: GUEST, FILES, SHARED, KEPT or COMING
+    :param what: GUEST, FILES, SHARED, RESIZE_BACKUP or INCOMING
     """
-    if row.fate not in states.GONE or what == SHARED and row.fate != states.DELETED_FOR_GOOD:
+    if row.state not in states.GONE or what == SHARED and row.state != states.DELETED_FOR_GOOD:
         return False
     if record is None:
         # a guest that arrived without a record, or of a release without records, stays if in doubt
-        return what != GUEST or row.fate == states.DELETED_FOR_GOOD
+        return what != GUEST or row.state == states.DELETED_FOR_GOOD
     if record.is_newer_than(row.generation) or row.generation is None:
         return False
     # files kept for a return are also removed if the generation is that of the departure
-    return row.fate == states.DELETED_FOR_GOOD or what == KEPT and record.left or row.generation > record.generation
+    return row.state == states.DELETED_FOR_GOOD or what == RESIZE_BACKUP and record.left or (
+        row.generation > record.generation)
 
 
 def refusal(record: Record | None, instance: objects.Instance, request_id: str | None, event: str) -> str | None:

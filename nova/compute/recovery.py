@@ -50,19 +50,9 @@ def boot_time() -> float:
     return time.time() - uptime + (int(fields.split()[START_FIELD]) / os.sysconf('SC_CLK_TCK') if name in INITS else 0)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Settle:
-    """Frame (actions.Frame) of the comparison of a restored server without a running guest with its disks."""
-
-    task_event: str = actions.ACTIONS['os-stop'].task_event
-    taken_in: tuple[str | None] = (None,)
-    started: str = states.POWERING_OFF
-    after: str | None = None
-    on_failure: str = states.ERROR
-    keeps_stopped: bool = False
-
-
-SETTLE = _Settle()
+# comparison of a restored server without a running guest with its disks
+SETTLE = actions.Frame(task_event=actions.ACTIONS['os-stop'].frame.task_event, taken_in=(None,),
+                       started=states.POWERING_OFF, on_failure=states.ERROR)
 # states of servers with disks on this host
 WITH_DISKS = (states.ACTIVE, states.PAUSED, states.STOPPED, states.SUSPENDED, states.RESCUED, states.SHELVED)
 
@@ -80,7 +70,7 @@ def decide(server: objects.Instance, power_state: int | None, *, booted_after: b
         return 'build'
     off = power_state in (None, states.SHUTDOWN, states.CRASHED)
     action = actions.OF_TASK.get(server.task_state) if server.task_state else None
-    starts = action is not None and action.task_event in tasks.STARTS
+    starts = action is not None and action.frame.task_event in tasks.STARTS
     if restored and off and server.vm_state in WITH_DISKS and (server.task_state is None or starts):
         return 'settle'
     if server.task_state is not None:
@@ -95,7 +85,7 @@ def decide(server: objects.Instance, power_state: int | None, *, booted_after: b
 def interrupted(server: objects.Instance) -> actions.Restart | None:
     """Return the restart step of the action in the server's task state, or None."""
     action = None if server.task_state is None else actions.OF_TASK.get(server.task_state)
-    return None if action is None else action.restart
+    return None if action is None else action.calls.restart
 
 
 class Recovery:
@@ -155,7 +145,7 @@ class Recovery:
             return 'it has never had a guest on this host'
         action = actions.BUILD if server.vm_state == states.BUILDING else (
             actions.OF_TASK.get(server.task_state) if server.task_state else None)
-        return records.refusal(record, server, entry['request_id'], action.task_event if action else '')
+        return records.refusal(record, server, entry['request_id'], action.frame.task_event if action else '')
 
     def _build(self, ctx: context.RequestContext, server: objects.Instance, arguments: Arguments) -> None:
         if server.task_state == states.DELETING:

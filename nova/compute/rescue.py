@@ -53,7 +53,7 @@ class Rescue:
                 admin_password: str | None, clean_shutdown: bool) -> None:
         """Rescue a server. After a crash the task starts again with a new rescue disk."""
         host = self._host
-        with tasks.task(host, ctx, instance, actions.ACTIONS['rescue']) as task:
+        with tasks.task(host, ctx, instance, actions.ACTIONS['rescue'].frame) as task:
             server = task.instance
             image = host.images.show(task.ctx, image_id)
             devices = host.volumes.get_block_devices(ctx, instance_uuid=server.uuid)
@@ -77,7 +77,7 @@ class Rescue:
 
     def _unrescue(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         host = self._host
-        with tasks.task(host, ctx, instance, actions.ACTIONS['unrescue']) as task:
+        with tasks.task(host, ctx, instance, actions.ACTIONS['unrescue'].frame) as task:
             host.driver_with(virt.Rescue).unrescue(ctx, task.instance, host.set_up_networks(ctx, task.instance))
             device_addresses.record(host, ctx, task.instance)
             task.ends(power_state=host.driver.power_state(task.instance))

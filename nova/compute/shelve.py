@@ -43,7 +43,7 @@ class Shelve:
         :param image_id: the image to fill; None for a server that boots from a volume, which is offloaded immediately
         """
         host = self._host
-        with tasks.task(host, ctx, instance, actions.ACTIONS['shelve']) as task:
+        with tasks.task(host, ctx, instance, actions.ACTIONS['shelve'].frame) as task:
             server = task.instance
             if image_id:
                 task.undo(images.remove, host, task.ctx, image_id)
@@ -63,23 +63,23 @@ class Shelve:
             else:
                 task.step(states.SHELVING_OFFLOADING, progress=0, **shelved)
                 task.keep()              # no rollback from here on
-                self._leave_host(ctx, task)
+                self._release_host(ctx, task)
 
     def shelve_offload_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         self._host.submit(instance, self._offload, ctx, instance)
 
     def _offload(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        with tasks.task(self._host, ctx, instance, actions.ACTIONS['shelveOffload']) as task:
-            self._leave_host(ctx, task)
+        with tasks.task(self._host, ctx, instance, actions.ACTIONS['shelveOffload'].frame) as task:
+            self._release_host(ctx, task)
 
-    def _leave_host(self, ctx: context.RequestContext, task: tasks.Task) -> None:
+    def _release_host(self, ctx: context.RequestContext, task: tasks.Task) -> None:
         """Remove the guest; the server keeps its addresses and volumes."""
         host, server = self._host, task.instance
         host.driver.destroy(ctx, server, server.network_info)
-        host.network.leave_host(ctx, instance_uuid=server.uuid, host=host.name)
+        host.network.unbind_ports(ctx, instance_uuid=server.uuid, host=host.name)
         task.leaves = True
-        task.ends_with(lambda: host.conductor.leave_host(
-            ctx, instance_uuid=server.uuid, event=actions.ACTIONS['shelveOffload'].task_event, host=host.name,
+        task.ends_with(lambda: host.conductor.instance_offloaded(
+            ctx, instance_uuid=server.uuid, event=actions.ACTIONS['shelveOffload'].frame.task_event, host=host.name,
             task_state=states.SHELVING_OFFLOADING, fault=None))
 
     # ---- and back ----
@@ -93,21 +93,21 @@ class Shelve:
 
         The task is repeated after a crash. While the row says SHELVED_OFFLOADED, the guest is created again.
         """
-        host, action = self._host, actions.ACTIONS['unshelve']
+        host, frame = self._host, actions.ACTIONS['unshelve'].frame
 
         def give_up(task: tasks.Task, error: Exception) -> None:
             if task.instance.vm_state != states.SHELVED_OFFLOADED:
                 task.failed(error)
                 return
             fault = faults.fault(error, details=faults.trace(error))
-            host.conductor.leave_host(ctx, instance_uuid=instance.uuid, event=action.task_event, host=host.name,
-                                      task_state=states.UNSHELVING, fault=fault)
+            host.conductor.instance_offloaded(ctx, instance_uuid=instance.uuid, event=frame.task_event, host=host.name,
+                                              task_state=states.UNSHELVING, fault=fault)
 
-        with tasks.task(host, ctx, instance, action, give_up=give_up) as task:
+        with tasks.task(host, ctx, instance, frame, give_up=give_up) as task:
             server = task.instance
             image_id = server.system_metadata.get(IMAGE)
             if server.vm_state == states.SHELVED_OFFLOADED:
-                task.undo(host.network.leave_host, ctx, instance_uuid=server.uuid, host=host.name)
+                task.undo(host.network.unbind_ports, ctx, instance_uuid=server.uuid, host=host.name)
             networks = host.set_up_networks(ctx, server)
             if server.vm_state == states.SHELVED:
                 host.driver.power_on(ctx, server, networks)

@@ -12,22 +12,22 @@ from nova import objects
 from nova import states
 from nova.compute import records
 from nova.compute.host import Host
-from nova.compute.records import COMING
+from nova.compute.records import INCOMING
 from nova.compute.records import FILES
 from nova.compute.records import GUEST
-from nova.compute.records import KEPT
+from nova.compute.records import RESIZE_BACKUP
 from nova.compute.records import SHARED
 from nova.runtime import metrics
 from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
 
-_TEXTS = {GUEST: 'The guest', FILES: 'What a step that did not come to its end has left', KEPT: 'What was put aside',
-          SHARED: 'What a step of this host, or of one that shares its directory, has left',
-          COMING: 'What was made ready for a live migration on shared disks'}
-_LEFT = {True: '%s of %s is of no server that is known; it is left alone and should be looked at.',
-         False: '%s of %s is elsewhere by its row, which is not newer than this host\'s record; it is left alone. '
-                'See `nova-manage state differences`.'}
+_TEXTS = {GUEST: 'The guest', FILES: 'Files of an incomplete step', RESIZE_BACKUP: 'The resize backup',
+          SHARED: 'Files of an incomplete step of this host, or of one that shares its directory,',
+          INCOMING: 'Files prepared for a live migration on shared disks'}
+_LEFT = {True: '%s of server %s: no conductor knows the server. Nothing is removed; an operator should look at it.',
+         False: '%s of server %s: the server is on another host by its row, but the row is not newer than this host\'s '
+                'record. Nothing is removed. See `nova-manage state differences`.'}
 Found = dict[str, str]                   # {uuid: kind of the resource}
 
 
@@ -37,7 +37,7 @@ class Strays:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._left: Found = {}
-        metrics.STRAYS_LEFT.watch(self, lambda strays: strays.left())
+        metrics.ORPHANS.watch(self, lambda strays: strays.left())
 
     def left(self) -> dict[tuple[str], int]:
         """Return {(kind,): number} of the strays that the last check left in place."""
@@ -51,8 +51,8 @@ class Strays:
         """
         driver = self._host.driver
         migration, resize = driver.get_feature(virt.LiveMigration), driver.get_feature(virt.Resize)
-        found = dict.fromkeys(migration.awaited_guests() if migration else (), COMING)
-        found.update(dict.fromkeys(resize.kept_guests() if resize else (), KEPT))
+        found = dict.fromkeys(migration.awaited_guests() if migration else (), INCOMING)
+        found.update(dict.fromkeys(resize.kept_guests() if resize else (), RESIZE_BACKUP))
         for uuid, own in driver.remnants().items():
             if own or uuid not in found:
                 found[uuid] = FILES if own else SHARED
@@ -75,26 +75,18 @@ class Strays:
                 continue
             if host.records.allows_removal(what, uuid, row):
                 host.queue.submit(uuid, self._remove, ctx, uuid, what)
-            elif row.fate == states.UNKNOWN or what == GUEST and row.fate in states.GONE:
+            elif row.state == states.UNKNOWN or what == GUEST and row.state in states.GONE:
                 left[uuid] = what
                 if self._left.get(uuid) != what:         # log it once, and again after a restart
-                    LOG.warning(_LEFT[row.fate == states.UNKNOWN], _TEXTS[what], uuid)
+                    LOG.warning(_LEFT[row.state == states.UNKNOWN], _TEXTS[what], uuid)
         self._left = left
         return rows
 
     def _rows(self, ctx: context.RequestContext, uuids: list[str]) -> dict[str, records.Row]:
         """Return {uuid: records.Row}. Servers that are missing there must not be touched."""
         conductor, host = self._host.conductor, self._host.name
-        try:
-            return {uuid: records.Row(**row) for uuid, row in
-                    conductor.server_rows(ctx, host=host, uuids=uuids).items()}
-        except exception.Unsupported:  # conductors of the previous release do not report the generation
-            pass
-        try:
-            return {uuid: records.Row(fate) for uuid, fate in
-                    conductor.server_fates(ctx, host=host, uuids=uuids).items()}
-        except exception.Unsupported:                    # and not how the server was removed
-            return dict.fromkeys(conductor.orphaned_guests(ctx, host=host, uuids=uuids), records.Row(states.ELSEWHERE))
+        return {uuid: records.Row(**row) for uuid, row in
+                conductor.server_states(ctx, host=host, uuids=uuids).items()}
 
     def may_remove(self, ctx: context.RequestContext, uuid: str, what: str) -> bool:
         """Return whether a server is gone, as a row newer than this host's record says."""
@@ -106,18 +98,18 @@ class Strays:
         driver, guest = self._host.driver, objects.Instance(uuid=uuid, network_info=[])
         if not self.may_remove(ctx, uuid, what):
             return
-        LOG.info('%s of %s is removed: the server is deleted, or elsewhere.', _TEXTS[what], uuid)
+        LOG.info('%s of server %s: removed, because the server is deleted or on another host.', _TEXTS[what], uuid)
         try:
-            if what == KEPT:
+            if what == RESIZE_BACKUP:
                 self._host.driver_with(virt.Resize).confirm_migration(ctx, guest, [])
-            elif what == COMING:
+            elif what == INCOMING:
                 self._host.driver_with(virt.LiveMigration).give_up_guest(uuid)
                 self._host.network.unprepare_for_instance(ctx, instance_uuid=uuid, host=self._host.name)
             else:
                 driver.destroy(ctx, guest, [])
         except (exception.NovaException, OSError, ValueError) as error:
-            LOG.error('%s of %s could not be removed, and should be looked at: %s', _TEXTS[what], uuid, error)
+            LOG.error('%s of server %s: removal failed, an operator should look: %s', _TEXTS[what], uuid, error)
             self._left = {**self._left, uuid: what}
             return
         self._host.records.forget(uuid)
-        metrics.STRAYS_REMOVED.labels(what).inc()
+        metrics.ORPHANS_REMOVED.labels(what).inc()

@@ -1,10 +1,10 @@
 """Frame of a server's tasks: begin, undo, end.
 
-    with tasks.task(host, ctx, instance, actions.ACTIONS['os-stop']) as task:
+    with tasks.task(host, ctx, instance, actions.ACTIONS['os-stop'].frame) as task:
         host.driver.power_off(task.instance)
         task.ends(power_state=SHUTDOWN)
 
-The action's row has the task states in which it begins, and the states at its end. The beginning is a conditional
+The frame has the task states in which the task begins, and the states at its end. The beginning is a conditional
 write: a repeated or late message ends there. On success one conditional write sets the end. If a delete came first, or
 the body failed, the undo stack unwinds.
 """
@@ -33,11 +33,11 @@ SPACING = 10                    # percent, and
 SPACING_S = 1  # seconds; smallest steps between two values of progress: each is a write of the conductor
 
 # events of tasks that create a guest on a host which had none
-_MAKES = frozenset(frame.task_event for frame in (
+_MAKES = frozenset(row.frame.task_event for row in (
     actions.BUILD, actions.ACTIONS['evacuate'], actions.ACTIONS['unshelve'], actions.FINISH, actions.LIVE_MIGRATION))
 
 # events of tasks that start an existing guest: on shared storage another host may run it
-STARTS = frozenset(actions.ACTIONS[name].task_event for name in ('os-start', 'reboot', 'reboot-hard', 'resume'))
+STARTS = frozenset(actions.ACTIONS[name].frame.task_event for name in ('os-start', 'reboot', 'reboot-hard', 'resume'))
 
 _Params = typing.ParamSpec('_Params')
 
@@ -94,16 +94,16 @@ class Task(Undo):
     keeps_for_return   True: the guest has left, and its files are kept for a return; the body records it
     """
 
-    def __init__(self, host: Host, ctx: context.RequestContext, action: actions.Frame,
+    def __init__(self, host: Host, ctx: context.RequestContext, frame: actions.Frame,
                  instance: objects.Instance) -> None:
-        super().__init__(action.task_event, instance)
-        stays = action.keeps_stopped and instance.vm_state == states.STOPPED
-        self.after = states.STOPPED if stays else action.after
-        self.on_failure = action.on_failure
+        super().__init__(frame.task_event, instance)
+        stays = frame.keeps_stopped and instance.vm_state == states.STOPPED
+        self.after = states.STOPPED if stays else frame.after
+        self.on_failure = frame.on_failure
         self.ctx = ctx.granted(instance.image_grant if instance.obj_attr_is_set('image_grant') else None)
         self._host, self._ctx = host, ctx
         # task states in which the task owns the row
-        self._holds = action.taken_in if action.started is None else (action.started,)
+        self._holds = frame.taken_in if frame.started is None else (frame.started,)
         self.values: dict[str, typing.Any] = {'task_state': None}
         if self.after is not None:
             self.values['vm_state'] = self.after
@@ -141,7 +141,7 @@ class Task(Undo):
     def end(self) -> None:
         """Write the end.
 
-        :raises InstanceChanged, InstanceNotFound: the task was overtaken
+        :raises InstanceChanged, InstanceNotFound: the task was superseded
         """
         self._finish()
         self.ended = True
@@ -200,26 +200,26 @@ class Gauge:
 
 
 @contextlib.contextmanager
-def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, action: actions.Frame, *,
+def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, frame: actions.Frame, *,
          lives_on: str | None = None,
          give_up: typing.Callable[[Task, Exception], None] | None = None) -> collections.abc.Iterator[Task]:
     """Frame a task; see the module's docstring.
 
-    :param action: row of the action, or of the step of one
+    :param frame: of an action, or of a step of one
     :param give_up: called with (task, error) when the body fails, instead of the usual record of a failure
     :param lives_on: the server's host if it is another one; such a task writes its end separately
     :raises InstanceChanged, InstanceNotFound: the server is not waiting for this task (any more)
     """
-    event = action.task_event
+    event = frame.task_event
     row = host.conductor.begin_task(
         ctx, instance_uuid=instance.uuid, event=event, owner=f'compute:{host.name}',
         deadline_s=host.conf.conductor.task_deadline,
-        values={} if action.started is None else {'task_state': action.started},
-        expect={'task_state': list(action.taken_in), 'host': [lives_on or host.name]})
+        values={} if frame.started is None else {'task_state': frame.started},
+        expect={'task_state': list(frame.taken_in), 'host': [lives_on or host.name]})
     host.forget_fence(ctx, row)
-    current = Task(host, ctx, action, row)
+    current = Task(host, ctx, frame, row)
     record = None if lives_on else host.records.get(instance.uuid)
-    with metrics.Run(event, 'overtaken') as run:
+    with metrics.Run(event, 'superseded') as run:
         try:
             why = records.refusal(record, row, ctx.request_id, event) or _never_here(host, row, event)
         except exception.HypervisorUnreachable as error:

@@ -124,7 +124,7 @@ class Volumes:
             device = host.volumes.get_volume_device(ctx, instance_uuid=instance.uuid, bdm_uuid=bdm_uuid)
             info = device['connection_info']
             if device['attachment_id'] != new_attachment_id:         # otherwise recorded, but not completed
-                current.undo(host.volumes.volume_not_swapped, ctx, **which)
+                current.undo(host.volumes.volume_swap_failed, ctx, **which)
                 info = host.volumes.connect_new_volume(ctx, attachment_id=new_attachment_id,
                                                        connector=self.connector(), device_name=device['device_name'])
                 new = {**device, 'volume_id': new_volume_id, 'attachment_id': new_attachment_id,

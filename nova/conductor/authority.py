@@ -85,8 +85,7 @@ def _own_metadata(call: Call) -> None:
         return
     if not isinstance(wanted, dict):
         call.refuse('system_metadata is no dictionary')
-    on_caller(call)
-    present = call.server.system_metadata or {}
+    present = on_caller(call).system_metadata or {}
     images = _images_of(call)
     for key, value in wanted.items():
         if value == present.get(key) or value is None and key in (
@@ -102,7 +101,7 @@ def _own_metadata(call: Call) -> None:
 
 
 def _images_of(call: Call) -> set[str]:
-    return {arguments['image_id'] for arguments in (action['arguments'] or {} for action in call.server.actions)
+    return {arguments['image_id'] for arguments in (action['arguments'] or {} for action in on_caller(call).actions)
             if arguments.get('image_id') is not None}
 
 
@@ -114,7 +113,7 @@ def _image_of_action(call: Call) -> None:
 
 def _image_of_rebuild(call: Call) -> None:
     image_id = call.arguments.get('image_id')
-    if not image_id or image_id != (call.server.system_metadata or {}).get(REIMAGE):
+    if not image_id or image_id != (on_caller(call).system_metadata or {}).get(REIMAGE):
         call.refuse(f'the server is not rebuilt with image {str(image_id)[:40]}')
 
 
@@ -144,7 +143,7 @@ def _swap_of_server(call: Call) -> None:
     """Check that volume and attachment belong to an open swap of the server."""
     names = ('bdm_uuid', 'new_volume_id', 'new_attachment_id')
     given = {name: call.arguments.get(name) for name in names}
-    for action in call.server.actions:
+    for action in on_caller(call).actions:
         if action['action'] == SWAP and {name: (action['arguments'] or {}).get(name) for name in names} == given:
             return
     call.refuse('no request is for this volume in the place of the other')
@@ -196,7 +195,7 @@ RIGHTS = {
     'end_background': (host_is_caller, columns('values', {'network_info'}), _own_action),
     'release_port_device': (host_is_caller, on_caller),
     'reschedule_instance': (host_is_caller, columns('fault', _FAULT), load_requester),
-    'leave_host': (host_is_caller, one_of('task_state', (states.SHELVING_OFFLOADING, states.UNSHELVING)),
+    'instance_offloaded': (host_is_caller, one_of('task_state', (states.SHELVING_OFFLOADING, states.UNSHELVING)),
                    columns('fault', _FAULT)),
     'instance_destroyed': (host_is_caller,),
     'check_rebuild': (on_caller,),
@@ -209,10 +208,8 @@ RIGHTS = {
     'get_block_devices': (on_caller,),
     'instances_on_host': (host_is_caller,),
     'background_on_host': (host_is_caller,),
-    'evacuated_from': (host_is_caller,),
-    'orphaned_guests': (host_is_caller,),
-    'server_fates': (host_is_caller,),
-    'server_rows': (host_is_caller,),
+    'list_evacuated': (host_is_caller,),
+    'server_states': (host_is_caller,),
     'report_guests': (host_is_caller,),
     'object_backport': (admission.allow,),
     # ---- moves
@@ -222,7 +219,7 @@ RIGHTS = {
     'move_sent': (host_is_caller, source),
     'move_finished': (host_is_caller, destination),
     'move_confirmed': (host_is_caller, source),
-    'move_dropped': (host_is_caller, destination),
+    'reverted_guest_removed': (host_is_caller, destination),
     'move_reverted': (host_is_caller, source),
     'move_failed': (host_is_caller, _step_of, columns('fault', _FAULT)),
     'prepare_live_migration': (source,),
@@ -248,7 +245,7 @@ RIGHTS = {
     'refresh_volume': _VOLUME,
     'connect_new_volume': (connector_is_caller, _swap_on_host),
     'volume_swapped': (on_caller, _swap_of_server),
-    'volume_not_swapped': (on_caller, _swap_of_server),
+    'volume_swap_failed': (on_caller, _swap_of_server),
     'volume_snapshot_status': (one_of('status', ('creating', 'deleting', 'error', 'error_deleting')),
                                _snapshot_on_host),
     'volume_file_changed': (on_caller,),
@@ -289,7 +286,7 @@ class Facts:
 
     def _server(self, call: Call) -> ownership.Server | None:
         with self._cell_db.reader() as conn:
-            return ownership.server(conn, call.uuid)
+            return None if call.uuid is None else ownership.server(conn, call.uuid)
 
     def _move(self, call: Call) -> ownership.Move | None:
         with self._cell_db.reader() as conn:
@@ -297,10 +294,12 @@ class Facts:
 
     def _was_there(self, call: Call) -> bool:
         with self._cell_db.reader() as conn:
-            return ownership.was_there(conn, call.uuid, call.host)
+            return call.uuid is not None and ownership.was_there(conn, call.uuid, call.host)
 
     def _step(self, call: Call) -> tuple[str, str] | None:
         """Return (compute method, host) that the move's server waits for, or None."""
+        if call.move is None:
+            return None
         row = call.move.row
         with self._cell_db.reader() as conn:
             server = instances.get_many(conn, [row['instance_uuid']]).get(row['instance_uuid'])

@@ -202,7 +202,7 @@ class Change:
 def _notification(action: dict[str, typing.Any]) -> str | None:
     """Return the event of an open action, or None."""
     row = actions.OF_RECORD.get(action.get('action', ''))
-    return None if row is None else row.notification
+    return None if row is None else row.events.notification
 
 
 def _arguments(action: dict[str, typing.Any]) -> dict[str, typing.Any]:

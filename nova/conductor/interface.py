@@ -19,7 +19,7 @@ INTERFACE = Interface(
 
     # ---- live migration: conductor/moves/live.py
     Method('continue_live_migration', ('instance_uuid',), doc='Continue a live migration from its recorded step.'),
-    Method('live_migrate_checked', ('instance_uuid',), call=True, timeout=180,
+    Method('check_and_live_migrate', ('instance_uuid',), call=True, timeout=180,
            doc='Continue a live migration for a request that waits for the checks. Raises BadRequest if they fail; '
                'the migration has ended then.'),
     Method('prepare_live_migration', ('migration_id',), call=True, timeout=240,
@@ -33,7 +33,7 @@ INTERFACE = Interface(
            doc='Record that the server belongs to the destination.'),
     Method('live_migration_failed', ('migration_id', 'host', 'fault', 'traceback', 'aborted'), call=True,
            doc='Record that the guest stayed at the source.'),
-    Method('resume_live_migration', ('instance_uuid', 'host', 'here'), call=True,
+    Method('resume_live_migration', ('instance_uuid', 'host', 'has_guest'), call=True,
            doc='Report after a restart whether this host has the guest. Return True if the guest has left for good.'),
 
     # ---- evacuation: conductor/moves/evacuation.py
@@ -42,7 +42,7 @@ INTERFACE = Interface(
            doc='Record that the new host runs the server.'),
     Method('evacuation_failed', ('migration_id', 'host', 'fault', 'traceback'), call=True,
            doc='Record that the new host could not take over the server.'),
-    Method('evacuated_from', ('host',), call=True,
+    Method('list_evacuated', ('host',), call=True,
            doc='Return the servers that were evacuated from a host while it was down, see '
                'db/moves/live_migrations.py.'),
     Method('evacuated_guest_removed', ('migration_id', 'host'), call=True,
@@ -56,10 +56,10 @@ INTERFACE = Interface(
 
     # ---- cold moves: conductor/moves/cold.py; each step ends in one transaction, followed by the next step
     Method('continue_move', ('instance_uuid',), doc='Send the next message that the server of a cold move waits for.'),
-    Method('continue_moves', ('host', 'kept'), call=True,
-           doc='Continue the moves of a host that has started. ``kept``: uuids of guests kept for a revert. Return '
-               "those that no move needs: [{'instance': Instance, 'returns': True if the server belongs here and "
-               'the guest must be restored}].'),
+    Method('continue_moves', ('host', 'resize_backups'), call=True,
+           doc='Continue the moves of a host that has started. ``resize_backups``: uuids of '
+               "guests with a resize backup. Return those that no move needs: [{'instance': Instance, 'restore': True "
+               'if the server belongs here and the guest must be restored}].'),
     Method('move_accepted', ('migration_id', 'host'), call=True,
            doc='Record that the destination has accepted a server.'),
     Method('move_refused', ('migration_id', 'host', 'fault'), call=True,
@@ -68,7 +68,7 @@ INTERFACE = Interface(
     Method('move_finished', ('migration_id', 'host', 'power_state', 'network_info'), call=True,
            doc='Record that the server runs at the destination.'),
     Method('move_confirmed', ('migration_id', 'host'), call=True, doc='Record that the source has deleted its copy.'),
-    Method('move_dropped', ('migration_id', 'host'), call=True,
+    Method('reverted_guest_removed', ('migration_id', 'host'), call=True,
            doc='Record that the destination has deleted the guest of a reverted move.'),
     Method('move_reverted', ('migration_id', 'host', 'power_state', 'network_info'), call=True,
            doc='Record that the source runs the server again.'),
@@ -101,7 +101,7 @@ INTERFACE = Interface(
     Method('background_on_host', ('host',), call=True,
            doc="Return the open background actions of the servers on a host: [{'instance': Instance, 'action', "
                "'arguments', 'request_id', 'project_id', 'user_id'}]."),
-    Method('leave_host', ('instance_uuid', 'event', 'host', 'task_state', 'fault'), call=True,
+    Method('instance_offloaded', ('instance_uuid', 'event', 'host', 'task_state', 'fault'), call=True,
            doc='End a task (its ``task_state``) after which the server is SHELVED_OFFLOADED: free its claim and '
                'clear its host. ``fault`` as in end_task.'),
     Method('instance_destroyed', ('instance_uuid', 'host'), call=True,
@@ -110,18 +110,15 @@ INTERFACE = Interface(
     Method('instances_on_host', ('host',), call=True,
            doc="Return the servers on a host: [{'instance': Instance, 'arguments', 'request_id', 'project_id', "
                "'user_id' of the open action, or None}]."),
-    Method('orphaned_guests', ('host', 'uuids'), call=True,
-           doc='Of guests that a host has and does not know, return the uuids of those that were deleted or belong '
-               'to another host.'),
-    Method('server_fates', ('host', 'uuids'), call=True, since='1.1',
-           doc='Return {uuid: a fate of nova.states} for everything that a host has of servers.'),
-    Method('server_rows', ('host', 'uuids'), call=True, since='1.3',
-           doc="Return the fate and age of each row: {uuid: {'fate', 'generation'}}."),
-    Method('report_guests', ('host', 'guests', 'volumes', 'done'), call=True, since='1.3', optional=True,
+    Method('server_states', ('host', 'uuids'), call=True,
+           doc="Return the states of servers of which a host has resources: {uuid: {'state': deleted, elsewhere, "
+               "needed or unknown (nova/states.py), 'generation' of the row or None}}."),
+    Method('report_guests', ('host', 'guests', 'volumes', 'replugged'), call=True, since='1.3', optional=True,
            doc="Replace the reported differences between a host's guests and the rows, see nova/differences.py. "
                "``guests``: [{'instance_uuid', 'kind', 'generation', 'power_state', 'server': fields of its record, "
                "'volumes'}]; ``volumes``: {uuid: {volume id: {'attachment_id', 'device_name'}}} of all guests, None "
-               "if not read; ``done``: uuids of settled servers whose guests are plugged again. Return {'settled': "
+               "if not read; ``replugged``: uuids of settled servers whose guests are plugged again. Return "
+               "{'settled': "
                'uuids of servers whose rows now match the guests}.'),
     Method('get_disk_key', ('instance_uuid',), call=True, since='1.1',
            doc="Return the passphrase of a server's encrypted local disks; created at the first request. Raises "
@@ -157,7 +154,7 @@ INTERFACE = Interface(
     Method('volume_swapped', ('instance_uuid', 'bdm_uuid', 'new_volume_id', 'new_attachment_id', 'connection_info'),
            call=True,
            doc='Record that a volume was replaced and return the id that the volume has now.'),
-    Method('volume_not_swapped', ('instance_uuid', 'bdm_uuid', 'new_volume_id', 'new_attachment_id'), call=True,
+    Method('volume_swap_failed', ('instance_uuid', 'bdm_uuid', 'new_volume_id', 'new_attachment_id'), call=True,
            doc='Record that the replacement of a volume failed.'),
     Method('reimage_root', ('instance_uuid', 'image_id'), call=True,
            doc='Write another image to the root volume of a server; prepare_volumes connects the volume again when '
@@ -169,12 +166,12 @@ INTERFACE = Interface(
            doc='Record the status of a share mapping.'),
     Method('share_detached', ('instance_uuid', 'share_id', 'host'), call=True,
            doc='Delete a share mapping and its access.'),
-    Method('snapshot_volumes', ('instance_uuid', 'image_id', 'wait', 'left'), call=True, newer=(Newer('wait', '1.1',
-           optional=True), Newer('left', '1.1', optional=True)),
+    Method('snapshot_volumes', ('instance_uuid', 'image_id', 'wait', 'list_incomplete'), call=True,
+           newer=(Newer('wait', '1.1', optional=True), Newer('list_incomplete', '1.1', optional=True)),
            doc='Snapshot all volumes of a server that boots from one; its image, without data, names the snapshots. '
                '``wait`` False: the image is active immediately; True: only after the snapshots are complete, at a '
-               'later call. Return whether the image is active; with ``left`` the ids of the snapshots that are '
-               'incomplete.'),
+               'later call. Return whether the image is active; with ``list_incomplete`` the ids of the '
+               'snapshots that are incomplete.'),
     Method('report_power_states', ('host', 'states'), call=True,
            doc='Correct the power states of servers without a running task: {uuid: power state} of the hypervisor.'),
 

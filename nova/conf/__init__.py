@@ -13,6 +13,7 @@ from typing import Any
 
 from oslo_config import cfg
 
+from nova.conf import renamed
 from nova.conf.clients import keystoneauth
 
 
@@ -56,9 +57,12 @@ def new(args: Sequence[str] = (), files: list[str] | None = None, **overrides: A
     :param args: command line arguments
     :param files: configuration files; None looks in the usual places
     :param overrides: ``group__option=value`` or ``option=value``, above all files
+    :raises oslo_config.cfg.Error: the arguments or files cannot be used, for example because they have an option by its
+        old name
     """
     conf = cfg.ConfigOpts()
     _fill(conf, args, files)
+    renamed.check(conf)
     for name, value in overrides.items():
         group, _, option = name.rpartition('__')
         conf.set_override(option, value, group=group or None)

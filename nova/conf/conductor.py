@@ -10,11 +10,11 @@ OPTIONS = [
                help='Seconds without a sign of life after which a task is given to its service again. Longer than '
                     'the longest image download and snapshot upload, or these are requested twice (which does no '
                     'harm).'),
-    cfg.IntOpt('task_give_up', default=7200, min=60, max=86400 * 7, mutable=True,
+    cfg.IntOpt('task_timeout', default=7200, min=60, max=86400 * 7, mutable=True,
                help='Seconds after which a task that never ends is failed and its server freed for other actions.'),
     cfg.IntOpt('audit_interval', default=300, min=10, max=86400,
                help='Seconds between two comparisons of the usage of compute nodes with their servers.'),
-    cfg.StrOpt('disk_keys', default='database', choices=('database', 'barbican'),
+    cfg.StrOpt('disk_key_backend', default='database', choices=('database', 'barbican'),
                help='Where new keys of encrypted disks of servers are kept. database: in that of the cell, sealed with '
                     'disk_keys_file. barbican: in the Key Manager service that [barbican] names, by the account there. '
                     'Keys that there are stay where they are.'),
@@ -25,7 +25,7 @@ OPTIONS = [
                     'and who loses it loses these disks. Only the user of the daemon may read it. Empty: disk-keys '
                     'below state_path. A service makes it when it is first needed, unless the database shows that '
                     'another one has it.'),
-    cfg.IntOpt('maintenance_moves', default=4, min=1, max=1000, mutable=True,
+    cfg.IntOpt('max_concurrent_maintenance_moves', default=4, min=1, max=1000, mutable=True,
                help='Servers of one host that are moved at the same time while its maintenance starts or stops. Each '
                     'takes a share of the network between the hosts; [DEFAULT] max_concurrent_live_migrations of the '
                     'host holds as well.'),

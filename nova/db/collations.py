@@ -10,7 +10,6 @@ import collections
 from collections.abc import Collection, Iterator
 import contextlib
 import logging
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -51,7 +50,7 @@ def stated(conn: sa.Connection, tables: Collection[str]) -> Iterator[None]:
     """Create tables in the block with the collation of the others; migrations name none."""
     collation = common(found(conn, tables).values())
 
-    def state(table: Any, connection: sa.Connection, **_options: Any) -> None:
+    def state(table: sa.Table, connection: sa.Connection, **_options: object) -> None:
         if connection is conn and 'mysql_charset' in table.kwargs:
             table.kwargs['mysql_collate'] = collation
     sa.event.listen(sa.Table, 'before_create', state)

@@ -27,6 +27,7 @@ from nova import utils
 from nova.db import errors
 from nova.db import server_engines
 from nova.db import spare_room
+from nova.db import types
 from nova.runtime import commits
 from nova.runtime import metrics
 from nova.runtime.hooks import sqlalchemy as sqlalchemy_hooks
@@ -42,7 +43,9 @@ SQLITE_MODE = 0o600              # mode of a database file, independent of the u
 
 
 Connection = sa.Connection       # type of ``conn`` in the functions of this package
-Table = sa.Table                 # type of a table argument
+Condition = sa.ColumnElement[bool]       # type of a condition on rows
+Column = sa.Column[Any]          # type of a column in such a condition
+Table = types.Table              # type of a table argument
 Savepoint = sa.NestedTransaction         # rollback point inside a transaction
 
 _Params = ParamSpec('_Params')
@@ -108,7 +111,7 @@ class Database:
         # SQLite has one writer at a time; waiting here is fair and cheap, SQLite itself polls
         self._one_writer = threading.Lock()
         self._spare: spare_room.SpareRoom | None = None
-        for counter in (metrics.DB_GAVE_UP, metrics.DB_RETRIES, metrics.DB_RECONNECTS):
+        for counter in (metrics.DB_FAILURES, metrics.DB_RETRIES, metrics.DB_RECONNECTS):
             counter.labels(name)         # create the series with 0, so that alert rules see the first increase
         self._idle: collections.deque[sa.Connection] = collections.deque()
         self._ended = {kind: metrics.DB_TRANSACTIONS.labels(name, kind) for kind in ('read', 'write')}
@@ -245,13 +248,13 @@ class Database:
                 if committing:
                     raise CommitUnanswered(error) from error
                 if attempt >= len(RECONNECT_PAUSES_S):
-                    metrics.DB_GAVE_UP.labels(self.name).inc()
+                    metrics.DB_FAILURES.labels(self.name).inc()
                     raise
                 metrics.DB_RECONNECTS.labels(self.name).inc()
                 time.sleep(RECONNECT_PAUSES_S[attempt])
             except (db_exc.DBDeadlock, db_exc.RetryRequest):
                 if attempt + 1 == DEADLOCK_RETRIES or self.sqlite and time.monotonic() - began >= SQLITE_BUSY_S:
-                    metrics.DB_GAVE_UP.labels(self.name).inc()
+                    metrics.DB_FAILURES.labels(self.name).inc()
                     raise
                 metrics.DB_RETRIES.labels(self.name).inc()
                 time.sleep(random.uniform(0, 0.01 * 2 ** attempt))

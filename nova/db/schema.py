@@ -10,7 +10,7 @@ The number of a database's newest contraction is its generation: code that does 
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 import contextlib
 import importlib
 import logging
@@ -25,6 +25,8 @@ from nova.db import collations
 from nova.db.placement import categories
 
 if TYPE_CHECKING:
+    from alembic.config import Config
+
     from nova.db.engine import Database
 
 LOG = logging.getLogger(__name__)
@@ -50,10 +52,11 @@ CONVERT = 'nova-manage db convert'
 ROWS = {'api': categories.ensure}
 
 
-def metadata(branch: str) -> Any:
+def metadata(branch: str) -> sa.MetaData:
     """Return the tables of a branch as defined in the code."""
     modules = [importlib.import_module(f'nova.db.tables.{name}') for name in BRANCHES[branch][0]]
-    return modules[0].metadata
+    tables: sa.MetaData = modules[0].metadata
+    return tables
 
 
 def head(branch: str, phase: str = EXPAND) -> str | None:
@@ -212,7 +215,7 @@ def _name(db: Database, branch: str) -> str:
     return db.name if db.name.startswith(branch) else branch
 
 
-def config(branch: str, conn: sa.Connection, phase: str = EXPAND) -> Any:
+def config(branch: str, conn: sa.Connection, phase: str = EXPAND) -> Config:
     """Return the configuration of alembic's commands."""
     from alembic.config import Config
 
@@ -234,7 +237,7 @@ def differences(db: Database, branch: str) -> list[tuple[str, Any]]:
         return compare_metadata(context, metadata(branch))
 
 
-def _is_ours(name: Any, kind: str, parents: dict[str, Any]) -> bool:
+def _is_ours(name: str | None, kind: str, parents: Mapping[str, str | None]) -> bool:
     return kind != 'table' or name != CONTRACT
 
 

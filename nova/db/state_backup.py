@@ -26,6 +26,7 @@ from nova.db import errors
 from nova.db import schema
 from nova.db import types
 from nova.db.tables import cell as tables
+from nova.json_types import Json
 
 LOG = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ BATCH_BYTES = 4 << 20        # approximate text size of a batch
 RESTORING = 'restoring'      # version of an incompletely restored database: services refuse it
 ROW_TYPES = (str, int, float, bool, type(None))
 
+_Scalar = str | int | float | bool | None
 Batch = list[list[Any]]
 
 
@@ -212,16 +214,16 @@ def _raw_tables(branch: str) -> dict[str, dict[str, Any]]:
 
 def _table(name: str, columns: dict[str, Any]) -> engine.Table:
     """Return a table without the code's defaults, because an older revision may lack columns."""
-    return sa.Table(name, sa.MetaData(), *(sa.Column(column, kind) for column, kind in columns.items()))
+    return types.Table(name, sa.MetaData(), *(sa.Column(column, kind) for column, kind in columns.items()))
 
 
-def _dump(value: Any) -> Any:
+def _dump(value: _Scalar | datetime.datetime) -> _Scalar:
     return value.isoformat() if isinstance(value, datetime.datetime) else value
 
 
 # ---- restoration
 
-def check(branch: str, table: str, columns: Any, rows: Any) -> None:
+def check(branch: str, table: str, columns: Json, rows: Json) -> None:
     """Check a batch of rows.
 
     :raises InvalidInput: it does not match a table of the branch
@@ -237,7 +239,7 @@ def check(branch: str, table: str, columns: Any, rows: Any) -> None:
     _values(known, columns, rows)
 
 
-def _values(known: dict[str, Any], columns: list[str], rows: Batch) -> list[dict[str, Any]]:
+def _values(known: dict[str, Any], columns: list[Any], rows: list[Any]) -> list[dict[str, Any]]:
     dates = [isinstance(known[column], sa.DateTime) for column in columns]
     try:
         return [{column: datetime.datetime.fromisoformat(value) if date and value is not None else value
@@ -246,7 +248,7 @@ def _values(known: dict[str, Any], columns: list[str], rows: Batch) -> list[dict
         raise exception.InvalidInput('It has a malformed time.') from None
 
 
-def knows(branch: str, revision: Any) -> bool:
+def knows(branch: str, revision: Json) -> bool:
     """Tell whether this code can create a database of a revision and upgrade it."""
     return revision in (*schema.revisions(branch), schema.PREDECESSORS[branch])
 

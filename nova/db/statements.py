@@ -10,12 +10,15 @@ Compared values are never None, and written values are plain, no expressions.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 import functools
 import re
-from typing import Any
+from typing import Any, cast, TYPE_CHECKING
 
 import sqlalchemy as sa
+
+if TYPE_CHECKING:
+    from nova.db.types import Row, Table
 
 _WORD = re.compile('[A-Za-z0-9_ -]+')
 
@@ -26,12 +29,12 @@ insert = functools.cache(sa.insert)           # of a table; the rows are the par
 to_dict: Callable[[Any], Any] = dict
 
 
-def equal(table: sa.Table, names: tuple[str, ...]) -> Any:
+def equal(table: sa.Table, names: tuple[str, ...]) -> sa.ColumnElement[bool]:
     """Return the condition that these columns equal the parameters of ``keys``."""
     return sa.and_(sa.true(), *(table.c[name] == sa.bindparam(_key(name)) for name in names))
 
 
-def keys(match: dict[str, Any]) -> dict[str, Any]:
+def keys(match: Mapping[str, object]) -> dict[str, object]:
     """Return the parameters of a statement for {column: value}, named unlike the columns that an UPDATE sets."""
     return {_key(name): value for name, value in match.items()}
 
@@ -57,33 +60,33 @@ def _select(table: sa.Table, names: tuple[str, ...], order: tuple[str, ...]) -> 
 
 
 @functools.cache
-def _update(table: sa.Table, names: tuple[str, ...]) -> Any:
+def _update(table: sa.Table, names: tuple[str, ...]) -> sa.Update:
     return sa.update(table).where(equal(table, names))
 
 
 @functools.cache
-def _delete(table: sa.Table, names: tuple[str]) -> Any:
+def _delete(table: sa.Table, names: tuple[str, ...]) -> sa.Delete:
     return sa.delete(table).where(equal(table, names))
 
 
 @functools.cache
-def _count(table: sa.Table, names: tuple[str, ...]) -> Any:
+def _count(table: sa.Table, names: tuple[str, ...]) -> sa.Select[int]:
     some = sa.select(table.c[names[0]]).where(equal(table, names)).limit(sa.bindparam('most')).subquery()
     return sa.select(sa.func.count()).select_from(some)
 
 
-def more_than(conn: sa.Connection, table: sa.Table, most: int, **match: Any) -> bool:
+def more_than(conn: sa.Connection, table: sa.Table, most: int, **match: object) -> bool:
     """Tell whether a table has more than ``most`` rows with these column values, counting no further."""
     return bool(conn.execute(_count(table, tuple(match)), {'most': most + 1, **keys(match)}).scalar_one() > most)
 
 
-def dicts(result: Any) -> list[Any]:
+def dicts(result: sa.Result[*tuple[Any, ...]]) -> list[Any]:
     """Return all rows of a result as dicts, several times faster than its mappings."""
     names = tuple(result.keys())
     return [dict(zip(names, row)) for row in result.all()]
 
 
-def rows(conn: sa.Connection, table: sa.Table, order: tuple[str, ...] = (), **match: Any) -> list[Any]:
+def rows(conn: sa.Connection, table: Table[Row], order: tuple[str, ...] = (), **match: object) -> list[Row]:
     """Return the rows with columns equal to ``match`` as dicts.
 
     :param order: tuple of the names of the sort columns
@@ -91,17 +94,24 @@ def rows(conn: sa.Connection, table: sa.Table, order: tuple[str, ...] = (), **ma
     return dicts(conn.execute(_select(table, tuple(match), order), keys(match)))
 
 
-def first(conn: sa.Connection, table: sa.Table, **match: Any) -> Any:
+def first(conn: sa.Connection, table: Table[Row], **match: object) -> Row | None:
     """Return one row with columns equal to ``match`` as a dict, or None."""
     row = conn.execute(_select(table, tuple(match), ()), keys(match)).mappings().first()
-    return None if row is None else dict(row)
+    return None if row is None else cast('Row', dict(row))        # the row types are made from the tables
 
 
-def update(conn: sa.Connection, table: sa.Table, values: dict[str, Any], **match: Any) -> int:
+def one(conn: sa.Connection, table: Table[Row], **match: object) -> Row:
+    """Return the row that must exist with columns equal to ``match`` as a dict."""
+    row = first(conn, table, **match)
+    assert row is not None
+    return row
+
+
+def update(conn: sa.Connection, table: sa.Table, values: Mapping[str, object], **match: object) -> int:
     """Update the rows with columns equal to ``match``; return their number."""
     return conn.execute(_update(table, tuple(match)), {**values, **keys(match)}).rowcount
 
 
-def delete(conn: sa.Connection, table: sa.Table, **match: Any) -> int:
+def delete(conn: sa.Connection, table: sa.Table, **match: object) -> int:
     """Delete the rows with columns equal to ``match``; return their number."""
     return conn.execute(_delete(table, tuple(match)), keys(match)).rowcount

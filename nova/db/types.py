@@ -2,11 +2,13 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, Generic, TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
+from nova import json_types
 from nova import utils
 
 # MariaDB's TEXT is limited to 64 KiB and its DATETIME to whole seconds
@@ -17,6 +19,17 @@ DateTime = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), 'mysql', 'mariadb')
 COLLATION = 'utf8mb4_general_ci'
 TABLE_OPTIONS: dict[str, Any] = {'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate': COLLATION}
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Row = TypeVar('Row', default=Any)
+
+    class Table(sa.Table, Generic[Row]):
+        """A table with the type of its rows, from nova.db.tables.rows."""
+else:
+    Table = sa.Table
+Columns = ReadOnlyColumnCollection[str, sa.ColumnElement[Any]]           # of a table or subquery
+
 
 class Json(sa.types.TypeDecorator[Any]):
     """A JSON document in a text column; None is NULL."""
@@ -24,11 +37,10 @@ class Json(sa.types.TypeDecorator[Any]):
     impl = LongText
     cache_ok = True
 
-    def process_bind_param(self, value: dict[str, Any] | list[Any] | None, dialect: Any) -> str | None:
+    def process_bind_param(self, value: dict[str, Any] | list[Any] | None, dialect: sa.Dialect) -> str | None:
         return None if value is None else utils.dump_json(value)
 
-    def process_result_value(self, value: str | None,
-                             dialect: Any) -> dict[str, Any] | list[dict[str, Any] | str] | None:
+    def process_result_value(self, value: str | None, dialect: sa.Dialect) -> json_types.Json:
         return None if value is None else utils.load_json(value)
 
 
@@ -37,7 +49,7 @@ class Shared(Json):
 
     cache_ok = True
 
-    def process_result_value(self, value: str | None, dialect: Any) -> Any:
+    def process_result_value(self, value: str | None, dialect: sa.Dialect) -> json_types.Json:
         return None if value is None else _shared(value)
 
 
@@ -46,7 +58,7 @@ class SharedList(Json):
 
     cache_ok = True
 
-    def process_result_value(self, value: str | None, dialect: Any) -> Any:
+    def process_result_value(self, value: str | None, dialect: sa.Dialect) -> json_types.Json:
         return _EMPTY if value is None else _shared(value)
 
 

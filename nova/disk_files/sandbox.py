@@ -257,7 +257,7 @@ def _may_pass(directory: os.stat_result, user: pwd.struct_passwd) -> bool:
 def _refusal(reason: str) -> exception.VirtError:
     return exception.VirtError(
         operation='keep programs that read images apart',
-        reason=f'{reason}. [libvirt] sandbox_images = false does without, which lets an image that breaks qemu-img '
+        reason=f'{reason}. [libvirt] sandbox_qemu_img = false does without, which lets an image that breaks qemu-img '
                'take over this host')
 
 

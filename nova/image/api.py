@@ -179,7 +179,7 @@ class EmbeddedImages(Images):
     def upload(self, ctx: RequestContext, image_id: str, path: str, disk_format: str,
                container_format: Any = None, moved: progress.Moved = progress.ignore, give: bool = False) -> None:
         set_formats(self, ctx, image_id, disk_format, container_format)
-        if give and self.store.adopt(ctx, image_id, path, moved):
+        if give and self.store.adopt(ctx, image_id, path):
             return
         with open(path, 'rb') as file:
             self.store.upload(ctx, image_id, progress.Reader(file, moved), os.fstat(file.fileno()).st_size,

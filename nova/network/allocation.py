@@ -20,15 +20,16 @@ from nova.network import attach
 from nova.network import ipam
 from nova.network import security
 from nova.network import selection
+from nova.network.host.network import Binding
 from nova.network.host.network import dns_name
 from nova.network.host.network import overlay_addresses
+from nova.network.host.network import ServerPort
 from nova.network.host.network import vif
 
 if TYPE_CHECKING:
+    from nova.db.tables.rows import PortsRow
     from nova.network.host.network import HostNetwork
     from nova.objects.instance import Instance
-
-Networks = dict[str, tuple[Any, list[Any]]]          # {network id: (network, [subnet])}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +87,7 @@ class Allocation:
         self._project = str(orders[0].instance.project_id)
         self._allocator = ipam.AddressAllocator(
             conn, ipam.quarantine_cutoff(self._conf.network.dhcp_lease_time), len(orders))
-        self._made: list[dict[str, Any]] = []
+        self._made: list[ServerPort] = []
         self._bound: list[tuple[str, str]] = []                    # (port, group)
         self._fixed: dict[str, list[dict[str, str]]] = {}
 
@@ -98,13 +99,13 @@ class Allocation:
         rows, default_group = ports.of_devices_and_default_group(
             conn, [order.instance.uuid for order in self._orders], self._project)
         found: list[list[dict[str, Any]] | None] = []              # VIFs, or None if ports are allocated below
-        given: list[list[dict[str, Any]]] = []
+        given: list[list[PortsRow | ServerPort]] = []
         for order in self._orders:
             own = [row for row in rows if row['device_id'] == order.instance.uuid]
             found.append(self._existing_vifs(order, own) if own else None)
             given.append([] if own else self._allocate(order, existing, any_network, known, default_group))
         self._allocator.store()
-        networks.insert(conn, t.ports, self._made)
+        networks.insert(conn, t.ports, [{**port} for port in self._made])
         security_groups.bind(conn, self._bound)
         every = [port for of_order in given for port in of_order]
         self._fixed.update(networks.addresses_of(conn, [port['id'] for port in every if port['id'] not in self._fixed]))
@@ -113,34 +114,34 @@ class Allocation:
             vif(self._conf, port, *known[port['network_id']], self._fixed.get(port['id'], []), more)
             for port in of_order] for there, of_order in zip(found, given)]
 
-    def _usable(self, existing: dict[str, Any]) -> tuple[Networks, Networks]:
+    def _usable(self, existing: dict[str, PortsRow]) -> tuple[selection.Usable, selection.Usable]:
         """Lock subnets and return (candidates for servers without a network, candidates and requested networks)."""
         named = {*(request['network_id'] for order in self._orders for request in order.requests or ()
                    if request['network_id']), *(port['network_id'] for port in existing.values())}
-        any_network: Networks = {}
+        any_network: selection.Usable = {}
         if any(order.requests is None for order in self._orders):
             any_network = networks.usable(self._conn, self._project, None, lock=True)
         rest = named - set(any_network)
         return any_network, {**any_network, **(
             networks.usable(self._conn, self._project, rest, lock=True) if rest else {})}
 
-    def _existing_vifs(self, order: AllocationRequest, rows: list[Any]) -> list[dict[str, Any]]:
+    def _existing_vifs(self, order: AllocationRequest, rows: list[PortsRow]) -> list[dict[str, Any]]:
         """Return the VIFs of a server that already has ports."""
         if any(row['host'] != order.host for row in rows):
             _refuse_former_host(self._conn, order.instance.uuid, order.host)
             ports.move(self._conn, order.instance.uuid, order.host)
         return self._network.vifs(self._conn, rows)
 
-    def _allocate(self, order: AllocationRequest, existing: dict[str, Any], any_network: Networks, known: Networks,
-                  default_group: str | None) -> list[dict[str, Any]]:
+    def _allocate(self, order: AllocationRequest, existing: dict[str, PortsRow], any_network: selection.Usable,
+                  known: selection.Usable, default_group: str | None) -> list[PortsRow | ServerPort]:
         requests = selection.choose(any_network) if order.requests is None else order.requests
         groups = security.resolve(self._conn, self._project, order.group_names, default_group) if any(
             not request['port_id'] for request in requests) else []
         binding = self._network.binding(order.instance, order.host)
         granted = self._granted(order, known)
-        given = []
+        given: list[PortsRow | ServerPort] = []
         for position, request in enumerate(requests):
-            columns = {**binding, 'position': position, 'tag': request.get('tag')}
+            columns: Binding = {**binding, 'position': position, 'tag': request.get('tag')}
             if request['port_id']:
                 given.append(attach.bind(self._conn, existing.get(request['port_id']), request, self._project, columns))
                 continue
@@ -155,7 +156,7 @@ class Allocation:
             given.append(port)
         return given
 
-    def _granted(self, order: AllocationRequest, known: Networks) -> set[str]:
+    def _granted(self, order: AllocationRequest, known: selection.Usable) -> set[str]:
         """Return the ids of other projects' networks that an administrator requested for the server.
 
         They are read from the stored request: the host's message is not trusted.
@@ -165,7 +166,7 @@ class Allocation:
             return set()
         spec = request_specs.get_many(self._conn, [order.instance.uuid]).get(order.instance.uuid)
         stored = selection.normalized(spec.requested_networks) if spec is not None else None
-        return {request['network_id'] for request in stored or () if request.get(selection.GRANTED)}
+        return {str(request['network_id']) for request in stored or () if request.get(selection.GRANTED)}
 
 
 def _refuse_former_host(conn: Connection, instance_uuid: str, host: str) -> None:

@@ -5,7 +5,7 @@ It reads the rows of the embedded network service. Errors are those of a server 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any, TYPE_CHECKING
+from typing import Any, Literal, TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 
@@ -22,7 +22,7 @@ from nova.network import groups
 from nova.network import ipam
 from nova.network import security
 from nova.network import selection
-from nova.network.rest import app
+from nova.network.rest.request import Deps
 from nova.network.rest import faults
 from nova.network.rest import topology
 
@@ -84,7 +84,7 @@ class API:
         :raises NetworkRequestInvalid: the administrator has not prepared automatic allocation
         """
         try:
-            self.api_db.run(ipam.retry_on_duplicate(topology.make), app.Deps(self.conf, self.api_db), project_id)
+            self.api_db.run(ipam.retry_on_duplicate(topology.make), Deps(self.conf, self.api_db), project_id)
         except (faults.AutoAllocationFailure, faults.OverQuota) as error:
             raise exception.NetworkRequestInvalid(
                 reason=f'no network is available to the project, and none can be created: {error.message}') from None
@@ -262,7 +262,7 @@ class API:
         return [{**row, 'fixed_ips': fixed.get(row['id'], [])} for row in rows]
 
 
-def _named(requests: list[selection.Request], name: str) -> set[str]:
+def _named(requests: list[selection.Request], name: Literal['network_id', 'port_id']) -> set[str]:
     """Return the ids that requests have under a key."""
     return {ident for ident in (request.get(name) for request in requests) if ident}
 

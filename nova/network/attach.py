@@ -1,7 +1,6 @@
 """Attach, find and detach ports of existing servers, idempotently."""
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, TYPE_CHECKING
 import uuid
 
@@ -18,7 +17,9 @@ from nova.network import ipam
 from nova.network import quotas
 from nova.network import security
 from nova.network import selection
+from nova.network.host.network import Binding
 from nova.network.host.network import dns_name
+from nova.network.host.network import ServerPort
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import NetworksRow, PortsRow, SubnetsRow
@@ -56,14 +57,14 @@ class Attachments:
         network_id = request['network_id'] or (port['network_id'] if port else None)
         known = networks.usable(conn, project_id, {network_id} if network_id else set(), lock=True)
         others = ports.of_device(conn, instance.uuid)
-        binding = {**self._network.binding(instance, host), 'attached_by': attached_by, 'tag': request['tag'],
+        binding: Binding = {**self._network.binding(instance, host), 'attached_by': attached_by, 'tag': request['tag'],
                    'position': max((other['position'] for other in others), default=-1) + 1}
         if request['network_id'] is None:
             return self._vif_of(conn, bind(conn, port, request, project_id, binding))
         network, subnets = selection.usable_network(known, request['network_id'], project_id)
-        made = {**new_port(project_id, network, {**binding, 'dns_name': dns_name(instance)}), 'id': port_id}
+        made: ServerPort = {**new_port(project_id, network, {**binding, 'dns_name': dns_name(instance)}), 'id': port_id}
         _claim_now(conn, self._network.conf, network, subnets, made, request['fixed_ip'])
-        networks.insert(conn, t.ports, [made])
+        networks.insert(conn, t.ports, [{**made}])
         if made['port_security_enabled']:
             security_groups.bind(conn, [(port_id, group) for group in security.resolve(conn, project_id, None)])
         return self._vif_of(conn, made)
@@ -83,14 +84,14 @@ class Attachments:
         if self._network.api_db.run(ports.give_back_one, port_id, instance_uuid, attached_by):
             self._network.refresh()
 
-    def add_address(self, context: nova_context.RequestContext, instance_uuid: str, network_id: str, known: list[str],
-                    host: str) -> None:
+    def add_address(self, context: nova_context.RequestContext, instance_uuid: str, network_id: str,
+                    known_addresses: list[str], host: str) -> None:
         """Add an address; see interface.py.
 
-        :param known: the server's addresses before
+        :param known_addresses: the server's addresses before
         """
         self._network.api_db.run(ipam.retry_on_duplicate(self._add_address), instance_uuid, network_id,
-                                 frozenset(known))
+                                 frozenset(known_addresses))
         self._network.refresh()
 
     def _add_address(self, conn: Connection, instance_uuid: str, network_id: str, known: frozenset[str]) -> None:
@@ -110,18 +111,18 @@ class Attachments:
         self._network.api_db.run(remove)
         self._network.refresh()
 
-    def _vif_of(self, conn: Connection, port: Mapping[str, Any]) -> dict[str, Any]:
+    def _vif_of(self, conn: Connection, port: PortsRow | ServerPort) -> dict[str, Any]:
         return self._network.vifs(conn, [port])[0]
 
 
-def new_port(project_id: str, network: Mapping[str, Any], binding: dict[str, Any]) -> dict[str, Any]:
+def new_port(project_id: str, network: NetworksRow, binding: Binding) -> ServerPort:
     """Return the row of a new port of a server; port security as in the network."""
     return {'id': str(uuid.uuid4()), 'project_id': project_id, 'network_id': network['id'], 'name': '',
             'mac_address': ipam.new_mac(), 'admin_state_up': True, 'made_for_server': True, 'description': '',
             'port_security_enabled': has_port_security(network), **binding}
 
 
-def has_port_security(network: Mapping[str, Any]) -> bool:
+def has_port_security(network: NetworksRow) -> bool:
     """Return whether new server ports in a network have port security."""
     # flat networks are shared with other projects
     return bool(network['port_security_enabled'] or network['network_type'] == networks.FLAT)
@@ -133,8 +134,8 @@ def _of_version_4(found: tuple[NetworksRow, list[SubnetsRow]]) -> tuple[Networks
     return network, [subnet for subnet in subnets if subnet['ip_version'] == 4] or subnets
 
 
-def claim(allocator: ipam.AddressAllocator, network: NetworksRow, subnets: list[SubnetsRow], port: Mapping[str, Any],
-          address: str | None) -> list[dict[str, str]]:
+def claim(allocator: ipam.AddressAllocator, network: NetworksRow, subnets: list[SubnetsRow],
+          port: PortsRow | ServerPort, address: str | None) -> list[dict[str, str]]:
     """Claim the requested or any address for a port: [{'subnet_id', 'ip_address'}].
 
     :param port: its id, MAC, project and device_owner
@@ -150,17 +151,17 @@ def claim(allocator: ipam.AddressAllocator, network: NetworksRow, subnets: list[
 
 
 def _claim_now(conn: Connection, conf: ConfigOpts, network: NetworksRow, subnets: list[SubnetsRow],
-               port: Mapping[str, Any], address: str | None) -> None:
+               port: PortsRow | ServerPort, address: str | None) -> None:
     allocator = ipam.AddressAllocator(conn, ipam.quarantine_cutoff(conf.network.dhcp_lease_time))
     claim(allocator, network, subnets, port, address)
     allocator.store()
 
 
 def bind(conn: Connection, port: PortsRow | None, request: selection.Request, project_id: str,
-         binding: dict[str, Any]) -> dict[str, Any]:
+         binding: Binding) -> PortsRow:
     """Bind a user's port to the server."""
     if port is None or port['project_id'] != project_id:
         raise exception.PortNotFound(port_id=request['port_id'])
-    if port['device_id'] or not ports.bind(conn, port['id'], binding):
+    if port['device_id'] or not ports.bind(conn, port['id'], {**binding}):
         raise exception.PortInUse(port_id=port['id'])
     return {**port, **binding}

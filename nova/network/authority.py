@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 def _own_project(call: admission.Call) -> None:
     """Replace the message's project by the server's own."""
-    on_caller(call)
-    call.arguments['instance'].project_id = call.server.project_id
+    call.arguments['instance'].project_id = on_caller(call).project_id
 
 
 def _own_request(call: admission.Call) -> None:
@@ -31,10 +30,10 @@ def _own_request(call: admission.Call) -> None:
 
 def _plumbs(call: admission.Call) -> None:
     """Require that ports move to the caller with the server, or back to the source host of an evacuation."""
-    on_caller(call)
+    server = on_caller(call)
     host = call.arguments.get('host')
     if host != call.host and not any(move['source_compute'] == host and move['dest_compute'] == call.host
-                                     for move in call.server.moves):
+                                     for move in server.moves):
         call.refuse(f'it names host {host}')
 
 
@@ -65,11 +64,11 @@ RIGHTS = {
     'prepare_for_instance': (host_is_caller, _is_about_to_come),
     'unprepare_for_instance': (host_is_caller,),       # ports that expect the caller
     'network_info': (on_caller,),
-    'leave_host': (host_is_caller,),                   # ports on the caller
+    'unbind_ports': (host_is_caller,),                   # ports on the caller
     'report_host': (host_is_caller,),
     'host_state': (host_is_caller,),                   # rows of ports and routers on the caller
     'report_leases': (host_is_caller,),                # addresses of ports on the caller
-    'refresh_security': (admission.allow,),   # rereads the database
+    'refresh_ports': (admission.allow,),   # rereads the database
 }
 
 
@@ -80,5 +79,5 @@ def admission_of(cell_db: Database) -> admission.Admission:
     """
     def read(call: admission.Call, _kind: str) -> ownership.Server | None:
         with cell_db.reader() as conn:
-            return ownership.server(conn, call.uuid)
+            return None if call.uuid is None else ownership.server(conn, call.uuid)
     return admission.Admission('network', RIGHTS, read)

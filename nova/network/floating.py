@@ -1,7 +1,6 @@
 """Floating addresses of the embedded network service for the deprecated compute API calls."""
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
 
@@ -13,27 +12,22 @@ from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.tables import network as t
 from nova.network import ipam
-from nova.network.rest import floating_ips as deps
+from nova.network.rest import floating_ips as operations
+from nova.network.rest.request import Deps
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
+    from nova.db.tables.rows import FloatingIpsRow
     from nova.db.engine import Database
 
 Document = dict[str, Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Options:
-    """Stand-in for the network API's Deps with the attributes that its operations use."""
-
-    conf: ConfigOpts
 
 
 class FloatingIps:
     """Operations of one caller. A floating IP is {'id', 'ip', 'pool', 'fixed_ip', 'instance_id'}."""
 
     def __init__(self, api_db: Database, conf: ConfigOpts, context: RequestContext) -> None:
-        self._api_db, self._deps, self._context = api_db, _Options(conf), context
+        self._api_db, self._deps, self._context = api_db, Deps(conf, api_db), context
 
     def pools(self) -> list[str]:
         """Return the names of the external networks."""
@@ -63,8 +57,8 @@ class FloatingIps:
             if len(fits) != 1:
                 raise exception.NotFound(f'Floating IP pool {pool[:80]} could not be found.' if pool else
                                          'There is no default floating IP pool. Name a pool.')
-            values = dict.fromkeys(deps.FLOATING_IPS.attributes)
-            ident = deps.create(conn, self._deps, self._context, {**values, 'floating_network_id': fits[0]})
+            values = dict.fromkeys(operations.FLOATING_IPS.attributes)
+            ident = operations.create(conn, self._deps, self._context, {**values, 'floating_network_id': fits[0]})
             return self._shown(conn, [networks.get(conn, t.floating_ips, ident)])[0]
         try:
             return self._run(make)
@@ -72,7 +66,7 @@ class FloatingIps:
             raise exception.NotFound(error.message) from None
 
     def delete(self, ident: str) -> None:
-        self._run(lambda conn: deps.delete(conn, self._deps, self._context, self._row(conn, ident)))
+        self._run(lambda conn: operations.delete(conn, self._deps, self._context, self._row(conn, ident)))
 
     def add(self, instance_uuid: str, address: str, fixed: str | None) -> None:
         """Associate one of the caller's addresses with a server; ``fixed`` is the server's address, None: any."""
@@ -96,9 +90,9 @@ class FloatingIps:
             self._update(conn, row, {'port_id': None})
         self._run(change)
 
-    def _update(self, conn: Connection, row: Document, values: Document) -> None:
+    def _update(self, conn: Connection, row: FloatingIpsRow, values: Document) -> None:
         try:
-            deps.update(conn, self._deps, self._context, row, values)
+            operations.update(conn, self._deps, self._context, row, values)
         except (exception.Conflict, exception.NotFound) as error:  # no router reaches the port, or it has another one
             raise exception.BadRequest(error.message) from None
 
@@ -111,16 +105,16 @@ class FloatingIps:
                              [('id', 'asc')], None, None)
         return {row['id']: row['name'] or row['id'] for row in rows}
 
-    def _row(self, conn: Connection, ident: str) -> Document:
+    def _row(self, conn: Connection, ident: str) -> FloatingIpsRow:
         row = networks.seen(conn, t.floating_ips, networks.own(t.floating_ips)(self._context), ident[:255])
         if row is None:
             raise _missing(ident)
         return row
 
-    def _of_address(self, conn: Connection, address: str) -> Document:
+    def _of_address(self, conn: Connection, address: str) -> FloatingIpsRow:
         for row in networks.many(conn, t.floating_ips, [address], 'floating_ip_address'):
             if row['project_id'] == self._context.project_id or self._context.is_admin:
-                return dict(row)
+                return row
         raise _missing(address)
 
     def _shown(self, conn: Connection, rows: list[Any]) -> list[Document]:

@@ -3,9 +3,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 import ipaddress
-from typing import Any
+from typing import Any, TypedDict
 
 from nova import exception
+
+
+class Rule(TypedDict):
+    """Columns of a rule that filters use."""
+
+    direction: str
+    ethertype: str
+    protocol: str | None
+    port_range_min: int | None
+    port_range_max: int | None
+    remote_ip_prefix: str | None
+    remote_group_id: str | None
+
 
 PROTOCOLS = {
     'ah': 51, 'dccp': 33, 'egp': 8, 'esp': 50, 'gre': 47, 'icmp': 1, 'icmpv6': 58, 'igmp': 2, 'ipip': 4, 'ospf': 89,
@@ -22,6 +35,14 @@ _NAMES = {number: name for name, number in PROTOCOLS.items()}
 _OF_IPV6 = ('icmpv6', '41', '43', '44', '59', '60')          # only after an IPv6 header
 EVERYWHERE = ('0.0.0.0/0', '::/0')
 ETHERTYPES = {'ipv4': 'IPv4', 'ipv6': 'IPv6'}
+Key = tuple[str | int | None, ...]
+
+
+def plain(row: Rule) -> Rule:
+    """Return a row with only the columns that filters use."""
+    return {'direction': row['direction'], 'ethertype': row['ethertype'], 'protocol': row['protocol'],
+            'port_range_min': row['port_range_min'], 'port_range_max': row['port_range_max'],
+            'remote_ip_prefix': row['remote_ip_prefix'], 'remote_group_id': row['remote_group_id']}
 
 
 def canonical_protocol(value: str | None, ethertype: str | None = None) -> str | None:
@@ -55,7 +76,7 @@ def protocol_aliases(value: str) -> list[str]:
                    *(name for name, other in ALIASES.items() if other == found)})
 
 
-def key(rule: Mapping[str, Any]) -> tuple[Any, ...]:
+def key(rule: Mapping[str, Any]) -> Key:
     """Return a key that is equal for rules of one group that match the same packets."""
     prefix = normalized(rule['remote_ip_prefix'])
     return (rule['direction'], rule['ethertype'], canonical_protocol(rule['protocol'], rule['ethertype']),
@@ -63,7 +84,7 @@ def key(rule: Mapping[str, Any]) -> tuple[Any, ...]:
             rule.get('remote_group_id'))
 
 
-def parse_prefix(text: str) -> Any:
+def parse_prefix(text: str) -> ipaddress.IPv4Interface | ipaddress.IPv6Interface:
     """Parse an address with prefix length; a bare address gets the full length.
 
     :raises ValueError: invalid text

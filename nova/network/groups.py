@@ -34,12 +34,11 @@ class Groups:
 
     def list(self, project_id: nova_context.Projects | str) -> builtins.list[SecurityGroupsRow]:
         """Return rows by name; creates the project's default group if it is missing."""
-        condition = t.security_groups.c.id.is_not(None)
         if nova_context.one_project(project_id):
             self.api_db.run(security_groups.ensure_default, nova_context.the_project(project_id))
-            condition = t.security_groups.c.project_id == project_id
         with self.api_db.reader() as conn:
-            return networks.page(conn, t.security_groups, condition, [('name', 'asc'), ('id', 'asc')], None, None)
+            return networks.page(conn, t.security_groups, networks.of_project(t.security_groups, project_id),
+                                 [('name', 'asc'), ('id', 'asc')], None, None)
 
     def show(self, project_id: nova_context.Projects | str, ident: str) -> Any:
         with self.api_db.reader() as conn:

@@ -28,9 +28,9 @@ INTERFACE = Interface(
                'attached it.'),
     Method('detach_port', ('instance_uuid', 'port_id', 'attached_by', 'host'), call=True,
            doc='Detach one port; with ``attached_by``, only a port of that request. Idempotent.'),
-    Method('add_address', ('instance_uuid', 'network_id', 'known', 'host'), call=True,
+    Method('add_address', ('instance_uuid', 'network_id', 'known_addresses', 'host'), call=True,
            doc="Add an address to the server's first port in a network, unless the port has one that is not in "
-               '``known``. Idempotent.'),
+               '``known_addresses``. Idempotent.'),
     Method('remove_address', ('instance_uuid', 'address', 'host'), call=True,
            doc='Remove an address from the port of a server that has it. Idempotent.'),
     Method('setup_for_instance', ('instance', 'host'), call=True,
@@ -43,23 +43,23 @@ INTERFACE = Interface(
            doc='Revert prepare_for_instance. Idempotent.'),
     Method('network_info', ('instance_uuid',), call=True,
            doc='Return the current list of VIFs without changing the host.'),
-    Method('leave_host', ('instance_uuid', 'host'), call=True,
+    Method('unbind_ports', ('instance_uuid', 'host'), call=True,
            doc='Unplug a server that has left its host and is on no host; its ports and addresses stay reserved.'),
-    Method('refresh_security', ('port_ids',), fanout=True,
+    Method('refresh_ports', ('port_ids',), fanout=True,
            doc='Apply changed ports, security groups or rules on each host.'),
     Method('report_host', ('host', 'address', 'routers', 'version'), call=True, since='1.1', timeout=REPORT_TIMEOUT_S,
            newer=(Newer('version', '1.4', optional=True),),
            doc='Heartbeat of the agent of a host: tunnel address, whether the host may have routers, release of the '
                'agent (runtime/release.py). Return the revision of the network state (any JSON); a changed revision '
                'means that host_state may have changed.'),
-    Method('host_state', ('host', 'physical', 'address', 'known'), call=True, since='1.1', newer=(Newer('known', '1.2',
-           optional=True),),
+    Method('host_state', ('host', 'physical_networks', 'address', 'known'), call=True, since='1.1',
+           newer=(Newer('known', '1.2', optional=True),),
            doc='Return the network state of a host (host_state.HostState) as JSON. '
-               '``physical``: {physical network: bridge of the host}, ``address``: tunnel address of the host. '
-               "``known``: {'parts', 'names', 'moves', 'domains': whether the agent supports distributed routers, "
-               'DNS names with DSCP marks, migrating guests and domains of networks} and, if it has a '
-               "state, {'revision', 'members': ids of the groups whose members it has}. The response has only what "
-               "is missing: 'revision' alone; with 'rules' and 'members' if only rules of groups have changed; "
+               '``physical_networks``: {physical network: bridge of the host}, ``address``: its tunnel address. '
+               "``known``: {'distributed_routers', 'dns_names', 'migrations', 'domains': whether the agent supports "
+               'distributed routers, DNS names with DSCP marks, migrating guests and domains of networks} and, if it '
+               "has a state, {'revision', 'members': ids of the groups whose members it has}. The response has only "
+               "what is missing: 'revision' alone; with 'rules' and 'members' if only rules of groups have changed; "
                "otherwise with 'state'."),
     Method('report_leases', ('host', 'leases'), call=True, since='1.3', optional=True, timeout=REPORT_TIMEOUT_S,
            doc="Report DHCP leases that began, were renewed or ended on a host: [{'mac', 'address', 'until': Unix "
@@ -68,7 +68,7 @@ INTERFACE = Interface(
 
 AGENT = Interface(
     'network_agent', '1.0',
-    Method('plumb', call=True,
+    Method('apply_host_state', call=True,
            doc='Apply the current state of the network service on the host; returns when it is applied.'),
-    Method('changed', fanout=True, doc='Tell all hosts that their state may have changed.'),
+    Method('host_state_changed', fanout=True, doc='Notify all hosts that their state may have changed.'),
 )

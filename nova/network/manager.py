@@ -90,11 +90,11 @@ class NetworkManager:
             'attach_port': attachments.attach_port, 'find_port': attachments.find_port,
             'detach_port': attachments.detach_port,
             'add_address': attachments.add_address, 'remove_address': attachments.remove_address,
-            'setup_for_instance': self.setup_for_instance, 'leave_host': self.leave_host,
+            'setup_for_instance': self.setup_for_instance, 'unbind_ports': self.unbind_ports,
             'prepare_for_instance': migrations.prepare_for_instance,
             'unprepare_for_instance': migrations.unprepare_for_instance,
             'network_info': migrations.network_info,
-            'refresh_security': self.refresh_security,
+            'refresh_ports': self.refresh_ports,
             'report_host': agent_endpoint.report_host, 'report_leases': agent_endpoint.report_leases,
             'host_state': agent_endpoint.host_state,
         })
@@ -121,7 +121,7 @@ class NetworkManager:
         look = self._check_host.is_set()
         self._check_host.clear()
         for kind in self.driver.refresh(self.load) if look else drivers.follow(self.driver, self.load):
-            metrics.NETWORK_MENDED.labels(kind).inc()
+            metrics.NETWORK_REPAIRS.labels(kind).inc()
         self._plumbed = self._loaded        # last: a failed run is repeated with the next report
 
     def _refresh_once(self) -> None:
@@ -129,7 +129,7 @@ class NetworkManager:
         self._plumb()
         if self._others is not None and self.gateways.others:
             try:
-                self._others.refresh_security(nova_context.admin_context(), port_ids=[])
+                self._others.refresh_ports(nova_context.admin_context(), port_ids=[])
             except exception.Unavailable as error:
                 LOG.warning('Cannot notify other hosts of a change; they find it with their next report: %s', error)
 
@@ -210,13 +210,13 @@ class NetworkManager:
             self._refresh()
         return vifs
 
-    def leave_host(self, context: nova_context.RequestContext, instance_uuid: str, host: str) -> None:
+    def unbind_ports(self, context: nova_context.RequestContext, instance_uuid: str, host: str) -> None:
         """Unbind the ports of a server that left its host and is on no host; they stay allocated."""
         self.api_db.run(ports.leave, instance_uuid, host)
         if host == self.host:
             self._refresh()
 
-    def refresh_security(self, context: nova_context.RequestContext, port_ids: list[str]) -> None:
+    def refresh_ports(self, context: nova_context.RequestContext, port_ids: list[str]) -> None:
         """Apply changed ports, groups or rules to this host, and notify agents.
 
         Each of several services notifies all agents, so that an unavailable service loses no notification. Agents
@@ -224,7 +224,7 @@ class NetworkManager:
         """
         if self._agents is not None and self.gateways.others:
             try:
-                self._agents.changed(nova_context.admin_context())
+                self._agents.host_state_changed(nova_context.admin_context())
             except exception.Unavailable as error:
                 LOG.warning('Cannot notify agents of a change; they find it with their next report: %s', error)
         self._plumb()

@@ -5,15 +5,16 @@ from oslo_config.cfg import ConfigOpts
 
 from nova import exception
 from nova.db.engine import Connection
+from nova.db.engine import Table
 from nova.db.networks import limits
 from nova.db.networks import networks
 from nova.db.projects import quotas
 from nova.db.tables import network as t
 
-COUNTED = {'network': t.networks, 'subnet': t.subnets, 'port': t.ports, 'security_group': t.security_groups,
-           'security_group_rule': t.security_group_rules, 'router': t.routers,
-           'floatingip': t.floating_ips, 'rbac_policy': t.shares, 'subnetpool': t.subnet_pools,
-           'dns_domain': t.dns_domains, 'dns_entry': t.dns_entries}
+COUNTED: dict[str, Table] = {
+    'network': t.networks, 'subnet': t.subnets, 'port': t.ports, 'security_group': t.security_groups,
+    'security_group_rule': t.security_group_rules, 'router': t.routers, 'floatingip': t.floating_ips,
+    'rbac_policy': t.shares, 'subnetpool': t.subnet_pools, 'dns_domain': t.dns_domains, 'dns_entry': t.dns_entries}
 
 
 def limit(conf: ConfigOpts, name: str | None, own: dict[str, int] | None = None) -> int:

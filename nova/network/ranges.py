@@ -17,6 +17,13 @@ def merged(prefixes: Iterable[Cidr]) -> list[Cidr]:
     return list(ipaddress.collapse_addresses(prefixes))         # type: ignore[type-var]
 
 
+def without(prefix: Cidr, gone: Cidr) -> Iterable[Cidr]:
+    """Return the parts of a prefix that are not in another one of the same IP version."""
+    if not prefix.overlaps(gone):
+        return [prefix]
+    return [] if prefix.subnet_of(gone) else prefix.address_exclude(gone)             # type: ignore[arg-type]
+
+
 def covers(prefixes: Iterable[Cidr], wanted: Cidr) -> bool:
     """Return whether a range lies inside one of the merged prefixes."""
     return any(wanted.version == each.version and wanted.subnet_of(each)      # type: ignore[arg-type]

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, NamedTuple, TYPE_CHECKING
+from typing import Final, NamedTuple, TYPE_CHECKING, TypedDict
 
 from nova import exception
 
@@ -10,10 +10,19 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import NetworksRow, SubnetsRow
     from nova.objects import pci
 
-# {'network_id', 'port_id', 'fixed_ip', 'tag', GRANTED}
-Request = dict[str, Any]
 # request key: True if an administrator named a network that the server's project may not use
-GRANTED = 'granted'
+GRANTED: Final = 'granted'
+Usable = dict[str, 'tuple[NetworksRow, list[SubnetsRow]]']           # of networks.usable(…)
+
+
+class Request(TypedDict, total=False):
+    """A request for one port of a server; None for values that are not requested."""
+
+    network_id: str | None
+    port_id: str | None
+    fixed_ip: str | None
+    tag: str | None
+    granted: bool
 
 
 class CheckedNetworks(NamedTuple):
@@ -41,7 +50,7 @@ def complete(requests: list[Request]) -> list[Request]:
     return [{'network_id': None, 'port_id': None, 'fixed_ip': None, 'tag': None, **request} for request in requests]
 
 
-def choose(usable: dict[str, tuple[NetworksRow, list[Any]]]) -> list[dict[str, str | None]]:
+def choose(usable: Usable) -> list[Request]:
     """Return requests for a server without a network: the default network, else the only one, else none.
 
     :param usable: networks.usable(…)
@@ -62,7 +71,7 @@ def is_of_project(network: NetworksRow, project_id: str) -> bool:
     return bool(network['shared'] or network['project_id'] == project_id)
 
 
-def network_of(usable: dict[str, tuple[NetworksRow, list[Any]]], network_id: str | None, project_id: str,
+def network_of(usable: Usable, network_id: str | None, project_id: str,
                granted: Collection[str | None] = ()) -> tuple[NetworksRow, list[SubnetsRow]]:
     """Return the network like ``usable_network``, but also without subnets."""
     found = None if network_id is None else usable.get(network_id)
@@ -77,7 +86,7 @@ def network_of(usable: dict[str, tuple[NetworksRow, list[Any]]], network_id: str
     return found
 
 
-def usable_network(usable: dict[str, tuple[NetworksRow, list[Any]]], network_id: str | None, project_id: str,
+def usable_network(usable: Usable, network_id: str | None, project_id: str,
                    granted: Collection[str | None] = ()) -> tuple[NetworksRow, list[SubnetsRow]]:
     """Return (network, subnets) if the project may create ports in it.
 

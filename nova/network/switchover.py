@@ -49,7 +49,7 @@ _REQUESTED = 0x1 | 0x4 | 0x100 | 0x400        # NLM_F_REQUEST, ACK, REPLACE, CRE
 _SELF, _MASTER = 0x02, 0x04                   # NTF_SELF: the tunnel's FDB; NTF_MASTER: the bridge's
 _STATIC, _PERMANENT = 0x42, 0xc0              # "static" and "permanent" of bridge(8)
 _DESTINATION, _MAC = 1, 2                     # NDA_DST, NDA_LLADDR
-PORT = 4788                                   # UDP port for connections of arriving guests
+PORT = 4788                                   # UDP port for connections of incoming guests
 MAX_FLOWS = 4096                              # of a guest; further ones are not handed over
 SEND_S = 1                                    # interval between two handovers of a guest's connections
 FLOWS_OF_MESSAGE = 12                         # fits into one Ethernet frame
@@ -112,7 +112,7 @@ class MigratingGuest:
     """A migrating guest, and the two hosts of its connection handover.
 
     own, peer  addresses of this host and of the other one
-    arriving   the guest migrates to this host
+    incoming   the guest migrates to this host
     key        signing key, hexadecimal digits
     zone       conntrack zone of the guest's network
     addresses  addresses of the guest
@@ -121,7 +121,7 @@ class MigratingGuest:
 
     own: str
     peer: str
-    arriving: bool
+    incoming: bool
     key: str
     zone: int
     addresses: list[str]
@@ -234,20 +234,20 @@ class Connections:
     @property
     def due_s(self) -> float | None:
         """Return the seconds until connections are sent again, or None without leaving guests."""
-        leaving = any(not each.arriving for each in self._all)
+        leaving = any(not each.incoming for each in self._all)
         return max(0.0, self._next - time.monotonic()) if leaving else None
 
     def follow(self, all_of_them: list[MigratingGuest]) -> None:
         for each in self.incoming:
             each.close()
         self._all, self.incoming = all_of_them, {}
-        for address in sorted({each.own for each in all_of_them if each.arriving}):
+        for address in sorted({each.own for each in all_of_them if each.incoming}):
             made = socket.socket(socket.AF_INET6 if ':' in address else socket.AF_INET, socket.SOCK_DGRAM)
             try:
                 made.bind((address, PORT))
             except OSError as error:
                 made.close()
-                _log_error(f'Cannot receive connections of arriving guests at {address}: {error}')
+                _log_error(f'Cannot receive connections of incoming guests at {address}: {error}')
                 continue
             made.setblocking(False)
             self.incoming[made] = next(each for each in all_of_them if each.own == address)
@@ -259,7 +259,7 @@ class Connections:
         except OSError:
             return
         for each in self._all:
-            if each.arriving and each.peer == sender:
+            if each.incoming and each.peer == sender:
                 found = [message for flow in verified(each.key, datagram)
                          if (message := new_flow(flow, each.zone, each.addresses)) is not None]
                 with _netlink() as kernel, contextlib.suppress(OSError):         # they are sent again
@@ -274,7 +274,7 @@ class Connections:
                 return
             self._next = time.monotonic() + SEND_S
         for each in self._all:
-            if not each.arriving and (mac is None or (each.device, each.mac) == (device, mac)):
+            if not each.incoming and (mac is None or (each.device, each.mac) == (device, mac)):
                 try:
                     self._send(each)
                 except OSError as error:

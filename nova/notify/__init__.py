@@ -136,7 +136,8 @@ class Notifier:
         self._senders = senders
         self._order = commits.OrderedCallbacks()
         self._waiting: queue.Queue[tuple[Callable[..., list[Message]], tuple[Any, ...]]] = queue.Queue(QUEUE)
-        self._thread, self._lock = None, threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
         self._stopped, self._logged = False, float('-inf')
 
     def record(self, conn: commits.Connection, ctx: nova_context.RequestContext, name: str, phase: str | None, row: Row,

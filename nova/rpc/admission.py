@@ -12,11 +12,12 @@ condition in a statement of the method therefore costs nothing here.
 """
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 import dataclasses
 import functools
 import logging
 import threading
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol, TypeAlias, TypedDict
 
 from nova import context as nova_context
 from nova import exception
@@ -27,6 +28,43 @@ LOG = logging.getLogger(__name__)
 MAX_LOGGED = 1000            # refusals that are already logged as warnings
 
 
+class OpenAction(TypedDict):
+    """Open action of a server: columns of its row."""
+
+    action: str
+    request_id: str
+    project_id: str | None
+    user_id: str | None
+    owner: str | None
+    arguments: dict[str, Any] | None
+
+
+class MoveRow(TypedDict):
+    """Unfinished move of a server: columns of its row."""
+
+    source_compute: str | None
+    dest_compute: str | None
+    status: str
+
+
+class Server(Protocol):
+    """Facts about a server: see db.servers.ownership."""
+
+    host: str | None
+    task_state: str | None
+    project_id: str
+    system_metadata: dict[str, Any]
+    moves: list[MoveRow]
+    actions: list[OpenAction]
+
+
+class Move(Protocol):
+    """Facts about a move: see db.servers.ownership."""
+
+    row: dict[str, Any]
+    actions: list[OpenAction]
+
+
 @dataclasses.dataclass
 class Call:
     """A message of a host.
@@ -34,7 +72,7 @@ class Call:
     host        name of the host that has sent it
     arguments   {name: value}; a check may replace a sent value by the stored one
     request_id  id of the request, according to the host
-    read        function(call, kind) -> stored facts, see ``server`` and ``move``
+    read        function(call, kind) -> stored facts, a type for each kind: see ``server`` and ``move``
     """
 
     host: str
@@ -42,25 +80,28 @@ class Call:
     method: str
     arguments: dict[str, Any]
     request_id: str | None
-    read: Any = None
+    read: Read
 
     @functools.cached_property
-    def server(self) -> Any:
-        """Return the facts about the server that the call names (db.places.Server), None if it does not exist."""
-        return self.read(self, 'server')
+    def server(self) -> Server | None:
+        """Return the facts about the server that the call names, None if it does not exist."""
+        found: Server | None = self.read(self, 'server')
+        return found
 
     @functools.cached_property
-    def move(self) -> Any:
-        """Return the facts about the move that the call names (db.places.Move), None if it does not exist."""
-        return self.read(self, 'move')
+    def move(self) -> Move | None:
+        """Return the facts about the move that the call names, None if it does not exist."""
+        found: Move | None = self.read(self, 'move')
+        return found
 
     @property
-    def uuid(self) -> Any:
+    def uuid(self) -> str | None:
         """The uuid of the server that the call names."""
         instance = self.arguments.get('instance')
-        return self.arguments.get('instance_uuid') if instance is None else instance.uuid
+        found: str | None = self.arguments.get('instance_uuid') if instance is None else instance.uuid
+        return found
 
-    def requester(self) -> tuple[Any, Any]:
+    def requester(self) -> tuple[str | None, str | None]:
         """Return (project id, user id) of the open action of this request, (None, None) if no check has read it."""
         for found in (self.__dict__.get('server'), self.__dict__.get('move')):
             for action in found.actions if found else ():
@@ -77,18 +118,24 @@ class Call:
         raise exception.NotOnHost(host=self.host, topic=self.topic, method=self.method, instance_id=self.uuid)
 
 
+Read: TypeAlias = Callable[[Call, str], Any]
+Check: TypeAlias = Callable[[Call], object]
+Rights: TypeAlias = Mapping[str, Iterable[Check]]
+
+
 class Admission:
     """:param topic: topic of the service
     :param rights: {method: checks} that hosts may use
     :param read: function(call, kind) -> facts for the checks, see Call
     """
 
-    def __init__(self, topic: str, rights: Any, read: Any = None) -> None:
+    def __init__(self, topic: str, rights: Rights, read: Read = lambda call, kind: None) -> None:
         self._topic, self._rights, self._read = topic, rights, read
-        self._logged: set[Any] = set()
+        self._logged: set[tuple[str, str, object]] = set()
         self._lock = threading.Lock()
 
-    def admit(self, context: Any, method: str, arguments: Any) -> Any:
+    def admit(self, context: nova_context.RequestContext, method: str,
+              arguments: dict[str, Any]) -> nova_context.RequestContext:
         """Return the context in which a method runs.
 
         The context of a host's message has neither roles nor system scope. Project and user are those of the request's
@@ -97,7 +144,7 @@ class Admission:
         :raises HostForbidden: a host may not call this
         :raises NotOnHost, InstanceNotFound, MigrationNotFound: the server or move is not, or no longer, on the host
         """
-        host = getattr(context, 'sender_host', None)
+        host = context.sender_host
         if host is None:
             return context
         call = Call(host, self._topic, method, arguments, context.request_id, self._read)
@@ -111,7 +158,7 @@ class Admission:
             raise
         return nova_context.of_host(context, *call.requester())
 
-    def _note(self, call: Any, error: Any) -> None:
+    def _note(self, call: Call, error: exception.NovaException) -> None:
         metrics.RPC_REFUSED.labels(self._topic, call.method).inc()
         named = call.uuid or call.arguments.get('migration_id')
         key = call.host, call.method, named
@@ -126,45 +173,45 @@ class Admission:
 
 # ---- checks of arguments: they read nothing
 
-def allow(call: Any) -> None:
+def allow(call: Call) -> None:
     """Allow the call with all arguments."""
 
 
-def host_is_caller(call: Any) -> None:
+def host_is_caller(call: Call) -> None:
     """Check that ``host`` is the caller. It suffices if the method's statements have this condition."""
     if call.arguments.get('host') != call.host:
         call.refuse(f'it speaks for host {call.arguments.get("host")}')
 
 
-def owner_is_caller(call: Any) -> None:
+def owner_is_caller(call: Call) -> None:
     """Check that an action is claimed in the caller's own name."""
     if call.arguments.get('owner') != f'compute:{call.host}':
         call.refuse(f'it speaks for {call.arguments.get("owner")}')
 
 
-def connector_is_caller(call: Any) -> None:
+def connector_is_caller(call: Call) -> None:
     """Check that volumes are connected to the caller."""
     connector = call.arguments.get('connector')
     if connector is not None and connector.get('host') != call.host:
         call.refuse(f'it connects a volume to host {connector.get("host")}')
 
 
-def is_expecting_caller(call: Any) -> bool:
+def is_expecting_caller(call: Call) -> bool:
     """Return whether the write requires the server to be on the caller."""
     return (call.arguments.get('expect') or {}).get('host') in ([call.host], call.host)
 
 
-def expects_caller(call: Any) -> None:
+def expects_caller(call: Call) -> None:
     """Check that the statement itself requires the server to be on the caller."""
     if not is_expecting_caller(call):
         call.refuse('it does not require that the server is on the caller')
 
 
-def columns(argument: Any, allowed: Any) -> Any:
+def columns(argument: str, allowed: Iterable[str]) -> Check:
     """Return a check that the dictionary in this argument has only these keys."""
     allowed = frozenset(allowed)
 
-    def check(call: Any) -> None:
+    def check(call: Call) -> None:
         values = call.arguments.get(argument)
         if values is not None and not isinstance(values, dict):
             call.refuse(f'{argument} is not a dictionary')
@@ -174,9 +221,9 @@ def columns(argument: Any, allowed: Any) -> Any:
     return check
 
 
-def one_of(argument: Any, allowed: Any) -> Any:
+def one_of(argument: str, allowed: Sequence[str]) -> Check:
     """Return a check that the argument has one of these values."""
-    def check(call: Any) -> None:
+    def check(call: Call) -> None:
         if call.arguments.get(argument) not in allowed:
             call.refuse(f'{argument} is {str(call.arguments.get(argument))[:50]}')
     return check
@@ -184,8 +231,8 @@ def one_of(argument: Any, allowed: Any) -> Any:
 
 # ---- checks of servers and moves
 
-def on_caller(call: Any) -> None:
-    """Check that the server is on the caller.
+def on_caller(call: Call) -> Server:
+    """Check that the server is on the caller, and return its facts.
 
     :raises InstanceNotFound:
     """
@@ -193,25 +240,26 @@ def on_caller(call: Any) -> None:
         raise exception.InstanceNotFound(instance_id=call.uuid)
     if call.server.host != call.host:
         call.raise_not_on_host()
+    return call.server
 
 
-def on_caller_or_deleted(call: Any) -> None:
+def on_caller_or_deleted(call: Call) -> None:
     """Check as ``on_caller``, but allow a deleted server: for late cleanup, which changes nothing then."""
     if call.server is not None:
         on_caller(call)
 
 
-def load_requester(call: Any) -> Any:
+def load_requester(call: Call) -> Server | None:
     """Read the server, so that the call runs as its requester; the method's own conditions check the host."""
     return call.server
 
 
-def end_of_move(end: Any) -> Any:
+def end_of_move(end: str) -> Check:
     """Return a check that the caller is this end of the move, ``source`` or ``dest``; the method checks the status.
 
     :raises MigrationNotFound:
     """
-    def check(call: Any) -> None:
+    def check(call: Call) -> None:
         if call.move is None:
             raise exception.MigrationNotFound(migration_id=call.arguments.get('migration_id'))
         if call.move.row[f'{end}_compute'] != call.host:
@@ -222,4 +270,4 @@ def end_of_move(end: Any) -> Any:
 
 source, destination = end_of_move('source'), end_of_move('dest')
 
-NO_RIGHTS: dict[Any, Any] = {}                  # for a service that gets messages of other services only
+NO_RIGHTS: Rights = {}                          # for a service that gets messages of other services only

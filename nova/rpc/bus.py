@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+import contextlib
 import copy
 import functools
 import logging
@@ -16,7 +17,7 @@ import os
 import socket
 import threading
 import time
-from typing import Any, TYPE_CHECKING
+from typing import Any, ParamSpec, TypeVar
 
 from oslo_config import cfg
 from oslo_config.cfg import ConfigOpts
@@ -26,6 +27,8 @@ from oslo_messaging import opts as messaging_opts
 
 from nova import exception
 from nova import utils
+from nova.context import RequestContext
+from nova.json_types import JsonObject
 from nova.rpc import admission as rpc_admission
 from nova.rpc import delivery
 from nova.rpc import errors
@@ -41,16 +44,17 @@ from nova.rpc import shutdown
 from nova.rpc import signatures
 from nova.rpc import transport_url
 from nova.rpc import versions
+from nova.rpc.interface import Interface
+from nova.rpc.interface import Method
 from nova.runtime import concurrency
 from nova.runtime import health
 from nova.runtime import host_identity
 from nova.runtime import metrics
 from nova.runtime.hooks import oslo_messaging as messaging_hooks
 
-if TYPE_CHECKING:
-    from nova.rpc.interface import Method
-
 LOG = logging.getLogger(__name__)
+P = ParamSpec('P')
+Result = TypeVar('Result')
 
 EXCHANGE = 'nova'
 AMQP_PORT = 5672
@@ -96,12 +100,13 @@ class Bus:
 
     :param conf: configuration
     :param url: transport URL; None is ``conf.transport_url``
-    :param pins: versions.Pins of another Bus of this process; None: its own, ``bus.pins``
-    :param keys: signatures.Signatures of another Bus of this process; None: its own, ``bus.signatures``
+    :param pins: those of another Bus of this process; None: its own, ``bus.pins``
+    :param keys: those of another Bus of this process; None: its own, ``bus.signatures``
     :raises InvalidInput: there is no URL, or it is not usable; [upgrade_levels] names an unknown version
     """
 
-    def __init__(self, conf: ConfigOpts, url: str | None = None, pins: Any = None, keys: Any = None) -> None:
+    def __init__(self, conf: ConfigOpts, url: str | None = None, pins: versions.Pins | None = None,
+                 keys: signatures.Signatures | None = None) -> None:
         if not configured(conf) and not url:
             raise exception.InvalidInput('transport_url is not set: services in several processes need a broker.')
         try:
@@ -127,13 +132,13 @@ class Bus:
         if self.signatures.mode != signatures.OFF:
             self._transport = signatures.signed_transport(self._transport, self.signatures)
 
-    def of_host(self, host: str) -> Any:
+    def of_host(self, host: str) -> Bus:
         """Return a bus that sends as this compute host: receivers check the host's rights."""
         made = copy.copy(self)
         made._host = host
         return made
 
-    def client(self, interface: Any) -> Any:
+    def client(self, interface: Interface) -> Client:
         """Return an object with one method for each row of the interface.
 
         Each takes the context, ``server`` (None: any server of the topic) and the row's arguments by keyword; a call
@@ -143,25 +148,27 @@ class Bus:
         """
         return Client(self._transport, interface, self.pins, self._backport, self._host)
 
-    def serve(self, interface: Any, manager: Any, server: Any, admission: Any = None) -> Any:
+    def serve(self, interface: Interface, manager: object, server: str,
+              admission: rpc_admission.Admission | None = None) -> Server:
         """Return a server that dispatches the interface's methods to ``manager``; it is not started.
 
         :param manager: see rpc.interface.methods_of
-        :param admission: rpc.admission.Admission, the rights of compute hosts; None: they have none
+        :param admission: rights of compute hosts; None: they have none
         :raises TypeError: the manager lacks a method of the interface
         """
         return Server(self._transport, interface, manager, server, self._backport,
                       admission or rpc_admission.Admission(interface.topic, rpc_admission.NO_RIGHTS), self._host,
                       self.signatures)
 
-    def _backport(self, context: Any, primitive: Any) -> Any:
+    def _backport(self, context: RequestContext | None, primitive: JsonObject) -> JsonObject:
         """Return an object that is too new for this code in an older version, which a conductor makes.
 
         It is sent as text, so that a conductor that is also too old raises an error instead of asking another one.
         """
         answer = self.client(rpc_interface.BACKPORT).object_backport(
             context, primitive=orjson.dumps(primitive).decode(), versions=versions.RELEASES[versions.VERSION].objects)
-        return orjson.loads(answer)
+        made: JsonObject = orjson.loads(answer)
+        return made
 
     def reach(self, timeout: float = 2) -> None:
         """Check by a TCP connection whether a broker listens.
@@ -185,9 +192,10 @@ class Bus:
 class Client:
     """RPC client, see Bus.client."""
 
-    def __init__(self, transport: Any, interface: Any, pins: Any, backport: Any, host: str | None = None) -> None:
+    def __init__(self, transport: oslo_messaging.Transport, interface: Interface, pins: versions.Pins,
+                 backport: serializer.Backport, host: str | None = None) -> None:
         self._interface, self._pins = interface, pins
-        self._absent: set[Any] = set()           # servers without a service, None: any; each is logged once
+        self._absent: set[str | None] = set()    # servers without a service, None: any; each is logged once
         target = oslo_messaging.Target(topic=interface.topic, version=interface.version)
         self._rpc = oslo_messaging.get_rpc_client(transport, target, serializer=serializer.Serializer(
             functools.partial(pins.of, interface.topic), backport, host))
@@ -201,10 +209,11 @@ class Client:
             raise AttributeError(f'{type(self).__name__} has no {name!r}')
         return methods[name]
 
-    def _counted(self, method: Method, context: Any, **arguments: Any) -> Any:
+    def _counted(self, method: Method, context: RequestContext, *, server: str | None = None,
+                 **arguments: object) -> object:
         begun, result = time.monotonic(), 'ok'
         try:
-            return self._send(method, context, **arguments)
+            return self._send(method, context, server, arguments)
         except Exception as error:
             result = _result(error)
             raise
@@ -214,7 +223,8 @@ class Client:
             if method.call:
                 metrics.RPC_CALL_SECONDS.labels(*labels).observe(time.monotonic() - begun)
 
-    def _send(self, method: Method, context: Any, *, server: Any = None, **arguments: Any) -> Any:
+    def _send(self, method: Method, context: RequestContext, server: str | None,
+              arguments: dict[str, object]) -> object:
         unknown = arguments.keys() - set(method.arguments)
         if unknown:
             raise TypeError(f'{self._interface.topic}.{method.name} has no argument {", ".join(sorted(unknown))}')
@@ -254,13 +264,13 @@ class Client:
             LOG.log(level, '%s could not be sent to %s: %s', method.name, self._interface.topic, errors.reason(error))
             raise self._unavailable(server) from error
 
-    def _unavailable(self, server: Any) -> Any:
+    def _unavailable(self, server: str | None) -> exception.Unavailable:
         if self._interface.topic == 'compute' and server:
             return exception.HostUnavailable(host=server)
         return exception.ServiceUnavailable(service=self._interface.topic)
 
 
-def _result(error: Any) -> Any:
+def _result(error: Exception) -> str:
     """Return the result label of a sent message, for the metrics."""
     if isinstance(error, exception.RemoteError):
         return 'failed'
@@ -270,11 +280,9 @@ def _result(error: Any) -> Any:
             'unsupported' if isinstance(error, exception.Unsupported) else 'failed')
 
 
-def _original(error: Any) -> Any:
+def _original(error: exception.NovaException) -> exception.NovaException:
     """Return the error in its original class; oslo.messaging makes a subclass with a traceback in its text."""
-    kind: Any = type(error)
-    while kind.__module__ != exception.__name__:
-        kind = kind.__base__
+    kind = next(each for each in type(error).__mro__ if each.__module__ == exception.__name__)
     return kind(error.message, **error.kwargs)
 
 
@@ -283,12 +291,13 @@ class _RpcServer(messaging_hooks.Server):
     answered.
     """
 
-    def __init__(self, interface: Any, transport: Any, target: Any, dispatcher: keepalive.Dispatcher) -> None:
+    def __init__(self, interface: Interface, transport: oslo_messaging.Transport, target: oslo_messaging.Target,
+                 dispatcher: keepalive.Dispatcher) -> None:
         super().__init__(transport, target, dispatcher, functools.partial(self._begin, interface), dispatcher.check,
                          refusals=exception.NovaException, unanswered=exception.MessageRepeated)
         self._pools: priorities.Pools | None = None
 
-    def _begin(self, interface: Any, **options: Any) -> priorities.Pools:
+    def _begin(self, interface: Interface, **options: int) -> priorities.Pools:
         self._pools = priorities.Pools(interface, **options)
         return self._pools
 
@@ -305,9 +314,9 @@ class _RpcServer(messaging_hooks.Server):
 class Server:
     """A manager with its queues: ``start``, then ``stop`` and ``wait``; ``probe`` checks whether the queues work."""
 
-    def __init__(self, transport: Any, interface: Any, manager: Any, server: Any, backport: Any, admission: Any,
-                 host: str | None = None,
-                 keys: Any = None) -> None:
+    def __init__(self, transport: oslo_messaging.Transport, interface: Interface, manager: object, server: str,
+                 backport: serializer.Backport, admission: rpc_admission.Admission, host: str | None = None,
+                 keys: signatures.Signatures | None = None) -> None:
         self._name = f'{interface.topic}.{server}'
         target = oslo_messaging.Target(topic=interface.topic, server=server)
         self._work = health.Work(transport.conf.executor_thread_pool_size)
@@ -316,20 +325,21 @@ class Server:
         self._new = functools.partial(_RpcServer, interface, transport, target, keepalive.Dispatcher(
             [_endpoint(interface, manager, self._work, admission), self._arrivals],
             serializer.Serializer(backport=backport),
-            check=keys and functools.partial(keys.check, interface.topic, server, interface)))
+            check=None if keys is None else functools.partial(keys.check, interface.topic, server, interface)))
         self._rpc = self._new()
-        self._unsubscribing: list[Any] = []               # threads that wait for the messages of earlier subscriptions
+        # they wait for the messages of earlier subscriptions
+        self._unsubscribing: list[threading.Thread] = []
         self._stopped, self._changing = False, threading.Lock()
         self._again = threading.Event()
 
     def start(self) -> None:
         self._start(self._rpc)
 
-    def _start(self, server: Any) -> None:
+    def _start(self, server: _RpcServer) -> None:
         server.start()
         queue_declaration.follow(server.listener, self._again.set)
 
-    def declared_again(self) -> Any:
+    def declared_again(self) -> contextlib.AbstractContextManager[bool]:
         """Return a context manager (``utils.taken``): whether queues were redeclared, which may have lost messages."""
         return utils.taken(self._again)
 
@@ -348,11 +358,11 @@ class Server:
             waiter.join(None if deadline is None else max(0, deadline - time.monotonic()))
         return not any(waiter.is_alive() for waiter in waiters)
 
-    def on_probe(self, arrived: Any) -> None:
+    def on_probe(self, arrived: Callable[[str], object]) -> None:
         """Call ``arrived(token)`` in a worker when a message of ``probe`` arrives."""
         self._arrivals.follow(arrived)
 
-    def probe(self, context: Any, token: Any) -> Any:
+    def probe(self, context: RequestContext, token: str) -> bool:
         """Send this server a message through its own queue; return False if the broker has no such queue.
 
         :raises ServiceUnavailable: there is no broker
@@ -360,7 +370,7 @@ class Server:
         return self._sender.send(context, token)
 
     @property
-    def full(self) -> Any:
+    def full(self) -> bool:
         """Return whether messages wait because every worker is busy."""
         return self._rpc.full
 
@@ -378,7 +388,7 @@ class Server:
         self._unsubscribing.append(concurrency.spawn(f'leave-{self._name}', _unsubscribe, old))
 
 
-def _unsubscribe(server: Any) -> None:
+def _unsubscribe(server: _RpcServer) -> None:
     """End a subscription that does not work: the broker redelivers its messages to the new one."""
     for end in (server.stop, functools.partial(shutdown.requeue, server.listener), server.listener.cleanup,
                 server.end_workers):
@@ -388,7 +398,7 @@ def _unsubscribe(server: Any) -> None:
             LOG.warning('Cannot end a subscription: %s', error)
 
 
-def _endpoint(interface: Any, manager: Any, work: Any, admission: Any) -> Any:
+def _endpoint(interface: Interface, manager: object, work: health.Work, admission: rpc_admission.Admission) -> object:
     """Return an object with the interface's methods of ``manager`` and no others."""
     table = rpc_interface.methods_of(interface, manager)
     methods = {name: staticmethod(_counted(interface.topic, row, work, _convert_errors(
@@ -397,15 +407,16 @@ def _endpoint(interface: Any, manager: Any, work: Any, admission: Any) -> Any:
     return type('Endpoint', (), {'target': oslo_messaging.Target(version=interface.version), **methods})()
 
 
-def _check_rights(admission: Any, name: str, function: Callable[..., Any]) -> Any:
+def _check_rights(admission: rpc_admission.Admission, name: str, function: Callable[..., Result]
+                  ) -> Callable[..., Result]:
     """Return a function that checks the sender's rights before each call; the only such place."""
-    def method(context: Any, **arguments: Any) -> Any:
+    def method(context: RequestContext, **arguments: object) -> Result:
         return function(admission.admit(context, name, arguments), **arguments)
     return method
 
 
-def _counted(topic: str, row: Method, work: Any, function: Callable[..., Any]) -> Any:
-    def method(*args: Any, **kwargs: Any) -> Any:
+def _counted(topic: str, row: Method, work: health.Work, function: Callable[P, Result]) -> Callable[P, Result]:
+    def method(*args: P.args, **kwargs: P.kwargs) -> Result:
         begun, result = time.monotonic(), 'ok'
         try:
             with work, metrics.RPC_RUNNING.during(topic, row.name):
@@ -427,13 +438,9 @@ _DATABASE_BUSY = frozenset({'oslo_db.exception.DBDeadlock', 'sqlalchemy.exc.Time
 CAST_PAUSES_S = {_DATABASE_DOWN: (0.5, 1, 2, 4, 8, 16), _DATABASE_BUSY: (0.5, 1)}
 
 
-def _without_database(error: Any) -> Any:
-    return errors.is_named(error, _DATABASE_DOWN | _DATABASE_BUSY)
-
-
-def _retry_cast(function: Callable[..., Any]) -> Any:
+def _retry_cast(function: Callable[P, Result]) -> Callable[P, Result]:
     """Retry a cast while the database is unavailable, as it has no caller that would retry. Any other error ends it."""
-    def method(*args: Any, **kwargs: Any) -> Any:
+    def method(*args: P.args, **kwargs: P.kwargs) -> Result:
         attempt = 0
         while True:
             try:
@@ -449,18 +456,18 @@ def _retry_cast(function: Callable[..., Any]) -> Any:
     return method
 
 
-def _convert_errors(topic: str, row: Method, function: Callable[..., Any]) -> Any:
+def _convert_errors(topic: str, row: Method, function: Callable[P, Result]) -> Callable[P, Result]:
     """Return a function that answers with domain errors; it logs other errors and answers with their type."""
     run = function if row.call else _retry_cast(function)
 
-    def method(*args: Any, **kwargs: Any) -> Any:
+    def method(*args: P.args, **kwargs: P.kwargs) -> Result:
         try:
             return run(*args, **kwargs)
         except exception.NovaException as error:
             LOG.log(logging.DEBUG if row.call else logging.WARNING, '%s.%s: %s', topic, row.name, error)
             failure = error
         except Exception as error:
-            if _without_database(error):
+            if errors.is_named(error, _DATABASE_DOWN | _DATABASE_BUSY):
                 LOG.error('%s.%s: the database is unavailable: %s', topic, row.name, error)
                 failure = exception.ServiceUnavailable(service=topic)
             else:

@@ -1,24 +1,31 @@
 """RPC clients of one cell's services, made at their first use."""
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 import threading
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nova.rpc.bus import Bus
+    from nova.rpc.bus import Client
+    from nova.rpc.interface import Interface
 
 
 class Clients:
-    """Clients as attributes: ``clients.compute``, ``clients.conductor``, …, each an rpc.bus.Client.
+    """Clients as attributes: ``clients.compute``, ``clients.conductor``, ….
 
     :param open: function that returns the bus; called at first use
-    :param interfaces: {attribute: Interface}
-    :param close: function(bus) that closes it; None: the caller closes it
+    :param interfaces: by attribute
+    :param close: function that closes it; None: the caller closes it
     """
 
-    def __init__(self, open: Any, interfaces: Any, close: Any = None) -> None:
+    def __init__(self, open: Callable[[], Bus], interfaces: Mapping[str, Interface],
+                 close: Callable[[Bus], None] | None = None) -> None:
         self._open, self._interfaces, self._close = open, interfaces, close
-        self._bus: Any = None
+        self._bus: Bus | None = None
         self._lock = threading.Lock()
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Client:
         interface = self.__dict__.get('_interfaces', {}).get(name)
         if interface is None:
             raise AttributeError(f'There is no client for {name}.')
@@ -27,7 +34,8 @@ class Clients:
                 if self._bus is None:
                     self._bus = self._open()
                 self.__dict__[name] = self._bus.client(interface)
-        return self.__dict__[name]
+        found: Client = self.__dict__[name]
+        return found
 
     def close(self) -> None:
         """Close the bus; nothing can be sent afterwards."""

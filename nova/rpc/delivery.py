@@ -1,8 +1,40 @@
-"""Delivery options of every message: it arrives in a queue, or its sender gets an error."""
+"""Delivery options of every message: it arrives in a queue, or its sender gets an error. Types of received messages."""
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Protocol, TypeAlias
+
 import oslo_messaging
+
+from nova.json_types import Json
+from nova.json_types import JsonObject
+
+ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None]
 
 OPTIONS = {
     'retry': 3,                     # attempts to reach a broker before a sender gets an error
     # A broker without a queue for a message returns it instead of dropping it.
     'transport_options': oslo_messaging.TransportOptions(at_least_once=True),
 }
+
+
+class Incoming(Protocol):
+    """A received message, before its values are deserialized.
+
+    ctxt            context
+    client_timeout  seconds without a heartbeat after which the caller gives up; None: it waits for none
+    """
+
+    ctxt: JsonObject
+    message: JsonObject
+    client_timeout: float | None
+
+    def acknowledge(self) -> None: ...
+    def heartbeat(self) -> None: ...
+    def reply(self, reply: Json = None, failure: ExcInfo | None = None) -> None: ...
+
+
+class Listener(Protocol):
+    """Subscription of a started server."""
+
+    def cleanup(self) -> None: ...

@@ -11,7 +11,7 @@ import logging
 import os
 import secrets
 import threading
-from typing import Any
+from typing import NotRequired, Protocol, TypedDict
 import urllib.parse
 
 from oslo_config import cfg
@@ -32,16 +32,50 @@ _APPROVED = ('approved', 'renewing')
 _UNKNOWN = ('UnsupportedVersion', 'NoSuchMethod')        # errors of a conductor of an older release
 
 
+class DeploymentKey(TypedDict):
+    """A key of the deployment, in base64.
+
+    vouched_by, voucher   id and signature of the previous key; None: it has none
+    good                  whether it is still valid
+    """
+
+    public: str
+    vouched_by: str | None
+    voucher: str | None
+    good: bool
+
+
+class Answer(TypedDict):
+    """Reply of a conductor to a host's key.
+
+    state        pending, approved or renewing
+    deployment   public key of the deployment in base64
+    deployments  all keys of the deployment; a conductor of an older release sends none
+    """
+
+    state: str
+    proof: str | None
+    deployment: str
+    deployments: NotRequired[list[DeploymentKey]]
+
+
+class Conductor(Protocol):
+    """RPC client of a conductor."""
+
+    def enroll_host(self, ctx: context.RequestContext, /, *, host: str, public: str, token_id: str | None, number: str,
+                    proof: str | None) -> Answer: ...
+
+
 class Enrolment:
     """Key registration in a compute host's process, before its service starts.
 
-    :param keys: rpc.signatures.Signatures of the process
-    :param conductor: RPC client that sends as this host
-    :param trusted: function(key id) -> rpc.signatures.Trusted or None, of a service that can look keys up; None: only
-        the control plane and this host are trusted
+    :param keys: those of the process
+    :param conductor: sends as this host
+    :param trusted: function(key id), of a service that can look keys up; None: only the control plane and this host are
+        trusted
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, keys: signatures.Signatures, host: str, conductor: Any,
+    def __init__(self, conf: cfg.ConfigOpts, keys: signatures.Signatures, host: str, conductor: Conductor,
                  trusted: Callable[[str], signatures.Trusted | None] | None = None) -> None:
         self._conf, self._keys, self._host, self._conductor = conf, keys, host, conductor
         self._path, self._pinned_path = paths(conf, host)
@@ -59,13 +93,14 @@ class Enrolment:
             return
         if self._keys.undecided:
             self._keys.decide(self._requires_signatures())
-        self._keys.key, self._deployment = self._own(), self._pinned()
+        key = self._keys.key = self._own()
+        self._deployment = _read(self._pinned_path)
         self._keys.trusted = self._looks_up or self._trusted
         if not self._deployment:
             # the answer that names the key precedes it, and is not a signed message
             LOG.info('This host does not know the key of its deployment yet.')
         while not self._stopping.is_set():
-            state = self._ask()
+            state = self._ask(key)
             if state in _APPROVED and self._deployment or self._keys.mode != signatures.REQUIRE and state is not None:
                 break
             self._stopping.wait(PAUSE_S)
@@ -74,18 +109,19 @@ class Enrolment:
     def rest(self) -> None:
         self._stopping.set()
 
-    def stop(self, timeout: Any) -> bool:
+    def stop(self, timeout: float) -> bool:
         self._stopping.set()
         return True
 
     # ---- trusted keys
 
-    def _trusted(self, key_id: str) -> Any:
+    def _trusted(self, key_id: str) -> signatures.Trusted | None:
         for public in self._deployment:
             if key_id == signatures.fingerprint(public):
                 return signatures.Trusted(None, public)
-        if key_id == self._keys.key.id:              # messages to itself, see heartbeat.py
-            return signatures.Trusted(self._host, self._keys.key.public)
+        own = self._keys.key
+        if own is not None and key_id == own.id:     # messages to itself, see heartbeat.py
+            return signatures.Trusted(self._host, own.public)
         return None
 
     # ---- files
@@ -97,7 +133,7 @@ class Enrolment:
             _store(mark, '', new=True)
         return os.path.exists(mark)
 
-    def _own(self) -> Any:
+    def _own(self) -> signatures.Key:
         found = _read(self._path)
         if not found:
             key = signatures.Key()
@@ -106,17 +142,14 @@ class Enrolment:
             found = _read(self._path)                # the other service of this host may have been first
         return signatures.Key(found[0])
 
-    def _pinned(self) -> Any:
-        return _read(self._pinned_path)
-
     # ---- the conductor
 
-    def _ask(self) -> Any:
+    def _ask(self, key: signatures.Key) -> str | None:
         """Return the state of the key, None if no conductor answers."""
-        self._deployment = self._deployment or self._pinned()
+        self._deployment = self._deployment or _read(self._pinned_path)
         token = self._token()
         try:
-            answer = self._enroll(self._keys.key, token)
+            answer = self._enroll(key, token)
         except exception.Unavailable as error:
             LOG.warning('Waiting for a conductor: %s', error.message)
             return None
@@ -131,17 +164,17 @@ class Enrolment:
                         'Make another one, or remove [messages] join_token_file to trust the key in the answer.')
         if answer['state'] not in _APPROVED:
             LOG.warning('The key %s of host %s waits: nova-manage host approve %s --fingerprint %s',
-                        self._keys.key.id, self._host, self._host, self._keys.key.id)
+                        key.id, self._host, self._host, key.id)
         return answer['state']
 
-    def _enroll(self, key: Any, token: Any) -> Any:
+    def _enroll(self, key: signatures.Key, token: tuple[str, str] | None) -> Answer:
         ident, secret = token or (None, None)
         number, public = secrets.token_hex(12), base64.b64encode(key.public).decode()
         answer = self._conductor.enroll_host(
             context.admin_context(), host=self._host, public=public, token_id=ident, number=number,
             proof=secret and join_tokens.proof(secret, 'host', self._host, public, number))
-        proved = answer['proof'] and secret and join_tokens.is_proved(
-            answer['proof'], secret, 'deployment', answer['deployment'], public, number)
+        proved = bool(answer['proof'] and secret and join_tokens.is_proved(
+            answer['proof'], secret, 'deployment', answer['deployment'], public, number))
         if secret and answer['proof'] and not proved:
             raise exception.HostKeyRefused(host=self._host, reason='the conductor does not have the join token')
         if not self._deployment and (proved or secret is None):
@@ -150,10 +183,10 @@ class Enrolment:
             self._follow_deployment(answer)
         return answer
 
-    def _follow_deployment(self, answer: Any) -> None:
+    def _follow_deployment(self, answer: Answer) -> None:
         """Trust a later key of the deployment that a trusted key has signed; forget expired ones."""
         known, good = list(self._deployment), []
-        for row in answer.get('deployments') or ():            # a conductor of an older release sends none
+        for row in answer.get('deployments') or ():
             public = base64.b64decode(row['public'])
             if public not in known and _is_vouched(known, row, public):
                 known.append(public)
@@ -168,14 +201,14 @@ class Enrolment:
                 LOG.warning('Host %s trusts the deployment with %s.', self._host,
                             ', '.join(map(signatures.fingerprint, good)))
 
-    def _pin(self, public: Any, proved: Any) -> None:
+    def _pin(self, public: bytes, proved: bool) -> None:
         _write(self._pinned_path, [public])
         self._deployment = [public]
         LOG.warning('From now on host %s trusts the deployment with the key %s%s.', self._host,
                     signatures.fingerprint(public), '' if proved else
                     ', which is not verified: compare it with nova-manage host keys')
 
-    def _token(self) -> Any:
+    def _token(self) -> tuple[str, str] | None:
         """Return (id, secret) of the join token, None without one.
 
         :raises InvalidInput: the file contains something else
@@ -201,10 +234,10 @@ class Enrolment:
     def renew_if_asked(self) -> bool:
         """Renew the key if it is old or an operator requests it; return whether it changed."""
         own = self._own()
-        if own.id != self._keys.key.id:
+        if self._keys.key is None or own.id != self._keys.key.id:
             self._keys.key = own             # the other service of this host has renewed it
             return True
-        answer = self._enroll(self._keys.key, None)
+        answer = self._enroll(own, None)
         if answer['state'] != 'renewing':
             return False
         key = signatures.Key()
@@ -222,7 +255,7 @@ def paths(conf: cfg.ConfigOpts, host: str) -> tuple[str, str]:
     return os.path.join(directory, f'message-key.{name}'), os.path.join(directory, f'deployment-key.{name}')
 
 
-def _is_vouched(known: list[bytes], row: dict[str, Any], public: bytes) -> bool:
+def _is_vouched(known: list[bytes], row: DeploymentKey, public: bytes) -> bool:
     """Return whether a trusted key has signed this one."""
     voucher = base64.b64decode(row['voucher'] or '')
     return any(signatures.fingerprint(each) == row['vouched_by']

@@ -8,21 +8,26 @@ and a message without a listener before its deadline is dropped.
 from __future__ import annotations
 
 import collections
+from collections.abc import Callable, Iterable, Sequence
 import itertools
 import threading
 import time
-from typing import Any
+from typing import TypeAlias
 
 from oslo_config.cfg import ConfigOpts
 import oslo_messaging
 import orjson
 
+from nova.json_types import Json
+from nova.json_types import JsonObject
+from nova.rpc.delivery import ExcInfo
 from nova.runtime.hooks import oslo_messaging as messaging_hooks
 
 SCHEME = 'nova-inprocess'
 QUEUE_LIMIT = 10_000                # messages waiting for a listener; a sender of more gets an error
 
-_brokers: dict[Any, Any] = {}
+_Name: TypeAlias = tuple[tuple[str, ...], str | None]        # hosts and virtual host of a transport URL
+_brokers: dict[_Name, _Broker] = {}
 _brokers_lock = threading.Lock()
 
 
@@ -33,36 +38,36 @@ class _Reply:
         self._ready = threading.Lock()
         self._ready.acquire()
         self._once = threading.Lock()
-        self.result: Any = None
-        self.failure: Any = None
+        self.result = b''
+        self.failure: str | None = None              # as text
 
-    def fill(self, result: Any, failure: Any) -> None:
+    def fill(self, result: bytes, failure: str | None) -> None:
         if self._once.acquire(blocking=False):
             self.result, self.failure = result, failure
             self._ready.release()
 
-    def wait(self, timeout: Any) -> Any:
+    def wait(self, timeout: float | None) -> bool:
         return self._ready.acquire(timeout=-1 if timeout is None else max(0, timeout))
 
 
 class Incoming(messaging_hooks.BaseIncoming):
     """A message on its way to the server; ``deadline`` on the monotonic clock, None for a cast."""
 
-    def __init__(self, payload: Any, reply: Any, deadline: Any) -> None:
+    def __init__(self, payload: bytes, reply: _Reply | None, deadline: float | None) -> None:
         context, message = orjson.loads(payload)
         super().__init__(context, message)
         self._payload, self._reply, self.deadline = payload, reply, deadline
 
-    def copy(self) -> Any:
+    def copy(self) -> Incoming:
         return Incoming(self._payload, self._reply, self.deadline)
 
     @property
     def expired(self) -> bool:
         return self.deadline is not None and time.monotonic() > self.deadline
 
-    def reply(self, reply: Any = None, failure: Any = None) -> None:
+    def reply(self, reply: Json = None, failure: ExcInfo | None = None) -> None:
         if self._reply is not None:
-            self._reply.fill(None if failure else orjson.dumps(reply),
+            self._reply.fill(b'' if failure else orjson.dumps(reply),
                              messaging_hooks.serialize_exception(failure) if failure else None)
 
     def requeue(self) -> None:
@@ -75,12 +80,12 @@ class Incoming(messaging_hooks.BaseIncoming):
 class Listener(messaging_hooks.BaseListener):
     """One server's subscription to its queues."""
 
-    def __init__(self, queues: Any, batch_size: int, batch_timeout: Any) -> None:
+    def __init__(self, queues: Sequence[_Queue], batch_size: int, batch_timeout: float | None) -> None:
         super().__init__(batch_size, batch_timeout)
         self._queues = queues
         self._lock = threading.Lock()
 
-    def start(self, on_incoming_callback: Any) -> None:
+    def start(self, on_incoming_callback: Callable[[list[Incoming]], object]) -> None:
         super().start(on_incoming_callback)
         for queue in self._queues:
             queue.attach(self)
@@ -91,7 +96,7 @@ class Listener(messaging_hooks.BaseListener):
         with self._lock:
             super().stop()
 
-    def take(self, incoming: Any) -> bool:
+    def take(self, incoming: Incoming) -> bool:
         """Hand the message to the server; return False if it has stopped."""
         with self._lock:
             if self.on_incoming_callback is None:
@@ -106,11 +111,11 @@ class Listener(messaging_hooks.BaseListener):
 class _Queue:
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: collections.deque[Any] = collections.deque()
-        self._listeners: list[Any] = []
+        self._waiting: collections.deque[Incoming] = collections.deque()
+        self._listeners: list[Listener] = []
         self._turn = itertools.count()
 
-    def attach(self, listener: Any) -> None:
+    def attach(self, listener: Listener) -> None:
         with self._lock:
             self._listeners.append(listener)
             waiting, self._waiting = self._waiting, collections.deque()
@@ -118,12 +123,12 @@ class _Queue:
             if not incoming.expired:
                 self.put(incoming)
 
-    def detach(self, listener: Any) -> None:
+    def detach(self, listener: Listener) -> None:
         with self._lock:
             if listener in self._listeners:
                 self._listeners.remove(listener)
 
-    def put(self, incoming: Any) -> None:
+    def put(self, incoming: Incoming) -> None:
         """Give the message to the next listener, or keep it until there is one."""
         while True:
             with self._lock:
@@ -135,7 +140,7 @@ class _Queue:
                 return
             self.detach(listener)
 
-    def _keep(self, incoming: Any) -> None:
+    def _keep(self, incoming: Incoming) -> None:
         if len(self._waiting) >= QUEUE_LIMIT:
             self._waiting = collections.deque(kept for kept in self._waiting if not kept.expired)
             if len(self._waiting) >= QUEUE_LIMIT:
@@ -147,19 +152,19 @@ class _Broker:
     """The queues of one name: (exchange, topic, server or None) -> queue."""
 
     def __init__(self) -> None:
-        self._queues: dict[Any, _Queue] = collections.defaultdict(_Queue)
+        self._queues: dict[tuple[str, str, str | None], _Queue] = collections.defaultdict(_Queue)
         self._lock = threading.Lock()
 
-    def queue(self, exchange: Any, topic: str, server: Any = None) -> Any:
+    def queue(self, exchange: str, topic: str, server: str | None = None) -> _Queue:
         with self._lock:
             return self._queues[exchange, topic, server]
 
-    def fanout(self, exchange: Any, topic: str) -> list[Any]:
+    def fanout(self, exchange: str, topic: str) -> list[_Queue]:
         with self._lock:
             return [queue for key, queue in self._queues.items() if key[:2] == (exchange, topic) and key[2]]
 
 
-def _broker(url: Any) -> Any:
+def _broker(url: oslo_messaging.TransportURL) -> _Broker:
     """Return the broker that all transports of one URL in this process share."""
     name = (tuple(host.hostname for host in url.hosts), url.virtual_host)
     with _brokers_lock:
@@ -169,15 +174,16 @@ def _broker(url: Any) -> Any:
 class Driver(messaging_hooks.BaseDriver):
     """In-process driver, registered as ``nova-inprocess`` among the oslo.messaging drivers."""
 
-    def __init__(self, conf: ConfigOpts, url: Any, default_exchange: Any = None,
-                 allowed_remote_exmods: Any = None) -> None:
+    def __init__(self, conf: ConfigOpts, url: oslo_messaging.TransportURL, default_exchange: str = '',
+                 allowed_remote_exmods: Sequence[str] | None = None) -> None:
         super().__init__(conf, url, default_exchange, allowed_remote_exmods)
         self._exchange, self._exceptions = default_exchange, allowed_remote_exmods or []
         self._broker = _broker(url)
 
-    def send(self, target: Any, ctxt: dict[str, Any], message: dict[str, Any], wait_for_reply: Any = None,
-             timeout: float | None = None, call_monitor_timeout: Any = None,
-             retry: Any = None, transport_options: Any = None) -> Any:
+    def send(self, target: oslo_messaging.Target, ctxt: JsonObject, message: JsonObject,
+             wait_for_reply: bool | None = None, timeout: float | None = None,
+             call_monitor_timeout: float | None = None, retry: int | None = None,
+             transport_options: oslo_messaging.TransportOptions | None = None) -> Json:
         exchange = target.exchange or self._exchange
         reply = _Reply() if wait_for_reply else None
         deadline = time.monotonic() + timeout if wait_for_reply and timeout is not None else None
@@ -193,19 +199,20 @@ class Driver(messaging_hooks.BaseDriver):
             raise oslo_messaging.MessagingTimeout(f'No reply to {message.get("method")} on topic {target.topic}.')
         if reply.failure:
             raise messaging_hooks.deserialize_exception(reply.failure, self._exceptions)
-        return orjson.loads(reply.result)
+        result: Json = orjson.loads(reply.result)
+        return result
 
-    def send_notification(self, target: Any, ctxt: dict[str, Any], message: dict[str, Any], version: str,
-                          retry: Any = None) -> None:
+    def send_notification(self, target: oslo_messaging.Target, ctxt: JsonObject, message: JsonObject, version: float,
+                          retry: int | None = None) -> None:
         self.send(target, ctxt, message)
 
-    def listen(self, target: Any, batch_size: int, batch_timeout: Any) -> Any:
+    def listen(self, target: oslo_messaging.Target, batch_size: int, batch_timeout: float | None) -> Listener:
         exchange = target.exchange or self._exchange
         return Listener([self._broker.queue(exchange, target.topic, target.server),
                          self._broker.queue(exchange, target.topic)], batch_size, batch_timeout)
 
-    def listen_for_notifications(self, targets_and_priorities: Any, pool: Any, batch_size: int,
-                                 batch_timeout: Any) -> Any:
+    def listen_for_notifications(self, targets_and_priorities: Iterable[tuple[oslo_messaging.Target, str]],
+                                 pool: str | None, batch_size: int, batch_timeout: float | None) -> Listener:
         if pool:
             raise NotImplementedError('Notification pools need a broker.')
         return Listener([self._broker.queue(target.exchange or self._exchange,

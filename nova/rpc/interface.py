@@ -9,14 +9,16 @@ import collections.abc
 import dataclasses
 import inspect
 import typing
-from typing import Any
+from typing import Any, TypeVar
 
 from nova import exception
+
+Value = TypeVar('Value')
 
 CALL_TIMEOUT = 60       # seconds that a caller waits for a reply, unless the row says otherwise
 
 
-def parsed(version: str) -> tuple[Any, Any]:
+def parsed(version: str) -> tuple[int, int]:
     """Parse a version: '1.10' -> (1, 10)."""
     major, _, minor = version.partition('.')
     return int(major), int(minor)
@@ -53,19 +55,20 @@ class Method:
     """
 
     name: str
-    arguments: tuple[Any, ...] = ()
+    arguments: tuple[str, ...] = ()
     call: bool = False
     since: str = '1.0'
     timeout: float = CALL_TIMEOUT
     at_once: int = 0
-    newer: tuple[Any, ...] = ()
+    newer: tuple[Newer, ...] = ()
     optional: bool = False
     fanout: bool = False
     unpinned: bool = False
     versions: bool = False
     doc: str = ''
 
-    def fitted(self, arguments: Any, newest: Any) -> tuple[Any, Any] | None:
+    def fitted(self, arguments: dict[str, Value],
+               newest: tuple[int, int] | None) -> tuple[str, dict[str, Value]] | None:
         """Return (version of the message, its arguments) for receivers of an interface version; None: do not send it.
 
         :param arguments: {name: value}
@@ -96,7 +99,7 @@ class Interface:
     :param topic: the queue's name; a message for one server goes to ``topic.server``
     """
 
-    def __init__(self, topic: str, version: str, *methods: Any) -> None:
+    def __init__(self, topic: str, version: str, *methods: Method) -> None:
         self.topic, self.version = topic, version
         self.methods = {method.name: method for method in methods}
 

@@ -3,12 +3,11 @@ from __future__ import annotations
 
 import base64
 import hmac
-from typing import Any
 
 TOKENS_OF = '.'
 
 
-def split(token: Any) -> tuple[Any, Any]:
+def split(token: str) -> tuple[str, str]:
     """Split a token of nova-manage into (id, secret).
 
     :raises ValueError: it has another form
@@ -24,11 +23,11 @@ def succession(public: bytes) -> bytes:
     return b'the next key of the deployment\0' + public
 
 
-def proof(secret: Any, what: Any, *facts: Any) -> Any:
+def proof(secret: str, what: str, *facts: str) -> str:
     """Return a MAC of facts (texts) for one direction: ``what`` is 'host' or 'deployment'."""
     made = hmac.digest(secret.encode(), '\0'.join((what, *facts)).encode(), 'sha256')
     return base64.b64encode(made).decode()
 
 
-def is_proved(given: Any, secret: Any, what: Any, *facts: Any) -> Any:
+def is_proved(given: str | None, secret: str, what: str, *facts: str) -> bool:
     return hmac.compare_digest(str(given).encode(), proof(secret, what, *facts).encode())

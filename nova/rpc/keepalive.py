@@ -4,13 +4,17 @@ oslo.messaging starts and joins a thread for each, which often costs more than t
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 import logging
 import threading
 import time
-from typing import Any
 
 from oslo_messaging.rpc import dispatcher
 
+from nova.json_types import Json
+from nova.json_types import JsonObject
+from nova.rpc.delivery import Incoming
+from nova.rpc.serializer import Serializer
 from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
@@ -21,21 +25,22 @@ LOOK_S = 0.5                 # between two checks for due heartbeats
 class Dispatcher(dispatcher.RPCDispatcher):
     """A dispatcher that sends a call's heartbeat at half of its caller's timeout."""
 
-    def __init__(self, *args: Any, check: Any = None) -> None:
+    def __init__(self, endpoints: list[object], serializer: Serializer,
+                 check: Callable[[JsonObject, JsonObject], None] | None = None) -> None:
         """:param check: function(context, message) on the raw values; raises NovaException if the sender is unknown"""
-        super().__init__(*args)
+        super().__init__(endpoints, serializer)
         self._check = check
         self._lock = threading.Lock()
         # {incoming: (when the next heartbeat is due, seconds)}
-        self._running: dict[Any, Any] = {}
+        self._running: dict[Incoming, tuple[float, float]] = {}
         self._at_work = False
 
-    def check(self, incoming: Any) -> None:
+    def check(self, incoming: Incoming) -> None:
         """:raises NovaException: the message is refused, see signatures.Signatures.check"""
         if self._check is not None:
             self._check(incoming.ctxt, incoming.message)
 
-    def dispatch(self, incoming: Any) -> Any:
+    def dispatch(self, incoming: Incoming) -> Json:
         timeout, incoming.client_timeout = incoming.client_timeout, None  # with None, oslo.messaging starts no thread
         if not timeout:
             return super().dispatch(incoming)
@@ -63,7 +68,7 @@ class Dispatcher(dispatcher.RPCDispatcher):
             for incoming, _seconds in due:
                 self._sign(incoming)
 
-    def _sign(self, incoming: Any) -> None:
+    def _sign(self, incoming: Incoming) -> None:
         try:
             incoming.heartbeat()
         except Exception as error:           # the caller or the broker is gone

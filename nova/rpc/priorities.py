@@ -9,17 +9,21 @@ from collections.abc import Callable
 import concurrent.futures
 import contextlib
 import dataclasses
-from typing import Any
+from typing import TypeAlias
 
+from nova.rpc.delivery import Incoming
+from nova.rpc.interface import Interface
 from nova.runtime import fairness
+
+_Batch: TypeAlias = list[Incoming]            # one message
 
 
 @dataclasses.dataclass(eq=False)
 class _Work:
     project_id: str
-    function: Callable[..., Any]
-    incoming: Any
-    future: concurrent.futures.Future[Any]
+    function: Callable[[_Batch], object]
+    incoming: _Batch
+    future: concurrent.futures.Future[object]
 
 
 class _Pool:
@@ -34,11 +38,11 @@ class _Pool:
         self.waiting: set[_Work] = set()                 # work that may start, but has no free thread
         self._ended = False
 
-    def submit(self, function: Callable[..., Any], incoming: Any) -> concurrent.futures.Future[Any]:
+    def submit(self, function: Callable[[_Batch], object], incoming: _Batch) -> concurrent.futures.Future[object]:
         """:raises RuntimeError: the pool has ended"""
         if self._ended:
             raise RuntimeError('The pool has ended.')
-        project_id = (incoming[0].ctxt or {}).get('project_id') or ''
+        project_id = str((incoming[0].ctxt or {}).get('project_id') or '')
         work = _Work(project_id, function, incoming, concurrent.futures.Future())
         if not project_id or self._turns.take(project_id, work):
             self._begin(work)
@@ -78,18 +82,18 @@ class _Pool:
 class Pools:
     """An executor for the servers of oslo.messaging.
 
-    :param interface: rpc.interface.Interface; rows with ``at_once`` get a pool of that size
+    :param interface: rows with ``at_once`` get a pool of that size
     :param max_workers: threads for all others
     """
 
-    def __init__(self, interface: Any, max_workers: Any) -> None:
+    def __init__(self, interface: Interface, max_workers: int) -> None:
         name = f'rpc-{interface.topic}'
         self._main = _Pool(max_workers, name)
         self._pools = {row.name: _Pool(row.at_once, f'{name}-{row.name}')
                        for row in interface.methods.values() if row.at_once}
 
-    def submit(self, function: Callable[..., Any], incoming: Any) -> Any:
-        return self._pools.get(incoming[0].message.get('method'), self._main).submit(function, incoming)
+    def submit(self, function: Callable[[_Batch], object], incoming: _Batch) -> concurrent.futures.Future[object]:
+        return self._pools.get(str(incoming[0].message.get('method')), self._main).submit(function, incoming)
 
     @property
     def full(self) -> bool:

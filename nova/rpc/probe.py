@@ -1,12 +1,13 @@
 """Messages that a server sends to itself to test its queue."""
 from __future__ import annotations
 
+from collections.abc import Callable
 import logging
-from typing import Any
 
 import oslo_messaging
 
 from nova import exception
+from nova.context import RequestContext
 from nova.rpc import delivery
 from nova.rpc import errors
 from nova.rpc import serializer
@@ -22,12 +23,12 @@ class Endpoint:
     target = oslo_messaging.Target(namespace=NAMESPACE, version='1.0')
 
     def __init__(self) -> None:
-        self._arrived = None
+        self._arrived: Callable[[str], object] | None = None
 
-    def follow(self, arrived: Any) -> None:
+    def follow(self, arrived: Callable[[str], object]) -> None:
         self._arrived = arrived
 
-    def arrive(self, context: Any, token: Any) -> None:
+    def arrive(self, context: RequestContext, token: str) -> None:
         if self._arrived is not None:
             self._arrived(token)
 
@@ -39,13 +40,14 @@ class Sender:
     :param host: see serializer.Serializer
     """
 
-    def __init__(self, transport: Any, target: Any, host: str | None = None) -> None:
+    def __init__(self, transport: oslo_messaging.Transport, target: oslo_messaging.Target,
+                 host: str | None = None) -> None:
         self._name = f'{target.topic}.{target.server}'
         self._rpc = oslo_messaging.get_rpc_client(
             transport, oslo_messaging.Target(topic=target.topic, server=target.server, namespace=NAMESPACE,
                                              version='1.0'), serializer=serializer.Serializer(host=host))
 
-    def send(self, context: Any, token: Any) -> bool:
+    def send(self, context: RequestContext, token: str) -> bool:
         """Send a probe message; return False if the broker has no such queue.
 
         :raises ServiceUnavailable: there is no broker

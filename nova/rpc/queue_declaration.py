@@ -5,14 +5,15 @@ event.
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 import functools
-from typing import Any
 
+from nova.rpc import delivery
 from nova.rpc.rabbit import driver as rabbit_driver
 from nova.runtime.hooks import oslo_messaging as messaging_hooks
 
 
-def follow(listener: Any, again: Any) -> None:
+def follow(listener: delivery.Listener, again: Callable[[], None]) -> None:
     """Call ``again()``, which must not block, after each redeclaration of a listener's queue.
 
     :param listener: listener of a started server
@@ -24,6 +25,6 @@ def follow(listener: Any, again: Any) -> None:
         consumer.declare = functools.partial(_declare, consumer.declare, again)
 
 
-def _declare(declare: Any, again: Any, connection: Any) -> None:
+def _declare(declare: Callable[[object], None], again: Callable[[], None], connection: object) -> None:
     declare(connection)
     again()

@@ -5,8 +5,9 @@ called services know the queue's name: a random name protects nothing.
 """
 from __future__ import annotations
 
-from typing import Any
 import uuid
+
+import oslo_messaging
 
 from nova.runtime.hooks import oslo_messaging as messaging_hooks
 
@@ -26,7 +27,7 @@ def prefix(host: str) -> str:
     return host[:HOST_LENGTH] + ':'
 
 
-def use(transport: Any, host: str) -> None:
+def use(transport: oslo_messaging.Transport, host: str) -> None:
     """Set the names of a transport's reply queue, except for drivers other than RabbitMQ's."""
     driver = messaging_hooks.driver_of(transport)
     if hasattr(driver, 'name_replies'):          # nova-rabbit

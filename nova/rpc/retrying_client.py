@@ -5,6 +5,7 @@ third service is retried for 20 s only; one of a compute host is final.
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 import functools
 import time
 from typing import Any
@@ -23,14 +24,15 @@ class RetryingClient:
     :param server: server to call; None: any of the topic
     """
 
-    def __init__(self, client: Any, topic: str, server: Any = None) -> None:
-        self.client, self._topic = client, topic
+    def __init__(self, client: object, topic: str, server: str | None = None) -> None:
+        self.client: Any = client
+        self._topic = topic
         self._to = {} if server is None else {'server': server}
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Callable[..., Any]:
         method = functools.partial(getattr(self.client, name), **self._to)
 
-        def send(*args: Any, **kwargs: Any) -> Any:
+        def send(*args: object, **kwargs: object) -> object:
             begun = time.monotonic()
             for attempt in range(RETRIES - 1):
                 try:

@@ -5,8 +5,9 @@ Arguments are copied, also within one process: sender and receiver share no muta
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable, Mapping, Sequence
 import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 import oslo_messaging
 import orjson
@@ -15,8 +16,16 @@ from oslo_versionedobjects import exception as object_exc
 
 from nova import context as nova_context
 from nova import objects
+from nova.json_types import Json
+from nova.json_types import JsonObject
 from nova.rpc import versions
 from nova.rpc.interface import parsed
+
+# arguments and results of methods
+Value: TypeAlias = (None | bool | int | float | str | bytes | datetime.datetime | base.VersionedObject
+                    | Sequence['Value'] | Mapping[str, 'Value'])
+Backport: TypeAlias = Callable[[nova_context.RequestContext | None, JsonObject], JsonObject]
+Manifest: TypeAlias = dict[str, str]             # {object name: version}
 
 TIME = 'nova_time'                  # {TIME: ISO 8601}: a naive UTC datetime
 BYTES = 'nova_bytes'                # {BYTES: base64}
@@ -31,10 +40,11 @@ _KEYS = tuple(f'"{tag}":'.encode() for tag in _TAGS)          # in JSON text; wi
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_NON_STR_KEYS
 
 
-def _tag(value: Any, manifest: Any = None) -> Any:
+def _tag(value: object, manifest: Manifest | None = None) -> JsonObject:
     """Return a JSON representation of a value that JSON lacks."""
     if isinstance(value, base.VersionedObject):
-        return at_version(value, manifest) if manifest else value.obj_to_primitive()
+        made: JsonObject = at_version(value, manifest) if manifest else value.obj_to_primitive()
+        return made
     if isinstance(value, datetime.datetime):
         return {TIME: value.isoformat()}
     if isinstance(value, bytes):
@@ -42,15 +52,16 @@ def _tag(value: Any, manifest: Any = None) -> Any:
     raise TypeError(f'A {type(value).__name__} does not travel between services.')
 
 
-def at_version(value: Any, manifest: Any) -> Any:
+def at_version(value: base.VersionedObject, manifest: Manifest) -> JsonObject:
     """Return the primitive of an object in the version that the manifest names, or an older one."""
     target = manifest.get(value.obj_name(), value.VERSION)
     if parsed(target) > parsed(value.VERSION):
         target = value.VERSION                       # it came from an older service
-    return value.obj_to_primitive(target_version=target, version_manifest=manifest)
+    made: JsonObject = value.obj_to_primitive(target_version=target, version_manifest=manifest)
+    return made
 
 
-def to_primitive(value: Any, manifest: Any = None) -> Any:
+def to_primitive(value: Value, manifest: Manifest | None = None) -> Any:
     """Return a deep copy of ``value`` with only JSON types.
 
     :param manifest: {object name: version} that the receiver supports; None: the present versions
@@ -58,7 +69,7 @@ def to_primitive(value: Any, manifest: Any = None) -> Any:
     """
     tagged = 0
 
-    def tag(item: Any) -> Any:
+    def tag(item: object) -> JsonObject:
         nonlocal tagged
         tagged += 1
         return _tag(item, manifest)
@@ -72,7 +83,7 @@ def to_primitive(value: Any, manifest: Any = None) -> Any:
         raise error.__cause__ if isinstance(error.__cause__, TypeError) else TypeError(str(error)) from None
 
 
-def _escaped(value: Any, manifest: Any) -> Any:
+def _escaped(value: Value, manifest: Manifest | None) -> Value:
     """Return the value with each plain dictionary that has a tag as a key represented as a DICT."""
     if isinstance(value, base.VersionedObject):
         return {key: _escaped(item, manifest) if key == DATA else item for key, item in _tag(value, manifest).items()}
@@ -82,7 +93,8 @@ def _escaped(value: Any, manifest: Any) -> Any:
     return [_escaped(item, manifest) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def from_primitive(value: Any, context: Any = None, backport: Any = None) -> Any:
+def from_primitive(value: Any, context: nova_context.RequestContext | None = None,
+                   backport: Backport | None = None) -> Any:
     """Deserialize the result of ``to_primitive``, which may be changed in place.
 
     :param backport: function(context, primitive) -> the object in a version of this code; called for a newer one
@@ -123,27 +135,29 @@ class Serializer(oslo_messaging.Serializer):
     :param host: name of the sending compute host; None: a service of the control plane
     """
 
-    def __init__(self, pin: Any = None, backport: Any = None, host: str | None = None) -> None:
+    def __init__(self, pin: Callable[[], versions.Pin] | None = None, backport: Backport | None = None,
+                 host: str | None = None) -> None:
         self._pin, self._backport = pin, backport
-        self._sender = {SENDER: versions.VERSION} if host is None else {SENDER: versions.VERSION, SENDER_HOST: host}
+        self._sender: JsonObject = {SENDER: versions.VERSION} | ({} if host is None else {SENDER_HOST: host})
 
-    def serialize_entity(self, ctxt: Any, entity: Any) -> Any:
+    def serialize_entity(self, ctxt: nova_context.RequestContext | None, entity: Value) -> Json:
         if self._pin is not None:
             return to_primitive(entity, self._pin().objects)
         version = getattr(ctxt, 'sender_version', None)
         return to_primitive(entity, _known_to(versions.VERSION if version is None else version))
 
-    def deserialize_entity(self, ctxt: Any, entity: Any) -> Any:
+    def deserialize_entity(self, ctxt: nova_context.RequestContext | None, entity: Json) -> Value:
         return from_primitive(entity, ctxt, self._backport)
 
-    def serialize_context(self, ctxt: nova_context.RequestContext) -> dict[str, Any]:
+    def serialize_context(self, ctxt: nova_context.RequestContext) -> JsonObject:
         return {**ctxt.to_dict(), **self._sender}
 
-    def deserialize_context(self, ctxt: dict[str, Any]) -> nova_context.RequestContext:
+    def deserialize_context(self, ctxt: JsonObject) -> nova_context.RequestContext:
         """Return the sender's context; it becomes the one of this thread, for its log lines."""
-        made = nova_context.RequestContext.from_dict(ctxt)
-        made.sender_host, made.signed_by = ctxt.get(SENDER_HOST), ctxt.get('signed_by')
-        made.sender_version = ctxt.get(SENDER, versions.OLDEST)     # the first release did not send it
+        sent: dict[str, Any] = ctxt
+        made = nova_context.RequestContext.from_dict(sent)
+        made.sender_host, made.signed_by = sent.get(SENDER_HOST), sent.get('signed_by')
+        made.sender_version = sent.get(SENDER, versions.OLDEST)     # the first release did not send it
         return made
 
 

@@ -7,7 +7,8 @@ that this covers, see doc/source/adr/0013-signed-messages.rst.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -15,19 +16,25 @@ import logging
 import os
 import re
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 import urllib.parse
 
 import orjson
+import oslo_messaging
 from cryptography import exceptions as crypto_exceptions
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from nova import exception
+from nova.json_types import Json
+from nova.json_types import JsonObject
 from nova.rpc import replays
 from nova.rpc import serializer
 from nova.runtime import concurrency
 from nova.runtime import metrics
 from nova.runtime.hooks import oslo_messaging as messaging_hooks
+
+if TYPE_CHECKING:
+    from nova.rpc.interface import Interface
 
 LOG = logging.getLogger(__name__)
 
@@ -48,7 +55,7 @@ _TRANSPORT = frozenset({FIELD, 'client_timeout', 'msg_id', 'reply_q'})  # keys t
 _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
 
-def fingerprint(public: Any) -> Any:
+def fingerprint(public: bytes) -> str:
     """Return the id of a key, computed from its public key (32 bytes)."""
     return hashlib.sha256(public).hexdigest()[:40]
 
@@ -67,17 +74,17 @@ class Key:
         self.public = self._private.public_key().public_bytes_raw()
         self.id = fingerprint(self.public)
 
-    def private_bytes(self) -> Any:
+    def private_bytes(self) -> bytes:
         return self._private.private_bytes_raw()
 
-    def sign(self, content: Any) -> Any:
+    def sign(self, content: bytes) -> bytes:
         return self._private.sign(content)
 
 
 _loaded = functools.lru_cache(10_000)(ed25519.Ed25519PublicKey.from_public_bytes)
 
 
-def is_signed_by(public: Any, signature: Any, content: Any) -> bool:
+def is_signed_by(public: bytes, signature: bytes, content: bytes) -> bool:
     """Return whether the key with this public key (32 bytes) has signed the content."""
     try:
         _loaded(public).verify(signature, content)
@@ -86,8 +93,8 @@ def is_signed_by(public: Any, signature: Any, content: Any) -> bool:
     return True
 
 
-def content(topic: str, ctxt: dict[str, Any], message: dict[str, Any], head: Any) -> Any:
-    """Return the signed content as bytes, equal at sender and receiver.
+def content(topic: str, ctxt: JsonObject, message: JsonObject, head: Sequence[Json]) -> bytes:
+    """Return the signed content, equal at sender and receiver.
 
     :param ctxt: context of the message, a dictionary; keys of the transport are ignored
     :param head: [time, nonce, key id, name of the receiving server or '' for any of the topic]
@@ -115,17 +122,17 @@ class Signatures:
     :param directory: where received message numbers are kept for the next process; None: in memory only
     :param undecided: the configuration names no mode: ``decide`` sets it later
     :ivar key: Key of this process; None: no signatures
-    :ivar trusted: function(key id) -> Trusted or None
+    :ivar trusted: function(key id)
     """
 
-    def __init__(self, mode: Any, undecided: bool = False, directory: str | None = None) -> None:
+    def __init__(self, mode: str, undecided: bool = False, directory: str | None = None) -> None:
         self.mode, self.undecided, self._directory = mode, undecided, directory
-        self.key: Any = None
-        self.trusted: Callable[[str], Any] = lambda key_id: None
-        self.enrolling = None            # name of the method that registers a key
+        self.key: Key | None = None
+        self.trusted: Callable[[str], Trusted | None] = lambda key_id: None
+        self.enrolling: str | None = None            # name of the method that registers a key
         self._replays: dict[tuple[str, str], replays.Replays] = {}       # by topic and server
         self._noted: set[tuple[str, str, str]] = set()
-        self._look: Any = None
+        self._look: Callable[[], Key] | None = None
         self._due = 0.0
 
     def decide(self, required: bool) -> None:
@@ -145,39 +152,36 @@ class Signatures:
 
     # ---- the sender
 
-    def follow(self, look: Any) -> None:
-        """Sign with the key that ``look`` returns, which is called now and from time to time.
-
-        :param look: function() -> Key
-        """
+    def follow(self, look: Callable[[], Key]) -> None:
+        """Sign with the key that ``look`` returns, which is called now and from time to time."""
         self.key, self._look = look(), look
         self._due = time.monotonic() + FOLLOW_S
 
-    def _follow(self) -> None:
+    def _follow(self, look: Callable[[], Key]) -> None:
         try:
-            found = self._look()
+            found = look()
         except Exception as error:           # the database is unavailable; the old key is still valid for a while
             LOG.warning('Cannot look up the key that signs messages: %s', error)
             return
-        if found.id != self.key.id:
+        if self.key is None or found.id != self.key.id:
             LOG.warning('Messages are signed with the new key %s.', found.id)
             self.key = found
 
-    def signed(self, topic: str, server: Any, ctxt: dict[str, Any], message: dict[str, Any]) -> Any:
+    def signed(self, topic: str, server: str | None, ctxt: JsonObject, message: JsonObject) -> JsonObject:
         """Return the context of a message with its signature; unchanged if there is no key."""
         if self.mode == OFF or self.key is None:
             return ctxt
         if self._look is not None and time.monotonic() > self._due:
             self._due = time.monotonic() + FOLLOW_S
-            concurrency.spawn('message-key', self._follow)
+            concurrency.spawn('message-key', self._follow, self._look)
         key = self.key                       # another thread may renew it
-        head = [int(time.time()), os.urandom(12).hex(), key.id, server or '']
+        head: list[Json] = [int(time.time()), os.urandom(12).hex(), key.id, server or '']
         made = key.sign(content(topic, ctxt, message, head))
         return {**ctxt, FIELD: [*head, base64.b64encode(made).decode()]}
 
     # ---- the receiver
 
-    def check(self, topic: str, server: Any, interface: Any, ctxt: dict[str, Any], message: dict[str, Any]) -> None:
+    def check(self, topic: str, server: str, interface: Interface, ctxt: JsonObject, message: JsonObject) -> None:
         """Replace the context's statements about the sender by verified ones.
 
         :raises MessageRefused: its signature is invalid or missing
@@ -200,22 +204,15 @@ class Signatures:
         if found is not None and found.host is not None:
             ctxt[serializer.SENDER_HOST] = found.host
 
-    def _verified(self, topic: str, server: Any, interface: Any, ctxt: dict[str, Any], message: dict[str, Any],
-                  signature: Any) -> Any:
+    def _verified(self, topic: str, server: str, interface: Interface, ctxt: JsonObject, message: JsonObject,
+                  signature: Json) -> Trusted | None:
         if signature is None:
             if self.mode == REQUIRE:
                 raise exception.MessageRefused(reason='it is not signed')
             self._note('', str(ctxt.get(serializer.SENDER_HOST))[:60], 'messages without a signature are accepted: '
                        '[messages] signatures is accept')
             return None
-        try:
-            at, number, key_id, to, made = signature
-            made = base64.b64decode(made, validate=True)
-            formed = isinstance(at, int) and NUMBER.match(number) and KEY_ID.match(key_id) and isinstance(to, str)
-        except (TypeError, ValueError):
-            formed = False
-        if not formed:
-            raise exception.MessageRefused(reason='its signature is malformed')
+        at, number, key_id, to, made = _parsed(signature)
         found = self.trusted(key_id)
         if found is None and message.get('method') == self.enrolling:
             found = _applicant(ctxt, message, key_id)
@@ -228,7 +225,7 @@ class Signatures:
         if to not in ('', server):
             raise exception.MessageRefused(reason=f'it is for {topic} {to[:60]}')
         now = time.time()
-        row = interface.methods.get(message.get('method'))
+        row = interface.methods.get(str(message.get('method')))
         if at > now + SKEW_S or at < now - SKEW_S - (row.timeout if row is not None and row.call else CAST_S):
             raise exception.MessageRefused(reason='its time has expired or is in the future')
         self._replays_of(topic, server).check(key_id, number, at)
@@ -252,17 +249,32 @@ class Signatures:
             self._noted.add(key)
 
 
-def _applicant(ctxt: dict[str, Any], message: dict[str, Any], key_id: str) -> Any:
+def _parsed(signature: Json) -> tuple[int, str, str, str, bytes]:
+    """Return time, nonce, key id, receiver and signature.
+
+    :raises MessageRefused:
+    """
+    match signature:
+        case [int(at), str(number), str(key_id), str(to), str(made)] if NUMBER.match(number) and KEY_ID.match(key_id):
+            with contextlib.suppress(ValueError):
+                return at, number, key_id, to, base64.b64decode(made, validate=True)
+    raise exception.MessageRefused(reason='its signature is malformed')
+
+
+def _applicant(ctxt: JsonObject, message: JsonObject, key_id: str) -> Trusted | None:
     """Return the key of a host that registers, which it may use for this only."""
-    try:
-        public = base64.b64decode(message['args']['public'], validate=True)
-    except (KeyError, TypeError, ValueError):
+    args, host = message.get('args'), ctxt.get(serializer.SENDER_HOST)
+    public = args.get('public') if isinstance(args, dict) else None
+    if not (isinstance(public, str) and isinstance(host, str) and host):
         return None
-    host = ctxt.get(serializer.SENDER_HOST)
-    return Trusted(host, public) if host and fingerprint(public) == key_id else None
+    try:
+        key = base64.b64decode(public, validate=True)
+    except ValueError:
+        return None
+    return Trusted(host, key) if fingerprint(key) == key_id else None
 
 
-def signed_transport(of: Any, signatures: Signatures) -> messaging_hooks.Transport:
+def signed_transport(of: oslo_messaging.Transport, signatures: Signatures) -> messaging_hooks.Transport:
     """Return an RPC transport that signs messages."""
     return messaging_hooks.Transport(of, lambda target, ctxt, message: signatures.signed(
         target.topic, target.server, ctxt, message))

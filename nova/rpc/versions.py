@@ -8,11 +8,11 @@ nova-api has no row and needs none: it receives no messages, and replies use the
 """
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 import dataclasses
 import logging
 import threading
 import time
-from typing import Any
 
 from oslo_config.cfg import ConfigOpts
 
@@ -33,8 +33,8 @@ class Release:
     objects     {name: version}
     """
 
-    interfaces: dict[str, Any]
-    objects: dict[str, Any]
+    interfaces: dict[str, str]
+    objects: dict[str, str]
 
 
 RELEASES = {                 # 1 was never released
@@ -52,14 +52,14 @@ class Pin:
     objects     {name: version} in which objects are sent, None: the present ones
     """
 
-    interface: tuple[Any, ...] | None = None
-    objects: dict[str, Any] | None = None
+    interface: tuple[int, int] | None = None
+    objects: dict[str, str] | None = None
 
 
 NEWEST = Pin()
 
 
-def pin_of(topic: str, lowest: Any) -> Any:
+def pin_of(topic: str, lowest: int) -> Pin:
     """Return the Pin for receivers with this lowest VERSION."""
     release = RELEASES[min(max(lowest, OLDEST), VERSION)]
     if release == RELEASES[VERSION] or topic not in release.interfaces:
@@ -67,7 +67,7 @@ def pin_of(topic: str, lowest: Any) -> Any:
     return Pin(parsed(release.interfaces[topic]), release.objects)
 
 
-def configured_pin(topic: str, level: Any) -> Any:
+def configured_pin(topic: str, level: str) -> Pin | None:
     """Return the Pin for a version in [upgrade_levels]; None for auto. Objects get the oldest version of its releases.
 
     :raises InvalidInput: no known release has it
@@ -91,24 +91,25 @@ class Pins:
 
     def __init__(self, conf: ConfigOpts, alone: bool = False) -> None:
         self._conf, self._alone = conf, alone
-        self._look, self._due = None, None
-        self._lowest: dict[Any, Any] | None = {} if alone else None         # {topic: VERSION}; None: not known yet
+        self._look: Callable[[], Mapping[str, int]] | None = None
+        self._due: float | None = None
+        self._lowest: Mapping[str, int] | None = {} if alone else None      # {topic: VERSION}; None: not known yet
         self._lock = threading.Lock()
-        self._refused: Any = None                         # the last logged configuration error
+        self._refused: str | None = None                  # the last logged configuration error
         self._pins = self._made()
         self._log(self._pins)
 
-    def of(self, topic: str) -> Any:
+    def of(self, topic: str) -> Pin:
         """Return the Pin of a topic."""
         self._renew()
         return self._pins.get(topic, NEWEST)
 
-    def lowest(self) -> Any:
+    def lowest(self) -> dict[str, int]:
         """Return {topic: lowest VERSION of its running services}, for services without databases."""
         self._renew()
         return dict(self._lowest or {})
 
-    def follow(self, look: Any) -> None:
+    def follow(self, look: Callable[[], Mapping[str, int]]) -> None:
         """Read the versions now and from time to time.
 
         :param look: function() -> {topic: lowest VERSION}; a topic without running services may be missing
@@ -117,7 +118,7 @@ class Pins:
             self._look = look
             self.refresh()
 
-    def learn(self, lowest: Any) -> None:
+    def learn(self, lowest: Mapping[str, int] | None) -> None:
         """Use the versions in a conductor's reply to a heartbeat; None: the conductor is too old."""
         if self._alone or self._look is not None:
             return
@@ -143,7 +144,7 @@ class Pins:
     def start(self) -> None:
         """Do nothing: the versions are read already."""
 
-    def stop(self, timeout: Any) -> bool:
+    def stop(self, timeout: float) -> bool:
         return True
 
     def _renew(self) -> None:
@@ -151,7 +152,7 @@ class Pins:
             self._due = time.monotonic() + REFRESH_S
             concurrency.spawn('service-versions', self.refresh)
 
-    def _set(self, lowest: Any) -> None:
+    def _set(self, lowest: Mapping[str, int] | None) -> None:
         with self._lock:
             self._lowest = lowest
             try:
@@ -166,12 +167,12 @@ class Pins:
             self._pins = made
 
     @staticmethod
-    def _log(pins: Any) -> None:
+    def _log(pins: Mapping[str, Pin]) -> None:
         for topic, pin in pins.items():
             LOG.info('Messages to %s are of %s', topic, 'version {}.{}'.format(*pin.interface) if pin.interface else
                      f'the newest version, {RELEASES[VERSION].interfaces[topic]}')
 
-    def _made(self) -> Any:
+    def _made(self) -> dict[str, Pin]:
         made = {}
         unknown = OLDEST if self._lowest is None else VERSION
         for topic in TOPICS:

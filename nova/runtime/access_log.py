@@ -1,10 +1,16 @@
 """Access log: one line for each HTTP request, if [http] access_log is set."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 import logging
 import time
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+    ExcInfo = tuple[type[BaseException], BaseException, TracebackType] | tuple[None, None, None]
 
 LOG = logging.getLogger(__name__)
 
@@ -19,15 +25,16 @@ class AccessLog:
     :param application: the wrapped application
     """
 
-    def __init__(self, application: Any) -> None:
+    def __init__(self, application: WSGIApplication) -> None:
         self._application = application
 
-    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         begun, method = time.monotonic(), environ['REQUEST_METHOD']
         path = environ.get('SCRIPT_NAME', '') + environ.get('PATH_INFO', '')         # a mount changes both
         answered: dict[str, str] = {}
 
-        def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
+        def start(status: str, headers: list[tuple[str, str]], /,
+                  *more: ExcInfo | None) -> Callable[[bytes], object]:
             answered.update({name.lower(): value for name, value in headers}, status=status[:3])
             return start_response(status, headers, *more)
 
@@ -53,7 +60,7 @@ class _Body:
     :ivar part: see nova.web.request.Stream
     """
 
-    def __init__(self, body: Any, end: Callable[[int], None]) -> None:
+    def __init__(self, body: Iterable[bytes], end: Callable[[int], None]) -> None:
         self._body, self._size, self.part = body, 0, getattr(body, 'part', None)
         self._end: Callable[[int], None] | None = end
 
@@ -73,7 +80,7 @@ class _Body:
                 end(self._size)
 
 
-def _word(value: Any, most: int = MAX_WORD) -> str:
+def _word(value: object, most: int = MAX_WORD) -> str:
     """Escape a word of a line, which callers control: quotes, spaces and line ends."""
     text = '-' if value in (None, '') else str(value)[:most]
     return ''.join(char if char.isprintable() and char not in '"\\ ' else f'\\x{ord(char):02x}' for char in text)

@@ -14,20 +14,21 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 import dataclasses
 import hashlib
 import json
 import re
 import secrets
 import struct
-from typing import Any, BinaryIO, TypeGuard
+from typing import Any, BinaryIO, TypedDict, TypeGuard
 
 from cryptography import exceptions
 from cryptography.hazmat.primitives.ciphers import aead
 from cryptography.hazmat.primitives.kdf import scrypt
 
 from nova import exception
+from nova.json_types import Json
 from nova.runtime import durable_files
 
 MAGIC = b'nova state backup\n'
@@ -51,6 +52,16 @@ _LENGTH = struct.Struct('>I')
 Seal = Callable[[bytes, bytes], bytes]               # (kind, payload) -> payload with its tag
 
 
+class Encryption(TypedDict):
+    """Parameters of scrypt; ``salt`` in base64."""
+
+    kdf: str
+    n: int
+    r: int
+    p: int
+    salt: str
+
+
 class Damaged(exception.InvalidInput):
     template = 'This backup cannot be used: %(reason)s'
 
@@ -63,7 +74,7 @@ def is_encrypted(path: str) -> bool:
         return _json(file.readline(LINE_MOST)).get('encryption') is not None
 
 
-def is_name(name: Any) -> TypeGuard[str]:
+def is_name(name: Json) -> TypeGuard[str]:
     """Return whether a text is a member's name: a relative path without a part that begins with a dot."""
     return isinstance(name, str) and len(name) <= 512 and _NAME.fullmatch(name) is not None
 
@@ -85,7 +96,7 @@ class Writer:
 
     def __init__(self, file: BinaryIO, passphrase: str | None = None) -> None:
         self._file, self._buffer, self._entries = file, bytearray(), dict[str, Entry]()
-        parameters = None
+        parameters: Encryption | None = None
         if passphrase is not None:
             parameters = {'kdf': 'scrypt', 'n': SCRYPT_N, 'r': SCRYPT_R, 'p': SCRYPT_P,
                           'salt': base64.b64encode(secrets.token_bytes(SALT_BYTES)).decode()}
@@ -116,7 +127,7 @@ class Writer:
             raise exception.InvalidInput(f'{name} changed while it was copied. Make the backup again.')
         self._entries[name] = Entry(name, size, digest.hexdigest())
 
-    def finish(self, manifest: dict[str, Any]) -> None:
+    def finish(self, manifest: Mapping[str, object]) -> None:
         """Write the manifest with the list of members, and the last chunk."""
         text = json.dumps({**manifest, 'members': [dataclasses.asdict(entry) for entry in self._entries.values()]})
         self._begin(MANIFEST, len(text.encode()))
@@ -156,9 +167,9 @@ class Reader:
         words = _json(header[len(MAGIC):])
         if words.get('format') != FORMAT:
             raise Damaged(reason=f'its format is {words.get("format")!r}, and this release reads {FORMAT}.')
-        parameters = words.get('encryption')
+        parameters: Encryption | None = words.get('encryption')
         self.encrypted = parameters is not None
-        self._open = _Cipher(header, parameters, passphrase()).open if self.encrypted else _plain_checks(header)
+        self._open = _plain_checks(header) if parameters is None else _Cipher(header, parameters, passphrase()).open
         self._payload, self._ended, self._number = memoryview(b''), False, 0
 
     def members(self) -> Iterator[tuple[str, int, Iterator[bytes]]]:
@@ -178,7 +189,7 @@ class Reader:
                 self._finish(self._exactly(self._bounded(size, MANIFEST_MOST)), found)
                 return
             digest = hashlib.sha256()
-            pieces = self._pieces(size, digest)
+            pieces = self._pieces(size, digest.update)
             yield name, size, pieces
             for _piece in pieces:
                 pass
@@ -197,11 +208,11 @@ class Reader:
         if self.manifest.get('members') != [dataclasses.asdict(entry) for entry in found.values()]:
             raise Damaged(reason='its members are not those of its manifest.')
 
-    def _pieces(self, size: int, digest: Any) -> Iterator[bytes]:
+    def _pieces(self, size: int, update: Callable[[bytes], None]) -> Iterator[bytes]:
         while size:
             piece = self._some(size)
             size -= len(piece)
-            digest.update(piece)
+            update(piece)
             yield piece
 
     def _exactly(self, size: int) -> bytes:
@@ -255,7 +266,7 @@ class Reader:
 class _Cipher:
     """AES-256-GCM of the chunks of one file."""
 
-    def __init__(self, header: bytes, parameters: Any, passphrase: str) -> None:
+    def __init__(self, header: bytes, parameters: Encryption, passphrase: str) -> None:
         self._associated = hashlib.sha256(header).digest()
         self._aead = aead.AESGCM(_derive(parameters, passphrase))
         self._count = 0
@@ -271,10 +282,10 @@ class _Cipher:
         return self._count.to_bytes(12, 'big')
 
 
-def _derive(parameters: Any, passphrase: str) -> bytes:
+def _derive(parameters: Encryption, passphrase: str) -> bytes:
     try:
         salt = base64.b64decode(parameters['salt'], validate=True)
-        n, r, p = (parameters[name] for name in 'nrp')
+        n, r, p = parameters['n'], parameters['r'], parameters['p']
         known = parameters['kdf'] == 'scrypt' and len(salt) == SALT_BYTES and (r, p) == (SCRYPT_R, SCRYPT_P)
         low, high = SCRYPT_N_RANGE
         if not known or type(n) is not int or not low <= n <= high or n & n - 1:

@@ -2,9 +2,10 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Callable
 import threading
 import time
-from typing import Any
+from typing import Generic, TypeVar
 
 REJOIN_S = 0.00005  # threads that the last run has woken may return within this time; it is much shorter than any run
 
@@ -19,7 +20,10 @@ class Item:
         self._woken.acquire()
 
 
-class Batch:
+Work = TypeVar('Work', bound=Item)
+
+
+class Batch(Generic[Work]):
     """Requests of several threads, which one thread at a time works on together.
 
     A thread that is ended, while it waits or works, does not block the others. There is no separate thread: under low
@@ -29,14 +33,14 @@ class Batch:
     :param max_items: maximum number of items in one run
     """
 
-    def __init__(self, work: Any, max_items: Any) -> None:
+    def __init__(self, work: Callable[[list[Work]], object], max_items: int) -> None:
         self._work, self._max_items = work, max_items
         self._lock = threading.Lock()
-        self._waiting: collections.deque[Any] = collections.deque()
+        self._waiting: collections.deque[Work] = collections.deque()
         self._at_work = False
         self._was_shared = False                       # the last run had several items
 
-    def run(self, item: Any) -> None:
+    def run(self, item: Work) -> None:
         """Add an item and return when it has been handled.
 
         :raises: its ``error``
@@ -67,7 +71,7 @@ class Batch:
         """Return how many items wait."""
         return len(self._waiting)
 
-    def _wait_for_others(self, item: Any) -> None:
+    def _wait_for_others(self, item: Work) -> None:
         """Under load, let threads that were woken before this one add their next items first.
 
         Otherwise two halves of the threads would alternate, with half the items in each run.
@@ -108,7 +112,7 @@ class Batch:
                 self._waiting.extendleft(item for item in reversed(items[len(done):]) if not item._gone)
                 self._wake_next()
 
-    def _leave(self, item: Any) -> None:
+    def _leave(self, item: Work) -> None:
         with self._lock:
             item._gone = True
             chosen = not item._done and not item._woken.locked()

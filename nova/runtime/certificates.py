@@ -21,7 +21,7 @@ import os
 import pathlib
 import re
 import ssl
-from typing import Any, cast
+from typing import cast
 import uuid
 
 from cryptography import x509
@@ -281,8 +281,8 @@ def _uses(certificate: x509.Certificate) -> tuple[x509.ObjectIdentifier, ...]:
         return ()
 
 
-def _builder(name: str | None, issuer: Any, public_key: Any, now: Any, days: int,
-             subject: Any = None) -> x509.CertificateBuilder:
+def _builder(name: str | None, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey, now: datetime.datetime,
+             days: int, subject: x509.Name | None = None) -> x509.CertificateBuilder:
     subject = subject or x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name or '')])
     return (x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(public_key)
             .serial_number(x509.random_serial_number()).not_valid_before(now - BACKDATED)

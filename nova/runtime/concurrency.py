@@ -12,17 +12,19 @@ import functools
 import os
 import threading
 import time
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar, TypeVarTuple
 
 MODELS = ('native', 'eventlet')
 DEFAULT_MODEL = 'native'     # measured: doc/source/adr/0002-thread-model.rst
 LOOK_S = 0.01                # polling interval of green threads that wait for the end of another one
 
-_model = None
+_model: str | None = None
 _Result = TypeVar('_Result')
+_Arguments = ParamSpec('_Arguments')
+_Positional = TypeVarTuple('_Positional')
 
 
-def setup(model: Any = None) -> Any:
+def setup(model: str | None = None) -> str:
     """Choose the thread model of this process; later calls must agree with the first.
 
     :param model: 'native' or 'eventlet'; None reads NOVA_THREAD_MODEL and falls back to the default.
@@ -45,26 +47,27 @@ def setup(model: Any = None) -> Any:
     return model
 
 
-def model() -> Any:
+def model() -> str:
     """Return the thread model of this process, 'native' or 'eventlet'."""
     return _model or DEFAULT_MODEL
 
 
-def blocking(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def blocking(function: Callable[_Arguments, _Result], *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
     """Call a function that blocks in C (libvirt, a database driver) without stopping the green threads."""
     if _model == 'eventlet':
         from eventlet import tpool
-        return tpool.execute(function, *args, **kwargs)
+        result: _Result = tpool.execute(function, *args, **kwargs)
+        return result
     return function(*args, **kwargs)
 
 
-def with_context(function: Callable[..., _Result]) -> Callable[..., _Result]:
+def with_context(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """Return the function bound to this thread's context: its log lines have this request id in any thread."""
     from nova.runtime.hooks import oslo_context      # not before ``setup``: it makes a threading.local
     ctx = oslo_context.current()
 
     @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> _Result:
+    def run(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         before = oslo_context.current()
         oslo_context.become(ctx)
         try:
@@ -74,7 +77,8 @@ def with_context(function: Callable[..., _Result]) -> Callable[..., _Result]:
     return run
 
 
-def spawn(name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def spawn(name: str, function: Callable[_Arguments, object], *args: _Arguments.args,
+          **kwargs: _Arguments.kwargs) -> threading.Thread:
     """Start a daemon thread and return it."""
     thread = threading.Thread(target=function, name=name, args=args, kwargs=kwargs, daemon=True)
     thread.start()
@@ -95,7 +99,7 @@ def join(thread: threading.Thread, seconds: float) -> bool:
     return not thread.is_alive()
 
 
-def spawn_native(name: str, function: Callable[..., Any], *args: Any) -> Any:
+def spawn_native(name: str, function: Callable[[*_Positional], object], *args: *_Positional) -> threading.Thread:
     """Start a daemon thread of the operating system under either model: for loops that run in C.
 
     Under eventlet it must not use locks, logs or queues of this project; it passes results through a Mailbox.
@@ -105,7 +109,7 @@ def spawn_native(name: str, function: Callable[..., Any], *args: Any) -> Any:
         real = patcher.original('threading')
     else:
         real = threading
-    thread = real.Thread(target=function, name=name, args=args, daemon=True)
+    thread: threading.Thread = real.Thread(target=function, name=name, args=args, daemon=True)
     thread.start()
     return thread
 
@@ -114,16 +118,16 @@ class Mailbox:
     """Queue from any thread, also from native to green ones, to one reader."""
 
     def __init__(self) -> None:
-        self._items: collections.deque[Any] = collections.deque()
+        self._items: collections.deque[object] = collections.deque()
         self._reader, self._writer = os.pipe()
         if _model == 'eventlet':
             os.set_blocking(self._reader, False)     # the green read waits in the hub
 
-    def put(self, item: Any) -> None:
+    def put(self, item: object) -> None:
         self._items.append(item)
         os.write(self._writer, b'.')
 
-    def get(self) -> Any:
+    def get(self) -> object:
         """Return the oldest item; wait for one."""
         os.read(self._reader, 1)
         return self._items.popleft()
@@ -137,24 +141,25 @@ class Pool:
 
     def __init__(self, name: str, size: int) -> None:
         self._executor = futures.ThreadPoolExecutor(size, thread_name_prefix=name)
-        self._running: set[Any] = set()
+        self._running: set[futures.Future[Any]] = set()
         self._lock = threading.Lock()
 
-    def submit(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def submit(self, function: Callable[_Arguments, _Result], *args: _Arguments.args,
+               **kwargs: _Arguments.kwargs) -> futures.Future[_Result]:
         future = self._executor.submit(with_context(function), *args, **kwargs)
         with self._lock:
             self._running.add(future)
         future.add_done_callback(self._done)
         return future
 
-    def _done(self, future: Any) -> None:
+    def _done(self, future: futures.Future[Any]) -> None:
         with self._lock:
             self._running.discard(future)
 
     def __len__(self) -> int:
         return len(self._running)
 
-    def stop(self, timeout: Any) -> bool:
+    def stop(self, timeout: float) -> bool:
         """Take no new job and wait up to ``timeout`` seconds for the running ones; return True if all ended."""
         self._executor.shutdown(wait=False, cancel_futures=True)
         deadline = time.monotonic() + timeout

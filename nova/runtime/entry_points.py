@@ -1,6 +1,7 @@
 """Classes that options name, by their path or by an entry point."""
 from __future__ import annotations
 
+from collections.abc import Iterable
 import functools
 import importlib.metadata
 import sys
@@ -11,19 +12,19 @@ from oslo_utils import importutils
 from nova import exception
 
 
-def installed(group: Any) -> Any:
+def installed(group: str) -> dict[str, importlib.metadata.EntryPoint]:
     """Return {name: entry point} of the installed packages in this group."""
     return _found(group, tuple(sys.path))
 
 
 @functools.cache
-def _found(group: Any, _path: Any) -> dict[Any, Any]:
+def _found(group: str, _path: tuple[str, ...]) -> dict[str, importlib.metadata.EntryPoint]:
     """Cache the search for each group and module path, as it reads a file of every package."""
     return {point.name: point for point in importlib.metadata.entry_points(group=group)}
 
 
-def named(option: str, name: str, group: Any, known: Any = ()) -> Any:
-    """Return the object of an entry point of the group, or at a path.
+def named(option: str, name: str, group: str, known: Iterable[str] = ()) -> Any:
+    """Return the object of an entry point of the group, or at a path. The caller declares its type.
 
     :param option: option that has the name
     :param known: names that the option takes in addition to paths and the group's, for the error

@@ -6,13 +6,17 @@ classes. ``alive`` never blocks.
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 import threading
 import time
-from typing import Any
+
+from nova.json_types import Json
 
 from nova.runtime import concurrency
 from nova.runtime import metrics
+
+State = tuple[bool, Mapping[str, Json]]          # (whether it is healthy, details)
+States = Mapping[str, State]                     # by name
 
 # Workers that make no progress for so long are considered stuck.
 STUCK_S = 600
@@ -36,15 +40,15 @@ class Work:
     def __enter__(self) -> None:
         self._move(1)
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         self._move(-1)
 
-    def _move(self, number: Any) -> None:
+    def _move(self, number: int) -> None:
         with self._lock:
             self._running += number
             self._moved = time.monotonic()
 
-    def alive(self) -> tuple[Any, Any]:
+    def alive(self) -> State:
         """Return (False if all workers are busy and nothing has started or ended for STUCK_S, details)."""
         with self._lock:
             running, idle_s = self._running, time.monotonic() - self._moved
@@ -59,13 +63,13 @@ class Heartbeat:
     :param max_age_s: maximum age of the last successful one
     """
 
-    def __init__(self, binary: str, interval_s: float, max_age_s: Any) -> None:
+    def __init__(self, binary: str, interval_s: float, max_age_s: float) -> None:
         self._binary, self._interval_s, self._max_age_s = binary, interval_s, max_age_s
         self._tried = time.monotonic()
         self._arrived: float | None = None
         metrics.HEARTBEAT_AGE.watch(self, Heartbeat._age)
 
-    def done(self, arrived: Any) -> None:
+    def done(self, arrived: bool) -> None:
         """Record the end of a heartbeat."""
         now = self._tried = time.monotonic()
         metrics.HEARTBEATS.labels(self._binary, 'ok' if arrived else 'failed').inc()
@@ -75,15 +79,15 @@ class Heartbeat:
         metrics.HEARTBEATS_LATE.labels(self._binary).inc(late)
         self._arrived = now
 
-    def _age(self) -> Any:
+    def _age(self) -> dict[tuple[str], float]:
         return {} if self._arrived is None else {(self._binary,): time.monotonic() - self._arrived}
 
-    def alive(self) -> tuple[Any, Any]:
+    def alive(self) -> State:
         """Return whether the sending thread makes progress."""
         since = time.monotonic() - self._tried
         return since < self._interval_s + HEARTBEAT_STUCK_S, {'seconds_since_try': round(since, 1)}
 
-    def ready(self) -> tuple[Any, Any]:
+    def ready(self) -> State:
         """Return whether heartbeats succeed."""
         if self._arrived is None:
             return False, {'arrived': 'never'}
@@ -97,16 +101,16 @@ class Needs:
     :param needs: {name: function() that raises if it is unavailable}; it may block
     """
 
-    def __init__(self, needs: Any) -> None:
+    def __init__(self, needs: Mapping[str, Callable[[], object]]) -> None:
         self._checks = {name: _Check(name, function) for name, function in needs.items()}
 
     def start(self) -> None:
         pass
 
-    def stop(self, timeout: Any) -> None:
+    def stop(self, timeout: float) -> None:
         pass
 
-    def ready(self) -> dict[Any, Any]:
+    def ready(self) -> States:
         deadline = time.monotonic() + ANSWER_S
         for check in self._checks.values():
             check.ask()
@@ -116,12 +120,12 @@ class Needs:
 class _Check:
     """Runner of one check at a time in its own thread: a check that hangs delays no other."""
 
-    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+    def __init__(self, name: str, function: Callable[[], object]) -> None:
         self._name, self._function = name, function
         self._lock, self._answered = threading.Lock(), threading.Event()
         self._asked = float('-inf')
         self._asking = False
-        self._result: Any = None
+        self._result: State = False, {}
 
     def ask(self) -> None:
         with self._lock:
@@ -135,35 +139,35 @@ class _Check:
         begun = time.monotonic()
         try:
             self._function()
-            result: tuple[bool, dict[str, Any]] = True, {'seconds': round(time.monotonic() - begun, 3)}
+            result: State = True, {'seconds': round(time.monotonic() - begun, 3)}
         except Exception as error:
             result = False, {'error': type(error).__name__}       # error texts contain hosts and users
         with self._lock:
             self._result, self._asking = result, False
             self._answered.set()
 
-    def answer(self, deadline: Any) -> Any:
+    def answer(self, deadline: float) -> State:
         if not self._answered.wait(max(0, deadline - time.monotonic())):
             return False, {'no answer for seconds': round(time.monotonic() - self._asked, 1)}
         return self._result
 
 
-def alive(parts: Any) -> Any:
+def alive(parts: Iterable[object]) -> States:
     """Return {name: (whether it is healthy, details)} of all parts and their parts."""
     return _gathered(parts, 'alive')
 
 
-def ready(parts: Any) -> Any:
+def ready(parts: Iterable[object]) -> States:
     return _gathered(parts, 'ready')
 
 
-def _gathered(parts: Any, question: Any) -> Any:
-    found: dict[Any, Any] = {}
+def _gathered(parts: Iterable[object], question: str) -> States:
+    found: dict[str, State] = {}
     for part in parts:
         found.update(getattr(part, question, dict)())
         found.update(_gathered(getattr(part, 'parts', ()), question))
     return found
 
 
-def well(found: Any) -> bool:
+def well(found: States) -> bool:
     return all(good for good, _details in found.values())

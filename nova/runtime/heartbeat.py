@@ -6,11 +6,13 @@ workers busy it sends none, and counts as down after [DEFAULT] service_down_time
 """
 from __future__ import annotations
 
+from collections.abc import Callable
+import contextlib
 import itertools
 import logging
 import threading
 import time
-from typing import Any
+from typing import Literal, Protocol, TYPE_CHECKING, TypedDict
 
 from oslo_config.cfg import ConfigOpts
 
@@ -18,6 +20,9 @@ from nova import context as nova_context
 from nova import exception
 from nova.runtime import host_identity
 from nova.runtime import release
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
 
 LOG = logging.getLogger(__name__)
 
@@ -27,18 +32,66 @@ REPLY_EVERY = 12      # report intervals between heartbeats with a reply: disabl
 PAUSE_S = 2           # between two attempts to reach a conductor at the start, or a missing queue
 
 
+class ServiceState(TypedDict, total=False):
+    """A conductor's reply: the state of a service."""
+
+    uuid: str
+    disabled: bool
+    forced_down: bool
+
+
+class Report(TypedDict):
+    """Arguments of each report."""
+
+    host: str
+    binary: str
+    topic: str
+    version: int
+
+
+class Conductor(Protocol):
+    """The receiver of heartbeats: an RPC client of a conductor, or its manager."""
+
+    def report_service(self, context: RequestContext, /, *, host: str, binary: str, topic: str,
+                       version: int) -> ServiceState: ...
+
+    def register_service(self, context: RequestContext, /, *, host: str, binary: str, topic: str, version: int,
+                         identity: str) -> ServiceState: ...
+
+    def heartbeat(self, context: RequestContext, /, *, host: str, binary: str, topic: str, version: int,
+                  identity: str) -> object: ...
+
+
+class Queue(Protocol):
+    """The queue of a service, which it probes: rpc.bus.Server."""
+
+    @property
+    def full(self) -> bool: ...
+
+    def on_probe(self, arrived: Callable[[str], None], /) -> None: ...
+
+    def probe(self, context: RequestContext, token: str, /) -> bool: ...
+
+    def declared_again(self) -> contextlib.AbstractContextManager[bool]: ...
+
+    def resubscribe(self) -> None: ...
+
+
+_STATES: tuple[tuple[Literal['disabled', 'forced_down'], str, str], ...] = (
+    ('disabled', 'enabled', 'disabled'), ('forced_down', 'not forced down', 'forced down'))
+
+
 class Sender:
     """Sender of a service's heartbeats.
 
-    answer   the conductor's last reply: {'disabled', 'forced_down', …}
+    answer   the conductor's last reply
 
-    :param conductor: an RPC client of it, or its manager
-    :param server: rpc.bus.Server of the service; None: it has no queue
-    :param stopping: threading.Event: the service stops
+    :param server: None: the service has no queue
+    :param stopping: set when the service stops
     """
 
-    def __init__(self, conf: ConfigOpts, binary: str, host: str, topic: str, conductor: Any, server: Any,
-                 stopping: Any) -> None:
+    def __init__(self, conf: ConfigOpts, binary: str, host: str, topic: str, conductor: Conductor,
+                 server: Queue | None, stopping: threading.Event) -> None:
         self._binary, self._host, self._topic = binary, host, topic
         self._conductor, self._server, self._stopping = conductor, server, stopping
         self._wait_s = min(PROBE_TIMEOUT_S, conf.report_interval)
@@ -46,14 +99,17 @@ class Sender:
         self._identity = host_identity.IdentityFile(conf, binary, host)
         self._arrived, self._silent = threading.Event(), 0
         self._numbers = itertools.count()
-        self._sent: dict[Any, Any] = {}
+        self._sent: dict[str, float] = {}
         self._asked_at: float | None = None
         self._first = True
         self._sending = threading.Lock()         # SIGHUP causes one between those of the periodic task
-        self.answer: dict[Any, Any] = {}
-        self.on_new_row = None       # called when the service's row was deleted and created again
-        self.on_return = None        # called after a gap in which others may have considered the service down
-        self.on_lost = None          # called after a redeclaration of its queues, which may have lost messages
+        self.answer: ServiceState = {}
+        # called when the service's row was deleted and created again
+        self.on_new_row: Callable[[], None] | None = None
+        # called after a gap in which others may have considered the service down
+        self.on_return: Callable[[], None] | None = None
+        # called after a redeclaration of its queues, which may have lost messages
+        self.on_lost: Callable[[], None] | None = None
         self._reported_at: float | None = None
         if server is not None:
             server.on_probe(self._on_probe)
@@ -87,7 +143,7 @@ class Sender:
         """Release the name for other processes."""
         self._identity.release()
 
-    def send(self, ask: bool = False) -> Any:
+    def send(self, ask: bool = False) -> bool:
         """Send a heartbeat if the service responds itself; return whether it was sent.
 
         :param ask: request the state of the service and the versions of others
@@ -132,7 +188,7 @@ class Sender:
         if self._server is None:
             return True
         try:
-            sent = self._probe() or self._probe_again()
+            sent = self._probe(self._server) or self._probe_again(self._server)
         except exception.Unavailable:
             return False
         if sent and self._arrived.wait(self._wait_s):
@@ -148,29 +204,30 @@ class Sender:
         LOG.warning('%s on %s does not take a message from its own queue%s. It is not reported, and counts as down '
                     'soon.', self._binary, self._host, ': all its workers are busy' if busy else '')
         if not busy and self._silent % MAX_FAILURES == 0:
-            self._resubscribe(f'It has not answered {self._silent} times')
+            self._resubscribe(self._server, f'It has not answered {self._silent} times')
         return False
 
-    def _probe(self) -> Any:
+    def _probe(self, server: Queue) -> bool:
         now = time.monotonic()
         self._sent = {token: at for token, at in self._sent.items() if at > now - self._valid_s}
         token = f'{self._identity.text} {id(self)} {next(self._numbers)}'
         self._sent[token] = now
-        return self._server.probe(nova_context.admin_context(), token)
+        return server.probe(nova_context.admin_context(), token)
 
-    def _probe_again(self) -> Any:
+    def _probe_again(self, server: Queue) -> bool:
         """Probe again, as oslo.messaging may declare a missing queue; else subscribe again."""
         self._stopping.wait(PAUSE_S)
-        return self._probe() or self._resubscribe('The broker has no queue for it any more') and self._probe()
+        return self._probe(server) or (
+            self._resubscribe(server, 'The broker has no queue for it any more') and self._probe(server))
 
-    def _on_probe(self, token: Any) -> None:
+    def _on_probe(self, token: str) -> None:
         if token in self._sent:
             self._arrived.set()
 
-    def _resubscribe(self, reason: str) -> bool:
+    def _resubscribe(self, server: Queue, reason: str) -> bool:
         LOG.warning('%s on %s subscribes to its queues again. %s.', self._binary, self._host, reason)
         try:
-            self._server.resubscribe()
+            server.resubscribe()
         except Exception:
             LOG.exception('%s could not subscribe to its queues.', self._binary)
             return False
@@ -180,7 +237,7 @@ class Sender:
 
     def _report(self) -> None:
         if self._first:
-            self._call('report_service')             # a call: the row exists when it returns
+            self._report_by_call()                   # the row exists when it returns
             self._first = False
             return
         if self._asked_at is None or time.monotonic() - self._asked_at > self._ask_s:
@@ -189,11 +246,12 @@ class Sender:
             self._conductor.heartbeat(nova_context.admin_context(), identity=self._identity.text,
                                       **self._arguments())
         except exception.Unsupported:                # conductors of an older release
-            self._call('report_service')
+            self._report_by_call()
 
     def _ask(self) -> None:
         try:
-            self._call('register_service', identity=self._identity.text)
+            self._apply(self._conductor.register_service(nova_context.admin_context(), **self._arguments(),
+                                                         identity=self._identity.text))
         except exception.RemoteError as error:
             if error.kwargs.get('type') != 'UnsupportedVersion':
                 raise exception.ServiceUnavailable(service='conductor') from error
@@ -201,14 +259,17 @@ class Sender:
                         self._binary, self._host)
         self._asked_at = time.monotonic()
 
-    def _call(self, method: str, **more: Any) -> None:
-        answer = getattr(self._conductor, method)(nova_context.admin_context(), **self._arguments(), **more)
-        for name, off, on in (('disabled', 'enabled', 'disabled'), ('forced_down', 'not forced down', 'forced down')):
+    def _report_by_call(self) -> None:
+        self._apply(self._conductor.report_service(nova_context.admin_context(), **self._arguments()))
+
+    def _apply(self, answer: ServiceState) -> None:
+        """Log and keep the state of the service."""
+        for name, off, on in _STATES:
             if answer.get(name) != self.answer.get(name, False):
                 LOG.info('%s on %s is %s now.', self._binary, self._host, on if answer.get(name) else off)
         if self.answer and answer.get('uuid') != self.answer.get('uuid') and self.on_new_row is not None:
             self.on_new_row()
         self.answer = answer
 
-    def _arguments(self) -> dict[Any, Any]:
+    def _arguments(self) -> Report:
         return {'host': self._host, 'binary': self._binary, 'topic': self._topic, 'version': release.VERSION}

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from typing import Any
+from typing import TextIO
 import urllib.parse
 import uuid
 
@@ -36,8 +36,8 @@ class IdentityFile:
     def __init__(self, conf: ConfigOpts, binary: str, host: str) -> None:
         self.path = os.path.join(state_path(conf), DIRECTORY, f'{binary}.{urllib.parse.quote(host, safe="")}')
         self._binary, self._host = binary, host
-        self._file: Any = None
-        self.text = None
+        self._file: TextIO | None = None
+        self.text = ''
 
     def take(self) -> None:
         """Read or make the identity, and lock it until ``release``.
@@ -57,7 +57,7 @@ class IdentityFile:
             raise
         self._file = file
 
-    def _read(self, file: Any) -> Any:
+    def _read(self, file: TextIO) -> str:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             text = file.read().strip()

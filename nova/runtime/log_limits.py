@@ -11,7 +11,6 @@ from collections.abc import Callable
 import logging
 import threading
 import time
-from typing import Any
 
 from oslo_context import context as oslo_context
 
@@ -84,13 +83,9 @@ class UnauthenticatedLimit(logging.Filter):
                         'may cause %s bytes in %s s.', lines, size, address, BYTES, PERIOD_S)
 
 
-def of_connection(address: Any) -> None:
-    """Set this thread's context to a connection, instead of the request before.
-
-    :param address: address of a client, or (address, port, …)
-    """
-    host = address[0] if isinstance(address, tuple) else address
-    context.RequestContext(remote_address=str(host), overwrite=True)
+def of_connection(address: str) -> None:
+    """Set this thread's context to a connection of a client, instead of the request before."""
+    context.RequestContext(remote_address=address, overwrite=True)
 
 
 def _unauthenticated_address() -> str | None:

@@ -10,14 +10,14 @@ client. One registry a process: several clouds in one process add up.
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 import dataclasses
 import importlib.metadata
 import logging
 import math
 import threading
 import time
-from typing import Any
+from typing import Any, Self, TypedDict, TypeVar
 import weakref
 
 import prometheus_client
@@ -42,69 +42,88 @@ class Row:
 
     name: str
     kind: str
-    labels: tuple[Any, ...]
+    labels: tuple[str, ...]
     text: str
 
 
-ROWS: list[Any] = []
+ROWS: list[Row] = []
+Owner = TypeVar('Owner')
+Labels = TypeVar('Labels', bound=tuple[str, ...])
 
 
-def _metric(cls: Any, name: str, text: Any, labels: tuple[str, ...], **more: Any) -> Any:
-    ROWS.append(Row(name, cls.__name__.lower(), tuple(labels), text))
-    return cls(name, text, labels, registry=REGISTRY, **more)
+class Sample(TypedDict):
+    name: str
+    labels: dict[str, str]
+    value: float
 
 
-def _counter(name: str, text: Any, *labels: Any) -> Any:
-    return _metric(prometheus_client.Counter, name, text, labels)
+class Family(TypedDict):
+    """A metric with its present samples."""
+
+    name: str
+    kind: str
+    text: str
+    samples: list[Sample]
 
 
-def _histogram(name: str, text: Any, *labels: Any, buckets: Any = SHORT) -> Any:
-    return _metric(prometheus_client.Histogram, name, text, labels, buckets=buckets)
+def _counter(name: str, text: str, *labels: str) -> prometheus_client.Counter:
+    ROWS.append(Row(name, 'counter', labels, text))
+    return prometheus_client.Counter(name, text, labels, registry=REGISTRY)
+
+
+def _gauge(name: str, text: str, *labels: str) -> prometheus_client.Gauge:
+    ROWS.append(Row(name, 'gauge', labels, text))
+    return prometheus_client.Gauge(name, text, labels, registry=REGISTRY)
+
+
+def _histogram(name: str, text: str, *labels: str, buckets: Sequence[float] = SHORT) -> prometheus_client.Histogram:
+    ROWS.append(Row(name, 'histogram', labels, text))
+    return prometheus_client.Histogram(name, text, labels, registry=REGISTRY, buckets=buckets)
 
 
 class InProgress:
     """Operations in progress: their number, and the age of the oldest."""
 
-    def __init__(self, name: str, oldest: Any, text: Any, *labels: Any) -> None:
+    def __init__(self, name: str, oldest: str, text: str, *labels: str) -> None:
         self._rows = (Row(name, 'gauge', labels, f'{text} now'),
                       Row(oldest, 'gauge', labels, f'Age of the oldest of these, in seconds: {text.lower()}'))
         self._labels = labels
-        self._running: dict[Any, Any] = {}                       # token: (labels, begin)
+        self._running: dict[_During, tuple[tuple[str, ...], float]] = {}             # {token: (labels, begin)}
         ROWS.extend(self._rows)
         REGISTRY.register(self)
 
-    def during(self, *labels: Any) -> Any:
+    def during(self, *labels: str) -> _During:
         """Return a context manager that counts its block as one operation."""
         return _During(self._running, labels)
 
-    def describe(self) -> list[Any]:
+    def describe(self) -> list[metrics_core.Metric]:
         return []
 
-    def collect(self) -> list[Any]:
+    def collect(self) -> list[metrics_core.Metric]:
         now = time.monotonic()
-        found: dict[Any, Any] = {}
+        found: dict[tuple[str, ...], tuple[int, float]] = {}
         for labels, began in list(self._running.values()):
             count, oldest = found.get(labels, (0, began))
             found[labels] = count + 1, min(oldest, began)
         if not self._labels:
             found = found or {(): (0, now)}
-        count, age = (core.GaugeMetricFamily(row.name, row.text, labels=row.labels) for row in self._rows)
+        counts, ages = (core.GaugeMetricFamily(row.name, row.text, labels=row.labels) for row in self._rows)
         for labels, (number, began) in found.items():
-            count.add_metric(labels, number)
-            age.add_metric(labels, now - began)
-        return [count, age]
+            counts.add_metric(labels, number)
+            ages.add_metric(labels, now - began)
+        return [counts, ages]
 
 
 class _During:
     __slots__ = ('_running', '_labels')
 
-    def __init__(self, running: Any, labels: tuple[str, ...]) -> None:
+    def __init__(self, running: dict[_During, tuple[tuple[str, ...], float]], labels: tuple[str, ...]) -> None:
         self._running, self._labels = running, labels
 
     def __enter__(self) -> None:
         self._running[self] = self._labels, time.monotonic()
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         del self._running[self]
 
 
@@ -114,14 +133,14 @@ class Watched:
     :param combine: function of a list of values: sum, max
     """
 
-    def __init__(self, name: str, text: Any, *labels: Any, combine: Any = sum) -> None:
+    def __init__(self, name: str, text: str, *labels: str, combine: Callable[[list[float]], float] = sum) -> None:
         self._name, self._text, self._labels, self._combine = name, text, labels, combine
-        self._owners: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        self._owners = weakref.WeakKeyDictionary[object, Callable[[Any], Mapping[Any, float]]]()
         self._lock = threading.Lock()
         ROWS.append(Row(name, 'gauge', labels, text))
         REGISTRY.register(self)
 
-    def watch(self, owner: Any, read: Any) -> None:
+    def watch(self, owner: Owner, read: Callable[[Owner], Mapping[Labels, float]]) -> None:
         """Add an object to read.
 
         :param read: ``read(owner)`` -> {labels: value}; it must neither block nor use a database
@@ -129,17 +148,17 @@ class Watched:
         with self._lock:
             self._owners[owner] = read
 
-    def forget(self, owner: Any) -> None:
+    def forget(self, owner: object) -> None:
         with self._lock:
             self._owners.pop(owner, None)
 
-    def describe(self) -> list[Any]:
+    def describe(self) -> list[metrics_core.Metric]:
         return []
 
-    def collect(self) -> list[Any]:
+    def collect(self) -> list[metrics_core.Metric]:
         with self._lock:
             owners = list(self._owners.items())
-        found: dict[Any, Any] = {}
+        found: dict[tuple[str, ...], list[float]] = {}
         for owner, read in owners:
             try:
                 for labels, value in read(owner).items():
@@ -165,9 +184,9 @@ API_RUNNING = InProgress(
 
 # ---- messages
 
-NETWORK_MENDED = _counter(
-    'nova_network_mended_total', 'Missing objects of a host that were created again: something else removes them. '
-    '`kind`: namespace, of a network or a router; filters, of nftables', 'kind')
+NETWORK_REPAIRS = _counter(
+    'nova_network_repairs_total', 'Missing network objects of a host that were created again, because another program '
+    'had removed them. `kind`: namespace, of a network or a router; filters, of nftables', 'kind')
 RPC_SENT = _counter(
     'nova_rpc_sent_total', 'Messages sent to other services. `result`: ok; error, the request cannot be '
     'done; failed, the other side failed; unavailable, no broker, no queue or no answer; unsupported, it is too old',
@@ -215,8 +234,8 @@ HOSTS_AGE = Watched(
 TASKS = InProgress(
     'nova_tasks_in_progress', 'nova_task_oldest_seconds', 'Tasks on servers of this host', 'event')
 TASKS_ENDED = _counter(
-    'nova_tasks_ended_total', 'Tasks on servers of this host that ended. `result`: success; error; overtaken, the '
-    'server no longer belonged to the task', 'event', 'result')
+    'nova_tasks_ended_total', 'Tasks on servers of this host that ended. `result`: success; error; superseded, '
+    'the server no longer belonged to the task', 'event', 'result')
 TASK_SECONDS = _histogram(
     'nova_task_seconds', 'Time that a task on a server of this host took', 'event', buckets=LONG)
 ACTIONS_ENDED = _counter(
@@ -224,27 +243,27 @@ ACTIONS_ENDED = _counter(
     '`event`: the last one of the action', 'event', 'result')
 BUILD_SECONDS = _histogram(
     'nova_server_build_seconds', 'Time from the request for a server until it is ACTIVE', buckets=LONG)
-RECONCILED = _counter(
-    'nova_reconciler_taken_total', 'Overdue actions that were handled. `what`: the decision', 'what')
-AUDITS = _counter(
-    'nova_audit_runs_total', 'Comparisons of the usage of all nodes with their servers')
-DRIFT = _counter(
-    'nova_audit_drift_total', 'Differences that such a comparison has found and repaired: should stay 0')
+RECONCILER_DECISIONS = _counter(
+    'nova_reconciler_decisions_total', 'Overdue actions that the reconciler handled, by its decision', 'decision')
+USAGE_AUDITS = _counter(
+    'nova_usage_audit_runs_total', 'Comparisons of the usage of all nodes with their servers')
+USAGE_DRIFT = _counter(
+    'nova_usage_audit_drift_total', 'Differences that such a comparison has found and repaired: should stay 0')
 
 
 class Run:
     """A task on a server of this host, while its block runs; ``result`` is its outcome unless it is changed."""
 
-    def __init__(self, event: Any, result: Any) -> None:
+    def __init__(self, event: str, result: str) -> None:
         self._event, self.result = event, result
         self._during = TASKS.during(event)
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         self._began = time.monotonic()
         self._during.__enter__()
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         self._during.__exit__()
         TASKS_ENDED.labels(self._event, self.result).inc()
         TASK_SECONDS.labels(self._event).observe(time.monotonic() - self._began)
@@ -273,8 +292,8 @@ DB_RETRIES = _counter(
 DB_RECONNECTS = _counter(
     'nova_db_reconnects_total', 'Transactions that lost their connection before the commit and were begun again',
     'database')
-DB_GAVE_UP = _counter(
-    'nova_db_gave_up_total', 'Transactions that failed after too many retries', 'database')
+DB_FAILURES = _counter(
+    'nova_db_failures_total', 'Transactions that failed after the last retry', 'database')
 DB_CONNECTIONS = Watched(
     'nova_db_connections', 'Connections to a database. `state`: in_use or idle', 'database', 'state')
 
@@ -283,37 +302,39 @@ DB_CONNECTIONS = Watched(
 NOTIFICATIONS = _counter(
     'nova_notifications_total', 'Notifications. `result`: sent, dropped (the queue is full) or failed', 'result')
 
-AUDIT_LOST = _counter(
-    'nova_audit_lost_total', 'Requests without a record of their own in the audit log. `why`: flood (refused ones, '
-    'which are counted in one record) or error (the log of the service has it)', 'why')
-AUDIT_SEALED = _counter('nova_audit_sealed_total', 'Records of the audit log that were sealed', 'database')
-AUDIT_UNSEALED = Watched(
-    'nova_audit_unsealed_seconds', 'Age of the oldest record of the audit log that waits for its seal', 'database',
+AUDIT_LOG_LOST = _counter(
+    'nova_audit_log_lost_total', 'Requests without a record of their own in the audit log. `reason`: flood (refused '
+    'ones, which are counted in one record) or error (the log of the service has it)', 'reason')
+AUDIT_LOG_SEALED = _counter('nova_audit_log_sealed_total', 'Records of the audit log that were sealed', 'database')
+AUDIT_LOG_UNSEALED = Watched(
+    'nova_audit_log_unsealed_seconds', 'Age of the oldest record of the audit log that waits for its seal', 'database',
     combine=max)
-AUDIT_BROKEN = _counter(
-    'nova_audit_broken_total', 'Checks that found an audit log truncated: its end is before an earlier one',
+AUDIT_LOG_TRUNCATED = _counter(
+    'nova_audit_log_truncated_total', 'Checks that found an audit log truncated: its end is before an earlier one',
     'database')
 
 # ---- guests
 
 CONSOLE_SESSIONS = Watched('nova_console_sessions', 'Console sessions of this proxy')
-WEAKNESSES = Watched(
-    'nova_compute_weaknesses', 'Reasons why the guests of this host are not isolated; 0 if they are', combine=max)
+ISOLATION_WEAKNESSES = Watched(
+    'nova_compute_isolation_weaknesses', 'Reasons why the guests of this host are not isolated; 0 if they are',
+    combine=max)
 
 GUESTS_FAILED = _counter(
     'nova_compute_guests_failed_total', 'Guests of this host that ended without a request or a shutdown from inside. '
-    '`how`: crashed, the hypervisor process has ended; failed, it could not continue; paused, it stopped them because '
-    'of a failed write to a disk', 'how')
-EXPORTS_UNNAMED = _counter(
-    'nova_volume_exports_unnamed_total', 'Exports of volumes on a host without an attachment: they stay open, '
-    'and the database may have been restored from a backup')
-STRAYS_REMOVED = _counter(
-    'nova_compute_strays_removed_total', 'Removed orphans: resources of servers that are deleted or on other hosts. '
-    '`what`: guest; files, of an incomplete step; shared_files, the same on storage shared with other hosts; '
-    'kept, disks kept for a revert; coming, files prepared for a live migration on shared disks', 'what')
-STRAYS_LEFT = Watched(
-    'nova_compute_strays', 'Orphans of servers that no conductor knows, and those that could not be removed: they '
-    'are kept and need attention', 'what')
+    '`cause`: crashed, the hypervisor process has ended; failed, it could not continue; paused, it stopped them '
+    'because of a failed write to a disk', 'cause')
+EXPORTS_ORPHANED = _counter(
+    'nova_volume_exports_orphaned_total', 'Exports of volumes on a host without an attachment: they stay open, '
+    'because the database may have been restored from a backup')
+ORPHANS_REMOVED = _counter(
+    'nova_compute_orphans_removed_total', 'Removed orphans: resources of servers that are deleted or on other hosts. '
+    '`kind`: guest; files, of an incomplete step; shared_files, the same on storage shared with other hosts; '
+    'resize_backup, disks kept until a resize is confirmed; incoming, files prepared for a live migration on shared '
+    'disks', 'kind')
+ORPHANS = Watched(
+    'nova_compute_orphans', 'Orphans of servers that no conductor knows, and those that could not be removed: they '
+    'are kept and need attention', 'kind')
 
 STATE_BACKUP_AGE = Watched(
     'nova_state_backup_age_seconds', 'Time since the newest nightly backup of the control plane, infinite before the '
@@ -321,28 +342,26 @@ STATE_BACKUP_AGE = Watched(
 
 # ---- the process
 
-INFO = _metric(prometheus_client.Gauge, 'nova_build_info', '1; its labels describe this process',
-               ('binary', 'version', 'thread_model'))
+INFO = _gauge(
+    'nova_build_info', '1; its labels describe this process', 'binary', 'version', 'thread_model')
 HEALTHY = Watched(
     'nova_healthy', '1 while all parts of this process are alive, as in /healthz; else 0', combine=min)
 prometheus_client.ProcessCollector(registry=REGISTRY)
 prometheus_client.PlatformCollector(registry=REGISTRY)
 
 
-for _how in ('crashed', 'failed', 'paused'):         # a rule sees no increase of a series that begins at 1
-    GUESTS_FAILED.labels(_how)
-for _what in ('guest', 'files', 'shared_files', 'kept', 'coming'):
-    STRAYS_REMOVED.labels(_what)
+for _cause in ('crashed', 'failed', 'paused'):         # a rule sees no increase of a series that begins at 1
+    GUESTS_FAILED.labels(_cause)
+for _kind in ('guest', 'files', 'shared_files', 'resize_backup', 'incoming'):
+    ORPHANS_REMOVED.labels(_kind)
 
 
-def describe_process(binary: str, thread_model: Any) -> None:
+def describe_process(binary: str, thread_model: str) -> None:
     INFO.labels(binary, importlib.metadata.version('nova'), thread_model).set(1)
 
 
-def values() -> list[dict[str, Any]]:
-    """Return all metrics: name, kind, text, and samples of {name, labels, value}. Buckets of histograms and infinite
-    values, which JSON lacks, are omitted.
-    """
+def values() -> list[Family]:
+    """Return all metrics. Buckets of histograms and infinite values, which JSON lacks, are omitted."""
     return [{'name': family.name, 'kind': family.type, 'text': family.documentation,
              'samples': [{'name': sample.name, 'labels': sample.labels, 'value': sample.value}
                          for sample in family.samples
@@ -350,7 +369,7 @@ def values() -> list[dict[str, Any]]:
             for family in REGISTRY.collect()]
 
 
-def exposed(accept: str = '') -> tuple[Any, Any]:
+def exposed(accept: str = '') -> tuple[bytes, str]:
     """Return (body, content type) of all metrics, in the format that an Accept header prefers."""
     encode, content_type = exposition.choose_encoder(accept)
     return encode(REGISTRY), content_type

@@ -13,15 +13,19 @@ import functools
 import ipaddress
 import logging
 import socket
-from typing import Any
+from typing import Protocol, TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 import orjson
 
 from nova import exception
+from nova.json_types import JsonObject
 from nova.runtime import health
 from nova.runtime import metrics
 from nova.runtime import wsgi
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
 
 LOG = logging.getLogger(__name__)
 
@@ -32,26 +36,33 @@ PORTS = {'nova-all': 9770, 'nova-api': 9771, 'nova-compute': 9772, 'nova-conduct
 THREADS = 4
 
 
+class Process(Protocol):
+    """The health of a process."""
+
+    def alive(self) -> health.States: ...
+
+    def ready(self) -> health.States: ...
+
+
 class Monitor:
     """A part of a Process: its first, so that it serves while the others start and stop.
 
-    :param process: service.Process, or an object with its ``alive`` and ``ready``
     :param binary: determines the port if none is configured
     :param exposed: function like metrics.exposed, for this process and its workers
     :param listener: an inherited listening socket; None: one is made according to the options
     """
 
-    def __init__(self, conf: ConfigOpts, process: Any, binary: str,
+    def __init__(self, conf: ConfigOpts, process: Process, binary: str,
                  exposed: Callable[[str], tuple[bytes, str]] = metrics.exposed,
                  listener: socket.socket | None = None) -> None:
         self._options, self._process, self._binary = conf.monitoring, process, binary
         self._exposed, self._listener = exposed, listener
-        self._server: Any = None
+        self._server: wsgi.Server | None = None
 
     @property
-    def port(self) -> Any:
+    def port(self) -> int | None:
         """The actual port, None while nothing listens."""
-        return self._server and self._server.port
+        return None if self._server is None else self._server.port
 
     def start(self) -> None:
         """Listen and serve.
@@ -77,7 +88,7 @@ class Monitor:
         metrics.HEALTHY.watch(self._process, lambda process: {(): health.well(process.alive())})
         LOG.info('Metrics and health of %s are on %s:%s', self._binary, self._options.listen, server.port)
 
-    def stop(self, timeout: Any) -> Any:
+    def stop(self, timeout: float) -> bool:
         server, self._server = self._server, None
         return server.stop(min(timeout, 1)) if server else True
 
@@ -85,39 +96,39 @@ class Monitor:
 class Application:
     """The WSGI application of the listener."""
 
-    def __init__(self, process: Any, exposed: Callable[[str], tuple[bytes, str]] = metrics.exposed) -> None:
+    def __init__(self, process: Process, exposed: Callable[[str], tuple[bytes, str]] = metrics.exposed) -> None:
         self._process, self._exposed = process, exposed
         self._paths = {'/metrics': self._metrics, '/healthz': self._healthz, '/readyz': self._readyz}
 
-    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
         answer = self._paths.get(environ.get('PATH_INFO', ''), _nothing)
         return wsgi.read_only(environ, start_response, functools.partial(answer, environ))
 
-    def _metrics(self, environ: dict[str, Any]) -> tuple[Any, Any, Any]:
+    def _metrics(self, environ: WSGIEnvironment) -> wsgi.Answer:
         body, kind = self._exposed(environ.get('HTTP_ACCEPT', ''))
         return '200 OK', kind, body
 
-    def _healthz(self, environ: dict[str, Any]) -> Any:
+    def _healthz(self, environ: WSGIEnvironment) -> wsgi.Answer:
         return _told(environ, self._process.alive())
 
-    def _readyz(self, environ: dict[str, Any]) -> Any:
+    def _readyz(self, environ: WSGIEnvironment) -> wsgi.Answer:
         return _told(environ, self._process.ready())
 
 
-def _nothing(environ: dict[str, Any]) -> tuple[Any, Any, Any]:
+def _nothing(environ: WSGIEnvironment) -> wsgi.Answer:
     return '404 Not Found', 'text/plain', b'There are /metrics, /healthz and /readyz.\n'
 
 
-def _told(environ: dict[str, Any], found: Any) -> tuple[Any, Any, Any]:
+def _told(environ: WSGIEnvironment, found: health.States) -> wsgi.Answer:
     good = health.well(found)
-    document: dict[str, Any] = {'status': 'ok' if good else 'failed'}
+    document: JsonObject = {'status': 'ok' if good else 'failed'}
     if _is_local(environ.get('REMOTE_ADDR', '')):
         document['checks'] = {name: {'status': 'ok' if well else 'failed', **details}
                               for name, (well, details) in sorted(found.items())}
     return '200 OK' if good else '503 Service Unavailable', 'application/json', orjson.dumps(document) + b'\n'
 
 
-def _is_local(address: Any) -> Any:
+def _is_local(address: str) -> bool:
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:

@@ -27,12 +27,14 @@ import sys
 import threading
 import time
 import typing
-from typing import Any
 
 from nova import exception
+from nova.json_types import JsonObject
 from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
+
+Operations = typing.Mapping[str, typing.Callable[..., object]]       # their results are JSON
 
 MOST_BYTES = 64 << 20                    # of a request or a reply
 LENGTH = struct.Struct('>Q')
@@ -56,7 +58,7 @@ class Helper:
     :param name: in the health of the process
     """
 
-    def __init__(self, operations: dict[str, typing.Callable[..., typing.Any]],
+    def __init__(self, operations: Operations,
                  failure: typing.Callable[..., exception.NovaException] = exception.NetworkPlumbingError,
                  callers: int = 1, capabilities: typing.Callable[[], typing.Collection[int]] | None = None,
                  name: str = 'privileged part') -> None:
@@ -90,8 +92,8 @@ class Helper:
             theirs.close()
             self._links.put(ours)
 
-    def call(self, operation: str, **arguments: typing.Any) -> typing.Any:
-        """Run an operation and return its result.
+    def call(self, operation: str, **arguments: object) -> typing.Any:
+        """Run an operation and return its result: each has its own type, which the caller declares.
 
         :raises NovaException: the constructor's ``failure``: it failed, was refused, or the process has ended
         """
@@ -112,11 +114,12 @@ class Helper:
                 link.close()
                 link, self._cut = None, True
             self._links.put(link)
-        if 'error' in answer:
-            raise self._failure(**answer['error'])
+        said = answer.get('error')
+        if isinstance(said, dict):
+            raise self._failure(**said)
         return answer['result']
 
-    def alive(self) -> dict[str, Any]:
+    def alive(self) -> dict[str, tuple[bool, JsonObject]]:
         """Return the helper's health, see nova.runtime.health: the daemon has to be restarted without it."""
         if not self._ended and self.pid is not None:
             try:
@@ -143,7 +146,7 @@ class Helper:
         self._links.put(None)            # for callers now and later
 
 
-def _serve(links: Any, operations: Any) -> None:
+def _serve(links: list[socket.socket], operations: Operations) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)            # the parent handles them, and its end ends this process
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, force=True,
@@ -158,7 +161,7 @@ def _serve(links: Any, operations: Any) -> None:
         concurrency.join(thread, max(0, deadline - time.monotonic()))
 
 
-def _serve_one(link: Any, operations: Any) -> None:
+def _serve_one(link: socket.socket, operations: Operations) -> None:
     while True:
         try:
             request = _receive(link)
@@ -168,10 +171,10 @@ def _serve_one(link: Any, operations: Any) -> None:
             link.sendall(_answer(operations, request))
 
 
-def _answer(operations: Any, request: Any) -> bytes:
+def _answer(operations: Operations, request: JsonObject) -> bytes:
     try:
         name, arguments = request['operation'], request['arguments']
-        if name not in operations or not isinstance(arguments, dict):
+        if not isinstance(name, str) or name not in operations or not isinstance(arguments, dict):
             raise ValueError('there is no such operation')
         return _packed({'result': operations[name](**arguments)})
     except exception.NovaException as error:
@@ -185,21 +188,22 @@ def _answer(operations: Any, request: Any) -> bytes:
     return _packed({'error': said})
 
 
-def _packed(value: Any) -> bytes:
+def _packed(value: object) -> bytes:
     data = json.dumps(value).encode()
     if len(data) > MOST_BYTES:
         raise ValueError(f'it is over {MOST_BYTES} bytes')
     return LENGTH.pack(len(data)) + data
 
 
-def _receive(link: Any) -> Any:
+def _receive(link: socket.socket) -> JsonObject:
     length, = LENGTH.unpack(_exactly(link, LENGTH.size))
     if length > MOST_BYTES:
         raise EOFError
-    return json.loads(_exactly(link, length))
+    document: JsonObject = json.loads(_exactly(link, length))
+    return document
 
 
-def _exactly(link: Any, length: int) -> Any:
+def _exactly(link: socket.socket, length: int) -> bytes:
     parts = bytearray()
     while len(parts) < length:
         part = link.recv(min(length - len(parts), 1 << 20))
@@ -231,7 +235,7 @@ def limit(capabilities: typing.Collection[int]) -> None:
     _gain_nothing()
 
 
-def _keep(capabilities: Any) -> None:
+def _keep(capabilities: typing.Collection[int]) -> None:
     """Drop all other capabilities."""
     header, sets = _Header(CAPABILITY_VERSION, 0), (_Sets * 2)()
     _checked(_libc().capget(ctypes.byref(header), sets), 'capget')
@@ -246,12 +250,12 @@ def _gain_nothing() -> None:
     _checked(_libc().prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 'no_new_privs')
 
 
-def _checked(status: Any, what: Any) -> None:
+def _checked(status: int, what: str) -> None:
     if status:
         raise OSError(ctypes.get_errno(), what)
 
 
-def _libc() -> Any:
+def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
@@ -352,6 +356,6 @@ def plain_file(name: str, directory: int | None = None) -> typing.Iterator[int |
         os.close(descriptor)
 
 
-def _give(descriptor: Any, user: Any) -> None:
+def _give(descriptor: int, user: pwd.struct_passwd) -> None:
     if os.fstat(descriptor).st_uid == 0:
         os.fchown(descriptor, user.pw_uid, user.pw_gid)

@@ -1,8 +1,9 @@
 """HTTP client for other services of the cloud, and the errors of their refusals."""
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 import re
-from typing import Any
+from typing import TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 from keystoneauth1 import adapter
@@ -12,19 +13,27 @@ from keystoneauth1 import loading
 from nova import exception
 from nova.conf.clients import keystoneauth
 
+if TYPE_CHECKING:
+    from keystoneauth1 import plugin as auth_plugins
+    from keystoneauth1 import session as sessions
+    import requests
+
+    from nova.context import RequestContext
+
 BAD_TOKEN = 401
-REFUSALS = {BAD_TOKEN: exception.Unauthorized, 403: exception.Forbidden}
+REFUSALS: dict[int, type[exception.NovaException]] = {BAD_TOKEN: exception.Unauthorized, 403: exception.Forbidden}
 _ID = re.compile(r'[0-9a-zA-Z_-]{1,64}\Z', re.ASCII)
 TIMEOUT_S = 180           # without a response, or its next part, unless the section's timeout is set
 
 
-def session_of(conf: ConfigOpts, section: str, timeout_s: int) -> tuple[Any, Any]:
+def session_of(conf: ConfigOpts, section: str, timeout_s: int
+               ) -> tuple[sessions.Session, auth_plugins.BaseAuthPlugin | None]:
     """Return (keystoneauth1 session of a section, its auth plugin; None: it names no account).
 
     :param timeout_s: without a response, unless the section sets another one
     """
     keystoneauth.register_newer(conf, section)
-    auth: Any = loading.load_auth_from_conf_options(conf, section) if conf[section].auth_type else None
+    auth = loading.load_auth_from_conf_options(conf, section) if conf[section].auth_type else None
     return loading.load_session_from_conf_options(conf, section, auth=auth,
                                                   timeout=conf[section].timeout or timeout_s), auth
 
@@ -50,8 +59,8 @@ class Service:
     :param own_beside: requests of the system have the service's token in both headers
     """
 
-    def __init__(self, conf: ConfigOpts, section: Any, service_type: Any, name: str, errors: Any = None,
-                 own_beside: bool = False) -> None:
+    def __init__(self, conf: ConfigOpts, section: str, service_type: str, name: str,
+                 errors: Mapping[int, type[exception.NovaException]] | None = None, own_beside: bool = False) -> None:
         options = conf[section]
         self.name, self._errors, self._own_beside = name, {**REFUSALS, **(errors or {})}, own_beside
         session, self._auth = session_of(conf, section, TIMEOUT_S)
@@ -60,10 +69,12 @@ class Service:
                                         interface=options.valid_interfaces or None, region_name=options.region_name,
                                         endpoint_override=options.endpoint_override)
 
-    def request(self, ctx: Any, method: str, address: Any, headers: Any, **kwargs: Any) -> Any:
+    def request(self, ctx: RequestContext, method: str, address: Callable[[], str], headers: Mapping[str, str],
+                **kwargs: object) -> requests.Response:
         """Send a request and return the response with any status code.
 
-        :param address: callable() -> URL
+        :param address: returns the URL
+        :param kwargs: of keystoneauth1
         :raises Unavailable: there is no URL, no token for the service, or no response in time
         """
         if ctx.request_id:
@@ -74,7 +85,7 @@ class Service:
         except ks_exc.ClientException:
             raise exception.ServiceUnavailable(service=self.name) from None
 
-    def refusal(self, ctx: Any, code: Any) -> Any:
+    def refusal(self, ctx: RequestContext, code: int) -> exception.NovaException:
         """Return the error for a response with a code from 400 on.
 
         A request's token was valid on arrival. A service that refuses it before it expires cannot check tokens, or uses
@@ -92,17 +103,17 @@ class Service:
             return exception.Unavailable(f'The {self.name} service answered with code {code}.')
         return error(f'The {self.name} service refused the request with code {code}.')
 
-    def fine(self, ctx: Any, answer: Any) -> Any:
+    def fine(self, ctx: RequestContext, answer: requests.Response) -> requests.Response:
         """Return a response with a code below 400; raise ``refusal`` for any other."""
         if answer.status_code >= 400:
             raise self.refusal(ctx, answer.status_code)
         return answer
 
-    def endpoint(self) -> Any:
+    def endpoint(self) -> str:
         """Return the service's URL, from the configuration or the catalog, without a trailing slash."""
         return (self._adapter.get_endpoint() or '').rstrip('/')
 
-    def own_project(self) -> Any:
+    def own_project(self) -> str | None:
         """Return the id of the project of the service's own token; None without credentials.
 
         :raises Unavailable: it gets none
@@ -112,7 +123,7 @@ class Service:
         except ks_exc.ClientException:
             raise exception.ServiceUnavailable(service=self.name) from None
 
-    def _tokens(self, ctx: Any) -> Any:
+    def _tokens(self, ctx: RequestContext) -> dict[str, str]:
         own = self._adapter.get_token() if self.has_account else None
         first = ctx.auth_token or own
         service = own if ctx.auth_token or self._own_beside else None

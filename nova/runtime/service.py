@@ -4,7 +4,8 @@ For the reasons against oslo.service, see doc/source/adr/0001-service-lifecycle.
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+import functools
 import gc
 import logging
 import os
@@ -13,7 +14,7 @@ import signal
 import socket
 import threading
 import time
-from typing import Any
+from typing import Protocol, TypeVar
 
 from oslo_config.cfg import ConfigOpts
 
@@ -35,6 +36,56 @@ LOOP_STUCK_S = 60                   # a main loop without progress for so long i
 GC_THRESHOLDS = (50_000, 10, 10)    # objects: one page of a list makes many times Python's default of 700
 
 
+Task = tuple[str, float, Callable[[], object]]            # (name, seconds between two runs, function)
+
+
+class Topic(Protocol):
+    """The interface of a manager, by its topic."""
+
+    @property
+    def topic(self) -> str: ...
+
+
+Interface = TypeVar('Interface', bound=Topic)
+Interface_contra = TypeVar('Interface_contra', bound=Topic, contravariant=True)
+Admission = TypeVar('Admission')
+Admission_contra = TypeVar('Admission_contra', contravariant=True)
+
+
+class Queue(heartbeat.Queue, Protocol):
+    """A manager with its queue: rpc.bus.Server."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def wait(self, timeout: float, /) -> bool: ...
+
+    def alive(self) -> health.State: ...
+
+
+class Reloadable(Protocol):
+    def reload(self) -> None: ...
+
+
+class Bus(Protocol[Interface_contra, Admission_contra]):
+    """The message bus: rpc.bus.Bus."""
+
+    @property
+    def pins(self) -> Reloadable: ...
+
+    def serve(self, interface: Interface_contra, manager: object, server: str, admission: Admission_contra | None, /
+              ) -> Queue: ...
+
+
+class Part(Protocol):
+    """A part of a process. It may have reload(), alive(), ready(), rest(), refused and parts, too."""
+
+    def start(self) -> None: ...
+
+    def stop(self, timeout: float, /) -> bool | None: ...
+
+
 class Service:
     """One service of a process: its queue, its periodic tasks, its heartbeat.
 
@@ -43,31 +94,34 @@ class Service:
     function)]; a function runs with a new administrator's context as the thread's current one.
 
     :param binary: name in the service list: nova-compute, …
-    :param interface: rpc.interface.Interface of the manager, or None for a service without a queue
-    :param topic: topic in the service rows; None: the interface's
-    :param conductor: receiver of the heartbeats: an RPC client of a conductor, or its manager; None: no heartbeats
+    :param interface: None for a service without a queue
+    :param topic: topic in the service rows; None: the interface's, or the binary without nova-
+    :param conductor: receiver of the heartbeats; None: no heartbeats
     :param tasks: further periodic tasks, as the manager's
     :param admission: rpc.admission.Admission, the rights of compute hosts; None: they have none
     """
 
-    def __init__(self, conf: ConfigOpts, binary: str, host: str, interface: Any = None, manager: Any = None,
-                 bus: Any = None, conductor: Any = None, topic: str | None = None,
-                 tasks: Any = (), admission: Any = None) -> None:
+    def __init__(self, conf: ConfigOpts, binary: str, host: str, interface: Interface | None = None,
+                 manager: object = None, bus: Bus[Interface, Admission] | None = None,
+                 conductor: heartbeat.Conductor | None = None, topic: str | None = None,
+                 tasks: Sequence[Task] = (), admission: Admission | None = None) -> None:
         self.conf, self.binary, self.host, self.manager = conf, binary, host, manager
-        self.topic = topic or interface.topic
-        self._server = bus.serve(interface, manager, host, admission) if interface is not None else None
-        self._bus, self._prepared, self._serving = bus, False, False
+        self.topic = topic or (binary.removeprefix('nova-') if interface is None else interface.topic)
+        self._server: Queue | None = None
+        if interface is not None and bus is not None:
+            self._server = bus.serve(interface, manager, host, admission)
+        self._pins, self._prepared, self._serving = None if bus is None else bus.pins, False, False
         self._heartbeat = health.Heartbeat(binary, conf.report_interval, conf.service_down_time)
         self._tasks = tasks
         self._stopping = threading.Event()
-        self._heart = conductor and heartbeat.Sender(conf, binary, host, self.topic, conductor, self._server,
-                                                    self._stopping)
-        if self._heart is not None:
+        self._heart: heartbeat.Sender | None = None
+        if conductor is not None:
+            self._heart = heartbeat.Sender(conf, binary, host, self.topic, conductor, self._server, self._stopping)
             self._heart.on_new_row = getattr(manager, 'forget_told', None)
             self._heart.on_return = getattr(manager, 'came_back', None)
             self._heart.on_lost = getattr(manager, 'messages_lost', None)
-        self.refused: Any = None              # why it must stop: its name belongs to another service
-        self._threads: list[Any] = []
+        self.refused: exception.ServiceExists | None = None    # why it must stop: its name belongs to another service
+        self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
         """Lock the name, start the manager, take messages, send the first heartbeat.
@@ -91,8 +145,8 @@ class Service:
         if self._heart is not None:
             if self.topic != 'compute':
                 self._heart.register()
-            self._report()
-            self._repeat('heartbeat', self.conf.report_interval, self._report)
+            self._report(self._heart)
+            self._repeat('heartbeat', self.conf.report_interval, functools.partial(self._report, self._heart))
         for name, spacing, function in [*getattr(self.manager, 'periodic_tasks', list)(), *self._tasks]:
             self._repeat(name, spacing, function)
         LOG.info('%s on %s serves', self.binary, self.host)
@@ -121,29 +175,29 @@ class Service:
 
     def reload(self) -> None:
         """Apply a reloaded configuration; a heartbeat fetches the versions that this service cannot read itself."""
-        if self._bus is not None:
-            self._bus.pins.reload()
+        if self._pins is not None:
+            self._pins.reload()
         if self._heart is not None and self._prepared:
-            self._report(ask=True)
+            self._report(self._heart, ask=True)
         getattr(self.manager, 'reload', _nothing)()
 
-    def alive(self) -> Any:
+    def alive(self) -> health.States:
         """Return the health, see nova.runtime.health."""
         found = {'heartbeat': self._heartbeat.alive()} if self._heart is not None else {}
         if self._server is not None:
             found['workers'] = self._server.alive()
         return self._named(found)
 
-    def ready(self) -> Any:
+    def ready(self) -> health.States:
         return self._named({'reports': self._heartbeat.ready()} if self._heart is not None else {})
 
-    def _named(self, found: Any) -> dict[Any, Any]:
+    def _named(self, found: health.States) -> health.States:
         return {f'{self.binary} {self.host} {name}': state for name, state in found.items()}
 
-    def _report(self, ask: bool = False) -> None:
+    def _report(self, heart: heartbeat.Sender, ask: bool = False) -> None:
         arrived = False
         try:
-            arrived = self._heart.send(ask)
+            arrived = heart.send(ask)
         except exception.ServiceExists as error:
             LOG.error('%s stops: %s', self.binary, error)
             self.refused = error
@@ -151,10 +205,10 @@ class Service:
         finally:
             self._heartbeat.done(arrived)
 
-    def _repeat(self, name: str, spacing: float, function: Callable[..., Any]) -> None:
+    def _repeat(self, name: str, spacing: float, function: Callable[[], object]) -> None:
         self._threads.append(concurrency.spawn(f'{self.topic}-{name}', self._loop, name, spacing, function))
 
-    def _loop(self, name: str, spacing: float, function: Callable[..., Any]) -> None:
+    def _loop(self, name: str, spacing: float, function: Callable[[], object]) -> None:
         """Run a task periodically; a long run delays the next one and never overlaps it."""
         while not self._stopping.wait(spacing * random.uniform(1 - JITTER, 1 + JITTER)):
             nova_context.admin_context().update_store()
@@ -174,12 +228,12 @@ def _nothing() -> None:
     return None
 
 
-def _refused(parts: Any) -> bool:
+def _refused(parts: Iterable[object]) -> bool:
     """Return whether one of the parts, or of their parts, must stop."""
     return any(getattr(part, 'refused', None) or _refused(getattr(part, 'parts', ())) for part in parts)
 
 
-def _rest(parts: Any) -> None:
+def _rest(parts: Iterable[object]) -> None:
     for part in parts:
         getattr(part, 'rest', _nothing)()
         _rest(getattr(part, 'parts', ()))
@@ -199,12 +253,11 @@ class Process:
     SIGHUP           read the configuration again (log level and other mutable options), notify the parts
     SIGUSR1          write a Guru Meditation Report
 
-    :param parts: objects with start(), stop(timeout) and optionally reload(), started in order and stopped in
-                  the opposite one
+    :param parts: started in order and stopped in the opposite one
     :param notifies: function(state) that notifies the parent; None: systemd
     """
 
-    def __init__(self, conf: ConfigOpts, binary: str, parts: Any,
+    def __init__(self, conf: ConfigOpts, binary: str, parts: Iterable[Part],
                  notifies: Callable[[str], None] | None = None) -> None:
         self._notify = notifies or notify
         self.conf, self.binary, self.parts = conf, binary, list(parts)
@@ -212,10 +265,10 @@ class Process:
         self._last_turn, self._state, self._was_alive = time.monotonic(), 'starting', True
         self._stop_asked = False
 
-    def run(self) -> Any:
+    def run(self) -> int:
         """Start, serve, stop; return the exit code."""
         self._catch_signals()
-        started = []
+        started: list[Part] = []
         try:
             for part in self.parts:
                 started.append(part)
@@ -239,7 +292,7 @@ class Process:
 
     def _catch_signals(self) -> None:
         """Turn signals into bytes of a socket: no work is done in a handler, under either thread model."""
-        def note(number: Any, _frame: Any) -> None:
+        def note(number: int, _frame: object) -> None:
             self._stop_asked |= _SIGNALS[number] == 'stop'
         self._wakeup.setblocking(False)
         signal.set_wakeup_fd(self._wakeup.fileno(), warn_on_full_buffer=False)
@@ -284,19 +337,19 @@ class Process:
             LOG.error('%s does not work: %s. The watchdog gets no notification.', self.binary, ', '.join(dead))
         self._was_alive = not dead
 
-    def alive(self) -> dict[Any, Any]:
+    def alive(self) -> health.States:
         """Return the health for /healthz; see nova.runtime.health."""
         since = time.monotonic() - self._last_turn
         # during start and stop the main thread is busy, within deadlines
         turns = self._state != 'serving' or since < LOOP_STUCK_S
         return {'main loop': (turns, {'seconds_since_turn': round(since, 1)}), **health.alive(self.parts)}
 
-    def ready(self) -> dict[Any, Any]:
+    def ready(self) -> health.States:
         """Return the health for /readyz."""
         return {**self.alive(), 'state': (self._state == 'serving', {'state': self._state}),
                 **health.ready(self.parts)}
 
-    def _stop(self, started: Any) -> Any:
+    def _stop(self, started: Sequence[Part]) -> bool:
         deadline = time.monotonic() + self.conf.graceful_shutdown_timeout
         done = True
         for part in reversed(started):
@@ -334,7 +387,7 @@ _SIGNALS: dict[int, str] = {
     signal.SIGTERM: 'stop', signal.SIGINT: 'stop', signal.SIGHUP: 'reload', signal.SIGUSR1: 'report'}
 
 
-def notify(state: Any) -> None:
+def notify(state: str) -> None:
     """Notify systemd, if it listens."""
     address = os.environ.get('NOTIFY_SOCKET')
     if not address:
@@ -346,7 +399,7 @@ def notify(state: Any) -> None:
             LOG.warning('systemd could not be notified: %s', error)
 
 
-def _watchdog_interval() -> Any:
+def _watchdog_interval() -> float | None:
     """Return the seconds between two watchdog notifications for systemd; None if it requests none."""
     value = os.environ.get('WATCHDOG_USEC', '')
     return int(value) / 2_000_000 if value.isdigit() else None

@@ -7,9 +7,10 @@ import logging
 import pathlib
 import ssl
 import threading
-from typing import Any
+from typing import final
 import urllib.parse
 
+from oslo_config import cfg
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
@@ -23,6 +24,7 @@ NAME = 'api'                  # of the certificate that a cloud makes for its li
 LOOK_S = 6 * 3600             # between two checks for changed files or a due renewal
 
 
+@final
 class Tls:
     """TLS of one listener; a part of a process (see nova.runtime.service.Process).
 
@@ -79,7 +81,7 @@ def given(conf: ConfigOpts) -> Tls | None:
     return of_files(options, 'http')
 
 
-def of_files(options: Any, group: str) -> Tls | None:
+def of_files(options: cfg.ConfigOpts.GroupAttr, group: str) -> Tls | None:
     """Return TLS with cert_file and key_file of an option group; None if it names none.
 
     :raises InvalidInput: as ``given``

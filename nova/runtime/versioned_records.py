@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from nova import exception
 from nova import utils
+from nova.json_types import Json
 from nova.runtime import durable_files
 
 LOG = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ class RecordFormat:
         header = {VERSION: self.version, READABLE_BY: self.readable_by}
         return {**header, **values, **header}
 
-    def checked(self, found: object, source: Any) -> Values:
+    def checked(self, found: Json, source: durable_files.Path) -> Values:
         """Return a record without its header, in the version of this release. Unknown fields stay.
 
         :param source: path or id of the record, for messages
@@ -125,7 +126,7 @@ class RecordFormat:
         """Return the text of a record."""
         return json.dumps(self.with_header(values), indent=1).encode()
 
-    def decode(self, data: str | bytes, source: Any) -> Values:
+    def decode(self, data: str | bytes, source: durable_files.Path) -> Values:
         """Return the record of a text.
 
         :raises RecordUnreadable: as ``checked``
@@ -162,7 +163,7 @@ class RecordFormat:
         values = self.read(path)
         return None if values is None else self.made(values, make, path)
 
-    def made(self, values: Values, make: Callable[[Values], Made], source: Any) -> Made:
+    def made(self, values: Values, make: Callable[[Values], Made], source: durable_files.Path) -> Made:
         """Return what ``make`` gives for a record.
 
         :raises RecordUnreadable: ``make`` raises an error
@@ -180,7 +181,7 @@ class RecordFormat:
         """
         durable_files.replace(path, self.encode(values), self.mode, owner)
 
-    def _unreadable(self, source: Any, reason: str) -> exception.RecordUnreadable:
+    def _unreadable(self, source: durable_files.Path, reason: str) -> exception.RecordUnreadable:
         return exception.RecordUnreadable(name=self.name, source=str(source), reason=reason)
 
 

@@ -1,18 +1,25 @@
 """WSGI mounts: dispatch of the applications of one server by path, and common responses."""
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol, TYPE_CHECKING
 
 import orjson
 
 from nova import exception
+from nova.json_types import Json
 from nova.runtime.http import server
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 Server = server.Server
 THREADS = server.THREADS
 
 MAX_BODY = 1 << 20                  # default limit of a request body in bytes
+
+Answer = tuple[str, str, bytes]     # (status, content type, body)
+Headers = Iterable[tuple[str, str]]
 
 
 class Mount:
@@ -22,7 +29,7 @@ class Mount:
     :param max_body: maximum bytes of a request body; None: no limit here
     """
 
-    def __init__(self, path: str, application: Any, *, strip: bool = True,
+    def __init__(self, path: str, application: WSGIApplication, *, strip: bool = True,
                  max_body: int | None = MAX_BODY) -> None:
         self.path, self.application, self.strip, self.max_body = path, application, strip, max_body
 
@@ -33,7 +40,7 @@ class Mounts:
     :param index: function(host's URL) -> response of GET /
     """
 
-    def __init__(self, mounts: Any, index: Any) -> None:
+    def __init__(self, mounts: Iterable[Mount], index: Callable[[str], Json]) -> None:
         self._mounts: list[Mount] = []
         self._index = index
         for mount in mounts:
@@ -43,7 +50,7 @@ class Mounts:
         """Add an application."""
         self._mounts = sorted([*self._mounts, mount], key=lambda other: -len(other.path))
 
-    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         path = environ.get('PATH_INFO') or '/'
         for mount in self._mounts:
             if path == mount.path or path.startswith(mount.path + '/'):
@@ -66,35 +73,44 @@ class Mounts:
         return mount.application(environ, start_response)
 
 
+class Body(Protocol):
+    """A request body."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+    def readline(self, size: int, /) -> bytes: ...
+
+
 class _Capped:
     """A request body without a Content-Length, up to a limit."""
 
-    def __init__(self, body: Any, limit: int) -> None:
+    def __init__(self, body: Body, limit: int) -> None:
         self._body, self._limit, self._left = body, limit, limit
 
-    def _counted(self, data: Any) -> Any:
+    def _counted(self, data: bytes) -> bytes:
         self._left -= len(data)
         if self._left < 0:
             raise exception.TooLarge(limit=self._limit)
         return data
 
-    def _size(self, size: int) -> Any:
+    def _size(self, size: int) -> int:
         return self._left + 1 if size is None or size < 0 else min(size, self._left + 1)
 
-    def read(self, size: int = -1) -> Any:
+    def read(self, size: int = -1) -> bytes:
         return self._counted(self._body.read(self._size(size)))
 
-    def readline(self, size: int = -1) -> Any:
+    def readline(self, size: int = -1) -> bytes:
         return self._counted(self._body.readline(self._size(size)))
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[bytes]:
         return iter(self.readline, b'')
 
 
-def read_only(environ: dict[str, Any], start_response: Callable[..., Any], answer: Any) -> Any:
+def read_only(environ: WSGIEnvironment, start_response: StartResponse,
+              answer: Callable[[], Answer]) -> list[bytes]:
     """Serve a read-only resource that must not be cached.
 
-    :param answer: function that returns (status, content type, body); not called for other methods
+    :param answer: not called for other methods
     """
     if environ['REQUEST_METHOD'] in ('GET', 'HEAD'):
         status, kind, body = answer()
@@ -105,19 +121,19 @@ def read_only(environ: dict[str, Any], start_response: Callable[..., Any], answe
     return _answer(environ, start_response, status, kind, body, (('Cache-Control', 'no-store'), *headers))
 
 
-def _answer(environ: dict[str, Any], start_response: Callable[..., Any], status: Any, kind: Any, body: Any,
-            headers: Any) -> Any:
+def _answer(environ: WSGIEnvironment, start_response: StartResponse, status: str, kind: str, body: bytes,
+            headers: Headers) -> list[bytes]:
     start_response(status, [('Content-Type', kind), ('Content-Length', str(len(body))), *headers])
     return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
 
 
-def _json(environ: dict[str, Any], start_response: Callable[..., Any], status: Any, document: Any,
-          headers: Any = ()) -> Any:
+def _json(environ: WSGIEnvironment, start_response: StartResponse, status: str, document: Json,
+          headers: Headers = ()) -> list[bytes]:
     return _answer(environ, start_response, status, 'application/json', orjson.dumps(document), headers)
 
 
-def _error(environ: dict[str, Any], start_response: Callable[..., Any], status: Any, message: str,
-           headers: Any = ()) -> Any:
+def _error(environ: WSGIEnvironment, start_response: StartResponse, status: str, message: str,
+           headers: Headers = ()) -> list[bytes]:
     code, title = status.split(' ', 1)
     return _json(environ, start_response, status,
                  {'error': {'code': int(code), 'title': title, 'message': message}}, headers)

@@ -168,7 +168,7 @@ class Network:
             self.allocated[instance.uuid] = (host, vifs)       # the server is there now
         return vifs
 
-    def leave_host(self, ctx, instance_uuid, host):
+    def unbind_ports(self, ctx, instance_uuid, host):
         with self._lock:
             now, vifs = self.allocated.get(instance_uuid, (None, []))
             if now == host:
@@ -186,7 +186,7 @@ class Network:
     def network_info(self, ctx, instance_uuid):
         return self.allocated.get(instance_uuid, (None, []))[1]
 
-    def refresh_security(self, ctx, port_ids):
+    def refresh_ports(self, ctx, port_ids):
         pass
 
 
@@ -414,13 +414,13 @@ class Cloud:
         action = actions.ACTIONS[name]
         stored = {key: value for key, value in arguments.items() if key != 'spec'}
         row = self.db.run(tasks.begin, self.ctx, uuid, action, arguments=stored, values=values, admin=admin)
-        if action.conductor:
-            getattr(self.client['conductor'], action.conductor)(self.ctx, instance_uuid=uuid)
+        if action.calls.conductor:
+            getattr(self.client['conductor'], action.calls.conductor)(self.ctx, instance_uuid=uuid)
         elif name == 'delete' and row['host'] is None:
             self.client['conductor'].delete_instance(self.ctx, instance_uuid=uuid)
         else:
             with contextlib.suppress(exception.HostUnavailable):
-                getattr(self.client['compute'], action.method)(
+                getattr(self.client['compute'], action.calls.method)(
                     self.ctx, server=row['host'], instance=objects.Instance.from_row(row), **arguments)
         return row
 

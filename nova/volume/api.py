@@ -1,29 +1,134 @@
 """Interface to block storage; the backends are the embedded block storage and Cinder.
 
-A volume is a dict: 'id', 'name', 'description', 'project_id', 'status', 'size' (GiB), 'bootable', 'multiattach',
-'volume_type', 'encrypted', 'availability_zone', 'image_metadata' ({name: text}), 'migration_status' and 'attachments'
-([{'id', 'instance_uuid', 'device', 'host'}]). A snapshot is a dict: 'id', 'name', 'volume_id', 'project_id', 'status'
-and 'size'.
-
 An attachment connects a volume to a server. Creating it reserves the volume or fails, which decides races. Updating it
 with the host's connector returns the connection. Then it is completed, and finally deleted.
 """
 from __future__ import annotations
 
-from typing import Any
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+import datetime
+from typing import NoReturn, Protocol, TYPE_CHECKING, TypeAlias, TypedDict
 
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
 
 if TYPE_CHECKING:
+    from typing_extensions import ReadOnly
+
     from nova.context import RequestContext
+    from nova.db.engine import Database
+    from nova.json_types import Json
+    from nova.json_types import JsonObject
 
 # encryption providers; the second is an old name of the first
 LUKS = ('luks', 'nova.volume.encryptors.luks.LuksEncryptor')
 # Encryption of nova-volume's volumes: the key's owner, and the action that returns the passphrase to services.
 KEEPER, BLOCK_STORAGE, PASSPHRASE = 'nova:key_keeper', 'block-storage', 'nova:passphrase'
+
+
+Connector: TypeAlias = 'Mapping[str, Json]'       # properties of a host: 'host', 'ip', 'initiator', …
+
+
+class Attachment(TypedDict):
+    """An attachment in the document of its volume."""
+
+    id: ReadOnly[str | None]
+    instance_uuid: ReadOnly[str | None]
+    device: ReadOnly[str | None]
+    host: ReadOnly[str | None]
+
+
+class Volume(TypedDict):
+    """A volume.
+
+    size            GiB
+    image_metadata  {name: text}
+    created_at      naive UTC, or the text of the Block Storage API
+    """
+
+    id: ReadOnly[str]
+    name: ReadOnly[str | None]
+    description: ReadOnly[str | None]
+    project_id: ReadOnly[str | None]
+    status: ReadOnly[str]
+    size: ReadOnly[int]
+    bootable: ReadOnly[bool]
+    multiattach: ReadOnly[bool]
+    volume_type: ReadOnly[str | None]
+    encrypted: ReadOnly[bool]
+    availability_zone: ReadOnly[str | None]
+    metadata: ReadOnly[dict[str, str]]
+    image_metadata: ReadOnly[dict[str, str]]
+    snapshot_id: ReadOnly[str | None]
+    migration_status: ReadOnly[str | None]
+    created_at: ReadOnly[datetime.datetime | str | None]
+    attachments: ReadOnly[Sequence[Attachment]]
+
+
+class Snapshot(TypedDict):
+    """A snapshot; size and created_at as in a volume."""
+
+    id: ReadOnly[str]
+    name: ReadOnly[str | None]
+    description: ReadOnly[str | None]
+    volume_id: ReadOnly[str]
+    project_id: ReadOnly[str | None]
+    status: ReadOnly[str]
+    size: ReadOnly[int]
+    created_at: ReadOnly[datetime.datetime | str | None]
+
+
+class Connection(TypedDict):
+    """How a host reaches a volume; ``host`` is that of its connector."""
+
+    driver_volume_type: str | None
+    data: JsonObject
+    host: Json
+
+
+class Image(TypedDict):
+    """What the block storage reads of an image."""
+
+    id: ReadOnly[str]
+    name: ReadOnly[str | None]
+    status: ReadOnly[str]
+    visibility: ReadOnly[str]
+    protected: ReadOnly[bool]
+    disk_format: ReadOnly[str | None]
+    container_format: ReadOnly[str | None]
+    size: ReadOnly[int | None]
+    virtual_size: ReadOnly[int | None]
+    min_disk: ReadOnly[int]
+    min_ram: ReadOnly[int]
+    checksum: ReadOnly[str | None]
+    properties: ReadOnly[Mapping[str, str]]
+
+
+class Images(Protocol):
+    """What the block storage needs of nova.image.api.Images."""
+
+    in_place: bool
+
+    def show(self, ctx: RequestContext, image_id: str) -> Image:
+        """Return one image."""
+
+    def create(self, ctx: RequestContext, values: JsonObject) -> Image:
+        """Create an image without data."""
+
+    def delete(self, ctx: RequestContext, image_id: str) -> None:
+        """Delete an image."""
+
+    def upload(self, ctx: RequestContext, image_id: str, path: str, disk_format: str) -> None:
+        """Upload a file as its data."""
+
+    def readable(self, ctx: RequestContext, image_id: str, path: str,
+                 group: int | None = None) -> AbstractContextManager[str]:
+        """Provide a file with its data."""
+
+    def check_header(self, path: str, disk_format: str) -> None:
+        """Check a file written by a guest's QEMU."""
 
 
 class BlockStorage:
@@ -32,25 +137,24 @@ class BlockStorage:
     keeps_chains = False         # whether the hypervisor creates and merges files of its volumes (backing chains)
 
     @classmethod
-    def new(cls, conf: ConfigOpts, api_db: Any, images: Any) -> BlockStorage:
+    def new(cls, conf: ConfigOpts, api_db: Database, images: Images) -> BlockStorage:
         """Create the backend for a deployment.
 
         :param api_db: the API database
-        :param images: nova.image.api.Images
         """
         return cls()
 
-    def get(self, ctx: RequestContext, volume_id: str) -> Any:
+    def get(self, ctx: RequestContext, volume_id: str) -> Volume:
         """Return one volume; raises VolumeNotFound."""
         raise NotImplementedError
 
-    def list(self, ctx: RequestContext, limit: int, offset: int = 0) -> Any:
-        """List the project's volumes, newest first, also with 'created_at', 'metadata' and 'snapshot_id'."""
+    def list(self, ctx: RequestContext, limit: int, offset: int = 0) -> Sequence[Volume]:
+        """List the project's volumes, newest first."""
         raise NotImplementedError
 
-    def create(self, ctx: RequestContext, size: int, *, name: str = '', description: str = '',
-               image_id: str | None = None, snapshot_id: str | None = None, volume_type: Any = None,
-               availability_zone: Any = None, metadata: Any = None) -> Any:
+    def create(self, ctx: RequestContext, size: int | None, *, name: str = '', description: str | None = '',
+               image_id: str | None = None, snapshot_id: str | None = None, volume_type: str | None = None,
+               availability_zone: str | None = None, metadata: dict[str, str] | None = None) -> Volume:
         """Start the creation of a volume and return it; it is usable when its status is 'available'.
 
         :param size: GiB; None with a snapshot: the snapshot's size
@@ -58,21 +162,21 @@ class BlockStorage:
         """
         raise NotImplementedError
 
-    def delete(self, ctx: RequestContext, volume_id: str) -> Any:
+    def delete(self, ctx: RequestContext, volume_id: str) -> None:
         """Delete a volume; raises VolumeNotFound, InvalidVolume (in use)."""
         raise NotImplementedError
 
-    def check_type(self, ctx: RequestContext, name: str) -> Any:
+    def check_type(self, ctx: RequestContext, name: str) -> object:
         """Check that a type with this name or id exists; raises VolumeTypeNotFound."""
         raise NotImplementedError
 
-    def reimage(self, ctx: RequestContext, volume_id: str, image_id: str) -> Any:
+    def reimage(self, ctx: RequestContext, volume_id: str, image_id: str) -> None:
         """Start writing an image to a reserved volume; done when its status is 'reserved' again."""
         raise NotImplementedError
 
     # ---- attachments
 
-    def attach(self, ctx: RequestContext, volume_id: str, instance_uuid: str) -> Any:
+    def attach(self, ctx: RequestContext, volume_id: str, instance_uuid: str) -> str:
         """Reserve a volume for a server and return the attachment's id.
 
         A server may have several attachments of one volume during a migration.
@@ -81,7 +185,7 @@ class BlockStorage:
         """
         raise NotImplementedError
 
-    def renew(self, ctx: RequestContext, volume_id: str, instance_uuid: str, held: str | None) -> Any:
+    def renew(self, ctx: RequestContext, volume_id: str, instance_uuid: str, held: str | None) -> str:
         """Reserve a volume again for a server, before attachment ``held`` is deleted; return the new attachment's id.
 
         The volume stays attached throughout, even if no host has completed ``held``.
@@ -91,7 +195,7 @@ class BlockStorage:
         return self.attach(ctx, volume_id, instance_uuid)
 
     def attach_elsewhere(self, ctx: RequestContext, volume_id: str, instance_uuid: str, held: str | None,
-                         connector: Any, device: Any) -> tuple[Any, Any]:
+                         connector: Connector, device: str | None) -> tuple[str, Connection]:
         """Attach a volume to a second host during a server's migration; return (attachment id, connection).
 
         After a failure ``held`` is the server's only attachment.
@@ -105,15 +209,15 @@ class BlockStorage:
             self.detach(ctx, made)
             raise
 
-    def connect(self, ctx: RequestContext, attachment_id: str, connector: Any, device: Any) -> Any:
-        """Connect a host to the volume and return the connection: {'driver_volume_type', 'data', 'host'}.
+    def connect(self, ctx: RequestContext, attachment_id: str, connector: Connector, device: str | None) -> Connection:
+        """Connect a host to the volume and return the connection.
 
         :param connector: the result of virt.driver.Volumes.volume_connector
         :raises VolumeAttachmentNotFound, InvalidVolume:
         """
         raise NotImplementedError
 
-    def complete(self, ctx: RequestContext, attachment_id: str) -> Any:
+    def complete(self, ctx: RequestContext, attachment_id: str) -> None:
         """Complete an attachment: the volume is 'in-use'."""
         raise NotImplementedError
 
@@ -125,41 +229,43 @@ class BlockStorage:
         """
         raise exception.InvalidVolume(reason='this block storage does not support encrypted volumes.')
 
-    def detach(self, ctx: RequestContext, attachment_id: str) -> Any:
+    def detach(self, ctx: RequestContext, attachment_id: str) -> None:
         """Delete an attachment; idempotent."""
         raise NotImplementedError
 
-    def begin_detaching(self, ctx: RequestContext, volume_id: str) -> Any:
+    def begin_detaching(self, ctx: RequestContext, volume_id: str) -> None:
         """Reserve a volume for detaching; raises InvalidVolume if it is not in use, or already detaching."""
         raise NotImplementedError
 
-    def roll_detaching(self, ctx: RequestContext, volume_id: str) -> Any:
+    def roll_detaching(self, ctx: RequestContext, volume_id: str) -> None:
         """Revert begin_detaching: the volume is in use."""
         raise NotImplementedError
 
-    def attachments_of(self, ctx: RequestContext, instance_uuid: str) -> Any:
+    def attachments_of(self, ctx: RequestContext, instance_uuid: str) -> Sequence[str]:
         """Return the ids of a server's attachments."""
         raise NotImplementedError
 
     # ---- snapshots
 
-    def get_snapshot(self, ctx: RequestContext, snapshot_id: str) -> Any:
+    def get_snapshot(self, ctx: RequestContext, snapshot_id: str) -> Snapshot:
         """Return one snapshot; raises VolumeSnapshotNotFound."""
         raise NotImplementedError
 
-    def list_snapshots(self, ctx: RequestContext, limit: int, offset: int = 0) -> Any:
-        """List the project's snapshots, newest first, also with 'description' and 'created_at'."""
+    def list_snapshots(self, ctx: RequestContext, limit: int, offset: int = 0) -> Sequence[Snapshot]:
+        """List the project's snapshots, newest first."""
         raise NotImplementedError
 
-    def create_snapshot(self, ctx: RequestContext, volume_id: str, name: str, description: str = '') -> Any:
+    def create_snapshot(self, ctx: RequestContext, volume_id: str, name: str | None,
+                        description: str | None = '') -> Snapshot:
         """Start a snapshot of a volume, which may be in use, and return it."""
         raise NotImplementedError
 
-    def delete_snapshot(self, ctx: RequestContext, snapshot_id: str) -> Any:
+    def delete_snapshot(self, ctx: RequestContext, snapshot_id: str) -> None:
         """Delete a snapshot; idempotent."""
         raise NotImplementedError
 
-    def update_snapshot_status(self, ctx: RequestContext, snapshot_id: str, status: Any, progress: Any) -> None:
+    def update_snapshot_status(self, ctx: RequestContext, snapshot_id: str, status: str,
+                               progress: str | None) -> None:
         """Report the progress of a snapshot made by a compute host. Backends with their own snapshots ignore it."""
 
     def complete_migration(self, ctx: RequestContext, volume_id: str, new_volume_id: str, failed: bool) -> str:
@@ -170,26 +276,26 @@ class BlockStorage:
 class NoVolumes(BlockStorage):
     """Backend of a deployment without block storage: no volume exists or can be created."""
 
-    def get(self, ctx: RequestContext, volume_id: str) -> None:
+    def get(self, ctx: RequestContext, volume_id: str) -> NoReturn:
         raise exception.VolumeNotFound(volume_id=volume_id)
 
-    def list(self, ctx: RequestContext, limit: int, offset: int = 0) -> Any:
+    def list(self, ctx: RequestContext, limit: int, offset: int = 0) -> Sequence[Volume]:
         return []
 
-    def list_snapshots(self, ctx: RequestContext, limit: int, offset: int = 0) -> Any:
+    def list_snapshots(self, ctx: RequestContext, limit: int, offset: int = 0) -> Sequence[Snapshot]:
         return []
 
-    def create(self, ctx: RequestContext, size: int, **kwargs: Any) -> None:
+    def create(self, ctx: RequestContext, size: int | None, **kwargs: object) -> NoReturn:
         raise exception.InvalidVolume(reason='this deployment has no block storage.')
 
-    def check_type(self, ctx: RequestContext, name: str) -> None:
+    def check_type(self, ctx: RequestContext, name: str) -> NoReturn:
         raise exception.VolumeTypeNotFound(name=name)
 
-    def get_snapshot(self, ctx: RequestContext, snapshot_id: str) -> None:
+    def get_snapshot(self, ctx: RequestContext, snapshot_id: str) -> NoReturn:
         raise exception.VolumeSnapshotNotFound(snapshot_id=snapshot_id)
 
     def detach(self, ctx: RequestContext, attachment_id: str) -> None:
         pass
 
-    def attachments_of(self, ctx: RequestContext, instance_uuid: str) -> Any:
+    def attachments_of(self, ctx: RequestContext, instance_uuid: str) -> Sequence[str]:
         return []

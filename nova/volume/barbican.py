@@ -5,7 +5,6 @@ https://docs.openstack.org/api-guide/key-manager/secrets.html
 from __future__ import annotations
 
 import re
-from typing import Any
 from typing import TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
@@ -14,6 +13,8 @@ from nova import exception
 from nova.runtime import rest_client
 
 if TYPE_CHECKING:
+    import requests
+
     from nova.context import RequestContext
 
 SERVICE_TYPE = 'key-manager'             # in the catalog, unless set in [barbican]
@@ -101,7 +102,7 @@ class Barbican:
     def _root(self) -> str:
         return str(self._service.endpoint()).removesuffix('/v1')
 
-    def _get(self, ctx: RequestContext, path: str, kind: str) -> Any:
+    def _get(self, ctx: RequestContext, path: str, kind: str) -> requests.Response:
         answer = self._service.request(ctx, 'GET', lambda: f'{self._root()}/v1/secrets{path}', {'Accept': kind})
         if answer.status_code in (403, 404):
             raise exception.InvalidVolume(reason='the Key Manager service refuses access to its key. Send the request '

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from typing import Any
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Any, TYPE_CHECKING, TypedDict
 
 from oslo_config.cfg import ConfigOpts
 
@@ -15,7 +15,13 @@ from nova.volume import api
 from nova.volume import barbican
 
 if TYPE_CHECKING:
+    import requests
+    from typing_extensions import Unpack
+
     from nova.context import RequestContext
+    from nova.db.engine import Database
+    from nova.json_types import Json
+    from nova.json_types import JsonObject
 
 LOG = logging.getLogger(__name__)
 
@@ -27,6 +33,20 @@ ATTACHING = 'attaching'                                  # a host has a connecti
 REFUSALS = {400: exception.InvalidVolume, 409: exception.InvalidVolume}
 PREFIX = 'Invalid volume: '         # prefix of service messages that the exception here adds too
 ERRORS = {413: exception.Forbidden}
+
+
+class _Options(TypedDict, total=False):
+    """Options of a request: see requests.request; ``log``: whether keystoneauth1 may log it."""
+
+    json: Json
+    params: Mapping[str, str | int]
+    log: bool
+
+
+class _Attachment(TypedDict):
+    id: str
+    volume_id: str
+    connection_info: dict[str, Any]
 
 
 class CinderVolumes(api.BlockStorage):
@@ -41,33 +61,33 @@ class CinderVolumes(api.BlockStorage):
 
     def __init__(self, conf: ConfigOpts) -> None:
         self._service = rest_client.Service(conf, 'cinder', SERVICE_TYPE, 'Block Storage', ERRORS, own_beside=True)
-        self._root = None
+        self._root: str | None = None
         self._keys = barbican.Barbican(conf)
 
     @classmethod
-    def new(cls, conf: ConfigOpts, api_db: Any, images: Any) -> CinderVolumes:
+    def new(cls, conf: ConfigOpts, api_db: Database, images: api.Images) -> CinderVolumes:
         return cls(conf)
 
     # ---- volumes
 
-    def get(self, ctx: RequestContext, volume_id: str) -> Any:
+    def get(self, ctx: RequestContext, volume_id: str) -> api.Volume:
         return _volume(self._volume(ctx, 'GET', volume_id).json()['volume'])
 
-    def list(self, ctx: RequestContext, limit: int, offset: int = 0) -> Any:
+    def list(self, ctx: RequestContext, limit: int, offset: int = 0) -> Sequence[api.Volume]:
         return [_volume(each) for each in self._list(ctx, 'volumes', limit, offset)]
 
-    def _list(self, ctx: RequestContext, noun: str, limit: int, offset: int) -> Any:
+    def _list(self, ctx: RequestContext, noun: str, limit: int, offset: int) -> Sequence[dict[str, Any]]:
         return self._call(ctx, 'GET', f'/{noun}/detail', exception.NotFound(),
                           params={'limit': limit, 'offset': offset}).json()[noun]
 
-    def create(self, ctx: RequestContext, size: int, *, name: str = '', description: str = '',
-               image_id: str | None = None, snapshot_id: str | None = None, volume_type: Any = None,
-               availability_zone: Any = None, metadata: Any = None) -> Any:
+    def create(self, ctx: RequestContext, size: int | None, *, name: str = '', description: str | None = '',
+               image_id: str | None = None, snapshot_id: str | None = None, volume_type: str | None = None,
+               availability_zone: str | None = None, metadata: dict[str, str] | None = None) -> api.Volume:
         self._check_owner(ctx, 'a volume')
-        wanted = {'size': size, 'name': name, 'description': description, 'imageRef': image_id,
+        wanted: JsonObject = {'size': size, 'name': name, 'description': description, 'imageRef': image_id,
                   'snapshot_id': snapshot_id, 'volume_type': volume_type, 'availability_zone': availability_zone,
-                  'metadata': metadata or None}
-        if size is None:
+                  'metadata': {**metadata} if metadata else None}
+        if size is None and snapshot_id is not None:
             wanted['size'] = self.get_snapshot(ctx, snapshot_id)['size']
         answer = self._call(ctx, 'POST', '/volumes', exception.VolumeNotFound(volume_id='of its source'),
                             json={'volume': {key: value for key, value in wanted.items() if value is not None}})
@@ -94,29 +114,32 @@ class CinderVolumes(api.BlockStorage):
         if not any(name in (each['id'], each['name']) for each in types):
             raise missing
 
-    def _volume(self, ctx: RequestContext, method: Any, volume_id: str, tail: str = '', **kwargs: Any) -> Any:
+    def _volume(self, ctx: RequestContext, method: str, volume_id: str, tail: str = '',
+                headers: Mapping[str, str] = VERSION, **options: Unpack[_Options]) -> requests.Response:
         missing = exception.VolumeNotFound(volume_id=str(volume_id)[:64])
-        return self._call(ctx, method, f'/volumes/{rest_client.checked(volume_id, missing)}{tail}', missing, **kwargs)
+        return self._call(ctx, method, f'/volumes/{rest_client.checked(volume_id, missing)}{tail}', missing,
+                          headers, **options)
 
     # ---- attachments
 
-    def attach(self, ctx: RequestContext, volume_id: str, instance_uuid: str) -> Any:
+    def attach(self, ctx: RequestContext, volume_id: str, instance_uuid: str) -> str:
         return self._attach(ctx, volume_id, instance_uuid, None)['id']
 
-    def _attach(self, ctx: RequestContext, volume_id: str, instance_uuid: str, connector: Any) -> Any:
+    def _attach(self, ctx: RequestContext, volume_id: str, instance_uuid: str,
+                connector: JsonObject | None) -> _Attachment:
         missing = exception.VolumeNotFound(volume_id=str(volume_id)[:64])
-        body = {'attachment': {'volume_uuid': rest_client.checked(volume_id, missing), 'instance_uuid': instance_uuid,
-                               'connector': connector}}
+        body: JsonObject = {'attachment': {'volume_uuid': rest_client.checked(volume_id, missing),
+                                           'instance_uuid': instance_uuid, 'connector': connector}}
         return self._call(ctx, 'POST', '/attachments', missing, json=body).json()['attachment']
 
-    def renew(self, ctx: RequestContext, volume_id: str, instance_uuid: str, held: str | None) -> Any:
+    def renew(self, ctx: RequestContext, volume_id: str, instance_uuid: str, held: str | None) -> str:
         # Cinder refuses another attachment while a volume is attaching, but not while it is in use
         if held is not None and self.get(ctx, volume_id)['status'] == ATTACHING:
             self.complete(ctx, held)
         return self.attach(ctx, volume_id, instance_uuid)
 
     def attach_elsewhere(self, ctx: RequestContext, volume_id: str, instance_uuid: str, held: str | None,
-                         connector: Any, device: Any) -> tuple[Any, Any]:
+                         connector: api.Connector, device: str | None) -> tuple[str, api.Connection]:
         # Cinder refuses to add a connector to a second attachment later
         try:
             made = self._attach(ctx, volume_id, instance_uuid, {**connector, 'mountpoint': device})
@@ -128,8 +151,9 @@ class CinderVolumes(api.BlockStorage):
             raise
         return made['id'], _connection(made, connector)
 
-    def connect(self, ctx: RequestContext, attachment_id: str, connector: Any, device: Any) -> Any:
-        body = {'attachment': {'connector': {**connector, 'mountpoint': device}}}
+    def connect(self, ctx: RequestContext, attachment_id: str, connector: api.Connector,
+                device: str | None) -> api.Connection:
+        body: JsonObject = {'attachment': {'connector': {**connector, 'mountpoint': device}}}
         return _connection(self._attachment(ctx, 'PUT', attachment_id, json=body).json()['attachment'], connector)
 
     def complete(self, ctx: RequestContext, attachment_id: str) -> None:
@@ -162,29 +186,32 @@ class CinderVolumes(api.BlockStorage):
     def roll_detaching(self, ctx: RequestContext, volume_id: str) -> None:
         self._volume(ctx, 'POST', volume_id, '/action', json={'os-roll_detaching': {}})
 
-    def attachments_of(self, ctx: RequestContext, instance_uuid: str) -> Any:
+    def attachments_of(self, ctx: RequestContext, instance_uuid: str) -> Sequence[str]:
         return [each['id'] for each in self._attachments_of(ctx, instance_uuid)]
 
-    def _attachments_of(self, ctx: RequestContext, instance_uuid: str) -> Any:
+    def _attachments_of(self, ctx: RequestContext, instance_uuid: str) -> Sequence[_Attachment]:
         params = {'instance_id': instance_uuid, 'all_tenants': '1'} if ctx.is_admin else {'instance_id': instance_uuid}
         return self._call(ctx, 'GET', '/attachments', exception.NotFound(), params=params).json()['attachments']
 
-    def _attachment(self, ctx: RequestContext, method: Any, attachment_id: str, tail: str = '', **kwargs: Any) -> Any:
+    def _attachment(self, ctx: RequestContext, method: str, attachment_id: str, tail: str = '',
+                    **options: Unpack[_Options]) -> requests.Response:
         missing = exception.VolumeAttachmentNotFound(attachment_id=str(attachment_id)[:64])
         path = f'/attachments/{rest_client.checked(attachment_id, missing)}{tail}'
-        return self._call(ctx, method, path, missing, **kwargs)
+        return self._call(ctx, method, path, missing, **options)
 
     # ---- snapshots
 
-    def get_snapshot(self, ctx: RequestContext, snapshot_id: str) -> Any:
+    def get_snapshot(self, ctx: RequestContext, snapshot_id: str) -> api.Snapshot:
         return _snapshot(self._snapshot(ctx, 'GET', snapshot_id).json()['snapshot'])
 
-    def list_snapshots(self, ctx: RequestContext, limit: int, offset: int = 0) -> Any:
+    def list_snapshots(self, ctx: RequestContext, limit: int, offset: int = 0) -> Sequence[api.Snapshot]:
         return [_snapshot(each) for each in self._list(ctx, 'snapshots', limit, offset)]
 
-    def create_snapshot(self, ctx: RequestContext, volume_id: str, name: str, description: str = '') -> Any:
+    def create_snapshot(self, ctx: RequestContext, volume_id: str, name: str | None,
+                        description: str | None = '') -> api.Snapshot:
         self._check_owner(ctx, 'a snapshot')
-        body = {'snapshot': {'volume_id': volume_id, 'name': name, 'description': description, 'force': True}}
+        body: JsonObject = {'snapshot': {'volume_id': volume_id, 'name': name, 'description': description,
+                                         'force': True}}
         answer = self._call(ctx, 'POST', '/snapshots', exception.VolumeNotFound(volume_id=volume_id), json=body)
         return _snapshot(answer.json()['snapshot'])
 
@@ -194,28 +221,29 @@ class CinderVolumes(api.BlockStorage):
         except exception.NotFound:
             LOG.debug('Snapshot %s is gone already.', snapshot_id)
 
-    def _snapshot(self, ctx: RequestContext, method: Any, snapshot_id: str) -> Any:
+    def _snapshot(self, ctx: RequestContext, method: str, snapshot_id: str) -> requests.Response:
         missing = exception.VolumeSnapshotNotFound(snapshot_id=str(snapshot_id)[:64])
         return self._call(ctx, method, f'/snapshots/{rest_client.checked(snapshot_id, missing)}', missing)
 
-    def update_snapshot_status(self, ctx: RequestContext, snapshot_id: str, status: Any, progress: Any) -> None:
+    def update_snapshot_status(self, ctx: RequestContext, snapshot_id: str, status: str,
+                               progress: str | None) -> None:
         missing = exception.VolumeSnapshotNotFound(snapshot_id=str(snapshot_id)[:64])
         self._call(ctx, 'POST', f'/snapshots/{rest_client.checked(snapshot_id, missing)}/action', missing,
                    json={'os-update_snapshot_status': {'status': status, 'progress': progress}})
 
-    def complete_migration(self, ctx: RequestContext, volume_id: str, new_volume_id: str, failed: Any) -> Any:
+    def complete_migration(self, ctx: RequestContext, volume_id: str, new_volume_id: str, failed: bool) -> str:
         if self.get(ctx, volume_id)['migration_status'] in (None, 'success', 'error'):
             return new_volume_id
-        body = {'os-migrate_volume_completion': {'new_volume': new_volume_id, 'error': failed}}
+        body: JsonObject = {'os-migrate_volume_completion': {'new_volume': new_volume_id, 'error': failed}}
         return self._volume(ctx, 'POST', volume_id, '/action', json=body).json()['save_volume_id']
 
     # ---- requests
 
-    def _call(self, ctx: RequestContext, method: Any, path: Any, missing: Any, headers: Any = VERSION,
-              **kwargs: Any) -> Any:
+    def _call(self, ctx: RequestContext, method: str, path: str, missing: exception.NovaException,
+              headers: Mapping[str, str] = VERSION, **options: Unpack[_Options]) -> requests.Response:
         """Return the answer; raise ``missing`` for 404."""
         response = self._service.request(ctx, method, lambda: self._address(ctx) + path,
-                                         {'Accept': 'application/json', **headers}, **kwargs)
+                                         {'Accept': 'application/json', **headers}, **options)
         code = response.status_code
         if code < 400:
             return response
@@ -226,7 +254,7 @@ class CinderVolumes(api.BlockStorage):
             raise REFUSALS[code](reason=_message(response).removeprefix(PREFIX))
         raise self._service.refusal(ctx, code)
 
-    def _address(self, ctx: RequestContext) -> Any:
+    def _address(self, ctx: RequestContext) -> str:
         """Return the API's URL for the project of the request's token. The catalog has it for the service's project."""
         if self._root is None:
             endpoint = self._service.endpoint()
@@ -236,7 +264,7 @@ class CinderVolumes(api.BlockStorage):
         return f'{self._root}/{project}' if project else self._root
 
 
-def _message(response: Any) -> Any:
+def _message(response: requests.Response) -> str:
     """Return the message of a fault document."""
     try:
         (fault,) = response.json().values()
@@ -245,14 +273,14 @@ def _message(response: Any) -> Any:
         return f'the Block Storage service refused the request with code {response.status_code}.'
 
 
-def _connection(attachment: Any, connector: Any) -> Any:
+def _connection(attachment: _Attachment, connector: api.Connector) -> api.Connection:
     info = attachment['connection_info']
     kind = info.pop('driver_volume_type', None)
     # Cinder puts the data of a connection into the document itself
     return {'driver_volume_type': kind, 'data': info.get('data', info), 'host': connector.get('host')}
 
 
-def _volume(body: Any) -> Any:
+def _volume(body: dict[str, Any]) -> api.Volume:
     return {
         'id': body['id'], 'name': body.get('name') or '', 'description': body.get('description'),
         'project_id': body.get('os-vol-tenant-attr:tenant_id'), 'status': body['status'], 'size': body['size'],
@@ -266,7 +294,7 @@ def _volume(body: Any) -> Any:
                         for each in body.get('attachments') or ()]}
 
 
-def _snapshot(body: Any) -> Any:
+def _snapshot(body: dict[str, Any]) -> api.Snapshot:
     return {'id': body['id'], 'name': body.get('name'), 'volume_id': body['volume_id'], 'status': body['status'],
             'size': body['size'], 'description': body.get('description'), 'created_at': body.get('created_at'),
             'project_id': body.get('os-extended-snapshot-attributes:project_id')}

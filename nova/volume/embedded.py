@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable
 import os
-from typing import Any
+from typing import Any, cast, TYPE_CHECKING
 import uuid
 
 from oslo_config.cfg import ConfigOpts
@@ -19,6 +19,8 @@ from nova import utils
 from nova.db.audit import log
 from nova.db.cells import cells as db_cells
 from nova.db.engine import Connection
+from nova.db.engine import Database
+from nova.db.engine import Table
 from nova.db.placement import aggregates
 from nova.db.tables.volume import volume_snapshots
 from nova.db.tables.volume import volumes
@@ -45,8 +47,18 @@ from nova.volume.store import types as volume_types
 from nova.volume.store import uploads as volume_uploads
 from nova.volume.store import attach_backend
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import VolumeBackupsRow
+    from nova.db.tables.rows import VolumeSnapshotsRow
+    from nova.db.tables.rows import VolumesRow
+    from nova.json_types import JsonObject
+
+    Source = VolumesRow | VolumeSnapshotsRow | VolumeBackupsRow
+
 GIB = jobs.GIB
 REIMAGED = ('available', 'error')
+# what the metadata of a volume tells of its image, besides its properties
+_FACTS = ('container_format', 'disk_format', 'min_disk', 'min_ram', 'size', 'checksum')
 DELETABLE = ('available', 'error', 'error_restoring', 'error_extending')
 
 
@@ -63,21 +75,23 @@ class EmbeddedVolumes(api.BlockStorage):
 
     :param conf: uses [volume], [image] and [libvirt], host, my_ip, state_path and default_availability_zone
     :param database: the API database
-    :param images: nova.image.api.Images
     :param cells: Cells, to notify hosts of guests and list services; None: no notification
     """
 
     @classmethod
-    def new(cls, conf: ConfigOpts, api_db: Any, images: Any, cells: db_cells.Cells | None = None) -> EmbeddedVolumes:
+    def new(cls, conf: ConfigOpts, api_db: Database, images: api.Images,
+            cells: db_cells.Cells | None = None) -> EmbeddedVolumes:
         return cls(conf, api_db, images, cells)
 
-    def __init__(self, conf: ConfigOpts, database: Any, images: Any, cells: db_cells.Cells | None = None) -> None:
+    def __init__(self, conf: ConfigOpts, database: Database, images: api.Images,
+                 cells: db_cells.Cells | None = None) -> None:
         guests = volume_guests.Guests(cells) if cells else None
         self.conf, self.db, self.images, self._guests = conf, database, images, guests
         self.files = volume_files.VolumeFiles(
             os.path.join(os.path.realpath(host_identity.state_path(conf)), 'volumes'),
             disk_space.reserve_of(conf),
-            qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_images), conf.volume.backup_directory)
+            qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_qemu_img),
+            conf.volume.backup_directory)
         self.keys = volume_keys.Keys(conf, database)
         self.jobs = jobs.VolumeJobs(database, self.files, images, self.keys)
         self.limits = volume_limits.Limits(conf, database)
@@ -110,26 +124,21 @@ class EmbeddedVolumes(api.BlockStorage):
 
     # ---- volumes
 
-    def get(self, ctx: nova_context.RequestContext, volume_id: str) -> Any:
+    def get(self, ctx: nova_context.RequestContext, volume_id: str) -> rows.Volume:
         with self.db.reader() as conn:
             row = rows.volume(conn, ctx, volume_id)
             return rows.with_attachments(conn, [row])[0]
 
-    def list(self, ctx: nova_context.RequestContext, limit: int, offset: int = 0) -> Any:
-        return self._page(ctx, volumes, rows.with_attachments, limit, offset)
-
-    def _page(self, ctx: nova_context.RequestContext, table: Any, view: Callable[..., Any], limit: int,
-              offset: int) -> Any:
-        """Return rows of the caller's project; volumes of administrative servers only for administrators."""
-        ctx.require_project()
+    def list(self, ctx: nova_context.RequestContext, limit: int, offset: int = 0) -> builtins.list[rows.Volume]:
         with self.db.reader() as conn:
-            return view(conn, db.page(conn, table, ctx.project_id or '', {}, administrative=bool(ctx.is_admin),
-                                      limit=limit, offset=offset))
+            found = cast('builtins.list[VolumesRow]', _page(conn, ctx, volumes, limit, offset))
+            return rows.with_attachments(conn, found)
 
-    def create(self, ctx: nova_context.RequestContext, size: int | None, *, name: str = '', description: str = '',
-               image_id: str | None = None, snapshot_id: str | None = None, volume_type: Any = None,
-               availability_zone: Any = None, source_volume_id: Any = None, backup_id: str | None = None,
-               multiattach: bool = False, metadata: Any = None, of_server_images: bool = True) -> Any:
+    def create(self, ctx: nova_context.RequestContext, size: int | None, *, name: str | None = '',
+               description: str | None = '', image_id: str | None = None, snapshot_id: str | None = None,
+               volume_type: str | None = None, availability_zone: str | None = None,
+               source_volume_id: str | None = None, backup_id: str | None = None, multiattach: bool = False,
+               metadata: dict[str, str] | None = None, of_server_images: bool = True) -> rows.Volume:
         """See api.py.
 
         :param of_server_images: whether an image without data stands for the snapshot that it names; False: refuse it
@@ -141,54 +150,53 @@ class EmbeddedVolumes(api.BlockStorage):
                                            'names requires microversion 3.46.')
             snapshot_id = server_images.root_snapshot(image)
             image = image_id = None
-        values: dict[str, Any] = {
-            'id': str(uuid.uuid4()), 'user_id': ctx.user_id, 'project_id': ctx.project_id, 'size': size,
-            'name': name or '', 'description': description, 'status': jobs.CREATING, 'bootable': False,
+        ident = str(uuid.uuid4())
+        values: JsonObject = {
+            'id': ident, 'user_id': ctx.user_id, 'project_id': ctx.project_id, 'name': name or '',
+            'description': description, 'status': jobs.RESTORING if backup_id else jobs.CREATING, 'bootable': False,
             'availability_zone': availability_zone or self.conf.default_availability_zone,
             'image_id': image_id, 'snapshot_id': snapshot_id, 'source_volume_id': source_volume_id,
-            'metadata': metadata or {}, 'image_metadata': {}}
+            'backup_id': backup_id, 'metadata': {**(metadata or {})}, 'image_metadata': {}, 'readonly': False}
         if image:
             values.update(_from_image(image, size))
 
-        def write(conn: Connection) -> Any:
-            source: dict[str, Any] | None = None
+        def write(conn: Connection) -> tuple[str, VolumesRow]:
+            source: Source | None = None
+            noun, wanted = '', size
             if snapshot_id:
-                source = rows.snapshot(conn, ctx, snapshot_id, lock=True)
+                source, noun = rows.snapshot(conn, ctx, snapshot_id, lock=True), 'the snapshot'
                 if source['status'] not in (jobs.AVAILABLE, jobs.CREATING):
                     raise exception.InvalidVolume(reason=f'the snapshot has status {source["status"]}.')
-                _inherit(values, source, 'the snapshot')
             elif source_volume_id:
-                source = rows.volume(conn, ctx, source_volume_id, lock=True)
+                source, noun = rows.volume(conn, ctx, source_volume_id, lock=True), 'the source volume'
                 if source['status'] != jobs.AVAILABLE:
                     raise exception.InvalidVolume(reason=f'the source volume has status {source["status"]}. Create a '
                                                          'snapshot of a volume in use instead.')
-                _inherit(values, source, 'the source volume')
             elif backup_id:
-                source = self.backups.begin_restore(conn, ctx, backup_id)
-                _inherit(values, source, 'the backup')
-                values.update(status=jobs.RESTORING, backup_id=backup_id)
+                source, noun = self.backups.begin_restore(conn, ctx, backup_id), 'the backup'
+            if source is not None:
+                wanted = _size_from(source, size, noun)
+                values.update(bootable=source['bootable'], image_metadata=source['image_metadata'])
             if availability_zone and availability_zone not in self.zones(conn):
                 raise exception.InvalidInput(reason=f"Availability zone '{availability_zone}' is invalid.")
             kind = self._kind(conn, ctx, volume_type, source)
-            values.update(volume_type=kind['name'], multiattach=multiattach or volume_types.is_multiattach(kind))
-            values['key_id'] = None
-            if kind['encryption']:
-                values['key_id'] = self._key(conn, kind, source, values['multiattach'], key_id)
-            volume_limits.check_size(values['size'])
-            self.limits.check(conn, ctx.project_id, 'volumes', values['size'], values['size'])
-            return {'volume_type_id': kind['id'], **db.insert(conn, volumes, values)}
-        log.about(values['id'])
+            shared = multiattach or volume_types.is_multiattach(kind)
+            key = self._key(conn, kind, source, shared, key_id) if kind['encryption'] else None
+            checked = volume_limits.check_size(wanted)
+            self.limits.check(conn, nova_context.the_project(ctx.project_id), 'volumes', checked, checked)
+            return kind['id'], cast('VolumesRow', db.insert(conn, volumes, {
+                **values, 'size': checked, 'volume_type': kind['name'], 'multiattach': shared, 'key_id': key}))
+        log.about(ident)
         copied = snapshot_id or source_volume_id or backup_id        # copies use the key of their source
         with self.jobs.deleting_unused_keys(), self.keys.reserved(
                 None if copied else self._encrypted_type(ctx, volume_type)) as key_id:
-            row = self.db.run(write)
+            type_id, row = self.db.run(write)
         if backup_id:
             self.jobs.restore_volume(row)
         else:
             self.jobs.make_volume(ctx, row)
-        row = {'readonly': False, **row}
-        row['encrypted'] = row['key_id'] is not None
-        return {**row, 'migration_status': None, 'attachments': [], 'status': self._status(row)}
+        return {**row, 'volume_type_id': type_id, 'encrypted': row['key_id'] is not None, 'migration_status': None,
+                'attachments': [], 'status': self._status(ident)}
 
     def _encrypted_type(self, ctx: nova_context.RequestContext, name: str | None) -> volume_types.Type | None:
         """Return the type of a new volume if its key must be created before the volume, else None."""
@@ -198,7 +206,7 @@ class EmbeddedVolumes(api.BlockStorage):
             return volume_types.find(conn, name, ctx.sees)
 
     def _kind(self, conn: Connection, ctx: nova_context.RequestContext, name: str | None,
-              source: dict[str, Any] | None) -> volume_types.Type:
+              source: Source | None) -> volume_types.Type:
         """Return the type of a new volume. Copies are encrypted like their source: they are the same file.
 
         :raises VolumeTypeNotFound, InvalidVolume:
@@ -211,7 +219,7 @@ class EmbeddedVolumes(api.BlockStorage):
                                                  'type.')
         return kind
 
-    def _key(self, conn: Connection, kind: volume_types.Type, source: dict[str, Any] | None, multiattach: bool,
+    def _key(self, conn: Connection, kind: volume_types.Type, source: Source | None, multiattach: bool,
              reserved: str | None) -> str:
         """Return the key id of a new volume of an encrypted type.
 
@@ -228,13 +236,13 @@ class EmbeddedVolumes(api.BlockStorage):
         """Return the names of availability zones for volumes: volumes are reachable from all zones."""
         return sorted({self.conf.default_availability_zone, *aggregates.zone_names(conn)})
 
-    def _status(self, row: Any) -> Any:
+    def _status(self, volume_id: str) -> str:
         with self.db.reader() as conn:
-            found = db.get(conn, volumes, row['id'], nova_context.ALL_PROJECTS)
+            found = rows.find_volume(conn, volume_id)
         return found['status'] if found else jobs.ERROR
 
-    def _active_image(self, ctx: nova_context.RequestContext, image_id: str) -> dict[str, Any]:
-        image: dict[str, Any] = self.images.show(ctx, image_id)
+    def _active_image(self, ctx: nova_context.RequestContext, image_id: str) -> api.Image:
+        image = self.images.show(ctx, image_id)
         if image['status'] != 'active':
             raise exception.ImageInactive(image_id=image_id)
         return image
@@ -242,7 +250,7 @@ class EmbeddedVolumes(api.BlockStorage):
     def delete(self, ctx: nova_context.RequestContext, volume_id: str, cascade: bool = False,
                force: bool = False) -> None:
         """See api.BlockStorage. ``cascade`` also deletes snapshots, ``force`` ignores the status."""
-        def write(conn: Connection) -> Any:
+        def write(conn: Connection) -> builtins.list[str]:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             if db.attachments(conn, volume_ids=[row['id']]) or not force and row['status'] not in DELETABLE:
                 raise exception.InvalidVolume(reason='Volume status must be available or error, and it must not be '
@@ -261,13 +269,12 @@ class EmbeddedVolumes(api.BlockStorage):
         self.jobs.discard(*self.db.run(write))
 
     def update(self, ctx: nova_context.RequestContext, volume_id: str,
-               change: Callable[..., Any]) -> dict[str, Any]:
+               change: Callable[[VolumesRow], JsonObject]) -> rows.Volume:
         """Write the values of ``change(row)`` in the transaction that reads the row; return the volume."""
-        def write(conn: Connection) -> Any:
+        def write(conn: Connection) -> rows.Volume:
             row = rows.volume(conn, ctx, volume_id, lock=True)
-            values = change(row)
-            db.update(conn, volumes, row['id'], values)
-            return rows.with_attachments(conn, [{**row, **values, 'updated_at': utils.utcnow()}])[0]
+            row = {**rows.change(conn, volumes, row, change(row)), 'updated_at': utils.utcnow()}
+            return rows.with_attachments(conn, [row])[0]
         return self.db.run(write)
 
     def extend(self, ctx: nova_context.RequestContext, volume_id: str, size: int, online: bool = False) -> None:
@@ -278,7 +285,7 @@ class EmbeddedVolumes(api.BlockStorage):
         """
         allowed = ('available', 'in-use') if online else ('available',)
 
-        def write(conn: Connection) -> Any:
+        def write(conn: Connection) -> set[str]:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             if row['status'] not in allowed:
                 raise exception.InvalidVolume(reason=f'Volume status must be {" or ".join(allowed)}, but it is '
@@ -311,11 +318,11 @@ class EmbeddedVolumes(api.BlockStorage):
         """
         with self.db.reader() as conn:
             size = rows.volume(conn, ctx, volume_id)['size']
-        values = {**_from_image(self._active_image(ctx, image_id), size), 'image_id': image_id,
+        values: JsonObject = {**_from_image(self._active_image(ctx, image_id), size), 'image_id': image_id,
                   'status': jobs.DOWNLOADING}
         statuses = (*REIMAGED, 'reserved') if reserved else REIMAGED
 
-        def write(conn: Connection) -> Any:
+        def write(conn: Connection) -> VolumesRow:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             if row['status'] not in statuses:
                 raise exception.InvalidVolume(reason=f'Volume status must be {" or ".join(statuses)}, but it is '
@@ -325,11 +332,10 @@ class EmbeddedVolumes(api.BlockStorage):
                 raise exception.InvalidVolume(reason='it is attached to a server.')
             if db.being_copied(conn, row['id']):
                 raise exception.InvalidVolume(reason='the volume is being copied.')
-            db.update(conn, volumes, row['id'], values)
-            return {**row, **values}
+            return rows.change(conn, volumes, row, values)
         self.jobs.fill_volume(ctx, self.db.run(write))
 
-    def encryption(self, ctx: nova_context.RequestContext, volume_id: str) -> dict[str, Any]:
+    def encryption(self, ctx: nova_context.RequestContext, volume_id: str) -> JsonObject:
         """Return a volume's encryption: 'encryption_key_id' and its type's encryption; {} if it is not encrypted.
 
         :raises VolumeNotFound:
@@ -339,7 +345,7 @@ class EmbeddedVolumes(api.BlockStorage):
             if not key_id:
                 return {}
             kind = self.keys.kind(conn, key_id, nova_context.ALL_PROJECTS)
-            return {**kind['encryption'], 'encryption_key_id': key_id}
+            return {**(kind['encryption'] or {}), 'encryption_key_id': key_id}
 
     def passphrase(self, ctx: nova_context.RequestContext, volume_id: str) -> str:
         with self.db.reader() as conn:
@@ -348,7 +354,7 @@ class EmbeddedVolumes(api.BlockStorage):
             raise exception.InvalidVolume(reason='it is not encrypted.')
         return self.keys.passphrase(key_id)
 
-    def check_type(self, ctx: nova_context.RequestContext, name: str | None) -> Any:
+    def check_type(self, ctx: nova_context.RequestContext, name: str | None) -> volume_types.Type:
         return self.types.find(name, ctx.sees)
 
     # ---- attachments
@@ -356,8 +362,8 @@ class EmbeddedVolumes(api.BlockStorage):
     def attach(self, ctx: nova_context.RequestContext, volume_id: str, instance_uuid: str) -> str:
         return self.attachments.attach(ctx, volume_id, instance_uuid)
 
-    def connect(self, ctx: nova_context.RequestContext, attachment_id: str, connector: dict[str, Any],
-                device: str | None) -> dict[str, Any]:
+    def connect(self, ctx: nova_context.RequestContext, attachment_id: str, connector: api.Connector,
+                device: str | None) -> api.Connection:
         return self.attachments.connect(ctx, attachment_id, connector, device)
 
     def complete(self, ctx: nova_context.RequestContext, attachment_id: str) -> None:
@@ -377,41 +383,48 @@ class EmbeddedVolumes(api.BlockStorage):
 
     # ---- snapshots
 
-    def get_snapshot(self, ctx: nova_context.RequestContext, snapshot_id: str) -> Any:
+    def get_snapshot(self, ctx: nova_context.RequestContext, snapshot_id: str) -> VolumeSnapshotsRow:
         return self.snapshots.get(ctx, snapshot_id)
 
-    def list_snapshots(self, ctx: nova_context.RequestContext, limit: int, offset: int = 0) -> Any:
-        return self._page(ctx, volume_snapshots, lambda _conn, found: found, limit, offset)
+    def list_snapshots(self, ctx: nova_context.RequestContext, limit: int,
+                       offset: int = 0) -> builtins.list[VolumeSnapshotsRow]:
+        with self.db.reader() as conn:
+            return cast('builtins.list[VolumeSnapshotsRow]', _page(conn, ctx, volume_snapshots, limit, offset))
 
     def create_snapshot(self, ctx: nova_context.RequestContext, volume_id: str, name: str | None,
-                        description: str | None = '') -> Any:
+                        description: str | None = '') -> VolumeSnapshotsRow:
         return self.snapshots.create(ctx, volume_id, name, description)
 
     def update_snapshot_status(self, ctx: nova_context.RequestContext, snapshot_id: str, status: str,
-                               progress: Any) -> None:
+                               progress: str | None) -> None:
         self.snapshots.copied(snapshot_id, status)
 
     def delete_snapshot(self, ctx: nova_context.RequestContext, snapshot_id: str) -> None:
         self.snapshots.delete(ctx, snapshot_id)
 
 
-def _from_image(image: dict[str, Any], size: int | None) -> dict[str, Any]:
+def _from_image(image: api.Image, size: int | None) -> JsonObject:
     """Return the values that a volume takes from its image."""
     needed = max(image.get('min_disk') or 0, -(-(image.get('virtual_size') or image.get('size') or 0) // GIB))
     if size is not None and size < needed:
         raise exception.InvalidInput(reason=f'Size of specified image {needed}GB is larger than volume size '
                                             f'{size}GB.')
     kept = {key: value for key, value in image['properties'].items() if value is not None}
-    facts = {key: str(image[key]) for key in ('container_format', 'disk_format', 'min_disk', 'min_ram', 'size',
-                                              'checksum') if image.get(key) is not None}
+    facts = {key: str(value) for key, value in image.items() if key in _FACTS and value is not None}
     return {'bootable': True, 'image_metadata': {
         **kept, **facts, 'image_id': image['id'], 'image_name': image['name'] or ''}}
 
 
-def _inherit(values: dict[str, Any], source: dict[str, Any], noun: str) -> None:
-    """Copy values from the source. The size is the source's unless a larger one is given."""
-    if values['size'] is not None and values['size'] < source['size']:
-        raise exception.InvalidInput(reason=f"Volume size '{values['size']}'GB cannot be smaller than {noun} size "
+def _size_from(source: Source, size: int | None, noun: str) -> int:
+    """Return the size of a copy: the source's, unless a larger one is given."""
+    if size is not None and size < source['size']:
+        raise exception.InvalidInput(reason=f"Volume size '{size}'GB cannot be smaller than {noun} size "
                                             f'{source["size"]}GB.')
-    values.update(size=values['size'] or source['size'], bootable=source['bootable'],
-                  image_metadata=source['image_metadata'])
+    return size or source['size']
+
+
+def _page(conn: Connection, ctx: nova_context.RequestContext, table: Table, limit: int,
+          offset: int) -> list[dict[str, Any]]:
+    """Return rows of the caller's project; volumes of administrative servers only for administrators."""
+    ctx.require_project()
+    return db.page(conn, table, ctx.project_id or '', {}, administrative=bool(ctx.is_admin), limit=limit, offset=offset)

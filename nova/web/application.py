@@ -14,8 +14,8 @@ from nova.db import spare_room
 from nova.runtime import memory
 from nova.web import bodies
 from nova.web import mapper as mappers
+from nova.web.request import BaseRequest
 from nova.web.request import Headers
-from nova.web.request import Request
 from nova.web.request import Response
 from nova.web.request import Stream
 from nova.web.request import decoded_path
@@ -28,7 +28,7 @@ _NO_CONTENT = (204, 304)
 
 Values = dict[str, str]
 Work = collections.abc.Callable[[], typing.Any]
-R = typing.TypeVar('R', bound=Request)        # request class of an API's handlers
+R = typing.TypeVar('R', bound=BaseRequest)    # request class of an API's handlers
 
 
 class Api(typing.Generic[R]):
@@ -60,8 +60,8 @@ class Api(typing.Generic[R]):
             raise exception.NotFound() from None
 
     def request(self, environ: dict[str, typing.Any]) -> R:
-        """Build the Request for the handlers."""
-        return typing.cast(R, Request(environ))
+        """Build the request object for the handlers."""
+        return typing.cast(R, BaseRequest(environ))
 
     def find(self, req: R) -> tuple[mappers.Methods | None, list[str]] | Response:
         """Find the rows and path values of a request, or return a response that needs no row.
@@ -168,7 +168,7 @@ class Application:
             return []
         return body if isinstance(body, Stream) else [body]
 
-    def _serve(self, req: Request) -> Response:
+    def _serve(self, req: BaseRequest) -> Response:
         api = self.api
         found = api.find(req)
         if isinstance(found, Response):

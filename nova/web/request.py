@@ -94,8 +94,8 @@ class ConcurrencyLimit:
             self._open += collections.Counter()              # drop projects without requests
 
 
-class Request:
-    """Argument of a handler.
+class BaseRequest:
+    """Argument of a handler; each API has a subclass.
 
     environ   of WSGI
     path      decoded, below the mount point of the API

@@ -330,7 +330,7 @@ def boot(args):
 
 # ---- traffic -----------------------------------------------------------------
 
-PINGS = 200
+PINGS = 1000
 SECONDS = 1
 TURNS = 5                    # in each of --repeat
 HEARS = """
@@ -381,10 +381,11 @@ def udp(source, sink):
 
 
 def ping(source, sink):
-    """Median seconds of a round trip."""
+    """Mean seconds of the faster 95 % of the round trips; each is printed in whole microseconds."""
     text = subprocess.run(['ip', 'netns', 'exec', source.space, 'ping', '-n', '-i', '0.002', '-c', str(PINGS),
                            sink.address], check=True, stdout=subprocess.PIPE, text=True).stdout
-    return statistics.median(float(word[5:]) for word in text.split() if word.startswith('time=')) / 1000
+    times = sorted(float(word[5:]) for word in text.split() if word.startswith('time='))
+    return statistics.mean(times[:len(times) * 95 // 100]) / 1000
 
 
 def traffic(args):

@@ -158,7 +158,7 @@ class Computes:
         self.conductor.move_confirmed(ctx, migration_id=migration.id, host=server)
 
     def revert_resize(self, ctx, server, instance, migration):
-        self.conductor.move_dropped(ctx, migration_id=migration.id, host=server)
+        self.conductor.reverted_guest_removed(ctx, migration_id=migration.id, host=server)
 
     def finish_revert_resize(self, ctx, server, instance, migration):
         self.conductor.move_reverted(ctx, migration_id=migration.id, host=server, power_state=states.RUNNING,

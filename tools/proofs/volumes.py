@@ -61,7 +61,7 @@ ANSWER_S, STARTS = 10, 20
 
 def storage(directory, port):
     conf = nova_conf.new(files=[], host='storage', my_ip='127.0.0.1', state_path=str(directory),
-                         volume__export_port=port, libvirt__sandbox_images=False, image__free_disk_reserve=0)
+                         volume__export_port=port, libvirt__sandbox_qemu_img=False, image__free_disk_reserve=0)
     return embedded.EmbeddedVolumes(conf, engine.Database(f'sqlite:///{directory}/api.sqlite'), None)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from nova import actions
 from nova import exception
-from nova.api import casts
+from nova.api.servers import casts
 from nova.api import request as api_request
 from nova.api import shapes
 from nova.api.server_actions import actions as server_actions

@@ -98,7 +98,7 @@ def reload_filters(req: api_request.Request, hosts: Collection[str]) -> None:
     """Cast to network services to reload the filters of hosts; missed casts are covered by a periodic reload."""
     for cell, host in cell_queries.of_hosts(req, hosts):
         try:
-            cell.rpc.network.refresh_security(req.context, server=host, port_ids=[])
+            cell.rpc.network.refresh_ports(req.context, server=host, port_ids=[])
         except exception.Unavailable as error:
             LOG.warning('Cannot notify the network service of host %s of changed security groups: %s', host, error)
 

@@ -129,7 +129,7 @@ def _begin(conn: engine.Connection, req: api_request.Request, server_id: str, ac
     instances.lock(conn, server_id)
     current = instances.get(conn, server_id)
     if current['host'] is None:
-        action = dataclasses.replace(action, method=None, background=False)
+        action = dataclasses.replace(action, calls=actions.Calls(), background=False)
     row = tasks.begin(conn, req.context, server_id, action, arguments, admin=req.context.is_admin)
     return row, change(conn)
 

@@ -24,7 +24,8 @@ def render() -> str:
     """Return the text of the file."""
     rows = []
     for action in actions.ROWS:
-        row = {'vm_states': action.vm_states, 'task_states': action.task_states, 'locked': action.locked}
+        needed = action.conditions
+        row = {'vm_states': needed.vm_states, 'task_states': needed.task_states, 'locked': needed.locked}
         rows.append(f"  '{action.name}': {orjson.dumps(row).decode()},\n")
     return HEAD + ''.join(rows) + '};\n'
 

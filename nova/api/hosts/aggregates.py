@@ -4,7 +4,7 @@ from typing import Any
 
 from nova import exception
 from nova import utils
-from nova.api import casts
+from nova.api.servers import casts
 from nova.api import cell_queries
 from nova.api import notifications
 from nova.api import request as api_request
@@ -243,7 +243,7 @@ def cache_images(req: api_request.Request, id: str) -> None:
         able = cell.db.run(_ask, req, sorted(here), image_ids)
         for host in able:
             grant = req.services.images.grant(grants.make(
-                None, host, req.services.conf.conductor.task_give_up, image_ids))
+                None, host, req.services.conf.conductor.task_timeout, image_ids))
             casts.send(cell, cell.rpc.compute.cache_images, req.context, server=host, image_ids=image_ids, grant=grant)
 
 

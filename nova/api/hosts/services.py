@@ -5,7 +5,7 @@ from typing import Any
 from nova import exception
 from nova import utils
 from nova.api import cell_queries
-from nova.api import down_cells
+from nova.api.servers import down_cells
 from nova.api import notifications
 from nova.api import request as api_request
 from nova.api import shapes
@@ -107,7 +107,7 @@ def delete(req: api_request.Request, id: str) -> None:
     is_compute, down_time = row['topic'] == 'compute', req.services.conf.service_down_time
     with cell.db.reader() as conn:
         _refuse(conn, row, down_time)
-        revokes = is_compute or not services.others_of_host(conn, row)
+        revokes = is_compute or not services.others_of_host(conn, row['host'], row['id'])
     if revokes:            # first: an interrupted request must leave a row that can be deleted, not a host with a key
         req.services.api_db.run(message_keys.revoke, row['host'])
 

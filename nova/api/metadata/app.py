@@ -39,8 +39,8 @@ from nova.web import application
 from nova.web import bodies
 from nova.web import faults
 from nova.web.mapper import Methods
+from nova.web.request import BaseRequest
 from nova.web.request import Headers
-from nova.web.request import Request
 from nova.web.request import Response
 from nova.web.routes import Route
 
@@ -313,7 +313,7 @@ class MetadataApi(application.Api['MetadataRequest']):
         return b''
 
 
-class MetadataRequest(Request):
+class MetadataRequest(BaseRequest):
     """Argument of the handlers.
 
     guest   ID of the instance named by a proxy; None: identified by the source address

@@ -1,4 +1,6 @@
 """Limits and usage of a project."""
+from typing import Any
+
 from nova.api import request as api_request
 from nova.db.projects import quotas
 from nova.network import proxied_limits
@@ -40,8 +42,8 @@ def index(req: api_request.Request) -> api_request.Document:
     if project_id != req.project_id:
         req.authorize(_RULE + ':other_project', {'project_id': project_id, 'user_id': req.user_id})
     with req.services.api_db.reader() as conn:
-        row = {**quotas.limits_of(conn, req.services.conf, project_id),
-               'used': quotas.project_usage(conn, project_id)}
+        row: dict[str, Any] = {**quotas.limits_of(conn, req.services.conf, project_id),
+                               'used': quotas.project_usage(conn, project_id)}
         if not req.has('no_proxies'):
             row.update(proxied_limits.of_project(conn, req.services.conf, project_id))
             row['used'].update(proxied_limits.usage(conn, project_id))

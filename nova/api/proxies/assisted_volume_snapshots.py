@@ -2,7 +2,7 @@
 from typing import Any
 
 from nova import exception
-from nova.api import casts
+from nova.api.servers import casts
 from nova.api import cell_queries
 from nova.api import request as api_request
 from nova.api.servers import lookup as server_lookup

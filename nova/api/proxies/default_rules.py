@@ -16,7 +16,7 @@ from nova.api.request import Document
 from nova.api.request import Request
 from nova.db.engine import Connection
 from nova.db.networks import group_templates as db
-from nova.network.rest import app
+from nova.network.rest.request import Deps
 from nova.network.rest import calls
 from nova.network.rest import faults
 from nova.network.rest import group_templates
@@ -77,7 +77,7 @@ def _create(req: Request) -> Document:
         'port_range_min': security_groups.port(given['from_port'], 'from_port'),
         'port_range_max': security_groups.port(given['to_port'], 'to_port'),
         'used_in_default_sg': True, 'used_in_non_default_sg': False}
-    deps = app.Deps(req.services.conf, req.services.api_db)
+    deps = Deps(req.services.conf, req.services.api_db)
 
     def make(conn: Connection) -> dict[str, Any]:
         return _find(conn, calls.create(conn, deps, req.context, group_templates.TEMPLATES, values))
@@ -85,7 +85,7 @@ def _create(req: Request) -> Document:
 
 
 def _delete(req: Request, id: str) -> None:
-    deps = app.Deps(req.services.conf, req.services.api_db)
+    deps = Deps(req.services.conf, req.services.api_db)
 
     def drop(conn: Connection) -> None:
         row = calls.get_changeable(conn, req.context, group_templates.TEMPLATES, _find(conn, id)['id'],

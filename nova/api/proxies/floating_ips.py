@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 from nova import exception
-from nova.api import casts
+from nova.api.servers import casts
 from nova.api import request as api_request
 from nova.api.servers import lookup as server_lookup
 from nova.db.tables.rows import InstancesRow
@@ -31,7 +31,7 @@ def _of(req: api_request.Request) -> Any:
 def notify_hosts(req: api_request.Request, what: str = 'floating IP') -> None:
     """Cast to network services to reload; a missed cast is covered by the next periodic report."""
     try:
-        req.services.network.refresh_security(req.context, port_ids=[])
+        req.services.network.refresh_ports(req.context, port_ids=[])
     except exception.Unavailable as error:
         LOG.warning('Cannot notify the network services of a changed %s: %s', what, error)
 

@@ -6,7 +6,7 @@ or VLAN.
 from __future__ import annotations
 
 import ipaddress
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 from nova import exception
 from nova.api.projects import known
@@ -20,12 +20,15 @@ from nova.db.engine import Connection
 from nova.network import ipam
 from nova.network.operators import legacy_parameters
 from nova.network.operators import networks as operators
-from nova.network.rest import app
 from nova.network.rest import calls
 from nova.network.rest import networks as rest_networks
+from nova.network.rest.request import Deps
 from nova.web import params
 from nova.web.params import Object
 from nova.web.params import Param
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import NetworksRow
 
 RULE, TENANT_RULE = 'nova:networks', 'nova:tenant-networks'
 _LABEL = Param('label', params.string(1, 255), required=True)
@@ -68,7 +71,7 @@ def _make(req: Request, network: dict[str, Any], subnets: list[dict[str, Any]], 
 
     :param for_all: the network does not belong to a project
     """
-    deps = app.Deps(req.services.conf, req.services.api_db)
+    deps = Deps(req.services.conf, req.services.api_db)
 
     def make(conn: Connection) -> str:
         return legacy_parameters.make(conn, deps, req.context, network, subnets, for_all)
@@ -88,7 +91,7 @@ def _tenant_create(req: Request) -> Document:
     return networks.tenant_show(req, _make(req, {'name': given['label']}, subnets))
 
 
-def _changeable(conn: Connection, req: Request, id: str, rule: str) -> dict[str, Any]:
+def _changeable(conn: Connection, req: Request, id: str, rule: str) -> NetworksRow:
     row = calls.get_changeable(conn, req.context, rest_networks.NETWORKS, id, rule)
     if row['project_id']:
         log.belongs_to(row['project_id'])
@@ -96,7 +99,7 @@ def _changeable(conn: Connection, req: Request, id: str, rule: str) -> dict[str,
 
 
 def _delete(req: Request, id: str) -> None:
-    deps = app.Deps(req.services.conf, req.services.api_db)
+    deps = Deps(req.services.conf, req.services.api_db)
 
     def drop(conn: Connection) -> None:
         calls.delete(conn, deps, req.context, rest_networks.NETWORKS, _changeable(conn, req, id, 'delete_network'))

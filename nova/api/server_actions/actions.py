@@ -8,7 +8,7 @@ from typing import Any
 from nova import actions
 from nova import context as nova_context
 from nova import exception
-from nova.api import casts
+from nova.api.servers import casts
 from nova.api import request as api_request
 from nova.api.server_actions import guest_agent
 from nova.api.servers import category as server_category
@@ -46,15 +46,16 @@ def find_for(req: api_request.Request, conn: engine.Connection, server_id: str, 
              category_rule: str | None = None) -> InstancesRow:
     """Return the server's row after checking policy, lock and driver capabilities for the action."""
     row = server_lookup.find(req, conn, server_id, action.policy, category_rule=category_rule)
-    if action.locked and row['locked'] and not req.context.is_admin:
+    if action.conditions.locked and row['locked'] and not req.context.is_admin:
         raise exception.InstanceIsLocked(instance_id=server_id)
-    if action.capability and row['host']:
+    requirements = action.requirements
+    if requirements.capability and row['host']:
         check_capability(req, conn, row, action)
         guest_agent.check(conn, row, action)
-    if action.needs_plain and guest_options.encrypted(row['flavor'], row['image_properties']):
+    if requirements.refused_if_encrypted and guest_options.encrypted(row['flavor'], row['image_properties']):
         raise exception.Conflict(f'Cannot run {action.record}: the local disks of this server are encrypted; '
-                                 f'{action.needs_plain}.')
-    for part in action.loses:
+                                 f'{requirements.refused_if_encrypted}.')
+    for part in requirements.loses:
         if guest_options.has_part(part, row['flavor'], row['image_properties']):
             raise exception.Conflict(f'Cannot run {action.record}: the server has {part}, whose content would '
                                      'be lost on its host.')
@@ -75,7 +76,8 @@ def check_capability(req: api_request.Request, conn: engine.Connection, row: Ins
 
     :raises Unsupported, Conflict: the driver lacks it; the exception depends on the route's documented errors
     """
-    if action.capability and not capable(conn, row, action.capability):
+    capability = action.requirements.capability
+    if capability and not capable(conn, row, capability):
         kind: type[exception.NovaException] = exception.Unsupported if 501 in req.route.errors else exception.Conflict
         if action.name == 'trigger_crash_dump':
             kind = exception.BadRequest
@@ -93,7 +95,7 @@ def check_state(row: api_request.Row, action: actions.Action) -> None:
 
     :raises InstanceInvalidState: the state does not allow the action
     """
-    if not action.allows(row['vm_state'], row['task_state']):
+    if not action.conditions.allows(row['vm_state'], row['task_state']):
         attr = 'task_state' if row['task_state'] else 'vm_state'
         raise exception.InstanceInvalidState(attr=attr, instance_id=row['uuid'], method=action.name,
                                              state=row[attr])
@@ -131,7 +133,7 @@ def begin(req: api_request.Request, cell: db_cells.Cell, server_id: str, action:
 def cast(req: api_request.Request, cell: db_cells.Cell, row: InstancesRow, action: actions.Action,
          **arguments: Any) -> None:
     """Cast the action to the server's host."""
-    casts.to_host(req, cell, row, getattr(cell.rpc.compute, action.method or ''), **arguments)
+    casts.to_host(req, cell, row, getattr(cell.rpc.compute, action.calls.method or ''), **arguments)
 
 
 def run(req: api_request.Request, server_id: str, action: actions.Action, category_rule: str | None = None,

@@ -67,7 +67,7 @@ def act(req: api_request.Request) -> api_request.Document | Response:
 
 def _check_action(req: api_request.Request, name: str) -> None:
     """Refuse an unknown action for the whole request."""
-    known = {row.action for row in req.services.application.routes
+    known = {row.action for row in req.services.application.api.routes
              if row.path == '/servers/{id}/action' and row.since <= req.version <= (row.until or req.version)}
     if name not in known | {DELETE}:
         raise exception.BadRequest(f'There is no such action: {name[:40]}')

@@ -6,7 +6,7 @@ from typing import Any
 from nova import actions
 from nova import exception
 from nova import states
-from nova.api import casts
+from nova.api.servers import casts
 from nova.api import cell_queries
 from nova.api import request as api_request
 from nova.api import versions

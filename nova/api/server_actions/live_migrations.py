@@ -4,7 +4,7 @@ from typing import Any
 from nova import actions
 from nova import context as nova_context
 from nova import exception
-from nova.api import casts
+from nova.api.servers import casts
 from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
@@ -49,7 +49,7 @@ def migrate_live(req: api_request.Request, id: str) -> None:
     if req.has('async_live_migration_checks'):
         casts.send(cell, conductor.continue_live_migration, req.context, instance_uuid=id)
         return
-    casts.send(None, conductor.live_migrate_checked, req.context, instance_uuid=id)
+    casts.send(None, conductor.check_and_live_migrate, req.context, instance_uuid=id)
 
 
 def _destination(req: api_request.Request, conn: engine.Connection, row: InstancesRow,

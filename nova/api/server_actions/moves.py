@@ -8,7 +8,7 @@ from nova import actions
 from nova import context as nova_context
 from nova import exception
 from nova import states
-from nova.api import casts
+from nova.api.servers import casts
 from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import create_facts

@@ -6,7 +6,7 @@ from typing import Any
 from nova import actions
 from nova import exception
 from nova import states
-from nova.api import casts
+from nova.api.servers import casts
 from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import create_facts

@@ -5,7 +5,7 @@ from nova import exception
 from nova import hooks
 from nova import objects
 from nova import utils
-from nova.api import casts
+from nova.api.servers import casts
 from nova.api import notifications
 from nova.api import request as api_request
 from nova.api.servers import category as server_category
@@ -72,7 +72,7 @@ def create(req: api_request.Request) -> Document | Response:
         answer = _begun_before(req, names, server)
         if answer is not None:
             return answer
-    req.services.builds.admit(req.services.cells, req.context.project_id, plan.most)
+    req.services.builds.admit(req.services.cells, req.project_id, plan.most)
     log.about(names[0])
     uuids = req.services.api_db.run(_reserve, cell, plan, names)
     volumes = []

@@ -9,7 +9,7 @@ from nova import exception
 from nova import states
 from nova import utils
 from nova.api import cell_queries
-from nova.api import down_cells
+from nova.api.servers import down_cells
 from nova.api import request as api_request
 from nova.api.servers import category as server_category
 from nova.api.servers import cell_pages

@@ -61,7 +61,7 @@ def _apply(conn: engine.Connection, req: api_request.Request, server_id: str, ru
     row = server_lookup.locked_row(req, conn, server_id, _RULE + rule)
     if row['locked'] and not req.context.is_admin:
         raise exception.InstanceIsLocked(instance_id=server_id)
-    if not _ACTION.allows(row['vm_state'], row['task_state']):
+    if not _ACTION.conditions.allows(row['vm_state'], row['task_state']):
         raise exception.InstanceInvalidState(attr='vm_state', instance_id=server_id, state=row['vm_state'],
                                              method='update metadata')
     metadata = change(row['metadata'])

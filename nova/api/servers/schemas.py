@@ -5,7 +5,6 @@ from collections.abc import Callable
 from collections.abc import Iterable
 from typing import Any
 
-from nova.api import request as api_request
 from nova.web.params import Array
 from nova.web.params import BOOLEAN
 from nova.web.params import DATE_TIME
@@ -143,7 +142,7 @@ HINTS = Object(
 class _Server(Object):
     """A new server. flavorRef is required unless a category is given, which may have a default flavor."""
 
-    def schema(self, version: int, relaxed: bool = False) -> api_request.Document:
+    def schema(self, version: int, relaxed: bool = False) -> dict[str, Any]:
         schema = super().schema(version, relaxed)
         required = schema.pop('required')
         return {**schema, 'if': {'not': {'required': [CATEGORY]}}, 'then': {'required': required},

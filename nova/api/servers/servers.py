@@ -2,8 +2,8 @@
 from nova import actions
 from nova import hooks
 from nova import states
-from nova.api import casts
-from nova.api import down_cells
+from nova.api.servers import casts
+from nova.api.servers import down_cells
 from nova.api import request as api_request
 from nova.api.servers import category as server_category
 from nova.api.servers import fields as server_fields
@@ -42,7 +42,7 @@ def remove(req: api_request.Request, server_id: str, action: actions.Action, sof
         row = server_lookup.find(req, conn, server_id, action.policy, category_rule=server_category.DELETE)
         if soft and row['vm_state'] == states.SOFT_DELETED:
             return
-        if soft and row['host'] and row['launched_at'] and row['vm_state'] in (SOFT.vm_states or ()):
+        if soft and row['host'] and row['launched_at'] and row['vm_state'] in (SOFT.conditions.vm_states or ()):
             action = SOFT
         alive = server_lookup.host_is_up(req, conn, row['host']) if row['host'] else False
     row = cell.db.run(tasks.begin, req.context, server_id, action, admin=req.context.is_admin,

@@ -39,7 +39,7 @@ def create(conf: cfg.ConfigOpts, **wanted: Any) -> None:
     from nova import context
     from nova import exception
     from nova.network import ipam
-    from nova.network.rest import app
+    from nova.network.rest.request import Deps
     from nova.network.operators import legacy_parameters
     given = {name: value for name, value in wanted.items() if value is not None}
     legacy_parameters.refuse(given, REFUSED)
@@ -48,7 +48,7 @@ def create(conf: cfg.ConfigOpts, **wanted: Any) -> None:
     count, project = given.get('num_networks', 1), given.get('project')
     api_db, admin = _api_db(conf), context.admin_context()
     project = known_projects.find(conf, api_db, project) if project is not None else None
-    deps, networks = app.Deps(conf, api_db), _networks(given, count)
+    deps, networks = Deps(conf, api_db), _networks(given, count)
 
     def make(conn: Any) -> list[str]:
         return [legacy_parameters.make(conn, deps, admin, {

@@ -126,7 +126,7 @@ def _checked(conf: cfg.ConfigOpts, source: str, path: str, raw: str) -> tuple[in
 
 def _tool(conf: cfg.ConfigOpts) -> Any:
     from nova.disk_files import qemu_img
-    return qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_images)
+    return qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_qemu_img)
 
 
 def _suiting(facts: boot_facts.Facts) -> dict[str, str]:

@@ -86,7 +86,7 @@ class LiveMigration:
             trace = faults.trace(error)
             end(faults.fault(error, details=trace), trace)
 
-        with tasks.task(host, ctx, instance, actions.LIVE_MIGRATION, give_up=failed) as task:
+        with tasks.task(host, ctx, instance, actions.LIVE_MIGRATION.frame, give_up=failed) as task:
             vifs = host.network.setup_for_instance(ctx, instance=task.instance, host=host.name)
             host.driver_with(virt.LiveMigration).post_live_migration_at_destination(ctx, task.instance, vifs)
             task.ends(network_info=vifs, power_state=host.driver.power_state(task.instance))
@@ -101,7 +101,7 @@ class LiveMigration:
         """Remove the prepared resources and a guest that has arrived, unless the server already belongs to this
         host."""
         host = self._host
-        what = records.GUEST if host.records.get(instance.uuid) else records.COMING
+        what = records.GUEST if host.records.get(instance.uuid) else records.INCOMING
         if not self._strays.may_remove(ctx, instance.uuid, what):
             LOG.info('Server %s has come to this host in another way; nothing is rolled back.', instance.uuid)
             return
@@ -145,7 +145,7 @@ class LiveMigration:
         def failed(task: tasks.Task, error: Exception) -> None:
             self._live_migration_failed(ctx, migration, error)
 
-        with tasks.task(host, ctx, instance, actions.LIVE_MIGRATION, give_up=failed) as task:
+        with tasks.task(host, ctx, instance, actions.LIVE_MIGRATION.frame, give_up=failed) as task:
             server = task.instance
             try:
                 facts = host.moves.prepare_live_migration(ctx, migration_id=migration.id)
@@ -187,7 +187,7 @@ class LiveMigration:
             LOG.error('Server %s has left; what it still has here could not be removed: %s', server.uuid, error)
         host.moves.live_migration_arrived(ctx, migration_id=migration.id, host=host.name)
         try:
-            host.network.client.refresh_security(ctx, server=host.name,
+            host.network.client.refresh_ports(ctx, server=host.name,
                                                  port_ids=[vif['id'] for vif in server.network_info])
         except exception.Unavailable:
             LOG.info('The plumbing of server %s here goes at the next look.', server.uuid)
@@ -226,8 +226,9 @@ class LiveMigration:
         if migration:
             migration.await_live_migration(instance, _Throttle(lambda values: self._still_leaves(ctx, instance)))
         # after a crash of this machine its libvirt still has the definition of a guest that has left
-        here = host.driver.guest_state(instance.uuid) not in (None, states.SHUTDOWN)
-        left = host.moves.resume_live_migration(ctx, instance_uuid=instance.uuid, host=host.name, here=here)
+        has_guest = host.driver.guest_state(instance.uuid) not in (None, states.SHUTDOWN)
+        left = host.moves.resume_live_migration(ctx, instance_uuid=instance.uuid, host=host.name,
+                                                has_guest=has_guest)
         if left:
             host.driver_with(virt.LiveMigration).post_live_migration_at_source(
                 ctx, instance, instance.network_info, {})

@@ -40,7 +40,7 @@ class Rebuild:
                  preserve_ephemeral: bool) -> None:
         """Rebuild a server. After a crash the task starts again: the old disks are not needed."""
         host = self._host
-        with tasks.task(host, ctx, instance, actions.ACTIONS['rebuild']) as task:
+        with tasks.task(host, ctx, instance, actions.ACTIONS['rebuild'].frame) as task:
             server = task.instance
             with task.harmless():
                 if preserve_ephemeral and server.ephemeral_gb:           # from an API of the previous release
@@ -94,7 +94,7 @@ class Evacuation:
                 ctx, migration_id=migration.id, host=host.name, fault=fault, traceback=fault['details'])
 
         with self._clients.evacuation(instance.uuid), tasks.task(
-                host, ctx, instance, actions.ACTIONS['evacuate'], give_up=give_up) as task:
+                host, ctx, instance, actions.ACTIONS['evacuate'].frame, give_up=give_up) as task:
             server, request = task.instance, migration.arguments
             self._fence(ctx, server, migration)
             if migration.source_compute is not None:
@@ -156,7 +156,7 @@ class Evacuation:
 
         A server never runs twice.
         """
-        for entry in self._host.moves.evacuated_from(ctx, host=self._host.name):
+        for entry in self._host.moves.list_evacuated(ctx, host=self._host.name):
             self._host.queue.submit(entry['instance_uuid'], self._clean_up, ctx, entry)
 
     def clean_up(self) -> None:

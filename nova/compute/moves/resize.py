@@ -123,7 +123,7 @@ class Resize:
             host.driver_with(virt.Resize).drop_migrated(ctx, task.instance, task.instance.network_info)
             self._volumes.disconnect(ctx, task.instance)
             task.leaves = True
-            task.ends_with(lambda: host.moves.move_dropped(ctx, migration_id=migration.id, host=host.name))
+            task.ends_with(lambda: host.moves.reverted_guest_removed(ctx, migration_id=migration.id, host=host.name))
 
     def finish_revert_resize(self, ctx: context.RequestContext, instance: objects.Instance,
                              migration: objects.Migration) -> None:
@@ -179,9 +179,9 @@ class Resize:
 
         def give_up(task: tasks.Task, error: Exception) -> None:
             fault = faults.fault(error, details=faults.trace(error))
-            host.moves.move_failed(ctx, migration_id=migration.id, host=host.name, event=step.task_event,
+            host.moves.move_failed(ctx, migration_id=migration.id, host=host.name, event=step.frame.task_event,
                                    fault=fault)
-        return tasks.task(host, ctx, instance, step, give_up=give_up, lives_on=lives_on)
+        return tasks.task(host, ctx, instance, step.frame, give_up=give_up, lives_on=lives_on)
 
     def _take_back(self, ctx: context.RequestContext, server: objects.Instance, power_on: bool,
                    ) -> list[dict[str, typing.Any]]:
@@ -198,11 +198,11 @@ class Resize:
         host = self._host
         ctx = context.admin_context()
         resize = host.driver.get_feature(virt.Resize)
-        kept = resize.kept_guests() if resize else []
-        for entry in host.moves.continue_moves(ctx, host=host.name, kept=kept):
+        backups = resize.kept_guests() if resize else []
+        for entry in host.moves.continue_moves(ctx, host=host.name, resize_backups=backups):
             server = entry['instance']
             if records.refusal(host.records.get(server.uuid), server, None, ''):
-                LOG.error('What was put aside of server %s stays: the database is older than its record.', server.uuid)
+                LOG.error('The resize backup of server %s stays: the database is older than its record.', server.uuid)
                 host.records.dispute(server.uuid)
-            elif entry['returns']:
+            elif entry['restore']:
                 host.submit(server, self._take_back, ctx, server, server.vm_state == states.ACTIVE)

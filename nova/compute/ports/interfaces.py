@@ -116,7 +116,8 @@ class Interfaces:
         with background_actions.action(host, ctx, instance, 'compute_add_fixed_ip') as current:
             vifs = host.network.network_info(ctx, instance_uuid=uuid)
             known = [ip['address'] for vif in vifs for subnet in vif['network']['subnets'] for ip in subnet['ips']]
-            host.network.add_address(ctx, instance_uuid=uuid, network_id=network_id, known=known, host=host.name)
+            host.network.add_address(ctx, instance_uuid=uuid, network_id=network_id, known_addresses=known,
+                                     host=host.name)
             current.ends(network_info=host.set_up_networks(ctx, current.instance))
 
     def abandon_fixed_ip(self, ctx: context.RequestContext, instance: objects.Instance, network_id: str) -> None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 import base64
 import datetime
 import logging
-from typing import Any
 
 from nova import exception
 from nova import utils
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
-from nova.conductor.cell_services import Row
 from nova.db import engine
 from nova.db.services import message_keys
 from nova.rpc import join_tokens
 from nova.rpc import signatures
+from nova.rpc.enrolment import Answer
 
 LOG = logging.getLogger(__name__)
 
@@ -26,8 +25,8 @@ class Enrolment:
     def __init__(self, services: CellServices) -> None:
         self._api_db, self._key_days = services.api_db, services.conf.messages.host_key_days
 
-    def enroll_host(self, ctx: Context, host: str, public: str, token_id: str | None, number: int,
-                    proof: str | None) -> Row:
+    def enroll_host(self, ctx: Context, host: str, public: str, token_id: str | None, number: str,
+                    proof: str | None) -> Answer:
         """See interface.py. The message is signed with the new key, or with the key that it replaces.
 
         :raises HostKeyRefused: the key is malformed, revoked, or belongs to another host
@@ -41,7 +40,7 @@ class Enrolment:
         return self._api_db.run(self._enroll, ctx.signed_by, host, key, public, token_id, number, proof)
 
     def _enroll(self, conn: Connection, signed_by: str | None, host: str, key: bytes, public: str, token_id: str | None,
-                number: int, proof: str | None) -> Row:
+                number: str, proof: str | None) -> Answer:
         ident = signatures.fingerprint(key)
         secret = message_keys.token(conn, token_id) if token_id else None
         if signed_by not in (None, ident):
@@ -56,9 +55,10 @@ class Enrolment:
                 f'nova-manage host approve {host} --fingerprint {ident}'))
         if known is not None and known['state'] == message_keys.RETIRED:
             raise exception.HostKeyRefused(host=host, reason='it is retired')
-        proved = secret is not None and join_tokens.is_proved(proof, secret, 'host', host, public, str(number))
+        proved = secret is not None and join_tokens.is_proved(proof, secret, 'host', host, public, number)
         # A token cannot take over the name of a host that has a key: an operator must approve that.
-        if proved and signed_by == ident and (known is not None or not message_keys.has_good(conn, host)):
+        if proved and token_id is not None and signed_by == ident and (
+                known is not None or not message_keys.has_good(conn, host)):
             proved = message_keys.use_token(conn, token_id)
         else:
             proved = False
@@ -69,16 +69,16 @@ class Enrolment:
             message_keys.set_state(conn, ident, message_keys.RENEWING)
             row['state'] = message_keys.RENEWING
         answer = _answer(conn, row['state'])
-        if proved:
-            answer['proof'] = join_tokens.proof(secret, 'deployment', answer['deployment'], public, str(number))
+        if proved and secret is not None:
+            answer['proof'] = join_tokens.proof(secret, 'deployment', answer['deployment'], public, number)
         return answer
 
-    def _is_old(self, row: Row) -> bool:
+    def _is_old(self, row: message_keys.PublicKey) -> bool:
         days = self._key_days
         return bool(days) and row['created_at'] < utils.utcnow() - datetime.timedelta(days=days)
 
     @staticmethod
-    def _renew_key(conn: Connection, signed_by: str, host: str, ident: str, key: bytes) -> Row:
+    def _renew_key(conn: Connection, signed_by: str, host: str, ident: str, key: bytes) -> Answer:
         before = message_keys.get(conn, signed_by)
         if before is None or before['host'] != host or not message_keys.is_good(before):
             raise exception.HostKeyRefused(host=host, reason='the one that signed for it is not good')
@@ -90,7 +90,7 @@ class Enrolment:
         return _answer(conn, row['state'])
 
 
-def _answer(conn: engine.Connection, state: str) -> dict[str, Any]:
+def _answer(conn: engine.Connection, state: str) -> Answer:
     """Return the answer to a host, with the keys of the deployment: see Enrolment._follow_deployment."""
     rows = message_keys.of_deployment(conn)
     if not rows:                                     # no key yet: the conductors do not sign

@@ -21,7 +21,8 @@ class GuestReports:
         self._cell_db = services.cell_db
 
     def report_guests(self, ctx: Context | None, host: str, guests: list[dict[str, typing.Any]],
-                      volumes: dict[str, dict[str, typing.Any]] | None, done: list[str]) -> dict[str, typing.Any]:
+                      volumes: dict[str, dict[str, typing.Any]] | None,
+                      replugged: list[str]) -> dict[str, typing.Any]:
         reports = [_report(guest) for guest in guests[:differences.MOST]]
 
         def write(conn: Connection) -> tuple[set[str], bool]:
@@ -31,7 +32,7 @@ class GuestReports:
             if volumes is not None:
                 others += [report for report in _of_volumes(conn, host, volumes)
                            if report['instance_uuid'] not in reported][:differences.MOST]
-            return followed | guest_reports.replace(conn, host, others, done), bool(others)
+            return followed | guest_reports.replace(conn, host, others, replugged), bool(others)
         settled, is_open = self._cell_db.run(write)
         return {'settled': sorted(settled), 'open': is_open}
 

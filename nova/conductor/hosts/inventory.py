@@ -67,19 +67,13 @@ class Inventory:
             found.append({'instance': objects.Instance.from_row(row), **{name: action[name] for name in _NO_ACTION}})
         return found
 
-    def orphaned_guests(self, ctx: Context | None, host: str, uuids: list[str]) -> list[str]:
-        return [uuid for uuid, fate in self.server_fates(ctx, host, uuids).items() if fate in states.GONE]
-
-    def server_fates(self, ctx: Context | None, host: str, uuids: list[str]) -> dict[str, str]:
-        return {uuid: row['fate'] for uuid, row in self.server_rows(ctx, host, uuids).items()}
-
-    def server_rows(self, ctx: Context | None, host: str, uuids: list[str]) -> dict[str, dict[str, typing.Any]]:
+    def server_states(self, ctx: Context | None, host: str, uuids: list[str]) -> dict[str, dict[str, typing.Any]]:
         """See interface.py."""
         with self._cell_db.reader() as conn:
             # Read moves before instances. A move that ends between the two reads has already updated the instance row.
             # A server that has just arrived is therefore not treated as one that is elsewhere.
             moves = server_migrations.open_of_many(conn, uuids)
-            evacuated = live_migrations.evacuated_from(conn, host)
+            evacuated = live_migrations.list_evacuated(conn, host)
             rows = instances.get_many(conn, uuids)
             gone = history.generations(conn, [uuid for uuid in uuids if uuid not in rows])
         # the move decides about a guest that comes or goes
@@ -88,9 +82,9 @@ class Inventory:
         # their disks may belong to the new guest
         moving.update(entry['instance_uuid'] for entry in evacuated)
 
-        def fate(uuid: str) -> str:
+        def state(uuid: str) -> str:
             if uuid in moving or uuid in rows and rows[uuid]['host'] == host:
                 return states.NEEDED
             return states.ELSEWHERE if uuid in rows else states.DELETED_FOR_GOOD if uuid in gone else states.UNKNOWN
-        return {uuid: {'fate': fate(uuid), 'generation': rows[uuid]['generation'] if uuid in rows else gone.get(uuid)}
+        return {uuid: {'state': state(uuid), 'generation': rows[uuid]['generation'] if uuid in rows else gone.get(uuid)}
                 for uuid in uuids}

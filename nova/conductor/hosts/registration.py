@@ -7,12 +7,12 @@ from nova import exception
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
-from nova.conductor.cell_services import Row
 from nova.conductor.hosts.heartbeats import Heartbeats
 from nova.db import engine
 from nova.db.cells import rows as cell_rows
 from nova.db.services import heartbeats as heartbeats_db
 from nova.db.services import services as services_db
+from nova.db.tables.rows import ServicesRow
 
 
 class Registration:
@@ -42,11 +42,11 @@ class Registration:
         return self._answer(row)
 
     def _write(self, ctx: Context | None, host: str, binary: str,
-               report: collections.abc.Callable[[Connection], Row]) -> Row:
+               report: collections.abc.Callable[[Connection], ServicesRow]) -> ServicesRow:
         """Run ``report(conn)``, which returns the row of a service; publish an event for a new service."""
         notifier = self._services.notifier
 
-        def write(conn: Connection) -> Row:
+        def write(conn: Connection) -> ServicesRow:
             first = ((host, binary) not in self._reported
                      and notifier.on and not services_db.list(conn, host=host, binary=binary))
             row = report(conn)
@@ -75,7 +75,7 @@ class Registration:
     def heartbeat(self, ctx: Context, host: str, binary: str, topic: str, version: int, identity: str) -> None:
         self._heartbeats.add(host, binary, topic, version, self._zone(topic), identity)
 
-    def _answer(self, row: Row) -> dict[str, typing.Any]:
+    def _answer(self, row: ServicesRow) -> dict[str, typing.Any]:
         return {**{name: row[name] for name in ('uuid', 'disabled', 'forced_down')},
                 'versions': self._services.lowest_versions()}
 

@@ -7,7 +7,6 @@ import dataclasses
 import itertools
 import threading
 import time
-from typing import Any
 
 from nova.db import engine
 from nova.db.services import message_keys
@@ -62,8 +61,8 @@ class TrustedKeys:
     def _own(self) -> signatures.Key:
         return signatures.Key(base64.b64decode(self._signing_row()['private']))
 
-    def _signing_row(self) -> dict[str, Any]:
-        return dict(self._api_db.run(message_keys.signing_key, signatures.Key))
+    def _signing_row(self) -> message_keys.SigningKey:
+        return self._api_db.run(message_keys.signing_key, signatures.Key)
 
     def of(self, key_id: str) -> signatures.Trusted | None:
         """Return a trusted key, or None if its messages are refused."""
@@ -126,7 +125,7 @@ class TrustedKeys:
         return None if row is None else _trusted(row)
 
 
-def _trusted(row: Mapping[str, Any]) -> signatures.Trusted | None:
+def _trusted(row: message_keys.PublicKey) -> signatures.Trusted | None:
     if not message_keys.is_trusted(row):
         return None
     host = None if row['host'] == message_keys.DEPLOYMENT else row['host']

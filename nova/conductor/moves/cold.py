@@ -97,12 +97,12 @@ class ColdMoves:
         else:
             self._send_step(ctx, row, migration, *step)
 
-    def continue_moves(self, ctx: Context, host: str, kept: list[str]) -> list[dict[str, typing.Any]]:
+    def continue_moves(self, ctx: Context, host: str, resize_backups: list[str]) -> list[dict[str, typing.Any]]:
         """See interface.py."""
         with self._cell_db.reader() as conn:
             moves = server_migrations.open_on_host(conn, host)
-            rows = instances.get_many(conn, [*kept, *{move['instance_uuid'] for move in moves}])
-            gone = history.deleted(conn, [uuid for uuid in kept if uuid not in rows])
+            rows = instances.get_many(conn, [*resize_backups, *{move['instance_uuid'] for move in moves}])
+            gone = history.deleted(conn, [uuid for uuid in resize_backups if uuid not in rows])
         for move in moves:
             row = rows.get(move['instance_uuid'])
             if row is None or row['task_state'] not in actions.STEP_OF_TASK:
@@ -112,11 +112,11 @@ class ColdMoves:
             except exception.NovaException as error:
                 LOG.warning('The move of server %s goes on waiting: %s', row['uuid'], error)
         needed = {move['instance_uuid'] for move in moves if move['source_compute'] == host}
-        living = {uuid for uuid in kept if uuid in rows and rows[uuid]['host'] == host}
+        living = {uuid for uuid in resize_backups if uuid in rows and rows[uuid]['host'] == host}
         # hide details of servers on other hosts
         return [{'instance': objects.Instance.from_row(rows[uuid]) if uuid in living else objects.Instance(uuid=uuid),
-                 'returns': uuid in living}
-                for uuid in kept if uuid not in needed and (uuid in rows or uuid in gone)]
+                 'restore': uuid in living}
+                for uuid in resize_backups if uuid not in needed and (uuid in rows or uuid in gone)]
 
     # ---- the destination ----
 
@@ -244,7 +244,7 @@ class ColdMoves:
 
         def write(conn: Connection) -> None:
             change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
-            row = _end(conn, change, migration, actions.GROW.task_event, host, None, {
+            row = _end(conn, change, migration, actions.GROW.frame.task_event, host, None, {
                 'power_state': power_state, **server_migrations.flavor_values(flavor)},
                 {'task_state': states.RESIZE_FINISH, 'host': host})
             if change:
@@ -270,7 +270,7 @@ class ColdMoves:
             server_migrations.release(conn, migration_id, status='confirmed')
         self._cell_db.run(write)
 
-    def move_dropped(self, ctx: Context, migration_id: int, host: str) -> None:
+    def reverted_guest_removed(self, ctx: Context, migration_id: int, host: str) -> None:
         """Return the server to its source after the destination has removed the guest."""
         if self._move(migration_id)['status'] == 'reverted':
             return                                              # a repeated call

@@ -160,9 +160,9 @@ class Evacuations:
 
     # ---- called by the old host when it is back ----
 
-    def evacuated_from(self, ctx: Context, host: str) -> list[dict[str, typing.Any]]:
+    def list_evacuated(self, ctx: Context, host: str) -> list[dict[str, typing.Any]]:
         with self._cell_db.reader() as conn:
-            return live_migrations.evacuated_from(conn, host)
+            return live_migrations.list_evacuated(conn, host)
 
     def evacuated_guest_removed(self, ctx: Context, migration_id: int, host: str) -> None:
         self._cell_db.run(server_migrations.update, migration_id, {'status': 'completed'},

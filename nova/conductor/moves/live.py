@@ -77,7 +77,7 @@ class LiveMigrations:
         else:
             self._ask_destination(ctx, row, migration)
 
-    def live_migrate_checked(self, ctx: Context, instance_uuid: str) -> None:
+    def check_and_live_migrate(self, ctx: Context, instance_uuid: str) -> None:
         """Migrate as continue_live_migration does, for a request that waits for the checks (before 2.34).
 
         :raises BadRequest: a check failed; the server is unchanged
@@ -397,7 +397,7 @@ class LiveMigrations:
 
     # ---- after a restart ----
 
-    def resume_live_migration(self, ctx: Context, instance_uuid: str, host: str, here: bool) -> bool:
+    def resume_live_migration(self, ctx: Context, instance_uuid: str, host: str, has_guest: bool) -> bool:
         """See interface.py; return whether the guest has left the host permanently."""
         row, migration = self._live_migration(instance_uuid)
         if row is None or row['host'] != host:
@@ -406,9 +406,9 @@ class LiveMigrations:
             self._set_free(row)
         elif migration['swapped']:
             self._send_finish(ctx, row, migration)
-        elif migration['status'] == 'queued' and here:
+        elif migration['status'] == 'queued' and has_guest:
             self._to_compute(ctx, host, 'live_migrate_instance', row, migration=_object(migration))
-        elif migration['status'] in _SOURCE and here:
+        elif migration['status'] in _SOURCE and has_guest:
             self._interrupted(ctx, migration, host)
         elif migration['status'] in _SOURCE:
             return self._ask_destination(ctx, row, migration)

@@ -78,9 +78,9 @@ def plan(row: Row | None, entry: Row, host: str, capabilities: dict[str, bool]) 
     vm_state = row['vm_state']
     for way, feature in ((LIVE, 'live_migration'), (COLD, 'resize')):
         possible = capabilities.get(feature) and not (way is LIVE and pci.requested(row['flavor']))
-        if possible and way[0].allows(vm_state, None):
+        if possible and way[0].conditions.allows(vm_state, None):
             return way, None
-    if LIVE[0].allows(vm_state, None) or COLD[0].allows(vm_state, None):
+    if any(way[0].conditions.allows(vm_state, None) for way in (LIVE, COLD)):
         return maintenance.FAILED, f'Its host cannot move servers that are {vm_state}.'
     if vm_state == states.RESIZED:
         return maintenance.FAILED, 'Its resize waits to be confirmed or reverted.'
@@ -113,7 +113,7 @@ class Maintenance:
         return looked
 
     def _maintain(self, row: HostMaintenancesRow) -> None:
-        at_once = self._conf.conductor.maintenance_moves
+        at_once = self._conf.conductor.max_concurrent_maintenance_moves
         with self._cell_db.reader() as conn:
             moving = maintenance.in_state(conn, row['id'], maintenance.MOVING)
             rows = instances.get_many(conn, [entry['instance_uuid'] for entry in moving])

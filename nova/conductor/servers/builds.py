@@ -105,7 +105,7 @@ class Builds:
 
     def reschedule_instance(self, ctx: Context, instance_uuid: str, host: str, node: str, fault: Fault) -> None:
         """See interface.py; ``fault['final']``: another host would fail too."""
-        if not self._cell_db.run(self._leave_host, ctx, instance_uuid, host, node, fault):
+        if not self._cell_db.run(self._release_host, ctx, instance_uuid, host, node, fault):
             LOG.info('Server %s is not being built on %s any more.', instance_uuid, host)
             return
         spec = self._api_db.run(_note_failure, instance_uuid, host, node)
@@ -141,7 +141,7 @@ class Builds:
         self._api_db.run(_note_failure, uuid, host, node)
         fault = faults.fault(exception.HostUnavailable(host=host),
                              'The host went down while the server was being built.')
-        if not self._cell_db.run(self._leave_host, ctx, uuid, host, node, fault, (row['task_state'],),
+        if not self._cell_db.run(self._release_host, ctx, uuid, host, node, fault, (row['task_state'],),
                                  self._conf.service_down_time):
             LOG.info('Server %s is not being built on %s any more, or %s is back.', uuid, host, host)
             return
@@ -193,7 +193,7 @@ class Builds:
         self._volumes.release_volumes(context.admin_context(), uuid, row if row and row['host'] is None else None)
         return True
 
-    def _leave_host(self, conn: Connection, ctx: Context, uuid: str, host: str, node: str, fault: Fault,
+    def _release_host(self, conn: Connection, ctx: Context, uuid: str, host: str, node: str, fault: Fault,
                     tasks: collections.abc.Container[str | None] = BUILDING_TASKS,
                     down_time: int | None = None) -> bool:
         """Release the claim of a failed build and reset the server to wait for another host; return False if refused.

@@ -23,7 +23,7 @@ from nova.runtime import sealing
 from nova.volume import key_manager
 
 BARBICAN = 'barbican'                    # replaces a key's name: the service has the key
-NO_ACCOUNT = '[barbican] names no account, which keys of disks need ([conductor] disk_keys)'
+NO_ACCOUNT = '[barbican] names no account, which keys of disks need ([conductor] disk_key_backend)'
 
 
 def _system(ctx: Context) -> Context:
@@ -35,7 +35,7 @@ class DiskKeys:
 
     def __init__(self, services: CellServices) -> None:
         self._cell_db, self._path = services.cell_db, sealing.path_of(services.conf)
-        self._in_barbican = services.conf.conductor.disk_keys == BARBICAN
+        self._in_barbican = services.conf.conductor.disk_key_backend == BARBICAN
         self._barbican = key_manager.find(services.conf)
 
     def get_disk_key(self, ctx: Context, instance_uuid: str) -> str:

@@ -50,13 +50,13 @@ class ImageGrants:
         else:
             return None
         return self._images.grant(grants.make(
-            instance.uuid, owner.removeprefix('compute:'), self._conf.conductor.task_give_up, read, write,
+            instance.uuid, owner.removeprefix('compute:'), self._conf.conductor.task_timeout, read, write,
             rotate=arguments.get('rotation') is not None))
 
     def of_arrival(self, instance: objects.Instance, host: str) -> str:
         """Return the grant for the destination of a live migration: its disks have the server's images as base."""
         read = [instance.image_id, *(getattr(instance, name) for name in fields.REFERENCES)]
-        return self._images.grant(grants.make(instance.uuid, host, self._conf.conductor.task_give_up, read, ()))
+        return self._images.grant(grants.make(instance.uuid, host, self._conf.conductor.task_timeout, read, ()))
 
     def images_of(self, ctx: Context | None, server: str, read: collections.abc.Iterable[str | None] = (),
                   write: collections.abc.Iterable[str | None] = ()) -> image_api.BoundImages:
@@ -65,5 +65,5 @@ class ImageGrants:
         :param ctx: of the present request
         :param server: uuid
         """
-        text = self._images.grant(grants.make(server, None, self._conf.conductor.task_give_up, read, write))
+        text = self._images.grant(grants.make(server, None, self._conf.conductor.task_timeout, read, write))
         return image_api.BoundImages(grants.GrantedImages(self._images), (ctx or context.admin_context()).granted(text))

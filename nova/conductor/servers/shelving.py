@@ -31,7 +31,7 @@ class Shelving:
         self._services, self._cell_db = services, services.cell_db
         self._events, self._specs, self._tasks, self._volumes = events, specs, tasks, volumes
 
-    def leave_host(self, ctx: Context, instance_uuid: str, event: str, host: str, task_state: str,
+    def instance_offloaded(self, ctx: Context, instance_uuid: str, event: str, host: str, task_state: str,
                    fault: Fault | None) -> None:
         """See interface.py."""
         with self._cell_db.reader() as conn:

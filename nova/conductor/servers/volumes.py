@@ -42,7 +42,7 @@ class Volumes:
         # background action -> its rollback
         self._take_back: dict[str, collections.abc.Callable[..., None]] = {
             'attach_volume': self.volume_detached, 'detach_volume': self.volume_detach_failed,
-            'swap_volume': self.volume_not_swapped}
+            'swap_volume': self.volume_swap_failed}
 
     # ---- all volumes of a server: builds and moves
 
@@ -309,7 +309,7 @@ class Volumes:
         self._cell_db.run(write)
         return stays
 
-    def volume_not_swapped(self, ctx: Context, instance_uuid: str, bdm_uuid: str, new_volume_id: str,
+    def volume_swap_failed(self, ctx: Context, instance_uuid: str, bdm_uuid: str, new_volume_id: str,
                            new_attachment_id: str) -> None:
         system, device = _system(ctx), self._device(instance_uuid, bdm_uuid)
         self._storage.detach(system, new_attachment_id)
@@ -331,15 +331,15 @@ class Volumes:
     # ---- images of servers that boot from a volume
 
     def snapshot_volumes(self, ctx: Context, instance_uuid: str, image_id: str, wait: bool = False,
-                         left: bool = False) -> bool | list[str]:
+                         list_incomplete: bool = False) -> bool | list[str]:
         """Create snapshots of all volumes; the image has no data and names the snapshots.
 
         :param wait: leave the image unchanged until the snapshots are complete; callers repeat the call until then
-        :param left: return the ids of the incomplete snapshots instead of a bool
+        :param list_incomplete: return the ids of the incomplete snapshots instead of a bool
         :raises InvalidVolume: a snapshot failed; all of them are deleted
         """
         incomplete = self._snapshot_volumes(ctx, instance_uuid, image_id, wait)
-        return incomplete if left else not incomplete
+        return incomplete if list_incomplete else not incomplete
 
     def _snapshot_volumes(self, ctx: Context, instance_uuid: str, image_id: str, wait: bool) -> list[str]:
         system = _system(ctx)

@@ -28,8 +28,8 @@ class AuditLog:
         self._waits_since: dict[str, datetime.datetime | None] = {}       # {name: time of its oldest unsealed record}
         self._cut_off: set[str] = set()  # databases with a truncated chain are not sealed
         for name, _db in self._databases():
-            metrics.AUDIT_BROKEN.labels(name)  # alerting rules miss an increase from no series to 1
-        metrics.AUDIT_UNSEALED.watch(self, AuditLog._unsealed)
+            metrics.AUDIT_LOG_TRUNCATED.labels(name)  # alerting rules miss an increase from no series to 1
+        metrics.AUDIT_LOG_UNSEALED.watch(self, AuditLog._unsealed)
 
     def _unsealed(self) -> dict[tuple[str], float]:
         now = utils.utcnow()
@@ -53,7 +53,7 @@ class AuditLog:
             try:
                 sealed, seal = db.run(records.seal, key, None if seen is None else seen.seq)
             except ValueError:
-                metrics.AUDIT_BROKEN.labels(name).inc()
+                metrics.AUDIT_LOG_TRUNCATED.labels(name).inc()
                 if name in self._cut_off:
                     return count
                 self._cut_off.add(name)
@@ -64,7 +64,7 @@ class AuditLog:
             if not sealed:
                 break
             self._seals[name], seen, count = seal, seal, count + sealed
-            metrics.AUDIT_SEALED.labels(name).inc(sealed)
+            metrics.AUDIT_LOG_SEALED.labels(name).inc(sealed)
             if sealed < records.PAGE:
                 self._waits_since[name] = None
                 break

@@ -22,8 +22,7 @@ LOG = logging.getLogger(__name__)
 
 OFFLOAD = actions.ACTIONS['shelveOffload']
 # allowed only while no restore has begun; an owner's delete is allowed in any state
-RECLAIM = dataclasses.replace(actions.ACTIONS['forceDelete'], vm_states=(states.SOFT_DELETED,),
-                              task_states=actions.IDLE)
+RECLAIM = dataclasses.replace(actions.ACTIONS['forceDelete'], conditions=actions.Conditions((states.SOFT_DELETED,)))
 
 
 class DeferredActions:

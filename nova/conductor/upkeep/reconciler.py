@@ -72,7 +72,7 @@ def decide(row: Row | None, host_up: bool, old: bool) -> str:
             return 'build'
         return 'resend' if host_up else 'replace'
     action = actions.OF_TASK.get(row['task_state'])
-    if action is not None and (action.conductor or host_up):
+    if action is not None and (action.calls.conductor or host_up):
         return 'resend'
     return 'wait'
 
@@ -166,13 +166,13 @@ class Reconciler:
             row = rows.get(action['instance_uuid'])
             if not self._cell_db.run(instance_actions.postpone, action, later):
                 continue
-            old = (now - action['started_at']).total_seconds() > self._conf.conductor.task_give_up
+            old = (now - action['started_at']).total_seconds() > self._conf.conductor.task_timeout
             decided = decide_background if action['action'] in actions.BACKGROUND else (
                 decide_evacuation if action['action'] == 'evacuate' else decide)
             host = None if row is None else row['host']
             what = decided(row, host is not None and up.get(host, False), old)
             LOG.info('Task %s of server %s is overdue: %s.', action['action'], action['instance_uuid'], what)
-            metrics.RECONCILED.labels(what).inc()
+            metrics.RECONCILER_DECISIONS.labels(what).inc()
             try:
                 self._work[what](action, row)
             except exception.Unavailable as error:           # no message was sent: the next check sends it
@@ -280,11 +280,11 @@ class Reconciler:
                                 faults.fault(error, 'The host did not finish the operation.'))
 
     def _resend(self, action: Row, row: Row) -> None:
-        action_row = actions.BUILD if row['vm_state'] == states.BUILDING else actions.OF_TASK[row['task_state']]
-        if action_row.conductor:
-            self._go_on[action_row.conductor](context.on_behalf_of(action), row['uuid'])
+        calls = (actions.BUILD if row['vm_state'] == states.BUILDING else actions.OF_TASK[row['task_state']]).calls
+        if calls.conductor:
+            self._go_on[calls.conductor](context.on_behalf_of(action), row['uuid'])
             return
-        method = compute_interface.INTERFACE.methods[action_row.method]
+        method = compute_interface.INTERFACE.methods[calls.method or '']
         arguments = {name: value for name, value in self._passwords.opened(action['arguments'], row['uuid']).items()
                      if name in method.arguments}
         ctx = context.on_behalf_of(action)

@@ -74,7 +74,7 @@ class Synchronization:
         with self._cell_db.reader() as conn:
             rows = image_cache.overdue(conn, now)
             up = {host for host in {row['host'] for row in rows} if self._services.host_is_up(host, conn)}
-        oldest = now - datetime.timedelta(seconds=self._conf.conductor.task_give_up)
+        oldest = now - datetime.timedelta(seconds=self._conf.conductor.task_timeout)
         lost = [row['id'] for row in rows if row['created_at'] < oldest]
         if lost:
             LOG.warning('%d images were not fetched ahead of time: their hosts did not do it.', len(lost))
@@ -86,7 +86,7 @@ class Synchronization:
         mine = sorted((row for row in waiting if row['host'] in up), key=lambda row: (row['host'], row['request_id']))
         for (host, request_id), group in itertools.groupby(mine, lambda row: (row['host'], row['request_id'])):
             image_ids = [row['image_id'] for row in group]
-            grant = grants.make(None, host, self._conf.conductor.task_give_up, image_ids)
+            grant = grants.make(None, host, self._conf.conductor.task_timeout, image_ids)
             try:
                 self._services.compute.cache_images(context.admin_context(request_id), server=host, image_ids=image_ids,
                                                     grant=self._services.images.grant(grant))

@@ -36,8 +36,8 @@ class ClaimCheck:
         """Correct differences, and count them in ``drift``; return the differences."""
         mended = [*self._cell_db.run(claims.audit), *self._cell_db.run(pci_devices.audit)]
         self.drift += len(mended)
-        metrics.AUDITS.inc()
-        metrics.DRIFT.inc(len(mended))
+        metrics.USAGE_AUDITS.inc()
+        metrics.USAGE_DRIFT.inc(len(mended))
         return mended
 
 

@@ -14,7 +14,7 @@ OPTIONS = [
                     "the id is what the image's img_signature_certificate_uuid and a server's "
                     'trusted_image_certificates name. Empty: this host verifies no images, and gets no servers of '
                     'signed ones.'),
-    cfg.StrOpt('certificates', default='files', choices=['files', 'barbican'],
+    cfg.StrOpt('certificate_backend', default='files', choices=['files', 'barbican'],
                help='Where certificates of signers are. files: in certificates_directory alone. barbican: what is not '
                     'there is asked of the Key Manager service that [barbican] names, with the token of who makes the '
                     'server, or by the account there.'),

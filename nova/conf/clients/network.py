@@ -98,10 +98,10 @@ OPTIONS = [
     cfg.ListOpt('vlan_ranges', default=[], item_type=_VLANS,
                 help='VLANs that networks of type vlan get, as NAME:FIRST:LAST, NAME one of physical_networks. The '
                      'ports of the switches between the hosts have them tagged. Administrators may name others.'),
-    cfg.BoolOpt('shortcuts', default=True,
-                help='Whether packets of TCP connections that the security groups have let pass go from device to '
-                     'device in networks of type vxlan, until the rules change. The kernel of the host then takes TCP '
-                     'packets outside of the windows that it has seen (nf_conntrack_tcp_be_liberal and '
+    cfg.BoolOpt('flow_offload', default=True,
+                help='Whether nftables forwards packets of established connections from device to device, past the '
+                     'bridge, in networks of type vxlan, until the security rules change. Connection tracking then '
+                     'accepts TCP packets outside of the window (nf_conntrack_tcp_be_liberal and '
                      'nf_conntrack_tcp_ignore_invalid_rst are switched on), which a firewall of the operator may '
                      'not want.'),
     cfg.ListOpt('guest_to_host_ports', default=[], item_type=types.Port(),

@@ -65,7 +65,7 @@ OPTIONS = [
                help="MiB of guests' memory that is in files, below memory_backing_dir of libvirt's qemu.conf: so much "
                     'is given out instead of the memory of the host. Needs a file system with as much room, and '
                     'ram_allocation_ratio = 1 at most. 0: memory is memory.'),
-    cfg.StrOpt('share_program', max_length=255, regex=r'^/.+',
+    cfg.StrOpt('virtiofsd_path', max_length=255, regex=r'^/.+',
                help='Path of nova-virtiofsd, which libvirt starts as root for each share of a guest: it mounts the '
                     'share and becomes virtiofsd. Unset: the one beside this program, or of the PATH. Where AppArmor '
                     'confines libvirt, it has to be where that may start programs from, like /usr/bin.'),
@@ -74,7 +74,7 @@ OPTIONS = [
                     'and on.'),
     cfg.IntOpt('remove_unused_base_images_after', default=86400, min=60, max=86400 * 365,
                help='Seconds after which a cached image that no guest of this host uses is removed.'),
-    cfg.BoolOpt('sandbox_images', default=True,
+    cfg.BoolOpt('sandbox_qemu_img', default=True,
                 help='Whether qemu-img, which reads what strangers upload, runs in a sandbox (bubblewrap and seccomp), '
                      'without which nova-compute does not start. false: only where a container allows no '
                      'namespaces; then an image that breaks qemu-img has all rights of nova-compute.'),

@@ -257,7 +257,7 @@ class Auditor:
         except Exception as problem:
             if isinstance(problem, cells.UNREACHABLE):
                 self._away_until = time.monotonic() + AWAY_S
-            metrics.AUDIT_LOST.labels('error').inc()
+            metrics.AUDIT_LOG_LOST.labels('error').inc()
             values = record.values
             LOG.error('Cannot write the audit log (%s): request %s of user %s, project %s, from %s: %s returned %s.',
                       errors.reason(problem), values['request_id'], values['user_id'], values['project_id'],
@@ -294,7 +294,7 @@ class Auditor:
                 return True
             self._dropped[who if who in self._dropped or len(self._dropped) < CALLERS else (None, None, None)] += 1
             begin, self._summary = not self._summary, True
-        metrics.AUDIT_LOST.labels('flood').inc()
+        metrics.AUDIT_LOG_LOST.labels('flood').inc()
         if begin:
             concurrency.spawn('audit-dropped', self._summarize)
         return False

@@ -13,7 +13,7 @@ import math
 import os
 import threading
 import time
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TYPE_CHECKING, TypeVar
 import uuid as uuidlib
 
 from oslo_config.cfg import ConfigOpts
@@ -23,12 +23,15 @@ from oslo_db import exception as db_exc
 from nova import exception
 from nova.db import engine
 from nova.db import errors
+from nova.db import statements
 from nova.db.cells import urls as cell_urls
 from nova.db.servers import mappings
 from nova.db.tables.api import cells
 from nova.runtime import concurrency
 from nova.runtime import host_identity
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import CellsRow
 
 LOG = logging.getLogger(__name__)
 
@@ -54,10 +57,10 @@ class Cell:
     :param connect: function that returns the clients of the cell's services
     """
 
-    def __init__(self, row: Any, open: Callable[[], engine.Database], connect: Callable[[], Any]) -> None:
-        self.uuid: str = row.uuid
-        self.database_url: str = row.database_url
-        self.transport_url: str = row.transport_url
+    def __init__(self, row: CellsRow, open: Callable[[], engine.Database], connect: Callable[[], Any]) -> None:
+        self.uuid = row['uuid']
+        self.database_url = row['database_url']
+        self.transport_url = row['transport_url']
         self.follow(row)
         self._open = open
         self._db: engine.Database | None = None
@@ -86,10 +89,10 @@ class Cell:
                     self._rpc = self._connect()
         return self._rpc
 
-    def follow(self, row: Any) -> None:
+    def follow(self, row: CellsRow) -> None:
         """Update the attributes that may change while the cell is in use."""
-        self.name: str = row.name
-        self.disabled: bool = row.disabled
+        self.name = row['name']
+        self.disabled = row['disabled']
 
     def close(self) -> None:
         """Close the cell's connections; the next use opens them again."""
@@ -279,46 +282,46 @@ class Cells:
     def _read(self) -> dict[str, Cell]:
         with self._lock:
             with self._api_db.reader() as conn:
-                rows = conn.execute(sa.select(cells).order_by(cells.c.name)).all()
+                rows = statements.rows(conn, cells, ('name',))
             default = self.default
             known = {default.uuid: default}
             for row in rows:
-                if row.uuid == default.uuid:
+                if row['uuid'] == default.uuid:
                     default.follow(row)
-                elif row.database_url:
-                    known[row.uuid] = self._cell(row)
+                elif row['database_url']:
+                    known[row['uuid']] = self._cell(row)
             left = [cell for cell in self._known.values() if cell is not known.get(cell.uuid)]
             self._known, self._read_at = known, time.monotonic()
         for cell in left:                     # deleted, or with other URLs
             cell.close()
         return known
 
-    def _cell(self, row: Any) -> Cell:
+    def _cell(self, row: CellsRow) -> Cell:
         """Return the Cell of a row, the known object if its URLs are unchanged."""
-        cell = self._known.get(row.uuid)
-        if cell is None or (cell.database_url, cell.transport_url) != (row.database_url, row.transport_url):
+        cell = self._known.get(row['uuid'])
+        if cell is None or (cell.database_url, cell.transport_url) != (row['database_url'], row['transport_url']):
             return Cell(row, self._opener(row), lambda: self._connect(self._transport_url(row)))
         cell.follow(row)
         return cell
 
-    def _opener(self, row: Any) -> Callable[[], engine.Database]:
+    def _opener(self, row: CellsRow) -> Callable[[], engine.Database]:
         options = self._conf.database
 
         def opened() -> engine.Database:
             try:
                 return engine.Database(self._database_url(row), pool_size=options.max_pool_size,
-                                       max_overflow=options.max_overflow, name=f'cell {row.name}', wait=False)
+                                       max_overflow=options.max_overflow, name=f'cell {row["name"]}', wait=False)
             except exception.InvalidInput as error:          # callers handle the cell as unreachable
                 raise db_exc.DBConnectionError(error) from error
         return opened
 
-    def _database_url(self, row: Any) -> str:
-        return cell_urls.fill(row.database_url, self._db.url.render_as_string(hide_password=False))
+    def _database_url(self, row: CellsRow) -> str:
+        return cell_urls.fill(row['database_url'], self._db.url.render_as_string(hide_password=False))
 
-    def _transport_url(self, row: Any) -> str:
-        return cell_urls.fill(row.transport_url, getattr(self._conf, 'transport_url', None))
+    def _transport_url(self, row: CellsRow) -> str:
+        return cell_urls.fill(row['transport_url'], getattr(self._conf, 'transport_url', None))
 
-    def _registered(self) -> Any:
+    def _registered(self) -> CellsRow:
         """Return the row of the home cell, created if necessary.
 
         If this account may only read, as nova-network's on a host, another daemon must create the row within
@@ -341,7 +344,7 @@ class Cells:
             'The cell of [database] connection has no row, and the account of this daemon may not create '
             'it: start a nova-conductor or nova-api first.') from denied
 
-    def _register(self, conn: sa.Connection) -> Any:
+    def _register(self, conn: sa.Connection) -> CellsRow:
         """Return the row that names the database of [database], or else the row without a URL; create the latter if
         missing.
         """
@@ -356,10 +359,10 @@ class Cells:
                                          f'{self._db.url.render_as_string(hide_password=True)}')
         return own
 
-    def _home(self, conn: sa.Connection) -> Any:
-        rows, own = conn.execute(sa.select(cells)).all(), _place(self._db.url)
-        return next((row for row in rows if row.database_url and _place(self._database_url(row)) == own),
-                    next((row for row in rows if not row.database_url), None))
+    def _home(self, conn: sa.Connection) -> CellsRow | None:
+        rows, own = statements.rows(conn, cells), _place(self._db.url)
+        return next((row for row in rows if row['database_url'] and _place(self._database_url(row)) == own),
+                    next((row for row in rows if not row['database_url']), None))
 
 
 def _place(url: str | sa.URL) -> tuple[str, str | None, int | None, str | None, Mapping[str, Any]]:

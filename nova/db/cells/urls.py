@@ -8,7 +8,6 @@ secrets are only in the configuration, and each place may reach a cell by anothe
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -31,7 +30,7 @@ def fill(template: str, configured: str | None) -> str:
         return template
     known = _variables(configured)
 
-    def value(found: Any) -> str:
+    def value(found: re.Match[str]) -> str:
         if found[1] not in known:
             raise exception.InvalidInput(reason=f'a URL of a cell has the variable {found[0]}, which the configured '
                                                 'URL has no part for.')

@@ -84,7 +84,7 @@ def known(db: engine.Database, project_id: str) -> Known:
                  {row['id']: json.loads(row['name_servers']) for row in options})
 
 
-def _rows(conn: sa.Connection, table: sa.Table, *wanted: Any) -> list[Row]:
+def _rows(conn: sa.Connection, table: sa.Table, *wanted: sa.ColumnElement[bool]) -> list[Row]:
     order = table.c.created_at if 'created_at' in table.c else next(iter(table.primary_key))
     return [dict(row) for row in conn.execute(sa.select(table).where(*wanted).order_by(order)).mappings()]
 

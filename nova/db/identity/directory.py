@@ -7,13 +7,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from collections.abc import Mapping
 import datetime
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from nova.db import engine
 from nova.db import statements
 from nova.db.tables import identity as tables
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import IdentityProjectsRow
 
 NOUNS = {
     'project': tables.identity_projects,
@@ -24,12 +27,13 @@ NOUNS = {
 }
 
 
-def get(conn: sa.Connection, noun: str, **match: Any) -> Any:
+def get(conn: sa.Connection, noun: str, **match: object) -> dict[str, Any] | None:
     """Return the only row of a noun with columns equal to ``match``, or None."""
     return statements.first(conn, NOUNS[noun], **match)
 
 
-def rows(conn: sa.Connection, noun: str, ids: Collection[Any] | None = None, **match: Any) -> list[Any]:
+def rows(conn: sa.Connection, noun: str, ids: Collection[str] | None = None,
+         **match: object) -> list[dict[str, Any]]:
     """Return the rows of a noun, oldest first, limited to these ``ids`` and to columns equal to ``match``."""
     table = NOUNS[noun]
     query = sa.select(table).filter_by(**match).order_by(table.c.created_at, table.c.id)
@@ -42,14 +46,14 @@ def create(conn: sa.Connection, noun: str, values: dict[str, Any]) -> None:
     conn.execute(NOUNS[noun].insert().values(**values))
 
 
-def update(conn: sa.Connection, noun: str, row_id: Any, values: dict[str, Any]) -> bool:
+def update(conn: sa.Connection, noun: str, row_id: str, values: dict[str, Any]) -> bool:
     """Update a row; return whether it exists."""
     table = NOUNS[noun]
     return bool(conn.execute(table.update().where(table.c.id == row_id).values(**values)).rowcount)
 
 
-def count(conn: sa.Connection, noun: str, **match: Any) -> Any:
-    return conn.execute(sa.select(sa.func.count()).select_from(NOUNS[noun]).filter_by(**match)).scalar()
+def count(conn: sa.Connection, noun: str, **match: object) -> int:
+    return conn.execute(sa.select(sa.func.count()).select_from(NOUNS[noun]).filter_by(**match)).scalar_one()
 
 
 def enabled_projects(conn: sa.Connection, ids: Collection[str]) -> set[str]:
@@ -58,7 +62,7 @@ def enabled_projects(conn: sa.Connection, ids: Collection[str]) -> set[str]:
     return set(conn.execute(sa.select(table.c.id).where(table.c.id.in_(sorted(ids)), table.c.enabled)).scalars())
 
 
-def delete_project(conn: sa.Connection, project_id: str) -> Any:
+def delete_project(conn: sa.Connection, project_id: str) -> bool:
     """Remove a project, the roles on it and its credentials; return False if it does not exist."""
     _delete_assignments(conn, target_type='project', target_id=project_id)
     credentials, users = tables.identity_application_credentials, tables.identity_users
@@ -72,14 +76,14 @@ def delete_project(conn: sa.Connection, project_id: str) -> Any:
     return _delete(conn, 'project', project_id)
 
 
-def past_passwords(conn: sa.Connection, user_id: str) -> Any:
+def past_passwords(conn: sa.Connection, user_id: str) -> list[str]:
     """Return the hashes of a user's former passwords, newest first."""
     table = tables.identity_passwords
     return list(conn.execute(sa.select(table.c.password_hash).filter_by(user_id=user_id)
                              .order_by(table.c.id.desc())).scalars())
 
 
-def remember_password(conn: sa.Connection, user_id: str, password_hash: str, keep: Any) -> None:
+def remember_password(conn: sa.Connection, user_id: str, password_hash: str, keep: int) -> None:
     """Add a hash to a user's former passwords and keep the newest ``keep``."""
     table = tables.identity_passwords
     conn.execute(table.insert().values(user_id=user_id, password_hash=password_hash))
@@ -87,7 +91,7 @@ def remember_password(conn: sa.Connection, user_id: str, password_hash: str, kee
     conn.execute(table.delete().where(table.c.id.in_(ids[keep:])))
 
 
-def delete_user(conn: sa.Connection, user_id: str) -> Any:
+def delete_user(conn: sa.Connection, user_id: str) -> bool:
     """Remove a user with roles, credentials and former passwords; return False if the user does not exist."""
     _delete_assignments(conn, user_id=user_id)
     past = tables.identity_passwords
@@ -97,13 +101,13 @@ def delete_user(conn: sa.Connection, user_id: str) -> Any:
     return _delete(conn, 'user', user_id)
 
 
-def delete_role(conn: sa.Connection, role_id: str) -> Any:
+def delete_role(conn: sa.Connection, role_id: str) -> bool:
     """Remove a role and its assignments; return False if it does not exist."""
     _delete_assignments(conn, role_id=role_id)
     return _delete(conn, 'role', role_id)
 
 
-def delete_application_credential(conn: sa.Connection, credential_id: str) -> Any:
+def delete_application_credential(conn: sa.Connection, credential_id: str) -> bool:
     return _delete(conn, 'application_credential', credential_id)
 
 
@@ -113,37 +117,37 @@ def lock_user(conn: sa.Connection, user_id: str) -> bool:
     return conn.execute(sa.select(table.c.id).where(table.c.id == user_id).with_for_update()).first() is not None
 
 
-def delete_credential(conn: sa.Connection, credential_id: str) -> Any:
+def delete_credential(conn: sa.Connection, credential_id: str) -> bool:
     return _delete(conn, 'credential', credential_id)
 
 
-def use_totp_step(conn: sa.Connection, user_id: str, step: Any) -> bool:
+def use_totp_step(conn: sa.Connection, user_id: str, step: int) -> bool:
     """Use the one-time code of a step; return False if it or a later one was used before."""
     table = tables.identity_users
     unused = sa.or_(table.c.totp_step.is_(None), table.c.totp_step < step)
     return bool(conn.execute(table.update().where(table.c.id == user_id, unused).values(totp_step=step)).rowcount)
 
 
-def sealed_blobs(conn: sa.Connection, after: str, limit: int) -> list[Any]:
+def sealed_blobs(conn: sa.Connection, after: str, limit: int) -> list[tuple[str, str]]:
     """Return [(id, sealed blob)] of the credentials with an id above ``after``, by id."""
     table = tables.identity_credentials
     query = sa.select(table.c.id, table.c.sealed_blob).where(table.c.id > after).order_by(table.c.id).limit(limit)
     return [tuple(row) for row in conn.execute(query)]
 
 
-def replace_blob(conn: sa.Connection, credential_id: str, old: Any, new: Any) -> None:
+def replace_blob(conn: sa.Connection, credential_id: str, old: str, new: str) -> None:
     """Replace a sealed blob unless it has changed since it was read."""
     table = tables.identity_credentials
     conn.execute(table.update().where(table.c.id == credential_id, table.c.sealed_blob == old)
                  .values(sealed_blob=new))
 
 
-def _delete(conn: sa.Connection, noun: str, row_id: Any) -> bool:
+def _delete(conn: sa.Connection, noun: str, row_id: str) -> bool:
     table = NOUNS[noun]
     return bool(conn.execute(table.delete().where(table.c.id == row_id)).rowcount)
 
 
-def _delete_assignments(conn: sa.Connection, **match: Any) -> Any:
+def _delete_assignments(conn: sa.Connection, **match: str) -> int:
     table = tables.identity_assignments
     conditions = (table.c[name] == value for name, value in match.items())
     return conn.execute(table.delete().where(*conditions)).rowcount
@@ -161,7 +165,7 @@ def unassign(conn: sa.Connection, user_id: str, target_type: str, target_id: str
                                     role_id=role_id))
 
 
-def assignments(conn: sa.Connection, **match: Any) -> list[Any]:
+def assignments(conn: sa.Connection, **match: str) -> list[dict[str, Any]]:
     """Return rows of user_id, target_type, target_id, role_id with their names.
 
     :param match: columns of the assignment that must be equal
@@ -179,22 +183,22 @@ def assignments(conn: sa.Connection, **match: Any) -> list[Any]:
     return [dict(row) for row in conn.execute(query).mappings()]
 
 
-def held_role_ids(conn: sa.Connection, user_id: str, target_type: str, target_id: str) -> Any:
+def held_role_ids(conn: sa.Connection, user_id: str, target_type: str, target_id: str) -> set[str]:
     table = tables.identity_assignments
     return set(conn.execute(sa.select(table.c.role_id).filter_by(
         user_id=user_id, target_type=target_type, target_id=target_id)).scalars())
 
 
-def projects_of(conn: sa.Connection, user_id: str) -> list[Any]:
+def projects_of(conn: sa.Connection, user_id: str) -> list[IdentityProjectsRow]:
     """Return the enabled projects on which a user has a role, oldest first."""
     table, projects = tables.identity_assignments, tables.identity_projects
     held = sa.select(table.c.target_id).filter_by(user_id=user_id, target_type='project')
     query = (sa.select(projects).where(projects.c.id.in_(held), projects.c.enabled)
              .order_by(projects.c.created_at, projects.c.id))
-    return [dict(row) for row in conn.execute(query).mappings()]
+    return statements.dicts(conn.execute(query))
 
 
-def revoke(conn: sa.Connection, audit_id: str, forget_at: datetime.datetime, now: Any) -> None:
+def revoke(conn: sa.Connection, audit_id: str, forget_at: datetime.datetime, now: datetime.datetime) -> None:
     """Revoke a token until ``forget_at``, and delete expired revocations."""
     table = tables.identity_revoked_tokens
     conn.execute(table.delete().where(table.c.forget_at < now))

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 import operator
-from typing import Any, TYPE_CHECKING
+from typing import Any, Protocol, TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -19,10 +19,26 @@ if TYPE_CHECKING:
 
 SHOWN = 20            # characters of an id in the EC2 API: 17 digits with their hyphens
 NOT_EMPTY = {'name': '', 'disk_format': '', 'container_format': '', 'owner': '', 'size': -1}    # NULLs sort first
-OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+OPERATORS: dict[str, Callable[[sa.Column[Any], Any], sa.ColumnElement[bool]]] = {
     'eq': operator.eq, 'gt': operator.gt, 'gte': operator.ge, 'lt': operator.lt, 'lte': operator.le,
     'between': lambda column, pair: column.between(*pair),
     'outside': lambda column, pair: sa.not_(column.between(*pair))}
+
+
+class Search(Protocol):
+    """Filters, order and page of an image list: nova.image.embedded.search.Search."""
+
+    equal: dict[str, list[Any]]
+    compare: list[tuple[str, str, Any]]
+    tags: list[str]
+    properties: dict[str, str]
+    visibility: str | None
+    member_status: str
+    os_hidden: bool
+    sort: list[tuple[str, str]]
+    limit: int
+    marker: str | None
+    cut: bool
 
 
 def insert(conn: sa.Connection, values: dict[str, Any], properties: dict[str, str], tags: list[str]) -> bool:
@@ -40,7 +56,7 @@ def insert(conn: sa.Connection, values: dict[str, Any], properties: dict[str, st
     return True
 
 
-def _relations(of: Callable[[Any], Any]) -> Any:
+def _relations(of: Callable[[sa.Column[Any]], sa.ColumnElement[bool]]) -> sa.CompoundSelect[Any]:
     """Return the SELECT of the properties and tags of images with an id condition."""
     own, tags = t.image_properties.c, t.image_tags.c
     return sa.union_all(
@@ -76,9 +92,9 @@ def get(conn: sa.Connection, image_id: str, lock: bool = False) -> dict[str, Any
             'tags': [value for name, value in more if name is None and value is not None]}
 
 
-def page(conn: sa.Connection, search: Any, project_id: nova_context.Projects | str, few: int,
+def page(conn: sa.Connection, search: Search, project_id: nova_context.Projects | str, few: int,
          fitting: Callable[[Iterable[int]], int]) -> list[dict[str, Any]]:
-    """Return the images that match ``search`` (nova.image.embedded.search.Search), in its order, at most its limit.
+    """Return the images that match ``search``, in its order, at most its limit.
 
     :param project_id: project of the caller; ALL_PROJECTS sees every image
     :param few: number of images that are read whatever their sizes
@@ -101,7 +117,7 @@ def page(conn: sa.Connection, search: Any, project_id: nova_context.Projects | s
     return _with_relations(conn, rows)
 
 
-def update(conn: sa.Connection, image_id: str, values: dict[str, Any], /, **expect: Any) -> bool:
+def update(conn: sa.Connection, image_id: str, values: dict[str, Any], /, **expect: object) -> bool:
     """Update the image if the columns in ``expect`` still match; return whether it was updated."""
     conditions = [t.images.c[name] == value for name, value in expect.items()]
     changed = conn.execute(sa.update(t.images).where(t.images.c.id == image_id, *conditions).values(**values))
@@ -154,6 +170,13 @@ def await_data(conn: sa.Connection, present: set[str]) -> list[str]:
 def data_ids(conn: sa.Connection) -> set[str]:
     """Return the names of all files of images."""
     return set(conn.execute(sa.select(t.images.c.data_id).where(t.images.c.data_id.is_not(None))).scalars())
+
+
+def unhashed(conn: sa.Connection) -> list[tuple[str, str]]:
+    """Return [(image id, name of its file)] of images with data whose checksums were not computed."""
+    found = conn.execute(sa.select(t.images.c.id, t.images.c.data_id).where(
+        t.images.c.status.in_(('active', 'deactivated')), t.images.c.checksum.is_(None))).all()
+    return [(row.id, row.data_id) for row in found]
 
 
 _USED = sa.select(
@@ -226,22 +249,22 @@ def _with_relations(conn: sa.Connection, rows: Sequence[sa.RowMapping]) -> list[
     return found
 
 
-def _sortable(name: str) -> Any:
+def _sortable(name: str) -> sa.ColumnElement[Any]:
     column = t.images.c[name]
     return sa.func.coalesce(column, NOT_EMPTY[name]) if name in NOT_EMPTY else column
 
 
-def _after(order: list[tuple[Any, str]], marker: tuple[Any, ...]) -> Any:
+def _after(order: list[tuple[sa.ColumnElement[Any], str]], marker: tuple[Any, ...]) -> sa.ColumnElement[bool]:
     """Return the condition for rows after the marker in this order."""
-    alternatives: list[Any] = []
-    equal: list[Any] = []
+    alternatives: list[sa.ColumnElement[bool]] = []
+    equal: list[sa.ColumnElement[bool]] = []
     for (column, direction), value in zip(order, marker):
         alternatives.append(sa.and_(*equal, column > value if direction == 'asc' else column < value))
         equal.append(column == value)
     return sa.or_(*alternatives)
 
 
-def _conditions(search: Any) -> Iterator[Any]:
+def _conditions(search: Search) -> Iterator[sa.ColumnElement[bool]]:
     c = t.images.c
     yield c.os_hidden == search.os_hidden
     for name, values in search.equal.items():
@@ -255,7 +278,7 @@ def _conditions(search: Any) -> Iterator[Any]:
         yield sa.exists().where(properties.image_id == c.id, properties.name == name, properties.value == value)
 
 
-def _visible(search: Any, project_id: nova_context.Projects | str) -> Iterator[Any]:
+def _visible(search: Search, project_id: nova_context.Projects | str) -> Iterator[sa.ColumnElement[bool]]:
     """Yield the conditions of visibility for the caller and the requested visibility."""
     c, m = t.images.c, t.image_members.c
     if search.visibility not in (None, 'all'):

@@ -118,7 +118,8 @@ def switch(conn: sa.Connection, move_id: str, uuids: list[str], cell_uuid: str) 
 
 # ---- either cell -----------------------------------------------------------------
 
-def records(conn: sa.Connection, before: Any = None, uuids: list[str] | None = None) -> list[CellMovesRow]:
+def records(conn: sa.Connection, before: datetime.datetime | None = None,
+            uuids: list[str] | None = None) -> list[CellMovesRow]:
     """Return rows of cell_moves, oldest first.
 
     :param before: only attempts that started before this time
@@ -343,7 +344,7 @@ def copy_changes(conn: sa.Connection, uuid: str, base: dict[str, Any], snapshot:
                 {name: action[name] for name in ('finished_at', 'updated_at', 'message', 'deadline', 'arguments')}))
 
 
-def _merged(base: Any, theirs: Any, mine: Any, value: Any) -> Any:
+def _merged(base: object, theirs: object, mine: object, value: object) -> object:
     """Return the value to write; dicts are merged by key."""
     if not (isinstance(theirs, dict) and isinstance(mine, dict) and isinstance(base, dict)):
         return value

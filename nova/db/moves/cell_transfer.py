@@ -15,6 +15,7 @@ from nova.db.cells import cells as db_cells
 from nova.db.moves import cell_steps
 
 if TYPE_CHECKING:
+    from nova.db.engine import Database
     from nova.db.tables.rows import CellMovesRow
     from nova.objects.request_spec import Selection
 
@@ -30,11 +31,11 @@ class Transfer:
     :param source: db.cells.Cell of the servers
     """
 
-    def __init__(self, api_db: Any, cells: db_cells.Cells, source: db_cells.Cell) -> None:
+    def __init__(self, api_db: Database, cells: db_cells.Cells, source: db_cells.Cell) -> None:
         self._api_db, self._cells, self.source = api_db, cells, source
         self.id = cell_steps.new_id()
-        self._snapshots: dict[Any, Any] = {}                     # of the marked servers
-        self.arrived: dict[Any, Any] = {}                       # {uuid: Cell with a copy}
+        self._snapshots: dict[str, cell_steps.Snapshot] = {}      # of the marked servers
+        self.arrived: dict[str, db_cells.Cell] = {}              # {uuid: Cell with a copy}
 
     def leave(self, uuids: list[str], dest: db_cells.Cell) -> dict[str, cell_steps.Snapshot]:
         """Return {uuid: Snapshot} of the servers that only this attempt may transfer; the others no longer wait."""
@@ -149,12 +150,13 @@ def _by_cell(cell_of: dict[str, db_cells.Cell]) -> list[tuple[db_cells.Cell, lis
 
 # ---- interrupted attempts --------------------------------------------------------------
 
-def settled_homes(api_db: Any, cells: db_cells.Cells, uuids: list[str]) -> dict[str, str]:
+def settled_homes(api_db: Database, cells: db_cells.Cells, uuids: list[str]) -> dict[str, str]:
     """Return {uuid: uuid of its cell} of the existing servers, after settling their interrupted attempts."""
     with api_db.reader() as conn:
         where = cell_steps.where(conn, uuids)
-    old = {uuid: found for uuid, found in where.items() if found[1] and cell_steps.age_s(found[1]) > BROKEN_OFF_S}
-    for uuid, (cell_uuid, move_id) in old.items():
+    old = [(uuid, cell_uuid, move_id) for uuid, (cell_uuid, move_id) in where.items()
+           if move_id and cell_steps.age_s(move_id) > BROKEN_OFF_S]
+    for uuid, cell_uuid, move_id in old:
         if (cell := cells.get(cell_uuid)) is not None:
             settle(api_db, cells, cell, uuid)
         api_db.run(cell_steps.cancel, move_id, [uuid])           # of an attempt that did not mark its server
@@ -164,7 +166,7 @@ def settled_homes(api_db: Any, cells: db_cells.Cells, uuids: list[str]) -> dict[
     return {uuid: cell_uuid for uuid, (cell_uuid, _) in where.items()}
 
 
-def settle_all(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell) -> int:
+def settle_all(api_db: Database, cells: db_cells.Cells, cell: db_cells.Cell) -> int:
     """Settle interrupted attempts from or to a cell; return the number of servers."""
     with cell.db.reader() as conn:
         found = cell_steps.records(conn)
@@ -172,7 +174,7 @@ def settle_all(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell) -> int:
     return sum(_settled(api_db, cells, cell, uuid) for uuid in old)
 
 
-def _settled(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, uuid: str) -> bool:
+def _settled(api_db: Database, cells: db_cells.Cells, cell: db_cells.Cell, uuid: str) -> bool:
     try:
         return settle(api_db, cells, cell, uuid)
     except db_cells.UNREACHABLE as error:
@@ -182,7 +184,7 @@ def _settled(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, uuid: str)
     return False
 
 
-def settle(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, uuid: str) -> bool:
+def settle(api_db: Database, cells: db_cells.Cells, cell: db_cells.Cell, uuid: str) -> bool:
     """Leave a server only in the cell of its mapping; return False if nothing was to be done.
 
     :param cell: source or destination of the transfer
@@ -206,12 +208,12 @@ def settle(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, uuid: str) -
     return True
 
 
-def _where(api_db: Any, uuid: str) -> tuple[str | None, str | None]:
+def _where(api_db: Database, uuid: str) -> tuple[str | None, str | None]:
     with api_db.reader() as conn:
         return cell_steps.where(conn, [uuid]).get(uuid, (None, None))
 
 
-def _settle_outgoing(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, record: CellMovesRow,
+def _settle_outgoing(api_db: Database, cells: db_cells.Cells, cell: db_cells.Cell, record: CellMovesRow,
                     snapshot: cell_steps.Snapshot) -> None:
     uuid, move_id = record['instance_uuid'], record['move_id']
     now, registered = _where(api_db, uuid)
@@ -234,7 +236,7 @@ def _settle_outgoing(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, re
         clear(cell, dest, {uuid: record['base']})
 
 
-def _go_on(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, dest: db_cells.Cell, record: CellMovesRow,
+def _go_on(api_db: Database, cells: db_cells.Cells, cell: db_cells.Cell, dest: db_cells.Cell, record: CellMovesRow,
            snapshot: cell_steps.Snapshot) -> bool:
     """Finish an attempt that has reached the claim; return False otherwise."""
     uuid = record['instance_uuid']
@@ -254,7 +256,7 @@ def _go_on(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, dest: db_cel
         return False
 
 
-def _settle_coming(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, record: CellMovesRow) -> None:
+def _settle_coming(api_db: Database, cells: db_cells.Cells, cell: db_cells.Cell, record: CellMovesRow) -> None:
     uuid, move_id = record['instance_uuid'], record['move_id']
     now, registered = _where(api_db, uuid)
     if now == cell.uuid:

@@ -36,7 +36,7 @@ def open_of(conn: sa.Connection, uuid: str, migration_type: str) -> MigrationsRo
 
 
 def note(conn: sa.Connection, migration_id: int, expect: tuple[str, ...], changes: dict[str, Any], /,
-         **values: Any) -> MigrationsRow:
+         **values: object) -> MigrationsRow:
     """Add arguments and set columns of a move if its status is one of ``expect``; return the row.
 
     :raises InvalidMigrationState: the status is another one
@@ -71,7 +71,7 @@ def end(conn: sa.Connection, migration: Mapping[str, Any], status: str, *, event
     return True
 
 
-def evacuated_from(conn: sa.Connection, host: str) -> list[dict[str, Any]]:
+def list_evacuated(conn: sa.Connection, host: str) -> list[dict[str, Any]]:
     """Return [{'instance_uuid', 'over', 'shared', 'id'}] of evacuations from a host that await its cleanup.
 
     ``over``: the server is elsewhere or deleted; otherwise it is being built elsewhere.

@@ -272,7 +272,7 @@ def _mark(conn: sa.Connection, entry: HostMaintenanceServersRow, values: dict[st
         instance_uuid=entry['instance_uuid'], direction=entry['direction'], state=expect))
 
 
-def postpone(conn: sa.Connection, entry: Any) -> None:
+def postpone(conn: sa.Connection, entry: HostMaintenanceServersRow) -> None:
     """Move a busy server to the end of the queue."""
     _mark(conn, entry, {}, WAITING)
 

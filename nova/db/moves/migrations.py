@@ -56,7 +56,7 @@ _NOTHING = {'held_host': None, 'held_node': None, 'held_vcpus': 0, 'held_memory_
 
 def create(conn: sa.Connection, ctx: nova_context.RequestContext, row: InstancesRow, migration_type: str, status: str,
            *, new_flavor: dict[str, Any] | None = None, arguments: dict[str, Any] | None = None,
-           **values: Any) -> MigrationsRow:
+           **values: object) -> MigrationsRow:
     """Create a move of the server of this instances row; return the migrations row, which holds no share yet.
 
     :param new_flavor: None for the present one
@@ -132,8 +132,8 @@ def place_of(conn: sa.Connection, uuid: str,
 
 
 def page(conn: sa.Connection, project_id: nova_context.Projects, filters: dict[str, str] | None = None, *,
-         host: Any = None, limit: int | None = None, after: tuple[datetime, int, str] | None = None,
-         changes_since: Any = None, changes_before: Any = None) -> list[MigrationsRow]:
+         host: str | None = None, limit: int | None = None, after: tuple[datetime, int, str] | None = None,
+         changes_since: datetime | None = None, changes_before: datetime | None = None) -> list[MigrationsRow]:
     """Return moves, newest first; the order is the same across cells, because uuids break ties.
 
     :param project_id: project of the servers, or ALL_PROJECTS

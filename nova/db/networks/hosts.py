@@ -55,9 +55,9 @@ def every(conn: sa.Connection) -> list[NetworkHostsRow]:
     return statements.rows(conn, t.hosts, ('host',))
 
 
-def alive(row: Any, down_time: int) -> bool:
-    """Tell whether a host has reported within ``down_time`` s."""
-    return bool(utils.utcnow() - row['seen_at'] < datetime.timedelta(seconds=down_time))
+def alive(seen_at: datetime.datetime, down_time: int) -> bool:
+    """Tell whether a host with this time of its last report has reported within ``down_time`` s."""
+    return utils.utcnow() - seen_at < datetime.timedelta(seconds=down_time)
 
 
 def has_others(conn: sa.Connection, host: str) -> bool:

@@ -1,6 +1,7 @@
 """DHCP leases of addresses, as reported by the hosts."""
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -10,7 +11,7 @@ from nova.db import engine
 from nova.db.tables import network as t
 
 
-def record(conn: sa.Connection, host: str, leases: list[dict[str, Any]]) -> None:
+def record(conn: sa.Connection, host: str, leases: Sequence[Mapping[str, Any]]) -> None:
     """Store leases of ports on a host and new end times of stored leases; others are ignored.
 
     :param leases: [{'mac', 'address', 'until': Unix time}]

@@ -33,16 +33,16 @@ class Listing:
     """
 
     table: sa.Table
-    columns: dict[str, Any]
+    columns: dict[str, sa.Column[Any]]
     constants: dict[str, Any] = dataclasses.field(default_factory=dict)
-    special: dict[str, Callable[[list[str]], Any]] = dataclasses.field(default_factory=dict)
+    special: dict[str, Callable[[list[str]], sa.ColumnElement[bool]]] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if 'revision' in self.table.c:
             self.columns.setdefault('revision_number', self.table.c.revision)
 
-    def page(self, conn: sa.Connection, query: Iterable[tuple[str, str]],
-             condition: Any, columns: Sequence[str] | None = None) -> tuple[list[dict[str, Any]], int]:
+    def page(self, conn: sa.Connection, query: Iterable[tuple[str, str]], condition: sa.ColumnElement[bool],
+             columns: Sequence[str] | None = None) -> tuple[list[dict[str, Any]], int]:
         """Return (rows, limit) selected by the query and the condition.
 
         :param query: [(name, value)]
@@ -60,7 +60,7 @@ class Listing:
         return networks.page(conn, self.table, condition & condition_of_query, self._sort(values), marker, limit,
                              columns), limit
 
-    def condition(self, query: Iterable[tuple[str, str]]) -> Any:
+    def condition(self, query: Iterable[tuple[str, str]]) -> sa.ColumnElement[bool]:
         """Return the condition of the filters of a query.
 
         :raises BadRequest: a name is not a filter, or a value is invalid
@@ -68,7 +68,7 @@ class Listing:
         return sa.and_(sa.true(), *[self._condition(name, found) for name, found in _values(query).items()
                                     if name not in PAGING])
 
-    def _condition(self, name: str, values: list[str]) -> Any:
+    def _condition(self, name: str, values: list[str]) -> sa.ColumnElement[bool]:
         if len(values) > MAX_VALUES:
             raise exception.BadRequest(f"At most {MAX_VALUES} values of '{name}' are allowed.")
         if name in self.special:
@@ -129,7 +129,7 @@ def _values(query: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     return found
 
 
-def among(column: Any, values: Iterable[str], nothing: bool) -> Any:
+def among(column: sa.Column[Any], values: Iterable[str], nothing: bool) -> sa.ColumnElement[bool]:
     """Return a condition on rows with one of these values in a column.
 
     :param nothing: include rows without a value

@@ -1,7 +1,7 @@
 """Networks, subnets and addresses."""
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 import functools
 from typing import Any, TYPE_CHECKING
@@ -16,7 +16,8 @@ from nova.db.networks import revisions
 from nova.db.tables import network as t
 
 if TYPE_CHECKING:
-    from nova.db.tables.rows import AddressesRow, NetworksRow
+    from nova.db.tables.rows import AddressesRow, NetworksRow, SubnetsRow
+    from nova.db.types import Row, Table
 
 
 EVERYBODY, SHARED = '*', 'access_as_shared'        # values of a share
@@ -31,15 +32,15 @@ def stamped(values: dict[str, Any]) -> dict[str, Any]:
     return {'created_at': now, 'updated_at': now, 'revision': 1, **values}
 
 
-def get(conn: sa.Connection, table: sa.Table, ident: str) -> Any | None:
+def get(conn: sa.Connection, table: Table[Row], ident: str) -> Row | None:
     """Return the row of an id as a dict, or None."""
     return statements.first(conn, table, id=ident)
 
 
-def lock(conn: sa.Connection, table: sa.Table, ident: str) -> Any | None:
+def lock(conn: sa.Connection, table: Table[Row], ident: str) -> Row | None:
     """Return the row of an id, locked until the transaction ends, or None."""
     row = conn.execute(sa.select(table).where(table.c.id == ident).with_for_update()).mappings().first()
-    return dict(row) if row else None
+    return statements.to_dict(row) if row else None
 
 
 @functools.cache
@@ -47,7 +48,7 @@ def _many(table: sa.Table, column: str) -> sa.Select[Any]:
     return sa.select(table).where(table.c[column].in_(sa.bindparam('idents', expanding=True)))
 
 
-def many(conn: sa.Connection, table: sa.Table, idents: Any, column: str = 'id') -> list[Any]:
+def many(conn: sa.Connection, table: Table[Row], idents: Iterable[object], column: str = 'id') -> list[Row]:
     """Return rows with one of the values in a column as dicts, without a statement for no values."""
     idents = list(idents)
     return statements.dicts(conn.execute(_many(table, column), {'idents': idents})) if idents else []
@@ -58,12 +59,13 @@ def _values(column: sa.Column[Any], columns: tuple[sa.Column[Any], ...]) -> sa.S
     return sa.select(column, *columns).where(column.in_(sa.bindparam('idents', expanding=True))).order_by(*columns)
 
 
-def values_of(conn: sa.Connection, column: sa.Column[Any], idents: Any, *columns: sa.Column[Any]) -> dict[Any, Any]:
+def values_of(conn: sa.Connection, column: sa.Column[Any], idents: Iterable[str],
+              *columns: sa.Column[Any]) -> dict[str, list[list[Any]]]:
     """Return {value: [(columns…)]} of the rows with one of the values in ``column``, ordered by the columns.
 
     It avoids the dict for each row that ``many`` builds, for list pages.
     """
-    idents, found = list(idents), dict[Any, Any]()
+    idents, found = list(idents), dict[str, list[list[Any]]]()
     for value, *row in conn.execute(_values(column, columns), {'idents': idents}).all() if idents else ():
         found.setdefault(value, []).append(row)
     return found
@@ -86,32 +88,32 @@ def delete(conn: sa.Connection, table: sa.Table, ident: str) -> bool:
     return bool(revisions.execute(conn, sa.delete(table).where(table.c.id == ident)).rowcount)
 
 
-def visible(context: nova_context.RequestContext) -> Any:
+def visible(context: nova_context.RequestContext) -> sa.ColumnElement[bool]:
     """Return a condition on networks that the caller may see and use."""
     return _visible_to(context.sees)
 
 
 # Conditions are cached for each project, and with them their statements (see ``_seen``).
 @functools.lru_cache(maxsize=256)
-def _visible_to(project_id: Any) -> Any:
+def _visible_to(project_id: nova_context.Projects | str) -> sa.ColumnElement[bool]:
     return sa.or_(_usable_by(project_id), t.networks.c.external)
 
 
 @functools.lru_cache(maxsize=256)
-def _usable_by(project_id: Any) -> Any:
+def _usable_by(project_id: nova_context.Projects | str) -> sa.ColumnElement[bool]:
     if not nova_context.one_project(project_id):
         return sa.true()
     return sa.or_(t.networks.c.project_id == project_id, t.networks.c.shared, t.networks.c.id.in_(
         shared_with(project_id)))
 
 
-def shared_with(project: Any, action: str = SHARED) -> sa.Select[Any]:
+def shared_with(project: str | sa.BindParameter[str], action: str = SHARED) -> sa.Select[Any]:
     """Select the ids of resources that others share with a project: networks, policies, groups, pools."""
     return sa.select(t.shares.c.network_id).where(t.shares.c.target_project.in_([project, EVERYBODY]),
                                                   t.shares.c.action == action)
 
 
-def shared_among(conn: sa.Connection, idents: Any, project_id: str | None) -> set[str]:
+def shared_among(conn: sa.Connection, idents: Iterable[str], project_id: str | None) -> set[str]:
     """Return those of the ids that are shared with a project, or with all."""
     return {row['network_id'] for row in many(conn, t.shares, idents, 'network_id')
             if row['target_project'] in (project_id, EVERYBODY)}
@@ -122,48 +124,50 @@ def is_shared_with(conn: sa.Connection, network_id: str, project_id: str) -> boo
     return conn.execute(shared_with(project_id).where(t.shares.c.network_id == network_id)).first() is not None
 
 
-def visible_subnets(context: nova_context.RequestContext) -> Any:
+def visible_subnets(context: nova_context.RequestContext) -> sa.ColumnElement[bool]:
     """Return a condition on subnets of networks that the caller may use."""
     return _subnets_usable_by(context.sees)
 
 
 @functools.lru_cache(maxsize=256)
-def _subnets_usable_by(project_id: Any) -> Any:
+def _subnets_usable_by(project_id: nova_context.Projects | str) -> sa.ColumnElement[bool]:
     return t.subnets.c.network_id.in_(sa.select(t.networks.c.id).where(_usable_by(project_id)))
 
 
-def own(table: sa.Table) -> Callable[[nova_context.RequestContext], Any]:
+def own(table: sa.Table) -> Callable[[nova_context.RequestContext], sa.ColumnElement[bool]]:
     """Return ``condition(context)`` on rows of the caller's project, or all rows for administrators."""
-    return lambda context: _of_project(table, context.sees)
+    return lambda context: of_project(table, context.sees)
 
 
 @functools.lru_cache(maxsize=1024)
-def _of_project(table: sa.Table, project_id: Any) -> Any:
+def of_project(table: sa.Table, project_id: nova_context.Projects | str) -> sa.ColumnElement[bool]:
+    """Return the condition on rows of a project, or of ALL_PROJECTS."""
     return table.c.project_id == project_id if nova_context.one_project(project_id) else table.c.id.is_not(None)
 
 
-def own_or_shared(table: sa.Table, *for_all: Any) -> Callable[[nova_context.RequestContext], Any]:
+def own_or_shared(table: sa.Table,
+                  *for_all: sa.ColumnElement[bool]) -> Callable[[nova_context.RequestContext], sa.ColumnElement[bool]]:
     """Return ``own`` with rows that others share with the caller's project.
 
     :param for_all: conditions on rows that all projects see
     """
     @functools.lru_cache(maxsize=256)
-    def of_project(project_id: Any) -> Any:
-        condition = _of_project(table, project_id)
+    def of_some(project_id: nova_context.Projects | str) -> sa.ColumnElement[bool]:
+        condition = of_project(table, project_id)
         if not nova_context.one_project(project_id):
             return condition
         return sa.or_(condition, *for_all, table.c.id.in_(shared_with(project_id)))
-    return lambda context: of_project(context.sees)
+    return lambda context: of_some(context.sees)
 
 
-def seen(conn: sa.Connection, table: sa.Table, condition: Any, ident: str) -> dict[str, Any] | None:
+def seen(conn: sa.Connection, table: Table[Row], condition: sa.ColumnElement[bool], ident: str) -> Row | None:
     """Return the row of an id that also meets a condition, as a dict, or None."""
     row = conn.execute(_seen(table, condition), {'ident': ident}).mappings().first()
-    return None if row is None else dict(row)
+    return None if row is None else statements.to_dict(row)
 
 
 @functools.lru_cache(maxsize=1024)
-def _seen(table: sa.Table, condition: Any) -> sa.Select[Any]:
+def _seen(table: sa.Table, condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
     return sa.select(table).where(condition, table.c.id == sa.bindparam('ident'))
 
 
@@ -179,14 +183,14 @@ def ranges_of(conn: sa.Connection, network_id: str) -> Sequence[str]:
     return conn.execute(sa.select(t.subnets.c.cidr).where(t.subnets.c.network_id == network_id)).scalars().all()
 
 
-def on_physical(values: list[str]) -> Any:
+def on_physical(values: list[str]) -> sa.ColumnElement[bool]:
     """Return a condition on networks on one of these physical networks or host bridges."""
     c = t.networks.c
     return sa.or_(c.physical_network.in_(values),
                   sa.and_(c.physical_network.is_(None), c.network_type == FLAT, c.bridge.in_(values)))
 
 
-def with_number(values: list[str]) -> Any:
+def with_number(values: list[str]) -> sa.ColumnElement[bool]:
     """Return a condition on networks with one of these segmentation ids in the API."""
     numbers = [int(value) for value in values if value.isascii() and value.isdigit() and len(value) < 10]
     c = t.networks.c
@@ -201,7 +205,7 @@ def add_segment(conn: sa.Connection, network_id: str, number: int) -> None:
     revisions.execute(conn, sa.insert(t.segments), [{'number': number, 'network_id': network_id}])
 
 
-def segments_of(conn: sa.Connection, network_ids: Any) -> dict[str, int]:
+def segments_of(conn: sa.Connection, network_ids: Iterable[str]) -> dict[str, int]:
     """Return {network id: number} of overlay networks."""
     return {row['network_id']: row['number'] for row in many(conn, t.segments, network_ids, 'network_id')}
 
@@ -212,7 +216,7 @@ def add_vlan(conn: sa.Connection, network_id: str, physical_network: str, vlan: 
         {'physical_network': physical_network, 'vlan': vlan, 'network_id': network_id}])
 
 
-def vlans_of(conn: sa.Connection, network_ids: Any) -> dict[str, int]:
+def vlans_of(conn: sa.Connection, network_ids: Iterable[str]) -> dict[str, int]:
     """Return {network id: VLAN} of VLAN networks."""
     return {row['network_id']: row['vlan'] for row in many(conn, t.vlans, network_ids, 'network_id')}
 
@@ -249,7 +253,7 @@ def remove_subnet(conn: sa.Connection, ident: str) -> None:
     delete(conn, t.subnets, ident)
 
 
-def _with_subnets(condition: Any) -> tuple[sa.Select[Any], sa.Select[Any]]:
+def _with_subnets(condition: sa.ColumnElement[bool]) -> tuple[sa.Select[Any], sa.Select[Any]]:
     """Return a SELECT of networks with their subnets, and one that locks the subnets.
 
     PostgreSQL cannot lock an outer join, so the lock is a separate, earlier statement.
@@ -268,7 +272,7 @@ _NAMED = _with_subnets(t.networks.c.id.in_(sa.bindparam('idents', expanding=True
 
 
 def usable(conn: sa.Connection, project_id: nova_context.Projects | str, idents: list[str] | set[str] | None = None,
-           lock: bool = False) -> dict[str, tuple[NetworksRow, list[Any]]]:
+           lock: bool = False) -> dict[str, tuple[NetworksRow, list[SubnetsRow]]]:
     """Return {network id: (network, [subnet])} of networks that a project may use.
 
     :param project_id: ALL_PROJECTS with ``idents`` of networks that are known to be usable
@@ -301,7 +305,7 @@ _KEPT = sa.select(t.networks.c.id).where(t.networks.c.id.in_(sa.bindparam('ident
 
 
 def _networks_of(conn: sa.Connection, both: sa.Select[Any],
-                 parameters: dict[str, Any]) -> dict[str, tuple[NetworksRow, list[Any]]]:
+                 parameters: dict[str, Any]) -> dict[str, tuple[NetworksRow, list[SubnetsRow]]]:
     names, subnet_names = t.networks.c.keys(), t.subnets.c.keys()
     found: dict[Any, Any] = {}
     for row in conn.execute(both, parameters).all():
@@ -391,12 +395,12 @@ def used_by_subnet(conn: sa.Connection, subnet_ids: list[str]) -> dict[str, int]
             c.subnet_id))} if subnet_ids else {}
 
 
-def with_hints(table: sa.Table, values: list[str]) -> Any:
+def with_hints(table: sa.Table, values: list[str]) -> sa.ColumnElement[bool]:
     """Return a condition on networks or routers with one of these availability zone hints."""
     return sa.or_(sa.false(), *(table.c.zone_hints == [value] for value in values))
 
 
-def with_ip_version(values: list[str]) -> Any:
+def with_ip_version(values: list[str]) -> sa.ColumnElement[bool]:
     """Return a condition on networks with subnets of these IP versions.
 
     :raises BadRequest: neither 4 nor 6
@@ -418,20 +422,20 @@ def forget_resting(conn: sa.Connection, before: datetime) -> None:
 
 # ---- pages ----------------------------------------------------------------------
 
-def page(conn: sa.Connection, table: sa.Table, condition: Any, sort: list[tuple[Any, str]], marker: Any,
-         limit: int | None, columns: Sequence[str] | None = None) -> list[Any]:
+def page(conn: sa.Connection, table: sa.Table, condition: sa.ColumnElement[bool], sort: list[tuple[str, str]],
+         marker: sa.RowMapping | None, limit: int | None, columns: Sequence[str] | None = None) -> list[Any]:
     """Return rows (dicts) that meet a condition, after the marker's row.
 
     :param sort: [(column name, 'asc' or 'desc')]; the last one must be unique
-    :param marker: the row (a dict) to begin after, or None
+    :param marker: the row to begin after, or None
     :param limit: most rows, or None
     :param columns: columns of the rows, or None for all
     """
     statement = sa.select(*(table.c[name] for name in columns)) if columns else sa.select(table)
     statement = statement.where(condition)
     if marker is not None:
-        branches: list[Any] = []
-        equal: list[Any] = []
+        branches: list[sa.ColumnElement[bool]] = []
+        equal: list[sa.ColumnElement[bool]] = []
         for name, direction in sort:
             column = table.c[name]
             value = sa.literal(marker[name], column.type)        # SQLAlchemy cannot compare a column with True

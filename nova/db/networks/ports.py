@@ -255,7 +255,7 @@ def in_network(conn: sa.Connection, network_id: str) -> list[PortsRow]:
     return networks.many(conn, t.ports, [network_id], 'network_id')
 
 
-def count(conn: sa.Connection, **values: Any) -> int:
+def count(conn: sa.Connection, **values: object) -> int:
     """Return the number of ports with these column values."""
     conditions = [t.ports.c[name] == value for name, value in values.items()]
     return conn.execute(sa.select(sa.func.count()).select_from(t.ports).where(*conditions)).scalar_one()
@@ -268,20 +268,18 @@ def remove_from_router(conn: sa.Connection, port: Mapping[str, Any]) -> None:
     remove(conn, [port['id']])
 
 
-def evict(conn: sa.Connection, network: Any) -> None:
-    """Remove the ports of projects that may no longer use a network.
+def evict(conn: sa.Connection, network_id: str, owner: str) -> None:
+    """Remove the ports of projects that may no longer use a network, which is not public.
 
     Router interfaces and unbound ports are removed immediately. A server keeps its port until it is detached or
     deleted.
     """
-    if network['shared']:
-        return
-    networks.usable(conn, nova_context.ALL_PROJECTS, [network['id']], lock=True)       # prevents new ports
-    allowed = {network['project_id'], '', *(row['target_project'] for row in networks.many(
-        conn, t.shares, [network['id']], 'network_id'))}
+    networks.usable(conn, nova_context.ALL_PROJECTS, [network_id], lock=True)       # prevents new ports
+    allowed = {owner, '', *(row['target_project'] for row in networks.many(
+        conn, t.shares, [network_id], 'network_id'))}
     if networks.EVERYBODY in allowed:
         return
-    foreign = [port for port in in_network(conn, network['id']) if port['project_id'] not in allowed]
+    foreign = [port for port in in_network(conn, network_id) if port['project_id'] not in allowed]
     for port in foreign:
         if port['device_owner'] == INTERFACE:
             remove_from_router(conn, port)
@@ -290,7 +288,7 @@ def evict(conn: sa.Connection, network: Any) -> None:
 
 # ---- conditions of lists --------------------------------------------------------
 
-def visible(context: nova_context.RequestContext) -> Any:
+def visible(context: nova_context.RequestContext) -> sa.ColumnElement[bool]:
     """Return a condition on ports visible to the caller: those of the project, and all in its networks.
 
     Ports of administrative servers are visible only to administrators and services.
@@ -309,17 +307,17 @@ def seen(conn: sa.Connection, context: nova_context.RequestContext, idents: list
 
 
 @functools.lru_cache(maxsize=256)
-def _in_reach(project_id: str) -> Any:
+def _in_reach(project_id: str) -> sa.ColumnElement[bool]:
     return sa.or_(t.ports.c.project_id == project_id, t.ports.c.network_id.in_(
         sa.select(t.networks.c.id).where(t.networks.c.project_id == project_id)))
 
 
 @functools.lru_cache(maxsize=256)
-def _regular(condition: Any) -> Any:
+def _regular(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
     return condition & sa.not_(categories.is_administrative(t.ports.c.device_id))
 
 
-def by_fixed_ips(values: list[str]) -> Any:
+def by_fixed_ips(values: list[str]) -> sa.ColumnElement[bool]:
     """Return the condition of ``fixed_ips=ip_address=10.0.0.3``, ``fixed_ips=subnet_id=…`` and ``ip_address_substr``.
 
     :raises BadRequest: another attribute
@@ -341,7 +339,7 @@ def by_fixed_ips(values: list[str]) -> Any:
     return t.ports.c.id.in_(sa.select(c.port_id).where(c.port_id.is_not(None), *clauses))
 
 
-def by_groups(values: list[str]) -> Any:
+def by_groups(values: list[str]) -> sa.ColumnElement[bool]:
     """Return a condition on ports in one of these security groups."""
     c = t.port_security_groups.c
     return t.ports.c.id.in_(sa.select(c.port_id).where(c.security_group_id.in_(values)))

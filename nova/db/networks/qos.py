@@ -1,6 +1,7 @@
 """QoS policies and their rules."""
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple, TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -11,16 +12,16 @@ from nova.db.networks.ports import OF_SERVERS
 from nova.db.tables import network as t
 
 if TYPE_CHECKING:
-    from nova.db.tables.rows import QosMarkingsRow
+    from nova.db.tables.rows import NetworksRow, PortsRow, QosMarkingsRow, QosRulesRow
 
 
 # condition on policies that the caller may see and use: own, public and shared ones
 visible = networks.own_or_shared(t.qos_policies, t.qos_policies.c.shared)
 
 
-def rules_of(conn: sa.Connection, policy_ids: Any) -> dict[str, list[dict[str, Any]]]:
+def rules_of(conn: sa.Connection, policy_ids: Iterable[str]) -> dict[str, list[QosRulesRow]]:
     """Return {policy id: rows of its rules, by direction}."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    found: dict[str, list[QosRulesRow]] = {}
     for row in sorted(networks.many(conn, t.qos_rules, policy_ids, 'policy_id'), key=lambda row: row['direction']):
         found.setdefault(row['policy_id'], []).append(row)
     return found
@@ -48,7 +49,7 @@ def remove(conn: sa.Connection, policy_id: str) -> None:
     networks.delete(conn, t.qos_policies, policy_id)
 
 
-def markings_of(conn: sa.Connection, policy_ids: Any) -> dict[str, QosMarkingsRow]:
+def markings_of(conn: sa.Connection, policy_ids: Iterable[str]) -> dict[str, QosMarkingsRow]:
     """Return {policy id: row of its DSCP marking}."""
     return {row['policy_id']: row for row in networks.many(conn, t.qos_markings, policy_ids, 'policy_id')}
 
@@ -75,7 +76,7 @@ class Qualities(NamedTuple):
     marks: dict[str, int]
 
 
-def of_ports(conn: sa.Connection, ports: list[Any], nets: dict[str, Any]) -> Qualities:
+def of_ports(conn: sa.Connection, ports: list[PortsRow], nets: dict[str, NetworksRow]) -> Qualities:
     """Return the settings of guest ports from their own or their network's policies; no statement without policies.
 
     :param nets: rows of their networks by id

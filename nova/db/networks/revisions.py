@@ -8,7 +8,7 @@ the data of a host.
 """
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 import functools
 import random
 from typing import Any
@@ -27,7 +27,8 @@ PLUMBED = frozenset({t.networks, t.segments, t.vlans, t.subnets, t.ports, t.addr
                      t.dns_domains, t.dns_entries, t.qos_markings})
 
 
-def execute(conn: sa.Connection, statement: Any, rows: Any = None) -> sa.CursorResult[Any]:
+def execute(conn: sa.Connection, statement: sa.Insert | sa.Update | sa.Delete,
+            rows: Sequence[Mapping[str, Any]] | None = None) -> sa.CursorResult[Any]:
     """Execute an INSERT, UPDATE or DELETE and count a change if the table is in PLUMBED."""
     result = conn.execute(statement, rows) if rows is not None else conn.execute(statement)
     if statement.table in PLUMBED and result.rowcount:          # -1: unknown
@@ -61,7 +62,7 @@ def _counted(kinds: Collection[str]) -> str | None:
 
 
 @functools.cache
-def _statement(dialect: str) -> Any:
+def _statement(dialect: str) -> sa.Insert:
     insert = engine.insert_of(dialect)(t.revisions).values(
         kind=sa.bindparam('of_kind'), shard=sa.bindparam('of_shard'), number=1)
     more = {'number': t.revisions.c.number + 1}

@@ -1,7 +1,8 @@
 """Routers, their interfaces, floating addresses and port forwardings."""
 from __future__ import annotations
 
-from typing import Any, TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -14,10 +15,10 @@ from nova.db.networks import revisions
 from nova.db.tables import network as t
 
 if TYPE_CHECKING:
-    from nova.db.tables.rows import FloatingIpsRow, RouterInterfacesRow, SubnetsRow
+    from nova.db.tables.rows import FloatingIpsRow, PortForwardingsRow, RouterInterfacesRow, RoutersRow, SubnetsRow
 
 
-def interfaces(conn: sa.Connection, router_ids: Any) -> list[RouterInterfacesRow]:
+def interfaces(conn: sa.Connection, router_ids: Iterable[str]) -> list[RouterInterfacesRow]:
     """Return the interface rows of routers."""
     return networks.many(conn, t.router_interfaces, router_ids, 'router_id')
 
@@ -81,10 +82,11 @@ def floating_through(conn: sa.Connection, router_id: str) -> list[FloatingIpsRow
     return networks.many(conn, t.floating_ips, [router_id], 'router_id')
 
 
-def floating_of(conn: sa.Connection, port_ids: Any) -> dict[tuple[str, str], str]:
+def floating_of(conn: sa.Connection, port_ids: Iterable[str]) -> dict[tuple[str, str], str]:
     """Return {(port id, fixed address): floating address} of these ports."""
-    return {(row['port_id'], row['fixed_ip_address']): row['floating_ip_address']
-            for row in networks.many(conn, t.floating_ips, port_ids, 'port_id')}
+    c = t.floating_ips.c
+    found = networks.values_of(conn, c.port_id, port_ids, c.fixed_ip_address, c.floating_ip_address)
+    return {(port, fixed): address for port, rows in found.items() for fixed, address in rows}
 
 
 def forget_ports(conn: sa.Connection, port_ids: list[str]) -> None:
@@ -106,7 +108,7 @@ def forget_addresses(conn: sa.Connection, port_id: str, addresses: list[str]) ->
         f.internal_port_id == port_id, f.internal_ip_address.in_(addresses)))
 
 
-def forwardings(conn: sa.Connection, floating_ip_ids: Any) -> list[dict[str, Any]]:
+def forwardings(conn: sa.Connection, floating_ip_ids: Iterable[str]) -> list[PortForwardingsRow]:
     """Return forwarding rows of these floating addresses, by external port."""
     found = networks.many(conn, t.port_forwardings, floating_ip_ids, 'floating_ip_id')
     return sorted(found, key=lambda row: (row['protocol'], row['external_port']))
@@ -134,7 +136,7 @@ def on_hosts(conn: sa.Connection) -> dict[str, int]:
         sa.select(c.host, sa.func.count()).where(c.host != '').group_by(c.host))}
 
 
-def with_status(values: list[str], down_time: int) -> Any:
+def with_status(values: list[str], down_time: int) -> sa.ColumnElement[bool]:
     """Return a condition on routers with one of these statuses: ACTIVE if their host forwards packets, or DOWN."""
     active = t.routers.c.host.in_(hosts.with_routers(down_time))
     return sa.or_(*[{'ACTIVE': active, 'DOWN': ~active}.get(value.upper(), sa.false()) for value in values])
@@ -158,12 +160,13 @@ def place(conn: sa.Connection, ident: str, host: str, was: str = '') -> bool:
     return bool(moved)
 
 
-def of_host(conn: sa.Connection, host: str) -> list[Any]:
+def of_host(conn: sa.Connection, host: str) -> list[RoutersRow]:
     """Return rows of the routers on a host."""
     return statements.rows(conn, t.routers, ('id',), host=host)
 
 
-def elsewhere(conn: sa.Connection, network_ids: Any, project_ids: Any, host: str) -> list[Any]:
+def elsewhere(conn: sa.Connection, network_ids: Iterable[str], project_ids: Iterable[str],
+              host: str) -> list[RoutersRow]:
     """Return rows of routers on other hosts, or on none, with an interface in one of these networks.
 
     Only routers with the gateway's address there and those of the projects count: on shared networks, others may attach

@@ -1,6 +1,7 @@
 """Security groups, their rules and the ports in them."""
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, TYPE_CHECKING
 import uuid
 
@@ -42,7 +43,7 @@ def shared_with(conn: sa.Connection, project_id: str, idents: list[str], lock: b
         c.id.in_(idents), c.id.in_(networks.shared_with(project_id)))).scalars()) if idents else set()
 
 
-def is_shared(values: list[str]) -> Any:
+def is_shared(values: list[str]) -> sa.ColumnElement[bool]:
     """Return a condition on groups that are, or are not, shared by their owner."""
     wanted = {value.lower() in ('true', '1') for value in values}
     some = t.security_groups.c.id.in_(sa.select(t.shares.c.network_id))
@@ -228,7 +229,7 @@ def names_of_devices(conn: sa.Connection, device_ids: list[str]) -> dict[str, li
     return {device: list(names) for device, names in found.items()}
 
 
-def defaults_among(conn: sa.Connection, group_ids: Any) -> set[str]:
+def defaults_among(conn: sa.Connection, group_ids: Iterable[str]) -> set[str]:
     """Return those of the groups that are a project's default group."""
     group_id = t.default_security_groups.c.security_group_id
     return set(conn.execute(sa.select(group_id).where(group_id.in_(group_ids))).scalars())

@@ -1,13 +1,16 @@
 """Subnet pools."""
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from nova import context as nova_context
 from nova.db.networks import networks
 from nova.db.tables import network as t
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import SubnetPoolsRow
 
 
 # condition on pools that the caller may see and use: own, public and shared ones
@@ -27,13 +30,13 @@ def pieces(conn: sa.Connection, pool_id: str) -> list[tuple[str, str]]:
     return [(row.project_id, row.cidr) for row in rows]
 
 
-def locked(conn: sa.Connection, context: nova_context.RequestContext, ident: str) -> dict[str, Any] | None:
+def locked(conn: sa.Connection, context: nova_context.RequestContext, ident: str) -> SubnetPoolsRow | None:
     """Return a pool that the caller sees, locked until the transaction ends, or None."""
     row = networks.lock(conn, t.subnet_pools, ident)             # before the check of its shares
     return None if networks.seen(conn, t.subnet_pools, visible(context), ident) is None else row
 
 
-def is_default(values: list[str]) -> Any:
+def is_default(values: list[str]) -> sa.ColumnElement[bool]:
     """Return a condition on pools that are, or are not, the default of their IP version."""
     wanted = {value.lower() in ('true', '1') for value in values}
     column = t.subnet_pools.c.default_of

@@ -1,6 +1,7 @@
 """Tags of network resources."""
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import sqlalchemy as sa
@@ -9,7 +10,7 @@ from nova.db.networks import networks
 from nova.db.tables import network as t
 
 
-def of(conn: sa.Connection, resource_ids: Any) -> dict[str, list[str]]:
+def of(conn: sa.Connection, resource_ids: Iterable[str]) -> dict[str, list[str]]:
     """Return {resource id: [tag]}, sorted."""
     found = networks.values_of(conn, t.tags.c.resource_id, resource_ids, t.tags.c.tag)
     return {ident: sorted(tag for tag, in rows) for ident, rows in found.items()}
@@ -22,9 +23,9 @@ def replace(conn: sa.Connection, resource_id: str, wanted: list[str]) -> None:
         conn.execute(sa.insert(t.tags), [{'resource_id': resource_id, 'tag': tag} for tag in sorted(set(wanted))])
 
 
-def having(column: Any, values: list[str], every: bool, without: bool) -> Any:
+def having(column: sa.Column[Any], values: list[str], every: bool, without: bool) -> sa.ColumnElement[bool]:
     """Return a condition on rows with all (any) of these tags on the id in a column, or without them."""
-    def tagged(tag: str) -> Any:
+    def tagged(tag: str) -> sa.ColumnElement[bool]:
         return column.in_(sa.select(t.tags.c.resource_id).where(t.tags.c.tag == tag))
     joined = (sa.and_ if every else sa.or_)(*map(tagged, values))
     return sa.not_(joined) if without else joined

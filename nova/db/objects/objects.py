@@ -60,7 +60,7 @@ def delete_bucket(conn: sa.Connection, bucket: int) -> None:
 
 # ---- objects
 
-def get(conn: sa.Connection, bucket: int, key: str) -> Any:
+def get(conn: sa.Connection, bucket: int, key: str) -> sa.Row[Any] | None:
     """Return the row of an object, or None."""
     return conn.execute(sa.select(t.objects).where(t.objects.c.bucket_id == bucket, t.objects.c.key == key)).first()
 
@@ -77,12 +77,14 @@ def delete(conn: sa.Connection, bucket: int, key: str) -> None:
 
 
 def replace(conn: sa.Connection, bucket: int, key: str, *, file: str, size: int, etag: str,
-            headers: dict[str, str]) -> Any:
+            headers: dict[str, str]) -> sa.Row[Any]:
     """Insert or replace an object; return its row."""
     delete(conn, bucket, key)
     conn.execute(sa.insert(t.objects), {'bucket_id': bucket, 'key': key, 'file': file, 'size': size, 'etag': etag,
                                         'headers': headers, 'modified_at': utils.utcnow()})
-    return get(conn, bucket, key)
+    row = get(conn, bucket, key)
+    assert row is not None
+    return row
 
 
 # ---- multipart uploads
@@ -93,7 +95,7 @@ def uploads(conn: sa.Connection, bucket: int) -> Sequence[Any]:
         t.uploads.c.key, t.uploads.c.created_at)).all()
 
 
-def upload(conn: sa.Connection, bucket: int, key: str, ident: str) -> Any:
+def upload(conn: sa.Connection, bucket: int, key: str, ident: str) -> sa.Row[Any] | None:
     """Return the row of an upload, or None."""
     return conn.execute(sa.select(t.uploads).where(
         t.uploads.c.id == ident, t.uploads.c.key == key, t.uploads.c.bucket_id == bucket)).first()
@@ -126,14 +128,16 @@ def parts(conn: sa.Connection, ident: str) -> Sequence[Any]:
     return conn.execute(sa.select(t.parts).where(t.parts.c.upload_id == ident).order_by(t.parts.c.number)).all()
 
 
-def part(conn: sa.Connection, ident: str, number: int) -> Any:
+def part(conn: sa.Connection, ident: str, number: int) -> sa.Row[Any] | None:
     """Return the row of a part, or None."""
     return conn.execute(sa.select(t.parts).where(t.parts.c.upload_id == ident, t.parts.c.number == number)).first()
 
 
-def replace_part(conn: sa.Connection, ident: str, number: int, *, file: str, size: int, etag: str) -> Any:
+def replace_part(conn: sa.Connection, ident: str, number: int, *, file: str, size: int, etag: str) -> sa.Row[Any]:
     """Insert or replace a part; return its row."""
     conn.execute(sa.delete(t.parts).where(t.parts.c.upload_id == ident, t.parts.c.number == number))
     conn.execute(sa.insert(t.parts), {'upload_id': ident, 'number': number, 'file': file, 'size': size, 'etag': etag,
                                       'modified_at': utils.utcnow()})
-    return part(conn, ident, number)
+    row = part(conn, ident, number)
+    assert row is not None
+    return row

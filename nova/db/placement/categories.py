@@ -79,12 +79,12 @@ def find(conn: sa.Connection, name: str) -> InstanceCategoriesRow | None:
     return None if row is None else statements.to_dict(row)
 
 
-def requirements(db: Any, name: str | None) -> dict[str, str]:
+def requirements(db: engine.Database, name: str | None) -> dict[str, str]:
     """Return {key: value} required of hosts for servers of this category; empty if it was deleted.
 
     :param db: the API database; it is not queried for regular servers
     """
-    if name in (None, REGULAR):
+    if name is None or name == REGULAR:
         return {}
     with db.reader() as conn:
         row = find(conn, name)
@@ -210,7 +210,7 @@ def _assign_rows(conn: sa.Connection, name: str, uuids: list[str]) -> None:
 
 # ---- administrative resources ----------------------------------------------------
 
-def is_registered(column: Any) -> Any:
+def is_registered(column: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
     """Return the condition that an image is the default of a category, which makes it administrative."""
     return sa.exists().where(instance_categories.c.image_id == column, _LIVE)
 
@@ -235,7 +235,7 @@ def administrative_of(conn: sa.Connection, uuids: list[str]) -> set[str]:
 
 
 @functools.cache
-def is_administrative(column: Any) -> Any:
+def is_administrative(column: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
     """Return the condition that a server's uuid is that of an administrative server."""
     return sa.exists().where(instance_mappings.c.instance_uuid == column,
                              instance_mappings.c.category != REGULAR)

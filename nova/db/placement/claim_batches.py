@@ -94,7 +94,7 @@ def zones(conn: sa.Connection, hosts: set[str]) -> dict[str, str]:
 
 
 @functools.cache
-def _place_of(count: int) -> Any:
+def _place_of(count: int) -> sa.Update:
     """Return an UPDATE that assigns hosts to this number of waiting servers."""
     c = instances.c
     uuids = [sa.bindparam(f'uuid_{number}', type_=c.uuid.type) for number in range(count)]

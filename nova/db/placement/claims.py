@@ -49,13 +49,13 @@ def resources(row: Mapping[str, Any] | sa.RowMapping) -> dict[str, int]:
     return {'vcpus': shared, 'memory_mb': row['memory_mb'], 'local_gb': disk}
 
 
-def _room(names: tuple[str, ...], limited: frozenset[str]) -> Iterator[Any]:
+def _room(names: tuple[str, ...], limited: frozenset[str]) -> Iterator[sa.ColumnElement[bool]]:
     """Yield the conditions of a claim: within the free capacity, and no more than the node's total.
 
     :param limited: names of ``limits``, see claim()
     """
     c = compute_nodes.c
-    nodes = {
+    nodes: dict[str, tuple[sa.ColumnElement[Any], ...]] = {
         'vcpus': (c.vcpus, c.vcpus, c.cpu_allocation_ratio),
         'memory_mb': (c.memory_mb, c.memory_mb - c.reserved_memory_mb, c.ram_allocation_ratio),
         'local_gb': (c.local_gb, c.local_gb - c.reserved_disk_gb, c.disk_allocation_ratio),
@@ -70,7 +70,7 @@ def _room(names: tuple[str, ...], limited: frozenset[str]) -> Iterator[Any]:
         yield c.running_vms < sa.bindparam('limit_running_vms')
 
 
-def _changing(*conditions: Any) -> Any:
+def _changing(*conditions: sa.ColumnElement[bool]) -> sa.Update:
     """Return an UPDATE of nodes by the amounts of ``_by``."""
     return sa.update(compute_nodes).where(*conditions).values({
         name: compute_nodes.c[name] + sa.bindparam('by_' + name.removesuffix('_used'))
@@ -88,7 +88,7 @@ _OF_NAME = _changing(compute_nodes.c.host == sa.bindparam('key_host'), compute_n
 
 
 @functools.cache
-def _claim_of(names: tuple[str, ...], limited: frozenset[str]) -> Any:
+def _claim_of(names: tuple[str, ...], limited: frozenset[str]) -> sa.Update:
     return _changing(_NUMBER, *_room(names, limited))
 
 

@@ -152,7 +152,7 @@ def _guests(conn: sa.Connection,
     return found
 
 
-def _lock(conn: sa.Connection, host: str, node: str) -> Any:
+def _lock(conn: sa.Connection, host: str, node: str) -> sa.Row[Any, Any] | None:
     return conn.execute(_LOCKED, {'key_host': host, 'key_node': node}).first()
 
 

@@ -8,7 +8,7 @@ same time.
 from __future__ import annotations
 
 import collections
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 import uuid as uuidlib
 
@@ -211,7 +211,7 @@ def room(conn: sa.Connection, limits: quotas.Limits, project_id: str, group_id: 
     return min(most, left)
 
 
-def existing(conn: sa.Connection, group_ids: Any) -> Any:
+def existing(conn: sa.Connection, group_ids: Collection[str]) -> set[str]:
     """Return the existing ids of ``group_ids``."""
     return set(conn.execute(sa.select(server_groups.c.uuid).where(server_groups.c.uuid.in_(group_ids))).scalars())
 
@@ -222,7 +222,7 @@ def find(conn: sa.Connection, group_id: str) -> dict[Any, Any] | None:
     return None if row is None else _read(row)
 
 
-def member_cells(conn: sa.Connection, group_id: str) -> Any:
+def member_cells(conn: sa.Connection, group_id: str) -> set[str]:
     """Return the uuids of the cells of a group's members."""
     return set(conn.execute(sa.select(instance_mappings.c.cell_uuid).where(
         instance_mappings.c.server_group_id == group_id).distinct()).scalars())
@@ -235,7 +235,7 @@ def lock(conn: sa.Connection, group_id: str) -> None:
     engine.lock_row(conn, group_locks, {'group_uuid': group_id})
 
 
-def hosts(conn: sa.Connection, group_id: str, but: Any = None) -> dict[str, int]:
+def hosts(conn: sa.Connection, group_id: str, but: str | None = None) -> dict[str, int]:
     """Return a Counter {host: members on it, moving to it, or able to return to it}.
 
     :param but: uuid of an excluded server
@@ -243,7 +243,7 @@ def hosts(conn: sa.Connection, group_id: str, but: Any = None) -> dict[str, int]
     return collections.Counter(host for _, host in places(conn, group_id, but))
 
 
-def places(conn: sa.Connection, group_id: str, but: Any = None) -> set[tuple[str, str]]:
+def places(conn: sa.Connection, group_id: str, but: str | None = None) -> set[tuple[str, str]]:
     """Return {(member, host)}; a moving member has two hosts. See ``hosts``."""
     here = sa.select(instances.c.uuid, instances.c.host).where(
         instances.c.server_group_id == group_id, instances.c.host.is_not(None))

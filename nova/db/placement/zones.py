@@ -104,7 +104,7 @@ def mend(conn: sa.Connection, wanted: dict[str, str]) -> dict[str, str]:
     return changing
 
 
-def current(host: str) -> Any:
+def current(host: str) -> sa.ScalarSelect[Any]:
     """Return the zone of a host as an SQL expression, which is current whatever a scheduler assumed."""
     return sa.select(services.c.availability_zone).where(services.c.host == host, _COMPUTE).scalar_subquery()
 

@@ -26,8 +26,9 @@ class Attempts:
     :param more: retry_after, the seconds after which a project over the limit may retry
     """
 
-    def __init__(self, table: sa.Table, key: str, outcome: str, **more: Any) -> None:
-        self._table, self._key, self._outcome, self._more, self.most = table, key, outcome, more, MOST
+    def __init__(self, table: sa.Table, key: str, outcome: str, **more: int) -> None:
+        self._table, self._key, self._outcome, self.most = table, key, outcome, MOST
+        self._more: dict[str, Any] = more
 
     def begin(self, conn: sa.Connection, project_id: str, key_hash: str, request_hash: str, now: datetime.datetime,
               counted: bool = True) -> dict[str, Any] | None:
@@ -72,7 +73,8 @@ class Attempts:
         """Delete the rows of requests before a time; return their number."""
         return conn.execute(sa.delete(self._table).where(self._table.c.created_at < before)).rowcount
 
-    def _is(self, project_id: str, key_hash: str, tried_at: datetime.datetime | None = None) -> list[Any]:
+    def _is(self, project_id: str, key_hash: str,
+            tried_at: datetime.datetime | None = None) -> list[sa.ColumnElement[bool]]:
         columns = self._table.c
         found = [columns.project_id == project_id, columns[self._key] == key_hash]
         return found if tried_at is None else [*found, columns.tried_at == tried_at]

@@ -27,7 +27,7 @@ SORT_KEYS = {
 }
 
 
-def visible_to(project_id: Any) -> Any:
+def visible_to(project_id: nova_context.Projects | str | sa.BindParameter[str]) -> sa.ColumnElement[bool]:
     """Return the condition of flavors visible to a project: public ones, and private ones with access.
 
     :param project_id: NO_PROJECT sees only public ones
@@ -89,13 +89,13 @@ def _listed(visible: nova_context.Projects | str | None, is_public: bool | None,
 
     :param visible: project of the visible flavors, or None for all
     """
-    conditions = [condition(wanted) for wanted, condition in (
+    given: tuple[tuple[Any, Callable[[Any], sa.ColumnElement[bool]]], ...] = (
         (visible, visible_to),
         (is_public, flavors.c.is_public.is_),
         (min_memory_mb, flavors.c.memory_mb.__ge__),
         (min_root_gb, flavors.c.root_gb.__ge__),
-        (name, lambda text: flavors.c.name.contains(text, autoescape=True)),
-    ) if wanted is not None]
+        (name, lambda text: flavors.c.name.contains(text, autoescape=True)))
+    conditions = [condition(wanted) for wanted, condition in given if wanted is not None]
     column = flavors.c[SORT_KEYS[sort_key]]
     order = [key.desc() if descending else key.asc() for key in (column, flavors.c.id)]
     if column.nullable:                # databases sort NULL differently
@@ -104,7 +104,8 @@ def _listed(visible: nova_context.Projects | str | None, is_public: bool | None,
     return sa.select(flavors).where(*conditions).order_by(*order).limit(limit)
 
 
-def _after(conn: sa.Connection, column: Any, descending: bool, marker: str, conditions: list[Any]) -> Any:
+def _after(conn: sa.Connection, column: sa.Column[Any], descending: bool, marker: str,
+           conditions: list[sa.ColumnElement[bool]]) -> sa.ColumnElement[bool]:
     """Return the condition of flavors after the marker in the order of a column, then of id; NULL sorts first."""
     found = conn.execute(sa.select(column, flavors.c.id)
                          .where(flavors.c.flavor_id == marker, *conditions)).first()

@@ -5,6 +5,7 @@ limit, and reservations are not needed.
 """
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, overload
 
 from oslo_config.cfg import ConfigOpts
@@ -41,20 +42,20 @@ def defaults(conn: sa.Connection, conf: ConfigOpts) -> dict[str, int]:
 
 
 def class_limits(conn: sa.Connection, class_name: str,
-                 resources: dict[str, int] | tuple[Any, ...] = RESOURCES) -> dict[str, int]:
+                 resources: Collection[str] = RESOURCES) -> dict[str, int]:
     """Return {resource: limit} of a quota class for some resources."""
     rows = conn.execute(sa.select(quota_classes.c.resource, quota_classes.c.hard_limit)
                         .where(quota_classes.c.class_name == class_name))
     return {resource: limit for resource, limit in rows if resource in resources}
 
 
-class Limits(dict[str, Any]):
+class Limits(dict[str, int]):
     """{resource: limit} of a project; -1 is unlimited. Limits of single users are checked in addition.
 
     users   {user id: {resource: limit}} of users with own limits
     """
 
-    def __init__(self, limits: dict[str, int], users: dict[str, Any]) -> None:
+    def __init__(self, limits: dict[str, int], users: dict[str, dict[str, int]]) -> None:
         super().__init__(limits)
         self.users = users
 
@@ -88,7 +89,7 @@ def limits_of(conn: sa.Connection, conf: ConfigOpts, project_id: str,
     """Return the Limits of a project, or {resource: limit} of one user in it."""
     rows = conn.execute(_LIMITS, {'of_project': nova_context.the_project(project_id)})
     limits = configured(conf)
-    users: dict[Any, Any] = {}
+    users: dict[str, dict[str, int]] = {}
     # later rows win: the default class, then the project ('' as user)
     for row in sorted(rows, key=lambda row: row.rank):
         if row.resource in limits:
@@ -98,14 +99,14 @@ def limits_of(conn: sa.Connection, conf: ConfigOpts, project_id: str,
     return found if user_id is None else found.of(user_id)
 
 
-def own_limits(conn: sa.Connection, project_id: str, resources: tuple[Any, ...]) -> dict[str, int]:
+def own_limits(conn: sa.Connection, project_id: str, resources: Collection[str]) -> dict[str, int]:
     """Return {resource: limit} that is set for a whole project, of some resources."""
     rows = conn.execute(sa.select(quotas.c.resource, quotas.c.hard_limit).where(
         quotas.c.project_id == project_id, quotas.c.user_id == WHOLE_PROJECT))
     return {resource: limit for resource, limit in rows if resource in resources}
 
 
-def set_limits(conn: sa.Connection, project_id: str, limits: dict[str, int], user_id: Any = None) -> None:
+def set_limits(conn: sa.Connection, project_id: str, limits: dict[str, int], user_id: str | None = None) -> None:
     """Store limits of a project, or of one user in it."""
     owner = WHOLE_PROJECT if user_id is None else user_id
     for resource, limit in limits.items():
@@ -115,7 +116,7 @@ def set_limits(conn: sa.Connection, project_id: str, limits: dict[str, int], use
             engine.insert_ignore(conn, quotas, {**key, 'hard_limit': limit})
 
 
-def delete_limits(conn: sa.Connection, project_id: str, user_id: Any = None,
+def delete_limits(conn: sa.Connection, project_id: str, user_id: str | None = None,
                   resources: tuple[str, ...] = RESOURCES) -> None:
     """Delete the limits of a project with its users, or of one user."""
     mine = sa.and_(quotas.c.project_id == nova_context.the_project(project_id), quotas.c.resource.in_(resources))
@@ -133,12 +134,12 @@ def set_class_limits(conn: sa.Connection, class_name: str, limits: dict[str, int
                 'class_name': class_name, 'resource': resource, 'hard_limit': limit})
 
 
-def usage(conn: sa.Connection, project_id: str, user_id: Any = None) -> dict[str, int]:
+def usage(conn: sa.Connection, project_id: str, user_id: str | None = None) -> dict[str, int]:
     """Return {'instances', 'cores', 'ram'} used by the servers of a project, or of one user in it."""
     return _usage(conn, project_id, user_id)
 
 
-def project_usage(conn: sa.Connection, project_id: str, user_id: Any = None) -> dict[str, int]:
+def project_usage(conn: sa.Connection, project_id: str, user_id: str | None = None) -> dict[str, int]:
     """Return {resource: usage} of all counted resources; key pairs belong to users only."""
     used = _usage(conn, project_id, user_id)
     if user_id is not None:
@@ -147,7 +148,7 @@ def project_usage(conn: sa.Connection, project_id: str, user_id: Any = None) -> 
     return used
 
 
-def server_group_usage(conn: sa.Connection, project_id: str, user_id: Any = None) -> int:
+def server_group_usage(conn: sa.Connection, project_id: str, user_id: str | None = None) -> int:
     statement = sa.select(sa.func.count()).select_from(server_groups).where(
         server_groups.c.project_id == nova_context.the_project(project_id))
     if user_id is not None:
@@ -167,7 +168,7 @@ _USED = sa.select(
 _USED_BY = _USED.where(instance_mappings.c.user_id == sa.bindparam('of_user'))
 
 
-def _usage(conn: sa.Connection, project_id: str, user_id: Any) -> dict[str, int]:
+def _usage(conn: sa.Connection, project_id: str, user_id: str | None) -> dict[str, int]:
     statement = _USED if user_id is None else _USED_BY
     of = {'of_project': nova_context.the_project(project_id)} | ({} if user_id is None else {'of_user': user_id})
     return dict(zip(COUNTED, map(int, conn.execute(statement, of).one())))

@@ -20,6 +20,7 @@ from nova.db.tables.cell import migrations
 from nova.db.tables.shadow import SHADOWS
 
 if TYPE_CHECKING:
+    from nova.db import types
     from nova.db.engine import Database
 
 BATCH = 100                      # servers of one transaction: short locks, and few enough parameters for SQLite
@@ -76,7 +77,7 @@ def _chunks(values: dict[int, datetime] | list[int | str], size: int = PURGE_BAT
     return [values[start:start + size] for start in range(0, len(values), size)]
 
 
-def _owned(conn: sa.Connection, table: sa.Table, column: Any, owners: list[int | str]) -> dict[int, Any]:
+def _owned(conn: sa.Connection, table: sa.Table, column: sa.Column[Any], owners: list[int | str]) -> dict[int, Any]:
     """Return {id: owner} of the rows of these owners."""
     found: dict[Any, Any] = {}
     for some in _chunks(owners):
@@ -84,7 +85,7 @@ def _owned(conn: sa.Connection, table: sa.Table, column: Any, owners: list[int |
     return found
 
 
-def _move(conn: sa.Connection, original: sa.Table, key: Any, gone_at: dict[int, datetime]) -> int:
+def _move(conn: sa.Connection, original: types.Table[Any], key: sa.Column[Any], gone_at: dict[int, datetime]) -> int:
     """Move the rows with these keys; return their number."""
     names = [column.name for column in original.columns]
     shadow, moved = SHADOWS[original], 0

@@ -1,7 +1,7 @@
 """Data of a cell's database for server events, in addition to the server's row."""
 from __future__ import annotations
 
-from typing import Any, TYPE_CHECKING
+from typing import Any, Protocol, TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -23,6 +23,16 @@ _OPEN = sa.select(*(instance_actions.c[name] for name in (
     instance_actions.c.id)
 
 
+class Contents(Protocol):
+    """Whether the configured events contain the devices and shares of servers: nova.notify.Notifier."""
+
+    @property
+    def devices(self) -> bool: ...
+
+    @property
+    def shares(self) -> bool: ...
+
+
 def row(conn: sa.Connection, uuid: str) -> InstancesRow | None:
     """Return the row of a server, from the history if it was deleted, or None."""
     found = instances.get_many(conn, [uuid]).get(uuid)
@@ -42,16 +52,16 @@ def record_begun(conn: sa.Connection, ctx: RequestContext, action: Action, befor
 
     :param before: the server's columns before, or None if states are not observed
     """
-    observer = ctx.observer
-    if action.on_request is None and before is None:
+    observer, on_request = ctx.observer, action.events.on_request
+    if on_request is None and before is None:
         return
     about = attached(conn, row['uuid'], observer)
-    if action.on_request is not None:
-        observer.record(conn, ctx, 'instance.' + action.on_request, None, row, action=action.record, **about)
+    if on_request is not None:
+        observer.record(conn, ctx, 'instance.' + on_request, None, row, action=action.record, **about)
     observer.record_states(conn, ctx, before, row, **about)
 
 
-def attached(conn: sa.Connection, uuid: str, notifier: Any) -> dict[str, Any]:
+def attached(conn: sa.Connection, uuid: str, notifier: Contents) -> dict[str, Any]:
     """Return {'devices': rows, 'shares': rows} of a server, as far as the configured events contain them."""
     found: dict[str, list[Any]] = {}
     if notifier.devices:
@@ -61,7 +71,7 @@ def attached(conn: sa.Connection, uuid: str, notifier: Any) -> dict[str, Any]:
     return found
 
 
-def read_attached(db: engine.Database, uuid: str, notifier: Any) -> dict[str, Any]:
+def read_attached(db: engine.Database, uuid: str, notifier: Contents) -> dict[str, Any]:
     """Return ``attached`` read from the cell's database, without a query if events contain neither."""
     if not (notifier.devices or notifier.shares):
         return {}

@@ -32,7 +32,8 @@ UNTAKEN_S = 120         # time without an owner after which the message counts a
 
 def insert(conn: sa.Connection, ctx: RequestContext, uuids: list[str], action: str, *,
            arguments: dict[str, Any] | None = None, deadline_s: int = UNTAKEN_S, owner: str | None = None,
-           finished: bool = False, message: Any = None, arguments_of_each: list[dict[str, Any]] | None = None) -> None:
+           finished: bool = False, message: str | None = None,
+           arguments_of_each: list[dict[str, Any]] | None = None) -> None:
     """Insert an action on servers; it is open (in progress) unless ``finished``.
 
     :param arguments: without passwords (runtime/sealed_passwords.py)
@@ -54,7 +55,7 @@ _OPEN = sa.and_(instance_actions.c.instance_uuid == sa.bindparam('of_uuid'), ins
 _OF_REQUEST = instance_actions.c.request_id == sa.bindparam('of_request')
 
 
-def _which(of_request: bool = False, background: bool = True) -> Any:
+def _which(of_request: bool = False, background: bool = True) -> sa.ColumnElement[bool]:
     """Return the condition of open actions of a server: all, only the request's, or without background actions."""
     found = _OPEN & _OF_REQUEST if of_request else _OPEN
     return found if background else found & _MAIN
@@ -66,7 +67,7 @@ def _of(uuid: str, request_id: str | None = None) -> dict[str, str]:
 
 
 @functools.cache
-def _update_of(of_request: bool, background: bool) -> Any:
+def _update_of(of_request: bool, background: bool) -> sa.Update:
     return sa.update(instance_actions).where(_which(of_request, background))
 
 
@@ -84,7 +85,7 @@ def take(conn: sa.Connection, uuid: str, owner: str, deadline_s: float = DEADLIN
 
 
 @functools.cache
-def _event_of(of_request: bool, background: bool, named: bool) -> Any:
+def _event_of(of_request: bool, background: bool, named: bool) -> sa.Insert:
     """Return the INSERT of an event for each of some actions, optionally only those with one name."""
     columns = {'action_id': instance_actions.c.id, 'started_at': instance_actions.c.updated_at, **{
         name: sa.bindparam('event_' + name, type_=instance_action_events.c[name].type)
@@ -104,8 +105,8 @@ def _event(event: str, now: datetime.datetime, host: str | None, error: str | No
 
 
 @functools.cache
-def _finish(of_request: bool, background: bool, named: bool, failed: bool) -> Any:
-    message = sa.literal('Error') if failed else instance_actions.c.message
+def _finish(of_request: bool, background: bool, named: bool, failed: bool) -> sa.Update:
+    message: sa.ColumnElement[str | None] = sa.literal('Error') if failed else instance_actions.c.message
     if named:
         message = sa.case((instance_actions.c.action == sa.bindparam('of_action'), message), else_=sa.literal('Error'))
     return _update_of(of_request, background).values(message=message)
@@ -168,8 +169,9 @@ def owns(conn: sa.Connection, uuid: str, owner: str) -> bool:
     return conn.execute(_OWNED, {'of_uuid': uuid, 'of_owner': owner}).first() is not None
 
 
-def by_instance(conn: sa.Connection, uuid: str, *, limit: int | None = None, marker: Any = None,
-                changes_since: Any = None, changes_before: Any = None) -> list[InstanceActionsRow]:
+def by_instance(conn: sa.Connection, uuid: str, *, limit: int | None = None, marker: str | None = None,
+                changes_since: datetime.datetime | None = None,
+                changes_before: datetime.datetime | None = None) -> list[InstanceActionsRow]:
     """Return the actions of a server, which may be deleted, newest first.
 
     :param marker: request id of the last action of the previous page
@@ -319,7 +321,7 @@ def expedite(conn: sa.Connection, deadline: datetime.datetime, uuids: tuple[str,
     waiting = sa.select(instances.c.uuid)
     waiting = (waiting.where(instances.c.host.is_(None), instances.c.task_state.is_not(None)) if uuids is None else
                waiting.where(instances.c.uuid.in_(uuids), instances.c.task_state.in_(actions.WAITING)))
-    which = table.c.instance_uuid.in_(waiting)
+    which: sa.ColumnElement[bool] = table.c.instance_uuid.in_(waiting)
     if untaken:
         which |= table.c.owner.is_(None) & _MAIN
     conn.execute(sa.update(table).where(table.c.finished_at.is_(None), table.c.deadline > deadline,

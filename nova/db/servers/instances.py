@@ -19,6 +19,8 @@ from nova.db.tables.cell import share_mappings
 from nova.db.tables.console import console_auth_tokens
 
 if TYPE_CHECKING:
+    from sqlalchemy.sql.dml import ReturningUpdate
+
     from nova.db.tables.rows import InstancesRow
 
 COLUMNS = tuple(column.name for column in instances.columns)
@@ -57,7 +59,7 @@ def columns_of(conn: sa.Connection, names: tuple[str, ...], host: str | None = N
     return list(conn.execute(statement))
 
 
-def owner_of(conn: sa.Connection, uuid: str) -> Any:
+def owner_of(conn: sa.Connection, uuid: str) -> sa.Row[Any, Any] | None:
     """Return (uuid, project_id) of a server in this cell, or None."""
     return conn.execute(sa.select(instances.c.uuid, instances.c.project_id).where(instances.c.uuid == uuid)).first()
 
@@ -136,7 +138,7 @@ def _expected(uuid: str,
     return tuple(expected), parameters
 
 
-def _conditions(expected: tuple[tuple[str, int, bool, bool], ...]) -> Iterator[Any]:
+def _conditions(expected: tuple[tuple[str, int, bool, bool], ...]) -> Iterator[sa.ColumnElement[bool]]:
     yield _UUID
     for name, values, null, anything in expected:
         column = instances.c[name]
@@ -151,7 +153,8 @@ def _conditions(expected: tuple[tuple[str, int, bool, bool], ...]) -> Iterator[A
 
 
 @functools.cache
-def _update_of(expected: tuple[tuple[str, int, bool, bool], ...], returning: bool, moves: bool) -> Any:
+def _update_of(expected: tuple[tuple[str, int, bool, bool], ...], returning: bool,
+               moves: bool) -> sa.Update | ReturningUpdate[Any]:
     """Return the cached UPDATE.
 
     :param moves: the host changes, and the generation increases
@@ -163,11 +166,12 @@ def _update_of(expected: tuple[tuple[str, int, bool, bool], ...], returning: boo
 
 
 @functools.cache
-def _delete_of(expected: tuple[tuple[str, int, bool, bool], ...]) -> Any:
+def _delete_of(expected: tuple[tuple[str, int, bool, bool], ...]) -> sa.Delete:
     return sa.delete(instances).where(*_conditions(expected))
 
 
-def _set(conn: sa.Connection, uuid: str, values: dict[str, Any], expect: dict[str, Any] | None, returning: bool) -> Any:
+def _set(conn: sa.Connection, uuid: str, values: dict[str, Any], expect: dict[str, Any] | None,
+         returning: bool) -> sa.CursorResult[Any]:
     expected, parameters = _expected(uuid, expect)
     statement = _update_of(expected, returning, 'host' in values and 'generation' not in values)
     computed = {name: value for name, value in values.items() if isinstance(value, sa.ClauseElement)}
@@ -199,6 +203,7 @@ def update(conn: sa.Connection, uuid: str, values: dict[str, Any], expect: dict[
            returning: bool = False) -> Any:
     """Update a server if ``expect`` holds; return True, or the new row if ``returning``.
 
+    The type of the result is Any, because callers ask for the row by a variable.
     :raises InstanceChanged: the row is not as expected
     :raises InstanceNotFound: the row does not exist
     """
@@ -209,7 +214,7 @@ def update(conn: sa.Connection, uuid: str, values: dict[str, Any], expect: dict[
     return changed
 
 
-def _to_history() -> Any:
+def _to_history() -> sa.Insert:
     set_to = {'vm_state': states.DELETED, 'task_state': None, 'power_state': states.NOSTATE, 'progress': 0,
               'locked': False, 'cell_move': None}
     now = ('deleted_at', 'terminated_at', 'updated_at')

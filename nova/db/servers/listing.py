@@ -33,9 +33,13 @@ from nova.db.tables import cell as tables_cell
 from nova.objects import network_info
 
 if TYPE_CHECKING:
+    from sqlalchemy.sql.compiler import SQLCompiler
+
     from nova.db.tables.rows import InstancesRow
 
 Row = dict[str, Any]           # the requested columns of a server
+Sort = tuple[tuple[str, str], ...]         # ((column, 'asc' or 'desc'), …)
+Clause = Callable[[types.Columns], sa.ColumnElement[bool]]
 
 BATCH = 1000                   # rows of one read when rows are matched here
 MATCH_S = 20                   # seconds of matching for one page
@@ -55,7 +59,7 @@ class Query:
     project_id   id of a project, or ALL_PROJECTS
     filters   {name of CONDITIONS or a column: value}; a list means any of its values
     matches   {column, 'ip' or 'ip6': regular expression}
-    sort      ((column, 'asc' or 'desc'), …); (…, id) is added
+    sort      (…, id) is added
     marker    uuid of the last server of the previous page
     limit     most rows, or None for all
     rows      'live', 'deleted' (the history) or 'all' (both)
@@ -65,7 +69,7 @@ class Query:
     project_id: str | nova_context.Projects
     filters: dict[str, Any] = dataclasses.field(default_factory=dict)
     matches: dict[str, Any] = dataclasses.field(default_factory=dict)
-    sort: tuple[Any, ...] = (('created_at', 'desc'),)
+    sort: Sort = (('created_at', 'desc'),)
     marker: str | None = None
     limit: int | None = None
     rows: str = 'live'
@@ -86,7 +90,7 @@ class BadPattern(ValueError):
 
 # ---- conditions --------------------------------------------------------------
 
-def _status(columns: Any, wanted: list[str]) -> Any:
+def _status(columns: types.Columns, wanted: list[str]) -> sa.ColumnElement[bool]:
     """Return the condition of a server status of the compute API on two columns."""
     clauses = []
     for vm_state, tasks, excluded in states.states_of_status(wanted):
@@ -100,7 +104,7 @@ def _status(columns: Any, wanted: list[str]) -> Any:
     return sa.or_(sa.false(), *clauses)
 
 
-def _tag(columns: Any, tag: str) -> Any:
+def _tag(columns: types.Columns, tag: str) -> sa.ColumnElement[bool]:
     return functions.position(columns.tags, f',{tag},') > 0
 
 
@@ -136,27 +140,27 @@ class bytes_of(sa.sql.functions.GenericFunction[str]):
 
 
 @sa_compiler.compiles(bytes_of)
-def _bytes_of(element: bytes_of, compiler: Any, **kwargs: Any) -> str:
+def _bytes_of(element: bytes_of, compiler: SQLCompiler, **kwargs: object) -> str:
     return compiler.process(element.clauses, **kwargs)
 
 
 @sa_compiler.compiles(bytes_of, 'postgresql')
-def _bytes_of_postgresql(element: Any, compiler: Any, **kwargs: Any) -> str:
+def _bytes_of_postgresql(element: bytes_of, compiler: SQLCompiler, **kwargs: object) -> str:
     return f'({compiler.process(element.clauses, **kwargs)} COLLATE "C")'
 
 
 @sa_compiler.compiles(bytes_of, 'mysql')
 @sa_compiler.compiles(bytes_of, 'mariadb')
-def _bytes_of_mysql(element: Any, compiler: Any, **kwargs: Any) -> str:
+def _bytes_of_mysql(element: bytes_of, compiler: SQLCompiler, **kwargs: object) -> str:
     return f'cast({compiler.process(element.clauses, **kwargs)} as binary)'
 
 
-def _is_shown(columns: Any) -> Any:
+def _is_shown(columns: types.Columns) -> sa.ColumnElement[bool]:
     """Return the condition that excludes incoming copies: the server is still in its former cell."""
     return sa.or_(columns.cell_move.is_(None), columns.cell_move != cell_steps.INCOMING)
 
 
-def _condition(columns: Any, name: str, value: Any) -> Any:
+def _condition(columns: types.Columns, name: str, value: object) -> sa.ColumnElement[bool]:
     if name in CONDITIONS:
         return CONDITIONS[name](columns, value)
     column = columns[name]
@@ -187,31 +191,32 @@ def literal(pattern: str) -> tuple[str, bool, bool] | None:
 
 
 @functools.lru_cache(maxsize=256)
-def compile_pattern(pattern: str) -> Any:
-    """Return a compiled RE2 pattern.
+def compile_pattern(pattern: str) -> Callable[[str], object]:
+    """Return the search function of a compiled RE2 pattern.
 
     :raises BadPattern: RE2 does not support it
     """
     options = re2.Options()
     options.max_mem, options.log_errors = PATTERN_MEMORY, False
     try:
-        return re2.compile(pattern, options=options)
+        return re2.compile(pattern, options=options).search
     except re2.error:
         raise BadPattern(pattern) from None
 
 
-def _text_condition(columns: Any, name: str, pattern: str) -> Any:
+def _text_clause(name: str, pattern: str) -> Clause | None:
     """Return the SQL condition of a plain pattern, or None if rows must be matched here."""
     plain = literal(pattern)
     if plain is None or name in ('ip', 'ip6'):
         return None
     text, begin, end = plain
     if begin and end:
-        return bytes_of(columns[name]) == text
+        return lambda columns: bytes_of(columns[name]) == text
     if end:
         return None
-    found = functions.position(columns[name], text)
-    return found == 1 if begin else found > 0
+    if begin:
+        return lambda columns: functions.position(columns[name], text) == 1
+    return lambda columns: functions.position(columns[name], text) > 0
 
 
 def _addresses(row: Row, version: int) -> list[str]:
@@ -224,7 +229,7 @@ _TEXTS: dict[str, Callable[[Row], list[str]]] = {
 
 
 def _matcher(name: str, pattern: str) -> Callable[[Row], bool]:
-    search = compile_pattern(pattern).search
+    search = compile_pattern(pattern)
     texts = _TEXTS.get(name) or (lambda row: [row[name] or ''])
     return lambda row: any(search(text) for text in texts(row))
 
@@ -268,10 +273,10 @@ def prepare(query: Query, columns: Collection[str],
     """
     sort = _complete(query)
     matchers: list[Callable[[Row], bool]] = []
-    clauses: list[Callable[[Any], Any]] = []
+    clauses: list[Clause] = []
     for name, pattern in query.matches.items():
-        clause = functools.partial(_text_condition, name=name, pattern=pattern)
-        if clause(LIVE.c) is None:
+        clause = _text_clause(name, pattern)
+        if clause is None:
             matchers.append(_matcher(name, pattern))
         else:
             clauses.append(clause)
@@ -344,7 +349,7 @@ def _filters(query: Query) -> dict[str, Any]:
         query.project_id) else query.filters
 
 
-def _complete(query: Query) -> tuple[tuple[str, str], ...]:
+def _complete(query: Query) -> Sort:
     """Return the total order; ids are unique only in one table and one cell."""
     names = [name for name, _ in query.sort]
     direction = query.sort[-1][1] if query.sort else 'desc'
@@ -352,7 +357,7 @@ def _complete(query: Query) -> tuple[tuple[str, str], ...]:
     return (*query.sort, *((name, direction) for name in extra if name not in names))
 
 
-def _source(rows: str, names: tuple[str, ...], clauses: list[Callable[[Any], Any]]) -> tuple[sa.Select[Any], Any]:
+def _source(rows: str, names: tuple[str, ...], clauses: list[Clause]) -> tuple[sa.Select[Any], types.Columns]:
     """Return a SELECT without order; JSON is read as text, so that equal texts are parsed once."""
     def select(table: sa.Table) -> sa.Select[Any]:
         columns = [sa.type_coerce(table.c[name], types.LongText).label(name) if name in _JSON
@@ -380,7 +385,7 @@ def place_of(conn: sa.Connection, query: Query) -> tuple[Any, ...] | None:
     return None
 
 
-def _keys(columns: Any, sort: tuple[tuple[str, str], ...], several: bool) -> Iterator[tuple[Any, bool]]:
+def _keys(columns: types.Columns, sort: Sort, several: bool) -> Iterator[tuple[sa.ColumnElement[Any], bool]]:
     """Yield (expression, descending) of the order; NULL is last when ascending."""
     for name, direction in sort:
         column = columns[name]
@@ -393,15 +398,15 @@ def _keys(columns: Any, sort: tuple[tuple[str, str], ...], several: bool) -> Ite
         yield column, direction == 'desc'
 
 
-def _after(columns: Any, sort: tuple[tuple[str, str], ...], place: tuple[Any, ...], several: bool) -> Any:
+def _after(columns: types.Columns, sort: Sort, place: tuple[Any, ...], several: bool) -> sa.ColumnElement[bool]:
     """Return the condition of rows after ``place`` (a row's values of the sort columns)."""
     values = []
     for (name, _), value in zip(sort, place):
         if LIVE.c[name].nullable:
             values.append(int(value is None))
         values.append(int(value) if isinstance(value, bool) else value)
-    clauses: list[Any] = []
-    equal: list[Any] = []
+    clauses: list[sa.ColumnElement[bool]] = []
+    equal: list[sa.ColumnElement[bool]] = []
     for (key, descending), value in zip(_keys(columns, sort, several), values):
         if value is not None:
             clauses.append(sa.and_(*equal, key < value if descending else key > value))
@@ -411,7 +416,7 @@ def _after(columns: Any, sort: tuple[tuple[str, str], ...], place: tuple[Any, ..
     return sa.and_(key <= values[0] if descending else key >= values[0], sa.or_(*clauses))
 
 
-def _select(source: tuple[sa.Select[Any], Any], sort: tuple[tuple[str, str], ...], place: tuple[Any, ...] | None,
+def _select(source: tuple[sa.Select[Any], types.Columns], sort: Sort, place: tuple[Any, ...] | None,
             limit: int | None, several: bool) -> sa.Select[Any]:
     """Return the SELECT of the rows after ``place`` in order."""
     statement, columns = source
@@ -452,7 +457,7 @@ def _parse(rows: list[Row], names: list[str], texts: dict[str, Any]) -> None:
                 row[name] = texts[text] = loads(text)
 
 
-def _matched(conn: sa.Connection, source: tuple[sa.Select[Any], Any], sort: tuple[tuple[str, str], ...],
+def _matched(conn: sa.Connection, source: tuple[sa.Select[Any], types.Columns], sort: Sort,
              place: tuple[Any, ...] | None, query: Query, matchers: list[Callable[[Row], bool]]) -> list[Row]:
     limit = query.limit
     found: list[Row] = []

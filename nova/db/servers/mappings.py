@@ -1,7 +1,7 @@
 """Instance mappings: the servers of all cells."""
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 import datetime
 from typing import Any
 
@@ -12,6 +12,13 @@ from nova.db import statements
 from nova.db.tables.api import cells
 from nova.db.tables.api import host_mappings
 from nova.db.tables.api import instance_mappings
+from nova.db.tables.rows import InstanceMappingsRow
+
+class Mapping(InstanceMappingsRow):
+    """A mapping with the server's uuid also as ``uuid``, as in the server's row."""
+
+    uuid: str
+
 
 _DELETE_MANY = sa.delete(instance_mappings).where(
     instance_mappings.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
@@ -27,7 +34,7 @@ def insert(conn: sa.Connection, rows: list[dict[str, Any]]) -> None:
     conn.execute(statements.insert(instance_mappings), rows)
 
 
-def uuids(conn: sa.Connection) -> Any:
+def uuids(conn: sa.Connection) -> set[str]:
     """Return the set of all servers' uuids."""
     return set(conn.execute(sa.select(instance_mappings.c.instance_uuid)).scalars())
 
@@ -43,7 +50,7 @@ def queued(conn: sa.Connection) -> set[str]:
         instance_mappings.c.queued_for_delete.is_(sa.true()))).scalars())
 
 
-def delete_many(conn: sa.Connection, uuids: Any) -> None:
+def delete_many(conn: sa.Connection, uuids: Iterable[str]) -> None:
     conn.execute(_DELETE_MANY, {'uuids': list(uuids)})
 
 
@@ -64,11 +71,11 @@ def set_queued(conn: sa.Connection, uuid: str, value: bool) -> None:
     statements.update(conn, instance_mappings, {'queued_for_delete': value}, instance_uuid=uuid)
 
 
-def get(conn: sa.Connection, uuid: str) -> Any:
-    """Return the mapping of a server as a dict, or None."""
+def get(conn: sa.Connection, uuid: str) -> Mapping | None:
+    """Return the mapping of a server, or None."""
     row = conn.execute(sa.select(instance_mappings, instance_mappings.c.instance_uuid.label('uuid')).where(
         instance_mappings.c.instance_uuid == uuid)).mappings().first()
-    return None if row is None else dict(row)
+    return None if row is None else statements.to_dict(row)
 
 
 def cells_of_project(conn: sa.Connection, project_id: str) -> set[str]:
@@ -77,7 +84,7 @@ def cells_of_project(conn: sa.Connection, project_id: str) -> set[str]:
 
 
 def of_cells(conn: sa.Connection, cell_uuids: list[str], project_id: nova_context.Projects | str, limit: int,
-             category: Any = None) -> Sequence[Any]:
+             category: str | None = None) -> list[Mapping]:
     """Return mappings of servers of these cells without soft-deleted ones, newest first.
 
     :param project_id: only this project, or ALL_PROJECTS
@@ -91,7 +98,7 @@ def of_cells(conn: sa.Connection, cell_uuids: list[str], project_id: nova_contex
     if category is not None:
         statement = statement.where(table.c.category == category)
     statement = statement.order_by(table.c.created_at.desc(), table.c.instance_uuid).limit(limit)
-    return conn.execute(statement).mappings().all()
+    return statements.dicts(conn.execute(statement))
 
 
 def created(conn: sa.Connection, cell_uuid: str, marker: str, limit: int,

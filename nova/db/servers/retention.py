@@ -15,7 +15,7 @@ SERVERS = 1000           # servers of one search
 FIRST = 'create'         # always kept: it shows the creator of a server
 # Removable rows, which no service works on or needs. An evacuation that is 'done' shows that its source may still have
 # the guest.
-_OVER = {
+_OVER: dict[sa.Table, sa.ColumnElement[bool]] = {
     instance_actions: sa.and_(instance_actions.c.finished_at.is_not(None), instance_actions.c.action != FIRST),
     migrations: sa.and_(migrations.c.status.in_([each for each in moves.OVER if each != 'done']),
                         migrations.c.held_host.is_(None))}

@@ -31,9 +31,10 @@ def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Acti
     :raises Conflict: the action is not possible with the server's shares, with another such action in progress, or with
         a changing device port; the caller must roll back
     """
+    conditions = action.conditions
     expect: dict[str, Any] = {column: allowed for column, allowed in (
-        ('vm_state', action.vm_states), ('task_state', action.task_states)) if allowed is not actions.ANY}
-    if action.locked and not admin:
+        ('vm_state', conditions.vm_states), ('task_state', conditions.task_states)) if allowed is not actions.ANY}
+    if conditions.locked and not admin:
         expect['locked'] = False
     if action.needs_host:
         expect['host'] = instances.SET
@@ -45,12 +46,12 @@ def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Acti
     row = instances.update_where(conn, uuid, values, expect)
     if row is None:
         _refuse(instances.get(conn, uuid), action, admin)
-    if action.no_shares and shares.by_instance(conn, uuid):
+    if conditions.refused_with_shares and shares.by_instance(conn, uuid):
         raise exception.Conflict(f'This server has shares (openstack server share list), so {action.record} is '
-                                 f'refused: {action.no_shares}.')
-    if action.alone and instance_actions.is_open(conn, uuid, action.record):
+                                 f'refused: {conditions.refused_with_shares}.')
+    if conditions.one_at_a_time and instance_actions.is_open(conn, uuid, action.record):
         raise exception.Conflict(f'The action {action.record} of this server is in progress; wait for its end.')
-    if action.takes_devices:
+    if conditions.claims_devices:
         _refuse_with_ports_under_way(conn, row, action)
     instance_actions.insert(conn, ctx, [uuid], action.record, arguments=arguments,
                             finished=action.running is None and not action.background)
@@ -81,18 +82,20 @@ def check(row: InstancesRow, action: actions.Action, admin: bool | None = False)
 
     :raises InstanceIsLocked, InstanceNotReady, InstanceInvalidState:
     """
-    locked = action.locked and row['locked'] and not admin
-    if locked or not action.allows(row['vm_state'], row['task_state']) or action.needs_host and row['host'] is None:
+    conditions = action.conditions
+    locked = conditions.locked and row['locked'] and not admin
+    if (locked or not conditions.allows(row['vm_state'], row['task_state'])
+            or action.needs_host and row['host'] is None):
         _refuse(row, action, admin)
 
 
 def _refuse(row: InstancesRow, action: actions.Action, admin: bool | None) -> NoReturn:
     """Raise the reason why ``action`` cannot begin on this row."""
-    uuid, name = row['uuid'], action.record
-    if action.locked and row['locked'] and not admin:
+    uuid, name, conditions = row['uuid'], action.record, action.conditions
+    if conditions.locked and row['locked'] and not admin:
         raise exception.InstanceIsLocked(instance_id=uuid)
-    for attr, state, allowed in (('vm_state', row['vm_state'], action.vm_states),
-                                 ('task_state', row['task_state'], action.task_states)):
+    for attr, state, allowed in (('vm_state', row['vm_state'], conditions.vm_states),
+                                 ('task_state', row['task_state'], conditions.task_states)):
         if allowed is not actions.ANY and state not in allowed:
             raise exception.InstanceInvalidState(attr=attr, instance_id=uuid, method=name, state=state)
     if action.needs_host and row['host'] is None:

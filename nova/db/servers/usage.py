@@ -1,7 +1,7 @@
 """Usage of servers over a period, including those in the history."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Any, TYPE_CHECKING
 
@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from nova import context as nova_context
 from nova.db import engine
 from nova.db import statements
+from nova.db import types
 from nova.db.tables.cell import instances
 from nova.db.tables.cell import instances_history
 
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
 COLUMNS = ('uuid', 'project_id', 'host', 'display_name', 'vm_state', 'launched_at', 'terminated_at', 'memory_mb',
            'vcpus', 'root_gb', 'ephemeral_gb')
 FETCH = 1000             # rows in memory while all are read
+_Condition = Callable[[types.Columns], sa.ColumnElement[bool]]
 
 
-def _between(begin: datetime, end: datetime, *conditions: Callable[..., Any],
-             columns: list[Any] | tuple[str, ...]) -> Any:
+def _between(begin: datetime, end: datetime, *conditions: _Condition,
+             columns: Iterable[str]) -> sa.CompoundSelect[Any]:
     """Return a SELECT of the servers that ran at some time from ``begin`` to ``end``."""
-    def of(table: sa.Table, *more: Any) -> sa.Select[Any]:
+    def of(table: sa.Table, *more: sa.ColumnElement[bool]) -> sa.Select[Any]:
         c = table.c
         return sa.select(*[c[name] for name in columns]).where(
             c.launched_at < end, sa.or_(c.terminated_at.is_(None), c.terminated_at >= begin), *more,
@@ -34,7 +36,7 @@ def _between(begin: datetime, end: datetime, *conditions: Callable[..., Any],
 
 
 def servers(conn: sa.Connection, begin: datetime, end: datetime, project_id: nova_context.Projects | str,
-            flavor: bool = True, category: str | None = None) -> Any:
+            flavor: bool = True, category: str | None = None) -> Iterator[dict[str, Any]]:
     """Stream the rows of the servers that ran in a period.
 
     :param project_id: only this project, or ALL_PROJECTS
@@ -43,10 +45,10 @@ def servers(conn: sa.Connection, begin: datetime, end: datetime, project_id: nov
     """
     statement = _between(begin, end, *_of(project_id, category), columns=(*COLUMNS, 'flavor') if flavor else COLUMNS)
     engine.stream_rows(conn)
-    return conn.execute(statement.execution_options(yield_per=FETCH)).mappings()
+    return map(statements.to_dict, conn.execute(statement.execution_options(yield_per=FETCH)).mappings())
 
 
-def _of(project_id: nova_context.Projects | str, category: str | None) -> list[Callable[..., Any]]:
+def _of(project_id: nova_context.Projects | str, category: str | None) -> list[_Condition]:
     """Return conditions; a category of None matches any."""
     return [condition for wanted, condition in (
         (nova_context.one_project(project_id), lambda c: c.project_id == project_id),

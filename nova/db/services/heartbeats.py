@@ -1,9 +1,9 @@
 """Ownership of service names, and heartbeats of many services in one statement."""
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 import datetime
-from typing import Any
+from typing import TYPE_CHECKING
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -15,16 +15,19 @@ from nova.db import statements
 from nova.db.services import services as services_db
 from nova.db.tables.cell import services
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import ServicesRow
+
 AT_ONCE = 1000               # rows of one statement
 
 
-def registered(conn: sa.Connection, host: str, binary: str, version: int, identity: str) -> Any:
+def registered(conn: sa.Connection, host: str, binary: str, version: int, identity: str) -> ServicesRow | None:
     """Return the row of a service with these values as a dict, or None."""
     return statements.first(conn, services, host=host, binary=binary, version=version, identity=identity)
 
 
 def register(conn: sa.Connection, host: str, binary: str, topic: str, zone: str, version: int, identity: str,
-             down_time: int) -> Any:
+             down_time: int) -> ServicesRow:
     """Register an identity as the owner of a service name; return the row as a dict. It is not a heartbeat.
 
     A compute service keeps its name, because its guests depend on it. The name of another service is free after
@@ -43,10 +46,9 @@ def register(conn: sa.Connection, host: str, binary: str, topic: str, zone: str,
     taken = conn.execute(sa.update(services).where(
         services.c.host == host, services.c.binary == binary, free).values(
         identity=identity, version=version, topic=topic)).rowcount
-    row = statements.first(conn, services, **mine)
     if not taken:
         raise exception.ServiceExists(host=host, binary=binary)
-    return row
+    return statements.one(conn, services, **mine)
 
 
 _KNOWN = sa.select(services.c.id, services.c.host, services.c.binary, services.c.identity).where(
@@ -59,7 +61,7 @@ _BACK = sa.select(services.c.host).where(
         'before', type_=services.c.last_seen_at.type)))
 
 
-def known(conn: sa.Connection, hosts: Collection[str]) -> Any:
+def known(conn: sa.Connection, hosts: Collection[str]) -> dict[tuple[str, str], tuple[int, str | None]]:
     """Return {(host, binary): (number, identity)} of all services of these hosts."""
     found, hosts = {}, sorted(hosts)
     for begin in range(0, len(hosts), AT_ONCE):
@@ -68,7 +70,7 @@ def known(conn: sa.Connection, hosts: Collection[str]) -> Any:
     return found
 
 
-def seen(conn: sa.Connection, numbers: Any) -> Any:
+def seen(conn: sa.Connection, numbers: Iterable[int]) -> int:
     """Record heartbeats of the services of these rows; return their number.
 
     The nodes of compute services that were down are marked as changed, so that the schedulers see them immediately.

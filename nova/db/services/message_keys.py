@@ -2,10 +2,10 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable
 import datetime
 import secrets
-from typing import Any
+from typing import Any, Protocol, TypedDict
 
 import sqlalchemy as sa
 
@@ -29,11 +29,40 @@ TOKENS_OF = '.'
 PUBLIC = tuple(column for column in table.c if column not in (table.c.private, table.c.signatures_required))
 
 
-def signing_key(conn: sa.Connection, make: Any) -> Any:
+class KeyPair(Protocol):
+    """A key pair: nova.rpc.signatures.Key."""
+
+    id: str
+    public: bytes
+
+    def private_bytes(self) -> bytes: ...
+
+
+class PublicKey(TypedDict):
+    """A row without the private half."""
+
+    id: str
+    host: str
+    public: str
+    state: str
+    created_at: datetime.datetime
+    ends_at: datetime.datetime | None
+    vouched_by: str | None
+    voucher: str | None
+
+
+class SigningKey(PublicKey):
+    """The row of the deployment's key."""
+
+    private: str
+    signatures_required: bool
+
+
+def signing_key(conn: sa.Connection, make: Callable[[], KeyPair]) -> SigningKey:
     """Return the row of the deployment's key with its private half; create it for a new deployment.
 
     A new deployment requires signatures unless the configuration says otherwise.
-    :param make: function() -> rpc.signatures.Key
+    :param make: called for a new key
     """
     own = sa.select(table).where(table.c.host == DEPLOYMENT, table.c.state == APPROVED)
     row = conn.execute(own).mappings().first()
@@ -44,18 +73,17 @@ def signing_key(conn: sa.Connection, make: Any) -> Any:
             **_row(DEPLOYMENT, DEPLOYMENT_ID, key.public, APPROVED), 'signatures_required': True,
             'private': base64.b64encode(key.private_bytes()).decode()})
         row = conn.execute(own).mappings().one()
-    return dict(row)
+    return statements.to_dict(row)
 
 
-def of_deployment(conn: sa.Connection) -> Any:
+def of_deployment(conn: sa.Connection) -> list[PublicKey]:
     """Return the rows of the deployment's present and former keys without private halves, oldest first."""
     return _rows(conn, table.c.host == DEPLOYMENT)
 
 
-def stage(conn: sa.Connection, key: Any, vouched_by: Any, voucher: Any) -> None:
+def stage(conn: sa.Connection, key: KeyPair, vouched_by: str, voucher: bytes) -> None:
     """Insert the next key of the deployment, which hosts learn before it is used.
 
-    :param key: rpc.signatures.Key
     :param vouched_by: fingerprint of the present key
     :param voucher: the present key's signature of the new one
     """
@@ -73,24 +101,24 @@ def requires_signatures(conn: sa.Connection) -> bool:
     return found is None or bool(found)
 
 
-def promote(conn: sa.Connection, ident: Any, ends_at: datetime.datetime) -> None:
+def promote(conn: sa.Connection, ident: str, ends_at: datetime.datetime) -> None:
     """Activate the next key of the deployment; messages of the previous key are accepted until ``ends_at``."""
     conn.execute(sa.update(table).where(table.c.host == DEPLOYMENT, table.c.state == APPROVED).values(
         state=RETIRED, private=None, ends_at=ends_at))
     conn.execute(sa.update(table).where(table.c.id == ident).values(state=APPROVED, created_at=utils.utcnow()))
 
 
-def _rows(conn: sa.Connection, *conditions: Any) -> list[Any]:
-    return [dict(row) for row in conn.execute(
-        sa.select(*PUBLIC).where(*conditions).order_by(table.c.created_at, table.c.id)).mappings()]
+def _rows(conn: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list[PublicKey]:
+    return statements.dicts(conn.execute(
+        sa.select(*PUBLIC).where(*conditions).order_by(table.c.created_at, table.c.id)))
 
 
-def _row(host: str, ident: Any, public: Any, state: Any) -> dict[Any, Any]:
+def _row(host: str, ident: str, public: bytes, state: str) -> dict[str, Any]:
     return {'id': ident, 'host': host, 'public': base64.b64encode(public).decode(), 'private': None,
             'state': state, 'created_at': utils.utcnow(), 'ends_at': None}
 
 
-def get(conn: sa.Connection, ident: Any) -> Any:
+def get(conn: sa.Connection, ident: str) -> PublicKey | None:
     """Return the row of a key without its private half, or None."""
     return next(iter(_rows(conn, table.c.id == ident)), None)
 
@@ -98,27 +126,28 @@ def get(conn: sa.Connection, ident: Any) -> Any:
 _MANY = sa.select(*PUBLIC).where(table.c.id.in_(sa.bindparam('ids', expanding=True)))
 
 
-def get_many(conn: sa.Connection, ids: list[str]) -> dict[str, dict[str, Any]]:
+def get_many(conn: sa.Connection, ids: list[str]) -> dict[str, PublicKey]:
     """Return {id: row of a key without its private half} of the existing keys."""
-    return {row['id']: dict(row) for row in conn.execute(_MANY, {'ids': ids}).mappings()}
+    return {row['id']: row for row in statements.dicts(conn.execute(_MANY, {'ids': ids}))}
 
 
-def is_trusted(row: Mapping[str, Any]) -> Any:
+def is_trusted(row: PublicKey) -> bool:
     """Tell whether messages of a key (a row) are accepted, including the deployment's next key."""
     return is_good(row) or row['host'] == DEPLOYMENT and row['state'] == PENDING
 
 
-def is_good(row: Mapping[str, Any], now: Any = None) -> bool:
+def is_good(row: PublicKey) -> bool:
     """Tell whether messages of a key (a row) are accepted."""
-    return row['state'] in GOOD or row['state'] == RETIRED and row['ends_at'] > (now or utils.utcnow())
+    return row['state'] in GOOD or (
+        row['state'] == RETIRED and row['ends_at'] is not None and row['ends_at'] > utils.utcnow())
 
 
-def of_hosts(conn: sa.Connection) -> list[Any]:
+def of_hosts(conn: sa.Connection) -> list[PublicKey]:
     """Return the rows of all hosts' keys, by host and age."""
     return sorted(_rows(conn, table.c.host != DEPLOYMENT), key=lambda row: row['host'])
 
 
-def add(conn: sa.Connection, host: str, ident: Any, public: Any, state: Any) -> Any:
+def add(conn: sa.Connection, host: str, ident: str, public: bytes, state: str) -> PublicKey:
     """Insert a key of a host, or approve a pending one; return its row. Revoked keys are unchanged.
 
     :raises HostKeyRefused: the key belongs to another host
@@ -126,7 +155,7 @@ def add(conn: sa.Connection, host: str, ident: Any, public: Any, state: Any) -> 
     row = get(conn, ident)
     if row is None:
         engine.insert_ignore(conn, table, _row(host, ident, public, state))
-        row = get(conn, ident)
+        row, = _rows(conn, table.c.id == ident)
     if row['host'] != host:
         raise exception.HostKeyRefused(host=host, reason='the key belongs to another host')
     if state == APPROVED and row['state'] == PENDING:
@@ -135,24 +164,24 @@ def add(conn: sa.Connection, host: str, ident: Any, public: Any, state: Any) -> 
     return row
 
 
-def set_state(conn: sa.Connection, ident: Any, state: Any, ends_at: datetime.datetime | None = None) -> None:
+def set_state(conn: sa.Connection, ident: str, state: str, ends_at: datetime.datetime | None = None) -> None:
     conn.execute(sa.update(table).where(table.c.id == ident).values(state=state, ends_at=ends_at))
 
 
-def replace_others(conn: sa.Connection, host: str, ident: Any) -> None:
+def replace_others(conn: sa.Connection, host: str, ident: str) -> None:
     """Retire the earlier keys of a host after an overlap."""
     conn.execute(sa.update(table).where(table.c.host == host, table.c.id != ident, table.c.state.in_(GOOD)).values(
         state=RETIRED, ends_at=utils.utcnow() + OVERLAP))
 
 
-def revoke(conn: sa.Connection, host: str) -> Any:
+def revoke(conn: sa.Connection, host: str) -> int:
     """Revoke all keys of a host and its reports to the network service; return the number of keys."""
     network_hosts.distrust(conn, host)
     return conn.execute(sa.update(table).where(table.c.host == host, table.c.state != REVOKED).values(
         state=REVOKED)).rowcount
 
 
-def renew(conn: sa.Connection, host: str) -> Any:
+def renew(conn: sa.Connection, host: str) -> int:
     """Make a host create a new key at its next request; return its number of valid keys."""
     return conn.execute(sa.update(table).where(table.c.host == host, table.c.state == APPROVED).values(
         state=RENEWING)).rowcount
@@ -179,12 +208,12 @@ def new_token(conn: sa.Connection, valid_s: int) -> str:
     return f'{ident}{TOKENS_OF}{secret}'
 
 
-def token(conn: sa.Connection, ident: Any) -> Any:
+def token(conn: sa.Connection, ident: str) -> str | None:
     """Return the secret of a valid token, or None."""
     row = statements.first(conn, join_tokens, id=ident)
     return row['secret'] if row and row['expires_at'] > utils.utcnow() else None
 
 
-def use_token(conn: sa.Connection, ident: Any) -> bool:
+def use_token(conn: sa.Connection, ident: str) -> bool:
     """Delete a token; return False if another process did."""
     return bool(conn.execute(sa.delete(join_tokens).where(join_tokens.c.id == ident)).rowcount)

@@ -1,9 +1,10 @@
 """Rows of services, one for each daemon and host, updated by heartbeats."""
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import builtins
+from collections.abc import Collection, Iterable, Mapping, Sequence
 import datetime
-from typing import Any
+from typing import Any, cast, TYPE_CHECKING
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -16,11 +17,14 @@ from nova.db.placement import pci_devices
 from nova.db.tables.cell import compute_nodes
 from nova.db.tables.cell import services
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import ServicesRow
+
 AUTOMATIC = 'AUTO: '  # prefix of the reason of a service that its host has disabled; the host enables it again
 AWAY_S = 20          # silence after which a compute service may have been treated as down
 
 
-def report(conn: sa.Connection, host: str, binary: str, topic: str, zone: str, version: int) -> Any:
+def report(conn: sa.Connection, host: str, binary: str, topic: str, zone: str, version: int) -> ServicesRow:
     """Record a heartbeat and return the row as a dict; the first one inserts the row.
 
     The nodes of a host that was down are marked as changed, so that the schedulers see it immediately.
@@ -34,10 +38,10 @@ def report(conn: sa.Connection, host: str, binary: str, topic: str, zone: str, v
             version=version, created_at=now, last_seen_at=now, disabled=False, forced_down=False))
     else:
         statements.update(conn, services, {'last_seen_at': now, 'version': version, 'topic': topic}, id=row['id'])
-    seen: Any = row and row['last_seen_at']
+    seen = row and row['last_seen_at']
     if topic == 'compute' and (seen is None or (now - seen).total_seconds() > AWAY_S):
         touch_nodes(conn, [host])
-    return statements.first(conn, services, **mine)
+    return statements.one(conn, services, **mine)
 
 
 def touch_nodes(conn: sa.Connection, hosts: Collection[str] | sa.Select[Any]) -> None:
@@ -48,7 +52,7 @@ def touch_nodes(conn: sa.Connection, hosts: Collection[str] | sa.Select[Any]) ->
     conn.execute(sa.update(compute_nodes).where(compute_nodes.c.host.in_(hosts)).values(changed=utils.change_number()))
 
 
-def get(conn: sa.Connection, service_id: str) -> Any:
+def get(conn: sa.Connection, service_id: str | int) -> ServicesRow:
     """Return a service by its uuid or number.
 
     :raises ServiceNotFound: it does not exist
@@ -63,10 +67,10 @@ def get(conn: sa.Connection, service_id: str) -> Any:
     row = conn.execute(sa.select(services).where(condition)).mappings().first()
     if row is None:
         raise exception.ServiceNotFound(service_id=service_id)
-    return dict(row)
+    return statements.to_dict(row)
 
 
-def update(conn: sa.Connection, service_id: str, values: dict[str, Any]) -> dict[Any, Any]:
+def update(conn: sa.Connection, service_id: str | int, values: dict[str, Any]) -> ServicesRow:
     """Update a service (disabled, disabled_reason, forced_down, …); return the row.
 
     Its compute nodes are marked as changed for the schedulers.
@@ -76,16 +80,16 @@ def update(conn: sa.Connection, service_id: str, values: dict[str, Any]) -> dict
     conn.execute(sa.update(services).where(services.c.id == row['id'])
                  .values({'updated_at': utils.utcnow(), **values}))
     touch_nodes(conn, [row['host']])
-    return {**row, **values}
+    return cast('ServicesRow', {**row, **values})        # the values are columns
 
 
-def set_availability(conn: sa.Connection, host: str, reason: str) -> Sequence[dict[Any, Any]]:
+def set_availability(conn: sa.Connection, host: str, reason: str) -> Sequence[ServicesRow]:
     """Disable the compute service of a host that cannot accept servers, and enable it later.
 
     :param reason: the reason, or '' to enable
     :returns: the changed rows
     """
-    wanted = (AUTOMATIC + reason)[:services.c.disabled_reason.type.length] if reason else None
+    wanted = (AUTOMATIC + reason)[:255] if reason else None
     changed = []
     # an operator may change the same rows
     for row in statements.dicts(conn.execute(sa.select(services).where(
@@ -96,7 +100,7 @@ def set_availability(conn: sa.Connection, host: str, reason: str) -> Sequence[di
     return changed
 
 
-def delete(conn: sa.Connection, service_id: str) -> Any:
+def delete(conn: sa.Connection, service_id: str) -> ServicesRow:
     """Delete a service, and its compute nodes; the daemon's next report inserts it again.
 
     :raises ServiceNotFound: it does not exist
@@ -114,7 +118,8 @@ def refuse_running(conn: sa.Connection, service_id: str, down_time: int) -> None
 
     :raises ServiceNotFound, ServiceRunning:
     """
-    row = {**get(conn, service_id), 'forced_down': False}
+    row = get(conn, service_id)
+    row['forced_down'] = False
     now = utils.utcnow()
     silent_s = None if row['last_seen_at'] is None else int((now - row['last_seen_at']).total_seconds())
     if is_up(row, down_time, now):
@@ -129,19 +134,19 @@ def refuse_running(conn: sa.Connection, service_id: str, down_time: int) -> None
                                                            'the cell')
 
 
-def others_of_host(conn: sa.Connection, row: Mapping[str, Any]) -> bool:
-    """Tell whether the host of a service (a row) has another service in this cell."""
+def others_of_host(conn: sa.Connection, host: str, but: int) -> bool:
+    """Tell whether a host has another service in this cell than the one with this number."""
     return conn.execute(sa.select(services.c.id).where(
-        services.c.host == row['host'], services.c.id != row['id']).limit(1)).first() is not None
+        services.c.host == host, services.c.id != but).limit(1)).first() is not None
 
 
-def is_up(row: Mapping[str, Any], down_time: int, now: datetime.datetime) -> bool:
+def is_up(row: Mapping[str, Any] | sa.RowMapping, down_time: int, now: datetime.datetime) -> bool:
     """Tell whether a service is up: not forced down, with a heartbeat within ``down_time`` seconds."""
     seen = row['last_seen_at']
     return not row['forced_down'] and seen is not None and abs((now - seen).total_seconds()) <= down_time
 
 
-def any_up(conn: sa.Connection, rows: Any, down_time: int) -> bool:
+def any_up(conn: sa.Connection, rows: Iterable[Mapping[str, Any] | sa.RowMapping], down_time: int) -> bool:
     """Tell whether one of these services of a cell counts as up for decisions about servers.
 
     Silence counts up to the newest heartbeat of any service of the cell. While heartbeats cannot be written, because
@@ -157,17 +162,16 @@ def any_up(conn: sa.Connection, rows: Any, down_time: int) -> bool:
 def host_is_down(conn: sa.Connection, host: str, down_time: int) -> bool:
     """Tell whether a host's compute service is down, locked so that a heartbeat waits for the transaction's end."""
     statement = sa.select(services).where(services.c.host == host, services.c.topic == 'compute').with_for_update()
-    rows = conn.execute(statement).mappings().all()
-    return not any_up(conn, rows, down_time)
+    return not any_up(conn, statements.dicts(conn.execute(statement)), down_time)
 
 
-def unheard(conn: sa.Connection, now: datetime.datetime) -> Any:
-    """Return the time since the newest heartbeat in the cell as a timedelta, or None."""
+def unheard(conn: sa.Connection, now: datetime.datetime) -> datetime.timedelta | None:
+    """Return the time since the newest heartbeat in the cell, or None."""
     newest = conn.execute(sa.select(sa.func.max(services.c.last_seen_at))).scalar()
     return None if newest is None else max(now - newest, datetime.timedelta())
 
 
-def resume(conn: sa.Connection, down_time: int, quiet_s: int) -> Any:
+def resume(conn: sa.Connection, down_time: int, quiet_s: int) -> int:
     """After ``quiet_s`` seconds without any heartbeat, count the services that were up as alive now.
 
     It must be called before a heartbeat is written. Repetition has no effect. Return the number of services.
@@ -183,7 +187,7 @@ def resume(conn: sa.Connection, down_time: int, quiet_s: int) -> Any:
     return conn.execute(sa.update(services).where(were_up).values(last_seen_at=now)).rowcount
 
 
-def lowest_versions(conn: sa.Connection, down_time: int) -> dict[Any, Any]:
+def lowest_versions(conn: sa.Connection, down_time: int) -> dict[str, int]:
     """Return {topic: lowest version of its services} of live services.
 
     Live means within ``down_time`` seconds before the newest heartbeat, so that an outage of all does not exclude all.
@@ -195,7 +199,7 @@ def lowest_versions(conn: sa.Connection, down_time: int) -> dict[Any, Any]:
     return {topic: version for topic, version in rows}
 
 
-def list(conn: sa.Connection, **filters: Any) -> Any:
+def list(conn: sa.Connection, **filters: object) -> builtins.list[ServicesRow]:
     """Return services with columns equal to the filters, oldest first."""
     conditions = [services.c[name] == value for name, value in filters.items() if value is not None]
     return statements.dicts(conn.execute(sa.select(services).where(*conditions).order_by(services.c.id)))

@@ -2,20 +2,24 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from nova import utils
 from nova.db import engine
+from nova.db import statements
 from nova.db.tables.usage import task_log
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import TaskLogRow
 
 RUNNING, DONE = 'RUNNING', 'DONE'
 
 Period = tuple[datetime.datetime, datetime.datetime]         # (beginning, ending)
 
 
-def _which(host: str, period: Period) -> Any:
+def _which(host: str, period: Period) -> sa.ColumnElement[bool]:
     c = task_log.c
     return sa.and_(c.host == host, c.period_beginning == period[0], c.period_ending == period[1])
 
@@ -37,13 +41,13 @@ def end(conn: sa.Connection, host: str, period: Period, items: int, errors: int,
         state=DONE, updated_at=utils.utcnow(), task_items=items, errors=errors, message=message[:255]))
 
 
-def of_period(conn: sa.Connection, period: Period) -> dict[Any, Any]:
+def of_period(conn: sa.Connection, period: Period) -> dict[str, TaskLogRow]:
     """Return {host: row} of a period."""
     c = task_log.c
-    return {row['host']: dict(row) for row in conn.execute(sa.select(task_log).where(
-        c.period_beginning == period[0], c.period_ending == period[1])).mappings()}
+    return {row['host']: row for row in statements.dicts(conn.execute(sa.select(task_log).where(
+        c.period_beginning == period[0], c.period_ending == period[1])))}
 
 
-def expire(conn: sa.Connection, before: Any) -> None:
+def expire(conn: sa.Connection, before: datetime.datetime) -> None:
     """Delete audits of periods that ended before a time."""
     conn.execute(sa.delete(task_log).where(task_log.c.period_ending < before))

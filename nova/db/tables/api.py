@@ -1,21 +1,24 @@
 """Tables of the API database, which all cells share."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from nova.db import types
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import CellsRow, FlavorsRow, InstanceMappingsRow, JoinTokensRow, KeyPairsRow
+
 metadata = sa.MetaData()
 
 
-def table(name: str, *columns: Any) -> Any:
+def table(name: str, *columns: sa.schema.SchemaItem) -> types.Table[Any]:
     """Define a table of the API database; the embedded services use it for theirs."""
-    return sa.Table(name, metadata, *columns, **types.TABLE_OPTIONS)
+    return types.Table(name, metadata, *columns, **types.TABLE_OPTIONS)
 
 
-cells = table(
+cells: types.Table[CellsRow] = table(
     'cells',
     sa.Column('uuid', sa.String(36), primary_key=True),
     sa.Column('name', sa.String(255), nullable=False, unique=True),
@@ -31,7 +34,7 @@ host_mappings = table(
 )
 
 # quotas are counted from this table in the transaction that inserts
-instance_mappings = table(
+instance_mappings: types.Table[InstanceMappingsRow] = table(
     'instance_mappings',
     sa.Column('instance_uuid', sa.String(36), primary_key=True),
     sa.Column('cell_uuid', sa.String(36), nullable=False),
@@ -58,7 +61,7 @@ request_specs = table(
     sa.Column('spec', types.Json, nullable=False),           # objects.RequestSpec as a primitive
 )
 
-flavors = table(
+flavors: types.Table[FlavorsRow] = table(
     'flavors',
     sa.Column('id', sa.Integer, primary_key=True),
     sa.Column('flavor_id', sa.String(255), nullable=False, unique=True),
@@ -83,7 +86,7 @@ flavor_projects = table(
     sa.Column('project_id', sa.String(255), primary_key=True),
 )
 
-key_pairs = table(
+key_pairs: types.Table[KeyPairsRow] = table(
     'key_pairs',
     sa.Column('id', sa.Integer, primary_key=True),
     sa.Column('user_id', sa.String(255), nullable=False),
@@ -165,7 +168,7 @@ message_keys = table(
 )
 
 # one-time proofs of a new host that it belongs to the deployment
-join_tokens = table(
+join_tokens: types.Table[JoinTokensRow] = table(
     'join_tokens',
     sa.Column('id', sa.String(16), primary_key=True),
     sa.Column('secret', sa.String(64), nullable=False),

@@ -1,8 +1,6 @@
 """Tables of the audit log, equal in the API database and in cells: a record is in the database of its write."""
 from __future__ import annotations
 
-from typing import Any
-
 import sqlalchemy as sa
 
 from nova.db import types
@@ -10,7 +8,7 @@ from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 
 
-def _records(metadata: Any) -> Any:
+def _records(metadata: sa.MetaData) -> sa.Table:
     """Define the records: selected columns of a request, its caller and its result, never a body.
 
     ``seq`` and ``digest`` are NULL until the record is sealed; afterwards it does not change.
@@ -48,7 +46,7 @@ def _records(metadata: Any) -> Any:
         **types.TABLE_OPTIONS)
 
 
-def _chain(metadata: Any) -> Any:
+def _chain(metadata: sa.MetaData) -> sa.Table:
     """Define the only row of the newest sealed record, which sealing locks."""
     return sa.Table(
         'audit_chain', metadata,

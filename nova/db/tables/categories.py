@@ -1,11 +1,18 @@
 """The table of instance categories in the API database: purposes of servers."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import sqlalchemy as sa
 
 from nova.db import types
 from nova.db.tables.api import table
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import InstanceCategoriesRow
+
 # a deleted row is kept until it is purged; its name may be reused
-instance_categories = table(
+instance_categories: types.Table[InstanceCategoriesRow] = table(
     'instance_categories',
     sa.Column('id', sa.Integer, primary_key=True),
     sa.Column('uuid', sa.String(36), nullable=False, unique=True),

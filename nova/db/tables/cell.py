@@ -1,20 +1,25 @@
 """Tables of a cell's database: servers and their related rows, services, compute nodes."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from nova.db import types
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import BlockDeviceMappingsRow, ComputeNodesRow, DiskKeysRow, GuestReportsRow
+    from nova.db.tables.rows import InstanceActionEventsRow, InstanceActionsRow, InstancesRow, MigrationsRow
+    from nova.db.tables.rows import ServicesRow, ShareMappingsRow, VolumeKeysRow
+
 metadata = sa.MetaData()
 
 
-def _table(name: str, *columns: Any) -> Any:
-    return sa.Table(name, metadata, *columns, **types.TABLE_OPTIONS)
+def cell_table(name: str, *columns: sa.schema.SchemaItem) -> types.Table[Any]:
+    return types.Table(name, metadata, *columns, **types.TABLE_OPTIONS)
 
 
-def _instance_columns() -> Any:
+def _instance_columns() -> list[sa.Column[Any]]:
     """Return the columns of servers, including all that a view needs, so that showing a server is one SELECT.
 
     ``instances_history`` has the same columns; a delete moves the row there.
@@ -22,7 +27,7 @@ def _instance_columns() -> Any:
     return [*_state_columns(), *_given_columns(), *_found_columns()]
 
 
-def _state_columns() -> Any:
+def _state_columns() -> list[sa.Column[Any]]:
     text = sa.String(255)
     return [
         sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
@@ -52,7 +57,7 @@ def _state_columns() -> Any:
     ]
 
 
-def _given_columns() -> Any:
+def _given_columns() -> list[sa.Column[Any]]:
     """Return the columns of values from the user."""
     text = sa.String(255)
     return [
@@ -86,7 +91,7 @@ def _given_columns() -> Any:
     ]
 
 
-def _found_columns() -> Any:
+def _found_columns() -> list[sa.Column[Any]]:
     """Return the columns of values from the system."""
     return [
         sa.Column('image_properties', types.Json, nullable=False),     # of the image of the server
@@ -104,7 +109,7 @@ def _found_columns() -> Any:
     ]
 
 
-instances = _table(
+instances: types.Table[InstancesRow] = cell_table(
     'instances', *_instance_columns(),
     sa.UniqueConstraint('uuid', name='uniq_instances_uuid'),
     sa.Index('ix_instances_project_created', 'project_id', 'created_at', 'id'),
@@ -116,7 +121,7 @@ instances = _table(
     sa.Index('ix_instances_server_group', 'server_group_id'),
 )
 
-instances_history = _table(
+instances_history = cell_table(
     'instances_history', *_instance_columns(),
     sa.Index('ix_instances_history_uuid', 'uuid'),
     sa.Index('ix_instances_history_project_updated', 'project_id', 'updated_at'),
@@ -125,7 +130,7 @@ instances_history = _table(
 
 # One row for each request that acts on a server. An open row (finished_at NULL) is the task in progress with its owner
 # and deadline, so that no state exists only in a message.
-instance_actions = _table(
+instance_actions: types.Table[InstanceActionsRow] = cell_table(
     'instance_actions',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
     sa.Column('instance_uuid', sa.String(36), nullable=False),
@@ -145,7 +150,7 @@ instance_actions = _table(
     sa.Index('ix_instance_actions_open', 'finished_at', 'deadline'),
 )
 
-instance_action_events = _table(
+instance_action_events: types.Table[InstanceActionEventsRow] = cell_table(
     'instance_action_events',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
     sa.Column('action_id', sa.BigInteger, nullable=False),
@@ -162,7 +167,7 @@ instance_action_events = _table(
 # One row for each move of a server to another place or flavor. It holds a second share of a node in addition to the
 # server's own row: first the destination's, and after the move (``swapped``) the source's, until the move is confirmed,
 # reverted or finished. held_host is NULL without a share. See db/moves/migrations.py.
-migrations = _table(
+migrations: types.Table[MigrationsRow] = cell_table(
     'migrations',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
     sa.Column('uuid', sa.String(36), nullable=False, unique=True),
@@ -201,7 +206,7 @@ migrations = _table(
     sa.Index('ix_migrations_updated', 'updated_at'),
 )
 
-block_device_mappings = _table(
+block_device_mappings: types.Table[BlockDeviceMappingsRow] = cell_table(
     'block_device_mappings',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
     sa.Column('uuid', sa.String(36), nullable=False, unique=True),
@@ -228,7 +233,7 @@ block_device_mappings = _table(
 )
 
 # differences from the rows reported by hosts: nova/differences.py; one row for each server and host until settled
-guest_reports = _table(
+guest_reports: types.Table[GuestReportsRow] = cell_table(
     'guest_reports',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
     sa.Column('host', sa.String(255), nullable=False),
@@ -244,7 +249,7 @@ guest_reports = _table(
 )
 
 # shared file systems of servers
-share_mappings = _table(
+share_mappings: types.Table[ShareMappingsRow] = cell_table(
     'share_mappings',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
     sa.Column('uuid', sa.String(36), nullable=False, unique=True),
@@ -260,7 +265,7 @@ share_mappings = _table(
 )
 
 # keys of encrypted disks, encrypted by conductor/servers/disk_keys.py; deleted with their servers
-disk_keys = _table(
+disk_keys: types.Table[DiskKeysRow] = cell_table(
     'disk_keys',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
     sa.Column('instance_uuid', sa.String(36), nullable=False, unique=True),
@@ -270,7 +275,7 @@ disk_keys = _table(
 )
 
 # keys of encrypted volumes of servers, encrypted in the same way
-volume_keys = _table(
+volume_keys: types.Table[VolumeKeysRow] = cell_table(
     'volume_keys',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
     sa.Column('instance_uuid', sa.String(36), nullable=False),
@@ -281,7 +286,7 @@ volume_keys = _table(
     sa.UniqueConstraint('instance_uuid', 'volume_id', name='uniq_volume_keys_instance_volume'),
 )
 
-services = _table(
+services: types.Table[ServicesRow] = cell_table(
     'services',
     sa.Column('id', sa.Integer, primary_key=True),
     sa.Column('uuid', sa.String(36), nullable=False, unique=True),
@@ -304,7 +309,7 @@ services = _table(
 
 # Capacities, and usage by claims. Schedulers follow the change numbers: ``used_changed`` is for the claims' columns
 # (vcpus_used, memory_mb_used, local_gb_used, running_vms), ``changed`` for all others.
-compute_nodes = _table(
+compute_nodes: types.Table[ComputeNodesRow] = cell_table(
     'compute_nodes',
     sa.Column('id', sa.Integer, primary_key=True),
     sa.Column('uuid', sa.String(36), nullable=False, unique=True),

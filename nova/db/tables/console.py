@@ -1,12 +1,19 @@
 """Tables of a cell's database for console access."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import sqlalchemy as sa
 
 from nova.db import types
-from nova.db.tables.cell import metadata
+from nova.db.tables.cell import cell_table
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import ConsoleAuthTokensRow
 
 # tokens are stored only as hashes
-console_auth_tokens = sa.Table(
-    'console_auth_tokens', metadata,
+console_auth_tokens: types.Table[ConsoleAuthTokensRow] = cell_table(
+    'console_auth_tokens',
     sa.Column('token_hash', sa.String(64), primary_key=True),
     sa.Column('instance_uuid', sa.String(36), nullable=False),
     sa.Column('console_type', sa.String(16), nullable=False),
@@ -25,5 +32,4 @@ console_auth_tokens = sa.Table(
     sa.Column('user_claims', sa.Text),                               # of that token, see nova.identity.tokens.text_of
     sa.Column('used_until', types.DateTime),                         # end of a session's lease; NULL: never used
     sa.Index('ix_console_auth_tokens_instance', 'instance_uuid'),
-    sa.Index('ix_console_auth_tokens_expires', 'expires_at'),
-    **types.TABLE_OPTIONS)
+    sa.Index('ix_console_auth_tokens_expires', 'expires_at'))

@@ -1,10 +1,17 @@
 """Tables of the embedded identity service, in the API database."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import sqlalchemy as sa
 
 from nova.db import types
 from nova.db.tables.api import table
 
-identity_projects = table(
+if TYPE_CHECKING:
+    from nova.db.tables.rows import IdentityProjectsRow
+
+identity_projects: types.Table[IdentityProjectsRow] = table(
     'identity_projects',
     sa.Column('id', sa.String(64), primary_key=True),
     sa.Column('domain_id', sa.String(64), nullable=False),

@@ -1,8 +1,15 @@
 """Tables of the embedded image service, in the API database."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import sqlalchemy as sa
 
 from nova.db import types
 from nova.db.tables.api import table
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import ImageMembersRow
 
 images = table(
     'images',
@@ -51,7 +58,7 @@ image_tags = table(
     sa.Index('ix_image_tags_value', 'value'),
 )
 
-image_members = table(
+image_members: types.Table[ImageMembersRow] = table(
     'image_members',
     sa.Column('image_id', sa.String(36), primary_key=True),
     sa.Column('member', sa.String(255), primary_key=True),

@@ -1,13 +1,20 @@
 """Tables of a cell's database for the maintenance of hosts."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import sqlalchemy as sa
 
 from nova.db import types
-from nova.db.tables.placement import cell_table
+from nova.db.tables.cell import cell_table
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import HostMaintenanceServersRow, HostMaintenancesRow
 
 _number = sa.BigInteger().with_variant(sa.Integer, 'sqlite')
 
 # the last maintenance of each host; statuses and transitions: db/moves/maintenance.py
-host_maintenances = cell_table(
+host_maintenances: types.Table[HostMaintenancesRow] = cell_table(
     'host_maintenances',
     sa.Column('id', _number, primary_key=True),
     sa.Column('uuid', sa.String(36), nullable=False, unique=True),
@@ -26,7 +33,7 @@ host_maintenances = cell_table(
 )
 
 # servers of a maintenance with their plan and result
-host_maintenance_servers = cell_table(
+host_maintenance_servers: types.Table[HostMaintenanceServersRow] = cell_table(
     'host_maintenance_servers',
     sa.Column('maintenance_id', _number, primary_key=True, autoincrement=False),
     sa.Column('instance_uuid', sa.String(36), primary_key=True),

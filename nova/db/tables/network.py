@@ -1,18 +1,25 @@
 """Tables of the embedded network service, in the API database."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from nova.db import types
 from nova.db.tables.api import table
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import AddressesRow, DefaultSecurityGroupRulesRow, DnsDomainsRow, DnsEntriesRow
+    from nova.db.tables.rows import FloatingIpsRow, NetworkHostsRow, NetworkSharesRow, NetworksRow
+    from nova.db.tables.rows import PortForwardingsRow, PortsRow, QosMarkingsRow, QosPoliciesRow, QosRulesRow
+    from nova.db.tables.rows import RouterInterfacesRow, RoutersRow, SecurityGroupRulesRow, SecurityGroupsRow
+    from nova.db.tables.rows import SubnetPoolsRow, SubnetsRow
+
 _id = sa.String(36)
 _text = sa.String(255)
 
 
-def _described() -> Any:
+def _described() -> list[sa.Column[Any]]:
     return [
         sa.Column('description', _text, nullable=False, default=''),
         sa.Column('created_at', types.DateTime, nullable=False),
@@ -21,7 +28,7 @@ def _described() -> Any:
     ]
 
 
-networks = table(
+networks: types.Table[NetworksRow] = table(
     'networks',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False, default='', index=True),
@@ -59,7 +66,7 @@ vlans = table(
 )
 
 # shares of networks and external networks; '*' for all projects
-shares = table(
+shares: types.Table[NetworkSharesRow] = table(
     'network_shares',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False, default='', index=True),
@@ -87,7 +94,7 @@ limits = table(
 )
 
 # hosts of overlay networks with tunnel address and time of the last report
-hosts = table(
+hosts: types.Table[NetworkHostsRow] = table(
     'network_hosts',
     sa.Column('host', _text, primary_key=True),
     sa.Column('address', sa.String(39), nullable=False),
@@ -98,7 +105,7 @@ hosts = table(
 )
 
 # domains of user-defined names of addresses (os-floating-ip-dns), and these names
-dns_domains = table(
+dns_domains: types.Table[DnsDomainsRow] = table(
     'dns_domains',
     sa.Column('id', _id, primary_key=True),
     sa.Column('name', sa.String(189), nullable=False),               # 253 characters with the longest entry
@@ -107,7 +114,7 @@ dns_domains = table(
     sa.Column('for_project', _text, nullable=False, default=''),
     sa.UniqueConstraint('name', 'project_id', name='uniq_dns_domains0name0project_id'),
 )
-dns_entries = table(
+dns_entries: types.Table[DnsEntriesRow] = table(
     'dns_entries',
     sa.Column('domain_id', _id, primary_key=True),
     sa.Column('name', sa.String(63), primary_key=True),
@@ -136,7 +143,7 @@ revisions = table(
 )
 
 # subnet pools; an allocation locks the row, so that subnets never overlap
-subnet_pools = table(
+subnet_pools: types.Table[SubnetPoolsRow] = table(
     'subnet_pools',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False, default='', index=True),
@@ -152,7 +159,7 @@ subnet_pools = table(
     *_described(),
 )
 
-subnets = table(
+subnets: types.Table[SubnetsRow] = table(
     'subnets',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False, default=''),
@@ -172,7 +179,7 @@ subnets = table(
     *_described(),
 )
 
-ports = table(
+ports: types.Table[PortsRow] = table(
     'ports',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False, default='', index=True),
@@ -200,7 +207,7 @@ ports = table(
     *_described(),
 )
 
-qos_policies = table(
+qos_policies: types.Table[QosPoliciesRow] = table(
     'qos_policies',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False, default='', index=True),
@@ -210,7 +217,7 @@ qos_policies = table(
 )
 
 # bandwidth limits, one for each direction
-qos_rules = table(
+qos_rules: types.Table[QosRulesRow] = table(
     'qos_rules',
     sa.Column('id', _id, primary_key=True),
     sa.Column('policy_id', _id, nullable=False),
@@ -222,14 +229,14 @@ qos_rules = table(
 )
 
 # DSCP marks (DS field, RFC 2474) of guests' packets, by the policy of their port or network
-qos_markings = table(
+qos_markings: types.Table[QosMarkingsRow] = table(
     'qos_markings',
     sa.Column('policy_id', _id, primary_key=True),
     sa.Column('id', _id, nullable=False),                            # of the rule
     sa.Column('dscp_mark', sa.Integer, nullable=False),
 )
 
-routers = table(
+routers: types.Table[RoutersRow] = table(
     'routers',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False, default='', index=True),
@@ -244,14 +251,14 @@ routers = table(
 )
 
 # one row for each interface: concurrent requests add a subnet to a router only once
-router_interfaces = table(
+router_interfaces: types.Table[RouterInterfacesRow] = table(
     'router_interfaces',
     sa.Column('router_id', _id, primary_key=True),
     sa.Column('subnet_id', _id, primary_key=True, index=True),
     sa.Column('port_id', _id, nullable=False, index=True),
 )
 
-floating_ips = table(
+floating_ips: types.Table[FloatingIpsRow] = table(
     'floating_ips',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False, default='', index=True),
@@ -266,7 +273,7 @@ floating_ips = table(
     sa.UniqueConstraint('port_id', 'fixed_ip_address', name='uq_floating_ips_fixed'),
 )
 
-port_forwardings = table(
+port_forwardings: types.Table[PortForwardingsRow] = table(
     'port_forwardings',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False, default=''),
@@ -281,7 +288,7 @@ port_forwardings = table(
 )
 
 # a used address, or one that rests after its use (port_id NULL); the key refuses duplicates
-addresses = table(
+addresses: types.Table[AddressesRow] = table(
     'addresses',
     sa.Column('subnet_id', _id, primary_key=True),
     sa.Column('number', sa.BigInteger, primary_key=True, autoincrement=False),     # ipam.number_of(address)
@@ -290,7 +297,7 @@ addresses = table(
     sa.Column('released_at', types.DateTime),
 )
 
-security_groups = table(
+security_groups: types.Table[SecurityGroupsRow] = table(
     'security_groups',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False),
@@ -306,7 +313,7 @@ default_security_groups = table(
     sa.Column('security_group_id', _id, nullable=False),
 )
 
-security_group_rules = table(
+security_group_rules: types.Table[SecurityGroupRulesRow] = table(
     'security_group_rules',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False, index=True),
@@ -322,7 +329,7 @@ security_group_rules = table(
 )
 
 # rules of new groups; group_templates.ensure inserts BUILT_IN, and removed ones are kept as rows (``removed``)
-default_group_rules = table(
+default_group_rules: types.Table[DefaultSecurityGroupRulesRow] = table(
     'default_security_group_rules',
     sa.Column('id', _id, primary_key=True),
     sa.Column('direction', sa.String(8), nullable=False),

@@ -1,13 +1,20 @@
 """The table of a cell's database for the assignment of PCI devices."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import sqlalchemy as sa
 
 from nova.db import types
-from nova.db.tables.cell import metadata
+from nova.db.tables.cell import cell_table
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import PciDevicesRow
 
 # One row for each assignable device of a host; see objects.pci.Device. ``held``: it belongs to the share of a move
 # (migrations.held_host) instead of the server's own.
-pci_devices = sa.Table(
-    'pci_devices', metadata,
+pci_devices: types.Table[PciDevicesRow] = cell_table(
+    'pci_devices',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
     sa.Column('host', sa.String(255), nullable=False),
     sa.Column('node', sa.String(255), nullable=False),
@@ -26,5 +33,4 @@ pci_devices = sa.Table(
     sa.Column('request_id', sa.String(36)),                  # port of the request
     sa.Column('held', sa.Boolean, nullable=False, default=False),
     sa.UniqueConstraint('host', 'node', 'address', name='uniq_pci_devices_node_address'),
-    sa.Index('ix_pci_devices_instance', 'instance_uuid'),
-    **types.TABLE_OPTIONS)
+    sa.Index('ix_pci_devices_instance', 'instance_uuid'))

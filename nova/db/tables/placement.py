@@ -1,16 +1,15 @@
 """Further tables of a cell's database for placement."""
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from nova.db import types
-from nova.db.tables.cell import metadata
+from nova.db.tables.cell import cell_table
 
-
-def cell_table(name: str, *columns: Any) -> Any:
-    return sa.Table(name, metadata, *columns, **types.TABLE_OPTIONS)
+if TYPE_CHECKING:
+    from nova.db.tables.rows import ImageCacheTasksRow
 
 
 # one row for each server group, locked while a member's host is chosen, to serialize parallel claims
@@ -20,7 +19,7 @@ group_locks = cell_table(
 )
 
 # requests to prefetch images on hosts, and their results
-image_cache_tasks = cell_table(
+image_cache_tasks: types.Table[ImageCacheTasksRow] = cell_table(
     'image_cache_tasks',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
     sa.Column('host', sa.String(255), nullable=False),

@@ -108,6 +108,24 @@ class ConsoleAuthTokensRow(TypedDict):
     used_until: datetime.datetime | None
 
 
+class DefaultSecurityGroupRulesRow(TypedDict):
+    id: str
+    direction: str
+    ethertype: str
+    protocol: str | None
+    port_range_min: int | None
+    port_range_max: int | None
+    remote_ip_prefix: str | None
+    of_group: bool
+    in_default: bool
+    in_others: bool
+    removed: bool
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
+
+
 class DiskKeysRow(TypedDict):
     id: int
     instance_uuid: str
@@ -203,6 +221,16 @@ class HostMaintenancesRow(TypedDict):
     user_id: str | None
 
 
+class IdentityProjectsRow(TypedDict):
+    id: str
+    domain_id: str
+    name: str
+    description: str
+    enabled: bool
+    tags: Any
+    created_at: datetime.datetime
+
+
 class ImageCacheTasksRow(TypedDict):
     id: int
     host: str
@@ -267,6 +295,20 @@ class InstanceCategoriesRow(TypedDict):
     deleted: int
 
 
+class InstanceMappingsRow(TypedDict):
+    instance_uuid: str
+    cell_uuid: str
+    project_id: str
+    user_id: str
+    vcpus: int
+    memory_mb: int
+    created_at: datetime.datetime
+    server_group_id: str | None
+    queued_for_delete: bool
+    category: str
+    move_id: str | None
+
+
 class InstancesRow(TypedDict):
     id: int
     uuid: str
@@ -327,6 +369,12 @@ class InstancesRow(TypedDict):
     cell_move: str | None
 
 
+class JoinTokensRow(TypedDict):
+    id: str
+    secret: str
+    expires_at: datetime.datetime
+
+
 class KeyPairsRow(TypedDict):
     id: int
     user_id: str
@@ -379,6 +427,19 @@ class NetworkHostsRow(TypedDict):
     version: int
 
 
+class NetworkSharesRow(TypedDict):
+    id: str
+    project_id: str
+    network_id: str
+    object_type: str
+    action: str
+    target_project: str
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
+
+
 class NetworksRow(TypedDict):
     id: str
     project_id: str
@@ -421,6 +482,21 @@ class PciDevicesRow(TypedDict):
     held: bool
 
 
+class PortForwardingsRow(TypedDict):
+    id: str
+    project_id: str
+    floating_ip_id: str
+    protocol: str
+    external_port: int
+    internal_port_id: str
+    internal_ip_address: str
+    internal_port: int
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
+
+
 class PortsRow(TypedDict):
     id: str
     project_id: str
@@ -454,10 +530,49 @@ class QosMarkingsRow(TypedDict):
     dscp_mark: int
 
 
+class QosPoliciesRow(TypedDict):
+    id: str
+    project_id: str
+    name: str
+    shared: bool
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
+
+
+class QosRulesRow(TypedDict):
+    id: str
+    policy_id: str
+    direction: str
+    max_kbps: int
+    max_burst_kbps: int
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
+
+
 class RouterInterfacesRow(TypedDict):
     router_id: str
     subnet_id: str
     port_id: str
+
+
+class RoutersRow(TypedDict):
+    id: str
+    project_id: str
+    name: str
+    admin_state_up: bool
+    external_network_id: str | None
+    enable_snat: bool
+    routes: Any
+    host: str
+    zone_hints: Any
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
 
 
 class SecurityGroupRulesRow(TypedDict):
@@ -487,6 +602,24 @@ class SecurityGroupsRow(TypedDict):
     revision: int
 
 
+class ServicesRow(TypedDict):
+    id: int
+    uuid: str
+    host: str
+    binary: str
+    topic: str
+    availability_zone: str
+    version: int
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
+    last_seen_at: datetime.datetime | None
+    disabled: bool
+    disabled_reason: str | None
+    forced_down: bool
+    identity: str | None
+    aggregates: Any
+
+
 class ShareMappingsRow(TypedDict):
     id: int
     uuid: str
@@ -498,6 +631,24 @@ class ShareMappingsRow(TypedDict):
     tag: str
     export_location: str | None
     protocol: str | None
+
+
+class SubnetPoolsRow(TypedDict):
+    id: str
+    project_id: str
+    name: str
+    shared: bool
+    ip_version: int
+    default_of: int | None
+    prefixes: Any
+    default_prefixlen: int
+    min_prefixlen: int
+    max_prefixlen: int
+    default_quota: int | None
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
 
 
 class SubnetsRow(TypedDict):
@@ -522,6 +673,17 @@ class SubnetsRow(TypedDict):
     revision: int
 
 
+class TaskLogRow(TypedDict):
+    host: str
+    period_beginning: datetime.datetime
+    period_ending: datetime.datetime
+    state: str
+    updated_at: datetime.datetime
+    task_items: int
+    errors: int
+    message: str
+
+
 class VolumeAttachmentsRow(TypedDict):
     id: str
     volume_id: str
@@ -532,6 +694,25 @@ class VolumeAttachmentsRow(TypedDict):
     connector: Any
     created_at: datetime.datetime
     attached_at: datetime.datetime | None
+
+
+class VolumeBackupsRow(TypedDict):
+    id: str
+    volume_id: str
+    snapshot_id: str | None
+    temporary: bool
+    project_id: str
+    user_id: str | None
+    name: str | None
+    description: str | None
+    size: int
+    status: str
+    bootable: bool
+    metadata: Any
+    image_metadata: Any
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    key_id: str | None
 
 
 class VolumeEncryptionKeysRow(TypedDict):
@@ -551,6 +732,32 @@ class VolumeKeysRow(TypedDict):
     sealed: str
 
 
+class VolumeSnapshotsRow(TypedDict):
+    id: str
+    volume_id: str
+    project_id: str
+    user_id: str | None
+    name: str | None
+    description: str | None
+    size: int
+    status: str
+    bootable: bool
+    metadata: Any
+    image_metadata: Any
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    key_id: str | None
+
+
+class VolumeTransfersRow(TypedDict):
+    id: str
+    volume_id: str
+    project_id: str
+    name: str | None
+    key_hash: str
+    created_at: datetime.datetime
+
+
 class VolumeTypesRow(TypedDict):
     id: str
     name: str
@@ -558,5 +765,29 @@ class VolumeTypesRow(TypedDict):
     extra_specs: Any
     encryption: Any
     is_public: bool
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+
+
+class VolumesRow(TypedDict):
+    id: str
+    project_id: str
+    user_id: str | None
+    name: str | None
+    description: str | None
+    size: int
+    status: str
+    bootable: bool
+    multiattach: bool
+    volume_type: str
+    availability_zone: str
+    image_id: str | None
+    snapshot_id: str | None
+    source_volume_id: str | None
+    backup_id: str | None
+    key_id: str | None
+    readonly: bool
+    metadata: Any
+    image_metadata: Any
     created_at: datetime.datetime
     updated_at: datetime.datetime

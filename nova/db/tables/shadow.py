@@ -5,8 +5,6 @@ or of the audited period, used by ``nova-manage db purge``.
 """
 from __future__ import annotations
 
-from typing import Any
-
 import sqlalchemy as sa
 
 from nova.db import types
@@ -18,7 +16,7 @@ from nova.db.tables.cell import migrations
 from nova.db.tables.usage import task_log
 
 
-def _shadow(original: Any, name: str) -> Any:
+def _shadow(original: sa.Table, name: str) -> sa.Table:
     """Define a shadow table with its own key, because SQLite reuses the ids of deleted rows."""
     columns = [sa.Column(column.name, column.type, nullable=True) for column in original.columns]
     return sa.Table(

@@ -1,12 +1,19 @@
 """The table of usage audits in a cell's database."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import sqlalchemy as sa
 
 from nova.db import types
-from nova.db.tables.cell import metadata
+from nova.db.tables.cell import cell_table
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import TaskLogRow
 
 # one row for each host and period; the key admits one of several audits
-task_log = sa.Table(
-    'task_log', metadata,
+task_log: types.Table[TaskLogRow] = cell_table(
+    'task_log',
     sa.Column('host', sa.String(255), primary_key=True),
     sa.Column('period_beginning', types.DateTime, primary_key=True),
     sa.Column('period_ending', types.DateTime, primary_key=True),
@@ -16,5 +23,4 @@ task_log = sa.Table(
     sa.Column('errors', sa.Integer, nullable=False, default=0),
     sa.Column('message', sa.String(255), nullable=False),
     sa.Index('ix_task_log_period', 'period_beginning', 'period_ending'),
-    **types.TABLE_OPTIONS,
 )

@@ -1,8 +1,15 @@
 """Tables of the embedded block storage service, in the API database."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import sqlalchemy as sa
 
 from nova.db import types
 from nova.db.tables.api import table
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import VolumeAttachmentsRow, VolumeEncryptionKeysRow, VolumeTypesRow
 
 volumes = table(
     'volumes',
@@ -32,7 +39,7 @@ volumes = table(
 )
 
 # types of administrators, in addition to those of volume/store/types.py
-volume_types = table(
+volume_types: types.Table[VolumeTypesRow] = table(
     'volume_types',
     sa.Column('id', sa.String(36), primary_key=True),
     sa.Column('name', sa.String(255), nullable=False, unique=True),
@@ -54,7 +61,7 @@ volume_type_projects = table(
 
 # Keys of encrypted volumes, encrypted by runtime/sealing.py. Copies of a volume share its key, which is deleted with
 # the last of them.
-volume_encryption_keys = table(
+volume_encryption_keys: types.Table[VolumeEncryptionKeysRow] = table(
     'volume_encryption_keys',
     sa.Column('id', sa.String(36), primary_key=True),
     sa.Column('type_id', sa.String(36), nullable=False),         # type with the encryption parameters
@@ -85,7 +92,7 @@ volume_snapshots = table(
 )
 
 # attachments; the volume's status is derived from these rows
-volume_attachments = table(
+volume_attachments: types.Table[VolumeAttachmentsRow] = table(
     'volume_attachments',
     sa.Column('id', sa.String(36), primary_key=True),
     sa.Column('volume_id', sa.String(36), nullable=False),

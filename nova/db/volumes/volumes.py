@@ -1,7 +1,7 @@
 """Rows of the embedded block storage service. Decisions about races lock the volume's row first."""
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 import operator
 from typing import Any, TYPE_CHECKING
 
@@ -47,7 +47,8 @@ def get(conn: sa.Connection, table: sa.Table, ident: str, project_id: nova_conte
     return dict(row) if row else None
 
 
-def update(conn: sa.Connection, table: sa.Table, ident: str, values: dict[str, Any], statuses: Any = None) -> bool:
+def update(conn: sa.Connection, table: sa.Table, ident: str, values: dict[str, Any],
+           statuses: Collection[str] | None = None) -> bool:
     """Update a row; return False if it does not exist or has none of ``statuses``."""
     statement = sa.update(table).where(table.c.id == ident)
     if statuses is not None:
@@ -56,7 +57,7 @@ def update(conn: sa.Connection, table: sa.Table, ident: str, values: dict[str, A
     return bool(conn.execute(statement.values(**stamp, **values)).rowcount)
 
 
-def _has_items(column: Any, items: dict[str, str]) -> Any:
+def _has_items(column: sa.Column[Any], items: dict[str, str]) -> sa.ColumnElement[bool]:
     """Return the condition that a JSON object in a text column has these items.
 
     The text of an item follows a brace or a comma. Inside a string of the object its quotes would be escaped.
@@ -66,10 +67,11 @@ def _has_items(column: Any, items: dict[str, str]) -> Any:
                               for before in '{,')) for key, value in items.items()))
 
 
-OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+OPERATORS: dict[str, Callable[[sa.Column[Any], Any], sa.ColumnElement[bool]]] = {
     'eq': operator.eq, 'neq': operator.ne, 'gt': operator.gt, 'gte': operator.ge, 'lt': operator.lt, 'lte': operator.le,
     'has': _has_items}
 Comparisons = Sequence[tuple[str, str, Any]]             # (column, name of OPERATORS, value)
+NEWEST = (('created_at', 'desc'), ('id', 'desc'))        # order of lists without a sort
 
 
 def kind_of(table: sa.Table, column: str) -> type:
@@ -176,7 +178,7 @@ def lock_project(conn: sa.Connection, project_id: str) -> None:
 _HELD = volume_attachments.alias('held')
 
 
-def is_administrative(table: sa.Table) -> Any:
+def is_administrative(table: sa.Table) -> sa.ColumnElement[bool]:
     """Return the condition that a row's volume is attached to, or reserved for, an administrative server.
 
     :param table: volumes, or volume_snapshots or volume_attachments, which reference a volume
@@ -198,7 +200,7 @@ def of_administrative(conn: sa.Connection, table: sa.Table, ident: str) -> bool:
 
 def page(conn: sa.Connection, table: sa.Table, project_id: nova_context.Projects | str, equal: dict[str, Any], *,
          administrative: bool, compare: Comparisons = (), marker: str | None = None,
-         **paging: Any) -> list[dict[str, Any]]:
+         sort: Sequence[tuple[str, str]] = NEWEST, limit: int | None = None, offset: int = 0) -> list[dict[str, Any]]:
     """Return rows (dicts) of a project.
 
     :param project_id: ALL_PROJECTS for all
@@ -206,7 +208,7 @@ def page(conn: sa.Connection, table: sa.Table, project_id: nova_context.Projects
     :param administrative: include volumes of administrative servers
     :param compare: further conditions
     :param marker: id of the row before the first one
-    :param paging: sort, limit and offset of ``_page``
+    :param sort: [(column, 'asc' or 'desc')]; the last one must be unique
     :raises InvalidMarker: no such row has the marker
     """
     conditions = _conditions(table, project_id, equal, administrative, compare)
@@ -215,7 +217,7 @@ def page(conn: sa.Connection, table: sa.Table, project_id: nova_context.Projects
         row = next(iter(_page(conn, table, [*conditions, table.c.id == marker], limit=1)), None)
         if row is None:
             raise exception.InvalidMarker(marker=marker[:255])
-    return _page(conn, table, conditions, marker=row, **paging)
+    return _page(conn, table, conditions, marker=row, sort=sort, limit=limit, offset=offset)
 
 
 def count(conn: sa.Connection, table: sa.Table, project_id: nova_context.Projects | str, equal: dict[str, Any],
@@ -239,7 +241,7 @@ def summary(conn: sa.Connection, project_id: nova_context.Projects | str, admini
 
 
 def _conditions(table: sa.Table, project_id: nova_context.Projects | str, equal: dict[str, Any],
-                administrative: bool, compare: Comparisons = ()) -> list[Any]:
+                administrative: bool, compare: Comparisons = ()) -> list[sa.ColumnElement[bool]]:
     conditions = [table.c[name] == value for name, value in equal.items()]
     conditions += [OPERATORS[op](table.c[name], value) for name, op, value in compare]
     if nova_context.one_project(project_id):
@@ -249,18 +251,14 @@ def _conditions(table: sa.Table, project_id: nova_context.Projects | str, equal:
     return conditions
 
 
-def _page(conn: sa.Connection, table: sa.Table, conditions: list[Any], *,
-          sort: Any = (('created_at', 'desc'), ('id', 'desc')), marker: Any = None, limit: int | None = None,
+def _page(conn: sa.Connection, table: sa.Table, conditions: list[sa.ColumnElement[bool]], *,
+          sort: Sequence[tuple[str, str]] = NEWEST, marker: Mapping[str, Any] | None = None, limit: int | None = None,
           offset: int = 0) -> list[dict[str, Any]]:
-    """Return rows (dicts) that meet the conditions.
-
-    :param sort: [(column, 'asc' or 'desc')]; the last one must be unique
-    :param marker: the row before the first one
-    """
+    """Return rows (dicts) that meet the conditions, after the row ``marker``."""
     statement = sa.select(table).where(*conditions)
     if marker is not None:
-        branches: list[Any] = []
-        equal: list[Any] = []
+        branches: list[sa.ColumnElement[bool]] = []
+        equal: list[sa.ColumnElement[bool]] = []
         for name, direction in sort:
             column, value = table.c[name], marker[name]
             branches.append(sa.and_(*equal, _after(column, value, direction)))
@@ -276,7 +274,7 @@ def _page(conn: sa.Connection, table: sa.Table, conditions: list[Any], *,
     return [dict(row) for row in conn.execute(statement).mappings()]
 
 
-def _after(column: Any, value: Any, direction: Any) -> Any:
+def _after(column: sa.Column[Any], value: object, direction: str) -> sa.ColumnElement[bool]:
     if value is None:
         return sa.false()
     value = sa.literal(value, column.type)           # SQLAlchemy cannot compare a column with True

@@ -11,12 +11,14 @@ from nova import utils
 from nova.db import engine
 from nova.db.audit import log
 from nova.db.identity import directory as queries
+from nova.db.tables.rows import IdentityProjectsRow
 from nova.identity import hashing as hash_pool
 from nova.identity import passwords
 from nova.identity import tokens
 from nova.identity.embedded import password_rules
 
 Rows = list[dict[str, Any]]
+Projects = list[IdentityProjectsRow]
 
 DOMAIN: dict[str, Any] = {'id': 'default', 'name': 'Default', 'description': 'The default domain', 'enabled': True}
 
@@ -137,7 +139,7 @@ class Directory:
     def delete_project(self, project_id: str) -> None:
         self._delete('project', queries.delete_project, project_id)
 
-    def projects_of(self, user_id: str) -> Rows:
+    def projects_of(self, user_id: str) -> Projects:
         """Return the enabled projects on which the user has a role."""
         with self.db.reader() as conn:
             return queries.projects_of(conn, user_id)
@@ -181,9 +183,9 @@ class Directory:
             if 'password_hash' in values:
                 self._remember_password(conn, user)
             if options:                  # another request may change other options
-                if not queries.lock_user(conn, user_id):
+                if not queries.lock_user(conn, user_id) or (row := queries.get(conn, 'user', id=user_id)) is None:
                     raise exception.IdentityNotFound(noun='user', id=user_id)
-                values['options'] = _merged(queries.get(conn, 'user', id=user_id)['options'] or {}, options)
+                values['options'] = _merged(row['options'] or {}, options)
         if not options:
             values.pop('options', None)
         return self._update('user', user_id, values, prepare)

@@ -45,7 +45,7 @@ RULES: dict[str | None, Rule | None] = {
 }
 
 
-class Request(request.Request):
+class Request(request.BaseRequest):
     """Argument of the handlers.
 
     service   IdentityService

@@ -4,7 +4,8 @@ A file of the store is written once, hashed during the upload, and never changed
 detects bytes lost or changed by a disk, and manual changes. Hashing a file takes longer than most uses of it. So:
 
 - a file is hashed again only if this process has not hashed it for a day, or its size, inode or mtime has changed;
-- this happens concurrently with a reader, who uses the result only after both have succeeded.
+- this happens concurrently with a reader, who uses the result only after both have succeeded;
+- a file that was moved into the store has no checksum at first (pending_hashes) and is used without verification.
 
 See doc/source/adr/0088-images-are-read-in-place.rst.
 """
@@ -61,7 +62,7 @@ class Digests:
         :raises ImageUnacceptable: at the end of the block: the data differs from the upload
         """
         state = state_of(source)
-        if self.is_fresh(image['data_id'], state):
+        if self.is_fresh(image['data_id'], state) or image['checksum'] is None:
             yield
         else:
             check = _Check(image, source)
@@ -127,13 +128,13 @@ def state_of(file: Any) -> State:
 def _expected(image: dict[str, Any]) -> tuple[str, str]:
     """Return (algorithm, digest) of an image.
 
-    :raises ImageUnacceptable: it has none
+    :raises ImageUnacceptable: this machine has none of its algorithms
     """
     for algorithm, value in ALGORITHMS:
         name = image[algorithm] if algorithm else 'md5'
         if image[value] and name in hashlib.algorithms_available:
             return name, image[value]
-    raise _refusal(image, 'it has no checksum')
+    raise _refusal(image, 'this machine cannot compute its checksum')
 
 
 def _refusal(image: dict[str, Any], reason: str) -> exception.ImageUnacceptable:

@@ -68,16 +68,16 @@ class Files:
                 report = upload.inspector.finish()
                 inspector.verify(report, disk_format, max_virtual_size, image_id)
                 concurrency.blocking(upload.finish)
-            return _columns(report, hashes)
+            return {**_sizes(report), **hashes.columns()}
 
-    def adopt(self, data_id: str, path: str, disk_format: str, max_virtual_size: int, image_id: str,
-              moved: progress.Moved = progress.ignore) -> dict[str, Any] | None:
+    def adopt(self, data_id: str, path: str, disk_format: str, max_virtual_size: int,
+              image_id: str) -> dict[str, int | None] | None:
         """Move a file on the store's file system into the store, without copying its data.
 
         It must belong to this process or to a user from whom it may take files. It must not be open for writing:
         QEMU, which wrote it, could change it after the inspection.
 
-        :returns: as ``write``; None: the file must be copied instead
+        :returns: {'size', 'virtual_size'}, without checksums (PendingHashes); None: the file must be copied instead
         :raises TooLarge, ImageUnacceptable: as ``write``
         """
         try:
@@ -85,17 +85,12 @@ class Files:
         except OSError as error:
             LOG.debug('Cannot move %s into the image store, copying it: %s', path, error)
             return None
-        with file, self._atomic_write(data_id) as part, hashing.Hashes() as hashes:
+        with file, self._atomic_write(data_id) as part:
             report = inspector.inspect_file(part)
             if report.size > self.max_size:
                 raise exception.TooLarge(limit=self.max_size)
             inspector.verify(report, disk_format, max_virtual_size, image_id)
-            done = 0
-            while chunk := concurrency.blocking(file.read, CHUNK):
-                hashes.add(chunk)
-                done += len(chunk)
-                moved(done)
-            return _columns(report, hashes)
+            return _sizes(report)
 
     def _move_in(self, path: str, part: str) -> io.FileIO:
         """Move a file into the store and return it, open for reading.
@@ -198,8 +193,8 @@ class _Upload:
         self.file.truncate(self.inspector.report.size)
 
 
-def _columns(report: inspector.Report, hashes: hashing.Hashes) -> dict[str, Any]:
-    return {'size': report.size, 'virtual_size': report.virtual_size, **hashes.columns()}
+def _sizes(report: inspector.Report) -> dict[str, int | None]:
+    return {'size': report.size, 'virtual_size': report.virtual_size}
 
 
 def _check_no_writer(descriptor: int) -> None:

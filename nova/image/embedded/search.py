@@ -34,14 +34,14 @@ BOOLEANS = {'true': True, 'false': False, '1': True, '0': False}
 class Search:
     """Filters, order and page of an image list."""
 
-    equal: dict[str, Any] = dataclasses.field(default_factory=dict)            # column: [values]
-    compare: list[Any] = dataclasses.field(default_factory=list)          # (column, operator, value)
-    tags: list[Any] = dataclasses.field(default_factory=list)
-    properties: dict[str, Any] = dataclasses.field(default_factory=dict)
+    equal: dict[str, list[Any]] = dataclasses.field(default_factory=dict)      # column: [values]
+    compare: list[tuple[str, str, Any]] = dataclasses.field(default_factory=list)    # (column, operator, value)
+    tags: list[str] = dataclasses.field(default_factory=list)
+    properties: dict[str, str] = dataclasses.field(default_factory=dict)
     visibility: str | None = None
     member_status: str = 'accepted'
     os_hidden: bool = False
-    sort: list[Any] = dataclasses.field(default_factory=list)             # (column, 'asc' or 'desc')
+    sort: list[tuple[str, str]] = dataclasses.field(default_factory=list)     # (column, 'asc' or 'desc')
     limit: int = DEFAULT_LIMIT
     marker: str | None = None
     cut: bool = False                    # set by the page: it ended before its limit, at nova.web.sizes.PAGE

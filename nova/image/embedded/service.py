@@ -25,9 +25,9 @@ from nova.image import fields
 from nova.image import grants
 from nova.image import inspector
 from nova.image.embedded import digests
+from nova.image.embedded import pending_hashes
 from nova.image.embedded.files import Files
 from nova.runtime import disk_space
-from nova.runtime import progress
 from nova.web import sizes
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ class Store:
                  reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
         self.db, self.max_virtual_size, self._limits = db, max_virtual_size, limits
         self.files, self.digests = Files(directory, max_size, reserve), digests.Digests()
+        self._pending = pending_hashes.PendingHashes(db, self.files)
         self._key = grants.new_key()  # key of this process: tasks that outlive it are repeated with another grant
 
     def recover(self) -> None:
@@ -67,6 +68,7 @@ class Store:
         with self.db.reader() as conn:
             known = db_images.data_ids(conn)
         self.files.delete_incomplete(known)
+        self._pending.recover()
 
     def sign(self, grant: grants.Grant) -> str:
         """Sign a grants.Grant for this store."""
@@ -83,7 +85,7 @@ class Store:
             return self._visible(conn, ctx, image_id)
 
     def page(self, ctx: RequestContext, search: Search) -> list[dict[str, Any]]:
-        """Return the rows that match a nova.image.embedded.search.Search.
+        """Return the rows that match a search.
 
         :raises InvalidMarker: the marker is not a visible image
         """
@@ -101,7 +103,7 @@ class Store:
         """Return the images visible to a rotation: backups of its server with the new image's owner."""
         grant = grants.load(ctx.image_grant or '', self._key)
         owner = self._owner_of_copies(conn, grant)
-        if not grant.rotate or owner is None:
+        if not grant.rotate or owner is None or grant.server is None:
             return []
         search.equal['owner'] = [owner]
         search.properties.update(image_type=grants.BACKUP, instance_uuid=grant.server)
@@ -237,8 +239,10 @@ class Store:
             columns.update(self.files.write(data_id, self._counted(image, data_id, chunks, length),
                                             inspector.expected(image), self.max_virtual_size, image['id']))
 
-    def adopt(self, ctx: RequestContext, image_id: str, path: str, moved: progress.Moved = progress.ignore) -> bool:
+    def adopt(self, ctx: RequestContext, image_id: str, path: str) -> bool:
         """Use a local file as the data of a queued image, without copying its data (Files.adopt).
+
+        The image becomes active without checksums; they are computed in the background.
 
         :param path: a file that the caller no longer uses
         :returns: False: the file must be uploaded; the image is queued
@@ -246,7 +250,9 @@ class Store:
         """
         with self._saving(ctx, image_id, os.path.getsize(path)) as (image, data_id, columns):
             columns.update(self.files.adopt(data_id, path, inspector.expected(image), self.max_virtual_size,
-                                            image['id'], moved) or {})
+                                            image['id']) or {})
+        if columns:
+            self._pending.add(image['id'], data_id)
         return bool(columns)
 
     @contextlib.contextmanager

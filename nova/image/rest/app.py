@@ -13,7 +13,7 @@ from nova.image.rest import views
 from nova.web import application
 from nova.web import faults
 from nova.web.mapper import Methods
-from nova.web.request import Request
+from nova.web.request import BaseRequest
 from nova.web.request import Response
 from nova.web.routes import Route
 
@@ -21,7 +21,7 @@ _VERSIONS = {'': 300, '/v2': 300, '/versions': 200, '/v2/versions': 200}       #
 _PART = re.compile(r'\{\w+\}')
 
 
-class ImageRequest(Request):
+class ImageRequest(BaseRequest):
     """Request to a handler.
 
     store   nova.image.embedded.service.Store
@@ -67,7 +67,7 @@ class ImageApi(application.Api[ImageRequest]):
         if not row.any_scope:
             req.context.require_project()
 
-    def fault(self, req: Request, error: Exception) -> Response:
+    def fault(self, req: BaseRequest, error: Exception) -> Response:
         code, message, _english = faults.explain(error, req.environ.get('openstack.request_id'))
         if isinstance(error, exception.QuotaExceeded):
             code = 413                   # as documented for this API

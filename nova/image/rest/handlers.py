@@ -17,8 +17,8 @@ from nova.image.rest import patch
 from nova.image.rest import views
 from nova.web import bodies
 from nova.web import json_text
+from nova.web.request import BaseRequest
 from nova.web.request import Headers
-from nova.web.request import Request
 from nova.web.request import Response
 from nova.web.request import Stream
 from nova.web.routes import Route
@@ -235,7 +235,7 @@ def show_usage(req: ImageRequest) -> dict[str, typing.Any]:
 
 # ---- requests and responses --------------------------------------------------
 
-def _query(req: Request) -> list[tuple[str, str]]:
+def _query(req: BaseRequest) -> list[tuple[str, str]]:
     text = req.environ.get('QUERY_STRING', '')
     if len(text) > MAX_QUERY:
         raise exception.BadRequest('The query string is too long.')
@@ -246,7 +246,7 @@ def _query(req: Request) -> list[tuple[str, str]]:
         raise exception.BadRequest('The query string cannot be read.') from None
 
 
-def _document(req: Request) -> typing.Any:
+def _document(req: BaseRequest) -> typing.Any:
     if bodies.length_of(req.environ) is None and not bodies.is_chunked(req.environ):
         raise exception.BadRequest('The request must have a body.')
     try:
@@ -259,7 +259,7 @@ def _document(req: Request) -> typing.Any:
         raise exception.BadRequest('The body is not valid JSON.') from None
 
 
-def _body(req: Request) -> dict[str, typing.Any]:
+def _body(req: BaseRequest) -> dict[str, typing.Any]:
     """Return the JSON object of the request."""
     if req.content_type not in ('application/json', ''):
         raise exception.UnsupportedMediaType()

@@ -34,7 +34,7 @@ class Services(Protocol):
     def report_host(self, context: nova_context.RequestContext, *, host: str, address: str, routers: bool,
                     version: int) -> Any: ...
 
-    def host_state(self, context: nova_context.RequestContext, *, host: str, physical: dict[str, str],
+    def host_state(self, context: nova_context.RequestContext, *, host: str, physical_networks: dict[str, str],
                    address: str, known: dict[str, Any]) -> dict[str, Any]: ...
 
     def report_leases(self, context: nova_context.RequestContext, *, host: str,
@@ -56,13 +56,14 @@ class NetworkAgent:
     def __init__(self, conf: ConfigOpts, host: str, driver: drivers.NetworkDriver, services: Services) -> None:
         self._conf, self._host, self._driver, self._services = conf, host, driver, services
         self._address = str(conf.network.tunnel_address or conf.my_ip)
-        self._plumb = CoalescedRun(self._plumb_once)
+        self._apply = CoalescedRun(self._apply_once)
         self._leases = LeaseReports(driver, self._report_leases)
         self._full_state = threading.Event()     # the next run requests the full state
         self._check_host = threading.Event()      # the next run checks the whole host
         self._revision: list[int] = []      # revision of the applied state
         self._state: host_state.HostState | None = None
-        self.methods = Methods(AGENT, {'plumb': self.plumb, 'changed': self.changed})
+        self.methods = Methods(AGENT, {'apply_host_state': self.apply_host_state,
+                                       'host_state_changed': self.host_state_changed})
 
     def start(self) -> None:
         """Check the host's prerequisites and apply its state. If no service answers, the host is left as it is."""
@@ -77,14 +78,14 @@ class NetworkAgent:
         if self._services.report_host(nova_context.admin_context(), host=self._host, address=self._address,
                                       routers=self._conf.network.routers and drivers.forwards(self._driver),
                                       version=release.VERSION) != self._revision:
-            self._plumb()
+            self._apply()
         self._leases.report()
 
     def sync(self) -> None:
         """Periodic task: repair what others changed on the host."""
         self._check_host.set()
         self._full_state.set()
-        self._plumb()
+        self._apply()
         self._leases.report(whole=True)
 
     def _report_leases(self, leases: list[dict[str, Any]]) -> None:
@@ -94,19 +95,19 @@ class NetworkAgent:
         """Forget the revision: a change may be among the lost messages."""
         self._revision = []
 
-    def plumb(self, context: nova_context.RequestContext) -> None:
+    def apply_host_state(self, context: nova_context.RequestContext) -> None:
         """Apply the host's state; see interface.py.
 
         :raises Unavailable: no network service answers
         """
         self._full_state.set()
-        self._plumb()
+        self._apply()
 
-    def changed(self, context: nova_context.RequestContext) -> None:
+    def host_state_changed(self, context: nova_context.RequestContext) -> None:
         """Apply changes; see interface.py."""
-        self._plumb()
+        self._apply()
 
-    def _plumb_once(self) -> None:
+    def _apply_once(self) -> None:
         whole, look = self._full_state.is_set(), self._check_host.is_set()
         self._full_state.clear()
         self._check_host.clear()
@@ -118,11 +119,11 @@ class NetworkAgent:
 
     def _follow(self, whole: bool, look: bool) -> None:
         # before the driver begins: without an answer the host is not touched
-        known: dict[str, Any] = {'parts': True, 'names': True, 'moves': True, 'domains': True}
+        known: dict[str, Any] = {'distributed_routers': True, 'dns_names': True, 'migrations': True, 'domains': True}
         if not whole and self._state is not None and self._revision:
             known |= {'revision': self._revision, 'members': sorted(self._state.members)}
         answer = self._services.host_state(
-            nova_context.admin_context(), host=self._host, physical=dict(self._conf.network.physical_networks),
+            nova_context.admin_context(), host=self._host, physical_networks=dict(self._conf.network.physical_networks),
             address=self._address, known=known)
         if 'state' in answer:
             state = host_state.from_json(answer['state'])
@@ -135,7 +136,7 @@ class NetworkAgent:
         else:
             return
         for kind in repaired:
-            metrics.NETWORK_MENDED.labels(kind).inc()
+            metrics.NETWORK_REPAIRS.labels(kind).inc()
         self._revision, self._state = answer['revision'], state
 
 
@@ -144,4 +145,4 @@ def admission_of_agent(host: str) -> admission.Admission:
     def own(call: admission.Call) -> None:
         if call.host != host:
             call.refuse('the caller is on another host')
-    return admission.Admission('network_agent', {'plumb': (own,)})
+    return admission.Admission('network_agent', {'apply_host_state': (own,)})

@@ -59,15 +59,15 @@ class AgentEndpoint:
             raise exception.InvalidInput(reason=str(error)) from None
         self._api_db.run(db_leases.record, host, rows)
 
-    def host_state(self, context: RequestContext, host: str, physical: dict[str, str], address: str,
+    def host_state(self, context: RequestContext, host: str, physical_networks: dict[str, str], address: str,
                    known: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the network state of a host as JSON (host_state.as_json).
 
         :param known: see interface.py; None: an agent of an older release, which takes only the state
         :raises InvalidInput: invalid argument
         """
-        if not isinstance(physical, dict) or len(physical) > MAX_PHYSICAL:
-            raise exception.InvalidInput(reason=f'physical is not an object of at most {MAX_PHYSICAL} entries')
+        if not isinstance(physical_networks, dict) or len(physical_networks) > MAX_PHYSICAL:
+            raise exception.InvalidInput(reason=f'physical_networks is not an object of at most {MAX_PHYSICAL} entries')
         keys = self._relay_keys.setdefault(host, relay_keys.RelayKey(self._api_db, host))
         key = keys()
         rest, members = _known(known or {})
@@ -79,13 +79,13 @@ class AgentEndpoint:
             if rest and rest[0] == revision[0]:
                 rules, fresh = host_load.filters(conn, host, members)
                 return {**found, 'rules': host_state.rules_as_json(rules), 'members': fresh}
-            distributed = bool((known or {}).get('parts')) and self._hosts.distributed(conn)
+            distributed = bool((known or {}).get('distributed_routers')) and self._hosts.distributed(conn)
             state = host_state.as_json(host_load.load(
-                conn, host, network_info.devname, physical, _address(address), key, distributed,
+                conn, host, network_info.devname, physical_networks, _address(address), key, distributed,
                 move_key=keys.migration_key))
-        if not (known or {}).get('names'):          # agents of releases that do not send it
+        if not (known or {}).get('dns_names'):          # agents of releases that do not send it
             state = host_state.for_older(state)
-        if not (known or {}).get('moves'):
+        if not (known or {}).get('migrations'):
             state = host_state.without_moves(state)
         if not (known or {}).get('domains'):
             state = host_state.without_domains(state)

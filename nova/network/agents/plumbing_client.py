@@ -8,7 +8,7 @@ from typing import Any
 # reused, before filters and DHCP are updated.
 PLUMBING_METHODS = frozenset({
     'allocate_for_instance', 'deallocate_for_instance', 'attach_port', 'detach_port', 'add_address', 'remove_address',
-    'setup_for_instance', 'prepare_for_instance', 'unprepare_for_instance', 'leave_host'})
+    'setup_for_instance', 'prepare_for_instance', 'unprepare_for_instance', 'unbind_ports'})
 
 
 class PlumbingClient:
@@ -30,5 +30,5 @@ class PlumbingClient:
 
     def _both(self, method: Any, context: Any, **arguments: Any) -> Any:
         answer = method(context, **arguments)
-        self._agent.plumb(context, server=self._host)
+        self._agent.apply_host_state(context, server=self._host)
         return answer

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nova.db.engine import Connection
 from nova.db.networks import dns
@@ -15,14 +15,20 @@ from nova.db.tables import network as t
 from nova.network import group_rules
 from nova.network.host import overlays as host_overlays
 from nova.network.host import routers as host_routers
+from nova.network.host.state import AddressPair
 from nova.network.host.state import HostState
+from nova.network.host.state import Members
 from nova.network.host.state import Network
 from nova.network.host.state import Port
 from nova.network.host.state import remote_groups
+from nova.network.host.state import Rules
 from nova.network.host.state import Subnet
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import NetworksRow, PortsRow, SecurityGroupRulesRow
 
-def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dict[str, str] | None = None,
+
+def load(conn: Connection, host: str, devname: Callable[[str], str], physical: dict[str, str] | None = None,
          tunnel: str = '', metadata_key: str = '', distributed: bool = False,
          move_key: Callable[[str], str] | None = None) -> HostState:
     """Load the HostState of a host in nine statements, more if overlay networks or routers exist.
@@ -62,7 +68,7 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
         members=_members(conn, remote_groups(rules)),
         overlays=overlay_state.overlays,
         routers=[host_routers.with_neighbours(router, overlay_state.neighbours) for router in routed.routers],
-        outside=physical_bridges,
+        physical_bridges=physical_bridges,
         tunnel=tunnel,
         host=host,
         metadata_key=metadata_key,
@@ -70,7 +76,7 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
     )
 
 
-def _names(conn: Connection, known: Mapping[str, Any]) -> list[list[str]]:
+def _names(conn: Connection, known: Mapping[str, NetworksRow]) -> list[list[str]]:
     """Load ``names`` of the HostState in one statement."""
     owners: dict[str, list[str]] = {}
     for ident, row in sorted(known.items()):
@@ -89,26 +95,27 @@ def _subnets(conn: Connection, idents: Iterable[str]) -> dict[str, list[Subnet]]
     return found
 
 
-def _network(row: Mapping[str, Any], subnets: list[Subnet]) -> Network:
+def _network(row: NetworksRow, subnets: list[Subnet]) -> Network:
     return Network(row['id'], row['bridge'], row['mtu'], row['is_default'] and not row['external'], subnets,
                    row['external'], row['dns_domain'].rstrip('.'))
 
 
-def _port(row: Mapping[str, Any], host: str, device: str, bridge: str, fixed: dict[str, list[Any]],
+def _port(row: PortsRow, host: str, device: str, bridge: str, fixed: dict[str, list[dict[str, str]]],
           groups: dict[str, list[str]], qualities: qos.Qualities, moves: Mapping[str, list[str]]) -> Port:
     """
     :param fixed, groups: {id of a port: its addresses, its groups}
     """
     ident = row['id']
     addresses = [entry['ip_address'] for entry in fixed.get(ident, [])] if row['admin_state_up'] else []
-    pairs = [{**pair, 'ip_address': pair['ip_address'].removesuffix('/128' if ':' in pair['ip_address'] else '/32')}
-             for pair in row['allowed_address_pairs'] or ()]
+    pairs: list[AddressPair] = [
+        {'ip_address': pair['ip_address'].removesuffix('/128' if ':' in pair['ip_address'] else '/32'),
+         'mac_address': pair['mac_address']} for pair in row['allowed_address_pairs'] or ()]
     return Port(ident, device, row['mac_address'], bridge, addresses, groups.get(ident, []), pairs,
                 row['port_security_enabled'], qualities.limits.get(ident, []), qualities.marks.get(ident),
                 row['migrating_to'] == host, moves.get(ident, []))
 
 
-def _moves(conn: Connection, host: str, rows: list[Any], key: Callable[[str], str]) -> dict[str, list[str]]:
+def _moves(conn: Connection, host: str, rows: list[PortsRow], key: Callable[[str], str]) -> dict[str, list[str]]:
     """Return {port id: its ``move``} for migrating guests, in one statement."""
     moving = [row for row in rows if row['migrating_to'] and row['host'] and row['migrating_to'] != row['host']]
     places = {row['host']: row['address'] for row in hosts.every(conn)} if moving else {}
@@ -121,7 +128,7 @@ def _moves(conn: Connection, host: str, rows: list[Any], key: Callable[[str], st
     return found
 
 
-def _guest_projects_by_network(rows: list[Any], flat: Collection[str]) -> dict[str, set[str]]:
+def _guest_projects_by_network(rows: list[PortsRow], flat: Collection[str]) -> dict[str, set[str]]:
     """Return {id of an overlay network: the projects of the guests' ports in it}."""
     found: dict[str, set[str]] = {}
     for row in rows:
@@ -130,7 +137,7 @@ def _guest_projects_by_network(rows: list[Any], flat: Collection[str]) -> dict[s
     return found
 
 
-def filters(conn: Connection, host: str, known: set[str]) -> tuple[dict[str, list[Any]], dict[str, list[str]]]:
+def filters(conn: Connection, host: str, known: set[str]) -> tuple[Rules, Members]:
     """Load (rules, members) of a host's HostState in two statements.
 
     :param known: ids of groups; their members are neither read nor returned
@@ -139,15 +146,15 @@ def filters(conn: Connection, host: str, known: set[str]) -> tuple[dict[str, lis
     return rules, _members(conn, remote_groups(rules) - known)
 
 
-def _rules(conn: Connection, groups: set[str]) -> dict[str, list[Any]]:
-    rules: dict[str, list[Any]] = {group: [] for group in groups}
-    for rule in sorted(networks.many(conn, t.security_group_rules, groups, 'security_group_id'),
-                       key=lambda rule: rule['id']):
+def _rules(conn: Connection, groups: set[str]) -> Rules:
+    rules: dict[str, list[SecurityGroupRulesRow]] = {group: [] for group in groups}
+    rows: list[SecurityGroupRulesRow] = networks.many(conn, t.security_group_rules, groups, 'security_group_id')
+    for rule in sorted(rows, key=lambda rule: rule['id']):
         rules[rule['security_group_id']].append(
             {**rule, 'protocol': group_rules.canonical_protocol(rule['protocol'], rule['ethertype'])})
     return rules
 
 
-def _members(conn: Connection, groups: set[str]) -> dict[str, list[str]]:
+def _members(conn: Connection, groups: set[str]) -> Members:
     return {group: sorted(found) for group, found in (
         dict.fromkeys(groups, ()) | security_groups.members(conn, groups)).items()}

@@ -1,10 +1,10 @@
 """Shared parts of the network service's managers: host, database, refresh, and VIFs of ports."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 import dataclasses
 import re
-from typing import Any, TYPE_CHECKING
+from typing import Any, TYPE_CHECKING, TypedDict
 
 from oslo_config.cfg import ConfigOpts
 
@@ -20,8 +20,35 @@ LABEL = re.compile('[a-z0-9]([a-z0-9-]*[a-z0-9])?')
 
 if TYPE_CHECKING:
     from nova.db.engine import Database
-    from nova.db.tables.rows import NetworksRow, SubnetsRow
+    from nova.db.tables.rows import NetworksRow, PortsRow, SubnetsRow
     from nova.objects.instance import Instance
+
+
+class Binding(TypedDict, total=False):
+    """Columns that bind a port to a server."""
+
+    device_id: str
+    device_owner: str
+    host: str
+    status: str
+    position: int
+    tag: str | None
+    dns_name: str
+    attached_by: str | None
+
+
+class ServerPort(Binding):
+    """Columns of a port of a server; a new one has the database's defaults in the others."""
+
+    id: str
+    project_id: str
+    network_id: str
+    name: str
+    mac_address: str
+    admin_state_up: bool
+    made_for_server: bool
+    description: str
+    port_security_enabled: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,12 +64,12 @@ class HostNetwork:
     host: str
     refresh: Callable[[], None]
 
-    def binding(self, instance: Instance, host: str) -> dict[str, Any]:
+    def binding(self, instance: Instance, host: str) -> Binding:
         """Return the columns that bind a port to a server."""
         zone = instance.availability_zone or self.conf.default_availability_zone
         return {'device_id': instance.uuid, 'host': host, 'status': 'ACTIVE', 'device_owner': f'compute:{zone}'}
 
-    def vifs(self, conn: Connection, rows: list[Any]) -> list[dict[str, Any]]:
+    def vifs(self, conn: Connection, rows: Sequence[PortsRow | ServerPort]) -> list[dict[str, Any]]:
         """Build VIFs of port rows."""
         known = networks.usable(conn, nova_context.ALL_PROJECTS, {row['network_id'] for row in rows}) if rows else {}
         fixed = networks.addresses_of(conn, [row['id'] for row in rows])
@@ -65,7 +92,8 @@ class OverlayAddresses:
 NO_ADDRESSES = OverlayAddresses()
 
 
-def overlay_addresses(conn: Connection, rows: list[Any], known: dict[str, NetworksRow]) -> OverlayAddresses:
+def overlay_addresses(conn: Connection, rows: Sequence[PortsRow | ServerPort],
+                      known: dict[str, NetworksRow]) -> OverlayAddresses:
     """Load the OverlayAddresses of ports in two statements, or none if all their networks are flat."""
     overlays = [ident for ident, network in known.items() if network['network_type'] != networks.FLAT]
     if not overlays:
@@ -74,7 +102,7 @@ def overlay_addresses(conn: Connection, rows: list[Any], known: dict[str, Networ
                             routers.floating_of(conn, [row['id'] for row in rows]))
 
 
-def vif(conf: ConfigOpts, port: Any, network: NetworksRow, subnets: list[SubnetsRow],
+def vif(conf: ConfigOpts, port: PortsRow | ServerPort, network: NetworksRow, subnets: list[SubnetsRow],
         fixed: list[dict[str, str]], more: OverlayAddresses = NO_ADDRESSES) -> dict[str, Any]:
     """Return one entry of a server's network information (nova/objects/network_info.py)."""
     floating = {each['ip_address']: more.floating.get((port['id'], each['ip_address'])) for each in fixed}

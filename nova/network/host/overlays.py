@@ -5,7 +5,7 @@ import bisect
 from collections.abc import Collection, Mapping
 import dataclasses
 import ipaddress
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from nova.db.engine import Connection
 from nova.db.networks import hosts
@@ -16,6 +16,11 @@ from nova.network import ranges
 from nova.network.host import state as host_state
 from nova.network.host.state import Overlay
 from nova.network.host.state import OverlaySubnet
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import NetworksRow, PortsRow, SubnetsRow
+
+    R = TypeVar('R', PortsRow, SubnetsRow)
 
 
 @dataclasses.dataclass
@@ -29,7 +34,7 @@ class OverlayState:
     neighbours: dict[str, list[list[str]]]
 
 
-def load(conn: Connection, rows: dict[str, Any], host: str, physical: dict[str, str],
+def load(conn: Connection, rows: dict[str, NetworksRow], host: str, physical: dict[str, str],
          substitutes: Mapping[str, str | None] | None = None, transit: Collection[str] = ()) -> OverlayState:
     """Load overlays of networks (rows by id) in five statements, six if one is a VLAN, none without rows.
 
@@ -40,8 +45,9 @@ def load(conn: Connection, rows: dict[str, Any], host: str, physical: dict[str, 
     if not rows:
         return OverlayState([], {})
     numbers = networks.segments_of(conn, rows)
-    ports, subnets = _by_network(networks.many(conn, t.ports, rows, 'network_id')), _by_network(
-        networks.many(conn, t.subnets, rows, 'network_id'))
+    of_ports: list[PortsRow] = networks.many(conn, t.ports, rows, 'network_id')
+    of_subnets: list[SubnetsRow] = networks.many(conn, t.subnets, rows, 'network_id')
+    ports, subnets = _by_network(of_ports), _by_network(of_subnets)
     fixed = networks.addresses_of(conn, [row['id'] for found in ports.values() for row in found])
     places = {row['host']: row['address'] for row in hosts.every(conn)}
     vlans = networks.vlans_of(conn, [ident for ident, row in rows.items() if row['network_type'] == networks.VLAN])
@@ -52,17 +58,17 @@ def load(conn: Connection, rows: dict[str, Any], host: str, physical: dict[str, 
                         {row['bridge']: _neighbours(ports.get(ident, []), fixed) for ident, row in rows.items()})
 
 
-def _with_transport(overlay: Overlay, vlans: dict[str, int], physical: dict[str, str], row: Any,
+def _with_transport(overlay: Overlay, vlans: dict[str, int], physical: dict[str, str], row: NetworksRow,
                     transit: bool) -> Overlay:
     if transit:
         overlay = dataclasses.replace(overlay, mac=None, subnets=[], leases=[])
     if overlay.id not in vlans:
         return overlay
-    return dataclasses.replace(overlay, remotes=[], moving=[], vlan=vlans[overlay.id],
-                               trunk=physical.get(row['physical_network']))
+    return dataclasses.replace(overlay, remotes=[], migrating=[], vlan=vlans[overlay.id],
+                               physical_bridge=physical.get(row['physical_network'] or ''))
 
 
-def _neighbours(ports: list[Any], fixed: dict[str, list[Any]]) -> list[list[str]]:
+def _neighbours(ports: list[PortsRow], fixed: dict[str, list[dict[str, str]]]) -> list[list[str]]:
     """Return neighbours on hosts. The owner of an address shared by several ports is unknown, so it is left out."""
     several = {pair['ip_address'] for port in ports for pair in port['allowed_address_pairs'] or ()}
     wide = _AddressRanges([each for each in several if ranges.is_range(each)])
@@ -87,7 +93,7 @@ class _AddressRanges:
         return bool(before) and found in self._of[found.version][before - 1]
 
 
-def _name_owners(row: Any, ports: list[Any]) -> dict[str, str]:
+def _name_owners(row: NetworksRow, ports: list[PortsRow]) -> dict[str, str]:
     """Return {name: project that owns it}: the network's own project, else the project of the oldest port.
 
     In a shared network a project cannot answer to the names of another project's servers.
@@ -99,27 +105,28 @@ def _name_owners(row: Any, ports: list[Any]) -> dict[str, str]:
     return found
 
 
-def _options(port: Any) -> list[dict[str, Any]]:
+def _options(port: PortsRow) -> list[host_state.DhcpOption]:
     """Return the DHCP options that a host accepts. A refused option would stop all work of the host."""
-    return [dict(option) for option in port['extra_dhcp_opts'] or ()
+    return [option for option in port['extra_dhcp_opts'] or ()
             if host_state.OPTION_NAME.fullmatch(option['opt_name'])
             and host_state.OPTION_VALUE.fullmatch(option['opt_value'])
             and option.get('ip_version', 4) in host_state.OPTION_VERSIONS]
 
 
-def _by_network(rows: list[Any]) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
+def _by_network(rows: list[R]) -> dict[str, list[R]]:
+    found: dict[str, list[R]] = {}
     for row in sorted(rows, key=lambda row: (row['created_at'], row['id'])):
         found.setdefault(row['network_id'], []).append(row)
     return found
 
 
-def _overlay(row: Any, number: int, ports: list[Any], subnets: list[Any], fixed: dict[str, list[Any]],
-             places: dict[str, str], host: str, substitutes: Mapping[str, str | None]) -> Overlay:
+def _overlay(row: NetworksRow, number: int, ports: list[PortsRow], subnets: list[SubnetsRow],
+             fixed: dict[str, list[dict[str, str]]], places: dict[str, str], host: str,
+             substitutes: Mapping[str, str | None]) -> Overlay:
     service = next((port for port in ports if port['device_owner'] == db_ports.DHCP), None)
     served = {entry['subnet_id']: entry['ip_address'] for entry in fixed.get(service['id'], ())} if service else {}
     owners = _name_owners(row, ports)
-    leases = [{'mac': port['mac_address'], 'address': entry['ip_address'],
+    leases: list[host_state.StaticLease] = [{'mac': port['mac_address'], 'address': entry['ip_address'],
                'name': port['dns_name'] if owners.get(port['dns_name']) == port['project_id'] else '',
                'options': _options(port) if host in (port['host'], port['migrating_to']) else []}
               for port in ports if not port['device_owner'].startswith('network:')
@@ -135,4 +142,4 @@ def _overlay(row: Any, number: int, ports: list[Any], subnets: list[Any], fixed:
                                subnet['dns_nameservers'], subnet['host_routes'], subnet['ipv6_address_mode'])
                  for subnet in subnets],
         leases=sorted(leases, key=lambda lease: (lease['mac'], lease['address'])), remotes=sorted(remotes),
-        moving=sorted(moving), domain=row['dns_domain'].rstrip('.'))
+        migrating=sorted(moving), domain=row['dns_domain'].rstrip('.'))

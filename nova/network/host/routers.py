@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 from nova.db.engine import Connection
 from nova.db.networks import networks
@@ -17,6 +17,11 @@ from nova.network.host.state import DVR_LOCAL
 from nova.network.host.state import gateway_mac
 from nova.network.host.state import Router
 from nova.network.host.state import RouterInterface
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import FloatingIpsRow, NetworksRow, PortForwardingsRow, PortsRow, RoutersRow, SubnetsRow
+
+    Addresses = dict[str, list[dict[str, str]]]           # {port id: [{'subnet_id', 'ip_address'}]}
 
 
 @dataclasses.dataclass
@@ -50,12 +55,12 @@ def load(conn: Connection, host: str, guest_projects: dict[str, set[str]] | None
     return _routed(conn, rows, parts, ports, None if guest_projects is None else set(guest_projects))
 
 
-def _ports(conn: Connection, rows: list[Any]) -> list[Any]:
+def _ports(conn: Connection, rows: list[RoutersRow]) -> list[PortsRow]:
     return [port for port in networks.many(conn, t.ports, [row['id'] for row in rows], 'device_id')
             if port['device_owner'] in (db_ports.GATEWAY, db_ports.INTERFACE)]
 
 
-def _routed(conn: Connection, rows: list[Any], parts: list[Any], ports: list[Any],
+def _routed(conn: Connection, rows: list[RoutersRow], parts: list[RoutersRow], ports: list[PortsRow],
             guest_projects: set[str] | None) -> HostRouters:
     nets = {row['id']: row for row in networks.many(conn, t.networks, {port['network_id'] for port in ports})}
     joined = {port['device_id'] for port in ports
@@ -75,16 +80,16 @@ def _routed(conn: Connection, rows: list[Any], parts: list[Any], ports: list[Any
         for port in ports if port['device_id'] in away})
 
 
-def _can_be_distributed(network: Any) -> bool:
+def _can_be_distributed(network: NetworksRow) -> bool:
     """Return whether a distributed router can be on every host of a network.
 
     Only overlays qualify: a physical switch would learn the shared MAC from each host.
     """
-    return bool(network['network_type'] == networks.OVERLAY)
+    return network['network_type'] == networks.OVERLAY
 
 
-def _routers(conn: Connection, rows: list[Any], ports: list[Any], nets: dict[str, Any], distributed: bool,
-             away: dict[str, str]) -> list[Router]:
+def _routers(conn: Connection, rows: list[RoutersRow], ports: list[PortsRow], nets: dict[str, NetworksRow],
+             distributed: bool, away: dict[str, str]) -> list[Router]:
     fixed = networks.addresses_of(conn, [port['id'] for port in ports])
     subnets = {row['id']: row for row in networks.many(
         conn, t.subnets, {entry['subnet_id'] for held in fixed.values() for entry in held})}
@@ -98,36 +103,35 @@ def _routers(conn: Connection, rows: list[Any], ports: list[Any], nets: dict[str
         mine = [each for each in floating if each['router_id'] == row['id']]
         found.append(Router(
             id=row['id'], up=row['admin_state_up'],
-            inside=[_interface(port, nets, subnets, fixed,
-                               everywhere=distributed and _can_be_distributed(nets[port['network_id']]))
-                    for port in internal],
-            outside=outside and _interface(outside, nets, subnets, fixed,
-                                           [each['floating_ip_address'] for each in mine]),
+            internal=[_interface(port, nets, subnets, fixed,
+                                 distributed=distributed and _can_be_distributed(nets[port['network_id']]))
+                      for port in internal],
+            external=outside and _interface(outside, nets, subnets, fixed,
+                                            [each['floating_ip_address'] for each in mine]),
             gateway=_gateway(outside, subnets, fixed), snat=row['enable_snat'], routes=row['routes'],
-            floating=sorted([each['floating_ip_address'], each['fixed_ip_address']]
-                            for each in mine if each['fixed_ip_address']),
-            forwarded=_forwarded(mine, forwarded), role=_role(row, distributed, away)))
+            floating_ips=sorted([each['floating_ip_address'], each['fixed_ip_address']]
+                                for each in mine if each['fixed_ip_address']),
+            port_forwardings=_forwarded(mine, forwarded), role=_role(row, distributed, away)))
     return found
 
 
-def _role(row: Any, distributed: bool, away: dict[str, str]) -> str:
+def _role(row: RoutersRow, distributed: bool, away: dict[str, str]) -> str:
     if row['id'] in away:
         return DVR_LOCAL if row['host'] else DVR_ISOLATED
     return DVR_GATEWAY if distributed else CENTRAL
 
 
-def _interface(port: Any, nets: dict[str, Any], subnets: dict[str, Any], fixed: dict[str, list[Any]],
-               more: list[str] | None = None, everywhere: bool = False) -> RouterInterface:
+def _interface(port: PortsRow, nets: dict[str, NetworksRow], subnets: dict[str, SubnetsRow], fixed: Addresses,
+               more: list[str] | None = None, distributed: bool = False) -> RouterInterface:
     network, held = nets[port['network_id']], fixed.get(port['id'], [])
     on = [subnets[entry['subnet_id']] for entry in held]
-    advertised = [subnet for entry, subnet in zip(held, on, strict=True)
-                  if subnet['ipv6_ra_mode'] and subnet['gateway_ip'] == entry['ip_address']]
     return RouterInterface(
         port=port['id'], mac=port['mac_address'], bridge=network['bridge'], mtu=network['mtu'],
         addresses=[f"{entry['ip_address']}/{ipaddress.ip_network(subnet['cidr']).prefixlen}"
                    for entry, subnet in zip(held, on, strict=True)] + [f'{each}/32' for each in sorted(more or ())],
-        modes=[[subnet['cidr'], subnet['ipv6_ra_mode']] for subnet in advertised],
-        everywhere=everywhere)
+        modes=[[subnet['cidr'], mode] for entry, subnet in zip(held, on, strict=True)
+               if (mode := subnet['ipv6_ra_mode']) and subnet['gateway_ip'] == entry['ip_address']],
+        distributed=distributed)
 
 
 def with_neighbours(router: Router, neighbours: dict[str, list[list[str]]]) -> Router:
@@ -140,17 +144,18 @@ def with_neighbours(router: Router, neighbours: dict[str, list[list[str]]]) -> R
         return dataclasses.replace(each, neighbours=[
             known for known in neighbours.get(each.bridge, ())
             if any(ipaddress.ip_address(known[0]) in cidr for cidr in ranges)])
-    return dataclasses.replace(router, inside=[interface(each) if each.everywhere else each for each in router.inside])
+    return dataclasses.replace(router, internal=[
+        interface(each) if each.distributed else each for each in router.internal])
 
 
-def _gateway(outside: Any, subnets: dict[str, Any], fixed: dict[str, list[Any]]) -> str | None:
+def _gateway(outside: PortsRow | None, subnets: dict[str, SubnetsRow], fixed: Addresses) -> str | None:
     for entry in fixed.get(outside['id'], ()) if outside else ():
-        if subnets[entry['subnet_id']]['gateway_ip']:
-            return str(subnets[entry['subnet_id']]['gateway_ip'])
+        if gateway := subnets[entry['subnet_id']]['gateway_ip']:
+            return gateway
     return None
 
 
-def _forwarded(floating: list[Any], rows: list[Any]) -> list[list[Any]]:
+def _forwarded(floating: list[FloatingIpsRow], rows: list[PortForwardingsRow]) -> list[list[Any]]:
     outside = {each['id']: each['floating_ip_address'] for each in floating}
     return [[outside[row['floating_ip_id']], row['protocol'], row['external_port'], row['internal_ip_address'],
              row['internal_port']] for row in rows if row['floating_ip_id'] in outside]

@@ -1,10 +1,12 @@
 """Network state of one host: plain data, read from the database in one transaction."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 import dataclasses
 import re
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
+
+from nova.network import group_rules
 
 # DHCP options: checked by the API, when a host's state is loaded, and by the host's privileged process
 OPTION_NAME = re.compile(r'[a-z0-9][a-z0-9-]{0,30}')
@@ -25,13 +27,46 @@ def search_domain(of_network: str, configured: str) -> str:
     return of_network.rstrip('.') or configured.lower() or DEFAULT_DOMAIN
 
 
+class Route(TypedDict):
+    destination: str
+    nexthop: str
+
+
+class AddressPair(TypedDict):
+    ip_address: str                      # an address, or a range with '/'
+    mac_address: str | None
+
+
+class DhcpOption(TypedDict):
+    opt_name: str
+    opt_value: str
+    ip_version: int
+
+
+class Lease(TypedDict):
+    """A DHCP lease; ``until`` is the Unix time at which it ends or ended."""
+
+    mac: str
+    address: str
+    until: int
+
+
+class StaticLease(TypedDict):
+    """Address and DHCP options of a port; ``name`` is '' for a port without a DNS name."""
+
+    mac: str
+    address: str
+    name: str
+    options: list[DhcpOption]
+
+
 @dataclasses.dataclass
 class Subnet:
     cidr: str
     gateway: str | None
     dhcp: bool
-    dns: list[Any]
-    routes: list[Any]                    # [{'destination', 'nexthop'}]
+    dns: list[str]
+    routes: list[Route]
 
 
 @dataclasses.dataclass
@@ -40,7 +75,7 @@ class Network:
     bridge: str
     mtu: int
     is_default: bool
-    subnets: list[Any]
+    subnets: list[Subnet]
     external: bool = False
     domain: str = ''                     # dns_domain; '': the configured domain
 
@@ -56,16 +91,15 @@ class Port:
     device: str
     mac: str
     bridge: str
-    addresses: list[Any]
-    groups: list[Any]
-    # [{'ip_address', 'mac_address' or None}]; the address may be a range with '/'
-    pairs: list[Any] = dataclasses.field(default_factory=list)
-    secured: bool = True                                          # False: only VLAN tags are filtered
+    addresses: list[str]
+    groups: list[str]
+    pairs: list[AddressPair] = dataclasses.field(default_factory=list)
+    port_security: bool = True                                    # False: only VLAN tags are filtered
     limits: list[Any] = dataclasses.field(default_factory=list)        # [[direction, kbit/s, burst in kbit, 0: any]]
-    mark: int | None = None                                       # DSCP value of the packets that the guest sends
-    arriving: bool = False  # the guest runs on another host and migrates to this one
+    dscp_mark: int | None = None                                  # DSCP value of the packets that the guest sends
+    incoming: bool = False  # the guest runs on another host and migrates to this one
     # during a migration: [address of the other host, key shared by the two hosts, in hexadecimal digits]
-    move: list[Any] = dataclasses.field(default_factory=list)
+    migration: list[str] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass
@@ -75,8 +109,8 @@ class OverlaySubnet:
     cidr: str
     gateway: str | None
     dhcp: str | None                # address of DHCP and DNS in it; None: not served
-    dns: list[Any]
-    routes: list[Any]                    # [{'destination', 'nexthop'}]
+    dns: list[str]
+    routes: list[Route]
     mode: str | None
 
 
@@ -85,13 +119,12 @@ class Overlay:
     """An overlay network.
 
     mac        MAC of the DHCP and DNS port, equal on all hosts; None: not served
-    leases     [{'mac', 'address', 'name', 'options': [{'opt_name', 'opt_value', 'ip_version'}]}] of all its ports.
-               Options are set for ports on this host only: no other host serves them
+    leases     of all its ports. Options are set for ports on this host only: no other host serves them
     remotes    [[MAC, address of the port's host]] of ports on other hosts
-    moving     [[MAC, address of the target host]] of migrating guests. Frames go to the source until the guest runs on
+    migrating  [[MAC, address of the target host]] of migrating guests. Frames go to the source until the guest runs on
                the target
     vlan       VLAN that carries its frames; None: VXLAN with ``number`` carries them
-    trunk      the operator's bridge that carries the tagged VLAN; None: this host is not on the physical network
+    physical_bridge  the operator's bridge that carries the tagged VLAN; None: this host is not on the physical network
     domain     dns_domain of the network; '': the configured domain
     """
 
@@ -100,12 +133,12 @@ class Overlay:
     number: int
     mtu: int
     mac: str | None
-    subnets: list[Any]
-    leases: list[Any]
-    remotes: list[Any]
+    subnets: list[OverlaySubnet]
+    leases: list[StaticLease]
+    remotes: list[list[str]]
     vlan: int | None = None
-    trunk: str | None = None
-    moving: list[Any] = dataclasses.field(default_factory=list)
+    physical_bridge: str | None = None
+    migrating: list[list[str]] = dataclasses.field(default_factory=list)
     domain: str = ''
 
 
@@ -117,40 +150,41 @@ class RouterInterface:
     mac: str
     bridge: str
     mtu: int
-    addresses: list[Any]
-    modes: list[Any] = dataclasses.field(default_factory=list)         # [[IPv6 range, mode]] to advertise
-    everywhere: bool = False                # distributed: present with this MAC on each host of its network
-    # if everywhere: [[address, MAC]] of the network's guests
-    neighbours: list[Any] = dataclasses.field(default_factory=list)
+    addresses: list[str]
+    modes: list[list[str]] = dataclasses.field(default_factory=list)         # [[IPv6 range, mode]] to advertise
+    distributed: bool = False               # present with this MAC on each host of its network
+    # if distributed: [[address, MAC]] of the network's guests
+    neighbours: list[list[str]] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass
 class Router:
     """A router on this host.
 
-    outside      the RouterInterface to the external network, or None
-    gateway      next hop in the external network, or None
-    snat         whether traffic without a floating address leaves with the router's external address
-    floating     [[floating address, fixed address]]
-    forwarded    [[floating address, protocol, port, fixed address, port there]]
-    role         CENTRAL: the router is on this host only. DVR_GATEWAY: this host connects it to the external network,
-                 other hosts have DVR_LOCAL instances. DVR_LOCAL: routes between its networks and sends other traffic to
-                 the gateway host. DVR_ISOLATED: like DVR_LOCAL, but no gateway host is alive
+    internal      [RouterInterface] to the router's networks
+    external      the RouterInterface to the external network, or None
+    gateway       next hop in the external network, or None
+    snat          whether traffic without a floating address leaves with the router's external address
+    floating_ips  [[floating address, fixed address]]
+    port_forwardings  [[floating address, protocol, port, fixed address, port there]]
+    role          CENTRAL: the router is on this host only. DVR_GATEWAY: this host connects it to the external network,
+                  other hosts have DVR_LOCAL instances. DVR_LOCAL: routes between its networks and sends other traffic
+                  to the gateway host. DVR_ISOLATED: like DVR_LOCAL, but no gateway host is alive
     """
 
     id: str
     up: bool
-    inside: list[Any]
-    outside: RouterInterface | None
+    internal: list[RouterInterface]
+    external: RouterInterface | None
     gateway: str | None
     snat: bool
-    routes: list[Any]
-    floating: list[Any]
-    forwarded: list[Any]
-    role: str = 'whole'
+    routes: list[Route]
+    floating_ips: list[list[str]]
+    port_forwardings: list[Any]
+    role: str = 'central'
 
 
-CENTRAL, DVR_GATEWAY, DVR_LOCAL, DVR_ISOLATED = ROLES = ('whole', 'gateway', 'part', 'alone')
+CENTRAL, DVR_GATEWAY, DVR_LOCAL, DVR_ISOLATED = ROLES = ('central', 'dvr_gateway', 'dvr_local', 'dvr_isolated')
 DVR_LOCAL_ROLES = (DVR_LOCAL, DVR_ISOLATED)
 
 
@@ -163,27 +197,29 @@ def gateway_mac(mac: str) -> str:
 class HostState:
     """Network state of a host.
 
-    rules    {group id: [row of security_group_rules]} of the groups of the ports
+    rules    {group id: [rule]} of the groups of the ports
     members  {group id: [address]} of the groups that rules name as remote groups
     """
 
-    networks: list[Any]
-    ports: list[Any]
-    rules: dict[str, Any]
-    members: dict[str, Any]
-    overlays: list[Any] = dataclasses.field(default_factory=list)
-    routers: list[Any] = dataclasses.field(default_factory=list)
+    networks: list[Network]
+    ports: list[Port]
+    rules: Rules
+    members: Members
+    overlays: list[Overlay] = dataclasses.field(default_factory=list)
+    routers: list[Router] = dataclasses.field(default_factory=list)
     # {bridge: bridge of the operator} of networks there
-    outside: dict[str, Any] = dataclasses.field(default_factory=dict)
+    physical_bridges: dict[str, str] = dataclasses.field(default_factory=dict)
     tunnel: str = ''                                               # this host's tunnel address
     host: str = ''                                                 # its name
     metadata_key: str = ''  # key of the metadata relay's signatures (hexadecimal digits); '': no metadata
     # [[id of the network that resolves it, '' for all, address, full name]] of user-defined names. An entry with '' as
     # address names a parent domain
-    names: list[Any] = dataclasses.field(default_factory=list)
+    names: list[list[str]] = dataclasses.field(default_factory=list)
 
 
-RULE = ('direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max', 'remote_ip_prefix', 'remote_group_id')
+RULE = tuple(group_rules.Rule.__annotations__)
+Rules = Mapping[str, Sequence[group_rules.Rule]]           # {group id: its rules}
+Members = dict[str, list[str]]                              # {group id: addresses of its members}
 
 
 def as_json(state: HostState) -> dict[str, Any]:
@@ -191,21 +227,21 @@ def as_json(state: HostState) -> dict[str, Any]:
     made = dataclasses.asdict(dataclasses.replace(state, rules={}))
     for each in made['overlays']:           # agents of releases before VLANs refuse unknown fields
         if each['vlan'] is None:
-            del each['vlan'], each['trunk']
-        if not each['moving']:              # likewise: releases before migration tracking
-            del each['moving']
+            del each['vlan'], each['physical_bridge']
+        if not each['migrating']:           # likewise: releases before migration tracking
+            del each['migrating']
     for each in [*made['overlays'], *made['networks']]:
         if not each['domain']:              # likewise: releases before network domains
             del each['domain']
     for each in made['ports']:
-        for name in ('arriving', 'move'):
+        for name in ('incoming', 'migration'):
             if not each[name]:
                 del each[name]
     for each in made['routers']:            # likewise: releases before distributed routers
         if each['role'] == CENTRAL:
             del each['role']
-            for interface in filter(None, [*each['inside'], each['outside']]):
-                del interface['everywhere'], interface['neighbours']
+            for interface in filter(None, [*each['internal'], each['external']]):
+                del interface['distributed'], interface['neighbours']
     return {**made, 'rules': rules_as_json(state.rules)}
 
 
@@ -226,14 +262,14 @@ DSCP_MARKS = (0, *range(8, 41, 2), 46, 48, 56)           # RFC 2474, 2597, 3246:
 def for_older(made: dict[str, Any]) -> dict[str, Any]:
     """Remove fields that agents before DNS names, DSCP marks and ranges in address pairs do not accept."""
     return {**{name: value for name, value in made.items() if name != 'names'},
-            'ports': [{**{name: value for name, value in port.items() if name != 'mark'},
+            'ports': [{**{name: value for name, value in port.items() if name != 'dscp_mark'},
                        'pairs': [pair for pair in port['pairs'] if '/' not in pair['ip_address']]}
                       for port in made['ports']]}
 
 
 def without_moves(made: dict[str, Any]) -> dict[str, Any]:
     """Remove fields that agents before migration tracking do not accept."""
-    later = ('moving', 'arriving', 'move')
+    later = ('migrating', 'incoming', 'migration')
     return {**made, **{kind: [{name: value for name, value in each.items() if name not in later}
                               for each in made[kind]] for kind in ('overlays', 'ports')}}
 
@@ -253,12 +289,12 @@ def names_in(state: HostState, network_id: str) -> Names:
                  sorted({name for of, address, name in state.names if of in ('', network_id) and not address}))
 
 
-def rules_as_json(rules: dict[str, list[Any]]) -> dict[str, list[dict[str, Any]]]:
+def rules_as_json(rules: Rules) -> dict[str, list[group_rules.Rule]]:
     """Encode ``rules`` of a HostState with the columns that filters use."""
-    return {group: [{name: row[name] for name in RULE} for row in rows] for group, rows in rules.items()}
+    return {group: [group_rules.plain(row) for row in rows] for group, rows in rules.items()}
 
 
-def remote_groups(rules: dict[str, list[Any]]) -> set[str]:
+def remote_groups(rules: Rules) -> set[str]:
     """Return the ids of the groups that rules name as remote groups."""
     return {rule['remote_group_id'] for of_group in rules.values() for rule in of_group if rule['remote_group_id']}
 
@@ -275,6 +311,6 @@ def from_json(given: dict[str, Any]) -> HostState:
         'ports': [Port(**each) for each in given['ports']],
         'overlays': [Overlay(**{**each, 'subnets': [OverlaySubnet(**one) for one in each['subnets']]})
                      for each in given['overlays']],
-        'routers': [Router(**{**each, 'inside': [RouterInterface(**one) for one in each['inside']],
-                              'outside': each['outside'] and RouterInterface(**each['outside'])})
+        'routers': [Router(**{**each, 'internal': [RouterInterface(**one) for one in each['internal']],
+                              'external': each['external'] and RouterInterface(**each['external'])})
                     for each in given['routers']]})

@@ -75,13 +75,13 @@ def rules(state: HostState) -> list[str]:
 def _sender_devices(state: HostState, interface: RouterInterface) -> list[str]:
     """Return the devices on the interface's bridge that may send to it. Another network may use the same MAC."""
     devices = [port.device for port in state.ports if port.bridge == interface.bridge]
-    devices += [frames.router_name(other) for router in state.routers for other in router.inside
+    devices += [frames.router_name(other) for router in state.routers for other in router.internal
                 if other.bridge == interface.bridge and other.port != interface.port]
     return [f'"{device}"' for device in devices]
 
 
 def _distributed_interfaces(router: Router) -> list[RouterInterface]:
-    return [interface for interface in router.inside if interface.everywhere] if router.up else []
+    return [interface for interface in router.internal if interface.distributed] if router.up else []
 
 
 def _drop_neighbour_queries(interface: RouterInterface, where: str) -> list[str]:

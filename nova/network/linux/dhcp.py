@@ -5,20 +5,22 @@ arguments differ.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 import ipaddress
 import os
 import pathlib
 import shutil
 import signal
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 import time
 
 from nova.network.host.state import Names
+from nova.network.linux import dnsmasq_files
 
 if TYPE_CHECKING:
-    from nova.network.host.state import Network, Subnet
+    from nova.network.host.state import Network, Port, Subnet
     from nova.network.linux.leases import Leases
+    from nova.network.linux.runner import Runner
 
 STOP_S = 5
 
@@ -32,13 +34,13 @@ class Dnsmasq:
     :param leases: collects leases for reports; None: leases are not reported
     """
 
-    def __init__(self, run: Any, bridge: str, directory: pathlib.Path, leases: Leases | None = None) -> None:
+    def __init__(self, run: Runner, bridge: str, directory: pathlib.Path, leases: Leases | None = None) -> None:
         self._leases = leases
         self.run, self.bridge, self.directory = run, bridge, pathlib.Path(directory)
         self.pid_file, self.hosts = self.directory / 'pid', self.directory / 'hosts'
         self.leases, self.names = self.directory / 'leases', self.directory / 'names'
 
-    def arguments(self, network: Network, lease_time: int, name_servers: Callable[..., Any],
+    def arguments(self, network: Network, lease_time: int, name_servers: Callable[[Subnet], list[str]],
                   domains: Sequence[str] = (), domain: str = '') -> list[str]:
         """Return the command line for a network.
 
@@ -64,15 +66,15 @@ class Dnsmasq:
                         for routes in [routes] if routes]]
         return words
 
-    def apply(self, network: Any, ports: Any, lease_time: Any, name_servers: Any,
-              names: Names = Names((), ()), domain: str = '') -> None:
+    def apply(self, network: Network, ports: Iterable[Port], lease_time: int,
+              name_servers: Callable[[Subnet], list[str]], names: Names = Names((), ()), domain: str = '') -> None:
         """Serve these ports: start the server, signal changes, or restart it with new arguments.
 
         :param names: user-defined DNS names
         :param domain: search domain of the guests
         """
-        make_directory(self.directory)
-        changed = write(self.names, hosts_file(names.entries))
+        dnsmasq_files.make_directory(self.directory)
+        changed = dnsmasq_files.write(self.names, hosts_file(names.entries))
         text = ''.join(
             f'{port.mac},{address},host-{address.replace(".", "-")}\n'
             for port in sorted(ports, key=lambda port: port.id)
@@ -87,7 +89,7 @@ class Dnsmasq:
         :param text: content of the hosts file
         :param changed: another file that the server rereads was changed
         """
-        changed = write(self.hosts, text) or changed
+        changed = dnsmasq_files.write(self.hosts, text) or changed
         before, arguments = self._leases.prepare(arguments) if self._leases else ([], arguments)
         pid = self.pid()
         if pid and (self._stale(text) or command_line(pid) != arguments):
@@ -99,17 +101,18 @@ class Dnsmasq:
         elif changed:
             os.kill(pid, signal.SIGHUP)
 
-    def _stale(self, hosts: Any) -> Any:
+    def _stale(self, hosts: str) -> set[str]:
         """Return lease lines of addresses that now belong to another guest: dnsmasq would refuse it the address."""
         owners = {line.split(',')[1]: line.split(',')[0] for line in hosts.splitlines()}
-        return {line for line in _lines(self.leases) if len(line.split()) > 2
+        return {line for line in dnsmasq_files.lines(self.leases) if len(line.split()) > 2
                 and owners.get(line.split()[2], line.split()[1]) != line.split()[1]}
 
-    def _forget(self, stale: Any) -> None:
+    def _forget(self, stale: Collection[str]) -> None:
         if stale:
-            write(self.leases, ''.join(line + '\n' for line in _lines(self.leases) if line not in stale))
+            lines = dnsmasq_files.lines(self.leases)
+            dnsmasq_files.write(self.leases, ''.join(line + '\n' for line in lines if line not in stale))
 
-    def pid(self) -> Any:
+    def pid(self) -> int | None:
         """Return the process of this bridge, or None. A stale pid file may name another process."""
         try:
             pid = int(self.pid_file.read_text())
@@ -161,29 +164,3 @@ def command_line(pid: int) -> list[str]:
         return pathlib.Path(f'/proc/{pid}/cmdline').read_bytes().decode(errors='replace').split('\0')[:-1]
     except (FileNotFoundError, ProcessLookupError):
         return []
-
-
-def _lines(path: Any) -> Any:
-    try:
-        return path.read_text().splitlines()
-    except FileNotFoundError:
-        return []
-
-
-def make_directory(path: pathlib.Path) -> None:
-    """Create a directory and its parents, readable for dnsmasq's user regardless of the umask."""
-    for directory in [*reversed(path.parents), path]:
-        if not directory.exists():
-            directory.mkdir()
-            directory.chmod(0o755)
-
-
-def write(path: pathlib.Path, text: str) -> bool:
-    """Replace a file atomically. Return False if the content is the same."""
-    if path.exists() and path.read_text() == text:
-        return False
-    fresh = path.with_suffix('.new')
-    fresh.write_text(text)
-    fresh.chmod(0o644)
-    fresh.replace(path)
-    return True

@@ -11,7 +11,8 @@ import logging
 import os
 import pathlib
 import shutil
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVarTuple, Unpack
 
 from oslo_config.cfg import ConfigOpts
 
@@ -19,6 +20,7 @@ from nova import exception
 from nova.network.host import state as host_state
 from nova.network.linux import bridge
 from nova.network.linux import dhcp
+from nova.network.linux import dnsmasq_files
 from nova.network.linux import flow_offload
 from nova.network.linux import frames
 from nova.network.linux import leases
@@ -38,6 +40,7 @@ COMMANDS = {'ip': 'iproute2', 'bridge': 'iproute2', 'nft': 'nftables', 'dnsmasq'
 PATH = '/usr/sbin:/usr/bin:/sbin:/bin'
 # Below /run: dnsmasq drops root and could not read a private state directory. Nothing here is needed after a reboot.
 RUN_DIRECTORY = '/run/nova-network'
+_Arguments = TypeVarTuple('_Arguments')
 
 
 class LinuxDriver:
@@ -47,16 +50,16 @@ class LinuxDriver:
     :param run: a Runner
     """
 
-    def __init__(self, conf: ConfigOpts, run: Any = None) -> None:
+    def __init__(self, conf: ConfigOpts, run: runner.Runner | None = None) -> None:
         self.conf, self.run = conf, run or runner.Runner()
         self.table = rules.table_name(conf.network.bridge)
         self.directory = pathlib.Path(RUN_DIRECTORY) / conf.network.bridge
         self.overlays, self.routers = self.directory / 'overlays', self.directory / 'routers'
         self._loaded: str | None = None
-        self._state: Any = None                   # state of the last successful refresh
+        self._state: host_state.HostState | None = None                   # state of the last successful refresh
         self._orphans: list[str] = []
         self._loaded_offload: tuple[str, dict[str, int]] | None = None     # text, and device indexes at that time
-        self._offload_supported: bool | None = None if conf.network.shortcuts else False       # None: not probed yet
+        self._offload_supported: bool | None = None if conf.network.flow_offload else False       # None: not probed yet
         self._repaired: list[str] = []
         self._known: set[str] = set()             # namespaces that existed before
         self._routers: dict[str, router.RouterPlumbing] = {}
@@ -81,7 +84,7 @@ class LinuxDriver:
             self.run('modprobe', 'br_netfilter')
         self.run('sh', '-c', 'echo 1 > /proc/sys/net/ipv4/ip_forward')
 
-    def refresh(self, load: Any) -> list[str]:
+    def refresh(self, load: Callable[[], host_state.HostState]) -> list[str]:
         """Bring bridges, DHCP, filters and routers in line with ``load()``, a HostState.
 
         :returns: kinds of objects that had disappeared and were created again
@@ -89,7 +92,7 @@ class LinuxDriver:
         self._applied.clear()
         return self.follow(load)
 
-    def follow(self, load: Any) -> list[str]:
+    def follow(self, load: Callable[[], host_state.HostState]) -> list[str]:
         """Like refresh, but skip overlays and routers with unchanged state: checking one takes a dozen commands."""
         state, self._state = load(), None
         self._repaired.clear()
@@ -100,7 +103,7 @@ class LinuxDriver:
         for network in served:
             bridge.ensure(self.run, network)
             server = dhcp.Dnsmasq(self.run, network.bridge, self.directory / network.bridge, self._leases)
-            dhcp.make_directory(server.directory)
+            dnsmasq_files.make_directory(server.directory)
             if dhcp.dhcp_subnets(network):
                 server.apply(network, [port for port in state.ports if port.bridge == network.bridge],
                              self.conf.network.dhcp_lease_time, self._name_servers,
@@ -117,8 +120,8 @@ class LinuxDriver:
             self._apply_isolated(network.id, self.relay.serve_at, network.id, *self._relay_address(network))
         for each in state.overlays:
             self._apply_isolated(each.id, self._overlay, each, state.tunnel, host_state.names_in(state, each.id))
-        for each in state.routers:
-            self._apply_isolated(each.id, self._router, each, state.outside)
+        for placed in state.routers:
+            self._apply_isolated(placed.id, self._router, placed, state.physical_bridges)
         self._remove_obsolete({each.id for each in state.overlays}, {each.id for each in relayed},
                               {each.id for each in state.routers}, {each.bridge for each in state.overlays})
         self.switchover.hand_over_connections(state)
@@ -127,7 +130,7 @@ class LinuxDriver:
         self._state = state
         return list(self._repaired)
 
-    def refilter(self, rules_of_groups: dict[str, list[Any]], members: dict[str, list[str]]) -> bool:
+    def refilter(self, rules_of_groups: host_state.Rules, members: host_state.Members) -> bool:
         """Replace rules and members of groups in the last state. Return False if there is no last state.
 
         The kernel gets only the differences, in one transaction.
@@ -140,7 +143,8 @@ class LinuxDriver:
         self._state = state
         return True
 
-    def _apply_isolated(self, ident: str, function: Any, *arguments: Any) -> None:
+    def _apply_isolated(self, ident: str, function: Callable[[Unpack[_Arguments]], object],
+                        *arguments: *_Arguments) -> None:
         """Call a function for one network or router. Log its failure, so that the others are not affected."""
         if self._applied.get(ident) == arguments:
             return
@@ -155,20 +159,20 @@ class LinuxDriver:
         """Return the names of this cloud's flat bridges."""
         return [name for name in bridge.managed(self.directory) if name not in ('overlays', 'routers', 'leases')]
 
-    def leases(self, whole: bool) -> list[dict[str, Any]]:
-        """Return [{'mac', 'address', 'until'}] of leases that began or ended since the last call.
+    def leases(self, whole: bool) -> list[host_state.Lease]:
+        """Return leases that began or ended since the last call.
 
         :param whole: include all current leases, which may have been renewed
         """
         servers = [self.directory / name for name in self._bridges()] + [
-            self.overlays / name for name in overlay.managed(self.overlays)] if whole else []
+            self.overlays / name for name in bridge.managed(self.overlays)] if whole else []
         return self._leases.read(servers)
 
     def _namespace_name(self, kind: str, ident: str) -> str:
         return f'{self.conf.network.bridge}-{kind}-{ident}'
 
-    def _overlay(self, state: Any, tunnel: str, names: host_state.Names) -> None:
-        dhcp.make_directory(self.overlays / state.bridge)
+    def _overlay(self, state: host_state.Overlay, tunnel: str, names: host_state.Names) -> None:
+        dnsmasq_files.make_directory(self.overlays / state.bridge)
         overlay.ensure(self.run, state, tunnel, self.switchover.switched)
         self.switchover.expect(state)
         name = self._namespace_name('n', state.id)
@@ -188,10 +192,10 @@ class LinuxDriver:
         server.serve(state, self.conf.network.dhcp_lease_time, [str(ip) for ip in self.conf.network.dns_servers], names)
         self.relay.serve(space, 'network', state.id, made)
 
-    def _router(self, state: Any, outside: dict[str, str]) -> None:
-        if state.outside is not None:
-            wired = outside.get(state.outside.bridge, state.outside.bridge)
-            state = dataclasses.replace(state, outside=dataclasses.replace(state.outside, bridge=wired))
+    def _router(self, state: host_state.Router, physical_bridges: dict[str, str]) -> None:
+        if state.external is not None:
+            wired = physical_bridges.get(state.external.bridge, state.external.bridge)
+            state = dataclasses.replace(state, external=dataclasses.replace(state.external, bridge=wired))
         name = self._namespace_name('r', state.id)
         plumbing = self._routers.setdefault(state.id, router.RouterPlumbing(
             self.run, name, self.routers / state.id))
@@ -217,7 +221,7 @@ class LinuxDriver:
                 router.RouterPlumbing(self.run, name, self.routers / ident).remove()
                 self._routers.pop(ident, None)
                 self._known.discard(name)
-        for name in overlay.managed(self.overlays):
+        for name in bridge.managed(self.overlays):
             if name not in bridges:
                 self._applied.clear()                         # routers had ports on it
                 dhcp.Dnsmasq(self.run, 'nd' + name[2:], self.overlays / name).remove()
@@ -247,9 +251,9 @@ class LinuxDriver:
         dhcp.Dnsmasq(self.run, name, self.directory / name).remove()
         bridge.remove(self.run, name)
 
-    def _filter(self, state: Any) -> None:
+    def _filter(self, state: host_state.HostState) -> None:
         known = {port.device for port in state.ports}
-        self._orphans = sorted({device for name in [*self._bridges(), *overlay.managed(self.overlays)]
+        self._orphans = sorted({device for name in [*self._bridges(), *bridge.managed(self.overlays)]
                                 for device in bridge.guests(self.run, name)} - known)
         text = self._script(state)
         if text == self._loaded:
@@ -260,7 +264,7 @@ class LinuxDriver:
             self._loaded = None
         self._load(text)
 
-    def _script(self, state: Any) -> str:
+    def _script(self, state: host_state.HostState) -> str:
         return rules.script(self.table, state, self._metadata_targets(state), self.conf.network.guest_to_host_ports,
                             self._orphans, offload=self._offload_enabled(state))
 
@@ -288,7 +292,7 @@ class LinuxDriver:
         self._loaded_offload = None
         return flow_offload.remove(self.table) if self._offload_supported else ''
 
-    def _offload_enabled(self, state: Any) -> bool:
+    def _offload_enabled(self, state: host_state.HostState) -> bool:
         """Return whether flow offload is enabled. The first call probes the host's support."""
         if self._offload_supported is None:
             try:
@@ -301,11 +305,11 @@ class LinuxDriver:
                 self._offload_supported = False
         return self._offload_supported and flow_offload.is_possible(state)
 
-    def _apply_offload(self, state: Any) -> None:
+    def _apply_offload(self, state: host_state.HostState) -> None:
         """Load flow offload between the existing devices."""
         if not self._offload_enabled(state) or self._loaded is None:
             return
-        links = json.loads(self.run('ip', '-json', 'link', 'show') or '[]')
+        links: list[runner.Link] = json.loads(self.run('ip', '-json', 'link', 'show') or '[]')
         devices = {link['ifname']: link['ifindex'] for link in links}
         generation = rules.generation(self._loaded)
         if generation is None:
@@ -323,14 +327,14 @@ class LinuxDriver:
             LOG.info('Flow offload between guests is inactive until the next refresh: %s', error)
 
     def _tables(self) -> str:
-        return str(self.run('nft', 'list', 'tables'))
+        return self.run('nft', 'list', 'tables')
 
-    def _tables_present(self) -> Any:
+    def _tables_present(self) -> bool:
         """Return whether both tables are still loaded."""
         tables = self._tables()
         return all(f'table {family} {self.table}\n' in tables for family in ('bridge', 'inet'))
 
-    def _metadata(self, state: Any) -> Any:
+    def _metadata(self, state: host_state.HostState) -> tuple[str, int] | None:
         if self.conf.network.metadata_host:
             return self.conf.network.metadata_host, self.conf.metadata.port
         for network in state.networks:
@@ -340,16 +344,16 @@ class LinuxDriver:
                         return subnet.gateway, self.conf.metadata.port
         return None
 
-    def _relayed_networks(self, served: list[Any]) -> list[Any]:
+    def _relayed_networks(self, served: list[host_state.Network]) -> list[host_state.Network]:
         """Return the flat networks served by the metadata relay: an agent has no database."""
         return [network for network in served if self.conf.network.agent and self.conf.network.metadata_host
                 and not network.external and any(subnet.gateway for subnet in network.subnets)]
 
-    def _relay_address(self, network: Any) -> tuple[str, int]:
+    def _relay_address(self, network: host_state.Network) -> tuple[str, int]:
         """Return the listening address of the relay for a flat network."""
         return next(subnet.gateway for subnet in network.subnets if subnet.gateway), self.conf.metadata.port
 
-    def _metadata_targets(self, state: Any) -> dict[str, tuple[str, int]]:
+    def _metadata_targets(self, state: host_state.HostState) -> dict[str, tuple[str, int]]:
         """Return {bridge: (address, port)} that metadata requests of flat networks are redirected to."""
         served = [network for network in state.networks if network.subnets]
         if self.conf.network.agent:
@@ -371,5 +375,5 @@ class LinuxDriver:
     def _domain(self, network: host_state.Network | host_state.Overlay) -> str:
         return host_state.search_domain(network.domain, self.conf.metadata.dhcp_domain)
 
-    def _name_servers(self, subnet: Any) -> Any:
-        return subnet.dns or [str(ip) for ip in self.conf.network.dns_servers] or [subnet.gateway]
+    def _name_servers(self, subnet: host_state.Subnet) -> list[str]:
+        return subnet.dns or [str(ip) for ip in self.conf.network.dns_servers] or [str(subnet.gateway)]

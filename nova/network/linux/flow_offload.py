@@ -42,7 +42,7 @@ def is_possible(state: HostState) -> bool:
 
 def is_eligible(port: Port) -> bool:
     """Return whether a port has no limits, and only its own MAC and addresses."""
-    return port.secured and not port.pairs and not port.limits and bool(port.addresses)
+    return port.port_security and not port.pairs and not port.limits and bool(port.addresses)
 
 
 def script(table: str, state: HostState, devices: Collection[str], generation: int) -> str:
@@ -56,8 +56,8 @@ def script(table: str, state: HostState, devices: Collection[str], generation: i
         ports = [port for port in state.ports
                  if port.bridge == overlay.bridge and port.device in devices and is_eligible(port)]
         if frames.tunnel_name(overlay) in devices:
-            moving = {mac for mac, _host in overlay.moving} | {
-                port.mac for port in state.ports if port.bridge == overlay.bridge and (port.move or port.arriving)}
+            moving = {mac for mac, _host in overlay.migrating} | {
+                port.mac for port in state.ports if port.bridge == overlay.bridge and (port.migration or port.incoming)}
             body += _network(overlay, ports, moving, generation)
     return remove(table) + '\n'.join([f'table netdev {table} {{', *body, '}']) + '\n'
 
@@ -90,7 +90,7 @@ def _network(overlay: Overlay, ports: list[Port], moving: set[str], generation: 
              *(f'{data} ether daddr vmap @places_{name}' for _names, _end, data, _key in _PROTOCOLS), '}']
     for port in ports:               # the ether type excludes tagged frames
         own = [f'ether saddr {port.mac} ether type {family} {family} saddr {frames.anonymous_set(addresses)} '
-               f'{"" if port.mark is None else f"{family} dscp set {port.mark} "}goto short_{name}'
+               f'{"" if port.dscp_mark is None else f"{family} dscp set {port.dscp_mark} "}goto short_{name}'
                for version, (family, _end, _whole) in _FAMILIES.items()
                if (addresses := frames.of_version(port.addresses, version))]
         body += _base('ingress', port.device, own)

@@ -7,7 +7,8 @@ addresses. It must not act as DHCP server or advertise itself as router. Its lin
 from __future__ import annotations
 
 import ipaddress
-from typing import Any, TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from nova.network import ranges
 from nova.network import relay
@@ -25,12 +26,12 @@ DHCP_LIMIT = '5/second burst 20 packets'         # per guest: each lease that be
 RARP = f'{switchover.RARP:#x}'
 
 
-def anonymous_set(values: Any) -> str:
+def anonymous_set(values: Iterable[str]) -> str:
     """Return an nft anonymous set."""
     return '{ %s }' % ', '.join(values)
 
 
-def of_version(addresses: Any, version: int) -> list[str]:
+def of_version(addresses: Iterable[str], version: int) -> list[str]:
     """Return the addresses of an IP version."""
     return [address for address in addresses if (':' in address) == (version == 6)]
 
@@ -40,13 +41,13 @@ def link_local(mac: str) -> str:
     return ranges.from_mac('fe80::/64', mac)
 
 
-def collapse(addresses: Any) -> list[str]:
+def collapse(addresses: Iterable[str]) -> list[str]:
     """Collapse addresses and ranges of one IP version: nft sets must not have overlapping elements."""
     every = list(dict.fromkeys(addresses))
     if not any(map(ranges.is_range, every)):
         return every
-    prefixes: Any = map(ipaddress.ip_network, every)
-    return [str(each).removesuffix(f'/{each.max_prefixlen}') for each in ipaddress.collapse_addresses(prefixes)]
+    return [str(each).removesuffix(f'/{each.max_prefixlen}')
+            for each in ranges.merged(map(ipaddress.ip_network, every))]
 
 
 def allowed_addresses(port: Port) -> dict[str, list[str]]:
@@ -59,7 +60,7 @@ def allowed_addresses(port: Port) -> dict[str, list[str]]:
 
 def ranges_by_mac(port: Port) -> dict[str, list[str]]:
     """Return {MAC: ranges} that a port may send with."""
-    if not port.secured:
+    if not port.port_security:
         return {}
     return {mac: some for mac, addresses in allowed_addresses(port).items() if (some := only_ranges(addresses))}
 
@@ -81,14 +82,14 @@ def from_guest(port: Port, number: int = 0) -> list[str]:
     own = of_version(port.addresses, 4)
     metadata = f'ether type ip ip daddr {relay.ADDRESS} ' + (
         f'ip saddr != {anonymous_set(own)} drop' if own else 'drop')
-    if not port.secured:
+    if not port.port_security:
         # Both tag types: the kernel takes a frame with tag 0 for an untagged one, after rules that see another type.
         # The receiver of a packet that a host reassembles does not see the fragments.
-        others = f' ether saddr != {port.mac}' if port.arriving else ''
+        others = f' ether saddr != {port.mac}' if port.incoming else ''
         return ['ether type { 8021q, 8021ad } drop', f'ether type {RARP}{others} drop', metadata, *_FRAGMENTS, 'accept']
     known = allowed_addresses(port)
     rules = [metadata] if port.pairs else []
-    if port.arriving:
+    if port.incoming:
         rules.append(f'ether saddr {port.mac} ether type {RARP} @nh,48,16 {switchover.REQUEST} accept')
     rules += [f'ether saddr != {anonymous_set(known)} drop' if len(known) > 1 else f'ether saddr != {port.mac} drop']
     for mac, addresses in known.items():                # fast path: most packets match none of the rules below
@@ -152,7 +153,7 @@ def _from_guest_6(only: str, own: list[str], number: int) -> list[str]:
 
 def to_guest(port: Port, servers: list[str]) -> list[str]:
     """Allow packets for the port's addresses, and answers of the network's DHCP servers."""
-    if not port.secured:
+    if not port.port_security:
         return ['accept']
     rules, known = [], [address for addresses in allowed_addresses(port).values() for address in addresses]
     if four := of_version(known, 4):

@@ -11,8 +11,9 @@ import time
 from typing import Any
 
 from nova import exception
-from nova.network.linux import dhcp
+from nova.network.host.state import Lease
 from nova.network.linux import dhcpbridge
+from nova.network.linux import dnsmasq_files
 from nova.runtime import programs
 from nova.runtime import versioned_records
 
@@ -39,11 +40,11 @@ class Leases:
         script = programs.installed(COMMAND)
         if script is None:
             return [], arguments
-        dhcp.make_directory(self.directory)
+        dnsmasq_files.make_directory(self.directory)
         return ['env', f'{dhcpbridge.DIRECTORY}={self.directory}'], [*arguments, f'--dhcp-script={script}']
 
-    def read(self, servers: Iterable[pathlib.Path]) -> list[dict[str, Any]]:
-        """Return [{'mac', 'address', 'until'}]: files of nova-dhcpbridge since the last call, and leases of servers.
+    def read(self, servers: Iterable[pathlib.Path]) -> list[Lease]:
+        """Return leases: files of nova-dhcpbridge since the last call, and leases of servers.
 
         :param servers: directories of dnsmasq processes
         """
@@ -53,7 +54,7 @@ class Leases:
                 found[mac, address] = {'mac': mac, 'address': address, 'until': until}
         return list(found.values())
 
-    def _files(self) -> list[dict[str, Any]]:
+    def _files(self) -> list[Lease]:
         try:
             changed = self.directory.stat().st_mtime_ns
         except FileNotFoundError:
@@ -77,7 +78,7 @@ class Leases:
         return found
 
 
-def _lease(values: dict[str, Any]) -> dict[str, Any]:
+def _lease(values: dict[str, Any]) -> Lease:
     return {'mac': str(values['mac']), 'address': str(values['address']), 'until': int(values['until'])}
 
 
@@ -87,21 +88,14 @@ def read_leases(directory: pathlib.Path) -> list[tuple[str, str, int]]:
     dnsmasq stores no MAC for IPv6; the hosts file has it.
     """
     macs = {}
-    for line in _lines(directory / 'hosts'):
+    for line in dnsmasq_files.lines(directory / 'hosts'):
         words = line.split(',')
         if len(words) > 1:
             macs[words[1].strip('[]')] = words[0]
     found = []
-    for line in _lines(directory / 'leases'):
+    for line in dnsmasq_files.lines(directory / 'leases'):
         words = line.split()
         mac = macs.get(words[2]) if len(words) > 3 and words[0].isdigit() else None
         if mac is not None and (':' in words[2] or words[1] == mac):
             found.append((mac, words[2], int(words[0])))
     return found
-
-
-def _lines(path: pathlib.Path) -> list[str]:
-    try:
-        return path.read_text().splitlines()
-    except FileNotFoundError:
-        return []

@@ -5,8 +5,7 @@ not renew a guest's burst.
 """
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from nova.network.host.state import Port
 from nova.network.linux import runner
@@ -37,8 +36,8 @@ class Limits:
         for port in ports:
             for direction, kbps, burst in port.limits:
                 wanted.setdefault(f'{SIDES[direction]}_{port.device}', []).append(rule(kbps, burst))
-            if port.mark is not None:
-                wanted.setdefault(f'from_{port.device}', []).extend(marking(port.mark))
+            if port.dscp_mark is not None:
+                wanted.setdefault(f'from_{port.device}', []).extend(marking(port.dscp_mark))
         if not wanted and self._loaded == {}:
             return
         present = f'table bridge {self.table}\n' in tables()
@@ -85,7 +84,7 @@ def _frame(table: str) -> str:
     return '\n'.join([*lines, '}']) + '\n'
 
 
-def _changes(table: str, known: dict[str, list[str]], wanted: dict[str, list[str]]) -> Any:
+def _changes(table: str, known: dict[str, list[str]], wanted: dict[str, list[str]]) -> Iterator[str]:
     for name in sorted(known.keys() | wanted.keys()):
         side, _, device = name.partition('_')
         if known.get(name) == wanted.get(name):

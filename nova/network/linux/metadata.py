@@ -4,8 +4,8 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from typing import Any
 
+from nova.json_types import Json
 from nova.network import relay
 from nova.network.linux import process
 from nova.network.linux import runner
@@ -35,7 +35,7 @@ class MetadataRelay:
     def __init__(self, run: runner.Runner) -> None:
         self._run = run
         self.process = process.ControlledProcess(run, 'metadata relay', ('-I', relay.__file__), (USER,))
-        self._settings: list[Any] | None = None
+        self._settings: list[Json] | None = None
         self._served: dict[tuple[str, str], tuple[str, int]] = {}
 
     def configure(self, host: str, key: str, upstream: tuple[str, int] | None, authority: str) -> bool:
@@ -46,7 +46,7 @@ class MetadataRelay:
         :param key: hexadecimal digits
         :param authority: CA certificate of the service, PEM; '' for plain HTTP
         """
-        wanted = [host, key, *upstream, authority] if key and upstream else None
+        wanted: list[Json] | None = [host, key, *upstream, authority] if key and upstream else None
         if wanted is None:
             self.stop()
             self._settings = None

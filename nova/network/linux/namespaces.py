@@ -11,7 +11,6 @@ import json
 import os
 import pathlib
 import signal
-from typing import Any
 
 from nova.network.linux import runner
 
@@ -53,7 +52,7 @@ class Namespace:
         return False
 
     def _lives(self) -> bool:
-        return bool(self.run('ip', '-json', 'link', 'show', 'dev', 'lo', check=False))
+        return self.run.link('lo') is not None
 
     def _holder(self) -> int | None:
         """Return the process that keeps the namespace, or None."""
@@ -82,8 +81,8 @@ class Namespace:
 
     def link(self, device: str, bridge: str, mac: str, mtu: int) -> bool:
         """Ensure a veth pair: one end on a bridge of the host, the other here. Return whether it was created."""
-        known, made = self.show(device), False
-        if known is None or not _exists(self.host, device):
+        known, made = self.run.link(device), False
+        if known is None or self.host.link(device) is None:
             self.host('ip', 'link', 'del', 'dev', device, check=False)
             self.host('ip', 'link', 'add', device, 'mtu', str(mtu), 'type', 'veth', 'peer', 'name', device, 'mtu',
                       str(mtu), 'address', mac, 'netns', self.name)
@@ -98,22 +97,17 @@ class Namespace:
             self.run('ip', 'link', 'set', 'dev', device, 'up')
         return made
 
-    def show(self, device: str) -> Any:
-        """Return the output of ``ip`` for a device, or None."""
-        text = self.run('ip', '-json', 'address', 'show', 'dev', device, check=False)
-        return json.loads(text)[0] if text.strip() else None
-
     def devices(self) -> list[str]:
         """Return the names of all devices except lo."""
-        found = json.loads(self.run('ip', '-json', 'link', 'show', check=False) or '[]')
-        return [link['ifname'] for link in found if link['ifname'] != 'lo']
+        return [link['ifname'] for link in self.run.links('link', 'show') if link['ifname'] != 'lo']
 
     def unlink(self, device: str) -> None:
         self.run('ip', 'link', 'del', 'dev', device, check=False)
 
     def addresses(self, device: str, wanted: list[str]) -> bool:
         """Set the addresses, with prefix lengths, of a device. Return whether one was added. Link-local ones stay."""
-        known = [f'{each["local"]}/{each["prefixlen"]}' for each in (self.show(device) or {}).get('addr_info', ())
+        present = self.run.link(device, command='address') or {}
+        known = [f'{each["local"]}/{each["prefixlen"]}' for each in present.get('addr_info', ())
                  if each['scope'] == 'global' or each['local'].startswith('169.254.')]
         for address in known:
             if address not in wanted:
@@ -143,10 +137,6 @@ def _number(pid: int) -> int | None:
         return os.stat(f'/proc/{pid}/ns/net').st_ino
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
-
-
-def _exists(run: runner.Runner, device: str) -> bool:
-    return bool(run('ip', '-json', 'link', 'show', 'dev', device, check=False).strip())
 
 
 def managed(prefix: str) -> list[str]:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import json
-import os
-from typing import Any
 
 from nova import exception
 from nova.network.host.state import Overlay
@@ -30,7 +28,7 @@ def ensure(run: runner.Runner, overlay: Overlay, tunnel: str,
     """
     _bridge(run, overlay)
     name = frames.tunnel_name(overlay)
-    known = _show(run, name)
+    known = run.link(name, '-details')
     if overlay.vlan is not None:
         _vlan(run, overlay, name, known)
         return
@@ -50,19 +48,19 @@ def ensure(run: runner.Runner, overlay: Overlay, tunnel: str,
     _entries(run, name, overlay, switched)
 
 
-def _vlan(run: runner.Runner, overlay: Overlay, name: str, known: Any) -> None:
+def _vlan(run: runner.Runner, overlay: Overlay, name: str, known: runner.Link | None) -> None:
     """
     :raises NetworkPlumbingError: this host is not on the physical network
     """
-    if overlay.trunk is None:
+    if overlay.physical_bridge is None:
         raise exception.NetworkPlumbingError(reason='[network] physical_networks of this host has no bridge for it')
     data = (known or {}).get('linkinfo', {}).get('info_data', {})
-    if known and (data.get('id'), known.get('link')) != (overlay.vlan, overlay.trunk):
+    if known and (data.get('id'), known.get('link')) != (overlay.vlan, overlay.physical_bridge):
         run('ip', 'link', 'del', 'dev', name)
         known = None
     if known is None:
-        run('ip', 'link', 'add', 'link', overlay.trunk, 'name', name, 'mtu', str(overlay.mtu), 'type', 'vlan', 'id',
-            str(overlay.vlan))
+        run('ip', 'link', 'add', 'link', overlay.physical_bridge, 'name', name, 'mtu', str(overlay.mtu), 'type',
+            'vlan', 'id', str(overlay.vlan))
         run('ip', 'link', 'set', 'dev', name, 'addrgenmode', 'none')
         run('ip', 'link', 'set', 'dev', name, 'master', overlay.bridge)
         run('ip', 'link', 'set', 'dev', name, 'up')
@@ -71,7 +69,7 @@ def _vlan(run: runner.Runner, overlay: Overlay, name: str, known: Any) -> None:
 
 
 def _bridge(run: runner.Runner, overlay: Overlay) -> None:
-    known = _show(run, overlay.bridge)
+    known = run.link(overlay.bridge, '-details')
     if known is None:
         run('ip', 'link', 'add', 'name', overlay.bridge, 'mtu', str(overlay.mtu), 'address', bridge.mac_of(overlay.id),
             'type', 'bridge', 'stp_state', '0', 'forward_delay', '0', 'mcast_snooping', '0',
@@ -87,13 +85,13 @@ def _bridge(run: runner.Runner, overlay: Overlay) -> None:
 def _entries(run: runner.Runner, name: str, overlay: Overlay, switched: Callable[[str], dict[str, str]]) -> None:
     text = run('bridge', '-json', 'fdb', 'show', 'dev', name)
     # after reading the table: an entry that is switched in between is in neither, and stays
-    remotes, expected = dict(overlay.remotes), dict(overlay.moving)
+    remotes, expected = dict(overlay.remotes), dict(overlay.migrating)
     moved = {mac: host for mac, host in switched(name).items() if expected.get(mac) == host}
     # A guest that leaves is local until it runs on the target host. The entry is written in advance: it is needed as
     # soon as the local device is gone.
     leaving = {mac: host for mac, host in expected.items() if mac not in remotes}
     wanted = {*(remotes | moved | leaving).items(), *(
-        (EVERYBODY, host) for _mac, host in [*overlay.remotes, *overlay.moving])}
+        (EVERYBODY, host) for _mac, host in [*overlay.remotes, *overlay.migrating])}
     entries = [entry for entry in json.loads(text or '[]') if entry.get('dst')]
     known = {(entry['mac'], entry['dst']) for entry in entries}
     # a MAC has one host: remove the old entry first
@@ -110,18 +108,8 @@ def _entries(run: runner.Runner, name: str, overlay: Overlay, switched: Callable
         run('bridge', '-force', '-batch', '-', stdin='\n'.join(lines) + '\n')
 
 
-def _show(run: runner.Runner, name: str) -> Any:
-    text = run('ip', '-json', '-details', 'link', 'show', 'dev', name, check=False)
-    return json.loads(text)[0] if text.strip() else None
-
-
 def remove(run: runner.Runner, name: str) -> None:
     """Remove a bridge and its device."""
     for kind in ('vx', 'vl'):
         run('ip', 'link', 'del', 'dev', kind + name[2:], check=False)
     bridge.remove(run, name)
-
-
-def managed(directory: Any) -> list[str]:
-    """Return the names of this cloud's overlay bridges: each has a directory."""
-    return sorted(os.listdir(directory)) if os.path.isdir(directory) else []

@@ -4,13 +4,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 import ipaddress
 import pathlib
-from typing import Any
 
 from nova.network import relay
+from nova.network.host.state import DhcpOption
 from nova.network.host.state import Names
 from nova.network.host.state import Overlay
 from nova.network.host.state import OverlaySubnet
+from nova.network.host.state import StaticLease
 from nova.network.linux import dhcp
+from nova.network.linux import dnsmasq_files
 from nova.network.linux import frames
 from nova.network.linux import runner
 from nova.network.linux.leases import Leases
@@ -90,24 +92,24 @@ class OverlayDnsmasq(dhcp.Dnsmasq):
         names = ''.join(f'{lease["address"]} {lease["name"]}{domain} {lease["name"]}\n'
                         for lease in overlay.leases if lease['name'])
         names += dhcp.hosts_file(each for each in more.entries if each[1] not in guests)
-        dhcp.make_directory(self.directory)
+        dnsmasq_files.make_directory(self.directory)
         options = ''.join(_option(lease, option) for lease in overlay.leases for option in lease['options'])
-        changed = [dhcp.write(self.names, names), dhcp.write(self.options, options)]
+        changed = [dnsmasq_files.write(self.names, names), dnsmasq_files.write(self.options, options)]
         self.ensure_running(''.join(map(self._host, overlay.leases)), self.arguments_of(
             overlay, lease_time, more_servers, more.domains), any(changed))
 
     @staticmethod
-    def _host(lease: dict[str, Any]) -> str:
+    def _host(lease: StaticLease) -> str:
         name = lease['name'] or 'host-' + lease['address'].replace('.', '-').replace(':', '-')
         address = f'[{lease["address"]}]' if ':' in lease['address'] else lease['address']
         return f'{lease["mac"]},{address},set:{_tag(lease)},{name}\n'
 
 
-def _tag(lease: dict[str, Any]) -> str:
+def _tag(lease: StaticLease) -> str:
     return 'port' + lease['mac'].replace(':', '')
 
 
-def _option(lease: dict[str, Any], option: dict[str, Any]) -> str:
+def _option(lease: StaticLease, option: DhcpOption) -> str:
     four = option.get('ip_version', 4) == 4
     if four != ('.' in lease['address']):
         return ''
@@ -127,7 +129,7 @@ class RouterAdvertiser(dhcp.Dnsmasq):
         if not ranges:
             self.stop()
             return
-        dhcp.make_directory(self.directory)
+        dnsmasq_files.make_directory(self.directory)
         words = ['dnsmasq', '--conf-file=/dev/null', '--no-hosts', '--no-resolv', '--port=0', '--bind-dynamic',
                  '--except-interface=lo', f'--pid-file={self.pid_file}', f'--dhcp-leasefile={self.leases}',
                  '--enable-ra', '--quiet-ra', '--quiet-dhcp6']

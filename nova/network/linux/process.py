@@ -6,8 +6,8 @@ import logging
 import socket
 import subprocess
 import sys
-from typing import Any
 
+from nova.json_types import JsonObject
 from nova.network.linux import runner
 
 LOG = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class ControlledProcess:
                 self._process.wait()
         self._process = self.control = None
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, message: JsonObject) -> None:
         """Send a message to a running process. The next refresh restarts an exited process."""
         if self.control is None:
             return

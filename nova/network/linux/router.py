@@ -45,7 +45,7 @@ class RouterPlumbing:
         if made:
             self.space.set(**SETTINGS)
         part = router.role in DVR_LOCAL_ROLES
-        interfaces = [each for each in [*router.inside, router.outside] if each is not None] if router.up else []
+        interfaces = [each for each in [*router.internal, router.external] if each is not None] if router.up else []
         for name in set(self.space.devices()) - {frames.router_name(interface) for interface in interfaces}:
             self.space.unlink(name)
         # NAT before interfaces: no packet leaves with an internal address
@@ -116,7 +116,7 @@ def _sources(router: Router) -> list[str]:
     send as a guest of this network.
     """
     on: dict[str, list[RouterInterface]] = {}
-    for interface in [*router.inside, *([router.outside] if router.outside else [])]:
+    for interface in [*router.internal, *([router.external] if router.external else [])]:
         on.setdefault(interface.bridge, []).append(interface)
     rules = []
     for interfaces in on.values():
@@ -130,36 +130,36 @@ def _sources(router: Router) -> list[str]:
 
 
 def _inwards(router: Router) -> list[str]:
-    return [*(f'ip daddr {outside} dnat ip to {fixed}' for outside, fixed in router.floating),
+    return [*(f'ip daddr {outside} dnat ip to {fixed}' for outside, fixed in router.floating_ips),
             *(f'ip daddr {outside} {protocol} dport {port} dnat ip to {fixed}:{inner}'
-              for outside, protocol, port, fixed, inner in router.forwarded)]
+              for outside, protocol, port, fixed, inner in router.port_forwardings)]
 
 
 def _outwards(router: Router) -> list[str]:
-    if router.outside is None:
+    if router.external is None:
         return []
-    name = frames.router_name(router.outside)
-    rules = [f'oifname "{name}" ip saddr {fixed} snat ip to {outside}' for outside, fixed in router.floating]
-    own = next((address.partition('/')[0] for address in router.outside.addresses if '.' in address), None)
+    name = frames.router_name(router.external)
+    rules = [f'oifname "{name}" ip saddr {fixed} snat ip to {outside}' for outside, fixed in router.floating_ips]
+    own = next((address.partition('/')[0] for address in router.external.addresses if '.' in address), None)
     if own and router.snat:
         rules.append(f'oifname "{name}" meta nfproto ipv4 ip saddr != {own} snat ip to {own}')
     # hairpin: traffic to a floating address from inside gets its reply through the router
     within = f'oifname != "{name}" iifname != "{name}" ct status dnat'
-    rules += [f'{within} ip saddr {fixed} snat ip to {outside}' for outside, fixed in router.floating]
+    rules += [f'{within} ip saddr {fixed} snat ip to {outside}' for outside, fixed in router.floating_ips]
     return rules + ([f'{within} snat ip to {own}'] if own else [])
 
 
 def _input(router: Router) -> list[str]:
     """Drop metadata requests that do not come from guests' networks."""
-    names = [f'"{frames.router_name(interface)}"' for interface in router.inside]
+    names = [f'"{frames.router_name(interface)}"' for interface in router.internal]
     known = f'iifname != {frames.anonymous_set(names)} ' if names else ''
     return [f'{known}ip daddr {relay.ADDRESS} drop']
 
 
 def _forward(router: Router) -> list[str]:
-    if router.outside is None:
+    if router.external is None:
         return ['ct state invalid drop'] if router.role == CENTRAL else []
-    name = frames.router_name(router.outside)
+    name = frames.router_name(router.external)
     rules = ['ct state invalid drop'] if router.role == CENTRAL else [
         f'iifname "{name}" ct state invalid drop', f'oifname "{name}" ct state invalid drop']
     if router.snat:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection
 import hashlib
 import re
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from nova.network import relay
 from nova.network import group_rules
@@ -36,6 +36,7 @@ METADATA = relay.ADDRESS
 # verdicts for packets that a group accepts in overlay networks
 _PASSED = {'egress': 'goto sent', 'ingress': 'goto seen'}
 _SIX = {4: '', 6: '6'}            # suffixes of sets and maps
+_set = frames.anonymous_set
 
 
 def table_name(bridge: str) -> str:
@@ -51,12 +52,8 @@ def _quote(name: str) -> str:
     return '"%s"' % name
 
 
-def _set(values: Any) -> str:
-    return '{ %s }' % ', '.join(values)
-
-
-def script(table: str, state: HostState, metadata: dict[str, tuple[str, int]], host_ports: tuple[Any, ...] = (),
-           orphans: Collection[Any] = (), *, offload: bool = False) -> str:
+def script(table: str, state: HostState, metadata: dict[str, tuple[str, int]], host_ports: tuple[int, ...] = (),
+           orphans: Collection[str] = (), *, offload: bool = False) -> str:
     """Return text for ``nft -f -`` that replaces both tables atomically.
 
     :param table: table_name(…)
@@ -123,7 +120,7 @@ def _blocks(text: str) -> dict[tuple[str, str, str], list[str]] | None:
     return found
 
 
-def remove(table: Any) -> Any:
+def remove(table: str) -> str:
     """Return text that removes both tables if they exist."""
     return ''.join(f'table {family} {table}\ndelete table {family} {table}\n' for family in ('bridge', 'inet'))
 
@@ -154,7 +151,7 @@ def _map(name: str, key: str, pairs: list[tuple[str, str]]) -> list[str]:
 
 # ---- frames ---------------------------------------------------------------------
 
-def _bridge_body(state: HostState, served: list[Network], orphans: Collection[Any], wide: dict[str, int]) -> list[str]:
+def _bridge_body(state: HostState, served: list[Network], orphans: Collection[str], wide: dict[str, int]) -> list[str]:
     servers = {network.bridge: [s.gateway for s in network.subnets if s.gateway] for network in served}
     servers |= {overlay.bridge: [s.dhcp for s in overlay.subnets if s.dhcp] for overlay in state.overlays}
     body = []
@@ -185,7 +182,7 @@ def _bridge_body(state: HostState, served: list[Network], orphans: Collection[An
         bridges = {overlay.bridge for overlay in state.overlays}
         devices = [*(name for name, _rules in tunnels), *(frames.service_name(overlay) for overlay in state.overlays),
                    *(port.device for port in state.ports if port.bridge in bridges),
-                   *(frames.router_name(leg) for router in state.routers for leg in router.inside)]
+                   *(frames.router_name(leg) for router in state.routers for leg in router.internal)]
         body += _chain('input', [f'iifname {_set(map(_quote, devices))} drop'], ('filter', 'input', -300))
     return body
 
@@ -193,7 +190,7 @@ def _bridge_body(state: HostState, served: list[Network], orphans: Collection[An
 # ---- packets ----------------------------------------------------------------------
 
 def _inet_body(state: HostState, served: list[Network], metadata: dict[str, tuple[str, int]],
-               host_ports: tuple[Any, ...], wide: dict[str, int], offload: bool) -> list[str]:
+               host_ports: tuple[int, ...], wide: dict[str, int], offload: bool) -> list[str]:
     owners = _owners(state.ports)
     verdicts = _PASSED if state.overlays else dict.fromkeys(_PASSED, 'accept')
     body = [*_group_bodies(state, verdicts), *_port_bodies(owners, verdicts)]
@@ -304,7 +301,7 @@ def _found(direction: str) -> list[str]:
 
 
 def _hook_bodies(state: HostState, served: list[Network], metadata: dict[str, tuple[str, int]],
-                 host_ports: tuple[Any, ...]) -> list[str]:
+                 host_ports: tuple[int, ...]) -> list[str]:
     """Return the base chains: input, forward and output of the host."""
     flat = [_quote(network.bridge) for network in served]
     overlays = [_quote(overlay.bridge) for overlay in state.overlays]
@@ -347,8 +344,8 @@ def _owners(ports: list[Port]) -> Owners:
 
     There is one entry for each port, and one for each additional address, which several ports may use.
     """
-    found: list[Any] = []
-    shared: dict[Any, Any] = {}
+    found: Owners = []
+    shared: dict[tuple[str, str], list[Port]] = {}
     own = {(port.bridge, address) for port in ports for address in [*port.addresses, frames.link_local(port.mac)]}
     for port in ports:
         local = [frames.link_local(port.mac)] if frames.of_version(port.addresses, 6) else []
@@ -360,7 +357,7 @@ def _owners(ports: list[Port]) -> Owners:
 
 
 def _groups(direction: str, ports: list[Port], verdict: str) -> list[str]:
-    if not all(port.secured for port in ports):
+    if not all(port.port_security for port in ports):
         return [verdict]
     return [*dict.fromkeys(f'jump {direction}_{_hex(group)}' for port in ports for group in port.groups), 'drop']
 
@@ -384,7 +381,7 @@ def _basic_bodies(overlays: list[Overlay]) -> list[str]:
             'icmpv6 type { 130, 131, 132, 133, 134, 135, 136, 143 } accept']
 
 
-def _to_host(metadata: dict[str, tuple[str, int]], host_ports: tuple[Any, ...]) -> list[str]:
+def _to_host(metadata: dict[str, tuple[str, int]], host_ports: tuple[int, ...]) -> list[str]:
     """Allow DHCP and metadata on the host itself, and ping, DNS and chosen ports as the groups allow."""
     rules = ['udp sport 68 udp dport 67 accept', 'ct direction reply ct state established accept']
     rules += [f'iifname {names} ip daddr {address} tcp dport {port} accept'
@@ -418,7 +415,7 @@ def _nat(served: list[Network], names: str, metadata: dict[str, tuple[str, int]]
 
 # ---- rules of groups ------------------------------------------------------------------
 
-def rule(row: dict[str, Any], verdict: str = 'accept') -> str | None:
+def rule(row: group_rules.Rule, verdict: str = 'accept') -> str | None:
     """Return a security group rule as nftables statement, or None if no packet can match it.
 
     :param verdict: verdict for matching packets
@@ -438,7 +435,7 @@ def rule(row: dict[str, Any], verdict: str = 'accept') -> str | None:
     return ' '.join([*words, verdict])
 
 
-def _protocol(row: dict[str, Any], six: str) -> list[str]:
+def _protocol(row: group_rules.Rule, six: str) -> list[str]:
     protocol, low, high = row['protocol'], row['port_range_min'], row['port_range_max']
     if protocol is None:
         return []

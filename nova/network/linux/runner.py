@@ -1,9 +1,10 @@
 """Run commands of the host: argument lists, a timeout, and nova exceptions."""
 from __future__ import annotations
 
+import json
 import logging
 import subprocess
-from typing import Any
+from typing import TypedDict
 
 from nova import exception
 
@@ -11,6 +12,41 @@ LOG = logging.getLogger(__name__)
 
 TIMEOUT_S = 30
 ENVIRONMENT = {'PATH': '/usr/sbin:/usr/bin:/sbin:/bin', 'LC_ALL': 'C'}
+
+
+class LinkAddress(TypedDict):
+    family: str
+    local: str
+    prefixlen: int
+    scope: str
+
+
+class LinkData(TypedDict, total=False):
+    """Attributes of bridges, VXLAN and VLAN devices."""
+
+    id: int
+    local: str
+    nf_call_iptables: int
+    stp_state: int
+    forward_delay: int
+
+
+class LinkInfo(TypedDict, total=False):
+    info_kind: str
+    info_data: LinkData
+
+
+class Link(TypedDict, total=False):
+    """A network device as ``ip -json`` prints it. ``address`` is its MAC, ``link`` the device below it."""
+
+    ifname: str
+    ifindex: int
+    address: str
+    mtu: int
+    flags: list[str]
+    link: str
+    linkinfo: LinkInfo
+    addr_info: list[LinkAddress]
 
 
 class Runner:
@@ -22,8 +58,8 @@ class Runner:
     def __init__(self, prefix: tuple[str, ...] = ()) -> None:
         self.prefix = list(prefix)
 
-    def __call__(self, *arguments: Any, stdin: Any = None, check: bool = True,
-                 descriptors: tuple[int, ...] = ()) -> Any:
+    def __call__(self, *arguments: str, stdin: str | None = None, check: bool = True,
+                 descriptors: tuple[int, ...] = ()) -> str:
         """Return the standard output as text, '' if the command failed and ``check`` is off.
 
         :param descriptors: file descriptors to pass
@@ -43,3 +79,12 @@ class Runner:
             LOG.error('%s failed (%d): %s', ' '.join(command), done.returncode, done.stderr.strip())
             raise exception.NetworkPlumbingError(reason=f'{arguments[0]} failed: {done.stderr.strip()[:300]}')
         return done.stdout
+
+    def links(self, *arguments: str) -> list[Link]:
+        """Return the devices that ``ip -json`` prints, [] if it fails."""
+        found: list[Link] = json.loads(self('ip', '-json', *arguments, check=False).strip() or '[]')
+        return found
+
+    def link(self, name: str, *options: str, command: str = 'link') -> Link | None:
+        """Return a device as ``ip -json link show`` prints it, or None if it does not exist."""
+        return next(iter(self.links(*options, command, 'show', 'dev', name)), None)

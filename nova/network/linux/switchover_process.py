@@ -4,8 +4,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import socket
-from typing import Any
 
+from nova.json_types import Json
 from nova.network import switchover
 from nova.network.host.state import HostState
 from nova.network.host.state import Overlay
@@ -28,15 +28,15 @@ class SwitchoverProcess:
         self.process = process.ControlledProcess(run, 'process that follows guests', ('-I', '-S', switchover.__file__))
         self._expected: dict[str, dict[str, str]] = {}         # {device: {MAC: address}}, switched ones included
         self._switched: dict[str, dict[str, str]] = {}
-        self._flows: list[dict[str, Any]] = []
+        self._flows: list[Json] = []
 
     def hand_over_connections(self, state: HostState) -> None:
         """Hand over connections of migrating guests. Flat networks are not supported."""
         overlays = {overlay.bridge: overlay for overlay in state.overlays}
-        wanted = [dataclasses.asdict(switchover.MigratingGuest(
-            state.tunnel, port.move[0], port.arriving, port.move[1], overlays[port.bridge].number, port.addresses,
-            frames.tunnel_name(overlays[port.bridge]), port.mac))
-            for port in state.ports if port.move and port.bridge in overlays and state.tunnel][:MAX_GUESTS]
+        wanted: list[Json] = [*[dataclasses.asdict(switchover.MigratingGuest(
+            state.tunnel, port.migration[0], port.incoming, port.migration[1], overlays[port.bridge].number,
+            port.addresses, frames.tunnel_name(overlays[port.bridge]), port.mac))
+            for port in state.ports if port.migration and port.bridge in overlays and state.tunnel][:MAX_GUESTS]]
         if wanted == self._flows and (self.process.is_alive() or not wanted):
             return
         self._flows = wanted
@@ -47,7 +47,7 @@ class SwitchoverProcess:
 
     def expect(self, overlay: Overlay) -> None:
         """Switch the forwarding entry of each migrating guest when it is announced; drop finished migrations."""
-        device, moving = frames.tunnel_name(overlay), dict(overlay.moving[:switchover.MAX_MOVING])
+        device, moving = frames.tunnel_name(overlay), dict(overlay.migrating[:switchover.MAX_MOVING])
         if overlay.vlan is not None or self.process.is_alive() and self._expected.get(device, {}) == moving:
             return
         switched = self.switched(device)
@@ -98,4 +98,4 @@ class SwitchoverProcess:
     def _send_expected(self, device: str) -> None:
         moving = {mac: address for mac, address in self._expected[device].items()
                   if mac not in self._switched.get(device, {})}
-        self.process.send({'device': device, 'moving': list(moving.items())})
+        self.process.send({'device': device, 'moving': [[mac, address] for mac, address in moving.items()]})

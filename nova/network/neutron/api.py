@@ -47,7 +47,7 @@ class API:
 
     # ---- checks of requests
 
-    def validate_networks(self, context: RequestContext, requested: list[network_selection.Request] | str | None,
+    def validate_networks(self, context: RequestContext, requested: list[selection.Request] | str | None,
                           count: int = 1, guarantees: bool = True,
                           groups: Collection[str] = ()) -> selection.CheckedNetworks:
         neutron, project_id = self.neutron, str(context.project_id)
@@ -90,7 +90,7 @@ class API:
             network_selection.system(context), 'networks', id={port['network_id'] for port in found})}
         return tuple(request for port in found if (request := devices.request(port, networks[port['network_id']])))
 
-    def _named(self, context: RequestContext, requested: list[network_selection.Request],
+    def _named(self, context: RequestContext, requested: list[selection.Request],
                ) -> tuple[dict[str, Document], dict[str, Document], list[Document]]:
         """Return (ports, networks, subnets) named in requests, as the caller sees them.
 
@@ -108,7 +108,7 @@ class API:
         return ports, networks, neutron.list(context, 'subnets', network_id=fixed) if fixed else []
 
     def _check(self, project_id: str, ports: dict[str, Document], networks: dict[str, Document],
-               subnets: list[Document], request: network_selection.Request, count: int) -> None:
+               subnets: list[Document], request: selection.Request, count: int) -> None:
         if count > 1 and (request.get('port_id') or request.get('fixed_ip')):
             raise exception.NetworkRequestInvalid(reason='a port or a fixed IP can be used by one server only.')
         try:
@@ -133,7 +133,7 @@ class API:
                 reason=f'{wanted} ports are needed, {used} of {port["limit"]} ports of the project are in use.')
 
     def check_attach(self, context: RequestContext, project_id: str, server_networks: set[str],
-                     request: network_selection.Request) -> selection.CheckedNetworks:
+                     request: selection.Request) -> selection.CheckedNetworks:
         if not request['port_id'] and not request['network_id']:
             usable = network_selection.usable(
                 self.neutron, context, project_id, server_networks) if server_networks else {}

@@ -61,11 +61,11 @@ class NeutronManager:
             'add_address': self.add_address,
             'remove_address': self.remove_address,
             'setup_for_instance': self.setup_for_instance,
-            'leave_host': self.leave_host,
+            'unbind_ports': self.unbind_ports,
             'prepare_for_instance': self.prepare_for_instance,
             'unprepare_for_instance': self.unprepare_for_instance,
             'network_info': self.network_info,
-            'refresh_security': self.refresh_security,
+            'refresh_ports': self.refresh_ports,
             'report_host': self.report_host,
             'report_leases': self.report_leases,
             'host_state': self.host_state})
@@ -77,7 +77,7 @@ class NeutronManager:
     # ---- a server begins and ends
 
     def allocate_for_instance(self, context: nova_context.RequestContext, instance: Instance,
-                              requested_networks: list[network_selection.Request] | str | None,
+                              requested_networks: list[selection.Request] | str | None,
                               security_groups: list[str] | None, host: str) -> list[Document]:
         """See interface.py. A repeated call creates missing ports and rebinds ports of another host."""
         if requested_networks == 'none' or requested_networks == []:
@@ -102,7 +102,7 @@ class NeutronManager:
         return self._vifs(ctx, ports)
 
     def _default(self, ctx: nova_context.RequestContext, project_id: str,
-                 auto: bool) -> list[network_selection.Request]:
+                 auto: bool) -> list[selection.Request]:
         """Return the requests of a server that names no network."""
         network = network_selection.default_network(self.neutron, ctx, project_id)
         ident = network and network['id']
@@ -113,11 +113,11 @@ class NeutronManager:
         return selection.normalized([{'network_id': ident}] if ident else []) or []
 
     def _networks(self, ctx: nova_context.RequestContext, project_id: str,
-                  requests: list[network_selection.Request]) -> dict[str, Document]:
+                  requests: list[selection.Request]) -> dict[str, Document]:
         idents = {str(request['network_id']) for request in requests if request['network_id']}
         return network_selection.usable(self.neutron, ctx, project_id, idents) if idents else {}
 
-    def _allocate_port(self, ctx: nova_context.RequestContext, instance: Instance, request: network_selection.Request,
+    def _allocate_port(self, ctx: nova_context.RequestContext, instance: Instance, request: selection.Request,
                        networks: dict[str, Document], groups: list[str] | None, host: str,
                        profile: Document) -> Document:
         """Bind an existing port of the project, or create a port."""
@@ -226,7 +226,7 @@ class NeutronManager:
             if port.get('binding:host_id') != host:
                 self.bindings.forget(ctx, port, host)
 
-    def leave_host(self, context: nova_context.RequestContext, instance_uuid: str, host: str) -> None:
+    def unbind_ports(self, context: nova_context.RequestContext, instance_uuid: str, host: str) -> None:
         ctx = network_selection.system(context)
         for port in self._ports(ctx, instance_uuid):
             if port.get('binding:host_id') == host:
@@ -236,7 +236,7 @@ class NeutronManager:
         ctx = network_selection.system(context)
         return self._vifs(ctx, self._ports(ctx, instance_uuid))
 
-    def refresh_security(self, context: nova_context.RequestContext, port_ids: list[str]) -> None:
+    def refresh_ports(self, context: nova_context.RequestContext, port_ids: list[str]) -> None:
         """Do nothing: Neutron's agents apply changes."""
 
     def report_host(self, context: nova_context.RequestContext, host: str, address: str, routers: bool,
@@ -252,7 +252,7 @@ class NeutronManager:
         """
         self.report_host(context, host, '', False)
 
-    def host_state(self, context: nova_context.RequestContext, host: str, physical: dict[str, str],
+    def host_state(self, context: nova_context.RequestContext, host: str, physical_networks: dict[str, str],
                    address: str, known: Document | None = None) -> None:
         """Refuse; see report_host.
 
@@ -262,7 +262,7 @@ class NeutronManager:
 
     # ---- one port more, one less
 
-    def attach_port(self, context: nova_context.RequestContext, instance: Instance, request: network_selection.Request,
+    def attach_port(self, context: nova_context.RequestContext, instance: Instance, request: selection.Request,
                     attached_by: str, host: str) -> Document:
         ctx = network_selection.system(context)
         ports = self._ports(ctx, instance.uuid)
@@ -293,13 +293,13 @@ class NeutronManager:
         else:
             self.claims.release_deleted(ctx, port_id, instance_uuid, host)
 
-    def add_address(self, context: nova_context.RequestContext, instance_uuid: str, network_id: str, known: list[str],
-                    host: str) -> None:
+    def add_address(self, context: nova_context.RequestContext, instance_uuid: str, network_id: str,
+                    known_addresses: list[str], host: str) -> None:
         ctx = network_selection.system(context)
         ports = [port for port in self._ports(ctx, instance_uuid) if port['network_id'] == network_id]
         if not ports:
             raise exception.NetworkNotFound(network_id=network_id)
-        if any(ip['ip_address'] not in known for port in ports for ip in port['fixed_ips']):
+        if any(ip['ip_address'] not in known_addresses for port in ports for ip in port['fixed_ips']):
             return
         port = ports[0]
         subnets = self.neutron.list(ctx, 'subnets', network_id=network_id, ip_version=4)

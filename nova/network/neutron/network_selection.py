@@ -9,6 +9,7 @@ import ipaddress
 from nova import context as nova_context
 from nova import exception
 from nova.network import security
+from nova.network import selection
 from nova.network.neutron import client
 from nova.network.neutron import vifs
 from nova.runtime import rest_client
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from nova.context import RequestContext
 
 Document = dict[str, Any]
-Request = dict[str, str | None]
 
 # prefixes of the device_owner of ports that are not for servers: router ports, subports
 OTHER_OWNERS = ('network:', 'trunk:')
@@ -74,7 +74,7 @@ def topology(neutron: client.Neutron, ctx: RequestContext, project_id: str, dry_
     return None if dry_run else str(ident)
 
 
-def check_port(port: Document | None, request: Request, project_id: str, instance_uuid: str | None = None,
+def check_port(port: Document | None, request: selection.Request, project_id: str, instance_uuid: str | None = None,
                guaranteed: bool = False) -> Document:
     """Check and return the port in a request.
 
@@ -95,7 +95,7 @@ def check_port(port: Document | None, request: Request, project_id: str, instanc
     return port
 
 
-def check_network(networks: dict[str, Document], subnets: list[Document], request: Request) -> Document:
+def check_network(networks: dict[str, Document], subnets: list[Document], request: selection.Request) -> Document:
     """Check and return the network in a request.
 
     :param subnets: subnets of the networks

@@ -1,11 +1,12 @@
 """Translate network parameters of nova-network (os-networks, nova-manage) to the Network API."""
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TYPE_CHECKING
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from nova import exception
 from nova.db.audit import log
+from nova.json_types import JsonObject
 from nova.network.operators import networks as operators
 from nova.network.rest import calls
 from nova.network.rest import networks as rest_networks
@@ -13,7 +14,7 @@ from nova.network.rest import networks as rest_networks
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.db.engine import Connection
-    from nova.network.rest.app import Deps
+    from nova.network.rest.request import Deps
 
 # unsupported parameters, and the reason
 REFUSED = {
@@ -26,18 +27,18 @@ REFUSED = {
 }
 
 
-def refuse(given: Mapping[str, Any], more: Mapping[str, str] = {}) -> None:
+def refuse(given: Collection[str], more: Mapping[str, str] = {}) -> None:
     """Refuse unsupported parameters.
 
     :param more: further parameters that this caller does not support, and the reason
     :raises BadRequest: an unsupported parameter is given
     """
     why = {**REFUSED, **more}
-    for name in sorted(given.keys() & why.keys()):
+    for name in sorted(why.keys() & set(given)):
         raise exception.BadRequest(f'{name} is not supported: {why[name]}.')
 
 
-def subnet_v4(given: Mapping[str, Any]) -> list[dict[str, Any]]:
+def subnet_v4(given: JsonObject) -> list[JsonObject]:
     """Return the requested IPv4 subnet in the Network API's format: a list of at most one.
 
     :raises BadRequest:
@@ -54,7 +55,7 @@ def subnet_v4(given: Mapping[str, Any]) -> list[dict[str, Any]]:
         **({'allocation_pools': [{'start': pool['allowed_start'], 'end': pool['allowed_end']}]} if pool else {})}]
 
 
-def subnet_v6(given: Mapping[str, Any]) -> list[dict[str, Any]]:
+def subnet_v6(given: JsonObject) -> list[JsonObject]:
     """Return the requested IPv6 subnet, with SLAAC if DHCP is enabled."""
     if 'cidr_v6' not in given:
         return []
@@ -63,12 +64,12 @@ def subnet_v6(given: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{'cidr': given['cidr_v6'], 'ip_version': 6, 'enable_dhcp': dhcp, **_gateway(given, 'gateway_v6'), **mode}]
 
 
-def _gateway(given: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _gateway(given: JsonObject, name: str) -> JsonObject:
     return {'gateway_ip': given[name]} if name in given else {}
 
 
-def make(conn: Connection, deps: Deps, context: RequestContext, network: Mapping[str, Any],
-         subnets: Sequence[Mapping[str, Any]], for_all: bool = False) -> str:
+def make(conn: Connection, deps: Deps, context: RequestContext, network: JsonObject,
+         subnets: Sequence[JsonObject], for_all: bool = False) -> str:
     """Create a network with subnets in a transaction and return its id.
 
     :param network, subnets: in the Network API's format

@@ -5,8 +5,11 @@ documents are in ``documents``.
 """
 import typing
 
+from oslo_config.cfg import ConfigOpts
+
 from nova import exception
 from nova.db.audit import log
+from nova.db.engine import Database
 from nova.network.rest import documents
 from nova.network.rest import faults
 from nova.network.rest import floating_ips
@@ -20,14 +23,19 @@ from nova.network.rest import routers
 from nova.network.rest import sharing
 from nova.network.rest import subnet_pools
 from nova.network.rest import topology
+from nova.network.rest.request import Deps
+from nova.network.rest.request import NetworkClient
+from nova.network.rest.request import NetworkRequest
+from nova.network.rest.resource import Resource
+from nova.network.rest.servers import Servers
 from nova.web import application
 from nova.web import params
 from nova.web.mapper import Methods
-from nova.web.request import Request
+from nova.web.request import BaseRequest
 from nova.web.request import Response
 from nova.web.routes import Route
 
-RESOURCES = {resource.path: resource for resource in
+RESOURCES: dict[str, Resource[typing.Any]] = {resource.path: resource for resource in
              (networks.NETWORKS, networks.SUBNETS, subnet_pools.POOLS, ports.PORTS, groups.GROUPS, groups.RULES,
               group_templates.TEMPLATES,
               routers.ROUTERS, floating_ips.FLOATING_IPS, sharing.SHARES, qos.POLICIES)}
@@ -35,39 +43,11 @@ ROUTES = (*documents.routes(RESOURCES), *qos.ROUTES, *topology.ROUTES,
           *(row for resource in RESOURCES.values() for row in operations.routes(resource)))
 
 
-def _resource(row: Route) -> typing.Any:
+def _resource(row: Route) -> Resource[typing.Any] | None:
     """Return the resource of a route, or None."""
     _, first, *more = row.path.split('/')
     return RESOURCES.get(first) or RESOURCES.get('/'.join([first, *more[:1]])) or next(
         (resource for resource in RESOURCES.values() if resource.at and resource.plural == first), None)
-
-
-class NetworkRequest(Request):
-    """Request to a handler.
-
-    deps    see Deps
-    query   [(name, value)]
-    body    value below the name of the resource
-    """
-
-    __slots__ = ('deps',)
-
-    def __init__(self, environ: dict[str, typing.Any], deps: 'Deps') -> None:
-        super().__init__(environ)
-        self.deps = deps
-
-
-class Deps:
-    """Dependencies of the operations.
-
-    :param api_db: the API database
-    :param network_rpc: client of the network service, to notify it of filter changes; None: no notification
-    :param servers: servers.Servers, to notify hosts of changed addresses; None: no notification
-    """
-
-    def __init__(self, conf: typing.Any, api_db: typing.Any, network_rpc: typing.Any = None,
-                 servers: typing.Any = None) -> None:
-        self.conf, self.api_db, self.network_rpc, self.servers = conf, api_db, network_rpc, servers
 
 
 class NetworkApi(application.Api[NetworkRequest]):
@@ -111,11 +91,11 @@ class NetworkApi(application.Api[NetworkRequest]):
                 raise exception.PolicyDenied(rule=row.policy)
         req.query = params.parse_pairs(req.environ)
 
-    def fault(self, req: Request, error: Exception) -> Response:
+    def fault(self, req: BaseRequest, error: Exception) -> Response:
         return faults.answer(error, req.environ.get('openstack.request_id'))
 
 
-def Application(conf: typing.Any, api_db: typing.Any, network_rpc: typing.Any = None,
-                servers: typing.Any = None) -> application.Application:
+def Application(conf: ConfigOpts, api_db: Database, network_rpc: NetworkClient | None = None,
+                servers: Servers | None = None) -> application.Application:
     """Return the WSGI application, to be mounted at /network; the parameters are those of Deps."""
     return application.Application(NetworkApi(Deps(conf, api_db, network_rpc, servers)))

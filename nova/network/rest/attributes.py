@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 
 from nova import context as nova_context
 from nova import exception
+from nova.json_types import Json
+from nova.json_types import JsonObject
 from nova.network import group_rules
 from nova.network.host import state as host_state
 
@@ -20,7 +22,8 @@ UNSET = object()           # default of an attribute if absence differs from nul
 MAC = re.compile('[0-9a-f]{2}(:[0-9a-f]{2}){5}')
 MAX_ITEMS = 100
 DEVICE_OWNERS = ('network:', 'compute:', 'baremetal:', 'trunk:')
-Check = Callable[[typing.Any], typing.Any]
+T = typing.TypeVar('T')
+Check = Callable[[Json], T]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Attribute:
     admin     only administrators may set it
     """
 
-    check: Check
+    check: Check[typing.Any]
     default: object = None
     post: bool = True
     put: bool = True
@@ -43,8 +46,8 @@ def _invalid(reason: str) -> typing.NoReturn:
     raise exception.InvalidInput(reason=reason)
 
 
-def text(limit: int = 255) -> Callable[[typing.Any], str]:
-    def check(value: typing.Any) -> str:
+def text(limit: int = 255) -> Check[str]:
+    def check(value: Json) -> str:
         if not isinstance(value, str):
             _invalid('a string is expected.')
         if len(value) > limit:
@@ -55,7 +58,7 @@ def text(limit: int = 255) -> Callable[[typing.Any], str]:
     return check
 
 
-def boolean(value: typing.Any) -> bool:
+def boolean(value: Json) -> bool:
     if isinstance(value, str) and value.lower() in ('true', 'false'):
         return value.lower() == 'true'
     if value in (0, 1) and not isinstance(value, float):
@@ -63,8 +66,8 @@ def boolean(value: typing.Any) -> bool:
     return _invalid('true or false is expected.')
 
 
-def integer(low: int, high: int) -> Callable[[typing.Any], int]:
-    def check(value: typing.Any) -> int:
+def integer(low: int, high: int) -> Check[int]:
+    def check(value: Json) -> int:
         if isinstance(value, str) and re.fullmatch('-?[0-9]{1,9}', value):
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
@@ -73,25 +76,25 @@ def integer(low: int, high: int) -> Callable[[typing.Any], int]:
     return check
 
 
-def address(value: typing.Any) -> str:
+def address(value: Json) -> str:
     try:
-        if '%' in text(39)(value):
+        if '%' in (given := text(39)(value)):
             raise ValueError('a zone')
-        return str(ipaddress.ip_address(value))
+        return str(ipaddress.ip_address(given))
     except ValueError:
         return _invalid('an IP address is expected.')
 
 
-def network(value: typing.Any) -> str:
+def network(value: Json) -> str:
     try:
-        if '%' in text(43)(value):
+        if '%' in (given := text(43)(value)):
             raise ValueError('a zone')
-        return str(ipaddress.ip_network(value))
+        return str(ipaddress.ip_network(given))
     except ValueError:
         return _invalid('a network such as 10.0.0.0/24 is expected.')
 
 
-def host_address(value: typing.Any) -> str:
+def host_address(value: Json) -> str:
     """Check an address that a host may have."""
     found = ipaddress.ip_address(address(value))
     if found.is_multicast or found.is_link_local or found.is_loopback or found.is_unspecified or found.is_reserved:
@@ -103,7 +106,7 @@ _NO_HOSTS = [ipaddress.ip_network(each) for each in ('0.0.0.0/8', '127.0.0.0/8',
 _HOSTS_6 = [ipaddress.ip_network(each) for each in ('2000::/3', 'fc00::/7')]
 
 
-def host_range(value: typing.Any) -> str:
+def host_range(value: Json) -> str:
     """Check an address that a host may have, or a range of them."""
     if '/' not in text(43)(value):
         return host_address(value)
@@ -117,7 +120,7 @@ def host_range(value: typing.Any) -> str:
     return str(found)
 
 
-def host_name(value: typing.Any) -> str:
+def host_name(value: Json) -> str:
     """Check a DNS label, or ''."""
     value = text(63)(value).lower()
     if value and not re.fullmatch('[a-z0-9]([a-z0-9-]*[a-z0-9])?', value):
@@ -125,7 +128,7 @@ def host_name(value: typing.Any) -> str:
     return value
 
 
-def domain(value: typing.Any) -> str:
+def domain(value: Json) -> str:
     """Check a fully qualified domain that ends with a dot, or ''; return it in lower case."""
     value = text(host_state.DOMAIN_LENGTH + 1)(value).lower()
     if value and not (value.endswith('.') and host_state.DOMAIN.fullmatch(value[:-1])):
@@ -139,21 +142,21 @@ DHCP_OPTIONS = ('bootfile-name', 'tftp-server', 'server-ip-address', 'domain-nam
                 'mtu', 'router', 'dns-server', 'netbios-ns', 'netbios-nodetype')
 
 
-def dhcp_option(value: typing.Any) -> str:
+def dhcp_option(value: Json) -> str:
     if not (value in DHCP_OPTIONS or isinstance(value, str) and re.fullmatch('[1-9][0-9]{0,2}', value)
             and int(value) < 255):
         _invalid(f'one of {", ".join(DHCP_OPTIONS)} or the number of an option is expected.')
     return value
 
 
-def dhcp_value(value: typing.Any) -> str:
+def dhcp_value(value: Json) -> str:
     value = text(255)(value)
     if not host_state.OPTION_VALUE.fullmatch(value):
         _invalid('printable ASCII without quotation marks, and without a space at an end, is expected.')
     return value
 
 
-def service_types(value: typing.Any) -> tuple[str, ...]:
+def service_types(value: Json) -> tuple[str, ...]:
     """Check device_owners that a subnet is restricted to."""
     found = tuple(dict.fromkeys(items(text(), 20)(value)))
     for each in found:
@@ -162,63 +165,64 @@ def service_types(value: typing.Any) -> tuple[str, ...]:
     return found
 
 
-def ip_version(value: typing.Any) -> int:
+def ip_version(value: Json) -> int:
     value = integer(4, 6)(value)
     if value not in host_state.OPTION_VERSIONS:
         _invalid('4 or 6 is expected.')
     return value
 
 
-def mac(value: typing.Any) -> str:
+def mac(value: Json) -> str:
     value = text(17)(value).lower().replace('-', ':')
     if not MAC.fullmatch(value) or int(value[:2], 16) & 1 or value == '00:00:00:00:00:00':
         _invalid('a unicast MAC address is expected.')
     return value
 
 
-def items(check: Check, limit: int = MAX_ITEMS) -> Check:
-    def check_all(value: typing.Any) -> list[typing.Any]:
+def items(check: Check[T], limit: int = MAX_ITEMS) -> Check[list[T]]:
+    def check_all(value: Json) -> list[T]:
         if not isinstance(value, list) or len(value) > limit:
             _invalid(f'a list of at most {limit} items is expected.')
         return [check(item) for item in value]
     return check_all
 
 
-def record(**checks: Check) -> Check:
+def record(**checks: Check[typing.Any]) -> Check[dict[str, typing.Any]]:
     """Return a check of an object with some of these keys; names in ``checks`` that end in '_' are required."""
     known = {name.rstrip('_'): check for name, check in checks.items()}
     required = {name.rstrip('_') for name in checks if name.endswith('_')}
 
-    def check(value: typing.Any) -> dict[str, typing.Any]:
+    def check(value: Json) -> dict[str, typing.Any]:
         if not isinstance(value, dict) or value.keys() - known.keys() or required - value.keys():
             _invalid(f'an object with {", ".join(sorted(known))} is expected.')
         return {name: known[name](item) for name, item in value.items()}
     return check
 
 
-def maybe(check: Check) -> Check:
+def maybe(check: Check[T]) -> Check[T | None]:
     return lambda value: None if value is None else check(value)
 
 
-def one_of(*values: object) -> Check:
-    def check(value: typing.Any) -> typing.Any:
-        if not any(value == known and type(value) is type(known) for known in values):
-            _invalid(f'one of {", ".join(map(repr, values))} is expected.')
-        return value
+def one_of(*values: T) -> Check[T]:
+    def check(value: Json) -> T:
+        for known in values:
+            if value == known and type(value) is type(known):
+                return known
+        return _invalid(f'one of {", ".join(map(repr, values))} is expected.')
     return check
 
 
-def zone_hints(value: typing.Any) -> list[str]:
+def zone_hints(value: Json) -> list[str]:
     """Check availability zones of networks; there is one."""
     return list(dict.fromkeys(items(one_of('nova'), 10)(value)))
 
 
-def refused(reason: str, nothing: object | None = None) -> Check:
+def refused(reason: str, nothing: T | None = None) -> Check[T | None]:
     """Return a check that refuses all values except ``nothing`` for the given reason."""
     return lambda value: nothing if value == nothing else _invalid(reason)
 
 
-def protocol(value: typing.Any) -> str:
+def protocol(value: Json) -> str:
     """Check a protocol's name or number; the rule's check interprets it."""
     found = str(value) if isinstance(value, int) and not isinstance(value, bool) else text(40)(value)
     if found in group_rules.NOT_GIVEN:
@@ -229,7 +233,7 @@ def protocol(value: typing.Any) -> str:
 ident = text(36)
 
 
-def parse(rows: Mapping[str, Attribute], context: nova_context.RequestContext, values: Mapping[str, typing.Any],
+def parse(rows: Mapping[str, Attribute], context: nova_context.RequestContext, values: Mapping[str, Json],
           creating: bool) -> dict[str, typing.Any]:
     """Return the checked values of a request, with defaults for a create.
 
@@ -260,13 +264,24 @@ def parse(rows: Mapping[str, Attribute], context: nova_context.RequestContext, v
     return {**{name: row.default for name, row in rows.items() if row.post}, **found}
 
 
+def below(body: JsonObject, name: str) -> JsonObject:
+    """Return the object under a key of a body.
+
+    :raises BadRequest: it is not an object
+    """
+    found = body.get(name)
+    if not isinstance(found, dict):
+        raise exception.BadRequest(f"Unable to find '{name}' in request body")
+    return found
+
+
 # attributes that are interpreted, or checked, together
 _TOGETHER = ({'port_id', 'fixed_ip_address'}, {'internal_port_id', 'internal_ip_address'},
              {'gateway_ip', 'allocation_pools'}, {'port_security_enabled', 'security_groups'})
 
 
 def different(rows: Mapping[str, Attribute], view: Mapping[str, typing.Any],
-              values: Mapping[str, typing.Any]) -> dict[str, typing.Any]:
+              values: JsonObject) -> JsonObject:
     """Return the changed values of an update, with related attributes. Unchanged values have no effect.
 
     :param rows: {name: Attribute}

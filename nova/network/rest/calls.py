@@ -1,7 +1,6 @@
 """Operations of the Network API without HTTP, in the caller's transaction and context."""
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, TYPE_CHECKING
 
 from nova import context as nova_context
@@ -10,18 +9,20 @@ from nova.db import engine
 from nova.db.audit import log
 from nova.db.networks import networks as db
 from nova.db.networks import tags as db_tags
+from nova.json_types import JsonObject
 from nova.network.rest import attributes
 from nova.network.rest.resource import Resource
+from nova.network.rest.resource import Row
 
 if TYPE_CHECKING:
-    from nova.network.rest.app import Deps
+    from nova.network.rest.request import Deps
 
 
 MAX_ID = 255                # maximum length of an id in a lookup
 
 
-def get_visible(conn: engine.Connection, context: nova_context.RequestContext, resource: Resource,
-                ident: str) -> dict[str, Any]:
+def get_visible(conn: engine.Connection, context: nova_context.RequestContext, resource: Resource[Row],
+                ident: str) -> Row:
     """Return a row visible to the caller. Another project's row is treated as missing.
 
     :raises NotFound:
@@ -32,8 +33,8 @@ def get_visible(conn: engine.Connection, context: nova_context.RequestContext, r
     return row
 
 
-def get_changeable(conn: engine.Connection, context: nova_context.RequestContext, resource: Resource, ident: str,
-                   rule: str) -> dict[str, Any]:
+def get_changeable(conn: engine.Connection, context: nova_context.RequestContext, resource: Resource[Row], ident: str,
+                   rule: str) -> Row:
     """Return a row that the caller may change.
 
     :param rule: policy rule named in the error
@@ -45,8 +46,8 @@ def get_changeable(conn: engine.Connection, context: nova_context.RequestContext
     return row
 
 
-def removable(conn: engine.Connection, context: nova_context.RequestContext, resource: Resource,
-              ident: str) -> dict[str, Any]:
+def removable(conn: engine.Connection, context: nova_context.RequestContext, resource: Resource[Row],
+              ident: str) -> Row:
     """Return a row that the caller may delete.
 
     :raises NotFound, PolicyDenied:
@@ -60,8 +61,8 @@ def removable(conn: engine.Connection, context: nova_context.RequestContext, res
     return row
 
 
-def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, resource: Resource,
-           values: Mapping[str, Any]) -> str:
+def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, resource: Resource[Any],
+           values: JsonObject) -> str:
     """Create a resource like a POST with these values, and return its id.
 
     :raises InvalidInput, PolicyDenied, OverQuota: and the resource's own errors
@@ -71,8 +72,8 @@ def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     return ident
 
 
-def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, resource: Resource,
-           row: dict[str, Any]) -> None:
+def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, resource: Resource[Row],
+           row: Row) -> None:
     """Delete a resource that the caller may change, with its tags."""
     resource.delete(conn, deps, context, row)
     if resource.tagged:

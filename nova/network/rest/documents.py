@@ -1,7 +1,7 @@
 """Documents without a resource: versions, extensions, quotas, and empty collections."""
 from __future__ import annotations
 
-import collections.abc
+from collections.abc import Callable, Iterator, Mapping
 import typing
 import uuid
 
@@ -11,14 +11,18 @@ from nova.db.networks import limits as db_limits
 from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.tables import network as t
+from nova.json_types import JsonDocument
 from nova.network import ipam
 from nova.network.rest import operations
 from nova.network.rest import pages
 from nova.network.rest import quotas
+from nova.network.rest.resource import Resource
+from nova.network.rest.resource import View
 from nova.web.routes import Route
 
 if typing.TYPE_CHECKING:
-    from nova.network.rest.app import NetworkRequest
+    from nova.db.tables.rows import NetworkHostsRow, NetworksRow, SubnetsRow
+    from nova.network.rest.request import NetworkRequest
 
 EXTENSIONS = (
     ('agent', 'agent'), ('auto-allocated-topology', 'Auto Allocated Topology Services'),
@@ -72,7 +76,7 @@ EMPTY = {
 UNSCOPED = ('extensions', 'availability_zones', 'service-providers')
 
 
-def version(url: str) -> dict[str, typing.Any]:
+def version(url: str) -> JsonDocument:
     """Return the version document.
 
     :param url: URL of the service's root
@@ -80,48 +84,52 @@ def version(url: str) -> dict[str, typing.Any]:
     return {'id': 'v2.0', 'status': 'CURRENT', 'links': [{'rel': 'self', 'href': url + '/v2.0/'}]}
 
 
-def extensions() -> list[dict[str, typing.Any]]:
+def extensions() -> list[View]:
     return [{'alias': alias, 'name': name, 'description': name, 'updated': '2016-01-01T10:00:00-00:00',
              'links': []} for alias, name in EXTENSIONS]
 
 
-def zones() -> list[dict[str, typing.Any]]:
+def zones() -> list[View]:
     return [{'name': 'nova', 'resource': 'network', 'state': 'available'}]
 
 
 # ---- hosts and addresses ---------------------------------------------------------
 
-def list_agents(req: NetworkRequest) -> dict[str, typing.Any]:
-    """List the hosts of networks as agents."""
+def _agents(req: NetworkRequest) -> list[View]:
     if not req.context.is_admin:
-        return {'agents': []}
+        return []
     with req.deps.api_db.reader() as conn:
-        return {'agents': pages.fields(req.query, [_agent(req, row) for row in db_hosts.every(conn)])}
+        return pages.fields(req.query, [_agent(req, row) for row in db_hosts.every(conn)])
 
 
-def show_agent(req: NetworkRequest, id: str) -> dict[str, typing.Any]:
-    for agent in list_agents(req)['agents']:
+def list_agents(req: NetworkRequest) -> JsonDocument:
+    """List the hosts of networks as agents."""
+    return {'agents': _agents(req)}
+
+
+def show_agent(req: NetworkRequest, id: str) -> JsonDocument:
+    for agent in _agents(req):
         if agent['id'] == id:
             return {'agent': agent}
     raise exception.NotFound()
 
 
-def _agent(req: NetworkRequest, row: collections.abc.Mapping[str, typing.Any]) -> dict[str, typing.Any]:
+def _agent(req: NetworkRequest, row: NetworkHostsRow) -> View:
     return {'id': str(uuid.uuid5(uuid.NAMESPACE_DNS, row['host'])), 'host': row['host'], 'binary': 'nova-network',
             'agent_type': 'L3 agent' if row['gateway'] else 'L2 agent', 'topic': 'network', 'admin_state_up': True,
-            'alive': db_hosts.alive(row, req.deps.conf.service_down_time), 'availability_zone': 'nova',
+            'alive': db_hosts.alive(row['seen_at'], req.deps.conf.service_down_time), 'availability_zone': 'nova',
             'configurations': {'tunnel_address': row['address']}, 'description': None,
             'heartbeat_timestamp': row['seen_at'].strftime('%Y-%m-%d %H:%M:%S')}
 
 
-def list_availability(req: NetworkRequest) -> dict[str, typing.Any]:
+def list_availability(req: NetworkRequest) -> JsonDocument:
     """List the total and used addresses of networks."""
     if not req.context.is_admin:
         raise exception.PolicyDenied(rule='get_network_ip_availability')
     return {'network_ip_availabilities': pages.fields(req.query, _availabilities(req, req.query))}
 
 
-def show_availability(req: NetworkRequest, id: str) -> dict[str, typing.Any]:
+def show_availability(req: NetworkRequest, id: str) -> JsonDocument:
     if not req.context.is_admin:
         raise exception.PolicyDenied(rule='get_network_ip_availability')
     for each in _availabilities(req, [('network_id', id)]):
@@ -134,7 +142,7 @@ _AVAILABILITIES = listing.Listing(t.networks, {
     'tenant_id': t.networks.c.project_id}, special={'ip_version': db_networks.with_ip_version})
 
 
-def _availabilities(req: NetworkRequest, query: pages.Query) -> list[dict[str, typing.Any]]:
+def _availabilities(req: NetworkRequest, query: pages.Query) -> list[View]:
     """Return the addresses of the networks selected by a query, in three statements.
 
     A filter ip_version selects subnets, too.
@@ -143,7 +151,7 @@ def _availabilities(req: NetworkRequest, query: pages.Query) -> list[dict[str, t
     with req.deps.api_db.reader() as conn:
         condition = _AVAILABILITIES.condition(query) & db_networks.visible(req.context)
         rows = db_networks.page(conn, t.networks, condition, [('id', 'asc')], None, None)
-        subnets: dict[str, list[typing.Any]] = {row['id']: [] for row in rows}
+        subnets: dict[str, list[SubnetsRow]] = {row['id']: [] for row in rows}
         for subnet in db_networks.many(conn, t.subnets, list(subnets), 'network_id'):
             if not versions or str(subnet['ip_version']) in versions:
                 subnets[subnet['network_id']].append(subnet)
@@ -151,9 +159,8 @@ def _availabilities(req: NetworkRequest, query: pages.Query) -> list[dict[str, t
     return [_availability(row, subnets[row['id']], used) for row in rows]
 
 
-def _availability(row: collections.abc.Mapping[str, typing.Any], subnets: list[typing.Any],
-                  used: dict[str, int]) -> dict[str, typing.Any]:
-    shown = [{'subnet_id': subnet['id'], 'subnet_name': subnet['name'], 'cidr': subnet['cidr'],
+def _availability(row: NetworksRow, subnets: list[SubnetsRow], used: dict[str, int]) -> View:
+    shown: list[View] = [{'subnet_id': subnet['id'], 'subnet_name': subnet['name'], 'cidr': subnet['cidr'],
               'ip_version': subnet['ip_version'], 'used_ips': used.get(subnet['id'], 0),
               'total_ips': sum(last - first + 1 for first, last in ipam.pool_spans(subnet))} for subnet in subnets]
     return {'network_id': row['id'], 'network_name': row['name'], 'project_id': row['project_id'],
@@ -163,22 +170,22 @@ def _availability(row: collections.abc.Mapping[str, typing.Any], subnets: list[t
 
 # ---- handlers ------------------------------------------------------------------
 
-def list_extensions(req: NetworkRequest) -> dict[str, typing.Any]:
+def list_extensions(req: NetworkRequest) -> JsonDocument:
     return {'extensions': extensions()}
 
 
-def show_extension(req: NetworkRequest, alias: str) -> dict[str, typing.Any]:
+def show_extension(req: NetworkRequest, alias: str) -> JsonDocument:
     for extension in extensions():
         if extension['alias'] == alias:
             return {'extension': extension}
     raise exception.ExtensionNotFound(alias=alias)
 
 
-def list_zones(req: NetworkRequest) -> dict[str, typing.Any]:
+def list_zones(req: NetworkRequest) -> JsonDocument:
     return {'availability_zones': pages.fields(req.query, zones())}
 
 
-def list_quotas(req: NetworkRequest) -> dict[str, typing.Any]:
+def list_quotas(req: NetworkRequest) -> JsonDocument:
     if not req.context.is_admin:
         raise exception.PolicyDenied(rule='get_quotas')
     with req.deps.api_db.reader() as conn:
@@ -186,7 +193,7 @@ def list_quotas(req: NetworkRequest) -> dict[str, typing.Any]:
                            for project, own in db_limits.every(conn).items()]}
 
 
-def show_quotas(req: NetworkRequest, project: str) -> dict[str, typing.Any]:
+def show_quotas(req: NetworkRequest, project: str) -> JsonDocument:
     if project in ('tenant', 'project'):
         return {project: {f'{project}_id': req.context.project_id}}
     _check_project(req, project)
@@ -194,7 +201,7 @@ def show_quotas(req: NetworkRequest, project: str) -> dict[str, typing.Any]:
         return {'quota': quotas.of_project(conn, req.deps.conf, project)}
 
 
-def update_quotas(req: NetworkRequest, project: str) -> dict[str, typing.Any]:
+def update_quotas(req: NetworkRequest, project: str) -> JsonDocument:
     if not req.context.is_admin:
         raise exception.PolicyDenied(rule='update_quota')
     body = {name: value for name, value in req.body.items() if name not in ('tenant_id', 'project_id')}
@@ -210,12 +217,12 @@ def reset_quotas(req: NetworkRequest, project: str) -> None:
     req.deps.api_db.run(lambda conn: db_limits.forget(conn, project[:255]))
 
 
-def show_defaults(req: NetworkRequest, project: str) -> dict[str, typing.Any]:
+def show_defaults(req: NetworkRequest, project: str) -> JsonDocument:
     _check_project(req, project)
     return {'quota': quotas.limits(req.deps.conf)}
 
 
-def show_details(req: NetworkRequest, project: str) -> dict[str, typing.Any]:
+def show_details(req: NetworkRequest, project: str) -> JsonDocument:
     _check_project(req, project)
     with req.deps.api_db.reader() as conn:
         return {'quota': quotas.details(conn, req.deps.conf, project)}
@@ -226,13 +233,13 @@ def _check_project(req: NetworkRequest, project: str) -> None:
         raise exception.NotFound()
 
 
-def _empty(name: str) -> collections.abc.Callable[[NetworkRequest], dict[str, typing.Any]]:
+def _empty(name: str) -> Callable[[NetworkRequest], JsonDocument]:
     """Return a handler that lists nothing."""
     key = name.rpartition('/')[2].replace('-', '_')
     return lambda req: {key: []}
 
 
-def _refuse(reason: str) -> collections.abc.Callable[..., typing.Any]:
+def _refuse(reason: str) -> Callable[..., JsonDocument]:
     def handler(req: NetworkRequest, **_parts: str) -> typing.NoReturn:
         raise exception.BadRequest(reason)
     return handler
@@ -252,18 +259,18 @@ REFUSED = (
 )
 
 
-def routes(resources: dict[str, typing.Any]) -> collections.abc.Iterator[Route]:
+def routes(resources: Mapping[str, Resource[typing.Any]]) -> Iterator[Route]:
     """Return the routes of these documents.
 
     :param resources: {path: Resource} of the index
     """
-    def index(req: NetworkRequest) -> dict[str, typing.Any]:
+    def index(req: NetworkRequest) -> JsonDocument:
         # also a version document, for clients with this path in their catalog
         return {'version': version(req.root_url),
                 'resources': [{'name': resource.singular, 'collection': resource.plural,
                                'links': [{'rel': 'self', 'href': f'{req.root_url}/v2.0/{path}'}]}
                               for path, resource in resources.items()]}
-    handlers: tuple[tuple[str, collections.abc.Callable[..., typing.Any]], ...] = (
+    handlers: tuple[tuple[str, Callable[..., JsonDocument]], ...] = (
         ('', index), ('extensions', list_extensions), ('extensions/{alias}', show_extension),
         ('availability_zones', list_zones), *((name, _empty(name)) for name in EMPTY),
         ('agents', list_agents), ('agents/{id}', show_agent),

@@ -13,6 +13,8 @@ from nova.db.networks import networks as db_networks
 from nova.db.networks import ports as db_ports
 from nova.db.networks import routers as db
 from nova.db.tables import network as t
+from nova.json_types import JsonDocument
+from nova.json_types import JsonObject
 from nova.network import ipam
 from nova.network.rest import attributes as a
 from nova.network.rest import faults
@@ -21,32 +23,32 @@ from nova.network.rest import resource
 from nova.network.rest import routers
 
 if TYPE_CHECKING:
-    from nova.network.rest.app import Deps
+    from nova.db.tables.rows import FloatingIpsRow, PortForwardingsRow, PortsRow
+    from nova.network.rest.request import Deps
 
 MAX_FORWARDINGS = 256          # of one address: each is a rule that its router evaluates
 CONSTANTS = {'dns_domain': '', 'dns_name': '', 'qos_policy_id': None, 'qos_network_policy_id': None}
 
 
 def views(conn: engine.Connection, context: nova_context.RequestContext,
-          rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+          rows: list[FloatingIpsRow]) -> list[resource.View]:
     forwarded: dict[str, list[dict[str, Any]]] = {}
     for row in db.forwardings(conn, [row['id'] for row in rows]):
         forwarded.setdefault(row['floating_ip_id'], []).append(forwarding_view(row))
-    ports = db_ports.seen(conn, context, {row['port_id'] for row in rows} - {None})
+    ports = db_ports.seen(conn, context, {row['port_id'] for row in rows if row['port_id']})
     return [{**resource.times(row), **CONSTANTS, 'status': row['status'],
-             **{name: row[name] for name in ('floating_network_id', 'floating_ip_address', 'fixed_ip_address',
-                                             'router_id')},
+             **resource.columns(row, ('floating_network_id', 'floating_ip_address', 'fixed_ip_address', 'router_id')),
              'port_id': row['port_id'] if row['port_id'] in ports else None,
              'port_forwardings': forwarded.get(row['id'], []),
-             'port_details': _details(ports.get(row['port_id']))} for row in rows]
+             'port_details': _details(ports.get(row['port_id'] or ''))} for row in rows]
 
 
 def _details(port: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return None if port is None else {name: port[name] for name in (
-        'name', 'network_id', 'mac_address', 'admin_state_up', 'status', 'device_id', 'device_owner')}
+    return None if port is None else resource.columns(port, (
+        'name', 'network_id', 'mac_address', 'admin_state_up', 'status', 'device_id', 'device_owner'))
 
 
-def create(conn: Any, deps: Any, context: Any, values: dict[str, Any]) -> str:
+def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, values: dict[str, Any]) -> str:
     project = a.owner(context, values)
     quotas.check(conn, deps.conf, 'floatingip', project)
     network, subnets = routers.external(conn, context, values['floating_network_id'])
@@ -58,7 +60,7 @@ def create(conn: Any, deps: Any, context: Any, values: dict[str, Any]) -> str:
     given = ipam.claim(conn, network['id'], subnets, port['id'], [wanted] if wanted else [],
                        ipam.quarantine_cutoff(deps.conf.network.dhcp_lease_time), owner=db_ports.FLOATING)
     db_networks.insert(conn, t.ports, [port])
-    row = {'id': ident, 'project_id': project, 'description': values['description'] or '',
+    row: dict[str, Any] = {'id': ident, 'project_id': project, 'description': values['description'] or '',
            'floating_network_id': network['id'], 'floating_ip_address': given[0]['ip_address'],
            'floating_port_id': port['id'], 'port_id': None, 'fixed_ip_address': None, 'router_id': None,
            'status': 'DOWN'}
@@ -70,12 +72,13 @@ def create(conn: Any, deps: Any, context: Any, values: dict[str, Any]) -> str:
     return ident
 
 
-def _locked(conn: engine.Connection, row: Mapping[str, Any]) -> dict[str, Any]:
+def _locked(conn: engine.Connection, row: FloatingIpsRow) -> FloatingIpsRow:
     return resource.found(db_networks.lock(conn, t.floating_ips, row['id']),
                           faults.FloatingIPNotFound(floatingip_id=row['id']))
 
 
-def update(conn: Any, deps: Any, context: Any, row: Any, values: dict[str, Any]) -> None:
+def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: FloatingIpsRow,
+           values: dict[str, Any]) -> None:
     row = _locked(conn, row)
     if values.get('description') is not None:
         db_networks.update(conn, t.floating_ips, row['id'], {'description': values['description']})
@@ -89,7 +92,7 @@ def update(conn: Any, deps: Any, context: Any, row: Any, values: dict[str, Any])
         raise exception.BadRequest('fixed_ip_address needs the port_id of its port.')
 
 
-def delete(conn: Any, deps: Any, context: Any, row: Any) -> None:
+def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: FloatingIpsRow) -> None:
     db_networks.lock(conn, t.floating_ips, row['id'])
     db.remove_floating(conn, row['id'])
     db_ports.remove(conn, [row['floating_port_id']])
@@ -110,7 +113,7 @@ def _associate(conn: engine.Connection, context: nova_context.RequestContext, ro
 
 
 def _fixed(conn: engine.Connection, context: nova_context.RequestContext, port_id: str,
-           address: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+           address: str | None) -> tuple[PortsRow, dict[str, str]]:
     """Return (port, {'subnet_id', 'ip_address'}) of the caller's port for a floating address."""
     port = db_networks.lock(conn, t.ports, port_id)
     if port is None or not resource.owner(context, port) or not db_ports.seen(conn, context, [port_id]):
@@ -143,30 +146,30 @@ _FORWARDING = {
 }
 
 
-def forwarding_view(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {'id': row['id'], **{name: row[name] for name in _FORWARDING}}
+def forwarding_view(row: Mapping[str, Any]) -> resource.View:
+    return resource.columns(row, ('id', *_FORWARDING))
 
 
-def list_forwardings(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
-                     body: Any) -> dict[str, Any]:
+def list_forwardings(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: FloatingIpsRow,
+                     body: None) -> JsonDocument:
     return {'port_forwardings': [forwarding_view(each) for each in db.forwardings(conn, [row['id']])]}
 
 
-def show_forwarding(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
-                    body: Any, part: str) -> dict[str, Any]:
+def show_forwarding(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: FloatingIpsRow,
+                    body: None, part: str) -> JsonDocument:
     return {'port_forwarding': forwarding_view(_forwarding(conn, row, part))}
 
 
-def _forwarding(conn: engine.Connection, row: Mapping[str, Any], ident: str) -> dict[str, Any]:
+def _forwarding(conn: engine.Connection, row: FloatingIpsRow, ident: str) -> PortForwardingsRow:
     found = [each for each in db.forwardings(conn, [row['id']]) if each['id'] == ident]
     if not found:
         raise faults.PortForwardingNotFound(id=ident)
     return found[0]
 
 
-def create_forwarding(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
-                      body: Any) -> dict[str, Any]:
-    values = a.parse(_FORWARDING, context, _below(body), creating=True)
+def create_forwarding(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: FloatingIpsRow,
+                      body: JsonObject) -> JsonDocument:
+    values = a.parse(_FORWARDING, context, a.below(body, 'port_forwarding'), creating=True)
     row = _locked(conn, row)
     if row['port_id']:
         raise faults.FloatingIpInUse(floatingip_id=row['id'], by='it is associated with a port.')
@@ -179,11 +182,12 @@ def create_forwarding(conn: engine.Connection, deps: Deps, context: nova_context
     return {'port_forwarding': forwarding_view(made)}
 
 
-def update_forwarding(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
-                      body: Any, part: str) -> dict[str, Any]:
+def update_forwarding(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: FloatingIpsRow,
+                      body: JsonObject, part: str) -> JsonDocument:
     row = _locked(conn, row)
     known = _forwarding(conn, row, part)
-    values = a.parse(_FORWARDING, context, a.different(_FORWARDING, known, _below(body)), creating=False)
+    given = a.different(_FORWARDING, known, a.below(body, 'port_forwarding'))
+    values = a.parse(_FORWARDING, context, given, creating=False)
     if not values:
         return {'port_forwarding': forwarding_view(known)}
     fresh = {**known, **values}
@@ -195,21 +199,15 @@ def update_forwarding(conn: engine.Connection, deps: Deps, context: nova_context
     return {'port_forwarding': forwarding_view({**known, **changed})}
 
 
-def delete_forwarding(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
-                      body: Any, part: str) -> None:
+def delete_forwarding(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: FloatingIpsRow,
+                      body: None, part: str) -> None:
     row = _locked(conn, row)
     db_networks.delete(conn, t.port_forwardings, _forwarding(conn, row, part)['id'])
     if not db.forwardings(conn, [row['id']]):
         db_networks.update(conn, t.floating_ips, row['id'], {'router_id': None, 'status': 'DOWN'})
 
 
-def _below(body: Any) -> dict[str, Any]:
-    if not isinstance(body.get('port_forwarding'), dict):
-        raise exception.BadRequest("Unable to find 'port_forwarding' in request body")
-    return body['port_forwarding']
-
-
-def _resolved(conn: engine.Connection, context: nova_context.RequestContext, row: Mapping[str, Any],
+def _resolved(conn: engine.Connection, context: nova_context.RequestContext, row: FloatingIpsRow,
               values: dict[str, Any]) -> dict[str, Any]:
     """Return the columns of a port forwarding, and place the floating address on the router of the port."""
     _port, entry = _fixed(conn, context, values['internal_port_id'], values['internal_ip_address'])

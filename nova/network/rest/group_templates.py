@@ -1,7 +1,6 @@
 """Default security group rules, managed by administrators. They are copied to new groups only."""
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NoReturn, TYPE_CHECKING
 import uuid
 
@@ -20,7 +19,8 @@ from nova.network.rest import groups
 from nova.network.rest import resource
 
 if TYPE_CHECKING:
-    from nova.network.rest.app import Deps
+    from nova.db.tables.rows import DefaultSecurityGroupRulesRow
+    from nova.network.rest.request import Deps
 
 PARENT = 'PARENT'                  # the group itself as remote group
 MAX_TEMPLATES = 100                # each new group gets all of them
@@ -29,8 +29,8 @@ _SAME = ('direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max
 
 
 def views(conn: engine.Connection, context: nova_context.RequestContext,
-          rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{'id': row['id'], 'description': row['description'], **{name: row[name] for name in _SAME},
+          rows: list[DefaultSecurityGroupRulesRow]) -> list[resource.View]:
+    return [{'id': row['id'], 'description': row['description'], **resource.columns(row, _SAME),
              'remote_group_id': PARENT if row['of_group'] else None, 'remote_address_group_id': None,
              'used_in_default_sg': row['in_default'], 'used_in_non_default_sg': row['in_others']} for row in rows]
 
@@ -52,12 +52,13 @@ def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     return row['id']
 
 
-def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
+def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: DefaultSecurityGroupRulesRow,
            values: dict[str, Any]) -> NoReturn:
     raise exception.BadRequest('A default rule cannot be changed: delete it and create another one.')
 
 
-def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any]) -> None:
+def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext,
+           row: DefaultSecurityGroupRulesRow) -> None:
     db.remove(conn, row['id'])
 
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
 
 from nova import context as nova_context
@@ -20,7 +20,8 @@ from nova.network.rest import quotas
 from nova.network.rest import resource
 
 if TYPE_CHECKING:
-    from nova.network.rest.app import Deps
+    from nova.db.tables.rows import SecurityGroupRulesRow, SecurityGroupsRow
+    from nova.network.rest.request import Deps
 
 RULE_COLUMNS = ('security_group_id', 'direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max',
                 'remote_ip_prefix', 'remote_group_id')
@@ -29,7 +30,7 @@ RULE_COLUMNS = ('security_group_id', 'direction', 'ethertype', 'protocol', 'port
 # ---- groups ------------------------------------------------------------------------
 
 def group_views(conn: engine.Connection, context: nova_context.RequestContext,
-                rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+                rows: list[SecurityGroupsRow]) -> list[resource.View]:
     rules: dict[str, list[dict[str, Any]]] = {}
     idents = [row['id'] for row in rows]
     shared = db_networks.shared_among(conn, idents, context.project_id)
@@ -54,7 +55,7 @@ def create_group(conn: engine.Connection, deps: Deps, context: nova_context.Requ
     return ident
 
 
-def update_group(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
+def update_group(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: SecurityGroupsRow,
                  values: dict[str, Any]) -> None:
     stored = {name: values[name] for name in ('name', 'description') if values.get(name) is not None}
     if 'name' in stored and stored['name'] != row['name'] and db.DEFAULT in (stored['name'], row['name']):
@@ -64,7 +65,7 @@ def update_group(conn: engine.Connection, deps: Deps, context: nova_context.Requ
 
 
 def delete_group(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext,
-                 row: Mapping[str, Any]) -> None:
+                 row: SecurityGroupsRow) -> None:
     db_networks.lock(conn, t.security_groups, row['id'])
     if db.in_use(conn, row['id']):
         raise exception.SecurityGroupInUse(security_group_id=row['id'])
@@ -94,14 +95,14 @@ GROUPS = resource.Resource(
 
 # ---- rules -------------------------------------------------------------------------
 
-def _rule_view(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {**resource.times(row), **{name: row[name] for name in RULE_COLUMNS},
+def _rule_view(row: SecurityGroupRulesRow) -> resource.View:
+    return {**resource.times(row), **resource.columns(row, RULE_COLUMNS),
             'normalized_cidr': group_rules.normalized(row['remote_ip_prefix']), 'remote_address_group_id': None,
             'belongs_to_default_sg': None}
 
 
 def rule_views(conn: engine.Connection, context: nova_context.RequestContext,
-               rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+               rows: list[SecurityGroupRulesRow]) -> list[resource.View]:
     default = db.defaults_among(conn, {row['security_group_id'] for row in rows})
     return [{**_rule_view(row), 'belongs_to_default_sg': row['security_group_id'] in default} for row in rows]
 
@@ -123,7 +124,7 @@ def create_rule(conn: engine.Connection, deps: Deps, context: nova_context.Reque
     return ident
 
 
-def _group(conn: engine.Connection, context: nova_context.RequestContext, ident: str) -> dict[str, Any]:
+def _group(conn: engine.Connection, context: nova_context.RequestContext, ident: str) -> SecurityGroupsRow:
     """Lock and return a group that the caller may change."""
     row = db_networks.lock(conn, t.security_groups, ident)
     if row is None or not resource.owner(context, row):
@@ -131,20 +132,20 @@ def _group(conn: engine.Connection, context: nova_context.RequestContext, ident:
     return row
 
 
-def update_rule(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
+def update_rule(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: SecurityGroupRulesRow,
                 values: dict[str, Any]) -> None:
     db_networks.update(conn, t.security_group_rules, row['id'],
                        {'description': values.get('description') or ''})
 
 
 def delete_rule(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext,
-                row: Mapping[str, Any]) -> None:
+                row: SecurityGroupRulesRow) -> None:
     db_networks.delete(conn, t.security_group_rules, row['id'])
 
 
-def with_protocol(column: Any) -> Callable[[list[str]], Any]:
+def with_protocol(column: engine.Column) -> Callable[[list[str]], engine.Condition]:
     """Return a condition on rules for any of these protocols, in all notations."""
-    def condition(values: list[str]) -> Any:
+    def condition(values: list[str]) -> engine.Condition:
         wanted = {alias for value in values
                   for alias in (group_rules.protocol_aliases(value) if value else group_rules.ANY)}
         return listing.among(column, wanted, nothing=wanted >= set(group_rules.ANY))

@@ -10,7 +10,7 @@ import ipaddress
 import random
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, TYPE_CHECKING
+from typing import Any, cast, TYPE_CHECKING
 
 from nova import context as nova_context
 from nova import exception
@@ -25,6 +25,7 @@ from nova.db.tables import network as t
 from nova.network import gateways
 from nova.network import ipam
 from nova.network import managers
+from nova.network import ranges
 from nova.network.rest import attributes as a
 from nova.network.rest import faults
 from nova.network.rest import qos
@@ -34,7 +35,8 @@ from nova.network.rest import subnet_pools
 from nova.network.rest import vlans
 
 if TYPE_CHECKING:
-    from nova.network.rest.app import Deps
+    from nova.db.tables.rows import NetworksRow, SubnetsRow
+    from nova.network.rest.request import Deps
 
 NETWORK_CONSTANTS = {
     'status': 'ACTIVE',
@@ -46,7 +48,6 @@ SUBNET_CONSTANTS: dict[str, Any] = {
     'router:external': False}
 IPV6_MODES = ('slaac', 'dhcpv6-stateful', 'dhcpv6-stateless')
 VXLAN_BYTES = 50            # overhead of an encapsulated frame (RFC 7348)
-Cidr = Any                  # IPv4Network or IPv6Network
 
 
 def _allow(deps: Deps, context: nova_context.RequestContext, network: Mapping[str, Any], rule: str) -> None:
@@ -58,7 +59,7 @@ def _allow(deps: Deps, context: nova_context.RequestContext, network: Mapping[st
 # ---- networks --------------------------------------------------------------------
 
 def network_views(conn: engine.Connection, context: nova_context.RequestContext,
-                  rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+                  rows: list[NetworksRow]) -> list[resource.View]:
     subnets: dict[str, list[str]] = {}
     idents = [row['id'] for row in rows]
     for row in sorted(db.many(conn, t.subnets, idents, 'network_id'), key=lambda row: row['created_at']):
@@ -183,7 +184,7 @@ def _free_number(conn: engine.Connection) -> int:
             return number
 
 
-def update_network(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
+def update_network(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: NetworksRow,
                    values: dict[str, Any]) -> None:
     _allow(deps, context, row, 'update_network')
     stored = {name: values[name] for name in ('name', 'description', 'admin_state_up', 'mtu', 'shared',
@@ -206,7 +207,7 @@ def update_network(conn: engine.Connection, deps: Deps, context: nova_context.Re
         stored['is_default'] = values['is_default']
     db.update(conn, t.networks, row['id'], stored)
     if stored.get('shared') is False and row['shared']:
-        db_ports.evict(conn, {**row, **stored})
+        db_ports.evict(conn, row['id'], row['project_id'])
 
 
 def _outside(conn: engine.Connection, row: Mapping[str, Any], external: bool) -> dict[str, Any]:
@@ -224,7 +225,7 @@ def _outside(conn: engine.Connection, row: Mapping[str, Any], external: bool) ->
 
 
 def delete_network(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext,
-                   row: Mapping[str, Any]) -> None:
+                   row: NetworksRow) -> None:
     _allow(deps, context, row, 'delete_network')
     unused = [floating for floating in db.many(conn, t.floating_ips, [row['id']], 'floating_network_id')
               if floating['router_id'] is None] if row['external'] else []
@@ -275,7 +276,7 @@ NETWORKS = resource.Resource(
 # ---- subnets -----------------------------------------------------------------------
 
 def subnet_views(conn: engine.Connection, context: nova_context.RequestContext,
-                 rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+                 rows: list[SubnetsRow]) -> list[resource.View]:
     return [{
         **resource.times(row), 'name': row['name'], 'network_id': row['network_id'], 'cidr': row['cidr'],
         'ip_version': row['ip_version'], 'gateway_ip': row['gateway_ip'], 'enable_dhcp': row['enable_dhcp'],
@@ -323,7 +324,7 @@ def create_subnet(conn: engine.Connection, deps: Deps, context: nova_context.Req
         raise exception.InvalidInput(reason=f"ip_version {values['ip_version']} does not match {cidr}.")
     if not overlay:
         managers.check_dhcp(deps.conf, values['enable_dhcp'])
-        _check_range(deps, context, network, cidr)
+        _check_range(deps, context, cidr)
     _check_overlap(others, cidr)
     gateway = str(cidr.network_address + 1) if values['gateway_ip'] is a.UNSET else values['gateway_ip']
     row = {'id': str(uuid.uuid4()), 'project_id': network['project_id'], 'network_id': network['id'],
@@ -341,7 +342,7 @@ def create_subnet(conn: engine.Connection, deps: Deps, context: nova_context.Req
     return row['id']
 
 
-def update_subnet(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
+def update_subnet(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: SubnetsRow,
                   values: dict[str, Any]) -> None:
     network = resource.found(db.get(conn, t.networks, row['network_id']),
                              exception.NetworkNotFound(network_id=row['network_id']))
@@ -361,7 +362,7 @@ def update_subnet(conn: engine.Connection, deps: Deps, context: nova_context.Req
     if 'allocation_pools' in values or 'gateway_ip' in stored:
         stored['allocation_pools'] = _pools(cidr, fresh, values.get('allocation_pools') or (
             row['allocation_pools'] if row['allocation_pools'] != ipam.default_pools(
-                cidr, row['gateway_ip'] and ipaddress.ip_address(row['gateway_ip'])) else None))
+                cidr, ipaddress.ip_address(row['gateway_ip']) if row['gateway_ip'] else None) else None))
     if fresh['gateway_ip'] and fresh['gateway_ip'] != row['gateway_ip']:
         routers = db_routers.addresses_on(conn, row['id'])
         if row['gateway_ip'] in routers:
@@ -374,7 +375,7 @@ def update_subnet(conn: engine.Connection, deps: Deps, context: nova_context.Req
 
 
 def delete_subnet(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext,
-                  row: Mapping[str, Any]) -> None:
+                  row: SubnetsRow) -> None:
     network = resource.found(db.get(conn, t.networks, row['network_id']),
                              exception.NetworkNotFound(network_id=row['network_id']))
     _allow(deps, context, network, 'delete_subnet')
@@ -385,10 +386,11 @@ def delete_subnet(conn: engine.Connection, deps: Deps, context: nova_context.Req
     db.remove_subnet(conn, row['id'])
 
 
-def _serve_dhcp(conn: engine.Connection, deps: Deps, network: Mapping[str, Any], subnet: Any) -> None:
+def _serve_dhcp(conn: engine.Connection, deps: Deps, network: NetworksRow,
+                subnet: Mapping[str, Any]) -> None:
     """Claim an address of the subnet for DHCP and DNS, equal on all hosts, or release it."""
-    port: Any = next((port for port in db_ports.in_network(conn, network['id'])
-                      if port['device_owner'] == db_ports.DHCP), None)
+    port = next((port for port in db_ports.in_network(conn, network['id']) if port['device_owner'] == db_ports.DHCP),
+                None)
     if not subnet['enable_dhcp']:
         if port is not None:
             held = db.addresses_of(conn, [port['id']]).get(port['id'], [])
@@ -397,17 +399,19 @@ def _serve_dhcp(conn: engine.Connection, deps: Deps, network: Mapping[str, Any],
             if all(entry['subnet_id'] == subnet['id'] for entry in held):
                 db_ports.remove(conn, [port['id']])
         return
+    ident, mac = (str(uuid.uuid4()), ipam.new_mac()) if port is None else (port['id'], port['mac_address'])
     if port is None:
-        port = {'id': str(uuid.uuid4()), 'project_id': network['project_id'], 'network_id': network['id'], 'name': '',
-                'description': '', 'mac_address': ipam.new_mac(), 'admin_state_up': True, 'status': 'ACTIVE',
-                'device_id': 'dhcp-' + network['id'], 'device_owner': db_ports.DHCP, 'host': '', 'position': 0,
-                'tag': None, 'made_for_server': False}
-        db.insert(conn, t.ports, [port])
-    ipam.claim(conn, network['id'], [subnet], port['id'], [{'subnet_id': subnet['id']}],
-               ipam.quarantine_cutoff(deps.conf.network.dhcp_lease_time), port['mac_address'])
+        db.insert(conn, t.ports, [{
+            'id': ident, 'project_id': network['project_id'], 'network_id': network['id'], 'name': '',
+            'description': '', 'mac_address': mac, 'admin_state_up': True, 'status': 'ACTIVE',
+            'device_id': 'dhcp-' + network['id'], 'device_owner': db_ports.DHCP, 'host': '', 'position': 0,
+            'tag': None, 'made_for_server': False}])
+    stored = cast('SubnetsRow', subnet)           # a new row lacks the times, which are not read
+    ipam.claim(conn, network['id'], [stored], ident, [{'subnet_id': stored['id']}],
+               ipam.quarantine_cutoff(deps.conf.network.dhcp_lease_time), mac)
 
 
-def _modes(cidr: Cidr, values: dict[str, Any]) -> dict[str, Any]:
+def _modes(cidr: ranges.Cidr, values: dict[str, Any]) -> dict[str, Any]:
     """Return the IPv6 modes of a subnet."""
     ra, address = values['ipv6_ra_mode'], values['ipv6_address_mode']
     if cidr.version == 4 and (ra or address):
@@ -422,7 +426,7 @@ def _modes(cidr: Cidr, values: dict[str, Any]) -> dict[str, Any]:
     return {'ipv6_ra_mode': ra, 'ipv6_address_mode': address}
 
 
-def _check_versions(cidr: Cidr, row: Mapping[str, Any]) -> None:
+def _check_versions(cidr: ranges.Cidr, row: Mapping[str, Any]) -> None:
     """Check that name servers and routes have the subnet's IP version."""
     given = [*row['dns_nameservers'], *(each for route in row['host_routes'] for each in
                                         (route['nexthop'], route['destination'].partition('/')[0]))]
@@ -430,21 +434,20 @@ def _check_versions(cidr: Cidr, row: Mapping[str, Any]) -> None:
         raise exception.InvalidInput(reason=f'Name servers and routes of {cidr} must be IPv{cidr.version}.')
 
 
-def _check_range(deps: Deps, context: nova_context.RequestContext, network: Mapping[str, Any], cidr: Cidr) -> None:
-    ranges = deps.conf.network.project_ranges
-    if not context.is_admin and not any(cidr.version == each.version and cidr.subnet_of(each)
-                                        for each in map(ipaddress.ip_network, ranges)):
-        raise exception.InvalidInput(reason=f'Subnets of projects must be in {", ".join(ranges)}.')
+def _check_range(deps: Deps, context: nova_context.RequestContext, cidr: ranges.Cidr) -> None:
+    allowed = deps.conf.network.project_ranges
+    if not context.is_admin and not ranges.covers(map(ipaddress.ip_network, allowed), cidr):
+        raise exception.InvalidInput(reason=f'Subnets of projects must be in {", ".join(allowed)}.')
 
 
-def _check_overlap(others: Sequence[str], cidr: Cidr) -> None:
+def _check_overlap(others: Sequence[str], cidr: ranges.Cidr) -> None:
     for other in map(ipaddress.ip_network, others):
         if other.version == cidr.version and cidr.overlaps(other):
             raise exception.InvalidInput(
                 reason=f'Requested subnet with cidr: {cidr} overlaps with another subnet.')
 
 
-def _check_gateway(cidr: Cidr, row: Mapping[str, Any], overlay: bool) -> None:
+def _check_gateway(cidr: ranges.Cidr, row: Mapping[str, Any], overlay: bool) -> None:
     gateway = row['gateway_ip']
     if gateway is None:
         if row['enable_dhcp'] and not overlay:
@@ -457,7 +460,7 @@ def _check_gateway(cidr: Cidr, row: Mapping[str, Any], overlay: bool) -> None:
         raise exception.InvalidInput(reason=f'Gateway is not valid on subnet {cidr}.')
 
 
-def _pools(cidr: Cidr, row: Mapping[str, Any], pools: list[dict[str, str]] | None) -> list[dict[str, str]]:
+def _pools(cidr: ranges.Cidr, row: Mapping[str, Any], pools: list[dict[str, str]] | None) -> list[dict[str, str]]:
     gateway = row['gateway_ip'] and ipaddress.ip_address(row['gateway_ip'])
     if not pools:
         return ipam.default_pools(cidr, gateway)

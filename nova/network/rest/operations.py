@@ -10,6 +10,9 @@ import typing
 from nova import exception
 from nova.db.networks import networks as db
 from nova.db.networks import tags as db_tags
+from nova.json_types import JsonDocument
+from nova.json_types import Json
+from nova.json_types import JsonObject
 from nova.network import ipam
 from nova.network.rest import attributes
 from nova.network.rest import calls
@@ -17,12 +20,17 @@ from nova.network.rest import faults
 from nova.network.rest import pages
 from nova.network.rest import servers
 from nova.network.rest.resource import Resource
+from nova.network.rest.resource import Row
+from nova.network.rest.resource import Stored
+from nova.network.rest.resource import View
 from nova.network.rest.resource import found as found_row
 from nova.web import sizes
 from nova.web.routes import Route
 
 if typing.TYPE_CHECKING:
-    from nova.network.rest.app import NetworkRequest
+    from nova.context import RequestContext
+    from nova.db.engine import Connection
+    from nova.network.rest.request import NetworkRequest
 
 LOG = logging.getLogger(__name__)
 
@@ -41,8 +49,7 @@ class WrappedBody:
     def __init__(self, name: str, many: str | None = None) -> None:
         self.name, self.many = name, many
 
-    def validate(self, document: dict[str, typing.Any], _version: int = 0, _relaxed: bool = False
-                 ) -> dict[str, typing.Any]:
+    def validate(self, document: JsonObject, _version: int = 0, _relaxed: bool = False) -> JsonObject:
         """Return the value below the name.
 
         :raises BadRequest: it is not an object
@@ -52,23 +59,20 @@ class WrappedBody:
             if len(several) > MAX_BULK:
                 raise exception.BadRequest(f'One request can create at most {MAX_BULK} {self.many}.')
             return {str(self.many): several}
-        if not isinstance(document.get(self.name), dict):
-            raise exception.BadRequest(f"Unable to find '{self.name}' in request body")
-        return document[self.name]
+        return attributes.below(document, self.name)
 
 
 class UncheckedBody:
     """A body that the handler validates."""
 
-    def validate(self, document: dict[str, typing.Any], _version: int = 0, _relaxed: bool = False
-                 ) -> dict[str, typing.Any]:
+    def validate(self, document: JsonObject, _version: int = 0, _relaxed: bool = False) -> JsonObject:
         if not isinstance(document, dict):
             raise exception.BadRequest('An object is expected.')
         return document
 
 
-def _views(conn: typing.Any, context: typing.Any, resource: Resource, rows: list[dict[str, typing.Any]],
-           query: pages.Query = ()) -> list[dict[str, typing.Any]]:
+def _views(conn: Connection, context: RequestContext, resource: Resource[Row], rows: list[Row],
+           query: pages.Query = ()) -> list[View]:
     """Return the views of rows, with their tags unless the query excludes them."""
     views = resource.views(conn, context, rows)
     named = pages.named(query)
@@ -79,7 +83,7 @@ def _views(conn: typing.Any, context: typing.Any, resource: Resource, rows: list
     return views
 
 
-def _columns(resource: Resource, query: pages.Query) -> tuple[list[str] | None, set[str]]:
+def _columns(resource: Resource[Row], query: pages.Query) -> tuple[list[str] | None, set[str]]:
     """Return (columns to read, requested fields) of a list; columns None: whole rows."""
     named = pages.named(query)
     if resource.narrow is None or not named:
@@ -90,7 +94,7 @@ def _columns(resource: Resource, query: pages.Query) -> tuple[list[str] | None, 
     return [name for name in plain if name in named or name == 'id'], named
 
 
-def index(resource: Resource, req: NetworkRequest) -> dict[str, typing.Any]:
+def index(resource: Resource[Row], req: NetworkRequest) -> JsonDocument:
     if resource.prepare:
         with req.deps.api_db.writer() as conn:
             resource.prepare(conn, req.context)
@@ -100,7 +104,8 @@ def index(resource: Resource, req: NetworkRequest) -> dict[str, typing.Any]:
         if columns is not None and resource.narrow is not None:
             views = resource.narrow[2](conn, rows, named)
         else:
-            views = pages.fields(req.query, _views(conn, req.context, resource, rows, req.query))
+            whole = typing.cast('list[Row]', rows)           # no columns were chosen
+            views = pages.fields(req.query, _views(conn, req.context, resource, whole, req.query))
     number = sizes.fitting(views)
     document = {resource.plural: views[:number]}
     if len(rows) == limit or number < len(views):
@@ -108,16 +113,16 @@ def index(resource: Resource, req: NetworkRequest) -> dict[str, typing.Any]:
     return document
 
 
-def show(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing.Any]:
+def show(resource: Resource[Row], req: NetworkRequest, id: str) -> JsonDocument:
     with req.deps.api_db.reader() as conn:
         view = _views(conn, req.context, resource, [calls.get_visible(conn, req.context, resource, id)], req.query)
     return {resource.singular: pages.fields(req.query, view)[0]}
 
 
-def create(resource: Resource, req: NetworkRequest) -> dict[str, typing.Any]:
+def create(resource: Resource[Row], req: NetworkRequest) -> JsonDocument:
     several = req.body.get(resource.plural) if resource.plural not in resource.attributes else None
 
-    def make(conn: typing.Any) -> tuple[list[dict[str, typing.Any]], list[str]]:
+    def make(conn: Connection) -> tuple[list[View], list[str]]:
         found = []
         for each in several or [req.body]:                  # all or none are created
             wanted = _tags_of(each) if resource.tagged else None
@@ -133,13 +138,13 @@ def create(resource: Resource, req: NetworkRequest) -> dict[str, typing.Any]:
     return {resource.plural: views} if several else {resource.singular: views[0]}
 
 
-def _tags_of(body: dict[str, typing.Any]) -> list[str] | None:
+def _tags_of(body: JsonObject) -> list[str] | None:
     """Return the tags of a new resource, and remove them from its attributes."""
     return _check_tags(body.pop('tags')) if 'tags' in body else None
 
 
-def update(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing.Any]:
-    def change(conn: typing.Any) -> tuple[dict[str, typing.Any], list[str]]:
+def update(resource: Resource[Row], req: NetworkRequest, id: str) -> JsonDocument:
+    def change(conn: Connection) -> tuple[View, list[str]]:
         row = calls.get_changeable(conn, req.context, resource, id, f'update_{resource.singular}')
         _check_revision(req, row)
         before, shown = _views(conn, req.context, resource, [row])[0], _shown(conn, resource, row)
@@ -157,8 +162,8 @@ def update(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing
     return {resource.singular: view}
 
 
-def delete(resource: Resource, req: NetworkRequest, id: str) -> None:
-    def drop(conn: typing.Any) -> list[str]:
+def delete(resource: Resource[Row], req: NetworkRequest, id: str) -> None:
+    def drop(conn: Connection) -> list[str]:
         row = calls.removable(conn, req.context, resource, id)
         _check_revision(req, row)
         showing = _showing(conn, {_shown(conn, resource, row)})
@@ -168,10 +173,10 @@ def delete(resource: Resource, req: NetworkRequest, id: str) -> None:
     _refresh(resource, req, req.deps.api_db.run(drop))
 
 
-def act(resource: Resource, function: collections.abc.Callable[..., typing.Any], reads: bool, req: NetworkRequest,
-        id: str, **parts: str) -> dict[str, typing.Any] | None:
+def act(resource: Resource[Row], function: collections.abc.Callable[..., JsonDocument | None], reads: bool,
+        req: NetworkRequest, id: str, **parts: str) -> JsonDocument | None:
     """Handle a resource-specific operation."""
-    def work(conn: typing.Any) -> dict[str, typing.Any] | None:
+    def work(conn: Connection) -> JsonDocument | None:
         if reads:
             row = calls.get_visible(conn, req.context, resource, id)
             return function(conn, req.deps, req.context, row, None, **parts)
@@ -190,20 +195,20 @@ def act(resource: Resource, function: collections.abc.Callable[..., typing.Any],
 
 # ---- tags ------------------------------------------------------------------------
 
-def _check_tags(values: typing.Any) -> list[str]:
+def _check_tags(values: Json) -> list[str]:
     return attributes.items(_check_tag, MAX_TAGS)(values)
 
 
-def _check_tag(value: typing.Any) -> str:
+def _check_tag(value: Json) -> str:
     tag = attributes.text(255)(value)
     if not tag or ',' in tag:
         raise exception.InvalidInput(reason='a tag must be a non-empty string without a comma.')
     return tag
 
 
-def tags(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing.Any] | None:
+def tags(resource: Resource[Row], req: NetworkRequest, id: str) -> JsonDocument | None:
     """Handle GET, PUT or DELETE of all tags."""
-    def work(conn: typing.Any) -> dict[str, typing.Any]:
+    def work(conn: Connection) -> JsonDocument:
         row = calls.get_visible(conn, req.context, resource, id)
         if req.method == 'GET':
             return {'tags': db_tags.of(conn, [row['id']]).get(row['id'], [])}
@@ -216,9 +221,9 @@ def tags(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing.A
     return None if req.method == 'DELETE' else found
 
 
-def tag(resource: Resource, req: NetworkRequest, id: str, tag: str) -> None:
+def tag(resource: Resource[Row], req: NetworkRequest, id: str, tag: str) -> None:
     """Handle GET, PUT or DELETE of one tag."""
-    def work(conn: typing.Any) -> None:
+    def work(conn: Connection) -> None:
         row = calls.get_visible(conn, req.context, resource, id)
         known = db_tags.of(conn, [row['id']]).get(row['id'], [])
         if req.method != 'PUT' and tag not in known:
@@ -232,7 +237,7 @@ def tag(resource: Resource, req: NetworkRequest, id: str, tag: str) -> None:
     req.deps.api_db.run(work)
 
 
-def _check_revision(req: NetworkRequest, row: collections.abc.Mapping[str, typing.Any]) -> None:
+def _check_revision(req: NetworkRequest, row: Stored) -> None:
     """Check the revision in If-Match: revision_number=N."""
     given = req.header('If-Match', None)
     if given is None:
@@ -244,17 +249,17 @@ def _check_revision(req: NetworkRequest, row: collections.abc.Mapping[str, typin
         raise faults.RevisionNumberConstraintFailed(expected=number.strip(), current=row['revision'])
 
 
-def _shown(conn: typing.Any, resource: Resource, row: collections.abc.Mapping[str, typing.Any]) -> _Shown:
+def _shown(conn: Connection, resource: Resource[Row], row: Row) -> _Shown:
     return resource.server_view(conn, row) if resource.server_view is not None else (None, None)
 
 
-def _showing(conn: typing.Any, shown: set[_Shown]) -> list[str]:
+def _showing(conn: Connection, shown: set[_Shown]) -> list[str]:
     """Return the uuids of the servers that show the rows among their addresses."""
     idents = {ident for ident, _what in shown if ident is not None}
     return servers.of_ports(conn, idents) if idents else []
 
 
-def _refresh(resource: Resource, req: NetworkRequest, showing: collections.abc.Sequence[str] = ()) -> None:
+def _refresh(resource: Resource[Row], req: NetworkRequest, showing: collections.abc.Sequence[str] = ()) -> None:
     """Notify the network service of a change.
 
     :param showing: uuids of servers that show the change
@@ -269,21 +274,21 @@ def refresh(req: NetworkRequest, what: str) -> None:
     if req.deps.network_rpc is None:
         return
     try:
-        req.deps.network_rpc.refresh_security(req.context, port_ids=[])
+        req.deps.network_rpc.refresh_ports(req.context, port_ids=[])
     except exception.Unavailable as error:
         LOG.warning('Cannot notify the network service of a changed %s: %s', what, error)
 
 
-def _made(conn: typing.Any, resource: Resource, ident: str) -> dict[str, typing.Any]:
+def _made(conn: Connection, resource: Resource[Row], ident: str) -> Row:
     return found_row(db.get(conn, resource.table, ident), resource.missing(ident))
 
 
-def routes(resource: Resource) -> collections.abc.Iterator[Route]:
+def routes(resource: Resource[Row]) -> collections.abc.Iterator[Route]:
     """Return the routes of a resource. Their policy names appear in the audit log and in errors."""
     one, body = f'/{resource.path}/{{id}}', WrappedBody(resource.singular)
 
-    def route(method: str, path: str, handler: typing.Any, name: str, status: int = 200,
-              body: typing.Any = None) -> Route:
+    def route(method: str, path: str, handler: collections.abc.Callable[..., JsonDocument | None], name: str,
+              status: int = 200, body: WrappedBody | UncheckedBody | None = None) -> Route:
         return Route(method, path, functools.partial(handler, resource), f'{name}_{resource.singular}', status=status,
                      body=body)
     yield route('GET', f'/{resource.path}', index, 'list')

@@ -2,8 +2,9 @@
 import typing
 import urllib.parse
 
+from nova.network.rest.resource import View
+
 Query = typing.Sequence[tuple[str, str]]
-View = dict[str, typing.Any]
 
 
 def named(query: Query) -> set[str]:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
 
 from nova import context as nova_context
@@ -27,7 +27,8 @@ from nova.network.rest import quotas
 from nova.network.rest import resource
 
 if TYPE_CHECKING:
-    from nova.network.rest.app import Deps
+    from nova.db.tables.rows import NetworksRow, PortsRow
+    from nova.network.rest.request import Deps
 
 CONSTANTS = {'binding:vnic_type': 'normal', 'dns_domain': '',
              'dns_assignment': [], 'ip_allocation': 'immediate', 'propagate_uplink_status': False,
@@ -57,7 +58,7 @@ def partial_views(conn: engine.Connection, rows: list[dict[str, Any]], wanted: s
 
 
 def views(conn: engine.Connection, context: nova_context.RequestContext,
-          rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+          rows: list[PortsRow]) -> list[resource.View]:
     idents = [row['id'] for row in rows]
     fixed, groups = db_networks.addresses_of(conn, idents), db_groups.of_ports(conn, idents)
     nets = {row['id']: row for row in db_networks.many(conn, t.networks, {row['network_id'] for row in rows})}
@@ -111,7 +112,7 @@ def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     return ident
 
 
-def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
+def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: PortsRow,
            values: dict[str, Any]) -> None:
     names = ('name', 'description', 'admin_state_up', 'device_id', 'device_owner', 'dns_name', 'extra_dhcp_opts')
     changeable = {'name', 'description'} | ({'fixed_ips'} if row['device_owner'] == db.INTERFACE else set())
@@ -141,7 +142,7 @@ def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     db_networks.update(conn, t.ports, row['id'], stored)
 
 
-def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any]) -> None:
+def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: PortsRow) -> None:
     row = resource.found(db_networks.lock(conn, t.ports, row['id']), exception.PortNotFound(port_id=row['id']))
     if row['device_owner'] == db.INTERFACE and not resource.owner(context, row):       # see removable
         return db.remove_from_router(conn, row)
@@ -153,17 +154,17 @@ def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     db.remove(conn, [row['id']])
 
 
-def removable(conn: engine.Connection, context: nova_context.RequestContext, row: Mapping[str, Any]) -> bool:
+def removable(conn: engine.Connection, context: nova_context.RequestContext, row: PortsRow) -> bool:
     """Return whether the caller may delete a port, as owner of the port or network."""
     return resource.owner(context, row) or resource.owner(context, _network(conn, row))
 
 
-def _network(conn: engine.Connection, row: Mapping[str, Any]) -> dict[str, Any]:
+def _network(conn: engine.Connection, row: PortsRow) -> NetworksRow:
     return resource.found(db_networks.get(conn, t.networks, row['network_id']),
                           exception.NetworkNotFound(network_id=row['network_id']))
 
 
-def _check_mac(conn: engine.Connection, context: nova_context.RequestContext, network: Mapping[str, Any],
+def _check_mac(conn: engine.Connection, context: nova_context.RequestContext, network: NetworksRow,
                mac: str) -> None:
     if not resource.owner(context, network):
         raise exception.PolicyDenied(rule='create_port:mac_address')
@@ -171,7 +172,7 @@ def _check_mac(conn: engine.Connection, context: nova_context.RequestContext, ne
         raise faults.MacAddressInUse(network_id=network['id'], mac=mac)
 
 
-def _security(conn: engine.Connection, context: nova_context.RequestContext, network: Mapping[str, Any],
+def _security(conn: engine.Connection, context: nova_context.RequestContext, network: NetworksRow,
               values: dict[str, Any]) -> dict[str, Any]:
     """Return the columns of port security and allowed address pairs."""
     enabled = values['port_security_enabled']
@@ -196,7 +197,7 @@ def _security(conn: engine.Connection, context: nova_context.RequestContext, net
 
 
 def _change_addresses(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext,
-                      row: Mapping[str, Any], wanted: list[dict[str, Any]]) -> None:
+                      row: PortsRow, wanted: list[dict[str, Any]]) -> None:
     """Keep unchanged addresses, release the others and claim new ones."""
     db.lock_many(conn, [row['id']])                         # lock order: ports before subnets, as in allocation
     network, subnets = db_networks.usable(

@@ -15,17 +15,20 @@ from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.networks import qos as db
 from nova.db.tables import network as t
+from nova.json_types import Json
+from nova.json_types import JsonDocument
+from nova.json_types import JsonObject
 from nova.network.host import state as host_state
 from nova.network.rest import attributes as a
 from nova.network.rest import faults
 from nova.network.rest import pages
 from nova.network.rest import resource
-from nova.web.request import Request
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
-    from nova.db.tables.rows import QosMarkingsRow
-    from nova.network.rest.app import Deps
+    from nova.db.tables.rows import QosMarkingsRow, QosPoliciesRow, QosRulesRow
+    from nova.network.rest.request import Deps
+    from nova.network.rest.request import NetworkRequest
 
 KIND, MARKING = 'bandwidth_limit', 'dscp_marking'
 OTHERS = ('minimum_bandwidth', 'minimum_packet_rate', 'packet_rate_limit')
@@ -37,11 +40,11 @@ CONSTANTS = {'is_default': False}
 
 def _rule_view(row: Mapping[str, Any]) -> dict[str, Any]:
     return {'id': row['id'], 'qos_policy_id': row['policy_id'], 'type': KIND,
-            **{name: row[name] for name in _RULE}}
+            **resource.columns(row, _RULE)}
 
 
 def views(conn: engine.Connection, context: nova_context.RequestContext,
-          rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+          rows: list[QosPoliciesRow]) -> list[resource.View]:
     idents = [row['id'] for row in rows]
     rules, markings = db.rules_of(conn, idents), db.markings_of(conn, idents)
     shared = db_networks.shared_among(conn, idents, context.project_id)
@@ -64,13 +67,13 @@ def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     return row['id']
 
 
-def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
+def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: QosPoliciesRow,
            values: dict[str, Any]) -> None:
     db_networks.update(conn, t.qos_policies, row['id'], {
         name: values[name] for name in ('name', 'description', 'shared') if values.get(name) is not None})
 
 
-def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any]) -> None:
+def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: QosPoliciesRow) -> None:
     db_networks.lock(conn, t.qos_policies, row['id'])
     user = db.in_use(conn, row['id'])
     if user:
@@ -100,9 +103,9 @@ def chosen(conn: engine.Connection, context: nova_context.RequestContext, known:
 
 # ---- rules ------------------------------------------------------------------------
 
-def _dscp_mark(value: Any) -> int:
-    return int(a.one_of(*host_state.DSCP_MARKS)(int(value) if isinstance(value, str) and value.isascii()
-                                                and value.isdigit() and len(value) < 4 else value))
+def _dscp_mark(value: Json) -> int:
+    return a.one_of(*host_state.DSCP_MARKS)(int(value) if isinstance(value, str) and value.isascii()
+                                            and value.isdigit() and len(value) < 4 else value)
 
 
 _RULE = {
@@ -112,14 +115,12 @@ _RULE = {
 }
 
 
-def _below(body: Any, kind: str) -> dict[str, Any]:
-    found = body.get(f'{kind}_rule')
-    if not isinstance(found, dict):
-        raise exception.BadRequest(f"Unable to find '{kind}_rule' in request body")
-    return {name: value for name, value in found.items() if name not in ('tenant_id', 'project_id')}
+def _below(body: JsonObject, kind: str) -> JsonObject:
+    return {name: value for name, value in a.below(body, f'{kind}_rule').items()
+            if name not in ('tenant_id', 'project_id')}
 
 
-def _rule(conn: engine.Connection, row: Mapping[str, Any], ident: str) -> dict[str, Any]:
+def _rule(conn: engine.Connection, row: QosPoliciesRow, ident: str) -> QosRulesRow:
     for rule in db.rules_of(conn, [row['id']]).get(row['id'], []):
         if rule['id'] == ident:
             return rule
@@ -132,18 +133,18 @@ def _check_single(conn: engine.Connection, row: Mapping[str, Any], made: Mapping
             raise faults.QosRuleExists(policy_id=row['id'], direction=made['direction'])
 
 
-def list_rules(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
-               body: Any) -> dict[str, Any]:
+def list_rules(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: QosPoliciesRow,
+               body: None) -> JsonDocument:
     return {f'{KIND}_rules': [_rule_view(rule) for rule in db.rules_of(conn, [row['id']]).get(row['id'], [])]}
 
 
-def show_rule(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
-              body: Any, part: str) -> dict[str, Any]:
+def show_rule(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: QosPoliciesRow,
+              body: None, part: str) -> JsonDocument:
     return {f'{KIND}_rule': _rule_view(_rule(conn, row, part))}
 
 
-def create_rule(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
-                body: Any) -> dict[str, Any]:
+def create_rule(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: QosPoliciesRow,
+                body: JsonObject) -> JsonDocument:
     values = a.parse(_RULE, context, _below(body, KIND), creating=True)
     db_networks.lock(conn, t.qos_policies, row['id'])
     made = {**values, 'id': str(uuid.uuid4()), 'policy_id': row['id'], 'description': ''}
@@ -153,8 +154,8 @@ def create_rule(conn: engine.Connection, deps: Deps, context: nova_context.Reque
     return {f'{KIND}_rule': _rule_view(made)}
 
 
-def update_rule(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
-                body: Any, part: str) -> dict[str, Any]:
+def update_rule(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: QosPoliciesRow,
+                body: JsonObject, part: str) -> JsonDocument:
     db_networks.lock(conn, t.qos_policies, row['id'])
     known = _rule(conn, row, part)
     changed = a.parse(_RULE, context, a.different(_RULE, known, _below(body, KIND)), creating=False)
@@ -166,8 +167,8 @@ def update_rule(conn: engine.Connection, deps: Deps, context: nova_context.Reque
     return {f'{KIND}_rule': _rule_view({**known, **changed})}
 
 
-def delete_rule(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
-                body: Any, part: str) -> None:
+def delete_rule(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: QosPoliciesRow,
+                body: None, part: str) -> None:
     db_networks.lock(conn, t.qos_policies, row['id'])
     db_networks.delete(conn, t.qos_rules, _rule(conn, row, part)['id'])
     db_networks.update(conn, t.qos_policies, row['id'], {})
@@ -183,25 +184,25 @@ def _marking_view(marking: Mapping[str, Any]) -> dict[str, Any]:
             'dscp_mark': marking['dscp_mark']}
 
 
-def _marking(conn: engine.Connection, row: Mapping[str, Any], ident: str) -> Mapping[str, Any]:
+def _marking(conn: engine.Connection, row: QosPoliciesRow, ident: str) -> Mapping[str, Any]:
     found = db.markings_of(conn, [row['id']]).get(row['id'])
     if found is None or found['id'] != ident:
         raise faults.QosRuleNotFound(policy_id=row['id'], rule_id=ident[:60])
     return found
 
 
-def list_markings(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
-                  body: Any) -> dict[str, Any]:
+def list_markings(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: QosPoliciesRow,
+                  body: None) -> JsonDocument:
     return {f'{MARKING}_rules': [_marking_view(each) for each in db.markings_of(conn, [row['id']]).values()]}
 
 
-def show_marking(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
-                 body: Any, part: str) -> dict[str, Any]:
+def show_marking(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: QosPoliciesRow,
+                 body: None, part: str) -> JsonDocument:
     return {f'{MARKING}_rule': _marking_view(_marking(conn, row, part))}
 
 
-def create_marking(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
-                   body: Any) -> dict[str, Any]:
+def create_marking(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: QosPoliciesRow,
+                   body: JsonObject) -> JsonDocument:
     values = a.parse(_MARKING, context, _below(body, MARKING), creating=True)
     db_networks.lock(conn, t.qos_policies, row['id'])
     if db.markings_of(conn, [row['id']]):
@@ -210,8 +211,8 @@ def create_marking(conn: engine.Connection, deps: Deps, context: nova_context.Re
     return _marked(conn, made)
 
 
-def update_marking(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
-                   body: Any, part: str) -> dict[str, Any]:
+def update_marking(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: QosPoliciesRow,
+                   body: JsonObject, part: str) -> JsonDocument:
     db_networks.lock(conn, t.qos_policies, row['id'])
     known = _marking(conn, row, part)
     values = a.parse(_MARKING, context, a.different(_MARKING, known, _below(body, MARKING)), creating=False)
@@ -226,8 +227,8 @@ def _marked(conn: engine.Connection, made: QosMarkingsRow) -> dict[str, Any]:
     return {f'{MARKING}_rule': _marking_view(made)}
 
 
-def delete_marking(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
-                   body: Any, part: str) -> None:
+def delete_marking(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: QosPoliciesRow,
+                   body: None, part: str) -> None:
     db_networks.lock(conn, t.qos_policies, row['id'])
     _marking(conn, row, part)
     db.unmark(conn, row['id'])
@@ -240,27 +241,29 @@ def _nothing(kind: str) -> Callable[..., dict[str, Any]]:
     return lambda conn, deps, context, row, body: {f'{kind}_rules': []}
 
 
-def _refused(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
-             body: Any) -> NoReturn:
+def _refused(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: QosPoliciesRow,
+             body: JsonObject) -> NoReturn:
     raise exception.BadRequest('QoS rules of this type are not supported: only bandwidth_limit and dscp_marking can be '
                                'enforced by the hosts.')
 
 
-def rule_types(req: Request) -> dict[str, Any]:
+def rule_types(req: NetworkRequest) -> JsonDocument:
     return {'rule_types': pages.fields(req.query, [{'type': KIND}, {'type': MARKING}])}
 
 
-def show_rule_type(req: Request, kind: str) -> dict[str, Any]:
+def show_rule_type(req: NetworkRequest, kind: str) -> JsonDocument:
     if kind == MARKING:
         marks = {'parameter_name': 'dscp_mark', 'parameter_type': 'choices', 'parameter_values': list(
             host_state.DSCP_MARKS)}
         return {'rule_type': {'type': MARKING, 'drivers': [{'name': 'nova-network', 'supported_parameters': [marks]}]}}
     if kind != KIND:
         raise exception.NotFound()
-    values = [{'parameter_name': 'direction', 'parameter_type': 'choices', 'parameter_values': list(DIRECTIONS)},
-              *({'parameter_name': name, 'parameter_type': 'range', 'parameter_values': {'start': low, 'end': MAX_KBPS}}
-                for name, low in (('max_kbps', 1), ('max_burst_kbps', 0)))]
-    return {'rule_type': {'type': KIND, 'drivers': [{'name': 'nova-network', 'supported_parameters': values}]}}
+    limits: list[JsonDocument] = [
+        {'parameter_name': name, 'parameter_type': 'range', 'parameter_values': {'start': low, 'end': MAX_KBPS}}
+        for name, low in (('max_kbps', 1), ('max_burst_kbps', 0))]
+    directions = {'parameter_name': 'direction', 'parameter_type': 'choices', 'parameter_values': DIRECTIONS}
+    return {'rule_type': {'type': KIND, 'drivers': [
+        {'name': 'nova-network', 'supported_parameters': [directions, *limits]}]}}
 
 
 ROUTES = (Route('GET', '/qos/rule-types', rule_types), Route('GET', '/qos/rule-types/{kind}', show_rule_type))

@@ -1,14 +1,13 @@
 """Network quotas in the Network API."""
 from __future__ import annotations
 
-from typing import Any
-
 from oslo_config import cfg
 
 from nova import exception
 from nova.db import engine
 from nova.db.networks import limits as db_limits
 from nova.db.projects import quotas as db_quotas
+from nova.json_types import JsonObject
 from nova.network import quotas
 from nova.network.rest import attributes
 from nova.network.rest import faults
@@ -16,7 +15,7 @@ from nova.network.rest import faults
 _number = attributes.integer(-1, 2 ** 31 - 1)
 
 
-def limits(conf: cfg.ConfigOpts, own: dict[str, int] | None = None) -> dict[str, Any]:
+def limits(conf: cfg.ConfigOpts, own: dict[str, int] | None = None) -> dict[str, int]:
     """Return {resource: limit}; -1: unlimited.
 
     :param own: {resource: limit} set for a project
@@ -35,18 +34,18 @@ def check(conn: engine.Connection, conf: cfg.ConfigOpts, name: str, project_id: 
         raise faults.OverQuota(resource=name) from None
 
 
-def details(conn: engine.Connection, conf: cfg.ConfigOpts, project_id: str) -> dict[str, Any]:
+def details(conn: engine.Connection, conf: cfg.ConfigOpts, project_id: str) -> dict[str, dict[str, int]]:
     return {name: {'limit': limit, 'reserved': 0,
                    'used': quotas.used(conn, name, project_id)}
             for name, limit in limits(conf, db_limits.of(conn, project_id)).items()}
 
 
-def of_project(conn: engine.Connection, conf: cfg.ConfigOpts, project_id: str) -> dict[str, Any]:
+def of_project(conn: engine.Connection, conf: cfg.ConfigOpts, project_id: str) -> dict[str, int]:
     """Return {resource: limit} of a project."""
     return limits(conf, db_limits.of(conn, project_id))
 
 
-def options(body: dict[str, Any]) -> bool:
+def options(body: JsonObject) -> bool:
     """Remove check_limit and force from a request; return whether limits are checked against the usage.
 
     Only check_limit does that (extension quota-check-limit); ``force`` or neither does not.
@@ -72,7 +71,7 @@ def replace(conn: engine.Connection, project_id: str, wanted: dict[str, int], ch
     db_limits.replace(conn, project_id, wanted)
 
 
-def parse(body: Any) -> dict[str, Any]:
+def parse(body: JsonObject) -> dict[str, int]:
     """Return {resource: limit} of a request.
 
     :raises BadRequest, InvalidInput: unknown resource, or not a number

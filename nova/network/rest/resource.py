@@ -2,23 +2,54 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import typing
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
 from nova import context as nova_context
 from nova import utils
+from nova.json_types import JsonDocument
 
 if typing.TYPE_CHECKING:
+    from nova.db.engine import Condition
     from nova.db.engine import Connection
     from nova.db.engine import Table
     from nova.db.networks.listing import Listing
     from nova.network.rest.attributes import Attribute
+    from nova.network.rest.request import Deps
 
-Row = Mapping[str, typing.Any]
+View = dict[str, typing.Any]           # a resource as clients read it
+
+
+class Owned(typing.TypedDict):
+    """Columns that decide who may change a row."""
+
+    project_id: str
+
+
+class Described(Owned):
+    """Columns that every resource has."""
+
+    id: str
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
+
+
+class Stored(typing.TypedDict):
+    """Columns of every table of resources."""
+
+    id: str
+    revision: int
+
+
+Found = typing.TypeVar('Found')
+Row = typing.TypeVar('Row', bound=Stored)
 
 
 @dataclasses.dataclass(frozen=True)
-class Resource:
+class Resource(typing.Generic[Row]):
     """A resource.
 
     visible   function(context) -> condition on rows visible to the caller
@@ -37,21 +68,22 @@ class Resource:
 
     singular: str
     plural: str
-    table: Table
+    table: Table[Row]
     attributes: dict[str, Attribute]
     listing: Listing
-    visible: Callable[[nova_context.RequestContext], typing.Any]
+    visible: Callable[[nova_context.RequestContext], Condition]
     writable: Callable[[nova_context.RequestContext, Row], bool]
-    views: Callable[..., list[dict[str, typing.Any]]]
-    create: Callable[..., str]
-    update: Callable[..., None]
-    delete: Callable[..., None]
+    views: Callable[[Connection, nova_context.RequestContext, list[Row]], list[View]]
+    create: Callable[[Connection, Deps, nova_context.RequestContext, dict[str, typing.Any]], str]
+    update: Callable[[Connection, Deps, nova_context.RequestContext, Row, dict[str, typing.Any]], None]
+    delete: Callable[[Connection, Deps, nova_context.RequestContext, Row], None]
     missing: Callable[[str], Exception]
-    prepare: Callable[..., None] | None = None
-    actions: tuple[tuple[str, str, Callable[..., typing.Any]], ...] = ()
-    narrow: tuple[Sequence[str], Collection[str], Callable[..., list[dict[str, typing.Any]]]] | None = None
+    prepare: Callable[[Connection, nova_context.RequestContext], None] | None = None
+    actions: tuple[tuple[str, str, Callable[..., JsonDocument | None]], ...] = ()
+    narrow: tuple[Sequence[str], Collection[str],
+                  Callable[[Connection, list[dict[str, typing.Any]], set[str]], list[View]]] | None = None
     tagged: bool = True
-    server_view: Callable[[Connection, Row], tuple[str | None, typing.Any]] | None = None
+    server_view: Callable[[Connection, Row], tuple[str | None, Hashable]] | None = None
     at: str = ''
     removable: Callable[[Connection, nova_context.RequestContext, Row], bool] | None = None
 
@@ -60,7 +92,7 @@ class Resource:
         return self.at or self.plural.replace('_', '-')
 
 
-def found(row: dict[str, typing.Any] | None, missing: Exception) -> dict[str, typing.Any]:
+def found(row: Found | None, missing: Exception) -> Found:
     """Return a row, or raise: another request may have deleted it.
 
     :raises missing: the row is None
@@ -70,11 +102,16 @@ def found(row: dict[str, typing.Any] | None, missing: Exception) -> dict[str, ty
     return row
 
 
-def owner(context: nova_context.RequestContext, row: Row) -> bool:
+def owner(context: nova_context.RequestContext, row: Owned) -> bool:
     return context.is_admin or bool(context.project_id) and row['project_id'] == context.project_id
 
 
-def times(row: Row) -> dict[str, typing.Any]:
+def columns(row: Mapping[str, typing.Any], names: Iterable[str]) -> View:
+    """Return some columns of a row."""
+    return {name: row[name] for name in names}
+
+
+def times(row: Described) -> View:
     """Return the attributes that every resource has."""
     return {'id': row['id'], 'project_id': row['project_id'], 'tenant_id': row['project_id'],
             'description': row['description'], 'created_at': utils.isotime(row['created_at']),

@@ -14,20 +14,22 @@ from nova.db.networks import networks as db_networks
 from nova.db.networks import ports as db_ports
 from nova.db.networks import routers as db
 from nova.db.tables import network as t
-from nova.db.tables.rows import NetworksRow
+from nova.json_types import JsonDocument
+from nova.json_types import JsonObject
 from nova.network import gateways
 from nova.network import ipam
+from nova.network import ranges
 from nova.network.rest import attributes as a
 from nova.network.rest import faults
 from nova.network.rest import quotas
 from nova.network.rest import resource
 
 if TYPE_CHECKING:
-    from nova.network.rest.app import Deps
+    from nova.db.tables.rows import NetworksRow, PortsRow, RoutersRow, SubnetsRow
+    from nova.network.rest.request import Deps
 
 MAX_ROUTES = 30
-Cidr = Any                  # IPv4Network or IPv6Network
-Routes = list[dict[str, Any]]
+Routes = list[dict[str, str]]
 CONSTANTS = {'distributed': False, 'ha': False, 'availability_zones': ['nova'], 'flavor_id': None}
 _ROUTE = a.record(destination_=a.network, nexthop_=a.address)
 _GATEWAY = a.record(network_id_=a.ident, enable_snat=a.boolean, external_fixed_ips=a.items(
@@ -35,7 +37,7 @@ _GATEWAY = a.record(network_id_=a.ident, enable_snat=a.boolean, external_fixed_i
 
 
 def views(conn: engine.Connection, context: nova_context.RequestContext,
-          rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+          rows: list[RoutersRow]) -> list[resource.View]:
     gateway_ids: dict[str, str] = {}
     for port in db_networks.many(conn, t.ports, [row['id'] for row in rows], 'device_id'):
         if port['device_owner'] == db_ports.GATEWAY:
@@ -50,7 +52,7 @@ def views(conn: engine.Connection, context: nova_context.RequestContext,
              **_status(row, row['id'] in active)} for row in rows]
 
 
-def _status(row: Mapping[str, Any], active: bool) -> dict[str, str | None]:
+def _status(row: RoutersRow, active: bool) -> dict[str, str | None]:
     """Return the status, with a reason if no host forwards the router's packets."""
     if active:
         return {'status': 'ACTIVE', 'status_reason': None}
@@ -73,12 +75,12 @@ def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     return row['id']
 
 
-def _locked(conn: engine.Connection, row: Mapping[str, Any]) -> dict[str, Any]:
+def _locked(conn: engine.Connection, row: RoutersRow) -> RoutersRow:
     return resource.found(db_networks.lock(conn, t.routers, row['id']),
                           faults.RouterNotFound(router_id=row['id']))
 
 
-def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
+def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: RoutersRow,
            values: dict[str, Any]) -> None:
     row = _locked(conn, row)
     stored = {name: values[name] for name in ('name', 'description', 'admin_state_up') if values.get(name) is not None}
@@ -92,7 +94,7 @@ def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     db_networks.update(conn, t.routers, row['id'], stored)
 
 
-def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any]) -> None:
+def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: RoutersRow) -> None:
     db_networks.lock(conn, t.routers, row['id'])
     if db.interfaces(conn, [row['id']]):
         raise faults.RouterInUse(router_id=row['id'])
@@ -174,7 +176,7 @@ def external(conn: engine.Connection, context: nova_context.RequestContext,
     return found
 
 
-def service_port(network: Mapping[str, Any], owner: str, device_id: str, host: str = '', project_id: str = '',
+def service_port(network: NetworksRow, owner: str, device_id: str, host: str = '', project_id: str = '',
                  mac: str | None = None) -> dict[str, Any]:
     """Return the row of a port for the service itself."""
     return {'id': str(uuid.uuid4()), 'project_id': project_id, 'network_id': network['id'], 'name': '',
@@ -185,15 +187,11 @@ def service_port(network: Mapping[str, Any], owner: str, device_id: str, host: s
 
 # ---- interfaces -----------------------------------------------------------------
 
-def add_interface(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
-                  body: Any) -> dict[str, Any]:
+def add_interface(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: RoutersRow,
+                  body: JsonObject) -> JsonDocument:
     row, given = _locked(conn, row), _named(body)
-    port: Any
-    subnet: Any
-    if given.keys() == {'port_id'}:
-        port, subnet = _of_port(conn, context, row, given['port_id'])
-    else:
-        port, subnet = None, _subnet(conn, context, given['subnet_id'])
+    port, subnet = _of_port(conn, context, given['port_id']) if given.keys() == {'port_id'} else (
+        None, _subnet(conn, context, given['subnet_id']))
     network = resource.found(db_networks.get(conn, t.networks, subnet['network_id']),
                              exception.NetworkNotFound(network_id=subnet['network_id']))
     if network['network_type'] == db_networks.FLAT:
@@ -211,23 +209,25 @@ def add_interface(conn: engine.Connection, deps: Deps, context: nova_context.Req
         if not subnet['gateway_ip']:
             raise exception.BadRequest(f"Subnet {subnet['id']} has no gateway_ip for the router.")
         quotas.check(conn, deps.conf, 'port', row['project_id'])
-        port = service_port(network, db_ports.INTERFACE, row['id'], row['host'], row['project_id'])
-        ipam.claim(conn, network['id'], [subnet], port['id'],
+        made = service_port(network, db_ports.INTERFACE, row['id'], row['host'], row['project_id'])
+        ident = made['id']
+        ipam.claim(conn, network['id'], [subnet], ident,
                    [{'subnet_id': subnet['id'], 'ip_address': subnet['gateway_ip']}],
                    ipam.quarantine_cutoff(deps.conf.network.dhcp_lease_time), gateways=True)
-        db_networks.insert(conn, t.ports, [port])
+        db_networks.insert(conn, t.ports, [made])
     else:
-        db_networks.update(conn, t.ports, port['id'], {
+        ident = port['id']
+        db_networks.update(conn, t.ports, ident, {
             'device_id': row['id'], 'device_owner': db_ports.INTERFACE, 'host': row['host'], 'status': 'ACTIVE'})
-    db.add_interface(conn, row['id'], subnet['id'], port['id'])
-    return _interface(row, port['id'], subnet)
+    db.add_interface(conn, row['id'], subnet['id'], ident)
+    return _interface(row, ident, subnet)
 
 
-def remove_interface(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
-                     body: Any) -> dict[str, Any]:
+def remove_interface(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: RoutersRow,
+                     body: JsonObject) -> JsonDocument:
     row, given = _locked(conn, row), _named(body, both=True)
-    held: list[Any] = db.interfaces(conn, [row['id']])
-    found = [each for each in held if all(each[name] == value for name, value in given.items())]
+    found = [each for each in db.interfaces(conn, [row['id']])
+             if given == resource.columns(each, given)]
     if not found:
         raise faults.RouterInterfaceNotFound(router_id=row['id'], what=', '.join(given.values()))
     subnet = resource.found(db_networks.get(conn, t.subnets, found[0]['subnet_id']),
@@ -238,7 +238,7 @@ def remove_interface(conn: engine.Connection, deps: Deps, context: nova_context.
     return _interface(row, found[0]['port_id'], subnet)
 
 
-def _named(body: Any, both: bool = False) -> dict[str, Any]:
+def _named(body: JsonObject, both: bool = False) -> dict[str, str]:
     """Return the subnet_id or port_id of a request."""
     given = {name: a.ident(body[name]) for name in ('subnet_id', 'port_id') if body.get(name) is not None}
     if body.keys() - {'subnet_id', 'port_id', 'tenant_id', 'project_id'} or not given or len(given) > 1 and not both:
@@ -246,7 +246,7 @@ def _named(body: Any, both: bool = False) -> dict[str, Any]:
     return given
 
 
-def _subnet(conn: engine.Connection, context: nova_context.RequestContext, ident: str) -> Any:
+def _subnet(conn: engine.Connection, context: nova_context.RequestContext, ident: str) -> SubnetsRow:
     row = db_networks.seen(conn, t.subnets, db_networks.visible_subnets(context), ident)
     if row is None:
         raise exception.SubnetNotFound(subnet_id=ident)
@@ -254,8 +254,7 @@ def _subnet(conn: engine.Connection, context: nova_context.RequestContext, ident
     return row
 
 
-def _of_port(conn: engine.Connection, context: nova_context.RequestContext, router: Mapping[str, Any],
-             ident: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _of_port(conn: engine.Connection, context: nova_context.RequestContext, ident: str) -> tuple[PortsRow, SubnetsRow]:
     """Return (port, subnet) of the caller's port for a router interface."""
     port = db_networks.lock(conn, t.ports, ident)
     if port is None or not resource.owner(context, port) or not db_ports.seen(conn, context, [ident]):
@@ -269,18 +268,18 @@ def _of_port(conn: engine.Connection, context: nova_context.RequestContext, rout
                                 exception.SubnetNotFound(subnet_id=fixed[0]['subnet_id']))
 
 
-def _interface(row: Mapping[str, Any], port_id: str, subnet: Mapping[str, Any]) -> dict[str, Any]:
+def _interface(row: RoutersRow, port_id: str, subnet: Mapping[str, Any]) -> dict[str, Any]:
     return {'id': row['id'], 'tenant_id': row['project_id'], 'project_id': row['project_id'], 'port_id': port_id,
             'network_id': subnet['network_id'], 'subnet_id': subnet['id'], 'subnet_ids': [subnet['id']]}
 
 
-def _check_apart(cidr: Cidr, others: Iterable[Cidr]) -> None:
+def _check_apart(cidr: ranges.Cidr, others: Iterable[ranges.Cidr]) -> None:
     for other in others:
         if cidr.version == other.version and cidr.overlaps(other):
             raise exception.BadRequest(f'Range {cidr} overlaps with {other}, which is already connected to the router.')
 
 
-def _check_unneeded(conn: engine.Connection, row: Mapping[str, Any], subnet: Mapping[str, Any]) -> None:
+def _check_unneeded(conn: engine.Connection, row: RoutersRow, subnet: Mapping[str, Any]) -> None:
     """Check that no floating address and no route uses the subnet."""
     ports = {floating['port_id'] for floating in db.floating_through(conn, row['id'])}
     ports |= {each['internal_port_id'] for each in db.forwardings(
@@ -295,42 +294,43 @@ def _check_unneeded(conn: engine.Connection, row: Mapping[str, Any], subnet: Map
 
 # ---- routes -----------------------------------------------------------------------
 
-def add_routes(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
-               body: Any) -> None:
+def add_routes(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: RoutersRow,
+               body: JsonObject) -> None:
     return _change_routes(conn, row, body, lambda routes, given: [
         *routes, *(route for route in given if route not in routes)])
 
 
-def remove_routes(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
-                  body: Any) -> None:
+def remove_routes(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: RoutersRow,
+                  body: JsonObject) -> None:
     return _change_routes(conn, row, body, lambda routes, given: [route for route in routes if route not in given])
 
 
-def _change_routes(conn: engine.Connection, row: Mapping[str, Any], body: Any,
+def _change_routes(conn: engine.Connection, row: RoutersRow, body: JsonObject,
                    change: Callable[[Routes, Routes], Routes]) -> None:
     row = _locked(conn, row)
-    if not isinstance(body.get('router'), dict) or body['router'].keys() != {'routes'}:
+    given = body.get('router')
+    if not isinstance(given, dict) or given.keys() != {'routes'}:
         raise exception.BadRequest("An object 'router' with only 'routes' is expected.")
-    routes = change(row['routes'], a.items(_ROUTE, MAX_ROUTES)(body['router']['routes']))
+    routes = change(row['routes'], a.items(_ROUTE, MAX_ROUTES)(given['routes']))
     _check_routes(conn, row, routes)
     db_networks.update(conn, t.routers, row['id'], {'routes': routes})
     return None
 
 
-def _check_routes(conn: engine.Connection, row: Mapping[str, Any], routes: Routes) -> None:
+def _check_routes(conn: engine.Connection, row: RoutersRow, routes: Routes) -> None:
     """Check that next hops are on connected subnets, and not the router's own addresses."""
     if len(routes) > MAX_ROUTES:
         raise exception.BadRequest(f'A router has at most {MAX_ROUTES} routes.')
     subnets = db.subnets_on(conn, row['id'])
     if row['external_network_id']:
         subnets += db_networks.many(conn, t.subnets, [row['external_network_id']], 'network_id')
-    ranges = [ipaddress.ip_network(subnet['cidr']) for subnet in subnets]
+    reachable = [ipaddress.ip_network(subnet['cidr']) for subnet in subnets]
     ports = [port['id'] for port in db_networks.many(conn, t.ports, [row['id']], 'device_id')]
     own = {entry['ip_address'] for held in db_networks.addresses_of(conn, ports).values() for entry in held}
     seen = set()
     for route in routes:
         hop, destination = ipaddress.ip_address(route['nexthop']), ipaddress.ip_network(route['destination'])
-        if hop.version != destination.version or not any(hop in each for each in ranges):
+        if hop.version != destination.version or not any(hop in each for each in reachable):
             raise exception.BadRequest(f'Invalid format for routes: {hop} is in no subnet of the router.')
         if str(hop) in own:
             raise exception.BadRequest(f'Invalid format for routes: {hop} is the router itself.')
@@ -340,7 +340,7 @@ def _check_routes(conn: engine.Connection, row: Mapping[str, Any], routes: Route
 
 
 def l3_agents(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext,
-              row: Mapping[str, Any], body: None) -> dict[str, Any]:
+              row: RoutersRow, body: None) -> JsonDocument:
     """Return the router's host in the form of a list of agents."""
     alive = bool(db.active(conn, [row['id']], gateways.DOWN_S))
     return {'agents': [] if not row['host'] or not context.is_admin else [

@@ -15,6 +15,9 @@ if typing.TYPE_CHECKING:
 
     from nova import context as nova_context
     from nova.db import engine
+    from nova.db.cells.cells import Cell
+    from nova.db.cells.cells import Cells
+    from nova.db.tables.rows import InstancesRow
 
 LOG = logging.getLogger(__name__)
 
@@ -28,10 +31,10 @@ def of_ports(conn: engine.Connection, idents: Collection[str]) -> list[str]:
 class Servers:
     """Hosts of servers.
 
-    :param cells: nova.db.cells.cells.Cells
+    :param cells: the cells of the deployment
     """
 
-    def __init__(self, cells: typing.Any) -> None:
+    def __init__(self, cells: Cells) -> None:
         self._cells = cells
 
     def changed(self, ctx: nova_context.RequestContext, uuids: list[str]) -> None:
@@ -42,7 +45,7 @@ class Servers:
                     self._notify(ctx, cell, row)
 
     @staticmethod
-    def _notify(ctx: nova_context.RequestContext, cell: typing.Any, row: typing.Any) -> None:
+    def _notify(ctx: nova_context.RequestContext, cell: Cell, row: InstancesRow) -> None:
         try:
             cell.rpc.compute.external_instance_event(
                 ctx, server=row['host'], instance=objects.Instance.from_row(row),

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple, TYPE_CHECKING
 
 from nova import context as nova_context
@@ -21,11 +21,12 @@ from nova.network.rest import quotas
 from nova.network.rest import resource
 
 if TYPE_CHECKING:
-    from nova.network.rest.app import Deps
+    from nova.db.tables.rows import NetworkSharesRow
+    from nova.network.rest.request import Deps
 
 
 def views(conn: engine.Connection, context: nova_context.RequestContext,
-          rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+          rows: list[NetworkSharesRow]) -> list[resource.View]:
     return [{'id': row['id'], 'project_id': row['project_id'], 'tenant_id': row['project_id'],
              'object_type': row['object_type'], 'object_id': row['network_id'], 'action': row['action'],
              'target_tenant': row['target_project'], 'target_project': row['target_project']} for row in rows]
@@ -39,7 +40,7 @@ class Kind(NamedTuple):
     users    function(connection, id) -> projects that use it; None: a policy can be removed while it is used
     """
 
-    table: Any
+    table: engine.Table[Any]
     missing: Callable[[str], exception.NovaException]
     users: Callable[[engine.Connection, str], set[str]] | None
 
@@ -78,7 +79,7 @@ def _check_target(context: nova_context.RequestContext, target: str) -> None:
         raise exception.PolicyDenied(rule='create_rbac_policy:target_tenant')
 
 
-def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
+def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: NetworkSharesRow,
            values: dict[str, Any]) -> None:
     target = values.get('target_tenant')
     if target is None or target == row['target_project']:
@@ -89,13 +90,13 @@ def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     _end(conn, row)
 
 
-def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any]) -> None:
+def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: NetworkSharesRow) -> None:
     _check_unused(conn, row)
     db_networks.delete(conn, t.shares, row['id'])
     _end(conn, row)
 
 
-def _check_unused(conn: engine.Connection, row: Mapping[str, Any]) -> None:
+def _check_unused(conn: engine.Connection, row: NetworkSharesRow) -> None:
     """Check that no project uses the object because of this policy only."""
     kind = KINDS[row['object_type']]
     shared = db_networks.lock(conn, kind.table, row['network_id'])
@@ -109,11 +110,11 @@ def _check_unused(conn: engine.Connection, row: Mapping[str, Any]) -> None:
             raise faults.RbacPolicyInUse(object_id=shared['id'])
 
 
-def _end(conn: engine.Connection, row: Mapping[str, Any]) -> None:
+def _end(conn: engine.Connection, row: NetworkSharesRow) -> None:
     """Evict projects that no policy permits any more: the owner of the network decides."""
     network = db_networks.get(conn, t.networks, row['network_id']) if row['object_type'] == 'network' else None
-    if network is not None:
-        db_ports.evict(conn, network)
+    if network is not None and not network['shared']:
+        db_ports.evict(conn, network['id'], network['project_id'])
 
 
 SHARES = resource.Resource(

@@ -16,6 +16,8 @@ from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.networks import subnet_pools as db
 from nova.db.tables import network as t
+from nova.json_types import JsonDocument
+from nova.json_types import JsonObject
 from nova.network import ranges
 from nova.network.rest import attributes as a
 from nova.network.rest import faults
@@ -23,7 +25,8 @@ from nova.network.rest import quotas
 from nova.network.rest import resource
 
 if TYPE_CHECKING:
-    from nova.network.rest.app import Deps
+    from nova.db.tables.rows import SubnetPoolsRow
+    from nova.network.rest.request import Deps
 
 CONSTANTS: dict[str, Any] = {'address_scope_id': None}
 LENGTHS = ('min_prefixlen', 'default_prefixlen', 'max_prefixlen')
@@ -33,11 +36,11 @@ PREFIX_DELEGATION = 'prefix_delegation'     # the API's id for prefix delegation
 
 
 def views(conn: engine.Connection, context: nova_context.RequestContext,
-          rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+          rows: list[SubnetPoolsRow]) -> list[resource.View]:
     shared = db_networks.shared_among(conn, [row['id'] for row in rows], context.project_id)
     return [{**resource.times(row), 'name': row['name'], 'shared': row['shared'] or row['id'] in shared,
              'is_default': row['default_of'] is not None, 'ip_version': row['ip_version'], 'prefixes': row['prefixes'],
-             'default_quota': row['default_quota'], **{name: row[name] for name in LENGTHS}, **CONSTANTS}
+             'default_quota': row['default_quota'], **resource.columns(row, LENGTHS), **CONSTANTS}
             for row in rows]
 
 
@@ -56,11 +59,12 @@ def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     return row['id']
 
 
-def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
+def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: SubnetPoolsRow,
            values: dict[str, Any]) -> None:
     row = _locked(conn, row['id'])
     stored = {name: values[name] for name in ('name', 'description') if values.get(name) is not None}
-    stored |= _lengths(row['ip_version'], {**row, **{name: values[name] for name in LENGTHS if values.get(name)}})
+    stored |= _lengths(row['ip_version'], resource.columns(row, LENGTHS) | {
+        name: values[name] for name in LENGTHS if values.get(name)})
     if 'default_quota' in values:
         stored['default_quota'] = values['default_quota']
     if values.get('is_default') is not None:
@@ -71,7 +75,7 @@ def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     db_networks.update(conn, t.subnet_pools, row['id'], stored)
 
 
-def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any]) -> None:
+def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: SubnetPoolsRow) -> None:
     _locked(conn, row['id'])
     if db.pieces(conn, row['id']):
         raise faults.SubnetPoolInUse(subnetpool_id=row['id'])
@@ -79,38 +83,32 @@ def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     db_networks.delete(conn, t.subnet_pools, row['id'])
 
 
-def add_prefixes(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
-                 body: Any) -> dict[str, Any]:
+def add_prefixes(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: SubnetPoolsRow,
+                 body: JsonObject) -> JsonDocument:
     row = _locked(conn, row['id'])
     return _store(conn, row, _prefixes([*row['prefixes'], *_body_prefixes(body)]))
 
 
-def remove_prefixes(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
-                    body: Any) -> dict[str, Any]:
+def remove_prefixes(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: SubnetPoolsRow,
+                    body: JsonObject) -> JsonDocument:
     row = _locked(conn, row['id'])
     left: list[ranges.Cidr] = _of(row)
     for gone in _prefixes(_body_prefixes(body)):
         if not ranges.covers(_of(row), gone):
             raise exception.InvalidInput(reason=f'prefixes: {gone} is not in the pool.')
-        left = [piece for each in left for piece in _without(each, gone)]
+        left = [piece for each in left for piece in ranges.without(each, gone)]
     return _store(conn, row, left)
 
 
-def _without(prefix: Any, gone: Any) -> Iterable[Any]:
-    if not prefix.overlaps(gone):
-        return [prefix]
-    return [] if prefix.subnet_of(gone) else prefix.address_exclude(gone)
-
-
-def _store(conn: engine.Connection, row: Mapping[str, Any], prefixes: list[ranges.Cidr]) -> dict[str, Any]:
+def _store(conn: engine.Connection, row: SubnetPoolsRow, prefixes: list[ranges.Cidr]) -> dict[str, Any]:
     kept = [ipaddress.ip_network(cidr) for _project, cidr in db.pieces(conn, row['id'])]
     stored = [str(each) for each in _fitting(conn, row, ranges.merged(prefixes), kept)]
     db_networks.update(conn, t.subnet_pools, row['id'], {'prefixes': stored})
     return {'prefixes': stored}
 
 
-def _body_prefixes(body: Any) -> list[str]:
-    found: list[str] = a.items(a.network)(body.get('prefixes'))
+def _body_prefixes(body: JsonObject) -> list[str]:
+    found = a.items(a.network)(body.get('prefixes'))
     if not found or body.keys() != {'prefixes'}:
         raise exception.BadRequest("A body with only 'prefixes', a list of at least one range, is expected.")
     return found
@@ -118,7 +116,7 @@ def _body_prefixes(body: Any) -> list[str]:
 
 # ---- checks ----------------------------------------------------------------------
 
-def _locked(conn: engine.Connection, ident: str) -> dict[str, Any]:
+def _locked(conn: engine.Connection, ident: str) -> SubnetPoolsRow:
     return resource.found(db_networks.lock(conn, t.subnet_pools, ident), faults.SubnetPoolNotFound(subnetpool_id=ident))
 
 
@@ -140,7 +138,7 @@ def _prefixes(given: Sequence[str]) -> list[ranges.Cidr]:
     return ranges.merged(found)
 
 
-def _fitting(conn: engine.Connection, row: Mapping[str, Any], prefixes: list[ranges.Cidr],
+def _fitting(conn: engine.Connection, row: SubnetPoolsRow, prefixes: list[ranges.Cidr],
              kept: Iterable[ranges.Cidr]) -> list[ranges.Cidr]:
     """Check the pool's new prefixes: they must cover the ranges in use.
 

@@ -14,6 +14,8 @@ from nova.db.networks import networks as db_networks
 from nova.db.networks import routers as db_routers
 from nova.db.networks import topologies as db
 from nova.db.tables import network as t
+from nova.json_types import Json
+from nova.json_types import JsonDocument
 from nova.network import ipam
 from nova.network.rest import attributes as a
 from nova.network.rest import faults
@@ -24,15 +26,15 @@ from nova.network.rest import routers
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
-    from nova.network.rest.app import Deps
-    from nova.network.rest.app import NetworkRequest
+    from nova.network.rest.request import Deps
+    from nova.network.rest.request import NetworkRequest
 
 DRY_RUN = 'dry-run'
 NAME = 'auto_allocated_{}'
 PATH = '/auto-allocated-topology/{project}'
 
 
-def show(req: NetworkRequest, project: str) -> dict[str, Any]:
+def show(req: NetworkRequest, project: str) -> JsonDocument:
     """Return the project's topology, creating it if missing; with ``fields=dry-run`` only check it."""
     project = _project(req, project)
     if ('fields', DRY_RUN) in req.query:
@@ -66,7 +68,7 @@ def _project(req: NetworkRequest, project: str) -> str:
     return project[:255]
 
 
-def _view(ident: str, project: str) -> dict[str, Any]:
+def _view(ident: str, project: str) -> JsonDocument:
     return {'auto_allocated_topology': {'id': ident, 'project_id': project, 'tenant_id': project}}
 
 
@@ -91,7 +93,7 @@ def make(conn: engine.Connection, deps: Deps, project: str) -> str:
         return known['network_id']
     context = nova_context.RequestContext(user_id=None, project_id=project, roles=['member'])
 
-    def made(kind: resource.Resource, **values: Any) -> str:
+    def made(kind: resource.Resource[Any], **values: Json) -> str:
         return kind.create(conn, deps, context, a.parse(kind.attributes, context, values, creating=True))
     network = made(networks.NETWORKS, name=NAME.format('network'))
     subnet = made(networks.SUBNETS, name=NAME.format('subnet_v4'), network_id=network, ip_version=4,

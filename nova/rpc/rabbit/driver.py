@@ -1,15 +1,19 @@
 """The oslo.messaging driver ``nova-rabbit``: one connection for each process, and independent messages."""
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 import logging
 import threading
 import time
-from typing import Any
+from typing import NoReturn
 import uuid
 
 from oslo_config import cfg
 import oslo_messaging
 
+from nova.json_types import Json
+from nova.json_types import JsonObject
+from nova.rpc.delivery import ExcInfo
 from nova.rpc.rabbit import envelope
 from nova.rpc.rabbit import session as rabbit_session
 from nova.rpc.rabbit import settings as rabbit_settings
@@ -25,8 +29,9 @@ LONGEST_WAIT_S = 3600.0
 class Sent(rabbit_session.Message):
     """A message with a sender that waits for the broker's confirmation."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, exchange: rabbit_settings.Exchange, key: str, body: bytes, *, mandatory: bool,
+                 expires_ms: int | None = None, queue: rabbit_settings.Queue | None = None) -> None:
+        super().__init__(exchange, key, body, mandatory=mandatory, expires_ms=expires_ms, queue=queue)
         self.settled = threading.Event()
         self.error: Exception | None = None
 
@@ -41,17 +46,18 @@ class Call(Sent):
     :param monitored: seconds without a heartbeat after which the receiver is considered dead; None: no heartbeats
     """
 
-    def __init__(self, *args: Any, monitored: float | None, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, exchange: rabbit_settings.Exchange, key: str, body: bytes, *, mandatory: bool,
+                 expires_ms: int | None, monitored: float | None) -> None:
+        super().__init__(exchange, key, body, mandatory=mandatory, expires_ms=expires_ms)
         self.monitored = monitored
         self.heard = time.monotonic()
-        self.answer: dict[str, Any] = {}
+        self.answer: JsonObject = {}
 
     def settle(self, failure: Exception | None) -> None:
         if failure is not None:                        # else the reply confirms its arrival
             super().settle(failure)
 
-    def answered(self, answer: dict[str, Any]) -> None:
+    def answered(self, answer: JsonObject) -> None:
         self.heard = time.monotonic()
         if answer.get('ending'):
             self.answer = answer
@@ -94,7 +100,7 @@ class Replies:
         except ValueError as error:
             LOG.error('An unreadable reply was dropped: %s', error)
             return True
-        call = self._calls.get(answer.get(envelope.CALL, ''))
+        call = self._calls.get(str(answer.get(envelope.CALL)))
         if call is None:
             LOG.debug('No call waits for the reply to %s.', answer.get(envelope.CALL))
         elif self._numbers.is_new(answer):
@@ -141,7 +147,7 @@ class Answers:
 class Incoming(messaging_hooks.BaseIncoming):
     """A message for a server of this process."""
 
-    def __init__(self, answers: Answers, inner: dict[str, Any]) -> None:
+    def __init__(self, answers: Answers, inner: JsonObject) -> None:
         number, self._queue = inner.pop(envelope.CALL, None), inner.pop(envelope.REPLIES, None)
         timeout = inner.pop(envelope.MONITORED, None)
         super().__init__(*envelope.parts(inner), msg_id=number)
@@ -149,11 +155,11 @@ class Incoming(messaging_hooks.BaseIncoming):
         self._number, self._answers = number, answers
         self._sign_of_life: Reply | None = None
 
-    def _send(self, result: Any, failure: Any, ending: bool) -> Reply:
-        return self._answers.send(self._queue, envelope.pack(
-            {'result': result, 'failure': failure, 'ending': ending}, **{envelope.CALL: self._number}))
+    def _send(self, result: Json, failure: str | None, ending: bool) -> Reply:
+        return self._answers.send(str(self._queue), envelope.pack(
+            {'result': result, 'failure': failure, 'ending': ending, envelope.CALL: self._number}))
 
-    def reply(self, reply: Any = None, failure: Any = None) -> None:
+    def reply(self, reply: Json = None, failure: ExcInfo | None = None) -> None:
         if self._number and self._queue:
             self._send(reply, messaging_hooks.serialize_exception(failure) if failure else None, True)
 
@@ -178,17 +184,17 @@ class Listener(messaging_hooks.BaseListener):
     """
 
     def __init__(self, session: rabbit_session.Session, answers: Answers, queues: tuple[rabbit_settings.Queue, ...],
-                 batch_size: int, batch_timeout: Any, prefetch: int) -> None:
+                 batch_size: int, batch_timeout: float | None, prefetch: int) -> None:
         super().__init__(batch_size, batch_timeout)
         self._session, self._answers = session, answers
         self._numbers, self._stopped = envelope.Numbers(len(queues) * prefetch), False
         self._subscription = session.subscribe(queues, self._take)
 
-    def follow(self, again: Any) -> None:
+    def follow(self, again: Callable[[], None]) -> None:
         """Call ``again()``, which must not block, after each redeclaration of the queues."""
         self._subscription.declared_again = again
 
-    def start(self, on_incoming_callback: Any) -> None:
+    def start(self, on_incoming_callback: Callable[[list[Incoming]], object]) -> None:
         super().start(on_incoming_callback)
         self._session.start(self._subscription)
 
@@ -223,8 +229,8 @@ class Driver(messaging_hooks.BaseDriver):
     :raises RuntimeError: an option of [oslo_messaging_rabbit] is not supported
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, url: Any, default_exchange: Any = None,
-                 allowed_remote_exmods: Any = None) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, url: oslo_messaging.TransportURL, default_exchange: str = '',
+                 allowed_remote_exmods: Sequence[str] | None = None) -> None:
         options = messaging_hooks.rabbit_options(conf, url)
         super().__init__(conf, url, default_exchange, allowed_remote_exmods)
         self._exchange, self._exceptions = default_exchange, allowed_remote_exmods or []
@@ -244,24 +250,26 @@ class Driver(messaging_hooks.BaseDriver):
         """The name of the reply queue."""
         return self._replies.queue
 
-    def send(self, target: Any, ctxt: dict[str, Any], message: dict[str, Any], wait_for_reply: Any = None,
-             timeout: float | None = None, call_monitor_timeout: Any = None, retry: int | None = None,
-             transport_options: Any = None) -> Any:
+    def send(self, target: oslo_messaging.Target, ctxt: JsonObject, message: JsonObject,
+             wait_for_reply: bool | None = None, timeout: float | None = None,
+             call_monitor_timeout: float | None = None, retry: int | None = None,
+             transport_options: oslo_messaging.TransportOptions | None = None) -> Json:
         """:raises MessageUndeliverable: there is no such queue, and the options require one
         :raises MessageDeliveryFailure: there is no broker, or it does not take the message
         :raises MessagingTimeout: no reply
         """
         exchange, key = self._address(target)
-        options = {'mandatory': bool(transport_options and transport_options.at_least_once)}
+        mandatory = bool(transport_options and transport_options.at_least_once)
         if not wait_for_reply:
-            sent = Sent(exchange, key, envelope.pack(message, ctxt), **options)
+            sent = Sent(exchange, key, envelope.pack(message, ctxt), mandatory=mandatory)
             self._session.publish(sent)
             self._wait(sent, retry)
             return None
         number = uuid.uuid4().hex
         call = Call(exchange, key, envelope.pack(message, ctxt, **{
             envelope.CALL: number, envelope.REPLIES: self.reply_queue, envelope.MONITORED: call_monitor_timeout}),
-            monitored=call_monitor_timeout, expires_ms=None if timeout is None else int(timeout * 1000), **options)
+            monitored=call_monitor_timeout, expires_ms=None if timeout is None else int(timeout * 1000),
+            mandatory=mandatory)
         self._replies.expect(number, call)
         try:
             self._session.publish(call)
@@ -272,7 +280,7 @@ class Driver(messaging_hooks.BaseDriver):
             raise messaging_hooks.deserialize_exception(call.answer['failure'], self._exceptions)
         return call.answer.get('result')
 
-    def _address(self, target: Any) -> tuple[rabbit_settings.Exchange, str]:
+    def _address(self, target: oslo_messaging.Target) -> tuple[rabbit_settings.Exchange, str]:
         if target.fanout:
             return self._topology.fanout(target.topic), ''
         exchange = self._topology.topics(target.exchange or self._exchange)
@@ -308,12 +316,12 @@ class Driver(messaging_hooks.BaseDriver):
         left = max(0.0, min(ends, default=float('inf')) - time.monotonic())
         return min(left, LOOK_S if sent.sent_at is None else LONGEST_WAIT_S)
 
-    def _fail(self, sent: Sent) -> None:
+    def _fail(self, sent: Sent) -> NoReturn:
         if isinstance(sent, Call):
             raise oslo_messaging.MessagingTimeout(f'No reply from {sent.key}.')
         raise oslo_messaging.MessageDeliveryFailure(f'The broker has not confirmed a message to {sent.key}.')
 
-    def send_notification(self, target: Any, ctxt: dict[str, Any], message: dict[str, Any], version: float,
+    def send_notification(self, target: oslo_messaging.Target, ctxt: JsonObject, message: JsonObject, version: float,
                           retry: int | None = None) -> None:
         """Send a notification to the queue of its topic, which is declared for consumers that connect later.
 
@@ -325,15 +333,15 @@ class Driver(messaging_hooks.BaseDriver):
         self._session.publish(sent)
         self._wait(sent, retry)
 
-    def listen(self, target: Any, batch_size: int, batch_timeout: Any) -> Any:
+    def listen(self, target: oslo_messaging.Target, batch_size: int, batch_timeout: float | None) -> Listener:
         exchange = target.exchange or self._exchange
         return Listener(self._session, self._answers, (
             self._topology.topic_queue(exchange, target.topic),
             self._topology.topic_queue(exchange, f'{target.topic}.{target.server}'),
             self._topology.fanout_queue(target.topic)), batch_size, batch_timeout, self._settings.prefetch)
 
-    def listen_for_notifications(self, targets_and_priorities: Any, pool: Any, batch_size: int,
-                                 batch_timeout: Any) -> Any:
+    def listen_for_notifications(self, targets_and_priorities: Iterable[tuple[oslo_messaging.Target, str]],
+                                 pool: str | None, batch_size: int, batch_timeout: float | None) -> NoReturn:
         raise NotImplementedError('Notifications are read with rabbit://.')
 
     def cleanup(self) -> None:

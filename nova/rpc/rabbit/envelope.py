@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 import collections
-from typing import Any
 import uuid
 
 import orjson
 
+from nova.json_types import Json
+from nova.json_types import JsonObject
 from nova.runtime.hooks import oslo_messaging as messaging_hooks
 
 CONTEXT = '_context_'
@@ -15,7 +16,7 @@ VERSION, INNER = 'oslo.version', 'oslo.message'
 MAX_NUMBERS = 1000            # message numbers kept beyond the unacknowledged ones: senders also repeat messages
 
 
-def pack(message: dict[str, Any], context: dict[str, Any] | None = None, **more: Any) -> bytes:
+def pack(message: JsonObject, context: JsonObject | None = None, **more: Json) -> bytes:
     """Serialize a message.
 
     :param more: keys of the driver
@@ -26,7 +27,7 @@ def pack(message: dict[str, Any], context: dict[str, Any] | None = None, **more:
     return orjson.dumps({VERSION: messaging_hooks.ENVELOPE_VERSION, INNER: orjson.dumps(inner).decode()})
 
 
-def unpack(body: bytes) -> dict[str, Any]:
+def unpack(body: bytes) -> JsonObject:
     """Parse a message.
 
     :raises ValueError: it is malformed
@@ -44,9 +45,10 @@ def unpack(body: bytes) -> dict[str, Any]:
     return inner
 
 
-def parts(inner: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def parts(inner: JsonObject) -> tuple[JsonObject, JsonObject]:
     """Split a received message into (context, message)."""
-    context, message = {}, {}
+    context: JsonObject = {}
+    message: JsonObject = {}
     for name, value in inner.items():
         if name.startswith(CONTEXT):
             context[name[len(CONTEXT):]] = value
@@ -65,10 +67,10 @@ class Numbers:
         self._max = MAX_NUMBERS + unacknowledged
         self._known: collections.OrderedDict[str, None] = collections.OrderedDict()
 
-    def is_new(self, inner: dict[str, Any]) -> bool:
+    def is_new(self, inner: JsonObject) -> bool:
         """Remove the number from a message; return whether it is new."""
         number = inner.pop(NUMBER, None)
-        if number is None:
+        if not isinstance(number, str):
             return True
         if number in self._known:
             self._known.move_to_end(number)            # the next connection may be lost, too

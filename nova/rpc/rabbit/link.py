@@ -8,7 +8,7 @@ import socket
 import sys
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from pamqp import base
 from pamqp import commands
@@ -20,12 +20,18 @@ from nova.rpc.rabbit import frames
 from nova.rpc.rabbit import settings as rabbit_settings
 from nova.rpc.rabbit import stream
 
+if TYPE_CHECKING:
+    from pamqp import common
+
+_Frame = TypeVar('_Frame', bound=base.Frame)
+
 PUBLISHING, CONSUMING, DECLARING = 1, 2, 3           # channels
 CONNECT_S = 5                # until a broker has answered to the first frame
 FRAME_MAX = 131072           # bytes, RabbitMQ's default
 _TRANSIENT_QUEUES = 'transient_nonexcl_queues'       # RabbitMQ's name of the feature, in the reason of a refusal
-_CAPABILITIES: Any = {'publisher_confirms': True, 'basic.nack': True, 'consumer_cancel_notify': True,
-                 'connection.blocked': True, 'authentication_failure_close': True}
+_CAPABILITIES: common.FieldTable = {
+    'publisher_confirms': True, 'basic.nack': True, 'consumer_cancel_notify': True, 'connection.blocked': True,
+    'authentication_failure_close': True}
 
 
 class Refused(Exception):
@@ -70,7 +76,7 @@ class Link:
         self._contents: dict[int, _Content] = {}
         self._delivered = 0                            # tag of the last delivery that is not acknowledged
         self._asking, self._answer = threading.Lock(), threading.Condition()
-        self._answers: list[Any] = []
+        self._answers: list[pamqp_frame.FrameTypes] = []
         self._reader: int | None = threading.get_ident()
         self._lost: Exception | None = None
         self._blocked = False
@@ -111,7 +117,7 @@ class Link:
         self.ask(PUBLISHING, commands.Confirm.Select())
         self.ask(CONSUMING, commands.Basic.Qos(0, settings.prefetch, False))       # for each consumer
 
-    def _expect(self, kind: type[base.Frame]) -> Any:
+    def _expect(self, kind: type[_Frame]) -> _Frame:
         answer = self._wait_here()
         if not isinstance(answer, kind):
             raise ConnectionError(f'The broker answered with {answer.name}.')
@@ -134,7 +140,7 @@ class Link:
             self.close(error)
             raise
 
-    def ask(self, channel: int, method: base.Frame) -> Any:
+    def ask(self, channel: int, method: base.Frame) -> pamqp_frame.FrameTypes:
         """Send a synchronous method and return the broker's answer.
 
         :raises Refused: the broker has closed the channel, which is open again
@@ -155,7 +161,7 @@ class Link:
                 raise Refused(answer.reply_code, answer.reply_text)
         return answer
 
-    def _wait(self) -> Any:
+    def _wait(self) -> pamqp_frame.FrameTypes:
         with self._answer:
             self._answer.wait_for(lambda: self._answers or self._lost, CONNECT_S + self._heartbeat)
         if self._lost:
@@ -166,7 +172,7 @@ class Link:
             raise silent
         return self._answers.pop(0)
 
-    def _wait_here(self) -> Any:
+    def _wait_here(self) -> pamqp_frame.FrameTypes:
         """Return the next answer, in the reading thread."""
         self.read_until(lambda: bool(self._answers))
         return self._answers.pop(0)
@@ -265,7 +271,7 @@ class Link:
             tag, self._delivered = self._delivered, 0
             self.write(frames.acknowledge(CONSUMING, tag))
 
-    def _rare(self, channel: int, method: Any) -> None:
+    def _rare(self, channel: int, method: pamqp_frame.FrameTypes) -> None:
         if isinstance(method, commands.Connection.Close):
             kind = TransientQueuesRefused if _TRANSIENT_QUEUES in method.reply_text else ConnectionError
             raise kind(method.reply_text)

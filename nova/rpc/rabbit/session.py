@@ -7,9 +7,10 @@ import logging
 import random
 import threading
 import time
-from typing import Any
+from typing import ParamSpec
 
 import oslo_messaging
+from pamqp import base
 from pamqp import commands
 from pamqp import frame as pamqp_frame
 
@@ -19,6 +20,7 @@ from nova.rpc.rabbit import settings as rabbit_settings
 from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
+P = ParamSpec('P')
 
 ATTEMPT_S = 1                # minimum time between two attempts to reach a broker
 AGAIN_S = 0.5                # between two attempts to deliver a message without a queue
@@ -65,8 +67,8 @@ class Subscription:
         self.queues, self.deliver = queues, deliver
         self.tags: dict[str, str] = {}                 # of the consumers, by queue
         self.started = self.stopped = False
-        self.declared_on: Any = None                   # links
-        self.consumed_on: Any = None
+        self.declared_on: rabbit_link.Link | None = None
+        self.consumed_on: rabbit_link.Link | None = None
         self.declared_again: Callable[[], None] | None = None
 
 
@@ -78,7 +80,7 @@ class Session:
         self._state = threading.Condition(threading.RLock())
         self._link: rabbit_link.Link | None = None     # one on which all queues and exchanges exist
         self._takes = True
-        self._thread: Any = None
+        self._thread: threading.Thread | None = None
         self._closed = False
         self.attempts, self.last_error = 0, 'there was no attempt yet'       # of connections, since the start
         self._tried = -float('inf')
@@ -128,7 +130,7 @@ class Session:
 
     def _declarations(self, message: Message) -> bytes:
         """Return the frames that declare a message's exchange and queue; the broker does not answer them."""
-        wanted: list[Any] = []
+        wanted: list[base.Frame] = []
         exchange, queue = message.exchange, message.queue
         if self._durable:
             exchange, queue = exchange and exchange.as_durable(), queue and queue.as_durable()
@@ -253,9 +255,9 @@ class Session:
             if subscription in self._subscriptions:
                 self._subscriptions.remove(subscription)
 
-    def _unless_gone(self, function: Callable[..., Any], *args: Any) -> None:
+    def _unless_gone(self, function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            function(*args)
+            function(*args, **kwargs)
         except (OSError, rabbit_link.Refused) as error:
             LOG.info('The broker did not answer: %s', error)
 
@@ -410,17 +412,18 @@ class Session:
             link.leave()
 
 
-def _declaration(exchange: rabbit_settings.Exchange, passive: bool = False, nowait: bool = False) -> Any:
+def _declaration(exchange: rabbit_settings.Exchange, passive: bool = False, nowait: bool = False) -> base.Frame:
     return commands.Exchange.Declare(0, exchange.name, exchange.kind, passive, exchange.durable, exchange.auto_delete,
                                      False, nowait, {})
 
 
-def _queue_declaration(queue: rabbit_settings.Queue, passive: bool = False, nowait: bool = False) -> Any:
+def _queue_declaration(queue: rabbit_settings.Queue, passive: bool = False, nowait: bool = False) -> base.Frame:
     return commands.Queue.Declare(0, queue.name, passive, queue.durable, False, queue.auto_delete, nowait,
                                   queue.arguments)
 
 
-def _ensure(link: rabbit_link.Link, declaration: Callable[..., Any], wanted: Any, name: str) -> None:
+def _ensure(link: rabbit_link.Link, declaration: Callable[..., base.Frame],
+            wanted: rabbit_settings.Exchange | rabbit_settings.Queue, name: str) -> None:
     """Declare a queue or exchange, or use an existing one with other properties.
 
     :raises Refused: the broker does not allow it

@@ -8,9 +8,16 @@ from collections.abc import Collection
 import dataclasses
 import math
 import ssl
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 import uuid
 
+from oslo_config import cfg
+import oslo_messaging
+
+if TYPE_CHECKING:
+    from pamqp import common
+
+Options: TypeAlias = cfg.ConfigOpts.GroupAttr          # [oslo_messaging_rabbit]
 PORT = 5672
 # Default of unacknowledged messages for each queue: enough that the broker need not wait, and few enough that all their
 # numbers are kept (envelope.Numbers). Without a limit the broker sends a process its whole backlog. After a lost
@@ -64,11 +71,9 @@ class Settings:
         return rising * self.pause + self.longer * rising * (rising - 1) / 2 + (attempts - rising) * rest
 
 
-def of(options: Any, url: Any) -> Settings:
+def of(options: Options, url: oslo_messaging.TransportURL) -> Settings:
     """Return the Settings of the options.
 
-    :param options: the group
-    :param url: oslo_messaging.TransportURL
     :raises RuntimeError: an option that is set is not supported by this driver
     """
     wrong = [name for name in _NOT_HERE if getattr(options, name)]
@@ -85,7 +90,7 @@ def of(options: Any, url: Any) -> Settings:
         prefetch=options.rabbit_qos_prefetch_count or PREFETCH)
 
 
-def _tls(options: Any) -> ssl.SSLContext:
+def _tls(options: Options) -> ssl.SSLContext:
     """Return a TLS context that verifies the broker's name and certificate by [ssl_ca_file] or the system's CAs.
 
     :raises RuntimeError: a file cannot be used
@@ -121,7 +126,7 @@ class Queue:
     exchange: Exchange | None
     durable: bool
     auto_delete: bool
-    arguments: dict[str, Any]
+    arguments: common.FieldTable
     own: bool = False
 
     def as_durable(self) -> Queue:
@@ -138,11 +143,10 @@ class Queue:
 class Topology:
     """Exchanges and queues of topics.
 
-    :param options: [oslo_messaging_rabbit]
     :param chosen: names of options that are set
     """
 
-    def __init__(self, options: Any, chosen: Collection[str]) -> None:
+    def __init__(self, options: Options, chosen: Collection[str]) -> None:
         durable, quorum = (name in chosen and getattr(options, name) for name in KEPT)
         self._durable = durable or quorum
         self._routes_durable = any(getattr(options, name) for name in KEPT)
@@ -173,12 +177,12 @@ class Topology:
         return Queue(name, '', None, self._replicated, False, self._passing)
 
 
-def _arguments(options: Any, quorum: bool, expires: int) -> dict[str, Any]:
+def _arguments(options: Options, quorum: bool, expires: int) -> common.FieldTable:
     """Return the arguments of a queue's declaration.
 
     :param expires: seconds without a consumer, 0: never
     """
-    found: dict[str, Any] = {'x-queue-type': 'quorum'} if quorum else {}
+    found: common.FieldTable = {'x-queue-type': 'quorum'} if quorum else {}
     for name, option in (('x-delivery-limit', 'delivery_limit'), ('x-max-in-memory-length', 'max_memory_length'),
                          ('x-max-in-memory-bytes', 'max_memory_bytes')):
         value = getattr(options, f'rabbit_quorum_{option}')

@@ -7,9 +7,10 @@ A manager may have ``in_progress()`` -> {text: value}.
 """
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 import importlib.metadata
 import threading
-from typing import Any
+from typing import TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 from oslo_reports import guru_meditation_report as gmr
@@ -18,6 +19,9 @@ from oslo_reports.generators import conf as conf_generator
 from oslo_reports.models import with_default_views
 
 from nova.runtime import release
+
+if TYPE_CHECKING:
+    from nova.runtime import health
 
 
 class _Version:
@@ -30,39 +34,38 @@ class _Version:
     product_string = vendor_string
 
     @staticmethod
-    def version_string_with_package() -> Any:
+    def version_string_with_package() -> str:
         return importlib.metadata.version('nova')
 
 
-def write(conf: ConfigOpts, binary: str, parts: Any, health: Any) -> None:
+def write(conf: ConfigOpts, binary: str, parts: Iterable[object], states: health.States) -> None:
     """Write the report to stderr, or to a file in [oslo_reports] log_dir.
 
     :param parts: parts of the process
-    :param health: {name: (healthy, details)} as in nova.runtime.health
     """
     opts.set_defaults(conf)
     gmr.TextGuruMeditation.persistent_sections = [
         ('nova health', lambda: _model({name: 'well' if well else f'not well {details}'
-                                        for name, (well, details) in health.items()})),
+                                        for name, (well, details) in states.items()})),
         ('nova services', lambda: _model(_services(parts))),
         ('nova configuration', conf_generator.ConfigReportGenerator(conf))]
     gmr.TextGuruMeditation.handle_signal(_Version, binary, conf.oslo_reports.log_dir, None)
 
 
-def _model(data: Any) -> Any:
+def _model(data: Mapping[str, object]) -> with_default_views.ModelWithDefaultViews:
     return with_default_views.ModelWithDefaultViews(data=data or {'none': ''})
 
 
-def _services(parts: Any) -> Any:
+def _services(parts: Iterable[object]) -> dict[str, object]:
     """Return {service: its current work}."""
-    found: dict[str, Any] = {'threads of this process': threading.active_count()}
+    found: dict[str, object] = {'threads of this process': threading.active_count()}
     for part in parts:
         services = getattr(getattr(part, 'cloud', part), 'services', [part])
         for service in services:
             manager = getattr(service, 'manager', None)
             if manager is None:
                 continue
-            doing: dict[str, Any] = {'version': release.VERSION}
+            doing: dict[str, object] = {'version': release.VERSION}
             try:
                 doing |= getattr(manager, 'in_progress', dict)()
             except Exception as error:                # the report is needed most when something is wrong

@@ -1,7 +1,10 @@
 """Private parts of keystonemiddleware 13.0.1."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    from keystonemiddleware import auth_token
 
 
 # Keys that auth_token sets in addition to the headers that it also removes, and keys for plugins of keystoneauth.
@@ -15,17 +18,29 @@ def keys_of_caller() -> tuple[str, ...]:
     return (*('HTTP_' + name.upper().replace('-', '_') for name in request._all_auth_headers()), *_MORE)
 
 
-def challenge(protocol: Any) -> list[tuple[str, str]]:
+def challenge(protocol: auth_token.AuthProtocol) -> list[tuple[str, str]]:
     """Return the headers that auth_token adds to a 401 of the application behind it."""
     return list(protocol._reject_auth_headers)
 
 
-def verify(protocol: Any, token: str) -> dict[str, Any]:
+class Role(TypedDict):
+    name: str
+
+
+class Token(TypedDict, total=False):
+    roles: list[Role]
+
+
+class Verified(TypedDict):
+    token: Token
+
+
+def verify(protocol: auth_token.AuthProtocol, token: str) -> Verified:
     """Verify a token with Keystone now, without the caches of auth_token."""
-    found: dict[str, Any] = protocol._identity_server.verify_token(token)
+    found: Verified = protocol._identity_server.verify_token(token)
     return found
 
 
-def option(protocol: Any, name: str) -> Any:
-    """Return an option of auth_token, from the paste file or from [keystone_authtoken]."""
+def option(protocol: auth_token.AuthProtocol, name: str) -> Any:
+    """Return an option of auth_token, from the paste file or from [keystone_authtoken]. Its type depends on both."""
     return protocol._conf.get(name)

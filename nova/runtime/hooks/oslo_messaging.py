@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import sys
-from typing import Any
+from typing import Any, Protocol
 
 from oslo_config import cfg
 import oslo_messaging
@@ -28,11 +28,12 @@ GLOBAL_OPTIONS = (('oslo_messaging_tracing', tracing_client.oslo_messaging_traci
                   ('oslo_messaging_metrics', metrics_client.oslo_messaging_metrics))
 
 
-def rabbit_options(conf: cfg.ConfigOpts, url: Any) -> Any:
+def rabbit_options(conf: cfg.ConfigOpts, url: oslo_messaging.TransportURL) -> cfg.ConfigOpts.GroupAttr:
     """Register the options of RabbitMQ's driver, and return them; the query of the URL has precedence."""
     conf.register_opts(impl_rabbit.rabbit_opts, group=RABBIT_GROUP)
     conf.register_opts(amqp.amqp_opts, group=RABBIT_GROUP)
-    return common.ConfigOptsProxy(conf, url, RABBIT_GROUP).oslo_messaging_rabbit
+    options: cfg.ConfigOpts.GroupAttr = common.ConfigOptsProxy(conf, url, RABBIT_GROUP).oslo_messaging_rabbit
+    return options
 
 
 def acknowledge_after(seconds: float) -> None:
@@ -40,17 +41,21 @@ def acknowledge_after(seconds: float) -> None:
     amqpdriver.ACK_REQUEUE_EVERY_SECONDS_MIN = seconds
 
 
-def driver_of(transport: Any) -> Any:
+def driver_of(transport: oslo_messaging.Transport) -> base.BaseDriver:
     return transport._driver
 
 
-def name_replies(driver: Any, names: Any) -> None:
+class Names(Protocol):
+    def get(self) -> str: ...
+
+
+def name_replies(driver: base.BaseDriver, names: Names) -> None:
     """Set the names of RabbitMQ's reply queue to ``names.get()``; do nothing if the driver has its own names."""
     if getattr(driver, '_q_manager', False) is None:
         driver._q_manager = names
 
 
-def consumers_of(listener: Any) -> dict[Any, Any]:
+def consumers_of(listener: base.Listener) -> dict[impl_rabbit.Consumer, str]:
     """Return {consumer: tag} of a started listener; empty unless it uses AMQP."""
     polled = getattr(listener, '_poll_style_listener', None)
     return getattr(getattr(polled, 'conn', None), '_consumers', None) or {}
@@ -63,11 +68,13 @@ class Transport(oslo_messaging.transport.RPCTransport):
     :param context: function(target, context, message) -> the context to send
     """
 
-    def __init__(self, of: Any, context: Callable[[Any, dict[str, Any], dict[str, Any]], dict[str, Any]]) -> None:
+    def __init__(self, of: oslo_messaging.Transport,
+                 context: Callable[[oslo_messaging.Target, dict[str, Any], dict[str, Any]], dict[str, Any]]) -> None:
         super().__init__(driver_of(of))
         self._context = context
 
-    def _send(self, target: Any, ctxt: dict[str, Any], message: dict[str, Any], **options: Any) -> Any:
+    def _send(self, target: oslo_messaging.Target, ctxt: dict[str, Any], message: dict[str, Any],
+              **options: object) -> object:
         return super()._send(target, self._context(target, ctxt, message), message, **options)
 
 
@@ -79,13 +86,15 @@ class Server(rpc_server.RPCServer):
     :param unanswered: class of errors of ``check`` that drop the message without a reply
     """
 
-    def __init__(self, transport: Any, target: Any, dispatcher: Any, executor: Callable[..., Any],
-                 check: Callable[[Any], None], refusals: type[Exception], unanswered: type[Exception]) -> None:
+    def __init__(self, transport: oslo_messaging.Transport, target: oslo_messaging.Target,
+                 dispatcher: oslo_messaging.RPCDispatcher, executor: Callable[..., object],
+                 check: Callable[[base.RpcIncomingMessage], None], refusals: type[Exception],
+                 unanswered: type[Exception]) -> None:
         super().__init__(transport, target, dispatcher, executor='threading')
         self._executor_cls = executor
         self._check, self._refusals, self._unanswered = check, refusals, unanswered
 
-    def _process_incoming(self, incoming: Any) -> None:
+    def _process_incoming(self, incoming: list[base.RpcIncomingMessage]) -> None:
         message = incoming[0]
         try:
             self._check(message)

@@ -4,16 +4,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 import functools
 import importlib.metadata
-from typing import Any
 
 from oslo_policy import _checks
 from oslo_policy import generator
+from oslo_policy import policy
 import stevedore
 
 CHECKS = 'oslo.policy.rule_checks'       # entry points: kinds of checks in addition to those of oslo.policy's core
 
 
-def sample_of(rule: Any) -> str:
+def sample_of(rule: policy.RuleDefault) -> str:
     """Return the lines of a rule in a sample of policy.yaml."""
     return str(generator._format_rule_default_yaml(rule, include_help=True))
 
@@ -27,21 +27,21 @@ def load_checks_on_use() -> None:
         _checks.extension_checks = _OnUse()      # type: ignore[assignment]
 
 
-class _OnUse(Mapping[str, Any]):
+class _OnUse(Mapping[str, type[_checks.Check]]):
     """{kind: its class}. Unloadable kinds are missing, as in oslo.policy."""
 
     def __init__(self) -> None:
         self._names = {point.name for point in importlib.metadata.entry_points(group=CHECKS)}
 
     @functools.cached_property
-    def _loaded(self) -> dict[str, Any]:
-        checks: stevedore.ExtensionManager[Any] = stevedore.ExtensionManager(CHECKS, invoke_on_load=False)
+    def _loaded(self) -> dict[str, type[_checks.Check]]:
+        checks: stevedore.ExtensionManager[_checks.Check] = stevedore.ExtensionManager(CHECKS, invoke_on_load=False)
         return {found.name: found.plugin for found in checks}
 
     def __contains__(self, kind: object) -> bool:
         return kind in self._names and kind in self._loaded
 
-    def __getitem__(self, kind: str) -> Any:
+    def __getitem__(self, kind: str) -> type[_checks.Check]:
         if kind not in self._names:
             raise KeyError(kind)
         return self._loaded[kind]

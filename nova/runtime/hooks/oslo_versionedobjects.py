@@ -6,10 +6,13 @@ conductor's processor time.
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TYPE_CHECKING
 
 from oslo_versionedobjects import base
 from oslo_versionedobjects import fields
+
+if TYPE_CHECKING:
+    from oslo_context.context import RequestContext
 
 
 class _Place(NamedTuple):
@@ -32,7 +35,7 @@ class _Place(NamedTuple):
 _EXACT: dict[type, type] = {fields.String: str, fields.Integer: int, fields.Boolean: bool}
 
 
-_PLACES: dict[Any, dict[str, _Place]] = {}
+_PLACES: dict[type[base.VersionedObject], dict[str, _Place]] = {}
 
 
 def _places(kind: type[base.VersionedObject]) -> dict[str, _Place]:
@@ -53,7 +56,7 @@ class Object(base.VersionedObject, base.VersionedObjectDictCompat):
     It does not track changes, which no receiver uses.
     """
 
-    def __init__(self, context: Any = None, **values: Any) -> None:
+    def __init__(self, context: RequestContext | None = None, **values: object) -> None:
         super().__init__(context)
         places, own = _places(type(self)), self.__dict__
         for name, value in values.items():
@@ -64,7 +67,7 @@ class Object(base.VersionedObject, base.VersionedObjectDictCompat):
                 own[place.key] = value if type(value) is place.exact else place.field.coerce(self, name, value)
 
     @classmethod
-    def _obj_from_primitive(cls, context: Any, objver: str, primitive: dict[str, Any]) -> Self:
+    def _obj_from_primitive(cls, context: RequestContext | None, objver: str, primitive: dict[str, Any]) -> Self:
         self = cls(context)
         self.VERSION = objver
         own, data = self.__dict__, cls._obj_primitive_field(primitive, 'data')

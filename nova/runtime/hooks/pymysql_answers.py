@@ -13,6 +13,7 @@ import codecs
 from collections.abc import Callable
 import datetime
 import functools
+import socket
 import ssl
 from typing import Any, cast
 
@@ -31,7 +32,7 @@ Decoder = Callable[[bytes], Any]
 _known: dict[Any, tuple[Any, ...]] = {}
 
 
-def connect(**options: Any) -> Any:
+def connect(**options: object) -> connections.Connection:
     """Return a connection of PyMySQL that reads results in this way.
 
     :param options: see ``pymysql.connect``
@@ -52,16 +53,16 @@ class _Connection(connections.Connection):
     _rfile: Any
     _next_seq_id: int
 
-    def _create_ssl_ctx(self, sslp: Any) -> Any:
+    def _create_ssl_ctx(self, sslp: dict[str, object] | ssl.SSLContext) -> ssl.SSLContext:
         return super()._create_ssl_ctx(sslp) if sslp else _where_there_is_tls()
 
-    def connect(self, sock: Any = None) -> None:
+    def connect(self, sock: socket.socket | None = None) -> None:
         super().connect(sock)
         # the server sends nothing before it gets a statement: the previous buffer is empty
         before, self._rfile = self._rfile, self._sock.makefile('rb', AHEAD)
         before.close()
 
-    def _read_query_result(self, unbuffered: bool = False) -> Any:
+    def _read_query_result(self, unbuffered: bool = False) -> int:
         if unbuffered:
             return super()._read_query_result(unbuffered=True)
         self._result: _Answer | None = None
@@ -192,7 +193,7 @@ def _decoder(encoding: str | None, converter: Callable[[Any], Any] | None) -> De
     return lambda value: converter(value.decode(encoding))
 
 
-def _moment(value: bytes) -> Any:
+def _moment(value: bytes) -> datetime.datetime | str | None:
     """Parse a datetime as PyMySQL does: an invalid one, as 0000-00-00 00:00:00, stays text."""
     text = value.decode('ascii')
     try:

@@ -5,11 +5,20 @@ They take an engine: nothing is imported, since not every daemon loads SQLAlchem
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal, ParamSpec, Protocol, TypeVar
+
+P = ParamSpec('P')
+R = TypeVar('R')
 
 
-def replace_method(engine: Any, name: Literal['do_begin', 'do_ping', 'do_rollback'], method: Callable[..., Any]) -> Any:
+class Engine(Protocol):
+    @property
+    def dialect(self) -> object: ...
+
+
+def replace_method(engine: Engine, name: Literal['do_begin', 'do_ping', 'do_rollback'],
+                   method: Callable[P, R]) -> Callable[P, R]:
     """Replace a method of one engine's dialect, and return the previous one."""
-    before = getattr(engine.dialect, name)
+    before: Callable[P, R] = getattr(engine.dialect, name)
     setattr(engine.dialect, name, method)
     return before

@@ -1,13 +1,21 @@
 """Clients by address: an IPv4 address, or the /64 of an IPv6 address, which one customer has."""
 from __future__ import annotations
 
+from collections.abc import Iterable
 import functools
 import ipaddress
-from typing import Any
+from typing import Protocol
+
+
+class Peer(Protocol):
+    """A connection, or a job of one, by its client."""
+
+    address: str
+    client: str
 
 
 @functools.lru_cache(4096)
-def plain(address: Any) -> Any:
+def plain(address: str) -> str:
     """Normalize an address: IPv4 on an IPv6 socket (::ffff:192.0.2.7) as IPv4, IPv6 without a zone.
 
     :param address: other text is returned unchanged
@@ -20,7 +28,7 @@ def plain(address: Any) -> Any:
 
 
 @functools.lru_cache(4096)
-def client(address: Any) -> Any:
+def client(address: str) -> str:
     """Return the client key of an address; other text is returned unchanged."""
     address = plain(address)
     try:
@@ -32,18 +40,17 @@ def client(address: Any) -> Any:
 class Trusted:
     """Trusted proxies. Their connections serve many clients: limits of one client do not apply.
 
-    :param networks: addresses and networks as text
-    :raises ValueError: one of them is neither
+    :raises ValueError: a text is neither an address nor a network
     """
 
-    def __init__(self, networks: Any = ()) -> None:
+    def __init__(self, networks: Iterable[str | ipaddress.IPv4Network | ipaddress.IPv6Network] = ()) -> None:
         self._networks = [ipaddress.ip_network(network, strict=False) for network in networks]
         self._trusts = functools.lru_cache(4096)(self._looked_up)          # looked up for each request
 
-    def __contains__(self, address: Any) -> bool:
+    def __contains__(self, address: object) -> bool:
         return bool(self._networks) and self._trusts(address)
 
-    def _looked_up(self, address: Any) -> bool:
+    def _looked_up(self, address: str) -> bool:
         try:
             found = ipaddress.ip_address(address)
         except ValueError:

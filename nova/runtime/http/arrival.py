@@ -6,7 +6,8 @@ never waits for more than the gathered bytes, except for an upload.
 from __future__ import annotations
 
 import re
-from typing import Any
+
+from nova.runtime.http import limits as http_limits
 
 HEAD, BODY, WHOLE, LARGE, ENDLESS = 'head', 'body', 'whole', 'large', 'endless'
 CHUNK_LINE = 4096                   # maximum bytes of a line between chunks, as in framing
@@ -14,15 +15,12 @@ _SIZE = re.compile(rb'[0-9A-Fa-f]{1,15}')
 
 
 class Arrival:
-    """One incoming request; ``data`` contains all of it, and perhaps the beginning of the next one.
+    """One incoming request; ``data`` contains all of it, and perhaps the beginning of the next one."""
 
-    :param limits: limits.Limits
-    """
-
-    def __init__(self, limits: Any, data: bytes = b'') -> None:
+    def __init__(self, limits: http_limits.Limits, data: bytes = b'') -> None:
         self._limits = limits
         self.data = bytearray(data)
-        self.line: Any = None                # b'METHOD /path…' without the version, once the headers are complete
+        self.line: bytes | None = None       # b'METHOD /path…' without the version, once the headers are complete
         self.expects = False            # the client waits for 100 Continue
         self._looked = 0                # the end of the headers is not before it
         # of the body; end None: it is chunked
@@ -30,7 +28,7 @@ class Arrival:
         self._end: int | None = 0
         self._next = 0                  # beginning of the next chunk
 
-    def look(self) -> Any:
+    def look(self) -> str:
         """Return the state of the request.
 
         HEAD     the headers are incomplete
@@ -52,7 +50,7 @@ class Arrival:
         return LARGE if self.body > self._limits.body else BODY
 
     @property
-    def body(self) -> Any:
+    def body(self) -> int:
         """Return the received bytes of the body."""
         return len(self.data) - self._begin
 

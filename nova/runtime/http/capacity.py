@@ -6,48 +6,54 @@ time, as an honest one arrives quickly. A request that is being processed is nev
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 import threading
 import time
-from typing import Any
+from typing import Generic, TypeVar
+
+from nova.runtime.http import addresses
+from nova.runtime.http import limits as http_limits
+
+Connection = TypeVar('Connection', bound=addresses.Peer)
 
 FULL = 'The server has no room for another connection.'
 FULL_OF_YOU = 'There are too many connections from this address.'
 BODIES = 'The server has no room for this body now.'
 
 
-class Capacity:
+class Capacity(Generic[Connection]):
     """Connections and buffered bytes of the server.
 
-    :param trusted: addresses.Trusted, proxies of many clients
+    :param trusted: addresses of proxies of many clients
     :param connections: maximum number of connections
     """
 
-    def __init__(self, limits: Any, trusted: Any, connections: Any) -> None:
+    def __init__(self, limits: http_limits.Limits, trusted: Container[str], connections: int) -> None:
         self._limits, self._trusted, self._most = limits, trusted, connections
         self._lock = threading.Lock()
-        self._all: set[Any] = set()
-        self._of: dict[Any, Any] = {}                            # {client: its connections}
+        self._all: set[Connection] = set()
+        self._of: dict[str, set[Connection]] = {}                # {client: its connections}
         # kept alive, without a request; the longest idle comes first
-        self._idle: collections.OrderedDict[Any, Any] = collections.OrderedDict()
+        self._idle: collections.OrderedDict[Connection, bool] = collections.OrderedDict()
         # {connection: since} of incomplete requests, likewise
-        self._arriving: collections.OrderedDict[Any, Any] = collections.OrderedDict()
+        self._arriving: collections.OrderedDict[Connection, float] = collections.OrderedDict()
         # {connection: counted bytes} until the response
-        self._bytes: dict[Any, Any] = {}
+        self._bytes: dict[Connection, int] = {}
         # {connection: pending response bytes}, likewise
-        self._answers: collections.OrderedDict[Any, Any] = collections.OrderedDict()
+        self._answers: collections.OrderedDict[Connection, int] = collections.OrderedDict()
         self._bodies = self._answered = 0
 
     def __len__(self) -> int:
         return len(self._all)
 
-    def enter(self, conn: Any) -> tuple[Any, Any]:
+    def enter(self, conn: Connection) -> tuple[str | None, Connection | None]:
         """Register a new connection.
 
         :returns: (reason of a refusal, or None; a connection to evict, or None)
         """
         with self._lock:
-            victim = refusal = None
+            victim: Connection | None = None
+            refusal: str | None = None
             same = self._of.get(conn.client, ())
             if len(same) >= self._limits.per_address and conn.address not in self._trusted:
                 victim = next((other for other in same if other in self._idle), None)
@@ -63,12 +69,12 @@ class Capacity:
                 self._forget(victim)
             return refusal, victim
 
-    def leave(self, conn: Any) -> None:
+    def leave(self, conn: Connection) -> None:
         """Remove a connection that is closed, or about to be."""
         with self._lock:
             self._forget(conn)
 
-    def arrives(self, conn: Any, size: int) -> Any:
+    def arrives(self, conn: Connection, size: int) -> tuple[str | None, Connection | None]:
         """Count the bytes of a request that is not being processed.
 
         :param size: all its bytes
@@ -85,7 +91,7 @@ class Capacity:
                 return None, None
             self._bodies += counted - self._bytes.get(conn, 0)
             self._bytes[conn] = counted
-            among: Iterable[Any] = self._arriving if self._bodies > self._limits.bodies else ()
+            among: Iterable[Connection] = self._arriving if self._bodies > self._limits.bodies else ()
             if conn.address not in self._trusted:
                 same = [other for other in self._of[conn.client] if other in self._bytes]
                 if sum(self._bytes[other] for other in same) > self._limits.bodies_per_address:
@@ -95,13 +101,13 @@ class Capacity:
                 self._forget(victim)
             return (BODIES, None) if victim is conn else (None, victim)
 
-    def begins(self, conn: Any) -> None:
+    def begins(self, conn: Connection) -> None:
         """Protect a complete request from eviction."""
         with self._lock:
             self._idle.pop(conn, None)
             self._arriving.pop(conn, None)
 
-    def answers(self, conn: Any, size: int) -> Any:
+    def answers(self, conn: Connection, size: int) -> list[Connection]:
         """Count a response that its client has not read yet.
 
         :param size: its bytes
@@ -118,7 +124,7 @@ class Capacity:
                 self._forget(victims[-1])
             return victims
 
-    def rests(self, conn: Any) -> bool:
+    def rests(self, conn: Connection) -> bool:
         """Record that a connection is idle; return False if it was evicted."""
         with self._lock:
             self._remove_answer(conn)
@@ -131,12 +137,12 @@ class Capacity:
         """Return the number of incomplete requests, new connections included."""
         return len(self._arriving)
 
-    def _spare(self) -> Any:
+    def _spare(self) -> Connection | None:
         """Return the oldest incomplete request, if its grace period is over."""
         conn, since = next(iter(self._arriving.items()), (None, 0))
         return conn if conn is not None and time.monotonic() - since > self._limits.spare_s else None
 
-    def _forget(self, conn: Any) -> None:
+    def _forget(self, conn: Connection) -> None:
         if conn not in self._all:
             return
         self._all.discard(conn)
@@ -149,8 +155,8 @@ class Capacity:
         self._remove_bytes(conn)
         self._remove_answer(conn)
 
-    def _remove_bytes(self, conn: Any) -> None:
+    def _remove_bytes(self, conn: Connection) -> None:
         self._bodies -= self._bytes.pop(conn, 0)
 
-    def _remove_answer(self, conn: Any) -> None:
+    def _remove_answer(self, conn: Connection) -> None:
         self._answered -= self._answers.pop(conn, 0)

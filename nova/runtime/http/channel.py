@@ -3,16 +3,19 @@ from __future__ import annotations
 
 import array
 import collections
+from collections.abc import Callable
 import contextlib
 import errno
 import fcntl
 import os
 import select
 import socket
+import ssl
 import termios
 import time
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
+from nova.runtime.http import limits as http_limits
 from nova.runtime.http import tls_channel
 
 JOINED = 65536               # headers and a first piece up to this size are sent in one write
@@ -29,15 +32,15 @@ class Gone(ConnectionError):
 class Channel:
     """A non-blocking socket.
 
-    :param tls: ssl.SSLContext of the server, or None for plain bytes
+    :param tls: context of the server, or None for plain bytes
     """
 
-    def __init__(self, sock: Any, tls: Any = None) -> None:
+    def __init__(self, sock: socket.socket, tls: ssl.SSLContext | None = None) -> None:
         self.sock = sock
         sock.setblocking(False)
         self._secured = tls_channel.Secured(sock, tls) if tls is not None else None
 
-    def receive(self, size: int) -> Any:
+    def receive(self, size: int) -> bytes | None:
         """Return received bytes, b'' at their end, None while there are none. Under TLS return all of them, as no event
         reports bytes buffered in the TLS layer.
 
@@ -48,7 +51,7 @@ class Channel:
         except BlockingIOError:
             return None
 
-    def send(self, data: Any) -> Any:
+    def send(self, data: bytes | memoryview) -> int:
         """Return how many bytes were sent. The next call has to begin with the others."""
         try:
             return self._secured.send(data) if self._secured is not None else self.sock.send(data)
@@ -73,19 +76,19 @@ class Channel:
     def rest(self) -> None:
         """Yield to other threads, after a part of a long response."""
 
-    def untaken(self) -> Any:
+    def untaken(self) -> int:
         """Return the bytes in the kernel that the client has not acknowledged."""
         held = array.array('i', [0])
         fcntl.ioctl(self.sock.fileno(), termios.TIOCOUTQ, held)
         return held[0] - (self._secured.ahead if self._secured is not None else 0)
 
-    def wait(self, writing: Any, seconds: float) -> bool:
+    def wait(self, writing: bool, seconds: float) -> bool:
         """Wait until bytes can be received, or sent; return whether they can."""
         poll = select.poll()
         poll.register(self.sock.fileno(), select.POLLOUT if writing else select.POLLIN)
         return bool(poll.poll(max(0, seconds) * 1000))
 
-    def shut(self, how: Any = socket.SHUT_RDWR) -> None:
+    def shut(self, how: int = socket.SHUT_RDWR) -> None:
         """Shut the connection down while another thread uses it; that thread closes it."""
         if self._secured is not None and how == socket.SHUT_WR:
             self._secured.say_end()
@@ -106,9 +109,9 @@ class Pace:
 
     def __init__(self, rate: float, window_s: float) -> None:
         self._rate, self._window_s = rate, window_s
-        self._waited, self._moved = 0, 0
+        self._waited, self._moved = 0.0, 0
 
-    def keeps(self, waited: Any, moved: Any) -> Any:
+    def keeps(self, waited: float, moved: int) -> bool:
         """Return whether the client keeps the rate.
 
         :param waited: seconds since the last call
@@ -126,9 +129,9 @@ class Pace:
 class OutputBuffer:
     """Output buffer: the kernel gets as much as it takes, and the rest is buffered, some of it without the worker."""
 
-    def __init__(self, channel: Any, limits: Any) -> None:
+    def __init__(self, channel: Channel, limits: http_limits.Limits) -> None:
         self._channel, self._limits = channel, limits
-        self._pieces: collections.deque[Any] = collections.deque()
+        self._pieces: collections.deque[memoryview] = collections.deque()
         self.size = 0                    # buffered bytes
         self.sent = 0                    # bytes given to the kernel
         self.moved = time.monotonic()
@@ -136,7 +139,7 @@ class OutputBuffer:
         self._pace = Pace(limits.least_rate, limits.window_s)
         self._head, self.holds = b'', False
 
-    def write(self, data: Any) -> None:
+    def write(self, data: bytes) -> None:
         """Send or buffer data.
 
         :raises Gone: the client has disconnected, or is too slow
@@ -152,13 +155,10 @@ class OutputBuffer:
                 data = head + data
         while self.size > self._limits.ahead and not self.flush():
             self._wait()
-        if not self.size:
-            sent = self._give(data)
-            if sent == len(data):
-                return
-            data = memoryview(data)[sent:]
-        self._pieces.append(memoryview(data))
-        self.size += len(data)
+        sent = 0 if self.size else self._give(data)
+        if sent < len(data):
+            self._pieces.append(memoryview(data)[sent:])
+            self.size += len(data) - sent
 
     def takes_file(self, size: int) -> bool:
         """Return whether so many bytes of a file are sent with sendfile."""
@@ -214,7 +214,7 @@ class OutputBuffer:
         self.moved, self._taken = time.monotonic(), self._now_taken()
         self._pace = Pace(self._limits.least_rate, self._limits.window_s)
 
-    def keeps_pace(self) -> Any:
+    def keeps_pace(self) -> bool:
         """Return whether the client reads fast enough; called repeatedly after ``restart``."""
         now, taken = time.monotonic(), self._now_taken()
         kept = self._pace.keeps(now - self.moved, taken - self._taken)
@@ -227,13 +227,13 @@ class OutputBuffer:
         if not self.keeps_pace():
             raise Gone('The client did not read the response.')
 
-    def _now_taken(self) -> Any:
+    def _now_taken(self) -> int:
         try:
             return self.sent - self._channel.untaken()
         except (OSError, ValueError):
             return self._taken
 
-    def _give_file(self, number: int, start: int, size: int) -> Any:
+    def _give_file(self, number: int, start: int, size: int) -> int | None:
         """Return how many bytes of a file were sent; None: the client has to read earlier ones first."""
         try:
             sent = self._channel.send_file(number, start, size)
@@ -249,7 +249,7 @@ class OutputBuffer:
         self.sent += sent or 0
         return sent
 
-    def _give(self, data: Any) -> Any:
+    def _give(self, data: bytes | memoryview) -> int:
         try:
             sent = self._channel.send(data)
         except (OSError, ValueError) as error:
@@ -269,19 +269,20 @@ def _read(number: int, start: int, size: int) -> bytes:
 class InputStream:
     """Input of a large body: the buffered part, then the connection itself, at a minimum rate."""
 
-    def __init__(self, channel: Any, limits: Any, data: Any, progress: Any) -> None:
+    def __init__(self, channel: Channel, limits: http_limits.Limits, data: bytes | bytearray,
+                 progress: Callable[[], None]) -> None:
         self._channel, self._limits, self._progress = channel, limits, progress
         self._data, self._at = bytes(data), 0
         self._pace = Pace(limits.least_rate, limits.window_s)
 
-    def read(self, size: int) -> Any:
+    def read(self, size: int) -> bytes:
         if self._at == len(self._data):
             self._fill()
         piece = self._data[self._at:self._at + size]
         self._at += len(piece)
         return piece
 
-    def readline(self, size: int = 65536) -> Any:
+    def readline(self, size: int = 65536) -> bytes:
         line = b''
         while len(line) < size and not line.endswith(b'\n'):
             if self._at == len(self._data):
@@ -294,7 +295,7 @@ class InputStream:
             line += piece
         return line
 
-    def rest(self) -> Any:
+    def rest(self) -> bytes:
         return self._data[self._at:]
 
     def _fill(self) -> None:

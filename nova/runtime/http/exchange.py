@@ -4,17 +4,21 @@ from __future__ import annotations
 import io
 import logging
 import socket
+import threading
 import time
-from typing import Any
+from typing import Protocol
 
 from nova.runtime import log_limits
 from nova.runtime.http import addresses
 from nova.runtime.http import arrival
 from nova.runtime.http import channel as channels
 from nova.runtime.http import framing
+from nova.runtime.http import limits as http_limits
 from nova.runtime.http import priorities
 
 LOG = logging.getLogger(__name__)
+
+Address = tuple[str, int] | tuple[str, int, int, int]            # of a socket: IPv4 or IPv6
 
 CONTINUE = b'HTTP/1.1 100 Continue\r\n\r\n'
 
@@ -27,7 +31,17 @@ LINE_TOO_LONG = framing.refusal('414 URI Too Long', 'The address is too long.')
 BROKEN = framing.refusal('400 Bad Request', 'The connection was closed before the body had arrived.')
 
 
-def too_long(conn: Any) -> Any:
+class Successor(Protocol):
+    """The protocol that follows HTTP on a connection."""
+
+    def take(self, channel: channels.Channel, data: bytes) -> None:
+        """Take the connection, and further bytes of the client that have arrived."""
+
+    def abandon(self) -> None:
+        """End: the response could not be sent."""
+
+
+def too_long(conn: Connection) -> bytes:
     """Return the response to headers that are too long."""
     return TOO_LONG if 0 <= conn.arrival.data.find(b'\n') <= conn.limits.header else LINE_TOO_LONG
 
@@ -35,12 +49,15 @@ def too_long(conn: Any) -> Any:
 class Connection:
     """A connection of a client.
 
-    :param channel: channel.Channel
-    :param facts: framing.Facts
     :param peer: the address from accept()
     """
 
-    def __init__(self, channel: Any, facts: Any, limits: Any, peer: Any) -> None:
+    dispatcher: priorities.Dispatcher[Connection]             # these two are of the present request
+    rfile: channels.InputStream | io.BytesIO
+    turn: threading.Event                                     # green threads wait for it
+
+    def __init__(self, channel: channels.Channel, facts: framing.Facts, limits: http_limits.Limits,
+                 peer: Address) -> None:
         self.channel, self.server, self.limits = channel, facts, limits
         self.remote_addr, self.remote_port = addresses.plain(peer[0]), peer[1]
         self.address, self.client = self.remote_addr, addresses.client(self.remote_addr)
@@ -50,23 +67,16 @@ class Connection:
         self.state, self.until = NEW, time.monotonic() + limits.silent_s
         self.begun: float | None = None                # when the body began to arrive
         self.priority = ''
-        self.dispatcher: Any = None
         self.streams = False
-        self.turn: Any = None       # green threads wait for it
-        self.most = None
-        self.rfile: Any = None
+        self.most: int | None = None
         self.drained = self.keeps = False
         self.discarded = 0
         self._local: str | None = None
-        self.successor: Any = None       # see upgrade()
+        self.successor: Successor | None = None       # see upgrade()
         self.handed_over = False
 
-    def upgrade(self, successor: Any) -> None:
-        """Give the connection to another protocol after the response to this request.
-
-        :param successor: has ``take(channel, data)``, called with the Channel and the client's further bytes, and
-            ``abandon()``, called instead if the response could not be sent
-        """
+    def upgrade(self, successor: Successor) -> None:
+        """Give the connection to another protocol after the response to this request."""
         self.successor = successor
 
     def limit_hops(self, most: int) -> None:
@@ -85,10 +95,11 @@ class Connection:
     def hand_over(self) -> None:
         """Give the connection to the successor."""
         successor, self.successor, self.handed_over = self.successor, None, True
+        assert successor is not None
         successor.take(self.channel, bytes(self.arrival.data))
 
     @property
-    def local_address(self) -> Any:
+    def local_address(self) -> str:
         """The local address in the form of a URL's host."""
         if self._local is None:
             try:
@@ -98,7 +109,7 @@ class Connection:
             self._local = f'[{found}]' if ':' in found else found
         return self._local
 
-    def look(self) -> Any:
+    def look(self) -> str:
         """Scan the received bytes; return the state of arrival and set ``until``."""
         now, found = time.monotonic(), self.arrival.look()
         if self.state in (NEW, IDLE) and self.arrival.data:
@@ -122,11 +133,11 @@ class Connection:
         """Yield the thread to other projects, between two parts of a long request."""
         self.dispatcher.rest(self.priority, self)
 
-    def take(self, found: Any, plan: Any, dispatcher: Any) -> None:
+    def take(self, found: str, plan: priorities.Plan, dispatcher: priorities.Dispatcher[Connection]) -> None:
         """Prepare the connection for the working thread.
 
         :param found: WHOLE or LARGE of arrival
-        :param dispatcher: priorities.Dispatcher, which is notified of the progress of an upload
+        :param dispatcher: it is notified of the progress of an upload
         """
         self.dispatcher = dispatcher
         request_class = plan.request_class(self.arrival.line or b'')
@@ -159,13 +170,13 @@ class Connection:
             LOG.exception('The answer to %s failed', self.address)
             self.abandon()
             self._fail(request)
-        rest = self.rfile.rest() if self.streams else self.rfile.read()
+        rest = self.rfile.rest() if isinstance(self.rfile, channels.InputStream) else self.rfile.read()
         self.arrival = arrival.Arrival(self.limits, rest)
-        self.rfile = None
+        del self.rfile
         if self.successor is not None:
             self.keeps = False                               # no further request
 
-    def _fail(self, request: Any) -> None:
+    def _fail(self, request: framing.Request) -> None:
         try:
             if not request.sent_headers:
                 request.simple_response('500 Internal Server Error')

@@ -10,14 +10,21 @@ from collections.abc import Callable, Iterator
 import email.utils
 import functools
 import re
+import ssl
+import threading
 import time
-from typing import Any, NoReturn
+from typing import NoReturn, Protocol, TYPE_CHECKING
 
 from cheroot import server
 from cheroot import wsgi
 
 from nova import exception
 from nova.runtime.http import priorities
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication, WSGIEnvironment
+
+    from nova.runtime.http import exchange
 
 PIECE = 65536                       # bytes of one read of a connection
 SMALL = 4096                        # smaller pieces are joined immediately: each is an object of some 400 bytes
@@ -47,7 +54,15 @@ def refusal(status: str, text: str) -> bytes:
             f'Connection: close\r\n{later}\r\n').encode() + body
 
 
-def read_headers(rfile: Any, headers: Any = None) -> Any:
+class Source(Protocol):
+    """The bytes of a request: gathered ones, or those of the connection."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+    def readline(self, size: int = ..., /) -> bytes: ...
+
+
+def read_headers(rfile: Source, headers: dict[bytes, bytes] | None = None) -> dict[bytes, bytes]:
     """Return the headers as {b'Title-Case': value}; stricter than cheroot's reader.
 
     A name with an underscore is dropped: in the WSGI environ it equals the name with a dash.
@@ -85,7 +100,7 @@ class Body:
     :param most: buffer limit that an unwanted larger body exceeds; None: all has arrived, or it is an upload
     """
 
-    def __init__(self, rfile: Any, length: int | None, gathered: bool = True, most: int | None = None) -> None:
+    def __init__(self, rfile: Source, length: int | None, gathered: bool = True, most: int | None = None) -> None:
         self._rfile, self._chunked, self._left = rfile, length is None, length or 0
         self._gathered, self._most = gathered, most
         self._first, self._ended = True, length == 0
@@ -188,7 +203,7 @@ class _Nothing:
     """Substitute for a connection that cannot be parsed further."""
 
     @staticmethod
-    def read(size: int) -> bytes:
+    def read(size: int = 0) -> bytes:
         return b''
 
     readline = read
@@ -197,8 +212,10 @@ class _Nothing:
 class Request(server.HTTPRequest):
     """One request; cheroot parses it and writes the response.
 
-    :param conn: exchange.Connection: ``rfile`` for reading, ``wfile`` for the response
+    :ivar conn: its ``rfile`` is for reading, its ``wfile`` for the response
     """
+
+    conn: exchange.Connection
 
     def parse_request(self) -> None:
         self.rfile = self.conn.rfile
@@ -211,7 +228,7 @@ class Request(server.HTTPRequest):
         self.close_connection = True
         self.conn.wfile.write(refusal(str(status), msg))
 
-    def header_reader(self, rfile: Any, headers: Any) -> None:
+    def header_reader(self, rfile: Source, headers: dict[bytes, bytes]) -> None:
         read_headers(rfile, headers)
         if not self.conn.streams:        # it has arrived, or is not wanted: the client gets no 100 Continue
             headers.pop(b'Expect', None)
@@ -253,8 +270,8 @@ class Request(server.HTTPRequest):
 class Gateway(wsgi.Gateway_10):
     """The WSGI environ."""
 
-    def get_environ(self) -> Any:
-        environ = super().get_environ()    # type: ignore[no-untyped-call]  # cheroot has no types
+    def get_environ(self) -> WSGIEnvironment:    # type: ignore[override]  # cheroot declares None
+        environ: WSGIEnvironment = super().get_environ()     # type: ignore[no-untyped-call]  # cheroot has no types
         environ['SERVER_NAME'] = self.req.conn.local_address      # not taken from the client
         environ['nova.stopping'] = self.req.server.stopping
         environ['nova.upgrade'] = self.req.conn.upgrade
@@ -287,8 +304,8 @@ class Gateway(wsgi.Gateway_10):
 class Facts:
     """Attributes of a server that cheroot's request uses.
 
-    :param stopping: threading.Event, in the environ as ``nova.stopping``: long responses watch it
-    :param tls: ssl.SSLContext of the connections, or None
+    :param stopping: in the environ as ``nova.stopping``: long responses watch it
+    :param tls: of the connections; None: plain HTTP
     """
 
     protocol = 'HTTP/1.1'
@@ -297,7 +314,8 @@ class Facts:
     max_request_header_size = max_request_body_size = 0      # limited before a request is processed
     can_add_keepalive_connection = True
 
-    def __init__(self, application: Any, bind_addr: Any, timeout: Any, stopping: Any, tls: Any = None) -> None:
+    def __init__(self, application: WSGIApplication, bind_addr: tuple[str, int], timeout: int,
+                 stopping: threading.Event, tls: ssl.SSLContext | None = None) -> None:
         self.wsgi_app, self.bind_addr, self.timeout, self.stopping = application, bind_addr, timeout, stopping
         self.ssl_adapter = self.tls = tls        # cheroot only checks for its presence: the scheme is https then
         self.ready = True

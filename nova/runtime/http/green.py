@@ -5,11 +5,13 @@ reader does not count there.
 """
 from __future__ import annotations
 
+from collections.abc import Container
 import contextlib
 import logging
+import socket
+import ssl
 import threading
 import time
-from typing import Any
 
 import eventlet
 from eventlet import hubs
@@ -17,9 +19,11 @@ from eventlet import hubs
 from nova.runtime import concurrency
 from nova.runtime import log_limits
 from nova.runtime.http import arrival
+from nova.runtime.http import capacity as capacities
 from nova.runtime.http import channel as channels
 from nova.runtime.http import exchange
 from nova.runtime.http import framing
+from nova.runtime.http import limits as http_limits
 from nova.runtime.http import priorities
 
 LOG = logging.getLogger(__name__)
@@ -29,14 +33,14 @@ NO_DESCRIPTORS_S = 0.1
 
 
 class _Channel(channels.Channel):
-    def __init__(self, sock: Any, tls: Any) -> None:
+    def __init__(self, sock: socket.socket, tls: ssl.SSLContext | None) -> None:
         super().__init__(getattr(sock, 'fd', sock), tls)
         self._green = sock                       # it closes the other one when it is garbage
 
     def rest(self) -> None:
         eventlet.sleep(0)
 
-    def wait(self, writing: Any, seconds: float) -> bool:
+    def wait(self, writing: bool, seconds: float) -> bool:
         try:
             hubs.trampoline(self.sock, read=not writing, write=writing, timeout=max(0.001, seconds))
         except eventlet.Timeout:
@@ -47,24 +51,26 @@ class _Channel(channels.Channel):
 class Green:
     """Server with green threads; see native.Native."""
 
-    def __init__(self, listener: Any, facts: Any, limits: Any, plan: Any, capacity: Any, trusted: Any) -> None:
+    def __init__(self, listener: socket.socket, facts: framing.Facts, limits: http_limits.Limits,
+                 plan: priorities.Plan, capacity: capacities.Capacity[exchange.Connection],
+                 trusted: Container[str]) -> None:
         self._listener, self._facts, self._limits, self._plan, self._capacity = listener, facts, limits, plan, capacity
-        self.dispatcher = priorities.Dispatcher(plan, lambda conn: conn.turn.set(), trusted)
+        self.dispatcher = priorities.Dispatcher[exchange.Connection](plan, lambda conn: conn.turn.set(), trusted)
         self.turned = time.monotonic()
-        self._conns: set[Any] = set()
+        self._conns: set[exchange.Connection] = set()
         self._ahead = threading.Lock()           # of connections with a next request that has arrived
         self._stopping = False
-        self._thread = None
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         self._listener.settimeout(LOOK_S)
         self._thread = concurrency.spawn('http', self._run)
 
-    def stop(self, timeout: Any) -> Any:
+    def stop(self, timeout: float) -> bool:
         deadline = time.monotonic() + timeout
         self._stopping = True
         self._facts.ready = False
-        last: list[Any] = []
+        last: list[tuple[socket.socket, exchange.Address]] = []
         self._listener.settimeout(0)
         while self._thread is not None and (found := self._next()) is not None:
             last.append(found)                   # the whole queue, without yielding to clients that would extend it
@@ -97,7 +103,7 @@ class Green:
                 LOG.exception('Cannot accept a connection')
                 eventlet.sleep(NO_DESCRIPTORS_S)
 
-    def _next(self) -> Any:
+    def _next(self) -> tuple[socket.socket, exchange.Address] | None:
         """Return (socket, address) of a new connection; None if there is none, or it broke."""
         try:
             return self._listener.accept()
@@ -109,7 +115,7 @@ class Green:
                 eventlet.sleep(NO_DESCRIPTORS_S)
             return None
 
-    def _take(self, sock: Any, peer: Any) -> None:
+    def _take(self, sock: socket.socket, peer: exchange.Address) -> None:
         conn = exchange.Connection(_Channel(sock, self._facts.tls), self._facts, self._limits, peer)
         conn.turn = threading.Event()
         refusal, victim = self._capacity.enter(conn)
@@ -126,7 +132,7 @@ class Green:
         self._conns.add(conn)
         eventlet.spawn_n(self._serve, conn)
 
-    def _serve(self, conn: Any) -> None:
+    def _serve(self, conn: exchange.Connection) -> None:
         try:
             while self._one(conn):
                 self._give_way(conn)
@@ -141,7 +147,7 @@ class Green:
             if not conn.handed_over:
                 conn.close()
 
-    def _give_way(self, conn: Any) -> None:
+    def _give_way(self, conn: exchange.Connection) -> None:
         """Yield before the connection's next request; of requests that have arrived already, one at a time.
 
         A green thread runs until it waits, which a client that sends requests without end would prevent.
@@ -149,7 +155,7 @@ class Green:
         with self._ahead if conn.arrival.data else contextlib.nullcontext():
             eventlet.sleep(0)
 
-    def _one(self, conn: Any) -> bool:
+    def _one(self, conn: exchange.Connection) -> bool:
         """Read a request and answer it; return whether another one may follow."""
         found, answer = self._whole(conn)
         if answer is not None:
@@ -174,7 +180,7 @@ class Green:
                 pass
         return False
 
-    def _whole(self, conn: Any) -> tuple[Any, Any]:
+    def _whole(self, conn: exchange.Connection) -> tuple[str | None, bytes | None]:
         """Gather a request: return (WHOLE or LARGE of arrival, None), or (None, an error response or None)."""
         while True:
             if conn.arrival.data:
@@ -199,7 +205,7 @@ class Green:
                 return None, exchange.BROKEN if conn.arrival.line is not None else None
             conn.arrival.data += data
 
-    def _work(self, conn: Any, found: Any) -> None:
+    def _work(self, conn: exchange.Connection, found: str) -> None:
         conn.take(found, self._plan, self.dispatcher)
         self._capacity.begins(conn)
         conn.turn.clear()
@@ -210,7 +216,7 @@ class Green:
         finally:
             self.dispatcher.done(conn.priority, conn)
 
-    def _send(self, conn: Any) -> None:
+    def _send(self, conn: exchange.Connection) -> None:
         conn.state = exchange.ANSWERING
         conn.wfile.restart()
         for victim in self._capacity.answers(conn, conn.wfile.size):

@@ -7,25 +7,30 @@ no events of the workers' connections.
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable
+from collections.abc import Callable, Container
 import errno
 import logging
 import os
 import queue
 import select
+import socket
 import threading
 import time
-from typing import Any
+from typing import TypeVarTuple
 
 from nova.runtime import concurrency
 from nova.runtime import log_limits
 from nova.runtime.http import arrival
+from nova.runtime.http import capacity as capacities
 from nova.runtime.http import channel as channels
 from nova.runtime.http import exchange
 from nova.runtime.http import framing
+from nova.runtime.http import limits as http_limits
 from nova.runtime.http import priorities
 
 LOG = logging.getLogger(__name__)
+
+Arguments = TypeVarTuple('Arguments')
 
 READ, WRITE = select.EPOLLIN | select.EPOLLONESHOT, select.EPOLLOUT | select.EPOLLONESHOT
 ACCEPTED = 64                   # connections accepted before other events are handled
@@ -34,26 +39,24 @@ NO_DESCRIPTORS_S = 0.1          # pause of the listener when the process has no 
 
 
 class Native:
-    """Server with native threads.
+    """Server with native threads."""
 
-    :param listener: a listening socket
-    :param facts: framing.Facts
-    """
-
-    def __init__(self, listener: Any, facts: Any, limits: Any, plan: Any, capacity: Any, trusted: Any) -> None:
+    def __init__(self, listener: socket.socket, facts: framing.Facts, limits: http_limits.Limits,
+                 plan: priorities.Plan, capacity: capacities.Capacity[exchange.Connection],
+                 trusted: Container[str]) -> None:
         self._listener, self._facts, self._limits, self._plan, self._capacity = listener, facts, limits, plan, capacity
         self.dispatcher = priorities.Dispatcher(plan, self._begin, trusted)
         self.turned = time.monotonic()
         self._epoll = select.epoll()
-        self._conns: dict[Any, Any] = {}                             # {descriptor: connection}; used by the loop only
-        self._ready: queue.SimpleQueue[Any] = queue.SimpleQueue()            # for the workers
-        self._back: collections.deque[Any] = collections.deque()             # from the workers
+        self._conns: dict[int, exchange.Connection] = {}             # {descriptor: connection}; used by the loop only
+        self._ready: queue.SimpleQueue[exchange.Connection | None] = queue.SimpleQueue()  # for the workers
+        self._back: collections.deque[exchange.Connection] = collections.deque()      # from the workers
         self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._handing = threading.Lock()             # a kept connection goes back to the loop, or is closed by it
-        self._workers: list[Any] = []
-        self._ending = None                          # (begin, deadline) of a requested stop
+        self._workers: list[threading.Thread] = []
+        self._ending: tuple[float, float] | None = None         # (begin, deadline) of a requested stop
         self._swept: float = 0
-        self._thread = None
+        self._thread: threading.Thread | None = None
         self.finished = threading.Event()            # everything had ended in time
 
     def start(self) -> None:
@@ -62,7 +65,7 @@ class Native:
         self._epoll.register(self._wakeup, select.EPOLLIN)
         self._thread = concurrency.spawn('http', self._run)
 
-    def stop(self, timeout: Any) -> Any:
+    def stop(self, timeout: float) -> bool:
         """Take no new connection, finish open requests; return whether that ended within ``timeout`` s."""
         if self._thread is None:
             self._listener.close()
@@ -90,7 +93,7 @@ class Native:
         events = self._epoll.poll(self._limits.sweep_s if self._ending is None else 0.05)
         self.turned = time.monotonic()
         for number, what in events:
-            if self._listener is not None and number == self._listener.fileno():
+            if number == self._listener.fileno():
                 self._accept()
             elif number == self._wakeup:
                 self._take_back()
@@ -100,7 +103,8 @@ class Native:
             self._swept = self.turned
             self._sweep()
 
-    def _call_isolated(self, function: Callable[..., Any], conn: Any, *args: Any) -> None:
+    def _call_isolated(self, function: Callable[[exchange.Connection, *Arguments], None], conn: exchange.Connection,
+                       *args: *Arguments) -> None:
         """Run a function for one connection; its errors must not affect others."""
         try:
             function(conn, *args)
@@ -111,7 +115,7 @@ class Native:
             LOG.exception('The connection of %s failed', conn.address)
             self._close(conn)
 
-    def _accept(self, most: Any = ACCEPTED) -> None:
+    def _accept(self, most: int = ACCEPTED) -> None:
         for _ in range(most):
             try:
                 sock, peer = self._listener.accept()
@@ -136,11 +140,11 @@ class Native:
             self._epoll.register(sock.fileno(), READ)
 
     @staticmethod
-    def _reject(conn: Any, answer: Any) -> None:
+    def _reject(conn: exchange.Connection, answer: bytes) -> None:
         conn.channel.receive(conn.limits.piece)      # unread bytes would reset the connection, and lose the response
         conn.channel.send(answer)
 
-    def _happens(self, conn: Any, what: Any) -> None:
+    def _happens(self, conn: exchange.Connection, what: int) -> None:
         if conn.state == exchange.ANSWERING:
             self._send(conn)
         elif conn.state == exchange.LINGERING:
@@ -151,7 +155,7 @@ class Native:
         else:
             self._receive(conn)
 
-    def _receive(self, conn: Any) -> None:
+    def _receive(self, conn: exchange.Connection) -> None:
         data = conn.channel.receive(self._limits.piece)
         if data:
             conn.arrival.data += data
@@ -163,7 +167,7 @@ class Native:
         else:
             self._close(conn)
 
-    def _consider(self, conn: Any) -> None:
+    def _consider(self, conn: exchange.Connection) -> None:
         found = conn.look()
         if found == arrival.ENDLESS:
             self._refuse(conn, exchange.too_long(conn))
@@ -184,12 +188,12 @@ class Native:
         self._capacity.begins(conn)
         self.dispatcher.ask(conn.priority, conn)
 
-    def _refuse(self, conn: Any, answer: Any) -> None:
+    def _refuse(self, conn: exchange.Connection, answer: bytes) -> None:
         conn.wfile.write(answer)
         conn.keeps = conn.drained = False
         self._answered(conn)
 
-    def _answered(self, conn: Any) -> None:
+    def _answered(self, conn: exchange.Connection) -> None:
         """Continue after the response is written, though perhaps not sent; in the loop."""
         if self._ending is not None:
             conn.keeps = False
@@ -217,7 +221,7 @@ class Native:
             conn.linger()
             self._epoll.modify(conn.channel.sock.fileno(), READ)
 
-    def _send(self, conn: Any) -> None:
+    def _send(self, conn: exchange.Connection) -> None:
         if conn.wfile.flush():
             self._answered(conn)
         else:
@@ -243,7 +247,7 @@ class Native:
         while self._back:
             self._call_isolated(self._answered, self._back.popleft())
 
-    def _hand_over(self, conn: Any) -> None:
+    def _hand_over(self, conn: exchange.Connection) -> None:
         number = conn.channel.sock.fileno()
         with self._handing:
             if self._conns.pop(number, None) is not conn:
@@ -252,11 +256,11 @@ class Native:
             self._capacity.leave(conn)
         conn.hand_over()
 
-    def _close(self, conn: Any) -> None:
+    def _close(self, conn: exchange.Connection) -> None:
         with self._handing:
             self._drop(conn)
 
-    def _drop(self, conn: Any) -> None:
+    def _drop(self, conn: exchange.Connection) -> None:
         """Close a connection; ``_handing`` is held."""
         number = conn.channel.sock.fileno()
         if self._conns.get(number) is conn:
@@ -266,7 +270,7 @@ class Native:
 
     # ---- the workers
 
-    def _begin(self, conn: Any) -> None:
+    def _begin(self, conn: exchange.Connection) -> None:
         """Start a job, see priorities.Dispatcher: under its lock."""
         if self.dispatcher.threads > len(self._workers):
             self._workers.append(concurrency.spawn(f'http-{len(self._workers)}', self._work))
@@ -283,7 +287,7 @@ class Native:
             self.dispatcher.done(conn.priority, conn)
             self._hand_back(conn)
 
-    def _hand_back(self, conn: Any) -> None:
+    def _hand_back(self, conn: exchange.Connection) -> None:
         if conn.keeps and not conn.wfile.size and not conn.arrival.data and self._ending is None:
             with self._handing:
                 conn.state, conn.until = exchange.IDLE, time.monotonic() + self._limits.idle_s
@@ -308,7 +312,7 @@ class Native:
             return False
         begun, until = self._ending
         self._facts.ready = False
-        if self._listener is not None:
+        if self._listener.fileno() >= 0:
             self._accept_last()
             return False                             # read their requests first
         now = time.monotonic()
@@ -329,9 +333,8 @@ class Native:
     def _accept_last(self) -> None:
         """Accept the queue of the listening socket before closing it: the system would reset these connections."""
         self._accept(2 * BACKLOG)
-        listener, self._listener = self._listener, None
-        self._epoll.unregister(listener.fileno())
-        listener.close()
+        self._epoll.unregister(self._listener.fileno())
+        self._listener.close()
 
     def _close_all(self) -> None:
         for conn in list(self._conns.values()):

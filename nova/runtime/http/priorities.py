@@ -10,14 +10,19 @@ yields between its parts to waiting ones.
 from __future__ import annotations
 
 import collections
+from collections.abc import Callable, Container, Iterable, Sequence
 import re
 import threading
 import time
 import typing
-from typing import Any
+from typing import Generic, TypeVar, TYPE_CHECKING
 
 from nova import exception
 from nova.runtime import fairness
+from nova.runtime.http import addresses
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIEnvironment
 
 MAX_WAITING = 512               # requests of known projects that hold a thread while they wait for a slot
 MAX_WAITING_OF_ONE = 256        # of one project: as many as one client has connections (limits.per_address)
@@ -28,8 +33,10 @@ JOIN, REST = 'nova.join', 'nova.rest'
 
 UPLOADS = 'uploads'             # the priority of bodies above the buffer limit
 
+Job = TypeVar('Job', bound=addresses.Peer)
 
-def join(environ: dict[str, Any], project_id: str | None) -> None:
+
+def join(environ: WSGIEnvironment, project_id: str | None) -> None:
     """Assign a request to its caller's project, and wait until the project may use the thread.
 
     :param project_id: or the id of a user without a project; None: the request is on behalf of many projects
@@ -39,7 +46,7 @@ def join(environ: dict[str, Any], project_id: str | None) -> None:
         environ[JOIN](project_id)
 
 
-def rest(environ: dict[str, Any]) -> None:
+def rest(environ: WSGIEnvironment) -> None:
     """Yield to waiting requests of other projects, between two parts of a long request."""
     if REST in environ:
         environ[REST]()
@@ -76,7 +83,8 @@ class Plan:
     :param apart: priorities with separate threads, not counted in ``threads``, as their requests last long
     """
 
-    def __init__(self, threads: int, uploads: int, priorities: Any = (), classes: Any = (), apart: Any = ()) -> None:
+    def __init__(self, threads: int, uploads: int, priorities: Sequence[Priority] = (),
+                 classes: Iterable[RequestClass] = (), apart: Sequence[Priority] = ()) -> None:
         self.classes = [(re.compile(request_class.pattern), request_class) for request_class in classes]
         every = Priority('', 1, threads)
         large = Priority(UPLOADS, uploads, uploads, max(1, uploads // 2))
@@ -85,7 +93,7 @@ class Plan:
         self.shared = max(0, threads - own)
         self.size = self.shared + sum(priority.least for priority in self.priorities.values())
 
-    def request_class(self, line: bytes) -> Any:
+    def request_class(self, line: bytes) -> RequestClass:
         """Return the class of a request.
 
         :param line: b'METHOD /path?query'
@@ -99,35 +107,36 @@ class Plan:
 _OTHER = RequestClass(b'', '')
 
 
-class Dispatcher:
+class Dispatcher(Generic[Job]):
     """Dispatcher of jobs to threads; others wait, by priority and client.
 
     :param begin: function(job) that gives it to a thread; it does not block
-    :param trusted: addresses.Trusted, proxies of many clients
+    :param trusted: addresses of proxies of many clients
     """
 
-    def __init__(self, plan: Any, begin: Any, trusted: Any = ()) -> None:
+    def __init__(self, plan: Plan, begin: Callable[[Job], None], trusted: Container[str] = ()) -> None:
         self._plan, self._begin, self._trusted = plan, begin, trusted
         self._lock = threading.Lock()
-        self._running: collections.Counter[Any] = collections.Counter()
+        self._running: collections.Counter[str] = collections.Counter()
         self.running = 0
         self._shared = 0                                    # shared threads in use
         # {(priority, client): running}, if ``each`` is set
-        self._each: collections.Counter[Any] = collections.Counter()
-        self._waiting: dict[Any, Any] = {name: collections.OrderedDict() for name in plan.priorities}
+        self._each: collections.Counter[tuple[str, str]] = collections.Counter()
+        self._waiting: dict[str, collections.OrderedDict[str, collections.deque[Job]]] = {
+            name: collections.OrderedDict() for name in plan.priorities}
         self.waiting = 0
         self._shares = {name: fairness.Shares() for name in plan.priorities}
-        self._projects: dict[Any, str] = {}                 # of the running jobs, if known
+        self._projects: dict[Job, str] = {}                 # of the running jobs, if known
         # {priority: {project: jobs that hold a thread without a slot, with their events}}
-        self._parked: dict[str, dict[str, collections.deque[tuple[Any, threading.Event]]]] = {
+        self._parked: dict[str, dict[str, collections.deque[tuple[Job, threading.Event]]]] = {
             name: {} for name in plan.priorities}
         self.parked = 0
         self._moved = time.monotonic()
 
-    def ask(self, name: str, job: Any) -> None:
+    def ask(self, name: str, job: Job) -> None:
         """Start a job now, or when its priority permits.
 
-        :param job: argument of ``begin``; has ``client`` and ``address``
+        :param job: argument of ``begin``
         """
         with self._lock:
             priority = self._plan.priorities[name]
@@ -139,7 +148,7 @@ class Dispatcher:
                     self._moved = time.monotonic()
                 self.waiting += 1
 
-    def done(self, name: str, job: Any) -> None:
+    def done(self, name: str, job: Job) -> None:
         """Record the end of a job, and start others."""
         with self._lock:
             priority = self._plan.priorities[name]
@@ -151,7 +160,7 @@ class Dispatcher:
             self._moved = time.monotonic()
             self._start_others(priority)
 
-    def join(self, name: str, job: Any, project_id: str) -> None:
+    def join(self, name: str, job: Job, project_id: str) -> None:
         """Assign a running job to its project, and wait until the project may use the thread.
 
         :raises ServiceBusy: too many jobs of this project, or of all, wait so
@@ -170,7 +179,7 @@ class Dispatcher:
             self._start_others(priority)
         woken.wait()
 
-    def rest(self, name: str, job: Any) -> None:
+    def rest(self, name: str, job: Job) -> None:
         """Yield between two parts of a long job to jobs that wait for a slot in its priority."""
         if not self.waiting and not self.parked:
             return
@@ -187,7 +196,7 @@ class Dispatcher:
         """Record progress, though no job has ended."""
         self._moved = time.monotonic()
 
-    def state(self) -> tuple[Any, Any, Any]:
+    def state(self) -> tuple[int, int, float]:
         """Return (waiting requests, running requests, seconds since the last start, end or progress)."""
         with self._lock:
             return self.waiting, self.running, time.monotonic() - self._moved
@@ -197,22 +206,22 @@ class Dispatcher:
         """Return the number of threads of jobs with and without a slot."""
         return self.running + self.parked
 
-    def _free(self, priority: Any) -> int:
+    def _free(self, priority: Priority) -> int:
         """Return how many more jobs of a priority may start."""
         running = self._running[priority.name]
         own = max(0, priority.least - running)
         return min(priority.most - running, own + self._plan.shared - self._shared)
 
-    def _may(self, priority: Any) -> bool:
+    def _may(self, priority: Priority) -> bool:
         return self._free(priority) > 0
 
-    def _take(self, priority: Any) -> None:
+    def _take(self, priority: Priority) -> None:
         """Take a slot."""
         self._running[priority.name] += 1
         self.running += 1
         self._shared += self._running[priority.name] > priority.least
 
-    def _leave(self, priority: Any, job: Any) -> None:
+    def _leave(self, priority: Priority, job: Job) -> None:
         """Release a job's slot."""
         self._shared -= self._running[priority.name] > priority.least
         self._running[priority.name] -= 1
@@ -221,7 +230,7 @@ class Dispatcher:
         if project_id is not None:
             self._shares[priority.name].stop(project_id)
 
-    def _park(self, priority: Any, job: Any, project_id: str) -> threading.Event:
+    def _park(self, priority: Priority, job: Job, project_id: str) -> threading.Event:
         """Queue a job behind others of its project, without a slot; return the event of its next slot."""
         woken = threading.Event()
         self._leave(priority, job)
@@ -229,25 +238,25 @@ class Dispatcher:
         self.parked += 1
         return woken
 
-    def _may_have(self, priority: Any, job: Any) -> bool:
+    def _may_have(self, priority: Priority, job: Job) -> bool:
         return (not priority.each or self._each[priority.name, job.client] < priority.each
                 or job.address in self._trusted)
 
-    def _start(self, priority: Any, job: Any) -> None:
+    def _start(self, priority: Priority, job: Job) -> None:
         self._take(priority)
         if priority.each:
             self._each[priority.name, job.client] += 1
         self._moved = time.monotonic()
         self._begin(job)
 
-    def _start_others(self, priority: Any) -> None:
+    def _start_others(self, priority: Priority) -> None:
         """Start waiting jobs, of this priority first."""
         if self.parked or self.waiting:
             for other in (priority, *self._plan.priorities.values()):
                 self._wake(other)
                 self._start_waiting(other)
 
-    def _wake(self, priority: Any) -> None:
+    def _wake(self, priority: Priority) -> None:
         """Give slots to jobs that wait with a thread: to the project of least cost first."""
         parked, shares = self._parked[priority.name], self._shares[priority.name]
         while parked and (project_id := shares.next(parked, self._free(priority))) is not None:
@@ -262,7 +271,7 @@ class Dispatcher:
             self._moved = time.monotonic()
             woken.set()
 
-    def _start_waiting(self, priority: Any) -> None:
+    def _start_waiting(self, priority: Priority) -> None:
         waiting = self._waiting[priority.name]
         while waiting and self._may(priority):
             client = next((client for client, jobs in waiting.items() if self._may_have(priority, jobs[0])), None)

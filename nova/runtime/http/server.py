@@ -1,12 +1,14 @@
 """Public interface of the HTTP server."""
 from __future__ import annotations
 
+from collections.abc import Iterable
 import dataclasses
 import resource
 import socket
 import threading
+import ssl
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nova import exception
 from nova.runtime import concurrency
@@ -16,6 +18,12 @@ from nova.runtime.http import capacity
 from nova.runtime.http import framing
 from nova.runtime.http import limits as http_limits
 from nova.runtime.http import priorities
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication
+
+    from nova.runtime.http import green
+    from nova.runtime.http import native
 
 THREADS = 32                        # concurrent requests
 BACKLOG = 1024
@@ -27,19 +35,19 @@ class Server:
 
     :param port: 0 takes a free one; ``port`` is the actual one after ``start``
     :param drain: seconds for which it accepts requests after a stop request, until a load balancer notices
-    :param plan: priorities.Plan; None: ``threads`` for everything, uploads anywhere
+    :param plan: None: ``threads`` for everything, uploads anywhere
     :param trusted: proxies, as addresses and networks: limits of one client do not apply
-    :param limits: limits.Limits, for tests
+    :param limits: for tests
     :param body: maximum bytes of a body that is not an upload; None: see ``limits``
-    :param tls: ssl.SSLContext of the connections; None: plain HTTP
+    :param tls: of the connections; None: plain HTTP
     :param listener: an inherited listening socket; None: one is made at the address
     :raises InvalidInput: a trusted proxy is neither an address nor a network
     """
 
-    def __init__(self, application: Any, host: Any, port: Any, *, threads: int = THREADS, drain: float = 0,
-                 plan: Any = None, trusted: Any = (),
-                 limits: Any = http_limits.LIMITS, body: Any = None, tls: Any = None,
-                 listener: socket.socket | None = None) -> None:
+    def __init__(self, application: WSGIApplication, host: str, port: int, *, threads: int = THREADS, drain: float = 0,
+                 plan: priorities.Plan | None = None, trusted: Iterable[str] = (),
+                 limits: http_limits.Limits = http_limits.LIMITS, body: int | None = None,
+                 tls: ssl.SSLContext | None = None, listener: socket.socket | None = None) -> None:
         self.application, self.host, self.port = application, host, port
         self._plan = plan or priorities.Plan(threads, max(1, threads // 2),
                                              classes=[priorities.RequestClass(b'', '', uploads=True)])
@@ -51,7 +59,7 @@ class Server:
         self._limits = dataclasses.replace(limits, body=body,
                                            bodies_per_address=max(limits.bodies_per_address, 2 * body))
         self._drain, self._tls, self._given = drain, tls, listener
-        self._server: Any = None
+        self._server: native.Native | green.Green | None = None
         self._stopping = threading.Event()
 
     def listen(self) -> None:
@@ -61,7 +69,7 @@ class Server:
         """
         if concurrency.model() == 'eventlet':
             from nova.runtime.http import green
-            make: type[Any] = green.Green
+            make: type[native.Native | green.Green] = green.Green
         else:
             from nova.runtime.http import native
             make = native.Native
@@ -77,9 +85,10 @@ class Server:
         """Serve in the background."""
         if self._server is None:
             self.listen()
+        assert self._server is not None
         self._server.start()
 
-    def alive(self) -> dict[Any, Any]:
+    def alive(self) -> health.States:
         """Return the health, see nova.runtime.health. Busy threads or a slow client are not failures.
 
         The workers are dead if requests wait, and for health.STUCK_S none has started or ended and no upload has
@@ -95,7 +104,7 @@ class Server:
                     'workers': self._plan.size, 'working': working, 'waiting': waiting,
                     'seconds_since_progress': round(idle_s, 1)})}
 
-    def stop(self, timeout: int = 0) -> Any:
+    def stop(self, timeout: float = 0) -> bool:
         """Take no new connection, finish running requests; return True if they ended within ``timeout`` s."""
         self._stopping.set()
         if self._server is None:

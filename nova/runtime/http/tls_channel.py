@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
-from typing import Any
 
 PIECE = 65536           # encrypted bytes of one read of the socket
 RECORD = 16384          # plain bytes of one TLS record, the unit of encryption
@@ -51,7 +50,7 @@ class Secured:
             if data or ended or not encrypted:
                 return data
 
-    def send(self, data: Any) -> int:
+    def send(self, data: bytes | memoryview) -> int:
         """Send at most one record; return how many plain bytes the socket has taken, 0: repeat the same later.
 
         :raises OSError: the connection broke

@@ -22,7 +22,6 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any
 
 from oslo_config.cfg import ConfigOpts
 
@@ -154,7 +153,7 @@ class Pool:
         for worker in self._workers:
             worker.send(signal.SIGHUP)
 
-    def alive(self) -> dict[str, tuple[bool, dict[str, Any]]]:
+    def alive(self) -> health.States:
         """Return the workers' states; an ended worker is restarted, so it is not a failure of the process."""
         return {f'{self._binary} worker {worker.number}': worker.state() for worker in self._workers}
 
@@ -220,7 +219,7 @@ class _Worker:
             if self._process is not None:
                 self._process.send_signal(number)
 
-    def state(self) -> tuple[bool, dict[str, Any]]:
+    def state(self) -> health.State:
         return True, {'serves': self._serves, 'starts': self._starts,
                       'seconds_since_sign': round(time.monotonic() - self._sign, 1)}
 

@@ -177,7 +177,7 @@ def test_hosts_are_told(api):
     api.services.network.sent.clear()
     made = api.client().post('/os-security-group-rules', _rule(api, group)).json['security_group_rule']['id']
     api.client().delete(f'/os-security-group-rules/{made}')
-    assert [(method, host) for method, host, _ in api.services.network.sent] == [('refresh_security', 'far')] * 2
+    assert [(method, host) for method, host, _ in api.services.network.sent] == [('refresh_ports', 'far')] * 2
 
 
 def test_pages_and_projects(api):

@@ -66,8 +66,9 @@ def test_every_version_option_rule_and_action_is_there(pages):
 def test_the_diagram_shows_every_change(pages):
     picture = pages['states']
     assert picture.count('<ellipse') == len(states.VM_STATES) - 1            # all but what is gone
-    changes = {(before, action.after) for action in (actions.BUILD, *actions.ACTIONS.values()) if action.vm_states
-               for before in action.vm_states if action.after not in (None, before, states.DELETED)}
+    changes = {(before, action.outcome.after) for action in (actions.BUILD, *actions.ACTIONS.values())
+               for before in action.conditions.vm_states or ()
+               if action.outcome.after not in (None, before, states.DELETED)}
     assert picture.count('<path d="M ') >= len(changes) > 10
 
 

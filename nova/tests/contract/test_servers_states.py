@@ -122,7 +122,7 @@ def ask_volume(cloud, server_id, action, client):
 
 
 def test_the_walk_knows_all_tasks():
-    assert set(actions.ACTIONS['reboot-hard'].task_states) <= set(TASKS) and len(TASKS) > 30
+    assert set(actions.ACTIONS['reboot-hard'].conditions.task_states) <= set(TASKS) and len(TASKS) > 30
 
 
 def end(cloud, server_id):
@@ -135,16 +135,16 @@ def end(cloud, server_id):
 def test_answers_as_the_table_says(cloud, server_id, action):
     # the API looks at equality only, so that one task in a set stands for all the others of its kind
     tasks = TASKS[:6]
-    if action.task_states not in (actions.ANY, actions.IDLE):
-        tasks = [None, *action.task_states, *long_runs.turn(action.name, TASKS, 3)]
+    if action.conditions.task_states not in (actions.ANY, actions.IDLE):
+        tasks = [None, *action.conditions.task_states, *long_runs.turn(action.name, TASKS, 3)]
     for vm_state, task_state in itertools.product(states.VM_STATES, tasks):
         put(cloud, server_id, vm_state=vm_state, task_state=task_state)
-        if action.alone:
+        if action.conditions.one_at_a_time:
             end(cloud, server_id)
         answer = ask(cloud, server_id, action)
         row = cloud.row(server_id)
         what = f'{action.name} of {vm_state}, {task_state}: {answer.status} {answer.body[:200]}'
-        if action.allows(vm_state, task_state):
+        if action.conditions.allows(vm_state, task_state):
             assert answer.status < 300, what
             if action.running:
                 assert row['task_state'] == action.running, what
@@ -154,9 +154,10 @@ def test_answers_as_the_table_says(cloud, server_id, action):
             assert (row['vm_state'], row['task_state']) == (vm_state, task_state), what
 
 
-@pytest.mark.parametrize('action', [action for action in WALKED if action.alone], ids=lambda action: action.name)
+@pytest.mark.parametrize('action', [action for action in WALKED if action.conditions.one_at_a_time],
+                         ids=lambda action: action.name)
 def test_one_at_a_time(cloud, server_id, action):
-    put(cloud, server_id, vm_state=action.vm_states[0], task_state=None)
+    put(cloud, server_id, vm_state=action.conditions.vm_states[0], task_state=None)
     end(cloud, server_id)
     first, second = ask(cloud, server_id, action), ask(cloud, server_id, action)
     assert first.status == 202 and second.status == 409
@@ -167,11 +168,11 @@ def test_one_at_a_time(cloud, server_id, action):
 
 @pytest.mark.parametrize('action', WALKED, ids=lambda action: action.name)
 def test_a_lock_stops_users_and_no_administrators(cloud, server_id, action):
-    allowed = action.vm_states[0] if action.vm_states else states.ACTIVE
-    for client, refused in ((cloud.client(roles=('manager', 'member', 'reader')), action.locked),
+    allowed = action.conditions.vm_states[0] if action.conditions.vm_states else states.ACTIVE
+    for client, refused in ((cloud.client(roles=('manager', 'member', 'reader')), action.conditions.locked),
                             (cloud.admin(project=base.PROJECT), False)):
         put(cloud, server_id, vm_state=allowed, task_state=None, locked=True, locked_by='owner')
-        if action.alone:
+        if action.conditions.one_at_a_time:
             end(cloud, server_id)
         answer = ask(cloud, server_id, action, client)
         if facts.policies()[action.policy] in NOT_USERS and 'admin' not in client.roles:
@@ -183,30 +184,30 @@ def test_a_lock_stops_users_and_no_administrators(cloud, server_id, action):
     put(cloud, server_id, locked=False, locked_by=None)
 
 
-@pytest.mark.parametrize('action', [action for action in actions.ACTIONS.values() if action.capability],
+@pytest.mark.parametrize('action', [action for action in actions.ACTIONS.values() if action.requirements.capability],
                          ids=lambda action: action.name)
 def test_what_the_driver_cannot_do_is_refused(cloud, server_id, action):
-    put(cloud, server_id, vm_state=action.vm_states[0], task_state=None, host='plain', node='plain')
+    put(cloud, server_id, vm_state=action.conditions.vm_states[0], task_state=None, host='plain', node='plain')
     answer = ask(cloud, server_id, action, cloud.client(roles=('manager', 'member', 'reader')))
     put(cloud, server_id, host=servers.HOST, node=servers.NODE)
     assert answer.status == REFUSED.get(action.name, 409)
     assert cloud.row(server_id)['task_state'] is None
 
 
-@pytest.mark.parametrize('action', [action for action in ACTIONS if action.method],
+@pytest.mark.parametrize('action', [action for action in ACTIONS if action.calls.method],
                          ids=lambda action: action.name)
 def test_other_projects_servers_are_not_there(cloud, server_id, action):
-    put(cloud, server_id, vm_state=(action.vm_states or ('active',))[0], task_state=None)
+    put(cloud, server_id, vm_state=(action.conditions.vm_states or ('active',))[0], task_state=None)
     answer = ask(cloud, server_id, action, cloud.client(project='c' * 32))
     # what only administrators may is refused whatever the server
     assert answer.status == (403 if facts.policies()[action.policy] == 'rule:context_is_admin' else 404)
     assert cloud.row(server_id)['task_state'] is None
 
 
-@pytest.mark.parametrize('action', [action for action in ACTIONS if action.method],
+@pytest.mark.parametrize('action', [action for action in ACTIONS if action.calls.method],
                          ids=lambda action: action.name)
 def test_readers_may_not(cloud, server_id, action):
-    put(cloud, server_id, vm_state=(action.vm_states or ('active',))[0], task_state=None)
+    put(cloud, server_id, vm_state=(action.conditions.vm_states or ('active',))[0], task_state=None)
     answer = ask(cloud, server_id, action, cloud.client(roles=('reader',)))
     assert answer.status == 403
     assert cloud.row(server_id)['task_state'] is None
@@ -216,12 +217,12 @@ def test_what_reaches_the_host(cloud, server_id):
     """Each action is cast to the server's host with the arguments of the compute's interface."""
     from nova.compute import interface
     for action in ACTIONS:
-        if not action.method:
+        if not action.calls.method:
             continue
-        put(cloud, server_id, vm_state=(action.vm_states or ('active',))[0], task_state=None)
+        put(cloud, server_id, vm_state=(action.conditions.vm_states or ('active',))[0], task_state=None)
         cloud.compute.sent.clear()
         ask(cloud, server_id, action)
         (method, host, arguments), = cloud.compute.sent
-        assert (method, host) == (action.method, servers.HOST)
+        assert (method, host) == (action.calls.method, servers.HOST)
         assert set(arguments) == set(interface.INTERFACE.methods[method].arguments)
         assert arguments['instance'].uuid == server_id

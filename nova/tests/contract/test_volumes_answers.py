@@ -4,7 +4,7 @@ import dataclasses
 import pytest
 
 from nova.api import app
-from nova.api.servers import volumes_boot
+from nova.api.server_actions import volumes_boot
 from nova.tests.contract import facts
 from nova.tests.functional import base
 from nova.tests.functional import servers

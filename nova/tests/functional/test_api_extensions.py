@@ -90,7 +90,7 @@ def test_hooks_of_servers(cloud):
 
 
 def test_its_operations_are_documented(cloud):
-    paths = openapi.document(cloud.application.routes, 104)['paths']
+    paths = openapi.document(cloud.application.api.routes, 104)['paths']
     assert paths['/example-notes']['post']['x-openstack-policies'] == ['os_compute_api:example-notes:create']
     assert 'example-greet' in paths['/servers/{id}/action']['post']['x-openstack-actions']
 

@@ -418,7 +418,7 @@ def test_a_log_that_is_not_sealed_any_more_has_an_age(tmp_path, caplog):
     def age():
         text = metrics.exposed()[0].decode()
         return float(next(line.split()[1] for line in text.splitlines()
-                          if line.startswith('nova_audit_unsealed_seconds{database="api"}')))
+                          if line.startswith('nova_audit_log_unsealed_seconds{database="api"}')))
     with whole.running(tmp_path) as cloud:
         seals = cloud.services[0].manager.audit_log
         cloud.client().post('/os-keypairs', {'keypair': {'name': 'a'}})

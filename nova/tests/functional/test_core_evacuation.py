@@ -43,6 +43,10 @@ def die(cloud, host='host1'):
     live.down(cloud, host)
 
 
+def state_on_host1(cloud, uuid):
+    return cloud.conductor.methods.server_states(None, host='host1', uuids=[uuid])[uuid]['state']
+
+
 def come_back(cloud, host='host1'):
     live.down(cloud, host, forced=False)
     compute = cloud.start_compute(host)
@@ -189,7 +193,7 @@ def test_shared_disks_outlive_the_guest_of_the_old_host(cloud, monkeypatch):
         compute.driver.machine.shares_disks = True
     evacuate(cloud, uuid, shared=True)
     cloud.settle()
-    assert cloud.conductor.methods.orphaned_guests(None, host='host1', uuids=[uuid]) == []
+    assert state_on_host1(cloud, uuid) == states.NEEDED
     destroy = fake.FakeDriver.destroy
 
     def watched(driver, context, instance, network_info, keep_disks=False):
@@ -197,7 +201,7 @@ def test_shared_disks_outlive_the_guest_of_the_old_host(cloud, monkeypatch):
         destroy(driver, context, instance, network_info, keep_disks)
     monkeypatch.setattr(fake.FakeDriver, 'destroy', watched)
     assert come_back(cloud).driver.guests() == {} and kept == [True]
-    assert cloud.conductor.methods.orphaned_guests(None, host='host1', uuids=[uuid]) == [uuid]
+    assert state_on_host1(cloud, uuid) == states.ELSEWHERE
 
 
 def test_disks_that_are_said_to_be_shared_and_are_not(cloud):

@@ -92,7 +92,7 @@ def test_a_live_migration(cloud):
     fill(cloud, host2=3996, host3=3896)
     live.begin(cloud, uuid)
     with pytest.raises(exception.BadRequest, match='No valid host was found. 3 hosts: 1 is excluded'):
-        cloud.conductor.methods.live_migrate_checked(cloud.ctx, uuid)
+        cloud.conductor.methods.check_and_live_migrate(cloud.ctx, uuid)
     check(cloud, uuid, *FULL, fault=False)
     assert not any(host in str(cloud.row(uuid)['fault']) for host in HOSTS)
 

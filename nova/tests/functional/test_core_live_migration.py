@@ -212,7 +212,7 @@ def test_no_other_host_has_room(cloud):
     cloud.force_down('host2', 'host3')
     number = begin(cloud, uuid)
     with pytest.raises(exception.BadRequest, match='No valid host'):
-        cloud.conductor.methods.live_migrate_checked(cloud.ctx, uuid)
+        cloud.conductor.methods.check_and_live_migrate(cloud.ctx, uuid)
     assert cloud.actions(uuid)[-1][1] == 'Error' and cloud.row(uuid)['host'] == 'host1'
     assert move(cloud, number)['status'] == 'error'
     assert cloud.row(uuid)['task_state'] is None
@@ -229,7 +229,7 @@ def test_a_destination_that_cannot_take_it_is_passed_over(cloud):
         cloud.computes[host].driver.failures['check_destination'] = exception.MigrationPreCheckError(reason='no')
     begin(cloud, uuid)
     with pytest.raises(exception.MigrationPreCheckError):
-        cloud.conductor.methods.live_migrate_checked(cloud.ctx, uuid)
+        cloud.conductor.methods.check_and_live_migrate(cloud.ctx, uuid)
     assert cloud.row(uuid)['task_state'] is None and cloud.row(uuid)['host'] == 'host3'
     check(cloud)
 
@@ -245,7 +245,7 @@ def test_disks_that_are_not_shared_are_refused_without_block_migration(cloud):
     uuid = boot(cloud)
     begin(cloud, uuid, block_migration=False)
     with pytest.raises(exception.MigrationPreCheckError, match='share no storage'):
-        cloud.conductor.methods.live_migrate_checked(cloud.ctx, uuid)
+        cloud.conductor.methods.check_and_live_migrate(cloud.ctx, uuid)
     at_home(cloud, uuid, moves(cloud, uuid)[0]['id'], 'error')
 
 

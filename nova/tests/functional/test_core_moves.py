@@ -11,8 +11,6 @@ from nova import actions
 from nova import exception
 from nova import states
 from nova import utils
-from nova.compute import strays
-from nova.conductor import interface as conductor_interface
 from nova.conductor.moves import cold
 from nova.db.moves import migrations as server_migrations
 from nova.db.projects import quotas
@@ -334,7 +332,7 @@ def test_a_host_that_is_killed_in_the_middle(cloud, operation, end):
     cloud.check()
 
 
-CALLS = ('move_accepted', 'move_sent', 'move_finished', 'move_confirmed', 'move_dropped', 'move_reverted',
+CALLS = ('move_accepted', 'move_sent', 'move_finished', 'move_confirmed', 'reverted_guest_removed', 'move_reverted',
          'prep_resize', 'resize_instance', 'finish_resize', 'confirm_resize', 'revert_resize', 'finish_revert_resize')
 
 
@@ -363,7 +361,7 @@ def test_a_message_that_is_lost(cloud, method, monkeypatch):
         assert condition(), cloud.row(uuid)
     cloud.move(uuid, BIG)
     until(lambda: cloud.state(uuid)[:2] == (states.RESIZED, None))
-    reverts = method in ('move_dropped', 'move_reverted', 'revert_resize', 'finish_revert_resize')
+    reverts = method in ('reverted_guest_removed', 'move_reverted', 'revert_resize', 'finish_revert_resize')
     cloud.end(uuid, 'revertResize' if reverts else 'confirmResize')
     until(lambda: cloud.state(uuid) == (states.ACTIVE, None, states.RUNNING))
     assert lost == [method]
@@ -549,7 +547,7 @@ def test_a_delete_while_the_other_host_is_down(cloud):
 
 
 def removed(what):
-    return metrics.REGISTRY.get_sample_value('nova_compute_strays_removed_total', {'what': what}) or 0
+    return metrics.REGISTRY.get_sample_value('nova_compute_orphans_removed_total', {'kind': what}) or 0
 
 
 def killed_while_a_guest_comes(cloud):
@@ -614,7 +612,7 @@ def test_moves_are_read_before_servers(cloud):
             read.extend(name for name in ('migrations', 'instances') if f'FROM {name} ' in statement.replace('\n', ' '))
     sa.event.listen(sa.engine.Engine, 'before_cursor_execute', note)
     try:
-        answer = cloud.conductor.methods.server_fates(None, host='host1', uuids=[uuid])
+        answer = cloud.conductor.methods.server_states(None, host='host1', uuids=[uuid])
     finally:
         sa.event.remove(sa.engine.Engine, 'before_cursor_execute', note)
     assert list(answer) == [uuid] and set(read) == {'migrations', 'instances'}
@@ -626,7 +624,7 @@ def test_nothing_is_removed_without_an_answer(cloud, monkeypatch):
     uuid, target = deleted_meanwhile(cloud)
     compute = cloud.start_compute(target, lambda driver: setattr(driver, 'remnants', dict))
     del compute.driver.remnants
-    cloud.bus.lost = lambda topic, method, server: method == 'server_rows'
+    cloud.bus.lost = lambda topic, method, server: method == 'server_states'
     with pytest.raises(exception.ServiceUnavailable):
         compute.power_states.synchronize()
     assert list(compute.driver.remnants()) == [uuid]
@@ -635,24 +633,6 @@ def test_nothing_is_removed_without_an_answer(cloud, monkeypatch):
     wait(lambda: not compute.driver.remnants())
     cloud.settle()
     cloud.check()
-
-
-def test_what_conductors_of_the_release_before_do_not_say(cloud):
-    """They know of guests that are gone, not in which way: what another host may have left stays."""
-    uuid, target = deleted_meanwhile(cloud)
-
-    def older(conductor, own):
-        def refuse(*args, **kwargs):
-            raise exception.Unsupported('The method needs services of a newer version.')
-        found = strays.Strays(dataclasses.replace(compute.host, conductor=conductor))
-        conductor.server_rows = conductor.server_fates = refuse
-        compute.driver.remnants = lambda: {uuid: own}
-        found.settle(cloud.ctx, found.find([]), ())
-        cloud.settle()
-        return uuid in compute.driver.machine.arriving
-    compute = cloud.start_compute(target, lambda driver: setattr(driver, 'remnants', dict))
-    client = core.Client(cloud.bus, conductor_interface.INTERFACE, target)
-    assert older(client, False) and not older(client, True)
 
 
 def test_what_was_made_ready_on_shared_disks_goes_when_its_move_is_over(cloud):
@@ -679,14 +659,14 @@ def test_what_no_server_is_known_of_is_reported_and_stays(cloud, caplog):
         compute.power_states.synchronize()
         cloud.settle()
     assert list(compute.driver.remnants()) == [unknown] and compute.driver.features[virt.Resize].kept_guests() == [kept]
-    for what in ('files', 'kept'):
-        assert metrics.REGISTRY.get_sample_value('nova_compute_strays', {'what': what}) == 1
-    assert [record.message.rpartition(' of ')[0] for record in caplog.records if unknown in record.message] == [
-        f'What a step that did not come to its end has left of {unknown} is']
+    for what in ('files', 'resize_backup'):
+        assert metrics.REGISTRY.get_sample_value('nova_compute_orphans', {'kind': what}) == 1
+    assert [record.message.partition(':')[0] for record in caplog.records if unknown in record.message] == [
+        f'Files of an incomplete step of server {unknown}']
     compute.driver.machine.note_arriving(unknown, False)
     compute.driver.machine.forget_kept(kept)
     compute.power_states.synchronize()
-    assert metrics.REGISTRY.get_sample_value('nova_compute_strays', {'what': 'kept'}) == 0
+    assert metrics.REGISTRY.get_sample_value('nova_compute_orphans', {'kind': 'resize_backup'}) == 0
 
 
 def test_moves_confirm_themselves(cloud):

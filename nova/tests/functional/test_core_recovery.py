@@ -469,13 +469,13 @@ def test_what_the_reconciler_decides(row, up, old, what):
 def test_every_running_task_state_has_its_recovery():
     """What an action of the table sets, a restarted compute and the reconciler can take up."""
     for action in actions.ACTIONS.values():
-        if action.running and action.method:
-            assert actions.OF_TASK[action.running].restart, action.name
+        if action.running and action.calls.method:
+            assert actions.OF_TASK[action.running].calls.restart, action.name
 
 
 def test_a_failed_begin_leaves_no_trace(cloud):
     instance = objects.Instance(uuid='70a599e0-31e7-49b7-b260-868f441e8620')
-    task = tasks.task(cloud.computes['host1'].host, cloud.ctx, instance, actions.ACTIONS['pause'])
+    task = tasks.task(cloud.computes['host1'].host, cloud.ctx, instance, actions.ACTIONS['pause'].frame)
     with pytest.raises(exception.InstanceNotFound), task:
         pytest.fail('the body of a task that did not begin ran')
 

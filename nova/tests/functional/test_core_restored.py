@@ -151,11 +151,11 @@ def test_without_the_guard_guests_are_lost(cloud, monkeypatch, ignored):
     if ignored == 'no records':
         monkeypatch.setattr(records, 'refusal', lambda *args: None)
         monkeypatch.setattr(records, 'is_removable',
-                            lambda what, record, row: row.fate in states.GONE)
+                            lambda what, record, row: row.state in states.GONE)
     else:
         monkeypatch.setattr(records.Record, 'is_newer_than', lambda record, generation: False)
         monkeypatch.setattr(records, 'is_removable',
-                            lambda what, record, row: row.fate in states.GONE)
+                            lambda what, record, row: row.state in states.GONE)
     restore(cloud)
     assert running(cloud) != before
 

@@ -74,7 +74,7 @@ def test_public_domains_are_an_administrators_and_their_entries_their_projects(a
     assert client.get(path + '/entries/web').status == 404
     assert names(api) == [['', '', 'example.org'], ['', theirs['ip'], 'mail.example.org']]
     assert admin.delete(path).status == 202 and admin.delete(path).status == 404 and names(api) == []
-    assert api.services.network.sent[-1][0] == 'refresh_security'
+    assert api.services.network.sent[-1][0] == 'refresh_ports'
 
 
 def test_a_public_domain_of_one_project(api):

@@ -40,19 +40,18 @@ AS_HOST1 = {
     'begin_background': {'host': 'host1', 'owner': 'compute:host1', 'deadline_s': 9},
     'end_background': {'event': 'e', 'host': 'host1', 'values': {}, 'error': None, 'traceback': None},
     'release_port_device': {'host': 'host1', 'port_id': OTHER},
-    'leave_host': {'event': 'e', 'host': 'host1', 'task_state': 'unshelving', 'fault': None},
+    'instance_offloaded': {'event': 'e', 'host': 'host1', 'task_state': 'unshelving', 'fault': None},
     'instance_destroyed': {'host': 'host1'}, 'instances_on_host': {'host': 'host1'},
-    'background_on_host': {'host': 'host1'}, 'orphaned_guests': {'host': 'host1', 'uuids': []},
-    'server_fates': {'host': 'host1', 'uuids': []}, 'server_rows': {'host': 'host1', 'uuids': []},
-    'report_guests': {'host': 'host1', 'guests': [], 'volumes': None, 'done': []},
-    'evacuated_from': {'host': 'host1'}, 'continue_moves': {'host': 'host1', 'kept': []},
+    'background_on_host': {'host': 'host1'}, 'server_states': {'host': 'host1', 'uuids': []},
+    'report_guests': {'host': 'host1', 'guests': [], 'volumes': None, 'replugged': []},
+    'list_evacuated': {'host': 'host1'}, 'continue_moves': {'host': 'host1', 'resize_backups': []},
     'allow_share': {'share_id': OTHER, 'host': 'host1'}, 'share_detached': {'share_id': OTHER, 'host': 'host1'},
     'report_power_states': {'host': 'host1', 'states': {}}, 'audit_instance_usage': {'host': 'host1'},
     'report_service': {'host': 'host1', 'binary': 'nova-compute', 'topic': 'compute', 'version': 2},
     'register_service': {'host': 'host1', 'binary': 'nova-compute', 'topic': 'compute', 'version': 2,
                          'identity': OTHER},
     'report_availability': {'host': 'host1', 'reason': 'it is full'},
-    'report_nodes': {'host': 'host1', 'nodes': []}, 'resume_live_migration': {'host': 'host1', 'here': True},
+    'report_nodes': {'host': 'host1', 'nodes': []}, 'resume_live_migration': {'host': 'host1', 'has_guest': True},
     'evacuated_guest_removed': {'migration_id': 1, 'host': 'host1'},
 }
 # the same in its own name: of the server of another host
@@ -73,16 +72,17 @@ AS_ITSELF = {
     'volume_detached': {'bdm_uuid': OTHER}, 'volume_detach_failed': {'bdm_uuid': OTHER},
     'refresh_volume': {'bdm_uuid': OTHER},
     'volume_swapped': {'bdm_uuid': OTHER, 'new_volume_id': OTHER, 'new_attachment_id': OTHER, 'connection_info': {}},
-    'volume_not_swapped': {'bdm_uuid': OTHER, 'new_volume_id': OTHER, 'new_attachment_id': OTHER},
+    'volume_swap_failed': {'bdm_uuid': OTHER, 'new_volume_id': OTHER, 'new_attachment_id': OTHER},
     'volume_file_changed': {'volume_id': OTHER, 'file': {'name': 'x', 'format': 'raw'}},
     'reimage_root': {'image_id': OTHER}, 'snapshot_volumes': {'image_id': OTHER},
     'allow_share': {'share_id': OTHER, 'host': 'host2'}, 'share_attached': {'share_id': OTHER, 'status': 'attached'},
     'share_detached': {'share_id': OTHER, 'host': 'host2'},
-    'leave_host': {'event': 'e', 'host': 'host2', 'task_state': 'unshelving', 'fault': None},
+    'instance_offloaded': {'event': 'e', 'host': 'host2', 'task_state': 'unshelving', 'fault': None},
 }
 OF_MOVE = {
     'prepare_live_migration': {}, 'move_accepted': {'host': 'host2'}, 'move_refused': {'host': 'host2', 'fault': FAULT},
-    'move_sent': {'host': 'host2', 'guest': {}}, 'move_confirmed': {'host': 'host2'}, 'move_dropped': {'host': 'host2'},
+    'move_sent': {'host': 'host2', 'guest': {}}, 'move_confirmed': {'host': 'host2'},
+    'reverted_guest_removed': {'host': 'host2'},
     'move_finished': {'host': 'host2', 'power_state': 1, 'network_info': []},
     'move_reverted': {'host': 'host2', 'power_state': 1, 'network_info': []},
     'move_failed': {'host': 'host2', 'event': 'e', 'fault': FAULT},
@@ -99,7 +99,7 @@ PORTS = {
                     'attached_by': 'req-1', 'host': 'host2'},
     'find_port': {'port_id': OTHER, 'attached_by': None},
     'detach_port': {'port_id': OTHER, 'attached_by': None, 'host': 'host2'},
-    'add_address': {'network_id': OTHER, 'known': [], 'host': 'host2'},
+    'add_address': {'network_id': OTHER, 'known_addresses': [], 'host': 'host2'},
     'remove_address': {'address': '10.0.0.1', 'host': 'host2'},
     'setup_for_instance': {'host': 'host2'}, 'prepare_for_instance': {'host': 'host2'}, 'network_info': {},
 }
@@ -224,7 +224,7 @@ def test_it_does_not_touch_the_ports_of_other_servers(world, method):
     assert world.state() == before
 
 
-@pytest.mark.parametrize('method', ['deallocate_for_instance', 'leave_host', 'unprepare_for_instance'])
+@pytest.mark.parametrize('method', ['deallocate_for_instance', 'unbind_ports', 'unprepare_for_instance'])
 @pytest.mark.parametrize('host', [None, 'host2'])
 def test_it_does_not_take_away_the_ports_of_other_servers(world, method, host):
     if host is None and method != 'deallocate_for_instance':
@@ -460,7 +460,7 @@ def test_a_host_finishes_its_step_and_nothing_else(world):
         with pytest.raises(exception.NotOnHost):
             getattr(world.conductor, method)(world.ctx, instance_uuid=world.uuid)
     with pytest.raises(exception.NotOnHost):
-        world.conductor.move_dropped(world.ctx, migration_id=number, host='host2')
+        world.conductor.reverted_guest_removed(world.ctx, migration_id=number, host='host2')
     with pytest.raises(exception.HostForbidden):
         world.conductor.move_sent(world.ctx, migration_id=number, host='host1', guest={})
     world.cloud.cell_db.run(instances.update, world.uuid, {'task_state': None})

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from nova import exception
 from nova import utils
-from nova.api import casts
+from nova.api.servers import casts
 from nova.api import idempotency
 from nova.api.servers import create as server_create
 from nova.api.servers import create_facts

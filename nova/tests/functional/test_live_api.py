@@ -92,7 +92,7 @@ def test_a_named_host_and_the_filters(cloud, uuid, version, more, force):
     assert arguments['force'] is force and arguments['host'] == 'host2'
 
 
-@pytest.mark.parametrize(('version', 'method'), [('2.1', 'live_migrate_checked'), ('2.33', 'live_migrate_checked'),
+@pytest.mark.parametrize(('version', 'method'), [('2.1', 'check_and_live_migrate'), ('2.33', 'check_and_live_migrate'),
                                                  ('2.34', 'continue_live_migration')])
 def test_until_2_33_the_request_waits_for_the_checks(cloud, uuid, version, method):
     body = {'disk_over_commit': False} if version == '2.1' else {}

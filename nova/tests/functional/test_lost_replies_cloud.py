@@ -281,7 +281,7 @@ def run(cloud, scenario, method=None):
         volumes.gone(cloud.boss, server_id)
     assert cloud.conductor.claim_check.audit() == []
     return asked - {('conductor', name) for name in (
-        'report_service', 'report_nodes', 'report_power_states', 'evacuated_from', 'evacuated_guest_removed')}
+        'report_service', 'report_nodes', 'report_power_states', 'list_evacuated', 'evacuated_guest_removed')}
 
 
 @pytest.mark.parametrize('scenario', SCENARIOS, ids=lambda each: each.__name__)

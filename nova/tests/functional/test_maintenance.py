@@ -239,7 +239,7 @@ def test_starts_at_once_are_one(cloud):
 
 def test_stop_while_start_runs(cloud):
     """Servers that wait stay; what is being moved arrives, and comes back."""
-    cloud.conf.set_override('maintenance_moves', 2, 'conductor')
+    cloud.conf.set_override('max_concurrent_maintenance_moves', 2, 'conductor')
     uuids = on(cloud, 'host1', 5)
     start(cloud)
     look(cloud)
@@ -252,7 +252,7 @@ def test_stop_while_start_runs(cloud):
 
 
 def test_start_while_stop_runs(cloud):
-    cloud.conf.set_override('maintenance_moves', 2, 'conductor')
+    cloud.conf.set_override('max_concurrent_maintenance_moves', 2, 'conductor')
     uuids = on(cloud, 'host1', 5)
     start(cloud)
     until(cloud, 'maintenance')
@@ -266,7 +266,7 @@ def test_start_while_stop_runs(cloud):
 
 
 def test_servers_that_go_meanwhile(cloud):
-    cloud.conf.set_override('maintenance_moves', 1, 'conductor')
+    cloud.conf.set_override('max_concurrent_maintenance_moves', 1, 'conductor')
     first, second, third = on(cloud, 'host1', 3)
     start(cloud)
     cloud.delete(first)
@@ -351,7 +351,7 @@ def test_a_conductor_dies_at_every_point(cloud, monkeypatch):
 
 
 def test_several_conductors_move_no_more_than_allowed(cloud):
-    cloud.conf.set_override('maintenance_moves', 2, 'conductor')
+    cloud.conf.set_override('max_concurrent_maintenance_moves', 2, 'conductor')
     on(cloud, 'host1', 6)
     start(cloud)
     most, over = [], threading.Event()

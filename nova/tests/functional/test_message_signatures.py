@@ -154,7 +154,7 @@ def test_a_token_is_for_one_host(fleet):
     for name in ('host1', 'host2'):
         _bus, part = fleet.host(name, token)
         part._keys.key = part._own()
-        state = part._ask()
+        state = part._ask(part._keys.key)
         assert state == ('approved' if name == 'host1' else 'pending')
     refused(lambda: ask(fleet.hosts['host2'], 'host2'), 'not approved: key')
 
@@ -163,7 +163,7 @@ def test_a_token_is_for_one_host(fleet):
 def test_a_wrong_token_approves_nothing(fleet, token):
     bus, part = fleet.host('host1', fleet.core.api_db.run(message_keys.new_token, -1) if token == 'expired' else token)
     part._keys.key = part._own()
-    assert part._ask() == 'pending' and not part._deployment
+    assert part._ask(part._keys.key) == 'pending' and not part._deployment
     refused(lambda: ask(bus), 'not approved: key')
 
 
@@ -172,14 +172,14 @@ def test_a_token_takes_no_name_from_a_host(fleet):
     fleet.joined('host1')
     _bus, part = fleet.host('host1', fleet.token(), state='copy')
     part._keys.key = part._own()
-    assert part._ask() == 'pending'
+    assert part._ask(part._keys.key) == 'pending'
     assert sorted(fleet.rows()) == [('host1', 'approved'), ('host1', 'pending')]
 
 
 def test_an_operator_approves(fleet):
     bus, part = fleet.host('host1')
     part._keys.key = part._own()
-    assert part._ask() == 'pending'
+    assert part._ask(part._keys.key) == 'pending'
     refused(lambda: ask(bus), 'not approved: key')
     fleet.core.api_db.run(message_keys.set_state, part._keys.key.id, message_keys.APPROVED)
     assert ask(bus) == []
@@ -210,7 +210,7 @@ def test_a_host_is_who_its_key_says(fleet):
         with pytest.raises(exception.HostForbidden, match='Host host2'):
             ask(said, 'host1')
     with pytest.raises(exception.HostForbidden, match='only services of the control plane'):
-        conductor_of(bus.of_host(None)).live_migrate_checked(context.admin_context(), instance_uuid='u')
+        conductor_of(bus.of_host(None)).check_and_live_migrate(context.admin_context(), instance_uuid='u')
 
 
 def test_a_key_of_its_own_making_is_nobody_s(fleet):
@@ -221,7 +221,7 @@ def test_a_key_of_its_own_making_is_nobody_s(fleet):
 
 @pytest.mark.parametrize('change', [
     lambda ctxt, message: message['args'].update(host='host2'),
-    lambda ctxt, message: message.update(method='evacuated_from'),
+    lambda ctxt, message: message.update(method='list_evacuated'),
     lambda ctxt, message: message.update(version='1.1'),
     lambda ctxt, message: ctxt.update(is_admin=not ctxt['is_admin']),
     lambda ctxt, message: ctxt.update(roles=['service']),
@@ -300,6 +300,16 @@ def test_signatures_without_form(signature):
             'method': 'ping', 'args': {}})
 
 
+@pytest.mark.parametrize('host', [None, '', {'host': 1}, 7])
+def test_key_registration_requires_the_name_of_a_host(host):
+    keys, key = signatures.Signatures('require'), signatures.Key()
+    keys.enrolling, keys.key = 'enroll_host', key
+    message = {'method': 'enroll_host', 'args': {'public': base64.b64encode(key.public).decode()}, 'version': '1.0'}
+    ctxt = keys.signed('conductor', None, {'sender_host': host}, message)
+    with pytest.raises(exception.MessageRefused, match='not approved'):
+        keys.check('conductor', 'control', conductor_interface.INTERFACE, ctxt, message)
+
+
 # ---- computes
 
 def test_a_host_takes_messages_of_the_control_plane_alone(fleet):
@@ -340,7 +350,7 @@ def test_a_host_that_was_revoked(fleet, monkeypatch):
     monkeypatch.setattr(trusted_keys, 'LOOK_S', 0)
     refused(lambda: ask(bus), 'not approved: key')
     with pytest.raises(exception.HostKeyRefused, match='revoked'):
-        part._ask()
+        part._ask(part._keys.key)
     with pytest.raises(exception.HostKeyRefused):                # nor with a new token
         part._enroll(part._keys.key, tuple(fleet.token().split('.')))
 
@@ -647,6 +657,6 @@ def test_a_host_asks_conductors_that_sign_nothing_yet(tmp_path):
             conn.execute(tables_api.message_keys.delete())
         _bus, part = fleet.host('host1')
         part._keys.key = part._own()
-        assert part._ask() == 'pending' and part._deployment
+        assert part._ask(part._keys.key) == 'pending' and part._deployment
     finally:
         fleet.close()

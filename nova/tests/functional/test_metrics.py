@@ -109,7 +109,7 @@ def test_a_server_leaves_its_numbers(watched):
         key('nova_server_build_seconds_count'): 1,
     })
     assert not [name for name, _labels in changed if name in (
-        'nova_audit_drift_total', 'nova_placements_refused_total', 'nova_db_gave_up_total')]
+        'nova_usage_audit_drift_total', 'nova_placements_refused_total', 'nova_db_failures_total')]
     now = watched.samples()
     assert now[key('nova_scheduler_hosts')] >= 2
     assert not [labels for name, labels in now.keys() - before.keys() if name == 'nova_tasks_in_progress']

@@ -26,9 +26,9 @@ class Client:
     def __init__(self, manager):
         self.manager, self.calls = manager, 0
 
-    def refresh_security(self, ctx, server=None, port_ids=()):
+    def refresh_ports(self, ctx, server=None, port_ids=()):
         self.calls += 1
-        self.manager.refresh_security(ctx, port_ids=port_ids)
+        self.manager.refresh_ports(ctx, port_ids=port_ids)
 
 
 class Quiet(simple_server.WSGIRequestHandler):

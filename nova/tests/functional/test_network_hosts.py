@@ -106,18 +106,18 @@ def test_every_host_expects_a_guest_that_moves(face, fleet):
     def known(host):
         """(host that has it, host that expects it, whether it arrives here)"""
         state, mac = fleet[host].driver.state, vif['address']
-        return [(dict(each.remotes).get(mac), dict(each.moving).get(mac)) for each in state.overlays
-                if each.id == network], [port.arriving for port in state.ports if port.mac == mac]
+        return [(dict(each.remotes).get(mac), dict(each.migrating).get(mac)) for each in state.overlays
+                if each.id == network], [port.incoming for port in state.ports if port.mac == mac]
     third, source, dest = 'host3', 'host7', 'host5'
     fleet[dest].migrations.prepare_for_instance(face.context, instance=instance, host=dest)
     waiting.wait_for(lambda: known(third) == ([(address[source], address[dest])], []), 30, 'a third host to expect it')
     waiting.wait_for(lambda: known(source) == ([(None, address[dest])], [False]), 30, 'its host to expect that it goes')
     assert known(dest) == ([(address[source], None)], [True])
-    moves = {name: [port.move for port in fleet[name].driver.state.ports if port.mac == vif['address']]
+    moves = {name: [port.migration for port in fleet[name].driver.state.ports if port.mac == vif['address']]
              for name in (source, dest)}
     assert [move[0] for move in moves[source] + moves[dest]] == [address[dest], address[source]]
     assert len({move[1] for move in moves[source] + moves[dest]}) == 1, 'one key for these two'
-    assert not any(port.move for port in fleet[third].driver.state.ports)
+    assert not any(port.migration for port in fleet[third].driver.state.ports)
     fleet[dest].migrations.unprepare_for_instance(face.context, instance_uuid=instance.uuid, host=dest)
     waiting.wait_for(lambda: known(third) == ([(address[source], None)], []), 30, 'a third host to expect it no more')
     fleet[dest].migrations.prepare_for_instance(face.context, instance=instance, host=dest)

@@ -114,24 +114,25 @@ def test_marks_of_packets(face):
     vif, = face.allocate(unit.make_instance())
     face('admin', 'PUT', f"ports/{vif['id']}", {'port': {'qos_policy_id': policy}})
     state = face.manager.load()
-    assert sorted(str(port.mark) for port in state.ports) == ['26', 'None']
+    assert sorted(str(port.dscp_mark) for port in state.ports) == ['26', 'None']
     sent = remote.host_state.as_json(state)
     assert remote.state_of(sent, face.conf.network.bridge).ports == state.ports
     older = remote.host_state.for_older(sent)               # agents of before take no field that they do not know
-    assert not [port for port in older['ports'] if 'mark' in port] and 'names' not in older
+    assert not [port for port in older['ports'] if 'dscp_mark' in port] and 'names' not in older
     with pytest.raises(ValueError):
-        remote.state_of({**sent, 'ports': [{**port, 'mark': 26.0} for port in sent['ports']]}, face.conf.network.bridge)
+        remote.state_of({**sent, 'ports': [{**port, 'dscp_mark': 26.0} for port in sent['ports']]},
+                        face.conf.network.bridge)
     assert face('admin', 'PUT', f'{path}/{made["id"]}', {'dscp_marking_rule': {'dscp_mark': 0}}).status_code == 200
-    assert {port.mark for port in face.manager.load().ports} == {None, 0}
+    assert {port.dscp_mark for port in face.manager.load().ports} == {None, 0}
     for method, code in (('GET', 200), ('DELETE', 204), ('DELETE', 404), ('GET', 404)):
         assert face('admin', method, f'{path}/{made["id"]}').status_code == code
-    assert {port.mark for port in face.manager.load().ports} == {None}
+    assert {port.dscp_mark for port in face.manager.load().ports} == {None}
 
 
 def test_a_mark_stands_beside_a_limit():
     ran = []
     applied = limits.Limits(lambda *words, stdin: ran.append(stdin), 'nova_x')
-    port = remote.host_state.Port('p', 'tap1', '', '', [], [], limits=[['egress', 1000, 0]], mark=46)
+    port = remote.host_state.Port('p', 'tap1', '', '', [], [], limits=[['egress', 1000, 0]], dscp_mark=46)
     applied.apply([port], lambda: '')
     assert 'from_tap1 ether type ip ip dscp set 46\n' in ran[-1] and 'from_tap1 limit rate over' in ran[-1]
     assert 'from_tap1 ether type ip6 ip6 dscp set 46\n' in ran[-1] and ran[-1].count('add element') == 1

@@ -98,7 +98,7 @@ def test_an_administrators_network_is_for_all_projects(api):
     assert stranger.delete(f'/os-tenant-networks/{made["id"]}').status == 403
     assert admin.delete(f'/os-networks/{made["id"]}').status == 202
     assert admin.get(f'/os-networks/{made["id"]}').status == 404
-    assert [method for method, *_ in api.services.network.sent] == ['refresh_security'] * 2
+    assert [method for method, *_ in api.services.network.sent] == ['refresh_ports'] * 2
 
 
 def test_a_project_gets_a_network_and_gives_it_back(api):

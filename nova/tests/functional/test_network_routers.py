@@ -319,7 +319,7 @@ def test_only_the_gateway_address_is_advertised(face):
             db_routers.place(conn, ident, 'h1', db_networks.get(conn, t.routers, ident)['host'])
         with face.db.reader() as conn:
             assert [leg.modes for each in host_routers.load(conn, 'h1').routers if each.id == ident
-                    for leg in each.inside] == [modes]
+                    for leg in each.internal] == [modes]
 
 
 def test_the_owner_of_a_network_sees_and_removes_its_ports(face, lent_network):

@@ -68,18 +68,19 @@ def test_what_a_host_is_told(face):
     vif, = face.allocate(unit.make_instance(), requested=[{'network_id': network}])
     assert vif['network']['mtu'] == 1500 and vif['network']['subnets'][0]['dhcp_server']
     told, = face.manager.load().overlays
-    assert (told.trunk, told.vlan) in (('br-wire', 100), ('br-wire', 101), ('br-cable', 7)) and told.remotes == []
+    assert (told.physical_bridge, told.vlan) in (('br-wire', 100), ('br-wire', 101), ('br-cable', 7))
+    assert told.remotes == []
     sent = host_state.as_json(face.manager.load())
     assert remote.state_of(sent, face.conf.network.bridge).overlays == [told]
     assert host_state.from_json(sent).overlays == [told]
-    for bad in ({'vlan': 4095}, {'vlan': '1'}, {'trunk': 'a b'}, {'trunk': '-x'}):
+    for bad in ({'vlan': 4095}, {'vlan': '1'}, {'physical_bridge': 'a b'}, {'physical_bridge': '-x'}):
         with pytest.raises(ValueError):
             validators.build(host_state.Overlay, {**sent['overlays'][0], **bad})
 
 
 def test_a_bridge_that_is_not_the_operators_is_refused():
     operations = remote.operations(nova_conf.new(files=[], network__physical_networks={'wire': 'br-wire'}))
-    state = host_state.HostState([], [], {}, {}, overlays=[dataclasses.replace(OVERLAY, trunk='eth0')])
+    state = host_state.HostState([], [], {}, {}, overlays=[dataclasses.replace(OVERLAY, physical_bridge='eth0')])
     with pytest.raises(ValueError, match='not in .network. physical_networks'):
         operations['network.refresh'](host_state.as_json(state))
 
@@ -88,10 +89,10 @@ OVERLAY = host_state.Overlay('n', 'br0123456789ab', 300, 1500, None, [], [], [],
 
 
 def test_agents_of_a_release_before_vlans_are_sent_the_fields_that_they_know():
-    before = dataclasses.replace(OVERLAY, vlan=None, trunk=None)
+    before = dataclasses.replace(OVERLAY, vlan=None, physical_bridge=None)
     state = host_state.HostState([], [], {}, {}, overlays=[before, OVERLAY])
     older, newer = host_state.as_json(state)['overlays']
-    assert newer.keys() - older.keys() == {'vlan', 'trunk'}
+    assert newer.keys() - older.keys() == {'vlan', 'physical_bridge'}
     assert host_state.from_json(host_state.as_json(state)).overlays == state.overlays
 
 
@@ -109,12 +110,12 @@ def test_the_device_of_a_vlan():
     del ran[:]
     overlay.ensure(run, OVERLAY, '192.0.2.1')
     assert not any('vl0123456789ab' in each and 'show' not in each for each in ran)
-    for other in ({'vlan': 101}, {'trunk': 'br-cable'}):
+    for other in ({'vlan': 101}, {'physical_bridge': 'br-cable'}):
         del ran[:]
         overlay.ensure(run, dataclasses.replace(OVERLAY, **other), '192.0.2.1')
         assert 'ip link del dev vl0123456789ab' in ran and any(' type vlan id ' in each for each in ran)
     with pytest.raises(exception.NetworkPlumbingError, match='has no bridge'):
-        overlay.ensure(run, dataclasses.replace(OVERLAY, trunk=None), '192.0.2.1')
+        overlay.ensure(run, dataclasses.replace(OVERLAY, physical_bridge=None), '192.0.2.1')
 
 
 @pytest.mark.parametrize('text', ['wire', 'wire:1', 'wire:0:5', 'wire:5:4', 'wire:1:4095', ':1:2', 'wire:a:b'])

@@ -250,7 +250,7 @@ def test_a_server_moves(rig):
     assert set(rig.neutron.bindings[vif['id']]) == {'host2'}
     setup(rig.ctx, server(), 'host1')                   # as an evacuation or a resize does: without preparation
     assert set(rig.neutron.bindings[vif['id']]) == {'host1'}
-    rig.manager.leave_host(rig.ctx, SERVER, 'host1')
+    rig.manager.unbind_ports(rig.ctx, SERVER, 'host1')
     assert (port['binding:host_id'], port['device_id']) == ('', SERVER)
     vif, = setup(rig.ctx, server(), 'host2')
     assert vif['type'] == 'ovs'

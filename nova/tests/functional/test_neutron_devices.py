@@ -61,7 +61,7 @@ def test_the_binding_says_which_device_and_moves_say_another(rig):
         assert (row['binding:host_id'], row['binding:profile']['pci_slot'], vif['pci_slot']) == (host, address, address)
     vif, = rig.manager.setup_for_instance(rig.ctx, server(), 'host2')       # a port changed: no task, no devices
     assert vif['pci_slot'] == '0000:0b:00.2'
-    rig.manager.leave_host(rig.ctx, SERVER, 'host2')
+    rig.manager.unbind_ports(rig.ctx, SERVER, 'host2')
     assert not set(devices.KEYS) & set(row['binding:profile'])
     rig.manager.setup_for_instance(rig.ctx, holding(port, '0000:0a:00.1'), 'host1')
     rig.give_back()

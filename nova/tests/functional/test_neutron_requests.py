@@ -152,7 +152,7 @@ def test_moves_take_their_claim_along(rig):
             refused()
     assert rig.neutron.rows['ports'][port]['binding:host_id'] == 'host1' and rig.placement.free(one, EGRESS) == 400
     # shelved, and back
-    rig.manager.leave_host(rig.ctx, SERVER, 'host1')
+    rig.manager.unbind_ports(rig.ctx, SERVER, 'host1')
     assert rig.placement.free(one, EGRESS) == 1000 and 'allocation' not in rig.profile(port)
     rig.manager.setup_for_instance(rig.ctx, server(), 'host1')
     assert rig.placement.free(one, EGRESS) == 400

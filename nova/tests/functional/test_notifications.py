@@ -148,8 +148,8 @@ def test_states_are_those_of_the_moment(walk):
 def test_every_action_has_an_event():
     """Or stands among those that are told of in another way, with the reason."""
     for action in (actions.BUILD, *actions.ROWS):
-        names = {action.notification, action.on_request} - {None}
-        assert bool(names) != bool(action.silent), action.name
+        names = {action.events.notification, action.events.on_request} - {None}
+        assert bool(names) != bool(action.events.no_event_reason), action.name
         assert {'instance.' + name for name in names} <= events.EVENTS.keys(), action.name
 
 
@@ -159,7 +159,7 @@ def test_every_task_of_a_host_has_an_event(walk):
             'compute_finish_revert_resize'}             # by other rows, or not at all
     with walk.cloud.cell_db.reader() as conn:
         recorded = {row[0] for row in conn.exec_driver_sql('select distinct event from instance_action_events')}
-    background = {action.task_event for action in actions.ROWS if action.background}
+    background = {action.frame.task_event for action in actions.ROWS if action.background}
     unknown = {name for name in recorded if name.startswith('compute_')} - told - background
     unknown -= actions.NOTIFICATION_OF_TASK.keys()
     assert not unknown

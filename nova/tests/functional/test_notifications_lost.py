@@ -35,7 +35,7 @@ def told(cloud):
 
 def overdue(cloud, monkeypatch):
     """Let the reconciler find what was open for longer than anything takes."""
-    later = utils.utcnow() + datetime.timedelta(seconds=2 * cloud.conf.conductor.task_give_up)
+    later = utils.utcnow() + datetime.timedelta(seconds=2 * cloud.conf.conductor.task_timeout)
     monkeypatch.setattr(utils, 'utcnow', lambda: later)
     cloud.conductor.reconciler.reconcile()
 
@@ -56,7 +56,7 @@ def test_what_a_dead_host_began_is_ended_by_the_reconciler(cloud, monkeypatch):
 
 @pytest.mark.parametrize('method, action, arguments, name', [
     ('end_task', 'pause', {}, 'pause'), ('instance_destroyed', 'delete', {}, 'delete'),
-    ('leave_host', 'shelve', {'image_id': 'i1', 'clean_shutdown': False}, 'shelve_offload')])
+    ('instance_offloaded', 'shelve', {'image_id': 'i1', 'clean_shutdown': False}, 'shelve_offload')])
 def test_an_answer_that_is_lost_is_told_once(cloud, method, action, arguments, name):
     """The host asks again, and what is done is not done, or told, a second time."""
     uuid, lost = cloud.boot(), []

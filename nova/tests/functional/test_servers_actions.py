@@ -1,7 +1,7 @@
 """Actions and sub-resources of one server: what is stored, sent, answered and refused."""
 import pytest
 
-from nova.api.servers import rebuild
+from nova.api.server_actions import rebuild
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import request_specs

@@ -52,7 +52,7 @@ class Home:
         """The process ends, and another one goes on."""
         self.open_images()
         conf = nova_conf.new(files=[], host='h1', state_path=str(self.directory),
-                             libvirt__sandbox_images=sandbox, image__free_disk_reserve=0)
+                             libvirt__sandbox_qemu_img=sandbox, image__free_disk_reserve=0)
         self.volumes = embedded.EmbeddedVolumes(conf, self.db, self.images)
         self.volumes.recover()
         return self.volumes

@@ -136,7 +136,7 @@ class World:
 
     def _server_for(self, action):
         fitting = [server for status, servers in self.by_status.items() for server in servers
-                   if any(vm_state == status for vm_state in action.vm_states or (status,))]
+                   if any(vm_state == status for vm_state in action.conditions.vm_states or (status,))]
         return self.random.choice(fitting) if fitting else self._one('servers')
 
     def _below(self, segment, server):

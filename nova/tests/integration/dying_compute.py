@@ -42,8 +42,8 @@ IN_A_TREE = ('os.remove', 'os.rmdir')
 READS = ('console', 'qemu_settings')
 # what is sent all the time, whatever happens to servers
 BEATS = ('heartbeat', 'register_service', 'report_service', 'report_nodes', 'report_host', 'report_power_states',
-         'host_state', 'object_backport', 'audit_instance_usage', 'notify', 'orphaned_guests', 'server_fates',
-         'server_rows', 'report_guests')
+         'host_state', 'object_backport', 'audit_instance_usage', 'notify', 'server_states',
+         'report_guests')
 
 
 class Counter:

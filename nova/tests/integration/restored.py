@@ -32,7 +32,7 @@ import sys
 from nova import states
 from nova.compute import records
 records.refusal = lambda record, instance, request_id, event: None
-records.is_removable = lambda what, record, row: row.fate in states.GONE
+records.is_removable = lambda what, record, row: row.state in states.GONE
 records.Record.is_newer_than = lambda record, generation: False
 from nova.cmd import compute
 sys.exit(compute.main())

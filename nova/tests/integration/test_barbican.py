@@ -57,7 +57,7 @@ user_domain_id = default
 project_domain_id = default
 '''
 ACCOUNT = '''[conductor]
-disk_keys = barbican
+disk_key_backend = barbican
 [barbican]
 endpoint_override = {url}
 auth_type = password
@@ -199,7 +199,7 @@ def test_keys_of_volumes_by_the_account_of_the_system(cloud, url, tmp_path):
 
     def store_of(**more):
         conf = nova_conf.new(files=[str(tmp_path / 'nova.conf')], state_path=str(tmp_path), image__free_disk_reserve=0,
-                             volume__encryption_keys='barbican', libvirt__sandbox_images=False, **more)
+                             volume__encryption_key_backend='barbican', libvirt__sandbox_qemu_img=False, **more)
         return embedded.EmbeddedVolumes(conf, cloud.api_db, None)
     store, admin = store_of(), cloud.admin()
     alice = context.RequestContext(user_id='u', project_id='alice', roles=['member'], overwrite=False)

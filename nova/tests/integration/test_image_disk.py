@@ -119,7 +119,7 @@ class Watch(threading.Thread):
 @pytest.mark.skipif(shutil.which('qemu-img') is None, reason='needs qemu-img')
 def test_an_image_that_expands_leaves_the_reserve(small, tmp_path):
     """A file of 1 MB became a volume of 600 MB: what it expands to was written and not reserved."""
-    with cloud_fixture.running(small, image__free_disk_reserve=RESERVE, libvirt__sandbox_images=False) as made:
+    with cloud_fixture.running(small, image__free_disk_reserve=RESERVE, libvirt__sandbox_qemu_img=False) as made:
         user = made.client()
         bomb = user.upload_image(compressed(tmp_path, SIZE * MIB), disk_format='qcow2')
         fits = user.upload_image(compressed(tmp_path, 4 * MIB), disk_format='qcow2')
@@ -132,7 +132,7 @@ def test_an_image_that_expands_leaves_the_reserve(small, tmp_path):
 @pytest.mark.skipif(shutil.which('qemu-img') is None, reason='needs qemu-img')
 def test_volumes_that_are_made_at_once_leave_the_reserve(small, tmp_path):
     """Each was compared with what is free alone: all of them passed, and filled the disk."""
-    with cloud_fixture.running(small, image__free_disk_reserve=RESERVE, libvirt__sandbox_images=False) as made:
+    with cloud_fixture.running(small, image__free_disk_reserve=RESERVE, libvirt__sandbox_qemu_img=False) as made:
         user = made.client()
         images = [user.upload_image(compressed(tmp_path, 8 * MIB), disk_format='qcow2'),
                   user.upload_image(os.urandom(6 * MIB))]

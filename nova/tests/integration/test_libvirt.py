@@ -5,7 +5,6 @@ directory that NOVA_TEST_GUEST_DIR names.
 """
 import _socket
 import contextlib
-import hashlib
 import json
 import os
 import socket
@@ -467,7 +466,7 @@ def test_a_snapshot_is_moved_into_the_image_store(rig, system, state_path, monke
     rig.driver.features[contract.Snapshot].snapshot(None, system, 'moved', lambda step: None)
     data, _format = rig.uploads['moved']
     columns, path = rig.images.adopted['moved'], pathlib.Path(store.path('moved'))
-    assert columns is not None and columns['checksum'] == hashlib.md5(data).hexdigest()
+    assert columns is not None and columns['size'] == len(data)
     assert path.read_bytes() == data and (path.stat().st_uid, path.stat().st_mode & 0o777) == (0, 0o600)
     assert list(rig.instances.glob('*/snapshot-*')) == []
 

@@ -49,7 +49,7 @@ def module_rig(state_path, ceph):
     program.chmod(0o755)
     made = base.Rig(state_path)
     made.driver.stop()
-    made.driver = base.make_driver(state_path, made.images, libvirt__share_program=str(program))
+    made.driver = base.make_driver(state_path, made.images, libvirt__virtiofsd_path=str(program))
     made.driver.init_host()
     yield made
     made.driver.stop()

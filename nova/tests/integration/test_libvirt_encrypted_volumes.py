@@ -35,7 +35,7 @@ def store(state_path):
     db = engine.Database(f'sqlite:///{state_path}/volumes.sqlite')
     tables.volumes.metadata.create_all(db.engine)
     images = image_api.EmbeddedImages(image_store.Store(db, str(state_path / 'images-of-volumes')))
-    conf = nova_conf.new(files=[], host='a-host', state_path=str(state_path), libvirt__sandbox_images=False,
+    conf = nova_conf.new(files=[], host='a-host', state_path=str(state_path), libvirt__sandbox_qemu_img=False,
                          image__free_disk_reserve=0)
     made = embedded.EmbeddedVolumes(conf, db, images)
     kind = made.types.create('sealed', None, {})

@@ -44,7 +44,7 @@ def home(fleet):
     made.db = engine.Database(f'sqlite:///{made.directory}/volumes.sqlite')
     tables.volumes.metadata.create_all(made.db.engine)
     made.images = image_api.Images()
-    conf = nova_conf.new(files=[], host='storage', state_path=str(made.directory), libvirt__sandbox_images=False,
+    conf = nova_conf.new(files=[], host='storage', state_path=str(made.directory), libvirt__sandbox_qemu_img=False,
                          my_ip=fleet.cluster.settings.ADDRESS, image__free_disk_reserve=0)
     made.volumes = embedded.EmbeddedVolumes(conf, made.db, made.images)
     made.volumes.recover()

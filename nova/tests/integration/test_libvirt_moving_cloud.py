@@ -166,7 +166,7 @@ def test_in_each_state_a_server_moves_or_is_refused(fleet):
         for move in ('os-migrateLive', 'migrate'):
             body = {'host': there, **({'block_migration': 'auto'} if move == 'os-migrateLive' else {})}
             answer = fleet.admin.post(f'/servers/{server}/action', {move: body}, version='2.79')
-            if vm_state not in actions.ACTIONS[move].vm_states:
+            if vm_state not in actions.ACTIONS[move].conditions.vm_states:
                 assert answer.status_code == 409 and server in answer.text, (status, move, answer.text)
                 continue
             assert answer.status_code == 202, answer.text

@@ -101,9 +101,10 @@ def test_each_action_is_carried_out_or_refused_with_a_sentence(running):
     before, refused = 'ACTIVE', set()
     for name, status in WALK:
         for other in actions.ROWS:
-            if other.vm_states is actions.ANY or other.name in OTHER_REQUESTS or (before, other.name) in refused:
+            allowed = other.conditions.vm_states
+            if allowed is actions.ANY or other.name in OTHER_REQUESTS or (before, other.name) in refused:
                 continue
-            if SETTLED[before] not in other.vm_states:
+            if SETTLED[before] not in allowed:
                 answer = ask(admin, server_id, other.name, image_id)
                 fault, = answer.json().values()
                 assert answer.status_code == 409 and server_id in fault['message'], (before, other.name, answer.text)

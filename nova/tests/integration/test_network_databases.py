@@ -263,7 +263,7 @@ def test_a_limited_account_does_all_that_a_network_service_does(face):
     attachments.attach_port(ctx, instance=third, request={'port_id': more, 'network_id': network, 'fixed_ip': None,
                                                           'tag': None}, attached_by='req-1', host='host1')
     assert attachments.find_port(ctx, instance_uuid=third.uuid, port_id=more, attached_by='req-1')
-    attachments.add_address(ctx, instance_uuid=third.uuid, network_id=network, known=[], host='host1')
+    attachments.add_address(ctx, instance_uuid=third.uuid, network_id=network, known_addresses=[], host='host1')
     attachments.remove_address(ctx, instance_uuid=third.uuid, address=fixed, host='host1')
     attachments.detach_port(ctx, instance_uuid=third.uuid, port_id=more, attached_by='req-1', host='host1')
     # moves
@@ -271,7 +271,7 @@ def test_a_limited_account_does_all_that_a_network_service_does(face):
     service.migrations.unprepare_for_instance(ctx, instance_uuid=third.uuid, host='host2')
     service.setup_for_instance(ctx, instance=third, host='host2')
     service.migrations.network_info(ctx, instance_uuid=third.uuid)
-    service.leave_host(ctx, instance_uuid=third.uuid, host='host2')
+    service.unbind_ports(ctx, instance_uuid=third.uuid, host='host2')
     # hosts: one that is new, at another address, and silent with a router
     for address in ('192.0.2.2', '192.0.2.22'):
         service.gateways.report_host('host2', address, True)
@@ -281,7 +281,7 @@ def test_a_limited_account_does_all_that_a_network_service_does(face):
     with face.db.reader() as conn:
         assert set(conn.execute(sa.select(t.routers.c.host)).scalars()) <= {'host1', 'host2'}
     service.sync()
-    service.methods['host_state'](ctx, host='host2', physical={}, address='192.0.2.22')
+    service.methods['host_state'](ctx, host='host2', physical_networks={}, address='192.0.2.22')
     service.audit(set())
     for each in (instance, other, third):
         service.deallocate_for_instance(ctx, instance_uuid=each.uuid, host=None)

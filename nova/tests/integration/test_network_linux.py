@@ -19,7 +19,6 @@ from nova.db.networks import networks
 from nova.db.tables import network as t
 from nova.network.host import state as host_state
 from nova.network import manager
-from nova.network.linux import bridge
 from nova.network.linux import dhcp
 from nova.network.linux import driver
 from nova.network.linux import namespaces
@@ -141,13 +140,13 @@ class Host(unit.Rig):
                 'id': ident, 'project_id': unit.PROJECT, 'security_group_id': group, 'direction': 'ingress',
                 'ethertype': 'IPv4', 'protocol': None, 'port_range_min': None, 'port_range_max': None,
                 'remote_ip_prefix': None, 'remote_group_id': None, 'description': '', **values}])
-        self.manager.refresh_security(self.context, port_ids=[])
+        self.manager.refresh_ports(self.context, port_ids=[])
         return ident
 
     def drop_rule(self, ident):
         with self.db.writer() as conn:
             networks.delete(conn, t.security_group_rules, ident)
-        self.manager.refresh_security(self.context, port_ids=[])
+        self.manager.refresh_ports(self.context, port_ids=[])
 
     def listen(self, guest, *args, **more):
         process = guest.listen(*args, **more)
@@ -422,7 +421,7 @@ def test_networks_are_kept_apart(host):
 def test_a_restart_leaves_everything_alone(host):
     a, b = host.boot().static(), host.boot().static()
     server = dhcp.Dnsmasq(run, host.conf.network.bridge, host.driver.directory / host.conf.network.bridge)
-    pid, link = server.pid(), bridge.show(run, host.conf.network.bridge)
+    pid, link = server.pid(), run.link(host.conf.network.bridge)
     lost = subprocess.Popen(
         ['ip', 'netns', 'exec', a.name, 'busybox', 'ping', '-c', '10', '-i', '0.2', '-q', b.address],
         stdout=subprocess.PIPE,
@@ -431,8 +430,8 @@ def test_a_restart_leaves_everything_alone(host):
     for _ in range(3):
         host.restart()
     assert ' 0% packet loss' in lost.communicate(timeout=120)[0]
-    again = bridge.show(run, host.conf.network.bridge)
-    assert server.pid() == pid and pid and again['link']['ifindex'] == link['link']['ifindex']
+    again = run.link(host.conf.network.bridge)
+    assert server.pid() == pid and pid and again['ifindex'] == link['ifindex']
 
 
 def test_start_mends_what_is_missing(host):
@@ -506,7 +505,7 @@ def test_guests_reach_the_outside_under_the_hosts_address(host):
 def test_teardown_leaves_nothing(host):
     host.boot()
     host.driver.teardown()
-    assert bridge.show(run, host.conf.network.bridge) is None
+    assert run.link(host.conf.network.bridge) is None
     assert host.driver.table not in run('nft', 'list', 'tables')
     assert not host.driver.directory.exists()
     host.driver.teardown()

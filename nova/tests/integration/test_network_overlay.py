@@ -178,9 +178,9 @@ class Everybody:
     def __init__(self, hosts):
         self.hosts = hosts
 
-    def refresh_security(self, ctx, port_ids):
+    def refresh_ports(self, ctx, port_ids):
         for host in self.hosts:
-            host.manager.refresh_security(ctx, port_ids=port_ids)
+            host.manager.refresh_ports(ctx, port_ids=port_ids)
 
 
 class Host:
@@ -237,8 +237,8 @@ class Others:
     def __init__(self, world):
         self.world = world
 
-    def refresh_security(self, ctx, port_ids):
-        self.world.face.client.manager.refresh_security(ctx, port_ids)
+    def refresh_ports(self, ctx, port_ids):
+        self.world.face.client.manager.refresh_ports(ctx, port_ids)
 
 
 class Checked:
@@ -538,11 +538,11 @@ def test_hosts_without_a_database(agents):
     end(f'{host.conf.network.bridge}-r-{router}')
     host.run('nft', 'flush', 'ruleset')
     agents.serve()
-    before = {kind: manager.metrics.NETWORK_MENDED.labels(kind)._value.get() for kind in ('namespace', 'filters')}
+    before = {kind: manager.metrics.NETWORK_REPAIRS.labels(kind)._value.get() for kind in ('namespace', 'filters')}
     host.manager.sync()
     assert second.pings('172.24.4.1') and first.pings(second.address)
     for kind, count in before.items():
-        assert manager.metrics.NETWORK_MENDED.labels(kind)._value.get() > count, kind
+        assert manager.metrics.NETWORK_REPAIRS.labels(kind)._value.get() > count, kind
 
 
 def test_a_port_does_not_wait_for_a_look_at_all_networks(agents):
@@ -959,7 +959,7 @@ def test_what_is_removed_by_hand_is_mended(world):
     end(space)                                   # which the relay's socket keeps alive, without its name
     host.run('nft', 'flush', 'ruleset')
     assert not first.pings('172.24.4.1', 2)
-    counted = manager.metrics.NETWORK_MENDED
+    counted = manager.metrics.NETWORK_REPAIRS
     before = {kind: counted.labels(kind)._value.get() for kind in ('namespace', 'filters')}
     host.manager.sync()
     assert first.pings('172.24.4.1') and second.pings('172.24.4.1')
@@ -1115,7 +1115,7 @@ def test_a_rule_that_goes_ends_what_it_let_pass(world):
 
 
 @pytest.mark.parametrize('version', (4, 6))
-def test_tcp_takes_a_shortcut_until_the_rules_change(world, version):
+def test_tcp_is_offloaded_until_the_rules_change(world, version):
     """Past the bridge, on one host and between two; as with each packet, a connection ends with its rule."""
     network = world.network()
     if version == 6:
@@ -1218,7 +1218,7 @@ while 1:
 """
 
 
-def test_udp_and_ping_take_a_shortcut_until_the_rules_change(world):
+def test_udp_and_ping_are_offloaded_until_the_rules_change(world):
     """They took the long way alone: half of a bridge's throughput, and twice its latency."""
     network = world.network()
     group = world.face('demo', 'POST', 'security-groups', {'security_group': {'name': 'open'}}).json()[

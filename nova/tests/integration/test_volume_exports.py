@@ -44,7 +44,7 @@ class Home(test_volume_files.Home):
         if hasattr(self, 'volumes'):
             self.volumes.stop(5)
         conf = nova_conf.new(files=[], host='h1', state_path=str(self.directory), my_ip='127.0.0.1',
-                             volume__export_port=self.port, libvirt__sandbox_images=False, image__free_disk_reserve=0)
+                             volume__export_port=self.port, libvirt__sandbox_qemu_img=False, image__free_disk_reserve=0)
         self.volumes = embedded.EmbeddedVolumes(conf, self.db, self.images)
         self.volumes.recover()
         return self.volumes
@@ -154,9 +154,9 @@ def test_exports_outlive_the_service_and_come_back_after_a_crash(home):
     with home.db.reader() as conn:
         row = test_volume_files.db_volumes.get(conn, tables.volume_attachments, left, nova_context.ALL_PROJECTS)
     home.db.run(test_volume_files.db_volumes.delete, tables.volume_attachments, left)
-    unnamed = metrics.EXPORTS_UNNAMED._value.get()
+    unnamed = metrics.EXPORTS_ORPHANED._value.get()
     home.start()
-    assert metrics.EXPORTS_UNNAMED._value.get() == unnamed + 1
+    assert metrics.EXPORTS_ORPHANED._value.get() == unnamed + 1
     assert home.client('h2', left_data, 'write -P 3 0 512', 'flush')[0] == 0
     home.db.run(test_volume_files.db_volumes.insert, tables.volume_attachments, {
         **row, 'connector': home.connector('h3')})

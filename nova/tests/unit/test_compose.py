@@ -13,6 +13,8 @@ from nova.virt import fake
 class Bus:
     """Remembers what is asked of the network services."""
 
+    pins = None
+
     def __init__(self):
         self.asked = []
 

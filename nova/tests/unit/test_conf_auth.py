@@ -7,6 +7,8 @@ from keystoneauth1 import loading
 from oslo_config import cfg
 
 from nova import conf as nova_conf
+from nova import exception
+from nova.cloud import ec2_account
 from nova.conf.clients import keystoneauth
 from nova.identity import auth
 from nova.runtime import rest_client
@@ -90,3 +92,17 @@ def test_a_token_that_keystone_cannot_be_asked_about_is_no_bad_token(tmp_path):
         assert (answer.status_code, answer.headers['Retry-After']) == (503, '5')
         assert answer.json['serviceUnavailable']['code'] == 503
         assert webob.Request.blank('/').get_response(middleware).body == b'served'
+
+
+@pytest.mark.parametrize('more, url', [
+    ('', 'http://keystone.example/v3'), ('auth_type = none\n', None),
+    ('auth_type = http_basic\nendpoint = http://k\n', None)])
+def test_the_account_of_ec2_needs_an_identity_service(tmp_path, more, url):
+    """Another auth_type ended nova-objectstore with an AttributeError."""
+    (tmp_path / 'nova.conf').write_text(FILE.format(group='ec2') + more)
+    conf = nova_conf.new(files=[str(tmp_path / 'nova.conf')])
+    if url:
+        assert ec2_account.session_of(conf)[1:] == (url, ec2_account.TIMEOUT_S)
+    else:
+        with pytest.raises(exception.InvalidInput, match=r'of \[ec2\] has no auth_url'):
+            ec2_account.session_of(conf)

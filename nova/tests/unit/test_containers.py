@@ -166,7 +166,7 @@ def test_a_service_that_starts_again_leaves_the_files_to_the_container(place):
 
 @pytest.fixture
 def helper(place):
-    conf = configuration.new(files=[], libvirt__virt_type='lxc', libvirt__sandbox_images=False)
+    conf = configuration.new(files=[], libvirt__virt_type='lxc', libvirt__sandbox_qemu_img=False)
     made = remote.helper(conf, str(place), NOBODY)
     made.fork()
     yield made

@@ -11,13 +11,13 @@ from nova.compute import differences as compare
 from nova.compute import records
 
 UUID, OTHER = 'a5f1c2de-0000-4000-8000-000000000001', 'a5f1c2de-0000-4000-8000-000000000002'
-GUEST, FILES, SHARED, KEPT, COMING = (
-    records.GUEST, records.FILES, records.SHARED, records.KEPT, records.COMING)
+GUEST, FILES, SHARED, RESIZE_BACKUP, INCOMING = (
+    records.GUEST, records.FILES, records.SHARED, records.RESIZE_BACKUP, records.INCOMING)
 AT_2 = records.Record(2)
 ELSEWHERE, DELETED = states.ELSEWHERE, states.DELETED_FOR_GOOD
 
 
-@pytest.mark.parametrize('what, record, fate, generation, removable', [
+@pytest.mark.parametrize('kind, record, state, generation, removable', [
     (GUEST, AT_2, ELSEWHERE, 3, True),              # it has moved away since
     (GUEST, AT_2, ELSEWHERE, 2, False),
     (GUEST, AT_2, ELSEWHERE, 1, False),             # a restored database
@@ -30,15 +30,15 @@ ELSEWHERE, DELETED = states.ELSEWHERE, states.DELETED_FOR_GOOD
     (GUEST, AT_2, states.NEEDED, 3, False),
     (GUEST, records.Record(2, disputed=True), ELSEWHERE, 9, False),
     (GUEST, records.Record(2, disputed=True), DELETED, 9, False),
-    (KEPT, records.Record(2, left=True), ELSEWHERE, 2, True),      # it left with that generation
-    (KEPT, records.Record(2, left=True), ELSEWHERE, 1, False),
-    (KEPT, None, ELSEWHERE, 1, True),
+    (RESIZE_BACKUP, records.Record(2, left=True), ELSEWHERE, 2, True),      # it left with that generation
+    (RESIZE_BACKUP, records.Record(2, left=True), ELSEWHERE, 1, False),
+    (RESIZE_BACKUP, None, ELSEWHERE, 1, True),
     (FILES, AT_2, ELSEWHERE, 1, False), (FILES, AT_2, ELSEWHERE, 3, True), (FILES, None, ELSEWHERE, 1, True),
     (SHARED, None, ELSEWHERE, 9, False), (SHARED, None, DELETED, 1, True), (SHARED, AT_2, DELETED, 1, False),
-    (COMING, None, ELSEWHERE, 1, True), (COMING, None, states.NEEDED, 1, False),
+    (INCOMING, None, ELSEWHERE, 1, True), (INCOMING, None, states.NEEDED, 1, False),
 ])
-def test_only_a_newer_row_removes(what, record, fate, generation, removable):
-    assert records.is_removable(what, record, records.Row(fate, generation)) is removable
+def test_only_a_newer_row_removes(kind, record, state, generation, removable):
+    assert records.is_removable(kind, record, records.Row(state, generation)) is removable
 
 
 def server(generation=1, **values):

@@ -186,7 +186,7 @@ def test_ports_are_plugged_only_where_the_networks_are_neutrons(place):
 
 
 def test_without_a_sandbox_nothing_reads_images_as_root(place):
-    conf = configuration.new(files=[], libvirt__sandbox_images=False)
+    conf = configuration.new(files=[], libvirt__sandbox_qemu_img=False)
     assert not any(name.startswith('qemu_img') for name in remote.operations(conf, str(place), NOBODY))
     helper = privileges.Helper({})
     assert remote.RemoteSteps(helper, conf).qemu_img.prepare(str(place)) == 'none'

@@ -67,7 +67,7 @@ def test_alerts_are_about_what_there_is():
 
 
 ALERTS_THAT_COUNT_ONE = {
-    'NovaGuestFailed': 'how="crashed"', 'NovaGuestRemoved': 'what="guest"', 'NovaVolumeExportUnnamed': ''}
+    'NovaGuestFailed': 'cause="crashed"', 'NovaGuestRemoved': 'kind="guest"', 'NovaVolumeExportOrphaned': ''}
 
 
 @pytest.mark.parametrize('alert', ALERTS_THAT_COUNT_ONE)
@@ -98,10 +98,10 @@ def test_what_goes_on_is_counted_and_has_an_age():
     assert (('event', 'test_event'),) not in samples('nova_tasks_in_progress')
 
 
-@pytest.mark.parametrize('result', ['success', 'error', 'overtaken'])
+@pytest.mark.parametrize('result', ['success', 'error', 'superseded'])
 def test_a_task_ends_with_its_result(result):
     before = value('nova_tasks_ended_total', event='test_run', result=result)
-    with pytest.raises(ValueError), metrics.Run('test_run', 'overtaken') as run:
+    with pytest.raises(ValueError), metrics.Run('test_run', 'superseded') as run:
         run.result = result
         raise ValueError
     assert value('nova_tasks_ended_total', event='test_run', result=result) == before + 1

@@ -95,7 +95,7 @@ def test_the_agent_has_what_a_service_with_the_database_has(fleet):
     fleet.agent.start()
     assert fleet.driver.states[-1].ports == []
     vif, = fleet.rig.allocate()
-    fleet.agent.plumb(context.admin_context())
+    fleet.agent.apply_host_state(context.admin_context())
     told = fleet.driver.states[-1]
     assert [port.id for port in told.ports] == [vif['id']] and told.tunnel == '192.0.2.1'
     loaded = json.loads(json.dumps(host_state.as_json(fleet.rig.manager.load())))
@@ -155,21 +155,21 @@ def test_a_rule_is_told_by_itself(fleet):
     add_rule(fleet)
     add_rule(fleet, 23)
     answer = fleet.agent._services.host_state(
-        context.admin_context(), host='host1', physical={}, address='192.0.2.1',
+        context.admin_context(), host='host1', physical_networks={}, address='192.0.2.1',
         known={'revision': fleet.agent._revision, 'members': sorted(states[-1].members)})
     assert answer.keys() == {'revision', 'rules', 'members'} and answer['members'] == {}
-    fleet.agent.changed(context.admin_context())
+    fleet.agent.host_state_changed(context.admin_context())
     loaded = host_state.as_json(fleet.rig.manager.load())
     assert host_state.as_json(states[-1]) == json.loads(json.dumps({**loaded, 'tunnel': '192.0.2.1'}))
     # nothing more, until there is more
     begun = len(states)
-    fleet.agent.changed(context.admin_context())
+    fleet.agent.host_state_changed(context.admin_context())
     assert len(states) == begun
-    fleet.agent.plumb(context.admin_context())              # a guest is about to begin: the host is looked at
+    fleet.agent.apply_host_state(context.admin_context())   # a guest is about to begin: the host is looked at
     fleet.agent.sync()
     assert len(states) == begun + 2
     fleet.rig.allocate()
-    fleet.agent.changed(context.admin_context())
+    fleet.agent.host_state_changed(context.admin_context())
     assert len(states[-1].ports) == 2
     loaded = host_state.as_json(fleet.rig.manager.load())
     assert host_state.as_json(states[-1]) == json.loads(json.dumps({**loaded, 'tunnel': '192.0.2.1'}))
@@ -181,7 +181,7 @@ def test_a_rule_that_names_a_group_brings_its_members(fleet):
     vif, = fleet.rig.allocate(groups=['other'], host='host2')
     fleet.agent.start()
     add_rule(fleet, remote_group_id=other)
-    fleet.agent.changed(context.admin_context())
+    fleet.agent.host_state_changed(context.admin_context())
     assert fleet.driver.states[-1].members[other] == [unit.address(vif)]
 
 
@@ -198,7 +198,7 @@ def test_a_driver_that_filters_alone_is_asked_to(fleet):
     begun = len(fleet.driver.states)
     for port in (22, 23):
         add_rule(fleet, port)
-        fleet.agent.changed(context.admin_context())
+        fleet.agent.host_state_changed(context.admin_context())
     assert len(asked) == 2 and len(fleet.driver.states) == begun + 1
     assert fleet.driver.states[-1].rules == asked[-1][0]
 
@@ -214,8 +214,8 @@ def test_a_driver_that_need_not_look_is_let_follow(fleet):
     fleet.driver.follow = follow
     begun = len(fleet.driver.states)
     fleet.rig.allocate()
-    fleet.agent.changed(context.admin_context())
-    fleet.agent.plumb(context.admin_context())
+    fleet.agent.host_state_changed(context.admin_context())
+    fleet.agent.apply_host_state(context.admin_context())
     assert len(followed[-1].ports) == 1 and len(followed) == 2 and len(fleet.driver.states) == begun
     fleet.agent.sync()
     assert len(followed) == 2 and len(fleet.driver.states) == begun + 1
@@ -224,10 +224,10 @@ def test_a_driver_that_need_not_look_is_let_follow(fleet):
 @pytest.mark.parametrize('known', [{}, {'revision': 7}, {'revision': [0, 0], 'members': [1]}, {'members': []}])
 def test_what_an_agent_says_it_knows_may_be_anything(fleet, known):
     fleet.rig.allocate()
-    answer = fleet.of_host.host_state(context.admin_context(), host='host1', physical={}, address='192.0.2.1',
+    answer = fleet.of_host.host_state(context.admin_context(), host='host1', physical_networks={}, address='192.0.2.1',
                                       known=known)
     assert 'state' in answer
-    older = fleet.of_host.host_state(context.admin_context(), host='host1', physical={}, address='192.0.2.1')
+    older = fleet.of_host.host_state(context.admin_context(), host='host1', physical_networks={}, address='192.0.2.1')
     assert older == answer['state']
 
 
@@ -239,14 +239,14 @@ def test_what_is_there_stays_while_no_service_answers():
     driver = Driver()
     alone = agent.NetworkAgent(nova_conf.new(files=[]), 'host1', driver, Away())
     alone.start()
-    for ask in (alone.sync, lambda: alone.plumb(context.admin_context())):
+    for ask in (alone.sync, lambda: alone.apply_host_state(context.admin_context())):
         with pytest.raises(exception.ServiceUnavailable):
             ask()
     assert driver.states == []                      # not even an empty one
 
 
 def test_what_was_mended_is_counted(fleet):
-    counter = metrics.NETWORK_MENDED.labels('filters')
+    counter = metrics.NETWORK_REPAIRS.labels('filters')
     before = counter._value.get()
     fleet.driver.mended = ['filters']
     fleet.agent.sync()
@@ -256,7 +256,7 @@ def test_what_was_mended_is_counted(fleet):
 @pytest.mark.parametrize('method, arguments', [
     ('report_host', {'address': '192.0.2.9', 'routers': True}),
     ('report_leases', {'leases': []}),
-    ('host_state', {'physical': {}, 'address': '192.0.2.9'})])
+    ('host_state', {'physical_networks': {}, 'address': '192.0.2.9'})])
 def test_a_host_asks_for_itself_alone(fleet, method, arguments):
     with pytest.raises(exception.HostForbidden):
         getattr(fleet.of_host, method)(context.admin_context(), host='host2', **arguments)
@@ -265,8 +265,8 @@ def test_a_host_asks_for_itself_alone(fleet, method, arguments):
 
 @pytest.mark.parametrize('method, arguments', [
     ('report_host', {'address': 'x; reboot', 'routers': True}),
-    ('host_state', {'physical': [], 'address': '192.0.2.9'}),
-    ('host_state', {'physical': {str(n): 'b' for n in range(65)}, 'address': '192.0.2.9'})])
+    ('host_state', {'physical_networks': [], 'address': '192.0.2.9'}),
+    ('host_state', {'physical_networks': {str(n): 'b' for n in range(65)}, 'address': '192.0.2.9'})])
 def test_what_a_host_says_is_looked_at(fleet, method, arguments):
     with pytest.raises(exception.InvalidInput):
         getattr(fleet.of_host, method)(context.admin_context(), host='host1', **arguments)
@@ -277,10 +277,10 @@ def test_an_agent_plumbs_for_its_own_host_alone(fleet):
     server.start()
     try:
         own, other = (fleet.bus.of_host(host).client(interface.AGENT) for host in ('host1', 'host2'))
-        own.plumb(context.admin_context(), server='host1')
+        own.apply_host_state(context.admin_context(), server='host1')
         assert len(fleet.driver.states) == 1
         with pytest.raises(exception.HostForbidden):
-            other.plumb(context.admin_context(), server='host1')
+            other.apply_host_state(context.admin_context(), server='host1')
     finally:
         server.stop()
         server.wait(30)
@@ -298,7 +298,7 @@ def test_a_port_is_plumbed_before_the_caller_goes_on(fleet):
             return ['known']
 
     class Agent:
-        def plumb(self, ctx, server):
+        def apply_host_state(self, ctx, server):
             done.append(f'plumbed on {server}')
     both = plumbing_client.PlumbingClient(Services(), Agent(), 'host1')
     assert both.allocate_for_instance(None) == ['vif'] and done == ['allocated', 'plumbed on host1']
@@ -313,11 +313,11 @@ def test_a_change_reaches_agents(fleet):
     told = []
 
     class Agents:
-        def changed(self, ctx):
+        def host_state_changed(self, ctx):
             told.append(ctx)
     manager = fleet.rig.manager
     manager._agents, manager.gateways.others = Agents(), True
-    manager.refresh_security(context.admin_context(), port_ids=[])
+    manager.refresh_ports(context.admin_context(), port_ids=[])
     assert len(told) == 1
 
 
@@ -343,12 +343,12 @@ def test_an_agent_of_an_older_release_gets_no_parts_of_routers(fleet, monkeypatc
     asked = []
     monkeypatch.setattr('nova.network.agents.endpoint.host_load.load',
                         lambda *arguments, **more: asked.append(arguments[-1]) or host_state.HostState([], [], {}, {}))
-    for known in (None, {}, {'parts': True}):
-        fleet.of_host.host_state(context.admin_context(), host='host1', physical={}, address='192.0.2.9',
+    for known in (None, {}, {'distributed_routers': True}):
+        fleet.of_host.host_state(context.admin_context(), host='host1', physical_networks={}, address='192.0.2.9',
                                  **({} if known is None else {'known': known}))
     fleet.rig.conf.set_override('routing', 'central', group='network')
-    fleet.of_host.host_state(context.admin_context(), host='host1', physical={}, address='192.0.2.9',
-                             known={'parts': True})
+    fleet.of_host.host_state(context.admin_context(), host='host1', physical_networks={}, address='192.0.2.9',
+                             known={'distributed_routers': True})
     assert asked == [False, False, True, False]
 
 

@@ -43,7 +43,7 @@ def test_the_gateway_takes_it_for_its_own():
 
 def test_a_router_that_is_down_or_on_one_host_is_left_alone():
     assert anycast.rules(state(up=False)) == [] == anycast.to_others(state(up=False), LEG.bridge)
-    assert anycast.rules(state(inside=[dataclasses.replace(LEG, everywhere=False)], role=host_state.CENTRAL)) == []
+    assert anycast.rules(state(internal=[dataclasses.replace(LEG, distributed=False)], role=host_state.CENTRAL)) == []
 
 
 def test_nothing_for_a_router_leaves_the_host():

@@ -1,4 +1,4 @@
-"""The text of shortcuts: who has one, and that it goes with the rules that it was learned by."""
+"""Rules of flow offload: which ports have them, and that they are removed when the security rules change."""
 import dataclasses
 
 import pytest
@@ -35,15 +35,15 @@ def test_a_guest_sends_with_its_own_addresses_to_whom_the_frame_is_for():
 
 
 @pytest.mark.parametrize('values', [
-    {'secured': False}, {'limits': [['egress', 100, 0]]}, {'addresses': []},
+    {'port_security': False}, {'limits': [['egress', 100, 0]]}, {'addresses': []},
     {'pairs': [{'ip_address': '10.0.0.9', 'mac_address': None}]}])
 def test_what_other_rules_look_at_takes_the_long_way(values):
     text = script(state(port(1, **values), port(2)))
     assert 'tap1' not in text and 'tap2' in text
 
 
-def test_a_marked_port_marks_what_it_sends_by_the_shortcut():
-    text = script(state(port(1, mark=8), port(2)))
+def test_offloaded_packets_of_a_port_with_dscp_marking_are_marked():
+    text = script(state(port(1, dscp_mark=8), port(2)))
     assert f'ip saddr {{ 10.0.0.1 }} ip dscp set 8 goto short_{BRIDGE}' in text
     assert f'ip saddr {{ 10.0.0.2 }} goto short_{BRIDGE}' in text
 
@@ -82,7 +82,7 @@ def test_no_mark_of_a_range_is_taken_for_a_generation():
     assert not flow_offload.is_possible(state(port(1), overlays=[]))
 
 
-def test_packets_get_the_generation_where_there_are_shortcuts():
+def test_packets_get_the_generation_if_offload_is_on():
     given = state(port(1))
     text = rules.script('t', given, {}, offload=True)
     generation = rules.generation(text)

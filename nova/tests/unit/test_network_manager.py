@@ -129,7 +129,7 @@ def test_a_host_gives_back_what_no_other_one_has(rig):
     rig.deallocate(instance, host='host2')
     assert rig.methods.network_info(rig.context, instance_uuid=instance.uuid) == []
     rig.allocate(instance)
-    rig.manager.leave_host(rig.context, instance_uuid=instance.uuid, host='host1')
+    rig.manager.unbind_ports(rig.context, instance_uuid=instance.uuid, host='host1')
     rig.deallocate(instance, host='host2')
     assert rig.methods.network_info(rig.context, instance_uuid=instance.uuid) == []
 
@@ -451,8 +451,8 @@ def test_one_more_address_and_one_less(rig):
     instance = make_instance()
     first = address(rig.allocate(instance)[0])
     for _ in range(2):                               # its answer was lost
-        rig.methods.add_address(rig.context, instance_uuid=instance.uuid, network_id=rig.network_id, known=[first],
-                                host='host1')
+        rig.methods.add_address(rig.context, instance_uuid=instance.uuid, network_id=rig.network_id,
+                                known_addresses=[first], host='host1')
     vif, = rig.manager.setup_for_instance(rig.context, instance=instance, host='host1')
     assert len(network_info.fixed_ips(vif)) == 2
     for _ in range(2):
@@ -460,8 +460,8 @@ def test_one_more_address_and_one_less(rig):
     vif, = rig.manager.setup_for_instance(rig.context, instance=instance, host='host1')
     assert len(network_info.fixed_ips(vif)) == 1 and address(vif) != first
     with pytest.raises(exception.NetworkNotFound):
-        rig.methods.add_address(rig.context, instance_uuid=instance.uuid, network_id=rig.add_network(), known=[],
-                                host='host1')
+        rig.methods.add_address(rig.context, instance_uuid=instance.uuid, network_id=rig.add_network(),
+                                known_addresses=[], host='host1')
 
 
 def test_a_server_about_to_arrive_is_plumbed_at_both_ends(rig):

@@ -86,7 +86,7 @@ LEG = host_state.RouterInterface(PORT, 'fa:16:3e:00:00:02', 'br0123456789ab', 14
                                  [['fd00::/64', 'slaac']])
 CROSSING = host_state.HostState(
     networks=[], ports=[], rules={}, members={GROUP: ['fd00::5']}, tunnel='192.0.2.1',
-    outside={'br0123456789ac': 'br-wire'},
+    physical_bridges={'br0123456789ac': 'br-wire'},
     overlays=[host_state.Overlay(
         NETWORK, 'br0123456789ab', 7, 1450, 'fa:16:3e:00:00:03',
         [host_state.OverlaySubnet('10.0.0.0/24', '10.0.0.1', '10.0.0.2', ['9.9.9.9'], [], None)],
@@ -107,15 +107,15 @@ def crossing(path, value):
 
 def test_networks_between_hosts_arrive_as_they_were_sent():
     assert remote.state_of(host_state.as_json(CROSSING), 'nova-br') == CROSSING
-    leg = dataclasses.replace(LEG, everywhere=True, neighbours=[['10.0.0.5', 'fa:16:3e:00:00:04']])
+    leg = dataclasses.replace(LEG, distributed=True, neighbours=[['10.0.0.5', 'fa:16:3e:00:00:04']])
     part = dataclasses.replace(CROSSING, routers=[dataclasses.replace(
-        CROSSING.routers[0], inside=[leg], outside=None, role=host_state.DVR_LOCAL)])
+        CROSSING.routers[0], internal=[leg], external=None, role=host_state.DVR_LOCAL)])
     assert remote.state_of(host_state.as_json(part), 'nova-br') == part
 
 
 def test_an_agent_of_an_older_release_takes_routers_of_one_host():
     router = host_state.as_json(CROSSING)['routers'][0]
-    assert not {'role', 'everywhere', 'neighbours'} & {*router, *router['inside'][0], *router['outside']}
+    assert not {'role', 'distributed', 'neighbours'} & {*router, *router['internal'][0], *router['external']}
 
 
 @pytest.mark.parametrize(('path', 'value'), [
@@ -125,11 +125,12 @@ def test_an_agent_of_an_older_release_takes_routers_of_one_host():
     (('overlays', 0, 'leases', 0, 'options', 0, 'opt_name'), 'x,y'),
     (('overlays', 0, 'leases', 0, 'options', 0, 'opt_value'), '1\ndhcp-script=/x'),
     (('overlays', 0, 'subnets', 0, 'mode'), 'x'), (('routers', 0, 'id'), 'a/b'), (('routers', 0, 'up'), 1),
-    (('routers', 0, 'inside', 0, 'port'), '-x'), (('routers', 0, 'inside', 0, 'addresses'), ['10.0.0.1/24 dev eth0']),
-    (('routers', 0, 'floating', 0), [NFT, '10.0.0.5']), (('routers', 0, 'forwarded', 0, 1), 'tcp accept'),
-    (('routers', 0, 'role'), 'x'), (('routers', 0, 'inside', 0, 'neighbours'), [['10.0.0.5', 'fa:16 dev x']]),
+    (('routers', 0, 'internal', 0, 'port'), '-x'),
+    (('routers', 0, 'internal', 0, 'addresses'), ['10.0.0.1/24 dev eth0']),
+    (('routers', 0, 'floating_ips', 0), [NFT, '10.0.0.5']), (('routers', 0, 'port_forwardings', 0, 1), 'tcp accept'),
+    (('routers', 0, 'role'), 'x'), (('routers', 0, 'internal', 0, 'neighbours'), [['10.0.0.5', 'fa:16 dev x']]),
     (('routers', 0, 'routes', 0, 'nexthop'), 'fe80::1%eth0'), (('routers', 0, 'more'), 1), (('tunnel',), 'x'),
-    (('outside',), {'eth0': 'br-wire'}), (('outside',), {'br0123456789ac': '../x'}),
+    (('physical_bridges',), {'eth0': 'br-wire'}), (('physical_bridges',), {'br0123456789ac': '../x'}),
 ])
 def test_what_a_network_between_hosts_must_not_be(path, value):
     with pytest.raises((ValueError, TypeError)):

@@ -208,7 +208,7 @@ def test_what_makes_a_state_counts(tmp_path):
         with face.db.reader() as conn:
             sa.event.listen(face.db.engine, 'before_execute', note)
             state = host_load.load(conn, 'host1', lambda ident: 'tap', {}, '192.0.2.1')
-        assert state.ports and state.overlays and state.routers and state.routers[0].floating
+        assert state.ports and state.overlays and state.routers and state.routers[0].floating_ips
     finally:
         face.close()
     assert read - BESIDES | {'network_vlans'} == {table.name for table in revisions.PLUMBED}

@@ -9,11 +9,12 @@ from nova.network.host import state as host_state
 from nova.network.linux import validators
 from nova.network.linux import frames
 from nova.network.linux import overlay
+from nova.network.linux import runner
 
 MAC, BYTES = 'fa:16:3e:00:00:01', bytes.fromhex('fa163e000001')
 ANNOUNCEMENT = b'\xff' * 6 + BYTES + bytes.fromhex('80350001080006040003') + BYTES + bytes(4) + BYTES + bytes(4)
 NETWORK = host_state.Overlay('n1', 'br0123456789ab', 7, 1450, None, [], [], [[MAC, '192.0.2.1']],
-                             moving=[[MAC, '192.0.2.2']])
+                             migrating=[[MAC, '192.0.2.2']])
 PORT = host_state.Port('p', 'tap1', MAC, 'br0123456789ab', ['10.0.0.1'], [])
 
 
@@ -40,10 +41,11 @@ def test_a_switch_is_one_message_for_each_table(address, size):
     assert len(own) == len(of_bridge) + 4 + size
 
 
-class Commands:
+class Commands(runner.Runner):
     """Commands of a host whose table has some entries."""
 
     def __init__(self, entries):
+        super().__init__()
         self.entries, self.changes = entries, []
 
     def __call__(self, *words, stdin=None, check=True):
@@ -67,7 +69,7 @@ def test_frames_go_where_a_guest_is_until_it_runs_elsewhere():
     assert changes(NETWORK) == [there.format(1), behind]
     assert changes(NETWORK, switched={MAC: '192.0.2.2'}) == [there.format(2), behind]
     # a switch of an earlier migration counts no more
-    assert changes(dataclasses.replace(NETWORK, moving=[]), switched={MAC: '192.0.2.2'}) == [there.format(1), behind]
+    assert changes(dataclasses.replace(NETWORK, migrating=[]), switched={MAC: '192.0.2.2'}) == [there.format(1), behind]
 
 
 def test_a_guest_that_leaves_this_host_is_behind_its_own_device_until_then():
@@ -83,10 +85,10 @@ def test_every_host_that_expects_it_gets_what_is_for_all():
     assert sorted(each.split()[6] for each in run.changes if '00:00:00:00:00:00' in each) == ['192.0.2.1', '192.0.2.2']
 
 
-@pytest.mark.parametrize('values', [{}, {'secured': False}])
+@pytest.mark.parametrize('values', [{}, {'port_security': False}])
 def test_a_guest_is_announced_only_where_it_arrives(values):
     """One that announced itself where it runs would have its frames sent to where it does not run."""
-    stays, arrives = (frames.from_guest(dataclasses.replace(PORT, arriving=arriving, **values))
+    stays, arrives = (frames.from_guest(dataclasses.replace(PORT, incoming=arriving, **values))
                       for arriving in (False, True))
     if values:
         assert 'ether type 0x8035 drop' in stays and f'ether type 0x8035 ether saddr != {MAC} drop' in arrives
@@ -96,14 +98,14 @@ def test_a_guest_is_announced_only_where_it_arrives(values):
 
 
 def test_agents_of_an_older_release_get_no_moves():
-    state = host_state.HostState([], [dataclasses.replace(PORT, arriving=True, move=['192.0.2.1', KEY])], {},
+    state = host_state.HostState([], [dataclasses.replace(PORT, incoming=True, migration=['192.0.2.1', KEY])], {},
                                  {}, [NETWORK])
     made = host_state.as_json(state)
     assert host_state.from_json(made) == state and validators.build(host_state.Overlay, made['overlays'][0]) == NETWORK
     older = host_state.without_moves(made)
-    assert not {'arriving', 'move'} & older['ports'][0].keys() and 'moving' not in older['overlays'][0]
+    assert not {'incoming', 'migration'} & older['ports'][0].keys() and 'migrating' not in older['overlays'][0]
     assert older['overlays'][0]['remotes'] == [[MAC, '192.0.2.1']]
-    still = host_state.as_json(host_state.HostState([], [PORT], {}, {}, [dataclasses.replace(NETWORK, moving=[])]))
+    still = host_state.as_json(host_state.HostState([], [PORT], {}, {}, [dataclasses.replace(NETWORK, migrating=[])]))
     assert still == host_state.without_moves(still)
 
 

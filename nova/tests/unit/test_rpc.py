@@ -189,7 +189,7 @@ def test_an_unreachable_compute_is_named():
 
 
 def test_a_message_that_no_service_receives_is_logged_with_its_reason_once(served, monkeypatch, caplog):
-    """oslo.messaging's error has no text: 'refresh_security could not be sent to network:' said no more than that."""
+    """oslo.messaging's error has no text: 'refresh_ports could not be sent to network:' said no more than that."""
     client, _manager, _bus = served
 
     def fail(*_args, **_more):
@@ -344,7 +344,7 @@ def test_only_the_rows_can_be_called(served):
                                    Method('name', (), call=True)))
     for name in ('__init__', 'name'):
         with pytest.raises(exception.RemoteError):
-            sneaky._send(sneaky._interface.methods[name], CONTEXT)
+            sneaky._methods[name](CONTEXT)
 
 
 def test_concurrent_calls_get_their_own_answers(served):

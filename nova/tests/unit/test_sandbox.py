@@ -265,7 +265,7 @@ def test_a_host_without_bubblewrap_is_refused(place, monkeypatch, tmp_path):
         (tmp_path / name).symlink_to(shutil.which(name))
     monkeypatch.setenv('PATH', str(tmp_path))
     reason = fails(qemu_img.QemuImg(60).prepare, str(place))
-    assert 'Debian package bubblewrap' in reason and 'sandbox_images = false' in reason
+    assert 'Debian package bubblewrap' in reason and 'sandbox_qemu_img = false' in reason
     assert qemu_img.QemuImg(60, sandboxed=False).prepare(str(place)) == 'none'
 
 
@@ -279,4 +279,4 @@ def test_a_host_without_namespaces_is_refused(place, monkeypatch, tmp_path):
 
 
 def test_the_sandbox_is_on_unless_it_is_turned_off():
-    assert configuration.new(files=[]).libvirt.sandbox_images is True
+    assert configuration.new(files=[]).libvirt.sandbox_qemu_img is True

@@ -1,4 +1,5 @@
 """Work on volumes in the background: what comes while the same one is worked on."""
+import functools
 import os
 import threading
 import uuid
@@ -70,7 +71,7 @@ def test_a_project_with_many_copies_holds_up_no_other(made):
         begun.append(number)
         assert go[number].wait(60)
     for number in range(count):
-        made._submit(f'large {number}', copy, number, owner='one')
+        made._submit(f'large {number}', functools.partial(copy, number), owner='one')
     made._submit('small', lambda: done.append('other'), owner='other')
     waiting.wait_for(lambda: done == ['other'], 10, 'the volume of the other project')
     assert begun == list(range(jobs.WORKERS - 1))

@@ -139,7 +139,7 @@ class LibvirtDriver(base.LibvirtBase):
             driver.Volumes: attached, driver.ExtendVolume: attached, driver.VolumeCopies: attached,
             driver.AssistedSnapshots: volume_snapshots.VolumeSnapshots(conf, made, stored, hypervisor,
                                                                        self.connectors, self._agent),
-            driver.Shares: shares.Shares(made, stored, hypervisor, conf.libvirt.share_program),
+            driver.Shares: shares.Shares(made, stored, hypervisor, conf.libvirt.virtiofsd_path),
             driver.Resize: resize.Resize(self.host, made, stored, self._steps, self._connections, moves),
             driver.Growth: growth.Growth(made, stored, hypervisor),
             driver.Adoption: adoption.Adoption(made, stored, hypervisor),
@@ -159,7 +159,7 @@ class LibvirtDriver(base.LibvirtBase):
         self._weaknesses = isolation.of_this_host(capabilities, settings)
         for weakness in self._weaknesses:
             LOG.warning('GUESTS ARE NOT KEPT APART: %s', weakness)
-        metrics.WEAKNESSES.watch(self, lambda watched: {(): len(watched.weaknesses)})
+        metrics.ISOLATION_WEAKNESSES.watch(self, lambda watched: {(): len(watched.weaknesses)})
         LOG.info('Guests run with %s below %s.', self.platform.virt_type, self.storage.directory)
         self._live_migration.settle_migrations()
         self._guests.remove_unused_images()
@@ -323,6 +323,6 @@ def _prepare_qemu_img(tool: Tool, directory: str) -> None:
         LOG.error('The sandbox of qemu-img is tried when the disk has room again.')
     elif mode == 'none':
         LOG.warning('qemu-img reads images without a sandbox, with all rights of this process: an image that '
-                    'breaks it takes over this host. [libvirt] sandbox_images = true keeps it apart.')
+                    'breaks it takes over this host. [libvirt] sandbox_qemu_img = true keeps it apart.')
     else:
         LOG.info('qemu-img runs in a sandbox: %s.', mode)

@@ -76,7 +76,7 @@ class Platform:
         :param encrypts: whether local disks can be encrypted
         """
         options = self._conf.image
-        verifies = options.certificates_directory or options.certificates == 'barbican'
+        verifies = options.certificates_directory or options.certificate_backend == 'barbican'
         return sorted([*self.traits, *(trait for trait, given in (
             (guest_option_rows.TRUSTED_CERTIFICATES, verifies), (guest_option_rows.ENCRYPTION, encrypts),
             (memory.TRAIT, self.memory_source == memory.FILE)) if given)])

@@ -167,7 +167,7 @@ class Exporter:
                             len(left & ending))
                 self._close_exports(daemon, sorted(left & ending))
             if (unknown := left - ending) and unknown != self._unknown.get(host):
-                metrics.EXPORTS_UNNAMED.inc(len(unknown - self._unknown.get(host, set())))
+                metrics.EXPORTS_ORPHANED.inc(len(unknown - self._unknown.get(host, set())))
                 LOG.error('Host %s has %s exports without an attachment (%s). They stay open, because the database may '
                           'have been restored from a backup. See `nova-manage state differences`.', host, len(unknown),
                           ', '.join(sorted(unknown)[:5]))

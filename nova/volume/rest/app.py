@@ -2,60 +2,36 @@
 
 The preceding middleware sets ``environ['nova.context']``. Operations are in handlers.ROUTES.
 """
+from __future__ import annotations
+
 import re
 import typing
 
 from nova import exception
 from nova.db.audit import log
 from nova.volume.rest import handlers
-from nova.volume.rest import schemas
 from nova.volume.rest import views
+from nova.volume.rest.request import VolumeRequest
 from nova.web import application
 from nova.web import faults
 from nova.web import params
 from nova.web.mapper import Methods
 from nova.web.request import Headers
-from nova.web.request import Request
 from nova.web.request import Response
 from nova.web.routes import Route
 from nova.web.versions import Microversions
+
+if typing.TYPE_CHECKING:
+    from nova.volume.embedded import EmbeddedVolumes
 
 _PART = re.compile(r'\{\w+\}')
 VOLUME = Microversions('volume', 3, 0, views.MAX_VERSION, other_major=exception.BadRequest)
 
 
-class VolumeRequest(Request):
-    """Request to a handler.
-
-    store          nova.volume.embedded.EmbeddedVolumes
-    query          {name: last value}
-    body           value below the route's body key
-    microversion   minor version; 0 by default
-    """
-
-    __slots__ = ('store', 'microversion')
-
-    def __init__(self, environ: dict[str, typing.Any], store: typing.Any) -> None:
-        super().__init__(environ)
-        self.store, self.microversion = store, 0
-
-    @property
-    def trusted(self) -> bool:
-        """Whether the caller is a service or an administrator."""
-        return self.context.is_admin or 'service' in (self.context.roles or ())
-
-    def satisfies(self, policy: str | None) -> bool:
-        """Return whether the caller satisfies a route's policy."""
-        return policy is None or bool(self.context.is_admin if policy == schemas.ADMIN else self.trusted)
-
-
 class VolumeApi(application.Api[VolumeRequest]):
-    """Paths below /v3, and below /v3/{project id}.
+    """Paths below /v3, and below /v3/{project id}."""
 
-    :param store: nova.volume.embedded.EmbeddedVolumes
-    """
-
-    def __init__(self, store: typing.Any) -> None:
+    def __init__(self, store: EmbeddedVolumes) -> None:
         super().__init__(handlers.ROUTES)
         self._store = store
 
@@ -108,9 +84,6 @@ class VolumeApi(application.Api[VolumeRequest]):
         return VOLUME.headers(req.microversion)
 
 
-def Application(store: typing.Any) -> application.Application:
-    """Return the WSGI application, to be mounted at /volume.
-
-    :param store: nova.volume.embedded.EmbeddedVolumes
-    """
+def Application(store: EmbeddedVolumes) -> application.Application:
+    """Return the WSGI application, to be mounted at /volume."""
     return application.Application(VolumeApi(store))

@@ -1,7 +1,7 @@
 """Attachments of volumes: routes and handlers."""
 from __future__ import annotations
 
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from nova import exception
 from nova.db.tables.volume import volume_attachments
@@ -14,7 +14,10 @@ from nova.web.routes import Route
 
 if TYPE_CHECKING:
     from nova.db.engine import Connection
-    from nova.volume.rest.app import VolumeRequest
+    from nova.db.tables.rows import VolumeAttachmentsRow
+    from nova.json_types import JsonObject
+    from nova.volume import api
+    from nova.volume.rest.request import VolumeRequest
 
 _ATTACHMENT = schemas.Body('attachment', schemas.of(
     'volume_uuid', 'instance_uuid', volume_uuid={'type': 'string'}, instance_uuid={'type': 'string', 'maxLength': 36},
@@ -24,17 +27,17 @@ _FILTERS = {'id': 'id', 'volume_id': 'volume_id', 'instance_id': 'instance_uuid'
 _CONNECTOR = schemas.Body('attachment', schemas.of('connector', connector={'type': 'object'}))
 
 
-def list_attachments(request: VolumeRequest) -> dict[str, Any]:
+def list_attachments(request: VolumeRequest) -> JsonObject:
     return listing.page(request, volume_attachments, 'attachments',
                         _shown, _FILTERS, direction='asc')
 
 
-def _shown(conn: Connection, rows: Any) -> list[dict[str, Any]]:
+def _shown(conn: Connection, rows: list[VolumeAttachmentsRow]) -> list[JsonObject]:
     readonly = db.readonly(conn, {row['volume_id'] for row in rows})
     return [views.attachment(row, row['volume_id'] in readonly) for row in rows]
 
 
-def _attachment(request: VolumeRequest, ident: str, info: dict[str, Any] | None = None) -> dict[str, Any]:
+def _attachment(request: VolumeRequest, ident: str, info: api.Connection | None = None) -> JsonObject:
     """Return the document of an attachment.
 
     :param info: its connection
@@ -44,11 +47,11 @@ def _attachment(request: VolumeRequest, ident: str, info: dict[str, Any] | None 
         return {'attachment': views.attachment(row, bool(db.readonly(conn, {row['volume_id']})), info)}
 
 
-def show_attachment(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def show_attachment(request: VolumeRequest, ident: str) -> JsonObject:
     return _attachment(request, ident)
 
 
-def create_attachment(request: VolumeRequest) -> dict[str, Any]:
+def create_attachment(request: VolumeRequest) -> JsonObject:
     given = request.body
     if given.get('mode') == 'ro' and not request.store.get(request.context, given['volume_uuid'])['readonly']:
         raise exception.BadRequest('Mode ro requires a read-only volume. Set the volume to read-only first.')
@@ -59,13 +62,13 @@ def create_attachment(request: VolumeRequest) -> dict[str, Any]:
     return _attachment(request, ident, info)
 
 
-def update_attachment(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def update_attachment(request: VolumeRequest, ident: str) -> JsonObject:
     given = request.body
     return _attachment(request, ident, request.store.connect(
         request.context, ident, given['connector'], _mountpoint(given)))
 
 
-def _mountpoint(given: dict[str, Any]) -> str | None:
+def _mountpoint(given: dict[str, JsonObject]) -> str | None:
     return str(given['connector'].get('mountpoint') or '')[:255] or None
 
 
@@ -73,7 +76,7 @@ def complete_attachment(request: VolumeRequest, ident: str) -> None:
     request.store.complete(request.context, ident)
 
 
-def delete_attachment(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def delete_attachment(request: VolumeRequest, ident: str) -> JsonObject:
     _attachment(request, ident)
     request.store.detach(request.context, ident)
     return {'attachments': []}

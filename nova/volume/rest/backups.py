@@ -1,7 +1,7 @@
 """Backups and transfers of volumes: routes and handlers."""
 from __future__ import annotations
 
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from nova import exception
 from nova.db.tables.volume import volume_backups
@@ -12,7 +12,8 @@ from nova.volume.rest import views
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
-    from nova.volume.rest.app import VolumeRequest
+    from nova.json_types import JsonObject
+    from nova.volume.rest.request import VolumeRequest
 
 _ID = {'type': ['string', 'null'], 'maxLength': 36}
 _FLAG = {'type': ['boolean', 'string', 'null']}
@@ -33,21 +34,19 @@ _FILTERS = {'name': 'name', 'status': 'status', 'volume_id': 'volume_id', 'id': 
 
 # ---- backups -----------------------------------------------------------------
 
-def list_backups(request: VolumeRequest) -> dict[str, Any]:
-    return listing.page(request, volume_backups, 'backups', lambda conn, rows: [
-        views.brief_backup(row, request) for row in rows], _FILTERS)
+def list_backups(request: VolumeRequest) -> JsonObject:
+    return listing.page(request, volume_backups, 'backups', listing.each(request, views.brief_backup), _FILTERS)
 
 
-def list_backups_in_detail(request: VolumeRequest) -> dict[str, Any]:
-    return listing.page(request, volume_backups, 'backups', lambda conn, rows: [
-        views.backup(row, request) for row in rows], _FILTERS)
+def list_backups_in_detail(request: VolumeRequest) -> JsonObject:
+    return listing.page(request, volume_backups, 'backups', listing.each(request, views.backup), _FILTERS)
 
 
-def show_backup(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def show_backup(request: VolumeRequest, ident: str) -> JsonObject:
     return {'backup': views.backup(request.store.backups.get(request.context, ident), request)}
 
 
-def create_backup(request: VolumeRequest) -> dict[str, Any]:
+def create_backup(request: VolumeRequest) -> JsonObject:
     given = request.body
     listing.flag('force', given.get('force'))
     if listing.flag('incremental', given.get('incremental')):
@@ -64,7 +63,7 @@ def create_backup(request: VolumeRequest) -> dict[str, Any]:
     return {'backup': views.brief_backup(made, request)}
 
 
-def update_backup(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def update_backup(request: VolumeRequest, ident: str) -> JsonObject:
     values = {name: request.body[name] for name in ('name', 'description', 'metadata') if name in request.body}
     return {'backup': views.brief_backup(request.store.backups.update(request.context, ident, values), request)}
 
@@ -81,7 +80,7 @@ def reset_backup_status(request: VolumeRequest, ident: str) -> None:
     request.store.backups.reset(request.context, ident, request.body['status'])
 
 
-def restore_backup(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def restore_backup(request: VolumeRequest, ident: str) -> JsonObject:
     given, store = request.body, request.store
     if given.get('volume_id'):
         volume = store.backups.restore(request.context, ident, given['volume_id'])
@@ -94,23 +93,23 @@ def restore_backup(request: VolumeRequest, ident: str) -> dict[str, Any]:
 
 # ---- transfers ---------------------------------------------------------------
 
-def list_transfers(request: VolumeRequest) -> dict[str, Any]:
-    return listing.page(request, volume_transfers, 'transfers', lambda conn, rows: [
-        views.transfer(row, request) for row in rows], {'name': 'name', 'volume_id': 'volume_id', 'id': 'id'})
+def list_transfers(request: VolumeRequest) -> JsonObject:
+    return listing.page(request, volume_transfers, 'transfers', listing.each(request, views.transfer),
+                        {'name': 'name', 'volume_id': 'volume_id', 'id': 'id'})
 
 
-def show_transfer(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def show_transfer(request: VolumeRequest, ident: str) -> JsonObject:
     return {'transfer': views.transfer(request.store.transfers.get(request.context, ident), request)}
 
 
-def create_transfer(request: VolumeRequest) -> dict[str, Any]:
+def create_transfer(request: VolumeRequest) -> JsonObject:
     # validated only: volumes with snapshots cannot be transferred
     listing.flag('no_snapshots', request.body.get('no_snapshots'))
     made = request.store.transfers.create(request.context, request.body['volume_id'], request.body.get('name'))
-    return {'transfer': views.transfer(made, request)}
+    return {'transfer': views.transfer(made, request, made['auth_key'])}
 
 
-def accept_transfer(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def accept_transfer(request: VolumeRequest, ident: str) -> JsonObject:
     return {'transfer': views.transfer(request.store.transfers.accept(request.context, ident, request.body['auth_key']),
                                        request)}
 

@@ -1,7 +1,7 @@
 """Operations of the API: routes and handlers."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TYPE_CHECKING
 
 from nova import exception
@@ -26,8 +26,11 @@ from nova.volume.store import uploads
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
+    from nova.db.engine import Connection
     from nova.db.engine import Table
-    from nova.volume.rest.app import VolumeRequest
+    from nova.db.tables.rows import VolumesRow
+    from nova.json_types import JsonObject
+    from nova.volume.rest.request import VolumeRequest
 
 ONLINE_EXTEND = 42       # microversion for extending volumes in use
 OF_BACKUP = 47           # microversion for volumes from backups
@@ -41,10 +44,10 @@ CLOSED = 53              # microversion that refuses unknown attributes of new v
 _ID = {'type': ['string', 'null'], 'maxLength': 255}
 _SIZE = {'type': ['integer', 'string', 'null'], 'pattern': '^[0-9]{1,9}$', 'maximum': 999999999}
 _FLAG = {'type': ['boolean', 'string']}
-_VOLUME = {**schemas.of(
-    **schemas.NAMES, size=_SIZE, metadata=schemas.METADATA, imageRef=_ID, image_id=_ID, snapshot_id=_ID,
-    source_volid=_ID, backup_id=_ID, group_id=_ID, consistencygroup_id=_ID, volume_type=_ID,
-    availability_zone=schemas.NAME, multiattach={'type': ['boolean', 'string', 'null']}), 'additionalProperties': True}
+_VOLUME: dict[str, Mapping[str, object]] = {
+    **schemas.NAMES, 'size': _SIZE, 'metadata': schemas.METADATA, 'imageRef': _ID, 'image_id': _ID, 'snapshot_id': _ID,
+    'source_volid': _ID, 'backup_id': _ID, 'group_id': _ID, 'consistencygroup_id': _ID, 'volume_type': _ID,
+    'availability_zone': schemas.NAME, 'multiattach': {'type': ['boolean', 'string', 'null']}}
 _NO_GROUPS = 'Volume groups are not supported.'
 _REFUSED = {'group_id': _NO_GROUPS, 'consistencygroup_id': _NO_GROUPS}
 _HINTS = dict.fromkeys(('OS-SCH-HNT:scheduler_hints', 'scheduler_hints'),
@@ -100,17 +103,17 @@ _VOLUME_FILTERS = {'name': 'name', 'status': 'status', 'id': 'id', 'display_name
                    'snapshot_id': 'snapshot_id', 'user_id': 'user_id', 'description': 'description'}
 
 
-def list_volumes(request: VolumeRequest) -> dict[str, Any]:
-    return listing.page(request, volumes, 'volumes', lambda conn, rows: [views.brief(row, request) for row in rows],
-                        _VOLUME_FILTERS)
+def list_volumes(request: VolumeRequest) -> JsonObject:
+    return listing.page(request, volumes, 'volumes', listing.each(request, views.brief), _VOLUME_FILTERS)
 
 
-def list_volumes_in_detail(request: VolumeRequest) -> dict[str, Any]:
-    return listing.page(request, volumes, 'volumes', lambda conn, rows: [
-        views.volume(row, request) for row in rows_of.with_attachments(conn, rows)], _VOLUME_FILTERS)
+def list_volumes_in_detail(request: VolumeRequest) -> JsonObject:
+    def view(conn: Connection, rows: list[VolumesRow]) -> list[JsonObject]:
+        return [views.volume(row, request) for row in rows_of.with_attachments(conn, rows)]
+    return listing.page(request, volumes, 'volumes', view, _VOLUME_FILTERS)
 
 
-def summarize_volumes(request: VolumeRequest) -> dict[str, Any]:
+def summarize_volumes(request: VolumeRequest) -> JsonObject:
     if request.microversion < SUMMARY:
         raise exception.NotFound()
     listing.check(request, listing.EVERYONE)
@@ -122,18 +125,18 @@ def summarize_volumes(request: VolumeRequest) -> dict[str, Any]:
     return {'volume-summary': shown}
 
 
-def show_volume(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def show_volume(request: VolumeRequest, ident: str) -> JsonObject:
     return {'volume': views.volume(request.store.get(request.context, ident), request)}
 
 
-def create_volume(request: VolumeRequest) -> dict[str, Any]:
+def create_volume(request: VolumeRequest) -> JsonObject:
     given = request.body
     schemas.refuse(given, _REFUSED)
     if request.microversion >= CLOSED:
-        schemas.check_known(given, _VOLUME['properties'], 'volume')
+        schemas.check_known(given, _VOLUME, 'volume')
     snapshot_id, source_id, backup_id = sources = [
         given.get(name) or None for name in ('snapshot_id', 'source_volid', 'backup_id')]
-    image_id = _image(given)
+    image_id = given.get('imageRef') or given.get('image_id')
     if backup_id and request.microversion < OF_BACKUP:
         raise exception.BadRequest(f'Creating volumes from backups requires microversion 3.{OF_BACKUP}.')
     if sum(bool(source) for source in (*sources, image_id)) > 1:
@@ -153,15 +156,11 @@ def create_volume(request: VolumeRequest) -> dict[str, Any]:
     return {'volume': views.new_volume(made, request)}
 
 
-def _image(given: dict[str, Any]) -> str | None:
-    return given.get('imageRef') or given.get('image_id')
-
-
-def update_volume(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def update_volume(request: VolumeRequest, ident: str) -> JsonObject:
     given = request.body
-    values = schemas.named(given)
+    values: JsonObject = {**schemas.named(given)}
     if given.get('metadata') is not None:
-        values['metadata'] = items.replaced(given['metadata'])
+        values['metadata'] = {**items.replaced(given['metadata'])}
     return {'volume': views.volume(request.store.update(request.context, ident, lambda row: values), request)}
 
 
@@ -175,18 +174,18 @@ def delete_volume(request: VolumeRequest, ident: str) -> None:
 
 # ---- metadata of volumes -----------------------------------------------------
 
-def show_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def show_metadata(request: VolumeRequest, ident: str) -> JsonObject:
     return {'metadata': request.store.get(request.context, ident)['metadata']}
 
 
-def add_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def add_metadata(request: VolumeRequest, ident: str) -> JsonObject:
     change = items.added('metadata', request.body, f'A volume has at most {schemas.MOST_ITEMS} metadata items.')
     return {'metadata': request.store.update(request.context, ident, change)['metadata']}
 
 
-def replace_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def replace_metadata(request: VolumeRequest, ident: str) -> JsonObject:
     given = items.replaced(request.body)
-    return {'metadata': request.store.update(request.context, ident, lambda row: {'metadata': given})['metadata']}
+    return {'metadata': request.store.update(request.context, ident, lambda row: {'metadata': {**given}})['metadata']}
 
 
 def delete_metadata(request: VolumeRequest, ident: str, key: str) -> None:
@@ -208,7 +207,7 @@ def set_bootable(request: VolumeRequest, ident: str) -> None:
 def set_readonly(request: VolumeRequest, ident: str) -> None:
     wanted = listing.flag('readonly', request.body['readonly'])
 
-    def change(row: dict[str, Any]) -> dict[str, Any]:
+    def change(row: VolumesRow) -> JsonObject:
         if row['status'] != 'available':
             raise exception.InvalidVolume(reason=f'status must be available, but it is {row["status"]}.')
         return {'readonly': wanted}
@@ -224,7 +223,7 @@ def force_delete(request: VolumeRequest, ident: str) -> None:
     request.store.delete(request.context, ident, force=True)
 
 
-def set_image_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def set_image_metadata(request: VolumeRequest, ident: str) -> JsonObject:
     change = items.added('image_metadata', request.body['metadata'],
                          f'A volume has at most {schemas.MOST_ITEMS} items of image metadata.')
     return {'metadata': request.store.update(request.context, ident, change)['image_metadata']}
@@ -234,7 +233,7 @@ def unset_image_metadata(request: VolumeRequest, ident: str) -> None:
     request.store.update(request.context, ident, items.removed('image_metadata', request.body['key']))
 
 
-def show_image_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def show_image_metadata(request: VolumeRequest, ident: str) -> JsonObject:
     return {'metadata': request.store.get(request.context, ident)['image_metadata']}
 
 
@@ -251,7 +250,7 @@ def reimage(request: VolumeRequest, ident: str) -> None:
     request.store.reimage(request.context, ident, request.body['image_id'], reserved)
 
 
-def upload_image(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def upload_image(request: VolumeRequest, ident: str) -> JsonObject:
     """Create an image. ``force`` is validated only: an upload of a volume in use would not be consistent."""
     given, since = request.body, request.microversion >= IMAGE_FIELDS
     disk_format, container_format = given.get('disk_format') or 'raw', given.get('container_format') or 'bare'
@@ -278,7 +277,8 @@ def roll_detaching(request: VolumeRequest, ident: str) -> None:
 ROUTES = (
     Route('GET', '/volumes', list_volumes),
     Route('GET', '/volumes/detail', list_volumes_in_detail),
-    Route('POST', '/volumes', create_volume, status=202, body=schemas.Body('volume', _VOLUME, _HINTS)),
+    Route('POST', '/volumes', create_volume, status=202, body=schemas.Body(
+        'volume', {**schemas.of(**_VOLUME), 'additionalProperties': True}, _HINTS)),
     Route('GET', '/volumes/summary', summarize_volumes),
     Route('GET', '/volumes/{ident}', show_volume),
     Route('PUT', '/volumes/{ident}', update_volume, body=schemas.Body('volume', schemas.DESCRIPTION)),

@@ -2,24 +2,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Literal, TYPE_CHECKING, TypedDict
 
 from nova import exception
+from nova.json_types import JsonObject
 from nova.volume.rest import schemas
 from nova.web import sizes
 
-Row = dict[str, Any]
-Change = Callable[[Row], Row]            # a row -> values to write
+if TYPE_CHECKING:
+    from typing_extensions import ReadOnly
+
+
+
+class Items(TypedDict):
+    """Columns of a row of a volume or snapshot."""
+
+    metadata: ReadOnly[dict[str, str]]
+    image_metadata: ReadOnly[dict[str, str]]
+
+
+Column = Literal['metadata', 'image_metadata']
+Change = Callable[[Items], JsonObject]   # a row -> values to write
 MOST = {'metadata': sizes.METADATA, 'image_metadata': sizes.IMAGE}      # bytes of JSON
 
 
-def added(column: str, given: dict[str, str], refusal: str) -> Change:
+def added(column: Column, given: dict[str, str], refusal: str) -> Change:
     """Return a change that adds or replaces items.
 
     :raises BadRequest: in the change, with the text ``refusal``: more than MOST_ITEMS items
     """
-    def change(row: Row) -> Row:
-        merged = {**row[column], **given}
+    def change(row: Items) -> JsonObject:
+        merged: JsonObject = {**row[column], **given}
         if len(merged) > schemas.MOST_ITEMS:
             raise exception.BadRequest(refusal)
         sizes.check(merged, MOST[column], column, row[column])
@@ -27,18 +40,18 @@ def added(column: str, given: dict[str, str], refusal: str) -> Change:
     return change
 
 
-def replaced(given: dict[str, str] | None) -> dict[str, str] | None:
+def replaced(given: dict[str, str] | None) -> dict[str, str]:
     """Check and return metadata for a create or a replacement.
 
     :raises TooLarge:
     """
     sizes.check(given, MOST['metadata'], 'metadata')
-    return given
+    return given or {}
 
 
-def removed(column: str, key: str) -> Change:
+def removed(column: Column, key: str) -> Change:
     """Return a change that removes an item; raises MetadataItemNotFound (in the change: no such item)."""
-    def change(row: Row) -> Row:
+    def change(row: Items) -> JsonObject:
         if key not in row[column]:
             raise exception.MetadataItemNotFound(key=key[:255])
         return {column: {name: value for name, value in row[column].items() if name != key}}

@@ -7,15 +7,16 @@ from typing import Any, TYPE_CHECKING
 from nova import exception
 from nova.db.projects import storage_quotas
 from nova.db.volumes import volumes as db
+from nova.json_types import JsonObject
 from nova.volume.rest import listing
 from nova.volume.rest import schemas
 from nova.volume.rest import views
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
-    from nova.volume.rest.app import VolumeRequest
+    from nova.volume.rest.request import VolumeRequest
 
-ZONE = {'zoneState': {'available': True}}
+ZONE: JsonObject = {'zoneState': {'available': True}}
 OF_PROJECT = ('project_id', 'tenant_id')         # query parameters for the project of limits
 _NO_QUOTA = {'groups': 0}                # not supported
 _QUOTAS = {'type': 'object', 'minProperties': 1, 'additionalProperties': False, 'properties': {
@@ -30,7 +31,7 @@ def _limits(request: VolumeRequest, project_id: str) -> tuple[dict[str, int], di
         return request.store.limits.of(conn, project_id), db.used(conn, project_id)
 
 
-def limits(request: VolumeRequest) -> dict[str, Any]:
+def limits(request: VolumeRequest) -> JsonObject:
     listing.check(request, OF_PROJECT)
     project_id = next((request.query[name] for name in OF_PROJECT if name in request.query), None)
     most, used = _limits(request, _seen(request, project_id or request.context.project_id or ''))
@@ -50,7 +51,7 @@ def _seen(request: VolumeRequest, project_id: str) -> str:
     return project_id
 
 
-def quotas(request: VolumeRequest, project_id: str) -> dict[str, Any]:
+def quotas(request: VolumeRequest, project_id: str) -> JsonObject:
     most, used = _limits(request, _seen(request, project_id))
     shown: dict[str, Any] = {**most, **_NO_QUOTA}
     if listing.flag('usage', request.query.get('usage')):
@@ -58,12 +59,12 @@ def quotas(request: VolumeRequest, project_id: str) -> dict[str, Any]:
     return {'quota_set': {'id': project_id, **shown}}
 
 
-def default_quotas(request: VolumeRequest, project_id: str) -> dict[str, Any]:
+def default_quotas(request: VolumeRequest, project_id: str) -> JsonObject:
     with request.store.db.reader() as conn:
         return {'quota_set': {'id': project_id, **request.store.limits.defaults(conn), **_NO_QUOTA}}
 
 
-def update_quotas(request: VolumeRequest, project_id: str) -> dict[str, Any]:
+def update_quotas(request: VolumeRequest, project_id: str) -> JsonObject:
     _check_project(project_id)
     wanted = {name: int(limit) for name, limit in request.body.items() if name not in _NO_QUOTA}
     most = request.store.limits.set(project_id, wanted, listing.flag(
@@ -81,22 +82,22 @@ def _check_project(project_id: str) -> None:
         raise exception.BadRequest('A project id has at most 255 characters.')
 
 
-def zones(request: VolumeRequest) -> dict[str, Any]:
+def zones(request: VolumeRequest) -> JsonObject:
     with request.store.db.reader() as conn:
         return {'availabilityZoneInfo': [{'zoneName': name, **ZONE} for name in request.store.zones(conn)]}
 
 
-def services(request: VolumeRequest) -> dict[str, Any]:
+def services(request: VolumeRequest) -> JsonObject:
     names = {'host': 'host', 'binary': 'binary', 'service': 'binary'}
     listing.check(request, names)
-    wanted = {names[name]: value for name, value in request.query.items()}
+    wanted = {names[name]: value for name, value in request.query.items()}.items()
     return {'services': [views.service(row, request) for row in request.store.services.every()
-                         if all(row[column] == value for column, value in wanted.items())]}
+                         if wanted <= {'host': row['host'], 'binary': row['binary']}.items()]}
 
 
 def empty_list(key: str) -> Callable[[VolumeRequest], dict[str, Any]]:
     """Return a handler for an empty list of an unsupported resource."""
-    def empty(request: VolumeRequest) -> dict[str, Any]:
+    def empty(request: VolumeRequest) -> JsonObject:
         return {key: []}
     return empty
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 import ast
 import urllib.parse
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TYPE_CHECKING
+from typing import cast, TYPE_CHECKING, TypedDict, TypeVar
 
 from oslo_utils import strutils
 
@@ -17,7 +17,18 @@ from nova.web import formats
 from nova.web import sizes
 
 if TYPE_CHECKING:
-    from nova.volume.rest.app import VolumeRequest
+    from nova.json_types import Json
+    from nova.json_types import JsonObject
+    from nova.volume.rest.request import VolumeRequest
+    from nova.volume.store.types import Type
+
+class Identified(TypedDict):
+    """Any row of a list."""
+
+    id: str
+
+
+_Row = TypeVar('_Row', bound=Identified)
 
 MAX_LIMIT = 1000
 SORT = ('created_at', 'updated_at', 'name', 'status', 'size', 'bootable', 'id')
@@ -64,13 +75,20 @@ def asked_of(request: VolumeRequest) -> nova_context.Projects | str:
     return nova_context.ALL_PROJECTS if everyone and request.context.is_admin else request.context.project_id or ''
 
 
+def each(request: VolumeRequest, view: Callable[[_Row, VolumeRequest], JsonObject],
+         ) -> Callable[[engine.Connection, list[_Row]], list[JsonObject]]:
+    """Return a view of rows that needs nothing else from the database."""
+    return lambda conn, rows: [view(row, request) for row in rows]
+
+
 def page(request: VolumeRequest, table: engine.Table, key: str,
-         view: Callable[[engine.Connection, list[dict[str, Any]]], list[Any]],
-         filters: dict[str, str], direction: str = 'desc') -> dict[str, Any]:
+         view: Callable[[engine.Connection, list[_Row]], list[JsonObject]],
+         filters: dict[str, str], direction: str = 'desc') -> JsonObject:
     """Return a page of the project's rows, or of all projects for an administrator.
 
     Resources of administrative servers are visible to administrators and services only.
 
+    :param view: makes the documents of rows of the table
     :param filters: {query parameter: column}, in addition to project_id
     :param direction: default direction, by creation time
     """
@@ -86,20 +104,21 @@ def page(request: VolumeRequest, table: engine.Table, key: str,
     limit = min(_number(query, 'limit', MAX_LIMIT), MAX_LIMIT)
     sort = _sort(query, [name for name in SORT if name in table.c], 'created_at', direction)
     with request.store.db.reader() as conn:
-        rows = db.page(conn, table, project_id, equal, administrative=request.trusted, sort=sort,
-                       compare=compare, marker=query.get('marker'), limit=limit + 1, offset=_number(query, 'offset', 0))
+        rows = cast(list[_Row], db.page(
+            conn, table, project_id, equal, administrative=request.trusted, sort=sort, compare=compare,
+            marker=query.get('marker'), limit=limit + 1, offset=_number(query, 'offset', 0)))
         shown = view(conn, rows[:limit])
     number = sizes.fitting(shown)
-    body: dict[str, Any] = {key: shown[:number]}
+    body: JsonObject = {key: [*shown[:number]]}
     if len(rows) > limit > 0 or number < len(shown):
-        body[f'{key}_links'] = _next(request, rows[min(limit, number) - 1])
+        body[f'{key}_links'] = _next(request, rows[min(limit, number) - 1]['id'])
     if flag('with_count', query.get('with_count')):
         with request.store.db.reader() as conn:
             body['count'] = db.count(conn, table, project_id, equal, request.trusted, compare)
     return body
 
 
-def _items(text: str | None) -> list[tuple[str, str, Any]]:
+def _items(text: str | None) -> list[tuple[str, str, object]]:
     """Parse ``metadata={'key': 'value'}``: clients send a Python or JSON dictionary."""
     if text is None:
         return []
@@ -112,9 +131,9 @@ def _items(text: str | None) -> list[tuple[str, str, Any]]:
     return [('metadata', 'has', items)] if items else []
 
 
-def _times(name: str, text: str | None) -> list[tuple[str, str, Any]]:
+def _times(name: str, text: str | None) -> list[tuple[str, str, object]]:
     """Parse ``created_at=gte:2026-01-01T00:00:00,lt:2026-02-01T00:00:00``."""
-    found = []
+    found: list[tuple[str, str, object]] = []
     for part in text.split(',')[:MAX_TIMES + 1] if text else ():
         op, colon, rest = part.partition(':')
         op, value = (op.strip(), rest) if op.strip() in TIME_OPERATORS else ('eq', part)
@@ -145,8 +164,8 @@ def _number(query: dict[str, str], name: str, default: int) -> int:
     return int(text)
 
 
-def page_of_rows(request: VolumeRequest, key: str, rows: Sequence[dict[str, Any]],
-                 view: Callable[[dict[str, Any]], Any], filters: Iterable[str]) -> dict[str, Any]:
+def page_of_rows(request: VolumeRequest, key: str, rows: Sequence[Type],
+                 view: Callable[[Type], JsonObject], filters: Iterable[str]) -> JsonObject:
     """Return a page of filtered rows in memory; they keep their order unless the query has one.
 
     :param filters: names of the applied filters
@@ -156,7 +175,7 @@ def page_of_rows(request: VolumeRequest, key: str, rows: Sequence[dict[str, Any]
     check(request, {*filters, *EVERYONE, *PAGED, *SORTED})
     if any(name in query for name in SORTED):
         for column, direction in reversed(_sort(query, ['name', 'id'], 'name', 'asc')):
-            rows = sorted(rows, key=lambda row: str(row[column]), reverse=direction == 'desc')
+            rows = sorted(rows, key=lambda row: row['name' if column == 'name' else 'id'], reverse=direction == 'desc')
     start, marker = _number(query, 'offset', 0), query.get('marker')
     if marker:
         found = [number for number, row in enumerate(rows, 1) if row['id'] == marker]
@@ -167,15 +186,15 @@ def page_of_rows(request: VolumeRequest, key: str, rows: Sequence[dict[str, Any]
     shown = rows[start:start + limit]
     views = [view(row) for row in shown]
     number = sizes.fitting(views)
-    body: dict[str, Any] = {key: views[:number]}
+    body: JsonObject = {key: [*views[:number]]}
     if shown and len(rows) > start + number:
-        body[f'{key}_links'] = _next(request, shown[number - 1])
+        body[f'{key}_links'] = _next(request, shown[number - 1]['id'])
     return body
 
 
-def _next(request: VolumeRequest, last: dict[str, Any]) -> list[dict[str, str]]:
+def _next(request: VolumeRequest, last_id: str) -> list[Json]:
     following = urllib.parse.urlencode({**{name: value for name, value in request.query.items() if name != 'offset'},
-                                        'marker': last['id']})
+                                        'marker': last_id})
     return [{'rel': 'next', 'href': f'{request.url}?{following}'}]
 
 

@@ -1,9 +1,13 @@
 """Shared parts of routes: body schemas and policies."""
-import typing
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
 
 import jsonschema
 
 from nova import exception
+from nova.json_types import Json
+from nova.json_types import JsonObject
 from nova.web import json_schema
 from nova.web.routes import Route
 
@@ -21,13 +25,13 @@ TRUSTED = 'trusted'
 ADMIN = 'admin'                          # administrators only
 
 
-def of(*required: str, **properties: typing.Any) -> dict[str, typing.Any]:
+def of(*required: str, **properties: Mapping[str, object]) -> dict[str, object]:
     """Return the schema of an object with only these properties."""
     return {'type': 'object', 'properties': properties, 'additionalProperties': False,
             **({'required': list(required)} if required else {})}
 
 
-def check_known(given: dict[str, typing.Any], known: typing.Collection[str], where: str) -> None:
+def check_known(given: JsonObject, known: Collection[str], where: str) -> None:
     """Refuse unknown keys.
 
     :param where: path of ``given`` in the body; empty for the body
@@ -38,7 +42,7 @@ def check_known(given: dict[str, typing.Any], known: typing.Collection[str], whe
         raise exception.BadRequest(f'Invalid input for field/attribute {where or "body"}: unknown key {unknown}.')
 
 
-def refuse(given: dict[str, typing.Any], refused: dict[str, str]) -> None:
+def refuse(given: JsonObject, refused: dict[str, str]) -> None:
     """Refuse unsupported keys with a value.
 
     :param refused: {key: reason}
@@ -56,11 +60,11 @@ class Body:
     :param refused: {unsupported key of the body: reason}
     """
 
-    def __init__(self, key: str, schema: dict[str, typing.Any], refused: dict[str, str] | None = None) -> None:
+    def __init__(self, key: str, schema: Mapping[str, object], refused: dict[str, str] | None = None) -> None:
         self.key, self.content, self._refused = key, schema, refused or {}
         self._validator = json_schema.Validator(schema)
 
-    def validate(self, document: dict[str, typing.Any], _version: int = 0, _relaxed: bool = False) -> typing.Any:
+    def validate(self, document: JsonObject, _version: int = 0, _relaxed: bool = False) -> Json:
         """Validate a body and return the value below the key.
 
         :raises BadRequest: missing, invalid, unsupported or unknown key
@@ -80,7 +84,7 @@ class Body:
         return value
 
 
-def named(given: dict[str, typing.Any]) -> dict[str, typing.Any]:
+def named(given: Mapping[str, str | None]) -> dict[str, str | None]:
     """Return name and description from either of their keys, if present."""
     found = {}
     for name in ('name', 'description'):
@@ -90,8 +94,8 @@ def named(given: dict[str, typing.Any]) -> dict[str, typing.Any]:
     return found
 
 
-def action(noun: str, name: str, handler: typing.Callable[..., typing.Any], status: int = 202,
-           policy: str | None = None, schema: dict[str, typing.Any] | None = None) -> Route:
+def action(noun: str, name: str, handler: Callable[..., JsonObject | None], status: int = 202,
+           policy: str | None = None, schema: Mapping[str, object] | None = None) -> Route:
     """Return the route of an action.
 
     :param policy: TRUSTED or ADMIN; None: any caller with access to the resource

@@ -1,7 +1,7 @@
 """Snapshots of volumes: routes and handlers."""
 from __future__ import annotations
 
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from nova.db.tables.volume import volume_snapshots
 from nova.volume.rest import items
@@ -11,7 +11,8 @@ from nova.volume.rest import views
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
-    from nova.volume.rest.app import VolumeRequest
+    from nova.json_types import JsonObject
+    from nova.volume.rest.request import VolumeRequest
 
 ALWAYS_FORCED = 66       # microversion in which force is implied
 _SNAPSHOT = schemas.of('volume_id', **schemas.NAMES, volume_id={'type': 'string'},
@@ -24,16 +25,16 @@ _SNAPSHOT_FILTERS = {'name': 'name', 'status': 'status', 'volume_id': 'volume_id
                      'id': 'id', 'user_id': 'user_id', 'description': 'description', 'volume_size': 'size'}
 
 
-def list_snapshots(request: VolumeRequest) -> dict[str, Any]:
+def list_snapshots(request: VolumeRequest) -> JsonObject:
     return listing.page(request, volume_snapshots, 'snapshots',
-                        lambda conn, rows: [views.snapshot(row, request) for row in rows], _SNAPSHOT_FILTERS)
+                        listing.each(request, views.snapshot), _SNAPSHOT_FILTERS)
 
 
-def show_snapshot(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def show_snapshot(request: VolumeRequest, ident: str) -> JsonObject:
     return {'snapshot': views.snapshot(request.store.snapshots.get(request.context, ident), request)}
 
 
-def create_snapshot(request: VolumeRequest) -> dict[str, Any]:
+def create_snapshot(request: VolumeRequest) -> JsonObject:
     given = request.body
     made = request.store.snapshots.create(
         request.context, given['volume_id'], schemas.named(given).get('name'), schemas.named(given).get('description'),
@@ -43,10 +44,10 @@ def create_snapshot(request: VolumeRequest) -> dict[str, Any]:
     return {'snapshot': views.new_snapshot(made, request)}
 
 
-def update_snapshot(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    values = schemas.named(request.body)
+def update_snapshot(request: VolumeRequest, ident: str) -> JsonObject:
+    values: JsonObject = {**schemas.named(request.body)}
     if request.body.get('metadata') is not None:
-        values['metadata'] = items.replaced(request.body['metadata'])
+        values['metadata'] = {**items.replaced(request.body['metadata'])}
     return {'snapshot': views.snapshot(request.store.snapshots.update(request.context, ident, lambda row: values),
                                        request)}
 
@@ -56,19 +57,19 @@ def delete_snapshot(request: VolumeRequest, ident: str) -> None:
     request.store.snapshots.delete(request.context, ident)
 
 
-def show_snapshot_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def show_snapshot_metadata(request: VolumeRequest, ident: str) -> JsonObject:
     return {'metadata': request.store.snapshots.get(request.context, ident)['metadata']}
 
 
-def add_snapshot_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def add_snapshot_metadata(request: VolumeRequest, ident: str) -> JsonObject:
     change = items.added('metadata', request.body, f'A snapshot has at most {schemas.MOST_ITEMS} metadata items.')
     return {'metadata': request.store.snapshots.update(request.context, ident, change)['metadata']}
 
 
-def replace_snapshot_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def replace_snapshot_metadata(request: VolumeRequest, ident: str) -> JsonObject:
     given = items.replaced(request.body)
     return {'metadata': request.store.snapshots.update(
-        request.context, ident, lambda row: {'metadata': given})['metadata']}
+        request.context, ident, lambda row: {'metadata': {**given}})['metadata']}
 
 
 def delete_snapshot_metadata(request: VolumeRequest, ident: str, key: str) -> None:

@@ -1,7 +1,7 @@
 """Volume types, extra specs and encryption: routes and handlers."""
 from __future__ import annotations
 
-from typing import Any, TYPE_CHECKING
+from typing import Any, TYPE_CHECKING, TypeVar
 
 from nova import context as nova_context
 from nova import exception
@@ -12,7 +12,9 @@ from nova.volume.rest import views
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
-    from nova.volume.rest.app import VolumeRequest
+    from nova.json_types import JsonObject
+    from nova.volume.rest.request import VolumeRequest
+    from nova.volume.store.types import Type
 
 _NAME = {'type': 'string', 'minLength': 1, 'maxLength': 255}
 _FLAG = {'type': ['boolean', 'string', 'null']}
@@ -26,10 +28,11 @@ _ENCRYPTION: dict[str, Any] = {'provider': _WORD, 'cipher': _WORD, 'control_loca
     'type': ['integer', 'null'], 'minimum': 0, 'maximum': 65536}}
 _NEW_ENCRYPTION = schemas.Body('encryption', schemas.of('provider', **_ENCRYPTION))
 _CHANGED_ENCRYPTION = schemas.Body('encryption', schemas.of(**_ENCRYPTION))
+_Value = TypeVar('_Value')
 PROVIDER = 'provider'            # used by python-cinderclient in place of an encryption id
 
 
-def list_types(request: VolumeRequest) -> dict[str, Any]:
+def list_types(request: VolumeRequest) -> JsonObject:
     """List accessible types, or private ones only. Administrators may list all types."""
     word, caller = request.query.get('is_public', ''), request.context
     public = None if word.lower() in ('', 'none') else listing.flag('is_public', word)
@@ -39,11 +42,11 @@ def list_types(request: VolumeRequest) -> dict[str, Any]:
     return listing.page_of_rows(request, 'volume_types', found, views.volume_type, ['is_public'])
 
 
-def show_type(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def show_type(request: VolumeRequest, ident: str) -> JsonObject:
     return {'volume_type': views.volume_type(find(request, None if ident == 'default' else ident))}
 
 
-def find(request: VolumeRequest, ident: str | None) -> Any:
+def find(request: VolumeRequest, ident: str | None) -> Type:
     """Return a type by id or name, if the caller has access.
 
     :raises VolumeTypeNotFound:
@@ -51,13 +54,13 @@ def find(request: VolumeRequest, ident: str | None) -> Any:
     return request.store.types.find(ident, request.context.sees)
 
 
-def create_type(request: VolumeRequest) -> dict[str, Any]:
+def create_type(request: VolumeRequest) -> JsonObject:
     given, public = request.body, _public(request.body)
     return {'volume_type': views.new_volume_type(request.store.types.create(
         given['name'], given.get('description'), given.get('extra_specs') or {}, public is not False))}
 
 
-def update_type(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def update_type(request: VolumeRequest, ident: str) -> JsonObject:
     given, public = request.body, _public(request.body)
     values = {'description': given['description']} if 'description' in given else {}
     if public is not None:
@@ -80,20 +83,20 @@ def delete_type(request: VolumeRequest, ident: str) -> None:
     request.store.types.delete(ident)
 
 
-def show_extra_specs(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    return {'extra_specs': find(request, ident)['extra_specs']}
+def show_extra_specs(request: VolumeRequest, ident: str) -> JsonObject:
+    return {'extra_specs': {**find(request, ident)['extra_specs']}}
 
 
-def set_extra_specs(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def set_extra_specs(request: VolumeRequest, ident: str) -> JsonObject:
     request.store.types.set_specs(ident, request.body)
     return {'extra_specs': request.body}
 
 
-def show_extra_spec(request: VolumeRequest, ident: str, key: str) -> dict[str, Any]:
+def show_extra_spec(request: VolumeRequest, ident: str, key: str) -> JsonObject:
     return {key: _of(find(request, ident)['extra_specs'], key)}
 
 
-def _of(found: dict[str, Any], key: str) -> Any:
+def _of(found: dict[str, _Value], key: str) -> _Value:
     if key not in found:
         raise exception.MetadataItemNotFound(key=key[:255])
     return found[key]
@@ -103,23 +106,23 @@ def delete_extra_spec(request: VolumeRequest, ident: str, key: str) -> None:
     request.store.types.unset_spec(ident, key)
 
 
-def show_encryption(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def show_encryption(request: VolumeRequest, ident: str) -> JsonObject:
     """Return the encryption of a type, or {} if it has none."""
-    found = find(request, ident)
-    return views.encryption(found) if found['encryption'] else {}
+    kind = find(request, ident)
+    return views.encryption(kind['id'], kind['encryption']) if kind['encryption'] else {}
 
 
-def show_encryption_item(request: VolumeRequest, ident: str, key: str) -> dict[str, Any]:
+def show_encryption_item(request: VolumeRequest, ident: str, key: str) -> JsonObject:
     return {key: _of(show_encryption(request, ident), key)}
 
 
-def create_encryption(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def create_encryption(request: VolumeRequest, ident: str) -> JsonObject:
     kind = find(request, ident)
     made = request.store.types.set_encryption(ident, request.body, new=True)
-    return {'encryption': views.new_encryption({**kind, 'encryption': made})}
+    return {'encryption': views.new_encryption(kind['id'], made)}
 
 
-def update_encryption(request: VolumeRequest, ident: str, key: str) -> dict[str, Any]:
+def update_encryption(request: VolumeRequest, ident: str, key: str) -> JsonObject:
     _check_named(request, ident, key)
     request.store.types.set_encryption(ident, request.body, new=False)
     return {'encryption': request.body}
@@ -139,15 +142,15 @@ def _check_named(request: VolumeRequest, ident: str, key: str) -> None:
 
 # ---- encryption of a volume ----------------------------------------------------
 
-def show_volume_encryption(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def show_volume_encryption(request: VolumeRequest, ident: str) -> JsonObject:
     return views.volume_encryption(request.store.encryption(request.context, ident))
 
 
-def show_volume_encryption_item(request: VolumeRequest, ident: str, key: str) -> dict[str, Any]:
+def show_volume_encryption_item(request: VolumeRequest, ident: str, key: str) -> JsonObject:
     return {key: _of(show_volume_encryption(request, ident), key)}
 
 
-def give_passphrase(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def give_passphrase(request: VolumeRequest, ident: str) -> JsonObject:
     """Return a passphrase to a service: a conductor needs it for the server's host. No other role is accepted."""
     caller = request.context
     if 'service' not in {*(caller.roles or ()), *caller.service_roles}:

@@ -1,14 +1,23 @@
 """Documents of the Block Storage API v3."""
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from nova import utils
 from nova.volume import api
 
 if TYPE_CHECKING:
-    from nova.volume.rest.app import VolumeRequest
+    from nova.db.tables.rows import VolumeAttachmentsRow
+    from nova.db.tables.rows import VolumeBackupsRow
+    from nova.db.tables.rows import VolumeSnapshotsRow
+    from nova.db.tables.rows import VolumesRow
+    from nova.db.tables.rows import VolumeTransfersRow
+    from nova.json_types import Json
+    from nova.json_types import JsonObject
+    from nova.volume.rest.request import VolumeRequest
+    from nova.volume.store import rows
+    from nova.volume.store.services import Service
+    from nova.volume.store.types import Type
 
 MAX_VERSION = 68             # minor
 # field -> minor version that introduced it
@@ -22,34 +31,34 @@ _NOT_YET = ('os-vol-tenant-attr:tenant_id', 'os-vol-mig-status-attr:migstat', 'o
             'os-vol-host-attr:host', 'volume_image_metadata')
 
 
-def version(url: str) -> dict[str, Any]:
+def version(url: str) -> JsonObject:
     return {'id': 'v3.0', 'status': 'CURRENT', 'version': f'3.{MAX_VERSION}', 'min_version': '3.0',
             'updated': '2023-08-31T00:00:00Z', 'links': [{'rel': 'self', 'href': f'{url}/v3/'}],
             'media-types': [{'base': 'application/json', 'type': 'application/vnd.openstack.volume+json;version=3'}]}
 
 
-def _times(row: Mapping[str, Any]) -> dict[str, str | None]:
-    return {name: utils.exact_time(row[name]) for name in ('created_at', 'updated_at')}
+def _times(row: rows.Volume | VolumeSnapshotsRow | VolumeBackupsRow) -> dict[str, str | None]:
+    return {'created_at': utils.exact_time(row['created_at']), 'updated_at': utils.exact_time(row['updated_at'])}
 
 
-def links(url: str, project_id: str | None, kind: str, ident: str) -> list[dict[str, str]]:
+def links(url: str, project_id: str | None, kind: str, ident: str) -> list[Json]:
     path = f'{project_id}/{kind}/{ident}' if project_id else f'{kind}/{ident}'
     return [{'rel': 'self', 'href': f'{url}/v3/{path}'}, {'rel': 'bookmark', 'href': f'{url}/{path}'}]
 
 
-def _at(version: int, since: dict[str, int], shown: dict[str, Any]) -> dict[str, Any]:
+def _at(version: int, since: dict[str, int], shown: JsonObject) -> JsonObject:
     """Select the fields of a microversion."""
     return {name: value for name, value in shown.items() if since.get(name, 0) <= version}
 
 
-def new_volume(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
+def new_volume(row: rows.Volume, request: VolumeRequest) -> JsonObject:
     """Return a volume for the answer to a create."""
     return {name: value for name, value in volume(row, request).items() if name not in _NOT_YET}
 
 
-def volume(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
+def volume(row: rows.Volume, request: VolumeRequest) -> JsonObject:
     """Return a volume for show and detail."""
-    shown = {
+    shown: JsonObject = {
         'id': row['id'], 'name': row['name'] or '', 'description': row['description'], 'status': row['status'],
         'size': row['size'], 'availability_zone': row['availability_zone'], 'volume_type': row['volume_type'],
         'bootable': str(bool(row['bootable'])).lower(), 'multiattach': bool(row['multiattach']),
@@ -75,9 +84,9 @@ def volume(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
 _UPLOAD_SINCE = {'visibility': 1, 'protected': 1}
 
 
-def upload(row: Mapping[str, Any], image: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
+def upload(row: rows.Volume, image: api.Image, request: VolumeRequest) -> JsonObject:
     """Return the document of an image in creation from a volume."""
-    kind = {'id': row['volume_type_id'], 'name': row['volume_type'], 'description': None, 'extra_specs': {},
+    kind: JsonObject = {'id': row['volume_type_id'], 'name': row['volume_type'], 'description': None, 'extra_specs': {},
             'is_public': True, 'qos_specs_id': None}
     return _at(request.microversion, _UPLOAD_SINCE, {
         'id': row['id'], 'updated_at': utils.exact_time(row['updated_at']), 'status': row['status'],
@@ -86,7 +95,7 @@ def upload(row: Mapping[str, Any], image: Mapping[str, Any], request: VolumeRequ
         'image_name': image['name'], 'visibility': image['visibility'], 'protected': image['protected']})
 
 
-def volume_encryption(found: Mapping[str, Any]) -> dict[str, Any]:
+def volume_encryption(found: JsonObject) -> JsonObject:
     """Return a volume's encryption, from EmbeddedVolumes.encryption."""
     if not found:
         return {'encryption_key_id': None}
@@ -95,12 +104,12 @@ def volume_encryption(found: Mapping[str, Any]) -> dict[str, Any]:
     return {**shown, api.KEEPER: api.BLOCK_STORAGE}
 
 
-def brief(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
+def brief(row: VolumesRow, request: VolumeRequest) -> JsonObject:
     return {'id': row['id'], 'name': row['name'] or '',
             'links': links(request.root_url, request.context.project_id, 'volumes', row['id'])}
 
 
-def attachment_of_volume(attachment: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+def attachment_of_volume(attachment: rows.Held, row: rows.Volume) -> JsonObject:
     """Return an attachment for its volume's document."""
     return {'id': row['id'], 'attachment_id': attachment['id'], 'volume_id': row['id'],
             'server_id': attachment['instance_uuid'], 'host_name': attachment['host'],
@@ -110,12 +119,12 @@ def attachment_of_volume(attachment: Mapping[str, Any], row: Mapping[str, Any]) 
 _SNAPSHOT_LATER = 'os-extended-snapshot-attributes:'
 
 
-def new_snapshot(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
+def new_snapshot(row: VolumeSnapshotsRow, request: VolumeRequest) -> JsonObject:
     """Return a snapshot for the answer to a create."""
     return {name: value for name, value in snapshot(row, request).items() if not name.startswith(_SNAPSHOT_LATER)}
 
 
-def snapshot(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
+def snapshot(row: VolumeSnapshotsRow, request: VolumeRequest) -> JsonObject:
     return _at(request.microversion, _SNAPSHOT_SINCE, {
         'id': row['id'], 'name': row['name'], 'description': row['description'], 'volume_id': row['volume_id'],
         'status': row['status'], 'size': row['size'], 'metadata': row['metadata'], 'user_id': row['user_id'],
@@ -124,12 +133,12 @@ def snapshot(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
         _SNAPSHOT_LATER + 'progress': '100%' if row['status'] == 'available' else '0%'})
 
 
-def brief_backup(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
+def brief_backup(row: VolumeBackupsRow, request: VolumeRequest) -> JsonObject:
     return {'id': row['id'], 'name': row['name'],
             'links': links(request.root_url, request.context.project_id, 'backups', row['id'])}
 
 
-def backup(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
+def backup(row: VolumeBackupsRow, request: VolumeRequest) -> JsonObject:
     return _at(request.microversion, _BACKUP_SINCE, {
         **brief_backup(row, request), 'description': row['description'], 'volume_id': row['volume_id'],
         'snapshot_id': None if row['temporary'] else row['snapshot_id'], 'status': row['status'], 'size': row['size'],
@@ -140,14 +149,14 @@ def backup(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
         'os-backup-project-attr:project_id': row['project_id']})
 
 
-def transfer(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
-    shown = {'id': row['id'], 'name': row['name'], 'volume_id': row['volume_id'],
+def transfer(row: VolumeTransfersRow, request: VolumeRequest, key: str | None = None) -> JsonObject:
+    shown: JsonObject = {'id': row['id'], 'name': row['name'], 'volume_id': row['volume_id'],
              'created_at': utils.exact_time(row['created_at']),
              'links': links(request.root_url, request.context.project_id, 'os-volume-transfer', row['id'])}
-    return {**shown, 'auth_key': row['auth_key']} if 'auth_key' in row else shown
+    return {**shown, 'auth_key': key} if key else shown
 
 
-def service(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
+def service(row: Service, request: VolumeRequest) -> JsonObject:
     state = 'up' if row['up'] else 'down'
     return _at(request.microversion, _SERVICE_SINCE, {
         'binary': row['binary'], 'host': row['host'], 'zone': row['availability_zone'], 'state': state,
@@ -156,33 +165,33 @@ def service(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
         'replication_status': 'disabled', 'active_backend_id': None, 'frozen': False})
 
 
-def volume_type(row: Mapping[str, Any]) -> dict[str, Any]:
+def volume_type(row: Type) -> JsonObject:
     return {**new_volume_type(row), 'qos_specs_id': None}
 
 
-def new_volume_type(row: Mapping[str, Any]) -> dict[str, Any]:
+def new_volume_type(row: Type) -> JsonObject:
     """Return a type for the answer to a create."""
     return {**changed_volume_type(row), 'os-volume-type-access:is_public': row['is_public']}
 
 
-def changed_volume_type(row: Mapping[str, Any]) -> dict[str, Any]:
+def changed_volume_type(row: Type) -> JsonObject:
     """Return a type for the answer to an update."""
-    return {name: row[name] for name in ('id', 'name', 'description', 'extra_specs', 'is_public')}
+    return {'id': row['id'], 'name': row['name'], 'description': row['description'],
+            'extra_specs': {**row['extra_specs']}, 'is_public': row['is_public']}
 
 
-def new_encryption(kind: Mapping[str, Any]) -> dict[str, Any]:
+def new_encryption(type_id: str, found: JsonObject) -> JsonObject:
     """Return a type's encryption for the answer to a create."""
-    shown = {name: kind['encryption'][name] for name in ('encryption_id', 'provider', 'cipher', 'key_size',
-                                                         'control_location')}
-    return {**shown, 'volume_type_id': kind['id']}
+    shown = {name: found[name] for name in ('encryption_id', 'provider', 'cipher', 'key_size', 'control_location')}
+    return {**shown, 'volume_type_id': type_id}
 
 
-def encryption(kind: Mapping[str, Any]) -> dict[str, Any]:
-    return {**new_encryption(kind), 'created_at': kind['encryption']['created_at'],
-            'updated_at': kind['encryption']['updated_at'], 'deleted': False, 'deleted_at': None}
+def encryption(type_id: str, found: JsonObject) -> JsonObject:
+    return {**new_encryption(type_id, found), 'created_at': found['created_at'], 'updated_at': found['updated_at'],
+            'deleted': False, 'deleted_at': None}
 
 
-def attachment(row: Mapping[str, Any], readonly: bool, info: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def attachment(row: VolumeAttachmentsRow, readonly: bool, info: api.Connection | None = None) -> JsonObject:
     return {'id': row['id'], 'volume_id': row['volume_id'], 'instance': row['instance_uuid'], 'status': row['status'],
             'attach_mode': 'ro' if readonly else 'rw',
             'attached_at': utils.exact_time(row['attached_at']) or '', 'detached_at': '',

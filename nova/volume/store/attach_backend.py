@@ -1,15 +1,17 @@
 """Access of hosts to embedded volumes: local files on the volume host, NBD exports with TLS elsewhere."""
 from __future__ import annotations
 
+from collections.abc import Callable
 import os
 import pathlib
-import typing
+from typing import TYPE_CHECKING
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
+from nova.db.engine import Database
 from nova.db.volumes import volumes as db
 from nova.runtime import certificates
 from nova.runtime import durable_files
@@ -19,8 +21,13 @@ from nova.volume.exports import exporter
 from nova.volume.store import attachments
 from nova.volume.store import files as volume_files
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import VolumesRow
+    from nova.json_types import JsonObject
+    from nova.volume import api
+
 # file in [volume] export_tls_dir: function(content), which raises ValueError
-_CREDENTIALS: dict[str, typing.Callable[[bytes], object]] = {
+_CREDENTIALS: dict[str, Callable[[bytes], object]] = {
     'ca-cert.pem': x509.load_pem_x509_certificate, 'server-cert.pem': x509.load_pem_x509_certificate,
     'server-key.pem': lambda data: serialization.load_pem_private_key(data, None)}
 EXPORTS, CREDENTIALS = 'exports', 'tls'
@@ -37,7 +44,7 @@ class EmbeddedAttachBackend(attachments.AttachBackend):
     :param database: the API database
     """
 
-    def __init__(self, conf: ConfigOpts, database: typing.Any, files: volume_files.VolumeFiles) -> None:
+    def __init__(self, conf: ConfigOpts, database: Database, files: volume_files.VolumeFiles) -> None:
         self._conf, self._db, self._files = conf, database, files
         self._directory = os.path.join(files.directory, EXPORTS)
         self.exports = exporter.Exporter(self._directory, conf.my_ip, conf.volume.export_port, self._credentials,
@@ -65,35 +72,35 @@ class EmbeddedAttachBackend(attachments.AttachBackend):
     def stop(self, timeout: float) -> bool:
         return self.exports.stop(timeout)
 
-    def is_export(self, connector: attachments.Connector | None) -> bool:
+    def is_export(self, connector: api.Connector | None) -> bool:
         if not connector:
             return False
         return connector.get('host') != self._conf.host and connector.get('ip') not in (None, self._conf.my_ip)
 
-    def check(self, connector: attachments.Connector) -> None:
+    def check(self, connector: api.Connector) -> None:
         if self.is_export(connector):
             self.exports.check(connector.get('host'))
 
-    def open(self, row: attachments.Row, attachment_id: str, connector: attachments.Connector) -> attachments.Row:
-        common = {'volume_id': row['id'], 'access_mode': 'ro' if row['readonly'] else 'rw',
+    def open(self, row: VolumesRow, attachment_id: str, connector: api.Connector) -> attachments.Access:
+        common: JsonObject = {'volume_id': row['id'], 'access_mode': 'ro' if row['readonly'] else 'rw',
                   'multiattach': bool(row['multiattach']), 'encrypted': row['key_id'] is not None}
         if not self.is_export(connector):
             if self._files.size(self._files.volume(row['id'])) is None:
                 raise exception.InvalidVolume(reason='the file of the volume is not on this host.')
             return {'driver_volume_type': 'local', 'data': {
                 **common, 'device_path': self._files.volume(row['id']), 'format': 'raw'}}
-        made = self.exports.open(attachment_id, connector['host'])
+        made = self.exports.open(attachment_id, str(connector['host']))
         return {'driver_volume_type': 'nbd', 'data': {**common, **made, 'tls': True}}
 
-    def close(self, attachment_id: str, connector: attachments.Connector) -> None:
-        self.exports.close(attachment_id, connector['host'])
+    def close(self, attachment_id: str, connector: api.Connector) -> None:
+        self.exports.close(attachment_id, str(connector['host']))
 
-    def copy(self, attachment_id: str, connector: attachments.Connector, path: str) -> None:
+    def copy(self, attachment_id: str, connector: api.Connector, path: str) -> None:
         """Make a point-in-time copy of an exported volume in a qcow2 file; its guest continues.
 
         :raises InvalidVolume: the copy failed
         """
-        self.exports.copy(attachment_id, connector['host'], path)
+        self.exports.copy(attachment_id, str(connector['host']), path)
 
     def _wanted(self, attachment_id: str | None) -> list[exporter.DesiredExport]:
         found = []
@@ -102,7 +109,7 @@ class EmbeddedAttachBackend(attachments.AttachBackend):
                 connector = row['connector']
                 if row['status'] != attachments.CLOSING and self.is_export(connector):
                     found.append(exporter.DesiredExport(
-                        row['id'], connector['host'], self._files.volume(row['volume_id']), bool(row['readonly'])))
+                        row['id'], str(connector['host']), self._files.volume(row['volume_id']), bool(row['readonly'])))
         return found
 
     def _ending(self) -> set[tuple[str, str]]:

@@ -6,45 +6,56 @@ written and closed before the row is deleted, so that the next server finds the 
 from __future__ import annotations
 
 import contextlib
-import typing
+from typing import TYPE_CHECKING, TypedDict
 import uuid
 
 from nova import context as nova_context
 from nova import exception
 from nova import utils
 from nova.db.engine import Connection
+from nova.db.engine import Database
 from nova.db.tables.volume import volume_attachments
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
+from nova.json_types import JsonObject
 from nova.volume.store import rows
 
-Row = dict[str, typing.Any]
-Connector = dict[str, typing.Any]
+if TYPE_CHECKING:
+    from nova.db.tables.rows import VolumesRow
+    from nova.volume import api
+
 
 HELD = ('reserved', 'attaching', 'in-use')
 CLOSING = 'closing'              # status of an attachment during the closing of its export
 PREVIOUS_HOST = 'previous_host'  # key of a connector: previous host with a closing export
 
 
+class Access(TypedDict):
+    """How a host reaches a volume."""
+
+    driver_volume_type: str
+    data: JsonObject
+
+
 class AttachBackend:
     """Access of hosts to volumes."""
 
-    def check(self, connector: Connector) -> None:
+    def check(self, connector: api.Connector) -> None:
         """Check that the connector's host can access volumes; raises InvalidVolume."""
         raise NotImplementedError
 
-    def open(self, row: Row, attachment_id: str, connector: Connector) -> Row:
+    def open(self, row: VolumesRow, attachment_id: str, connector: api.Connector) -> Access:
         """Give a host access to a volume: {'driver_volume_type', 'data'}.
 
         :raises InvalidVolume: not possible
         """
         raise NotImplementedError
 
-    def is_export(self, connector: Connector | None) -> bool:
+    def is_export(self, connector: api.Connector | None) -> bool:
         """Return whether access through this connector needs ``close``."""
         raise NotImplementedError
 
-    def close(self, attachment_id: str, connector: Connector) -> None:
+    def close(self, attachment_id: str, connector: api.Connector) -> None:
         """End the host's access."""
         raise NotImplementedError
 
@@ -56,11 +67,11 @@ class Attachments:
     :param backend: access of hosts to volumes
     """
 
-    def __init__(self, database: typing.Any, backend: AttachBackend) -> None:
+    def __init__(self, database: Database, backend: AttachBackend) -> None:
         self._db, self._backend = database, backend
 
-    def attach(self, ctx: nova_context.RequestContext, volume_id: str, instance_uuid: str) -> typing.Any:
-        def write(conn: Connection) -> typing.Any:
+    def attach(self, ctx: nova_context.RequestContext, volume_id: str, instance_uuid: str) -> str:
+        def write(conn: Connection) -> str:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             held = db.attachments(conn, volume_ids=[row['id']])
             same = bool(held) and all(each['instance_uuid'] == instance_uuid for each in held)
@@ -70,34 +81,36 @@ class Attachments:
                     reason=f"volume '{row['id']}' status must be 'available'. Currently in '{row['status']}'")
             if row['status'] == 'available' and db.being_copied(conn, row['id']):
                 raise exception.InvalidVolume(reason=f"volume '{row['id']}' is being copied")
-            made = db.insert(conn, volume_attachments, {
-                'id': str(uuid.uuid4()), 'volume_id': row['id'], 'instance_uuid': instance_uuid,
+            ident = str(uuid.uuid4())
+            db.insert(conn, volume_attachments, {
+                'id': ident, 'volume_id': row['id'], 'instance_uuid': instance_uuid,
                 'project_id': row['project_id'], 'status': 'reserved'})
             update_status(conn, row['id'])
-            return made['id']
+            return ident
         return self._db.run(write)
 
-    def connect(self, ctx: nova_context.RequestContext, attachment_id: str, connector: dict[str, typing.Any],
-                device: str | None) -> dict[str, typing.Any]:
+    def connect(self, ctx: nova_context.RequestContext, attachment_id: str, connector: api.Connector,
+                device: str | None) -> api.Connection:
         self._backend.check(connector)
         connector = {name: value for name, value in connector.items() if name != PREVIOUS_HOST}
 
-        def write(conn: Connection) -> typing.Any:
+        def write(conn: Connection) -> tuple[VolumesRow, str, api.Connector | None]:
             attachment = rows.attachment(conn, ctx, attachment_id, lock=True)
             if attachment['status'] == CLOSING:
                 raise exception.InvalidVolume(reason='the attachment is being removed.')
             row, ident = rows.volume(conn, ctx, attachment['volume_id']), attachment['id']
             status = 'attached' if attachment['status'] == 'attached' else 'attaching'
-            before = attachment['connector']
-            leaves = bool(before) and before.get('host') != connector.get('host') and self._backend.is_export(before)
+            before: api.Connector | None = attachment['connector']
+            leaves = before if before and before.get('host') != connector.get('host') and self._backend.is_export(
+                before) else None
             db.update(conn, volume_attachments, ident, {
-                'connector': {**connector, PREVIOUS_HOST: before['host']} if leaves else connector, 'device': device,
+                'connector': {**connector, PREVIOUS_HOST: leaves['host']} if leaves else connector, 'device': device,
                 'status': status})
             update_status(conn, attachment['volume_id'])
-            return row, ident, before if leaves else None
-        row, attachment_id, before = self._db.run(write)     # the id as stored: MariaDB compares without case
-        if before:
-            self._backend.close(attachment_id, before)
+            return row, ident, leaves
+        row, attachment_id, left = self._db.run(write)     # the id as stored: MariaDB compares without case
+        if left:
+            self._backend.close(attachment_id, left)
             self._db.run(db.update, volume_attachments, attachment_id, {'connector': connector})
         return {**self._backend.open(row, attachment_id, connector), 'host': connector.get('host')}
 
@@ -110,7 +123,7 @@ class Attachments:
         self._db.run(write)
 
     def detach(self, ctx: nova_context.RequestContext, attachment_id: str) -> None:
-        def begin(conn: Connection) -> typing.Any:
+        def begin(conn: Connection) -> tuple[str, api.Connector] | None:
             attachment = rows.attachment(conn, ctx, attachment_id, lock=True)
             if self._backend.is_export(attachment['connector']):
                 db.update(conn, volume_attachments, attachment['id'], {'status': CLOSING})

@@ -2,13 +2,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-import typing
+from typing import cast, TYPE_CHECKING
 import uuid
 
 from nova import context as nova_context
 from nova import exception
 from nova.db.audit import log
 from nova.db.engine import Connection
+from nova.db.engine import Database
 from nova.db.tables.volume import volume_backups
 from nova.db.tables.volume import volume_snapshots
 from nova.db.tables.volume import volumes
@@ -19,7 +20,12 @@ from nova.volume.store import keys as volume_keys
 from nova.volume.store import limits as volume_limits
 from nova.volume.store import rows
 
-Row = dict[str, typing.Any]
+if TYPE_CHECKING:
+    from nova.db.tables.rows import VolumeBackupsRow
+    from nova.db.tables.rows import VolumeSnapshotsRow
+    from nova.db.tables.rows import VolumesRow
+    from nova.json_types import JsonObject
+
 Context = nova_context.RequestContext
 
 
@@ -31,21 +37,21 @@ class Backups:
     :param keys: keys of encrypted volumes
     """
 
-    def __init__(self, database: typing.Any, files: volume_files.VolumeFiles, volume_jobs: jobs.VolumeJobs,
-                 limits: volume_limits.Limits, snapshot: Callable[[Context, str, str], Row],
+    def __init__(self, database: Database, files: volume_files.VolumeFiles, volume_jobs: jobs.VolumeJobs,
+                 limits: volume_limits.Limits, snapshot: Callable[[Context, str, str], VolumeSnapshotsRow],
                  keys: volume_keys.Keys) -> None:
         self._db, self._files, self._jobs, self._limits = database, files, volume_jobs, limits
         self._snapshot, self._keys = snapshot, keys
 
-    def get(self, ctx: Context, backup_id: str) -> Row:
+    def get(self, ctx: Context, backup_id: str) -> VolumeBackupsRow:
         """Return a backup; raises VolumeBackupNotFound (no such backup in the project)."""
         with self._db.reader() as conn:
             return rows.backup(conn, ctx, backup_id)
 
-    def create(self, ctx: Context, volume_id: str, snapshot_id: str | None = None, **values: typing.Any) -> Row:
+    def create(self, ctx: Context, volume_id: str, snapshot_id: str | None = None, *, name: str | None = None,
+               description: str | None = None, metadata: dict[str, str] | None = None) -> VolumeBackupsRow:
         """Start a backup of a volume or snapshot. A volume in use is backed up from a temporary snapshot.
 
-        :param values: name, description, metadata
         :raises InvalidVolume, VolumeNotFound, VolumeSnapshotNotFound, QuotaExceeded:
         """
         ident, temporary = str(uuid.uuid4()), False
@@ -55,21 +61,22 @@ class Backups:
             # before the backup's row: a crash in between leaves a snapshot that its owner sees
             snapshot_id, temporary = self._snapshot(ctx, volume['id'], f'for backup {ident}')['id'], True
 
-        def write(conn: Connection) -> Row:
+        def write(conn: Connection) -> VolumeBackupsRow:
             row = rows.volume(conn, ctx, volume_id, lock=True)
-            source = row
+            source: VolumesRow | VolumeSnapshotsRow = row
             if snapshot_id is not None:
-                source = rows.snapshot(conn, ctx, snapshot_id, lock=True)
-                if source['volume_id'] != row['id'] or source['status'] not in (jobs.AVAILABLE, jobs.CREATING):
+                source = found = rows.snapshot(conn, ctx, snapshot_id, lock=True)
+                if found['volume_id'] != row['id'] or found['status'] not in (jobs.AVAILABLE, jobs.CREATING):
                     raise exception.InvalidVolume(reason='the snapshot belongs to another volume or is not complete.')
             elif row['status'] != jobs.AVAILABLE:
                 raise exception.InvalidVolume(reason=f'a volume in status {row["status"]} cannot be backed up.')
             self._limits.check(conn, row['project_id'], 'backups', source['size'])
-            return db.insert(conn, volume_backups, {
+            return cast('VolumeBackupsRow', db.insert(conn, volume_backups, {
                 'id': ident, 'volume_id': row['id'], 'snapshot_id': snapshot_id, 'temporary': temporary,
                 'project_id': row['project_id'], 'user_id': ctx.user_id, 'size': source['size'],
                 'status': jobs.CREATING, 'bootable': source['bootable'],
-                'image_metadata': source['image_metadata'], 'key_id': source['key_id'], **values})
+                'image_metadata': source['image_metadata'], 'key_id': source['key_id'], 'name': name,
+                'description': description, 'metadata': metadata or {}}))
         log.about(ident)
         try:
             row = self._db.run(write)
@@ -81,7 +88,7 @@ class Backups:
         return self.get(ctx, ident)
 
     @staticmethod
-    def begin_restore(conn: Connection, ctx: Context, backup_id: str) -> Row:
+    def begin_restore(conn: Connection, ctx: Context, backup_id: str) -> VolumeBackupsRow:
         """Mark a backup as being restored and return its row.
 
         :raises InvalidVolume, VolumeBackupNotFound:
@@ -92,12 +99,12 @@ class Backups:
         db.update(conn, volume_backups, backup['id'], {'status': jobs.RESTORING_FROM})
         return backup
 
-    def restore(self, ctx: Context, backup_id: str, volume_id: str) -> Row:
+    def restore(self, ctx: Context, backup_id: str, volume_id: str) -> VolumesRow:
         """Start restoring a backup to a volume; return the volume.
 
         :raises InvalidVolume, VolumeNotFound, VolumeBackupNotFound:
         """
-        def write(conn: Connection) -> Row:
+        def write(conn: Connection) -> VolumesRow:
             backup = self.begin_restore(conn, ctx, backup_id)
             volume = rows.volume(conn, ctx, volume_id, lock=True)
             if volume['status'] != jobs.AVAILABLE or volume['size'] < backup['size']:
@@ -110,21 +117,17 @@ class Backups:
                                                      'backup to a new volume.')
             if db.being_copied(conn, volume['id']):
                 raise exception.InvalidVolume(reason='the volume is being copied.')
-            values = {'status': jobs.RESTORING, 'backup_id': backup['id'], 'bootable': backup['bootable'],
-                      'image_metadata': backup['image_metadata']}
-            db.update(conn, volumes, volume['id'], values)
-            return {**volume, **values}
+            return rows.change(conn, volumes, volume, {
+                'status': jobs.RESTORING, 'backup_id': backup['id'], 'bootable': backup['bootable'],
+                'image_metadata': backup['image_metadata']})
         row = self._db.run(write)
         self._jobs.restore_volume(row)
         return row
 
-    def update(self, ctx: Context, backup_id: str, values: Row) -> Row:
+    def update(self, ctx: Context, backup_id: str, values: JsonObject) -> VolumeBackupsRow:
         """Update a backup's name, description or metadata; return the row."""
-        def write(conn: Connection) -> Row:
-            row = rows.backup(conn, ctx, backup_id, lock=True)
-            db.update(conn, volume_backups, row['id'], values)
-            return {**row, **values}
-        return typing.cast(Row, self._db.run(write))
+        return self._db.run(lambda conn: rows.change(
+            conn, volume_backups, rows.backup(conn, ctx, backup_id, lock=True), values))
 
     def reset(self, ctx: Context, backup_id: str, status: str) -> None:
         """Set a backup's status.
@@ -137,7 +140,7 @@ class Backups:
             db.update(conn, volume_backups, row['id'], {'status': status})
         self._db.run(write)
 
-    def _check_idle(self, conn: Connection, row: Row) -> None:
+    def _check_idle(self, conn: Connection, row: VolumeBackupsRow) -> None:
         """Check that a backup is neither being created nor restored; raises InvalidVolume."""
         waits = row['status'] == jobs.CREATING and row['snapshot_id'] and db.unfinished(
             conn, volume_snapshots, {'id': row['snapshot_id']})             # waits for its temporary snapshot

@@ -1,30 +1,30 @@
 """Notify hosts of guests about changes of attached volumes."""
 from __future__ import annotations
 
-import typing
+from typing import TYPE_CHECKING
 
 from nova import exception
 from nova import objects
 from nova.db.servers import instances
 from nova.hardware import disks
 
-if typing.TYPE_CHECKING:
+if TYPE_CHECKING:
     from nova import context as nova_context
+    from nova.db.cells.cells import Cell
+    from nova.db.cells.cells import Cells
 
 
 class Guests:
-    """Hosts of guests.
+    """Hosts of guests."""
 
-    :param cells: nova.db.cells.cells.Cells
-    """
-
-    def __init__(self, cells: typing.Any) -> None:
+    def __init__(self, cells: Cells) -> None:
         self._cells = cells
 
     def extended(self, ctx: nova_context.RequestContext, instance_uuid: str, volume_id: str) -> None:
         """Notify the guest's host that a volume was extended."""
-        cell, server, host = self._find(instance_uuid)
-        if host is not None:
+        found = self._find(instance_uuid)
+        if found is not None:
+            cell, server, host = found
             cell.rpc.compute.external_instance_event(ctx, server=host, instance=server, events=[
                 {'name': 'volume-extended', 'tag': volume_id, 'status': 'completed'}])
 
@@ -35,16 +35,17 @@ class Guests:
         :param encrypted: the file is LUKS with the volume's key; hosts of the previous release refuse it
         :raises InvalidVolume: the server has no host
         """
-        cell, server, host = self._find(instance_uuid)
-        if host is None:
+        found = self._find(instance_uuid)
+        if found is None:
             raise exception.InvalidVolume(reason='its server has no host at the moment.')
+        cell, server, host = found
         cell.rpc.compute.create_volume_snapshot(ctx, server=host, instance=server, volume_id=volume_id, create_info={
             'snapshot_id': snapshot_id, 'type': disks.COPY, 'new_file': path,
             **({'encrypted': True} if encrypted else {})})
 
-    def _find(self, uuid: str) -> tuple[typing.Any, typing.Any, str | None]:
-        """Return (cell, server, its host)."""
+    def _find(self, uuid: str) -> tuple[Cell, objects.Instance, str] | None:
+        """Return (cell, server, its host), or None if the server has no host."""
         for cell, row in self._cells.read(lambda conn: instances.get_many(conn, [uuid]).get(uuid))[0]:
             if row is not None and row['host']:
                 return cell, objects.Instance.from_row(row), row['host']
-        return None, None, None
+        return None

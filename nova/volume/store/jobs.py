@@ -4,17 +4,20 @@ The rows define the work: one with status 'creating' or 'downloading' is restart
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent import futures
 import contextlib
 import dataclasses
+import functools
 import logging
 import threading
-import typing
+from typing import cast, TYPE_CHECKING, TypedDict
 
 from nova import context as nova_context
 from nova import exception
 from nova.db.engine import Connection
+from nova.db.engine import Database
+from nova.db.engine import Table
 from nova.db.tables.volume import volume_backups
 from nova.db.tables.volume import volume_snapshots
 from nova.db.tables.volume import volumes
@@ -24,6 +27,13 @@ from nova.runtime import fairness
 from nova.volume.store import attachments
 from nova.volume.store import files as volume_files
 from nova.volume.store import keys as volume_keys
+from nova.volume.store import rows
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import VolumeBackupsRow
+    from nova.db.tables.rows import VolumeSnapshotsRow
+    from nova.db.tables.rows import VolumesRow
+    from nova.volume import api
 
 LOG = logging.getLogger(__name__)
 
@@ -34,26 +44,29 @@ CREATING, DOWNLOADING, AVAILABLE, ERROR = 'creating', 'downloading', 'available'
 RESTORING, ERROR_RESTORING = 'restoring-backup', 'error_restoring'       # of a volume
 RESTORING_FROM = 'restoring'                                             # of its backup
 
-Row = dict[str, typing.Any]
+
+class Owned(TypedDict):
+    """What the row of a volume, snapshot or backup tells about its job."""
+
+    id: str
+    project_id: str
 
 
 @dataclasses.dataclass(frozen=True)
 class _Work:
     ident: str                           # id of the result; one job for each id at a time
     owner: str                           # its project; '': none
-    job: Callable[..., None]
-    args: tuple[typing.Any, ...]
+    job: Callable[[], None]
 
 
 class VolumeJobs:
     """Background jobs on volumes.
 
     :param database: the API database
-    :param images: nova.image.api.Images
     :param keys: keys of encrypted volumes
     """
 
-    def __init__(self, database: typing.Any, files: volume_files.VolumeFiles, images: typing.Any,
+    def __init__(self, database: Database, files: volume_files.VolumeFiles, images: api.Images,
                  keys: volume_keys.Keys) -> None:
         self._db, self._files, self._images, self._keys = database, files, images, keys
         self._pool: concurrency.Pool | None = None
@@ -62,41 +75,41 @@ class VolumeJobs:
         self._requeued: dict[str, _Work] = {}        # requested during a run of the same id
         self._turns: fairness.FairQueue[_Work] = fairness.FairQueue(WORKERS)
 
-    def make_volume(self, ctx: nova_context.RequestContext, row: Row) -> None:
+    def make_volume(self, ctx: nova_context.RequestContext, row: Owned) -> None:
         """Start creating the data of a volume with status 'creating'."""
-        self._submit(row['id'], self._volume, ctx, row['id'], owner=row['project_id'])
+        self.work(row, functools.partial(self._volume, ctx, row['id']))
 
-    def fill_volume(self, ctx: nova_context.RequestContext, row: Row) -> None:
+    def fill_volume(self, ctx: nova_context.RequestContext, row: Owned) -> None:
         """Start writing its image to a volume with status 'downloading'."""
-        self._submit(row['id'], self._fill, ctx, row['id'], owner=row['project_id'])
+        self.work(row, functools.partial(self._fill, ctx, row['id']))
 
-    def make_snapshot(self, row: Row) -> None:
+    def make_snapshot(self, row: Owned) -> None:
         """Start the copy for a snapshot with status 'creating', of a volume that is not in use."""
-        self._submit(row['id'], self._snapshot, row['id'], owner=row['project_id'])
+        self.work(row, functools.partial(self._snapshot, row['id']))
 
-    def copy_snapshot(self, row: Row, write: Callable[[str], None]) -> None:
+    def copy_snapshot(self, row: Owned, write: Callable[[str], None]) -> None:
         """Like ``make_snapshot`` for an exported volume; ``write`` writes a point-in-time copy to a qcow2 file."""
-        self._submit(row['id'], self._snapshot, row['id'], write, owner=row['project_id'])
+        self.work(row, functools.partial(self._snapshot, row['id'], write))
 
-    def start_copy(self, row: Row, begin: Callable[[str], None]) -> None:
+    def start_copy(self, row: Owned, begin: Callable[[str], None]) -> None:
         """Like ``make_snapshot`` for an encrypted volume in use: the guest's QEMU copies it.
 
         ``begin`` gets the path of the target file; ``finish_snapshot`` ends the copy. Creating the file takes seconds
         of CPU.
         """
-        self._submit(row['id'], self._start, row['id'], begin, owner=row['project_id'])
+        self.work(row, functools.partial(self._start, row['id'], begin))
 
-    def make_backup(self, row: Row) -> None:
+    def make_backup(self, row: Owned) -> None:
         """Start the copy for a backup with status 'creating'; it waits for its snapshot."""
-        self._submit(row['id'], self._backup, row['id'], owner=row['project_id'])
+        self.work(row, functools.partial(self._backup, row['id']))
 
-    def restore_volume(self, row: Row) -> None:
+    def restore_volume(self, row: VolumesRow) -> None:
         """Start restoring its backup to a volume with status 'restoring-backup'."""
-        self._submit(row['id'], self._restore, row['id'], row['backup_id'], owner=row['project_id'])
+        self.work(row, functools.partial(self._restore, row['id'], row['backup_id'] or ''))
 
-    def work(self, row: Row, job: Callable[..., None], *args: typing.Any) -> None:
-        """Start another job on a volume, scheduled fairly between projects."""
-        self._submit(row['id'], job, *args, owner=row['project_id'])
+    def work(self, row: Owned, job: Callable[[], None]) -> None:
+        """Start a job on a volume, snapshot or backup, scheduled fairly between projects."""
+        self._submit(row['id'], job, row['project_id'])
 
     def is_busy(self, ident: str) -> bool:
         """Return whether a job on a volume, snapshot or backup is running or queued."""
@@ -111,7 +124,7 @@ class VolumeJobs:
             self.delete_unused_keys()
 
     @contextlib.contextmanager
-    def deleting_unused_keys(self) -> typing.Iterator[None]:
+    def deleting_unused_keys(self) -> Iterator[None]:
         """Context manager: if the block fails, delete the key created for it."""
         try:
             yield
@@ -130,8 +143,8 @@ class VolumeJobs:
 
     # ---- jobs
 
-    def _submit(self, ident: str, job: Callable[..., None], *args: typing.Any, owner: str = '') -> None:
-        work = _Work(ident, owner, concurrency.with_context(job), args)
+    def _submit(self, ident: str, job: Callable[[], None], owner: str = '') -> None:
+        work = _Work(ident, owner, concurrency.with_context(job))
         with self._lock:
             if ident in self._busy:
                 self._requeued[ident] = work            # the running job may have passed the changed data
@@ -145,14 +158,14 @@ class VolumeJobs:
 
     def _begin(self, work: _Work) -> futures.Future[None] | None:
         try:
-            return typing.cast(concurrency.Pool, self._pool).submit(self._run, work)
+            return cast(concurrency.Pool, self._pool).submit(self._run, work)
         except RuntimeError:                         # the process is stopping; the next one does it
             self._busy.discard(work.ident)
             return None
 
     def _run(self, work: _Work) -> None:
         try:
-            work.job(*work.args)
+            work.job()
         except Exception:
             LOG.exception('Work on %s failed.', work.ident)
         finally:
@@ -168,11 +181,10 @@ class VolumeJobs:
                 self._begin(each)
 
     def _volume(self, ctx: nova_context.RequestContext, volume_id: str) -> None:
-        row, source = self._read(volume_id)
-        if row is None or row['status'] != CREATING:
-            return
-        if source is not None and source['status'] == CREATING:
-            return                                   # snapshot_ended starts it
+        with self._db.reader() as conn:
+            row = rows.find_volume(conn, volume_id)
+            if row is None or row['status'] != CREATING or _waits(conn, row['snapshot_id']):
+                return
         path, size = self._files.volume(volume_id), row['size'] * GIB
         with self._failed_status(volumes, volume_id, CREATING):
             if self._files.size(path) is not None:
@@ -189,7 +201,7 @@ class VolumeJobs:
                 self._discard_deleted(volume_id)
 
     def _fill(self, ctx: nova_context.RequestContext, volume_id: str) -> None:
-        row, _source = self._read(volume_id)
+        row = self._read(volume_id)
         if row is None or row['status'] != DOWNLOADING:
             return
         with self._failed_status(volumes, volume_id, DOWNLOADING):
@@ -199,28 +211,23 @@ class VolumeJobs:
 
     def _discard_deleted(self, volume_id: str) -> None:
         """Discard data written for a volume that was deleted in between."""
-        with self._db.reader() as conn:
-            known = db.get(conn, volumes, volume_id, nova_context.ALL_PROJECTS)
-        if known is None:
+        if self._read(volume_id) is None:
             self.discard(self._files.volume(volume_id))
 
-    def _image(self, ctx: nova_context.RequestContext, row: Row, path: str, size: int) -> None:
-        image = self._images.show(ctx, row['image_id'])
-        self._files.image(path, size, image['disk_format'],
-                          lambda target, group: self._images.readable(ctx, row['image_id'], target, group),
+    def _image(self, ctx: nova_context.RequestContext, row: VolumesRow, path: str, size: int) -> None:
+        image_id = row['image_id'] or ''
+        image = self._images.show(ctx, image_id)
+        self._files.image(path, size, image['disk_format'] or '',
+                          lambda target, group: self._images.readable(ctx, image_id, target, group),
                           self._keys.of(row), 0 if self._images.in_place else image.get('size') or 0)
 
-    def _copy(self, source: str, path: str, row: Row) -> None:
+    def _copy(self, source: str, path: str, row: VolumesRow | VolumeSnapshotsRow | VolumeBackupsRow) -> None:
         """Copy a file; source and copy have the same encryption."""
         self._files.copy(source, path, self._files.room(source, row['size'] * GIB, row['key_id']))
 
-    def _read(self, ident: str, table: typing.Any = volumes) -> tuple[Row | None, Row | None]:
-        """Return the row of a volume or backup, and of its source snapshot."""
+    def _read(self, volume_id: str) -> VolumesRow | None:
         with self._db.reader() as conn:
-            row = db.get(conn, table, ident, nova_context.ALL_PROJECTS)
-            source = row and row['snapshot_id'] and db.get(conn, volume_snapshots, row['snapshot_id'],
-                                                           nova_context.ALL_PROJECTS)
-        return row, source or None
+            return rows.find_volume(conn, volume_id)
 
     def _snapshot(self, snapshot_id: str, write: Callable[[str], None] | None = None) -> None:
         row = self._unfinished(snapshot_id)
@@ -253,17 +260,17 @@ class VolumeJobs:
                 self._files.discard_copy(path)
                 raise
 
-    def _unfinished(self, snapshot_id: str) -> Row | None:
+    def _unfinished(self, snapshot_id: str) -> VolumeSnapshotsRow | None:
         with self._db.reader() as conn:
-            row = db.get(conn, volume_snapshots, snapshot_id, nova_context.ALL_PROJECTS)
+            row = rows.find_snapshot(conn, snapshot_id)
         return row if row is not None and row['status'] == CREATING else None
 
     def finish_snapshot(self, snapshot_id: str) -> None:
         """Finish a snapshot with status 'creating' after the guest's QEMU has copied the volume."""
         with self._db.reader() as conn:
-            row = db.get(conn, volume_snapshots, snapshot_id, nova_context.ALL_PROJECTS)
+            row = rows.find_snapshot(conn, snapshot_id)
         if row is not None:
-            self._submit(row['id'], self._finish, row['id'], owner=row['project_id'])
+            self.work(row, functools.partial(self._finish, row['id']))
 
     def _finish(self, snapshot_id: str) -> None:
         row = self._unfinished(snapshot_id)
@@ -278,30 +285,31 @@ class VolumeJobs:
         """Record the result of a snapshot and start jobs that wait for it."""
         if not self._db.run(db.update, volume_snapshots, snapshot_id, {'status': status}, statuses=[CREATING]):
             with self._db.reader() as conn:
-                known = db.get(conn, volume_snapshots, snapshot_id, nova_context.ALL_PROJECTS)
+                known = rows.find_snapshot(conn, snapshot_id)
             if known is None:
                 self.discard(self._files.snapshot(snapshot_id))
             return
         with self._db.reader() as conn:
-            waiting = db.unfinished(conn, volumes, {'snapshot_id': snapshot_id})
-            backups = db.unfinished(conn, volume_backups, {'snapshot_id': snapshot_id})
-        for row in backups:                          # it fails if the snapshot failed
-            self.make_backup(row)
-        for row in waiting:
+            waiting = cast('list[VolumesRow]', db.unfinished(conn, volumes, {'snapshot_id': snapshot_id}))
+            backups = cast('list[VolumeBackupsRow]', db.unfinished(conn, volume_backups, {'snapshot_id': snapshot_id}))
+        for backup in backups:                       # it fails if the snapshot failed
+            self.make_backup(backup)
+        for volume in waiting:
             if status == AVAILABLE:
-                self.make_volume(_owner(row), row)
+                self.make_volume(_owner(volume), volume)
             else:
-                self._db.run(db.update, volumes, row['id'], {'status': ERROR}, statuses=[CREATING])
+                self._db.run(db.update, volumes, volume['id'], {'status': ERROR}, statuses=[CREATING])
 
     def _backup(self, backup_id: str) -> None:
-        row, source = self._read(backup_id, volume_backups)
-        if row is None or row['status'] != CREATING or source is not None and source['status'] == CREATING:
-            return                                   # snapshot_ended starts it
+        with self._db.reader() as conn:
+            row = rows.find_backup(conn, backup_id)
+            if row is None or row['status'] != CREATING or _waits(conn, row['snapshot_id']):
+                return
         with self._failed_status(volume_backups, backup_id, CREATING):
             self._copy(self._files.snapshot(row['snapshot_id']) if row['snapshot_id'] else
                        self._files.volume(row['volume_id']), self._files.backup(backup_id), row)
             self._db.run(db.update, volume_backups, backup_id, {'status': AVAILABLE}, statuses=[CREATING])
-        if row['temporary']:
+        if row['temporary'] and row['snapshot_id']:
             self.end_snapshot(row['snapshot_id'])
 
     def end_snapshot(self, snapshot_id: str) -> None:
@@ -317,7 +325,7 @@ class VolumeJobs:
             self.discard(self._files.snapshot(snapshot_id))
 
     def _restore(self, volume_id: str, backup_id: str) -> None:
-        row, _source = self._read(volume_id)
+        row = self._read(volume_id)
         if row is not None and row['status'] == RESTORING:           # otherwise it was deleted before
             with self._failed_status(volumes, volume_id, RESTORING, ERROR_RESTORING):
                 self._copy(self._files.backup(backup_id), self._files.volume(volume_id), row)
@@ -331,7 +339,7 @@ class VolumeJobs:
             db.update(conn, volume_backups, backup_id, {'status': AVAILABLE}, statuses=[RESTORING_FROM])
 
     @contextlib.contextmanager
-    def _failed_status(self, table: typing.Any, ident: str, status: str, failed: str = ERROR) -> typing.Iterator[None]:
+    def _failed_status(self, table: Table, ident: str, status: str, failed: str = ERROR) -> Iterator[None]:
         """Context manager: if the block fails, set a row's status to ``failed``."""
         try:
             yield
@@ -349,12 +357,13 @@ class VolumeJobs:
         """Compare files with rows: restart interrupted jobs, log lost files and files without a row."""
         with self._db.reader() as conn:
             every = [db.every(conn, table) for table in (volumes, volume_snapshots, volume_backups)]
-        all_volumes, all_snapshots, all_backups = every
+        all_snapshots = every[1]
+        all_volumes, all_backups = cast('list[VolumesRow]', every[0]), cast('list[VolumeBackupsRow]', every[2])
         for path in self._files.delete_incomplete(*({row['id'] for row in found} for found in every)):
             LOG.error('%s belongs to no volume, snapshot or backup. It is kept, because the database may have been '
                       'restored from a backup. Delete it if it is not needed.', path)
-        for row in all_volumes:
-            self._recover_volume(row)
+        for volume in all_volumes:
+            self._recover_volume(volume)
         for row in all_snapshots:
             if row['status'] == CREATING:            # the copying host does not know the result
                 self.snapshot_ended(row['id'], ERROR)
@@ -362,16 +371,16 @@ class VolumeJobs:
                 LOG.error('The file of snapshot %s is missing.', row['id'])
                 self._db.run(db.update, volume_snapshots, row['id'], {'status': ERROR}, statuses=[AVAILABLE])
 
-        for row in all_backups:
-            if row['status'] == CREATING:
-                self.make_backup(row)
-            elif self._files.size(self._files.backup(row['id'])) is None:
-                LOG.error('The file of backup %s is missing.', row['id'])
-                self._db.run(db.update, volume_backups, row['id'], {'status': ERROR}, statuses=[AVAILABLE])
-            elif row['status'] == RESTORING_FROM:
-                self._db.run(self._restored, row['id'])
+        for backup in all_backups:
+            if backup['status'] == CREATING:
+                self.make_backup(backup)
+            elif self._files.size(self._files.backup(backup['id'])) is None:
+                LOG.error('The file of backup %s is missing.', backup['id'])
+                self._db.run(db.update, volume_backups, backup['id'], {'status': ERROR}, statuses=[AVAILABLE])
+            elif backup['status'] == RESTORING_FROM:
+                self._db.run(self._restored, backup['id'])
 
-    def _recover_volume(self, row: Row) -> None:
+    def _recover_volume(self, row: VolumesRow) -> None:
         if row['status'] == CREATING:
             self.make_volume(_owner(row), row)
         elif row['status'] == DOWNLOADING:
@@ -391,6 +400,12 @@ class VolumeJobs:
                         self._files.extend(path, room)
 
 
+def _waits(conn: Connection, snapshot_id: str | None) -> bool:
+    """Return whether the source of a volume or backup is being created; ``snapshot_ended`` starts the job later."""
+    source = rows.find_snapshot(conn, snapshot_id) if snapshot_id else None
+    return source is not None and source['status'] == CREATING
+
+
 def _mark_available(conn: Connection, volume_id: str) -> bool:
     """Record that a volume is complete. Return False if its status is not 'creating' or it is gone."""
     found = db.update(conn, volumes, volume_id, {'status': AVAILABLE}, statuses=[CREATING])
@@ -399,7 +414,7 @@ def _mark_available(conn: Connection, volume_id: str) -> bool:
     return found
 
 
-def _owner(row: Row) -> nova_context.RequestContext:
+def _owner(row: VolumesRow) -> nova_context.RequestContext:
     """Return a context with the volume's owner: the owner's request has ended."""
     ctx = nova_context.admin_context()
     ctx.project_id, ctx.user_id = row['project_id'], row['user_id']

@@ -9,7 +9,7 @@ import collections.abc
 import contextlib
 import logging
 import secrets
-import typing
+from typing import TypedDict
 import uuid
 
 from oslo_config.cfg import ConfigOpts
@@ -17,6 +17,7 @@ from oslo_config.cfg import ConfigOpts
 from nova import context as nova_context
 from nova import exception
 from nova.db.engine import Connection
+from nova.db.engine import Database
 from nova.db.volumes import keys as db
 from nova.runtime import sealing
 from nova.volume import key_manager
@@ -24,20 +25,25 @@ from nova.volume.store import types
 
 LOG = logging.getLogger(__name__)
 
-Row = dict[str, typing.Any]
-NO_ACCOUNT = '[barbican] has no account, which is required by [volume] encryption_keys'
+NO_ACCOUNT = '[barbican] has no account, which is required by [volume] encryption_key_backend'
+
+
+class Encryptable(TypedDict):
+    """What the row of a volume, snapshot or backup tells about its key."""
+
+    key_id: str | None
 
 
 class Keys:
     """Keys of volumes.
 
-    :param conf: uses [volume] encryption_keys, [barbican], [conductor] disk_keys_file and state_path
+    :param conf: uses [volume] encryption_key_backend, [barbican], [conductor] disk_keys_file and state_path
     :param database: the API database
     """
 
-    def __init__(self, conf: ConfigOpts, database: typing.Any) -> None:
+    def __init__(self, conf: ConfigOpts, database: Database) -> None:
         self._path, self._db = sealing.path_of(conf), database
-        self._external = conf.volume.encryption_keys == db.BARBICAN
+        self._external = conf.volume.encryption_key_backend == db.BARBICAN
         self._manager = key_manager.find(conf)
         self._reserved: set[str] = set()  # by requests of this process, the only one with access to the files
 
@@ -103,7 +109,7 @@ class Keys:
         except sealing.Unusable as error:
             raise exception.InvalidVolume(reason=f'its key cannot be decrypted: {error}.') from None
 
-    def of(self, row: Row) -> str | None:
+    def of(self, row: Encryptable) -> str | None:
         """Return the passphrase of a volume, snapshot or backup (a row), or None if it is not encrypted."""
         return self.passphrase(row['key_id']) if row['key_id'] else None
 

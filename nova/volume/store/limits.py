@@ -1,12 +1,11 @@
 """Quotas of projects for volumes."""
 from __future__ import annotations
 
-import typing
-
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
 from nova.db.engine import Connection
+from nova.db.engine import Database
 from nova.db.projects import quotas
 from nova.db.projects import storage_quotas
 from nova.db.volumes import volumes as db
@@ -24,10 +23,10 @@ class Limits:
     :param database: the API database
     """
 
-    def __init__(self, conf: ConfigOpts, database: typing.Any) -> None:
+    def __init__(self, conf: ConfigOpts, database: Database) -> None:
         self._conf, self._db = conf, database
 
-    def of(self, conn: Connection, project_id: typing.Any) -> typing.Any:
+    def of(self, conn: Connection, project_id: str) -> dict[str, int]:
         """Return {resource: limit} of storage_quotas.VOLUMES for a project; -1: unlimited."""
         limits = storage_quotas.of_project(conn, self._conf, project_id)
         return {name: limits[name] for name in storage_quotas.VOLUMES}
@@ -43,7 +42,7 @@ class Limits:
         :param below_usage: whether a limit may be lower than the usage
         :raises BadRequest: a limit is lower than the usage
         """
-        def write(conn: Connection) -> typing.Any:
+        def write(conn: Connection) -> dict[str, int]:
             quotas.lock(conn, project_id)
             used = db.used(conn, project_id)
             for name, limit in limits.items():
@@ -57,7 +56,7 @@ class Limits:
         """Reset a project to the default limits."""
         self._db.run(quotas.delete_limits, project_id, resources=storage_quotas.VOLUMES)
 
-    def check(self, conn: Connection, project_id: typing.Any, noun: str | None, adding: int, size: int = 0) -> None:
+    def check(self, conn: Connection, project_id: str, noun: str | None, adding: int, size: int = 0) -> None:
         """Check the quota of a project.
 
         :param noun: 'volumes', 'snapshots' or 'backups': kind of the new resource; None: no new one
@@ -76,7 +75,8 @@ class Limits:
                 raise error(resource=name, requested=more, used=used[name], limit=limits[name])
 
 
-def check_size(size: int | None) -> None:
-    """Check the size of a volume; raises InvalidInput (invalid size)."""
+def check_size(size: int | None) -> int:
+    """Check the size of a volume and return it; raises InvalidInput (invalid size)."""
     if size is None or not 0 < size <= MAX_SIZE:
         raise exception.InvalidInput(reason=f"Volume size '{size}' must be an integer of 1 to {MAX_SIZE} GB.")
+    return size

@@ -1,11 +1,10 @@
 """Change the type of existing volumes. Their data is not moved or changed."""
 from __future__ import annotations
 
-import typing
-
 from nova import context as nova_context
 from nova import exception
 from nova.db.engine import Connection
+from nova.db.engine import Database
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
 from nova.volume.store import rows
@@ -20,7 +19,7 @@ class Retypes:
     :param database: the API database
     """
 
-    def __init__(self, database: typing.Any) -> None:
+    def __init__(self, database: Database) -> None:
         self._db = database
 
     def retype(self, ctx: nova_context.RequestContext, volume_id: str, name: str) -> None:

@@ -1,59 +1,108 @@
-"""Rows visible to a caller: its own project's, or all for administrators."""
+"""Rows visible to a caller: its own project's, or all for administrators.
+
+The query functions return a dict with the columns of the table in question: the casts name its type.
+"""
 from __future__ import annotations
 
-import typing
+import datetime
+from typing import cast, Literal, TypedDict, TypeVar
 
 from nova import context as nova_context
 from nova import exception
 from nova.db.engine import Connection
+from nova.db.engine import Table
+from nova.db.tables.rows import VolumeAttachmentsRow
+from nova.db.tables.rows import VolumeBackupsRow
+from nova.db.tables.rows import VolumeSnapshotsRow
+from nova.db.tables.rows import VolumesRow
+from nova.db.tables.rows import VolumeTransfersRow
 from nova.db.tables.volume import volume_attachments
 from nova.db.tables.volume import volume_backups
 from nova.db.tables.volume import volume_snapshots
 from nova.db.tables.volume import volume_transfers
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
+from nova.json_types import JsonObject
 from nova.volume.store import types
 
-if typing.TYPE_CHECKING:
-    from nova.db.tables.rows import VolumeAttachmentsRow
+_Row = TypeVar('_Row', VolumesRow, VolumeSnapshotsRow, VolumeBackupsRow)
 
 
-def volume(conn: Connection, ctx: nova_context.RequestContext, volume_id: str, lock: bool = False) -> typing.Any:
+class Held(TypedDict):
+    """An attachment of a volume."""
+
+    id: str
+    instance_uuid: str
+    device: str | None
+    host: str | None
+    attached_at: datetime.datetime | None
+    status: str
+
+
+class Volume(VolumesRow):
+    """A volume's row with its attachments and the id of its type."""
+
+    migration_status: Literal[None]
+    volume_type_id: str | None
+    encrypted: bool
+    attachments: list[Held]
+
+
+def find_volume(conn: Connection, volume_id: str, sees: nova_context.Projects | str = nova_context.ALL_PROJECTS,
+                lock: bool = False) -> VolumesRow | None:
+    """Return a volume's row, or None if the project does not see it."""
+    return cast('VolumesRow | None', db.get(conn, volumes, volume_id, sees, lock))
+
+
+def volume(conn: Connection, ctx: nova_context.RequestContext, volume_id: str, lock: bool = False) -> VolumesRow:
     """Return a volume's row; raises VolumeNotFound (not visible)."""
-    found = db.get(conn, volumes, str(volume_id)[:64], ctx.sees, lock)
+    found = find_volume(conn, str(volume_id)[:64], ctx.sees, lock)
     if found is None:
         raise exception.VolumeNotFound(volume_id=str(volume_id)[:64])
     return found
 
 
-def check_writable(row: typing.Any) -> None:
+def check_writable(row: VolumesRow) -> None:
     """Check that a volume is not read-only; raises InvalidVolume."""
     if row['readonly']:
         raise exception.InvalidVolume(reason='it is read-only. Clear its read-only flag first.')
 
 
-def snapshot(conn: Connection, ctx: nova_context.RequestContext, snapshot_id: str, lock: bool = False) -> typing.Any:
+def find_snapshot(conn: Connection, snapshot_id: str, sees: nova_context.Projects | str = nova_context.ALL_PROJECTS,
+                  lock: bool = False) -> VolumeSnapshotsRow | None:
+    """Return a snapshot's row, or None if the project does not see it."""
+    return cast('VolumeSnapshotsRow | None', db.get(conn, volume_snapshots, snapshot_id, sees, lock))
+
+
+def snapshot(conn: Connection, ctx: nova_context.RequestContext, snapshot_id: str,
+             lock: bool = False) -> VolumeSnapshotsRow:
     """Return a snapshot's row; raises VolumeSnapshotNotFound (not visible)."""
-    found = db.get(conn, volume_snapshots, str(snapshot_id)[:64], ctx.sees, lock)
+    found = find_snapshot(conn, str(snapshot_id)[:64], ctx.sees, lock)
     if found is None:
         raise exception.VolumeSnapshotNotFound(snapshot_id=str(snapshot_id)[:64])
     return found
 
 
-def backup(conn: Connection, ctx: nova_context.RequestContext, backup_id: str, lock: bool = False) -> typing.Any:
+def find_backup(conn: Connection, backup_id: str, sees: nova_context.Projects | str = nova_context.ALL_PROJECTS,
+                lock: bool = False) -> VolumeBackupsRow | None:
+    """Return a backup's row, or None if the project does not see it."""
+    return cast('VolumeBackupsRow | None', db.get(conn, volume_backups, backup_id, sees, lock))
+
+
+def backup(conn: Connection, ctx: nova_context.RequestContext, backup_id: str, lock: bool = False) -> VolumeBackupsRow:
     """Return a backup's row; raises VolumeBackupNotFound (not visible)."""
-    found = db.get(conn, volume_backups, str(backup_id)[:64], ctx.sees, lock)
+    found = find_backup(conn, str(backup_id)[:64], ctx.sees, lock)
     if found is None:
         raise exception.VolumeBackupNotFound(backup_id=str(backup_id)[:64])
     return found
 
 
-def transfer(conn: Connection, ctx: nova_context.RequestContext, transfer_id: str) -> typing.Any:
+def transfer(conn: Connection, ctx: nova_context.RequestContext, transfer_id: str) -> VolumeTransfersRow:
     """Return a transfer's row; raises VolumeTransferNotFound (not visible)."""
     found = db.get(conn, volume_transfers, str(transfer_id)[:64], ctx.sees, lock=True)
     if found is None:
         raise exception.VolumeTransferNotFound(transfer_id=str(transfer_id)[:64])
-    return found
+    return cast(VolumeTransfersRow, found)
 
 
 def attachment(conn: Connection, ctx: nova_context.RequestContext, attachment_id: str,
@@ -68,13 +117,19 @@ def attachment(conn: Connection, ctx: nova_context.RequestContext, attachment_id
         found = db.get(conn, volume_attachments, str(attachment_id)[:64], nova_context.ALL_PROJECTS)
     if found is None:
         raise exception.VolumeAttachmentNotFound(attachment_id=str(attachment_id)[:64])
-    return typing.cast('VolumeAttachmentsRow', found)
+    return cast(VolumeAttachmentsRow, found)
 
 
-def with_attachments(conn: Connection, rows: typing.Any) -> list[dict[str, typing.Any]]:
+def change(conn: Connection, table: Table, row: _Row, values: JsonObject) -> _Row:
+    """Write values to a row of a table; return the row with them."""
+    db.update(conn, table, row['id'], values)
+    return cast(_Row, {**row, **values})
+
+
+def with_attachments(conn: Connection, rows: list[VolumesRow]) -> list[Volume]:
     """Add attachments and type ids to rows of volumes."""
     kinds = types.ids(conn, {row['volume_type'] for row in rows})
-    held: dict[str, list[typing.Any]] = {}
+    held: dict[str, list[VolumeAttachmentsRow]] = {}
     for each in db.attachments(conn, volume_ids=[row['id'] for row in rows]):
         held.setdefault(each['volume_id'], []).append(each)
     return [{**row, 'migration_status': None, 'volume_type_id': kinds.get(row['volume_type']),
@@ -82,6 +137,6 @@ def with_attachments(conn: Connection, rows: typing.Any) -> list[dict[str, typin
              'attachments': [_held(each) for each in held.get(row['id'], ())]} for row in rows]
 
 
-def _held(row: typing.Any) -> dict[str, typing.Any]:
+def _held(row: VolumeAttachmentsRow) -> Held:
     return {'id': row['id'], 'instance_uuid': row['instance_uuid'], 'device': row['device'],
             'host': (row['connector'] or {}).get('host'), 'attached_at': row['attached_at'], 'status': row['status']}

@@ -1,19 +1,22 @@
 """Images of volume-backed servers: they have no data, but refer to snapshots."""
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nova import exception
 from nova.hardware import disks
 from nova.web import json_text
 
+if TYPE_CHECKING:
+    from nova.volume import api
 
-def has_data(image: dict[str, Any]) -> bool:
+
+def has_data(image: api.Image) -> bool:
     """Return whether an image has data."""
     return bool(image.get('size') or not image['properties'].get(disks.MAPPING))
 
 
-def root_snapshot(image: dict[str, Any]) -> str:
+def root_snapshot(image: api.Image) -> str:
     """Return the id of the root disk's snapshot. The image's owner wrote it: the caller may not have access.
 
     :raises BadRequest: the image refers to none

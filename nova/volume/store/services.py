@@ -1,17 +1,30 @@
 """Services of the embedded block storage."""
 from __future__ import annotations
 
-import typing
+import datetime
+from typing import TYPE_CHECKING, TypedDict
 
 from oslo_config.cfg import ConfigOpts
 
 from nova import utils
 from nova.db.services import services as db
 
-if typing.TYPE_CHECKING:
+if TYPE_CHECKING:
     from nova.db.cells import cells as db_cells
 
 BINARY, TOPIC = 'nova-volume', 'volume'
+
+
+class Service(TypedDict):
+    """What the API shows of a service."""
+
+    binary: str
+    host: str
+    availability_zone: str
+    disabled: bool
+    disabled_reason: str | None
+    last_seen_at: datetime.datetime | None
+    up: bool
 
 
 class Services:
@@ -24,12 +37,16 @@ class Services:
     def __init__(self, conf: ConfigOpts, cells: db_cells.Cells | None) -> None:
         self._conf, self._cells = conf, cells
 
-    def every(self) -> list[dict[str, typing.Any]]:
-        """Return rows of the services, with 'up'. This process counts as up, even without a row (in nova-all)."""
+    def every(self) -> list[Service]:
+        """Return the services. This process counts as up, even without a row (in nova-all)."""
         now, own = utils.utcnow(), self._conf.host
         answers = self._cells.read(lambda conn: db.list(conn, binary=BINARY))[0] if self._cells is not None else []
-        found = [{**row, 'up': row['host'] == own or db.is_up(row, self._conf.service_down_time, now)}
-                 for _cell, rows in answers for row in rows]
+        found: list[Service] = [
+            {'binary': BINARY, 'host': row['host'], 'availability_zone': row['availability_zone'],
+             'disabled': row['disabled'], 'disabled_reason': row['disabled_reason'],
+             'last_seen_at': row['last_seen_at'],
+             'up': row['host'] == own or db.is_up(row, self._conf.service_down_time, now)}
+            for _cell, rows in answers for row in rows]
         if not any(row['host'] == own for row in found):
             zone = self._conf.internal_service_availability_zone
             found.append({'binary': BINARY, 'host': own, 'availability_zone': zone, 'disabled': False,

@@ -3,13 +3,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import functools
-import typing
+from typing import cast, TYPE_CHECKING
 import uuid
 
 from nova import context as nova_context
 from nova import exception
 from nova.db.audit import log
 from nova.db.engine import Connection
+from nova.db.engine import Database
 from nova.db.tables import volume as tables
 from nova.db.tables.volume import volume_snapshots
 from nova.db.tables.volume import volumes
@@ -22,7 +23,11 @@ from nova.volume.store import limits as volume_limits
 from nova.volume.store import rows
 from nova.volume.store import attach_backend
 
-Row = dict[str, typing.Any]
+if TYPE_CHECKING:
+    from nova.db.tables.rows import VolumeAttachmentsRow
+    from nova.db.tables.rows import VolumeSnapshotsRow
+    from nova.json_types import JsonObject
+
 Context = nova_context.RequestContext
 
 
@@ -36,19 +41,19 @@ class Snapshots:
     :param keys: keys of encrypted volumes
     """
 
-    def __init__(self, database: typing.Any, files: volume_files.VolumeFiles, volume_jobs: jobs.VolumeJobs,
+    def __init__(self, database: Database, files: volume_files.VolumeFiles, volume_jobs: jobs.VolumeJobs,
                  limits: volume_limits.Limits, backend: attach_backend.EmbeddedAttachBackend,
                  guests: volume_guests.Guests | None, keys: volume_keys.Keys) -> None:
         self._db, self._files, self._jobs, self._limits = database, files, volume_jobs, limits
         self._backend, self._guests, self._keys = backend, guests, keys
 
-    def get(self, ctx: Context, snapshot_id: str) -> Row:
+    def get(self, ctx: Context, snapshot_id: str) -> VolumeSnapshotsRow:
         """Return a snapshot; raises VolumeSnapshotNotFound (not visible)."""
         with self._db.reader() as conn:
             return rows.snapshot(conn, ctx, snapshot_id)
 
     def create(self, ctx: Context, volume_id: str, name: str | None, description: str | None = '',
-               force: bool = True, metadata: dict[str, typing.Any] | None = None) -> Row:
+               force: bool = True, metadata: dict[str, str] | None = None) -> VolumeSnapshotsRow:
         """Start a snapshot.
 
         :param force: also of an attached volume
@@ -56,18 +61,18 @@ class Snapshots:
         """
         ident = str(uuid.uuid4())
 
-        def write(conn: Connection) -> tuple[Row, list[typing.Any]]:
+        def write(conn: Connection) -> tuple[VolumeSnapshotsRow, list[VolumeAttachmentsRow]]:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             if row['status'] not in (('available', 'in-use') if force else ('available',)):
                 raise exception.InvalidVolume(
                     reason=f'Volume {row["id"]} status must be available, but current status is: {row["status"]}.')
             self._limits.check(conn, row['project_id'], 'snapshots', row['size'])
             log.about(ident)
-            made = db.insert(conn, volume_snapshots, {
+            made = cast('VolumeSnapshotsRow', db.insert(conn, volume_snapshots, {
                 'id': ident, 'volume_id': row['id'], 'project_id': row['project_id'],
                 'user_id': ctx.user_id or row['user_id'], 'name': name, 'description': description,
                 'size': row['size'], 'status': jobs.CREATING, 'bootable': row['bootable'],
-                'metadata': metadata or {}, 'image_metadata': row['image_metadata'], 'key_id': row['key_id']})
+                'metadata': metadata or {}, 'image_metadata': row['image_metadata'], 'key_id': row['key_id']}))
             held = [each for each in db.attachments(conn, volume_ids=[row['id']]) if each['connector'] is not None]
             return made, held
         made, held = self._db.run(write)
@@ -79,20 +84,19 @@ class Snapshots:
             raise
         return self.get(ctx, ident)
 
-    def _forget(self, conn: Connection, row: Row) -> None:
+    def _forget(self, conn: Connection, row: VolumeSnapshotsRow) -> None:
         db.delete(conn, volume_snapshots, row['id'])
         self._keys.delete_if_unused(conn, row['key_id'])
 
-    def update(self, ctx: Context, snapshot_id: str, change: Callable[..., typing.Any]) -> Row:
+    def update(self, ctx: Context, snapshot_id: str,
+               change: Callable[[VolumeSnapshotsRow], JsonObject]) -> VolumeSnapshotsRow:
         """Write the values of ``change(row)`` in the transaction that reads the row; return the snapshot."""
-        def write(conn: Connection) -> Row:
+        def write(conn: Connection) -> VolumeSnapshotsRow:
             row = rows.snapshot(conn, ctx, snapshot_id, lock=True)
-            values = change(row)
-            db.update(conn, volume_snapshots, row['id'], values)
-            return {**row, **values}
+            return rows.change(conn, volume_snapshots, row, change(row))
         return self._db.run(write)
 
-    def _copy(self, ctx: Context, made: Row, held: list[typing.Any]) -> None:
+    def _copy(self, ctx: Context, made: VolumeSnapshotsRow, held: list[VolumeAttachmentsRow]) -> None:
         """Start the copy for a snapshot. The file system, the guest's QEMU or the exporter copies a volume in use."""
         files = self._files
         source, target = files.volume(made['volume_id']), files.snapshot(made['id'])
@@ -127,7 +131,7 @@ class Snapshots:
             self._files.discard_copy(self._files.snapshot(snapshot_id))
             self._jobs.snapshot_ended(snapshot_id, jobs.ERROR)
 
-    def _is_made(self, conn: Connection, row: Row) -> bool:
+    def _is_made(self, conn: Connection, row: VolumeSnapshotsRow) -> bool:
         """Return whether a copy is in progress. A copy by a guest's QEMU ends with its attachment."""
         return row['status'] == jobs.CREATING and bool(
             self._jobs.is_busy(row['id']) or db.attachments(conn, volume_ids=[row['volume_id']]))

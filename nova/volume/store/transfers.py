@@ -4,13 +4,15 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-import typing
+from typing import cast, TYPE_CHECKING
 import uuid
 
 from nova import context as nova_context
 from nova import exception
 from nova.db.audit import log
 from nova.db.engine import Connection
+from nova.db.engine import Database
+from nova.db.tables.rows import VolumeTransfersRow
 from nova.db.tables.volume import volume_transfers
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
@@ -18,10 +20,18 @@ from nova.volume.store import limits as volume_limits
 from nova.volume.store import rows
 from nova.volume.store import types
 
-Row = dict[str, typing.Any]
+if TYPE_CHECKING:
+    from nova.db.tables.rows import VolumesRow
+
 Context = nova_context.RequestContext
 AWAITING, AVAILABLE = 'awaiting-transfer', 'available'
 KEY_BYTES = 16
+
+
+class Offer(VolumeTransfersRow):
+    """A new transfer with its key."""
+
+    auth_key: str
 
 
 class Transfers:
@@ -30,22 +40,22 @@ class Transfers:
     :param database: the API database
     """
 
-    def __init__(self, database: typing.Any, limits: volume_limits.Limits) -> None:
+    def __init__(self, database: Database, limits: volume_limits.Limits) -> None:
         self._db, self._limits = database, limits
 
-    def get(self, ctx: Context, transfer_id: str) -> Row:
+    def get(self, ctx: Context, transfer_id: str) -> VolumeTransfersRow:
         """Return a transfer; raises VolumeTransferNotFound (not visible)."""
         with self._db.reader() as conn:
             return rows.transfer(conn, ctx, transfer_id)
 
-    def create(self, ctx: Context, volume_id: str, name: str | None) -> Row:
+    def create(self, ctx: Context, volume_id: str, name: str | None) -> Offer:
         """Create a transfer; return the row with 'auth_key', which is shown only once.
 
         :raises InvalidVolume, VolumeNotFound:
         """
         ident, key = str(uuid.uuid4()), secrets.token_hex(KEY_BYTES)
 
-        def write(conn: Connection) -> Row:
+        def write(conn: Connection) -> VolumeTransfersRow:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             if row['status'] != AVAILABLE or db.being_copied(conn, row['id']):
                 raise exception.InvalidVolume(reason=f'status must be available and it must not be copied; its status '
@@ -57,36 +67,37 @@ class Transfers:
                 raise exception.InvalidVolume(reason='it has snapshots, which would stay in this project.')
             db.delete_transfer(conn, row['id'])              # a transfer that ended with a reset of the status
             db.update(conn, volumes, row['id'], {'status': AWAITING})
-            return db.insert(conn, volume_transfers, {
+            return cast(VolumeTransfersRow, db.insert(conn, volume_transfers, {
                 'id': ident, 'volume_id': row['id'], 'project_id': row['project_id'], 'name': name,
-                'key_hash': _hash(key)})
+                'key_hash': _hash(key)}))
         log.about(ident)
         return {**self._db.run(write), 'auth_key': key}
 
-    def accept(self, ctx: Context, transfer_id: str, key: str) -> Row:
+    def accept(self, ctx: Context, transfer_id: str, key: str) -> VolumeTransfersRow:
         """Move an offered volume to the caller's project.
 
         :raises VolumeTransferNotFound: no such transfer; or another project's and a wrong key, to hide its existence
         :raises InvalidVolume: wrong key for the project's own transfer, or the volume is no longer offered
         :raises QuotaExceeded:
         """
-        def write(conn: Connection) -> Row:
+        def write(conn: Connection) -> VolumeTransfersRow:
             row = db.get(conn, volume_transfers, transfer_id[:64], nova_context.ALL_PROJECTS, lock=True)
             matches = row is not None and hmac.compare_digest(row['key_hash'], _hash(key))
             if row is None or not matches and row['project_id'] != ctx.project_id:
                 raise exception.VolumeTransferNotFound(transfer_id=transfer_id[:64])
             if not matches:
                 raise exception.InvalidVolume(reason='the auth_key is wrong.')
-            volume = db.get(conn, volumes, row['volume_id'], nova_context.ALL_PROJECTS, lock=True)
+            volume = rows.find_volume(conn, row['volume_id'], lock=True)
             if volume is None or volume['status'] != AWAITING:
                 raise exception.InvalidVolume(reason='it is no longer offered.')
             _check_type(conn, volume, ctx)
-            self._limits.check(conn, ctx.project_id, 'volumes', volume['size'], volume['size'])
+            project_id = nova_context.the_project(ctx.project_id)
+            self._limits.check(conn, project_id, 'volumes', volume['size'], volume['size'])
             db.update(conn, volumes, volume['id'], {
-                'project_id': ctx.project_id, 'user_id': ctx.user_id, 'status': AVAILABLE})
+                'project_id': project_id, 'user_id': ctx.user_id, 'status': AVAILABLE})
             db.delete(conn, volume_transfers, row['id'])
-            return row
-        return typing.cast(Row, self._db.run(write))
+            return cast(VolumeTransfersRow, row)
+        return self._db.run(write)
 
     def delete(self, ctx: Context, transfer_id: str) -> None:
         """Delete a transfer; raises VolumeTransferNotFound."""
@@ -97,7 +108,7 @@ class Transfers:
         self._db.run(write)
 
 
-def _check_type(conn: Connection, volume: Row, ctx: Context) -> None:
+def _check_type(conn: Connection, volume: VolumesRow, ctx: Context) -> None:
     try:
         types.find(conn, volume['volume_type'], ctx.sees, lock=True)
     except exception.VolumeTypeNotFound:

@@ -1,10 +1,9 @@
 """Access of projects to private volume types. Removing it does not affect existing volumes."""
 from __future__ import annotations
 
-import typing
-
 from nova import exception
 from nova.db.engine import Connection
+from nova.db.engine import Database
 from nova.db.volumes import types as db
 from nova.volume.store import types
 
@@ -17,7 +16,7 @@ class TypeAccess:
     :param database: the API database
     """
 
-    def __init__(self, database: typing.Any) -> None:
+    def __init__(self, database: Database) -> None:
         self._db = database
 
     def projects(self, kind: types.Type) -> list[str]:

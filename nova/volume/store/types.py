@@ -5,7 +5,7 @@ Only supported settings are accepted: the extra spec ``multiattach``, and LUKS e
 from __future__ import annotations
 
 from collections.abc import Callable
-import typing
+from typing import cast, TypedDict
 import uuid
 
 from oslo_db import exception as db_exc
@@ -15,15 +15,28 @@ from nova import exception
 from nova import utils
 from nova.db.audit import log
 from nova.db.engine import Connection
+from nova.db.engine import Database
 from nova.db.tables.volume import volume_types
 from nova.db.volumes import keys
 from nova.db.volumes import types as db
 from nova.db.volumes import volumes as db_volumes
+from nova.json_types import Json
+from nova.json_types import JsonObject
 from nova.volume import api
 
-Type = dict[str, typing.Any]
-Encryption = dict[str, typing.Any]
-Change = Callable[[Type], Type]          # a type -> values to write
+
+class Type(TypedDict):
+    """A volume type."""
+
+    id: str
+    name: str
+    description: str | None
+    extra_specs: dict[str, str]
+    encryption: JsonObject | None
+    is_public: bool
+
+
+Change = Callable[[Type], JsonObject]    # a type -> values to write
 
 DEFAULT: Type = {'id': '0e3b6d3e-5b1d-4f0f-9a27-1f6f1d7c9c11', 'name': '__DEFAULT__', 'extra_specs': {},
                  'description': 'The default type', 'encryption': None, 'is_public': True}
@@ -37,7 +50,7 @@ MOST = 1000                              # types created by administrators
 
 CIPHER, KEY_BITS, FRONT_END = 'aes-xts-plain64', 256, 'front-end'
 # attribute: (allowed values, default, reason of a refusal)
-_ENCRYPTION: dict[str, tuple[tuple[object, ...], object, str]] = {
+_ENCRYPTION: dict[str, tuple[tuple[Json, ...], Json, str]] = {
     'provider': (api.LUKS, None, 'hosts support only luks (version 1)'),
     'cipher': ((CIPHER,), CIPHER, f'only {CIPHER} is supported'),
     'key_size': ((KEY_BITS,), KEY_BITS, f'keys must have {KEY_BITS} bits'),
@@ -63,7 +76,7 @@ def find(conn: Connection, name: str | None, sees: nova_context.Projects | str, 
     found = _built_in(name) or db.get(conn, str(name)[:255], sees, lock)
     if found is None:
         raise exception.VolumeTypeNotFound(name=str(name)[:255])
-    return typing.cast(Type, found)
+    return found
 
 
 def ids(conn: Connection, names: set[str]) -> dict[str, str]:
@@ -80,13 +93,13 @@ class Types:
     :param database: the API database
     """
 
-    def __init__(self, database: typing.Any) -> None:
+    def __init__(self, database: Database) -> None:
         self._db = database
 
     def every(self, sees: nova_context.Projects | str) -> list[Type]:
         """Return the types accessible to a project, or all for ALL_PROJECTS."""
         with self._db.reader() as conn:
-            return [*TYPES, *typing.cast(list[Type], db.every(conn, sees))]
+            return [*TYPES, *db.every(conn, sees)]
 
     def find(self, name: str | None, sees: nova_context.Projects | str) -> Type:
         """See the function with this name."""
@@ -104,13 +117,13 @@ class Types:
         def write(conn: Connection) -> Type:
             if len(db.every(conn, nova_context.ALL_PROJECTS)) >= MOST:
                 raise exception.BadRequest(f'The limit of {MOST} volume types is reached.')
-            return db_volumes.insert(conn, volume_types, {
+            return cast(Type, db_volumes.insert(conn, volume_types, {
                 'id': ident, 'name': _name(conn, name), 'description': description, 'extra_specs': specs,
-                'encryption': None, 'is_public': is_public})
+                'encryption': None, 'is_public': is_public}))
         log.about(ident)
         return self._written(name, write)
 
-    def update(self, ident: str, name: str | None, values: Type) -> Type:
+    def update(self, ident: str, name: str | None, values: JsonObject) -> Type:
         """Update a type. Making it public removes its access list.
 
         :raises VolumeTypeNotFound, VolumeTypeExists, BadRequest:
@@ -122,13 +135,12 @@ class Types:
                 db.rename(conn, row['name'], name)
             if values.get('is_public'):
                 db.forbid(conn, row['id'])
-            db_volumes.update(conn, volume_types, row['id'], values)
-            return {**row, **values}
+            return _write(conn, row, values)
         return self._written(name or '', write)
 
     def _written(self, name: str, write: Callable[[Connection], Type]) -> Type:
         try:
-            return typing.cast(Type, self._db.run(write))
+            return self._db.run(write)
         except db_exc.DBDuplicateEntry:
             raise exception.VolumeTypeExists(name=name) from None
 
@@ -145,26 +157,26 @@ class Types:
 
         :raises VolumeTypeNotFound, BadRequest: they are not supported, or contradict the type
         """
-        def change(row: Type) -> Type:
+        def change(row: Type) -> JsonObject:
             _check_specs(given, row['encryption'])
             return {'extra_specs': {**row['extra_specs'], **given}}
-        return typing.cast(dict[str, str], self._change(ident, change)['extra_specs'])
+        return self._change(ident, change)['extra_specs']
 
     def unset_spec(self, ident: str, name: str) -> None:
         """Remove an extra spec; raises VolumeTypeNotFound, MetadataItemNotFound, BadRequest."""
-        def change(row: Type) -> Type:
+        def change(row: Type) -> JsonObject:
             if name not in row['extra_specs']:
                 raise exception.MetadataItemNotFound(key=name[:255])
             return {'extra_specs': {key: value for key, value in row['extra_specs'].items() if key != name}}
         self._change(ident, change)
 
-    def set_encryption(self, ident: str, given: Encryption, new: bool) -> Encryption:
+    def set_encryption(self, ident: str, given: JsonObject, new: bool) -> JsonObject:
         """Set the encryption of a type without volumes; return it.
 
         :param new: True: the type must have none; False: it must have one, and omitted values stay
         :raises VolumeTypeNotFound, BadRequest:
         """
-        def change(row: Type) -> Type:
+        def change(row: Type) -> JsonObject:
             before = row['encryption']
             if new and before is not None:
                 raise exception.BadRequest('The volume type already has an encryption.')
@@ -176,11 +188,11 @@ class Types:
             return {'encryption': {**wanted, 'encryption_id': (before or {}).get('encryption_id') or str(uuid.uuid4()),
                                    'created_at': (before or {}).get('created_at') or _now(),
                                    'updated_at': None if before is None else _now()}}
-        return typing.cast(Encryption, self._change(ident, change, unused=True)['encryption'])
+        return self._change(ident, change, unused=True)['encryption'] or {}
 
     def delete_encryption(self, ident: str) -> None:
         """Remove the encryption of a type; raises VolumeTypeNotFound, NotFound, BadRequest."""
-        def change(row: Type) -> Type:
+        def change(row: Type) -> JsonObject:
             if row['encryption'] is None:
                 raise exception.NotFound()
             return {'encryption': None}
@@ -189,10 +201,13 @@ class Types:
     def _change(self, ident: str, change: Change, unused: bool = False) -> Type:
         def write(conn: Connection) -> Type:
             row = (_unused if unused else changeable)(conn, ident)
-            values = change(row)
-            db_volumes.update(conn, volume_types, row['id'], values)
-            return {**row, **values}
-        return typing.cast(Type, self._db.run(write))
+            return _write(conn, row, change(row))
+        return self._db.run(write)
+
+
+def _write(conn: Connection, row: Type, values: JsonObject) -> Type:
+    db_volumes.update(conn, volume_types, row['id'], values)
+    return cast(Type, {**row, **values})             # values are columns of the table
 
 
 def changeable(conn: Connection, ident: str) -> Type:
@@ -222,7 +237,7 @@ def _name(conn: Connection, name: str) -> str:
     return name
 
 
-def _check_specs(given: dict[str, str], encryption: Encryption | None) -> None:
+def _check_specs(given: dict[str, str], encryption: JsonObject | None) -> None:
     for name, value in given.items():
         if value not in SPECS.get(name, ()):
             raise exception.BadRequest(f'Extra spec {name[:80]!r} with value {value[:80]!r} is not supported. '
@@ -231,12 +246,12 @@ def _check_specs(given: dict[str, str], encryption: Encryption | None) -> None:
         raise exception.BadRequest('Encrypted volumes do not support multiattach.')
 
 
-def _checked(given: Encryption) -> Encryption:
+def _checked(given: JsonObject) -> JsonObject:
     """Check an encryption and complete it with defaults.
 
     :raises BadRequest: not supported
     """
-    made = {}
+    made: JsonObject = {}
     for name, (values, default, why) in _ENCRYPTION.items():
         made[name] = default if given.get(name) is None else given[name]
         if made[name] not in values:

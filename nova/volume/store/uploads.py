@@ -2,17 +2,23 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
-import typing
+from typing import TYPE_CHECKING
 
 from nova import context as nova_context
 from nova import exception
 from nova.db.engine import Connection
+from nova.db.engine import Database
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
 from nova.volume.store import jobs
 from nova.volume.store import files as volume_files
 from nova.volume.store import rows
+
+if TYPE_CHECKING:
+    from nova.json_types import JsonObject
+    from nova.volume import api
 
 LOG = logging.getLogger(__name__)
 
@@ -21,30 +27,27 @@ FORMATS = ('raw', 'qcow2')               # formats of new images
 # image metadata of a volume that a new image does not inherit
 _OWN = ('container_format', 'disk_format', 'min_disk', 'min_ram', 'size', 'checksum', 'image_id', 'image_name')
 
-Row = dict[str, typing.Any]
-
 
 class Uploads:
     """Uploads. Status 'uploading' blocks other operations on the volume, so its data does not change.
 
     :param database: the API database
     :param volume_jobs: schedules the uploads
-    :param images: nova.image.api.Images
     """
 
-    def __init__(self, database: typing.Any, files: volume_files.VolumeFiles, volume_jobs: jobs.VolumeJobs,
-                 images: typing.Any) -> None:
+    def __init__(self, database: Database, files: volume_files.VolumeFiles, volume_jobs: jobs.VolumeJobs,
+                 images: api.Images) -> None:
         self._db, self._files, self._jobs, self._images = database, files, volume_jobs, images
 
     def begin(self, ctx: nova_context.RequestContext, volume_id: str, disk_format: str,
-              values: dict[str, typing.Any]) -> tuple[Row, Row]:
+              values: JsonObject) -> tuple[rows.Volume, api.Image]:
         """Create an image and start the upload; return (volume, image).
 
         :param values: of the image: name, visibility, protected
         :raises InvalidVolume: it is attached, or an operation is in progress
         :raises Forbidden, BadRequest, QuotaExceeded: the caller may not create such an image
         """
-        def reserve(conn: Connection) -> Row:
+        def reserve(conn: Connection) -> rows.Volume:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             if row['status'] != jobs.AVAILABLE:
                 raise exception.InvalidVolume(reason=f'Volume {row["id"]} status must be available, but it is '
@@ -52,22 +55,22 @@ class Uploads:
                                                      'volume from it, and an image of that volume.')
             if row['key_id']:
                 raise exception.InvalidVolume(reason='it is encrypted, but its image would not be.')
-            db.update(conn, volumes, row['id'], {'status': UPLOADING})
-            return rows.with_attachments(conn, [{**row, 'status': UPLOADING}])[0]
+            return rows.with_attachments(conn, [rows.change(conn, volumes, row, {'status': UPLOADING})])[0]
         row = self._db.run(reserve)
         try:
-            properties = {name: str(value) for name, value in row['image_metadata'].items() if name not in _OWN}
+            properties: JsonObject = {
+                name: str(value) for name, value in row['image_metadata'].items() if name not in _OWN}
             image = self._images.create(ctx, {**values, 'disk_format': disk_format, 'container_format': 'bare',
                                               'min_disk': row['size'], 'properties': properties})
         except BaseException:
             self._end(row['id'])
             raise
-        self._jobs.work(row, self._upload, ctx, row['id'], image['id'], disk_format)
+        self._jobs.work(row, functools.partial(self._upload, ctx, row['id'], image['id'], disk_format))
         return row, image
 
     def _upload(self, ctx: nova_context.RequestContext, volume_id: str, image_id: str, disk_format: str) -> None:
         with self._db.reader() as conn:
-            row = db.get(conn, volumes, volume_id, nova_context.ALL_PROJECTS)
+            row = rows.find_volume(conn, volume_id)
         try:
             if row is None or row['status'] != UPLOADING:
                 raise exception.InvalidVolume(reason='it is gone, or its status was reset.')

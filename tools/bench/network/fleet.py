@@ -102,7 +102,7 @@ class Fleet:
         """Seconds from before a rule is made to the first and the last host whose filters have it."""
         begun = time.monotonic()
         port = self._rule()
-        self._bus.client(interface.INTERFACE).refresh_security(context.admin_context(), port_ids=[])
+        self._bus.client(interface.INTERFACE).refresh_ports(context.admin_context(), port_ids=[])
         return self._applied(port, begun)
 
     def unheard(self):

@@ -87,7 +87,7 @@ def spread(conf, db, ctx, ports):
             'ethertype': 'IPv4', 'protocol': 'tcp', 'port_range_min': 22, 'port_range_max': 22,
             'remote_ip_prefix': None, 'remote_group_id': None, 'description': ''}])
     begun = time.monotonic()
-    real.client(interface.INTERFACE).refresh_security(ctx, port_ids=[])
+    real.client(interface.INTERFACE).refresh_ports(ctx, port_ids=[])
     while not all(any(row['id'] == rule for row in each.driver.state.rules[group]) for each in made):
         time.sleep(0.005)
     taken = time.monotonic() - begun

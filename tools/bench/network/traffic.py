@@ -147,7 +147,7 @@ def stages(path, show):
                  ('and br_netfilter', bare, lambda: called(1)),
                  ('and connections tracked', bare, lambda: followed(hosts)),
                  ('all filters, the long way', ours, long),
-                 ('all filters, with shortcuts', ours, short))
+                 ('all filters, with flow offload', ours, short))
         costs = {(step, place): [] for step, _guests, _begin in steps for place in PLACES}
         for _turn in range(TURNS):
             for step, (one, *others), begin in steps:

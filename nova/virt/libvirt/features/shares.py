@@ -96,7 +96,7 @@ class Shares:
         """
         found = self._configured_program or programs.installed(PROGRAM)
         if not found or not os.access(found, os.X_OK):
-            raise _refusal(f'{found or PROGRAM} is not a program of this host; see [libvirt] share_program.')
+            raise _refusal(f'{found or PROGRAM} is not a program of this host; see [libvirt] virtiofsd_path.')
         return found
 
     def _check_off(self, uuid: str) -> None:

@@ -69,7 +69,7 @@ class RemoteSteps:
     def __init__(self, helper: privileges.Helper, conf: cfg.ConfigOpts) -> None:
         self._helper = helper
         # Without a sandbox the helper would read images as root; this process is an ordinary user.
-        self.qemu_img: qemu_img.Tool = RemoteQemuImg(helper) if conf.libvirt.sandbox_images else qemu_img.QemuImg(
+        self.qemu_img: qemu_img.Tool = RemoteQemuImg(helper) if conf.libvirt.sandbox_qemu_img else qemu_img.QemuImg(
             conf.libvirt.qemu_img_timeout, False)
 
     def console(self, uuid: str) -> bytes:
@@ -153,7 +153,7 @@ def capabilities(conf: cfg.ConfigOpts) -> tuple[int, ...]:
     service are plugged.
     """
     plugging = (privileges.NET_ADMIN,) if conf.network.backend == NEUTRON else ()
-    return (*CAPABILITIES, *plugging, *_of_sandbox(conf.libvirt.sandbox_images))
+    return (*CAPABILITIES, *plugging, *_of_sandbox(conf.libvirt.sandbox_qemu_img))
 
 
 def _of_sandbox(sandboxed: bool) -> tuple[int, ...]:
@@ -247,7 +247,7 @@ def operations(conf: cfg.ConfigOpts, directory: str, uid: int) -> dict[str, typi
         made |= {'vif.plug': does.plug, 'vif.unplug': does.unplug}
     if conf.libvirt.virt_type == LXC:
         made |= {'container.unpack': does.unpack, 'container.remove': does.remove_root}
-    if conf.libvirt.sandbox_images:      # otherwise it would be root
+    if conf.libvirt.sandbox_qemu_img:      # otherwise it would be root
         made |= {'qemu_img.prepare': does.prepare, 'qemu_img.info': does.info, 'qemu_img.measure': does.measure,
                  'qemu_img.create': does.create, 'qemu_img.resize': does.resize, 'qemu_img.convert': does.convert,
                  'qemu_img.rebase': does.rebase}

@@ -33,7 +33,7 @@ class LocalSteps:
         self._directory = directory
         self._plugs = vifs.Plugs(conf.os_vif_ovs.ovsdb_connection)
         self._conf = conf
-        self.qemu_img: qemu_img.Tool = qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_images)
+        self.qemu_img: qemu_img.Tool = qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_qemu_img)
 
     def console(self, uuid: str) -> bytes:
         """Return the end of a guest's console output."""

@@ -71,10 +71,10 @@ def shown(req: api_request.Request, server_id: str, rule: str) -> api_request.Do
         req.authorize(rule, {'project_id': row['project_id'], 'user_id': row['user_id']})
         spec = request_specs.get(conn, server_id)
     image, group = spec.image or {}, (spec.hints or {}).get('group') or [None]
-    row.update(flavor=spec.flavor, flavor_id=spec.flavor['flavor_id'], image_id=image.get('id'),
-               image_properties=image.get('properties') or {}, server_group_id=group[0],
-               availability_zone=spec.availability_zone or STATUS)
-    return _SHOW.compiled(req.version)(row, server_fields.View(req))
+    return _SHOW.compiled(req.version)({
+        **row, 'flavor': spec.flavor, 'flavor_id': spec.flavor['flavor_id'], 'image_id': image.get('id'),
+        'image_properties': image.get('properties') or {}, 'server_group_id': group[0],
+        'availability_zone': spec.availability_zone or STATUS}, server_fields.View(req))
 
 
 def services(req: api_request.Request, cells: list[db_cells.Cell], host: str | None = None,

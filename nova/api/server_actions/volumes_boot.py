@@ -6,7 +6,7 @@ from nova.api.server_actions import guest as server_guest
 from nova.api.server_actions import moves as server_moves
 from nova.api.servers import create as server_create
 from nova.api.servers import listing as server_list
-from nova.api.servers import rebuild as server_rebuild
+from nova.api.server_actions import rebuild as server_rebuild
 from nova.api.servers import servers
 from nova.api.servers import update as server_update
 from nova.api.versions import SINCE

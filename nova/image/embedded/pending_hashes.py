@@ -1,0 +1,74 @@
+"""Checksums of images that were moved into the store: computed after the image is active, one image after the other.
+
+Moving a file copies nothing, so hashing it would be most of a snapshot's time. The reference's images whose location
+was added are hashed in the background, too (``do_secure_hash``). Until then the image's checksums are null.
+"""
+from __future__ import annotations
+
+import collections
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from nova.db.images import images as db_images
+from nova.image.embedded import hashing
+from nova.runtime import concurrency
+
+if TYPE_CHECKING:
+    from nova.db.engine import Database
+    from nova.image.embedded.files import Files
+
+LOG = logging.getLogger(__name__)
+
+CHUNK = 256 * 1024
+
+
+class PendingHashes:
+    """A queue of files, and a thread while it is not empty. A restart continues with the images without checksums.
+
+    :param db: the API database
+    :param files: the store's files
+    """
+
+    def __init__(self, db: Database, files: Files) -> None:
+        self._db, self._files = db, files
+        self._waiting: collections.deque[tuple[str, str]] = collections.deque()
+        self._running = False
+        self._lock = threading.Lock()
+
+    def recover(self) -> None:
+        """Continue after a restart."""
+        with self._db.reader() as conn:
+            unhashed = db_images.unhashed(conn)
+        for image_id, data_id in unhashed:
+            self.add(image_id, data_id)
+
+    def add(self, image_id: str, data_id: str) -> None:
+        """Compute the checksums of an active image's file in the background."""
+        with self._lock:
+            self._waiting.append((image_id, data_id))
+            if self._running:
+                return
+            self._running = True
+        concurrency.spawn('image-hash', self._run)
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._running = False
+                    return
+                image_id, data_id = self._waiting.popleft()
+            try:
+                self._hash(image_id, data_id)
+            except FileNotFoundError:
+                LOG.debug('Image %s was deleted before it was hashed.', image_id)
+            except Exception:
+                LOG.exception('Cannot compute the checksums of image %s; the next start tries again.', image_id)
+
+    def _hash(self, image_id: str, data_id: str) -> None:
+        with self._files.open(data_id) as file, hashing.Hashes() as hashes:
+            while chunk := concurrency.blocking(file.read, CHUNK):
+                hashes.add(chunk)
+            columns = hashes.columns()
+        self._db.run(db_images.update, image_id, columns, data_id=data_id)

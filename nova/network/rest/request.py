@@ -1,0 +1,49 @@
+"""Requests to the Networking API, and what their handlers need."""
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Protocol, TYPE_CHECKING
+
+from nova.web.request import BaseRequest
+
+if TYPE_CHECKING:
+    from oslo_config.cfg import ConfigOpts
+
+    from nova.context import RequestContext
+    from nova.db.engine import Database
+    from nova.network.rest.servers import Servers
+
+
+class NetworkClient(Protocol):
+    """RPC client of the network service; see nova/network/interface.py."""
+
+    def refresh_ports(self, context: RequestContext, *, port_ids: list[str]) -> None: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Deps:
+    """Dependencies of the operations.
+
+    api_db       the API database
+    network_rpc  to notify the network service of filter changes; None: no notification
+    servers      to notify hosts of changed addresses; None: no notification
+    """
+
+    conf: ConfigOpts
+    api_db: Database
+    network_rpc: NetworkClient | None = None
+    servers: Servers | None = None
+
+
+class NetworkRequest(BaseRequest):
+    """Request to a handler.
+
+    query   [(name, value)]
+    body    value below the name of the resource
+    """
+
+    __slots__ = ('deps',)
+
+    def __init__(self, environ: dict[str, Any], deps: Deps) -> None:
+        super().__init__(environ)
+        self.deps = deps
