@@ -15,7 +15,7 @@ LIMITS = {
     'context': 2, 'db': 139, 'differences': 1, 'disk_files': 2, 'exception': 2, 'hardware': 18, 'hooks': 1, 'i18n':
     1, 'identity': 110, 'image': 69, 'manager': 4, 'network': 111, 'notify': 18, 'objects': 19, 'objectstore': 24,
     'policies': 4, 'policy': 3, 'rpc': 15, 'runtime': 30, 'scheduler': 52, 'service': 12, 'share': 2, 'utils': 6,
-    'virt': 187, 'volume': 19, 'web': 56,
+    'virt': 172, 'volume': 19, 'web': 56,
 }
 
 
