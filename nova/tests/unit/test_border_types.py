@@ -14,7 +14,7 @@ LIMITS = {
     'api': 416, 'cloud': 6, 'cmd': 15, 'compute': 46, 'conductor': 39, 'console': 1, 'context': 2, 'db': 89,
     'differences': 1, 'disk_files': 2, 'exception': 1, 'hardware': 17, 'identity': 110, 'image': 19, 'manager': 2,
     'network': 97, 'notify': 16, 'objects': 17, 'objectstore': 24, 'policies': 1, 'rpc': 15, 'runtime': 26,
-    'scheduler': 32, 'service': 3, 'utils': 6, 'virt': 187, 'volume': 19, 'web': 28,
+    'scheduler': 32, 'service': 3, 'utils': 6, 'virt': 172, 'volume': 19, 'web': 28,
 }
 
 
