@@ -13,6 +13,7 @@ import pathlib
 from collections.abc import Callable, Iterable
 from typing import Any
 from typing import TextIO
+from wsgiref.types import WSGIApplication
 
 from oslo_config import cfg
 
@@ -222,7 +223,7 @@ class Cloud:
             self.services[0].manager.take_over()
         (self.state_path / state_directory.RESTORED).unlink(missing_ok=True)  # the computes have compared their guests
 
-    def _application(self) -> auth.App:
+    def _application(self) -> WSGIApplication:
         rules = policy.Policy(self.conf)
         compute = apis.api(self.conf, self.bus, self.api_db, self.cells, self.images, rules, self.identity,
                            self.volumes)
@@ -274,7 +275,7 @@ class Cloud:
             return []
         return [wsgi.Mount('/volume', self._authenticated(volume_app.Application(self.volumes), rules))]
 
-    def _authenticated(self, application: auth.App, rules: policy.Policy) -> auth.App:
+    def _authenticated(self, application: WSGIApplication, rules: policy.Policy) -> WSGIApplication:
         """Put an API behind the Identity service of [identity] backend."""
         if self.conf.identity.backend != 'embedded':
             return block_storage.authenticated(self.conf, self.api_db, log.Face(application, self.auditor), rules,
@@ -288,9 +289,9 @@ class _Late:
     """Placeholder of the application until it is created."""
 
     def __init__(self) -> None:
-        self._application: auth.App | None = None
+        self._application: WSGIApplication | None = None
 
-    def set(self, application: auth.App) -> None:
+    def set(self, application: WSGIApplication) -> None:
         self._application = application
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:

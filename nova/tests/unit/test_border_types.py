@@ -13,7 +13,7 @@ CONTAINERS = {'dict', 'Mapping', 'MutableMapping'}
 LIMITS = {
     'api': 445, 'cert': 7, 'cloud': 14, 'cmd': 31, 'compute': 53, 'conductor': 63, 'conf': 1, 'console': 7,
     'context': 2, 'db': 139, 'differences': 1, 'disk_files': 2, 'exception': 2, 'hardware': 18, 'hooks': 1, 'i18n':
-    1, 'identity': 110, 'image': 19, 'manager': 4, 'network': 111, 'notify': 18, 'objects': 19, 'objectstore': 24,
+    1, 'identity': 44, 'image': 19, 'manager': 4, 'network': 111, 'notify': 18, 'objects': 19, 'objectstore': 9,
     'policies': 4, 'policy': 3, 'rpc': 15, 'runtime': 30, 'scheduler': 52, 'service': 12, 'share': 2, 'utils': 6,
     'virt': 219, 'volume': 19, 'web': 56,
 }
