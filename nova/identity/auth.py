@@ -34,6 +34,7 @@ from nova import exception
 from nova import utils
 from nova.identity import token_cache
 from nova.identity import tokens
+from nova.json_types import JsonObject
 from nova.runtime.http import priorities
 from nova.web import paste_registry
 from nova.web import pipeline
@@ -41,8 +42,6 @@ from nova.web import pipeline
 if TYPE_CHECKING:
     from _typeshed import OptExcInfo
     from typing_extensions import Unpack
-
-    from nova.json_types import JsonObject
 
 Factory = Callable[[WSGIApplication], WSGIApplication]
 
