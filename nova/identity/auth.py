@@ -34,7 +34,6 @@ from nova import exception
 from nova import utils
 from nova.identity import token_cache
 from nova.identity import tokens
-from nova.json_types import JsonObject
 from nova.runtime.http import priorities
 from nova.web import paste_registry
 from nova.web import pipeline
@@ -42,6 +41,8 @@ from nova.web import pipeline
 if TYPE_CHECKING:
     from _typeshed import OptExcInfo
     from typing_extensions import Unpack
+
+    from nova.json_types import JsonObject
 
 Factory = Callable[[WSGIApplication], WSGIApplication]
 
@@ -323,7 +324,9 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
             super().__init__(app, dict(settings))        # the constructor removes entries
             shared = bool(hooks.option(self, 'memcached_servers'))
             seconds = token_cache.seconds_for(int(hooks.option(self, 'token_cache_time')), shared)
-            self._cache = token_cache.TokenCache[JsonObject, WSGIEnvironment](seconds) if seconds > 0 else None
+            self._cache: token_cache.TokenCache[JsonObject, WSGIEnvironment] | None = None
+            if seconds > 0:
+                self._cache = token_cache.TokenCache(seconds)
             if self._cache and not shared:
                 # its own memory cache doubles the lifetime, is unbounded, and is scanned in each request
                 super().__init__(app, {**settings, 'token_cache_time': '-1'})
