@@ -37,7 +37,7 @@ class Removal:
 
 
 @dataclasses.dataclass(frozen=True)
-class Miss:
+class NearMiss:
     """A host that nearly passed.
 
     lacks   ((filter, reason), …) of the filters that the host fails
@@ -87,7 +87,7 @@ def _joined(parts: list[str], removals: list[Removal], named: set[int]) -> str:
     return ', '.join([parts[number] for number in sorted(named)] + ([OTHERS.format(others)] if others else []))
 
 
-def details(removals: list[Removal], nearest: collections.abc.Iterable[Miss] = ()) -> str:
+def details(removals: list[Removal], nearest: collections.abc.Iterable[NearMiss] = ()) -> str:
     """Return the explanation for administrators: a line for each filter that removed hosts and each nearest host."""
     lines = [f'{each.filter} removed {each.count}: {each.reason}: {", ".join(each.hosts)}'
              + (', …' if each.count > len(each.hosts) else '') for each in removals]
@@ -95,7 +95,7 @@ def details(removals: list[Removal], nearest: collections.abc.Iterable[Miss] = (
 
 
 def nearest(hosts: host_view.Hosts, request: pipeline.Request, filters: collections.abc.Iterable[base.Filter],
-            passing: collections.abc.Iterable[int] = (), limit: int = NEAREST) -> list[Miss]:
+            passing: collections.abc.Iterable[int] = (), limit: int = NEAREST) -> list[NearMiss]:
     """Return the nearest hosts: those that fail the fewest filters, then those that lack the least.
 
     If the request names or excludes hosts, only the allowed hosts count. Filters of single hosts are consulted only
@@ -124,7 +124,7 @@ def nearest(hosts: host_view.Hosts, request: pipeline.Request, filters: collecti
             failed += ~passed
             short += np.where(passed, 0, each.shortfall(hosts, request))
     near = _first(near[failed[near] > 0], failed, short)[:limit]
-    return [Miss(hosts.host[position], hosts.node[position], tuple(
+    return [NearMiss(hosts.host[position], hosts.node[position], tuple(
         (each.name, each.lacks(hosts, request, position)) for each in consulted if not masks[each][position]))
         for position in near]
 
