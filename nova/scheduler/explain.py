@@ -40,16 +40,17 @@ class Removal:
 class NearMiss:
     """A host that nearly passed.
 
-    lacks   ((filter, reason), …) of the filters that the host fails
+    failed_filters  ((filter, reason), …) of the filters that the host fails
     """
 
     host: str
     node: str
-    lacks: tuple[tuple[str, str], ...]
+    failed_filters: tuple[tuple[str, str], ...]
 
     def __str__(self) -> str:
-        words = ' and '.join(text for _, text in self.lacks)
-        return f'{self.host} {words}' + (' only' if len(self.lacks) == 1 and words.startswith('lacks ') else '')
+        words = ' and '.join(text for _, text in self.failed_filters)
+        only = len(self.failed_filters) == 1 and words.startswith('lacks ')
+        return f'{self.host} {words}' + (' only' if only else '')
 
 
 def removal(each: base.Filter, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> Removal:

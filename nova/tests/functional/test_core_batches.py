@@ -176,7 +176,7 @@ def test_a_look_that_finds_nothing_is_one_select_and_keeps_the_view(cloud):
     for _ in range(3):
         time.sleep(0.01)
         assert table.hosts() is before
-    assert len(found.seen) == 3 and all('changed >=' in statement for statement in found.seen)
+    assert len(found.seen) == 3 and all('change_number >=' in statement for statement in found.seen)
 
 
 def test_what_became_visible_late_is_found_and_otherwise_no_numbers_are_read(cloud, monkeypatch):
@@ -337,7 +337,7 @@ def test_a_claim_while_its_cell_is_looked_at_is_seen_at_the_next_look(cloud, oth
             conn.execute(sa.update(tables_cell.compute_nodes).values(
                 running_vms=5, usage_change_number=utils.change_number()))
         table.mark_claimed(cell)
-    at_next(cell.db, 'changed >=', claim)
+    at_next(cell.db, 'change_number >=', claim)
     time.sleep(0.01)
     assert sorted(table.hosts().running_vms) == [0] * 6
     assert sorted(table.hosts().running_vms) == [0, 0, 0, 5, 5, 5]
