@@ -7,6 +7,7 @@ from nova import utils
 from nova.scheduler import filters
 from nova.scheduler import host_view
 from nova.scheduler import pipeline
+from nova.scheduler import placement_request
 
 FLAVOR = {'flavor_id': '1', 'name': 'm1.small', 'memory_mb': 512, 'vcpus': 1, 'root_gb': 1, 'ephemeral_gb': 0,
           'swap': 0, 'extra_specs': {}}
@@ -54,10 +55,10 @@ def spec(extra_specs=None, properties=None, hints=None, flavor=None, **values):
 
 
 def request(asked=None, facts=None, **values):
-    """A pipeline.Request; what it does not know is of its spec."""
-    names = pipeline.Request.__dataclass_fields__
+    """A Request; what it does not know is of its spec."""
+    names = placement_request.Request.__dataclass_fields__
     own = {name: values.pop(name) for name in list(values) if name in names}
-    return pipeline.Request(resources={**SMALL, **(asked or {})}, facts=facts or {},
+    return placement_request.Request(resources={**SMALL, **(asked or {})}, facts=facts or {},
                             **{'spec': spec(**values), **own})
 
 

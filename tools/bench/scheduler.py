@@ -93,6 +93,7 @@ def decision(args):
     from nova import conf as nova_conf
     from nova.scheduler import filters
     from nova.scheduler import pipeline
+    from nova.scheduler import placement_request
     from nova.scheduler import weights
 
     conf = nova_conf.new(files=[])
@@ -105,7 +106,7 @@ def decision(args):
             hosts, times = view(count, eligible).copy(), []
             for _ in range(WARM + max(200, 2_000_000 // count)):
                 server = str(uuid.uuid4())
-                request = pipeline.Request(AMOUNTS, spec=spec(server))
+                request = placement_request.Request(AMOUNTS, spec=spec(server))
                 begin = time.perf_counter()
                 ranking, = pipeline.choose(hosts, request, using, weighers, [server],
                                            enough_hosts=pipeline.MAX_CANDIDATES)

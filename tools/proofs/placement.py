@@ -104,8 +104,8 @@ def make_flavors(conn):
 
 def make_image(db, directory):
     """The id of an active image; its data is never requested."""
-    from nova.image import api
-    images = api.EmbeddedImages(embedded.Store(db, str(directory)))
+    from nova.image.embedded.images import EmbeddedImages
+    images = EmbeddedImages(embedded.Store(db, str(directory)))
     owner = context.admin_context()
     image = images.create(owner, {'name': 'proof', 'disk_format': 'raw', 'container_format': 'bare',
                                   'visibility': 'public'})

@@ -17,6 +17,7 @@ from nova.db.tables import identity as tables
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import IdentityProjectsRow
+    from nova.db.types import ColumnValues
 
 NOUNS = {
     'project': tables.identity_projects,
@@ -42,11 +43,11 @@ def rows(conn: sa.Connection, noun: str, ids: Collection[str] | None = None,
     return [dict(row) for row in conn.execute(query).mappings()]
 
 
-def create(conn: sa.Connection, noun: str, values: dict[str, Any]) -> None:
+def create(conn: sa.Connection, noun: str, values: ColumnValues) -> None:
     conn.execute(NOUNS[noun].insert().values(**values))
 
 
-def update(conn: sa.Connection, noun: str, row_id: str, values: dict[str, Any]) -> bool:
+def update(conn: sa.Connection, noun: str, row_id: str, values: ColumnValues) -> bool:
     """Update a row; return whether it exists."""
     table = NOUNS[noun]
     return bool(conn.execute(table.update().where(table.c.id == row_id).values(**values)).rowcount)

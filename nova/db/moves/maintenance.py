@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from nova.actions import Action
     from nova.context import RequestContext
     from nova.db.tables.rows import HostMaintenanceServersRow, HostMaintenancesRow, MigrationsRow
+    from nova.db.types import ColumnValues
 
 DRAINING, MAINTENANCE, INCOMPLETE, REBALANCING, ENDED = (
     'draining', 'maintenance', 'incomplete', 'rebalancing', 'ended')
@@ -143,7 +144,7 @@ def _of_host(conn: sa.Connection, host: str, lock: bool = False) -> HostMaintena
     return None if row is None else statements.to_dict(row)
 
 
-def _set(conn: sa.Connection, maintenance_id: int, values: dict[str, Any]) -> None:
+def _set(conn: sa.Connection, maintenance_id: int, values: ColumnValues) -> None:
     statements.update(conn, table, values, id=maintenance_id)
 
 
@@ -266,7 +267,7 @@ def settle(conn: sa.Connection, row: HostMaintenancesRow, entry: HostMaintenance
     return _mark(conn, entry, values, entry['state'])
 
 
-def _mark(conn: sa.Connection, entry: HostMaintenanceServersRow, values: dict[str, Any], expect: str) -> bool:
+def _mark(conn: sa.Connection, entry: HostMaintenanceServersRow, values: ColumnValues, expect: str) -> bool:
     return bool(statements.update(
         conn, servers, {**values, 'updated_at': utils.utcnow()}, maintenance_id=entry['maintenance_id'],
         instance_uuid=entry['instance_uuid'], direction=entry['direction'], state=expect))

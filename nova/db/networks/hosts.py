@@ -26,8 +26,8 @@ def seen(conn: sa.Connection, host: str, address: str, gateway: bool, version: i
     c, now = t.hosts.c, utils.utcnow()
     known = conn.execute(sa.select(c.address, c.version).where(c.host == host)).first()
     if known is None:
-        row = {'host': host, 'address': address, 'gateway': gateway, 'last_seen_at': now, 'version': version}
-        fresh = bool(engine.insert_ignore(conn, t.hosts, row).rowcount)
+        fresh = bool(engine.insert_ignore(conn, t.hosts, {
+            'host': host, 'address': address, 'gateway': gateway, 'last_seen_at': now, 'version': version}).rowcount)
         # Peers need a host only if it has ports, so that a starting fleet does not refresh all peers for each host. A
         # host of an older release changes the plumbing of all.
         if fresh and (version < release.VERSION or conn.execute(

@@ -14,6 +14,7 @@ from nova.api.ec2 import operations
 from nova.api.ec2 import tags
 from nova.api.ec2.networks import routing
 from nova.db.ec2 import vpcs as db
+from nova.db.engine import Connection
 
 
 def _association(ident: str) -> str:
@@ -166,7 +167,7 @@ def replace_route_table_association(req: operations.Request, given: operations.G
     return {'NewAssociationId': req.ids.one('rtbassoc', ident), 'AssociationState': {'State': 'associated'}}
 
 
-def _replace(conn: Any, subnet: str, table: str) -> str:
+def _replace(conn: Connection, subnet: str, table: str) -> str:
     db.disassociate(conn, subnet)
     return str(db.associate(conn, subnet, table))
 
