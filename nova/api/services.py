@@ -65,7 +65,7 @@ class Services:
     shares: share_api.Shares = share_api.NoShares()
     bare_metal: Client | None = None
     projects: known_projects.Projects = known_projects.Unknown()
-    notifier: notify.Notifier | notify.Off = notify.OFF
+    notifier: notify.Notifier | notify.NoNotifier = notify.OFF
     application: web_application.Application = dataclasses.field(init=False)
     rates: rate_limits.RateLimits = dataclasses.field(init=False)
     streams: ConcurrencyLimit = dataclasses.field(init=False)

@@ -35,7 +35,7 @@ from nova.notify import cadf
 from nova.notify import events
 from nova.notify import legacy
 from nova.notify import payloads
-from nova.notify.event import By
+from nova.notify.event import Initiator
 from nova.notify.event import Event
 from nova.notify.event import Row
 from nova.runtime import commits
@@ -57,7 +57,7 @@ _CONTEXT = ('request_id', 'global_request_id', 'user_id', 'project_id', 'user_do
             'is_admin', 'roles')
 
 
-class Off:
+class NoNotifier:
     """Notifier that sends no notifications."""
 
     on: Literal[False] = False
@@ -69,10 +69,10 @@ class Off:
         pass
 
 
-OFF = Off()
+OFF = NoNotifier()
 
 
-def new(conf: cfg.ConfigOpts, binary: str = events.API) -> Notifier | Off:
+def new(conf: cfg.ConfigOpts, binary: str = events.API) -> Notifier | NoNotifier:
     """Return the notifier of a configuration; OFF if it names no driver.
 
     :param binary: publishing service
@@ -154,7 +154,7 @@ class Notifier:
         :param about: fields of payloads.Subject in addition to the columns
         """
         uuid = server_uuid or row['uuid']
-        event = Event(name, phase, uuid, row, action, By(ctx, by, host), about)
+        event = Event(name, phase, uuid, row, action, Initiator(ctx, by, host), about)
         self._order.add(conn, uuid, functools.partial(self._put, self._render, event))
 
     def publish(self, ctx: nova_context.RequestContext | None, name: str, phase: str | None, row: Row,
@@ -163,7 +163,7 @@ class Notifier:
 
         :param ctx: None: the service acts without a request
         """
-        by_whom = By(ctx or nova_context.admin_context(), by, host)
+        by_whom = Initiator(ctx or nova_context.admin_context(), by, host)
         self._put(self._render, Event(name, phase, None, row, None, by_whom, about))
 
     def _render(self, event: Event) -> list[Message]:

@@ -48,7 +48,7 @@ CHECKSUMS: dict[str, Callable[[], Digest]] = {
     'crc64nvme': lambda: _aws('crc64nvme', 8), 'sha1': hashlib.sha1, 'sha256': hashlib.sha256}
 
 
-class Sums:
+class Checksums:
     """Checksums of a content.
 
     :param wanted: {name: base64} with S3's names; values of ``more`` are known later

@@ -50,7 +50,7 @@ class Payload:
             raise errors.unsupported(f'A body of the type {self._hash[:64]} instead of a signed SHA-256')
         self.length = self._length(environ, most)
         self._trailers = _names(digests.header_of(environ, 'x-amz-trailer')) if trailed else ()
-        self._sums = digests.Sums(digests.sums_of(environ) if sums else {},
+        self._sums = digests.Checksums(digests.sums_of(environ) if sums else {},
                           [each.removeprefix('x-amz-checksum-') for each in self._trailers])
         self._background = background_calls.BackgroundCalls()
         self._md5_wanted = digests.header_of(environ, 'content-md5')

@@ -31,13 +31,13 @@ INTERFACE = Interface(
     Method('explain', ('spec', 'seeds', 'instance_uuid', 'limit', 'offset'), call=True,
            doc='Explain how servers would be placed now; writes nothing. ``seeds``: the uuids of the new servers, '
                'which break ties; ``instance_uuid``: an existing server that would be moved, or None; ``limit``, '
-               "``offset``: page of each list of hosts. Return {'seed': the first one; 'hosts': number; 'asked': "
-               "{resource: amount}; 'filters': [{'name', 'asked': whether the request uses it, 'passed', 'removed': "
+               "``offset``: page of each list of hosts. Return {'seed': the first one; 'hosts': number; 'requested': "
+               "{resource: amount}; 'filters': [{'name', 'applies': whether the request uses it, 'passed', 'removed': "
                "numbers of hosts, 'reason' or None, 'hosts': [{'host', 'node', 'reason'}] removed}] in order; "
                "'remaining': number that passed all; 'weighers': {name: multiplier}; 'ranking': [{'host', 'node', "
                "'availability_zone', 'weight', 'weights': {weigher: part}}], best first; 'choices': [{'host', "
                "'node', 'availability_zone'}] of each server, [] if one finds no host; 'reason': why, or None; "
-               "'nearest': [{'host', 'node', 'lacks': [{'filter', 'reason'}]}]}."),
+               "'nearest': [{'host', 'node', 'failed_filters': [{'filter', 'reason'}]}]}."),
 )
 
 
