@@ -125,6 +125,13 @@ def update(conn: sa.Connection, image_id: str, values: ColumnValues, /, **expect
     return changed.rowcount > 0
 
 
+def set_checksums(conn: sa.Connection, image_id: str, data_id: str, *, checksum: str, os_hash_algo: str,
+                  os_hash_value: str) -> None:
+    """Record the checksums of an image's file, unless the image was deleted."""
+    update(conn, image_id, {'checksum': checksum, 'os_hash_algo': os_hash_algo, 'os_hash_value': os_hash_value},
+           data_id=data_id)
+
+
 def set_properties(conn: sa.Connection, image_id: str, properties: dict[str, str]) -> None:
     conn.execute(sa.delete(t.image_properties).where(t.image_properties.c.image_id == image_id))
     if properties:

@@ -50,7 +50,7 @@ def touch_nodes(conn: sa.Connection, hosts: Collection[str] | sa.Select[Any]) ->
 
     :param hosts: their names, or a SELECT of them
     """
-    conn.execute(sa.update(compute_nodes).where(compute_nodes.c.host.in_(hosts)).values(changed=utils.change_number()))
+    conn.execute(sa.update(compute_nodes).where(compute_nodes.c.host.in_(hosts)).values(change_number=utils.change_number()))
 
 
 def get(conn: sa.Connection, service_id: str | int) -> ServicesRow:

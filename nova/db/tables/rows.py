@@ -21,13 +21,13 @@ CellsRow = TypedDict('CellsRow', {
 
 ComputeNodesRow = TypedDict('ComputeNodesRow', {
     'id': int, 'uuid': str, 'host': str, 'node': str, 'created_at': datetime.datetime, 'updated_at': datetime.datetime,
-    'changed': int, 'used_changed': int, 'hypervisor_type': str, 'hypervisor_version': int, 'host_ip': str | None,
-    'cpu_info': Any, 'vcpus': int, 'memory_mb': int, 'local_gb': int, 'reserved_memory_mb': int,
+    'change_number': int, 'usage_change_number': int, 'hypervisor_type': str, 'hypervisor_version': int,
+    'host_ip': str | None, 'cpu_info': Any, 'vcpus': int, 'memory_mb': int, 'local_gb': int, 'reserved_memory_mb': int,
     'reserved_disk_gb': int, 'cpu_allocation_ratio': float, 'ram_allocation_ratio': float,
     'disk_allocation_ratio': float, 'vcpus_used': int, 'memory_mb_used': int, 'local_gb_used': int, 'running_vms': int,
     'disk_available_least': int | None, 'capabilities': Any, 'supported_instances': Any, 'traits': Any, 'metrics': Any,
     'failed_builds': int, 'uptime': str | None, 'pci_stats': Any, 'numa_topology': str | None,
-    'numa_changed': int | None})
+    'numa_change_number': int | None})
 
 ConsoleAuthTokensRow = TypedDict('ConsoleAuthTokensRow', {
     'token_hash': str, 'instance_uuid': str, 'console_type': str, 'instance_host': str, 'host': str | None, 'port': int,
@@ -38,12 +38,12 @@ ConsoleAuthTokensRow = TypedDict('ConsoleAuthTokensRow', {
 
 DefaultSecurityGroupRulesRow = TypedDict('DefaultSecurityGroupRulesRow', {
     'id': str, 'direction': str, 'ethertype': str, 'protocol': str | None, 'port_range_min': int | None,
-    'port_range_max': int | None, 'remote_ip_prefix': str | None, 'of_group': bool, 'in_default': bool,
-    'in_others': bool, 'removed': bool, 'description': str, 'created_at': datetime.datetime,
+    'port_range_max': int | None, 'remote_ip_prefix': str | None, 'from_own_group': bool, 'used_in_default_sg': bool,
+    'used_in_non_default_sg': bool, 'removed': bool, 'description': str, 'created_at': datetime.datetime,
     'updated_at': datetime.datetime, 'revision': int})
 
 DiskKeysRow = TypedDict('DiskKeysRow', {
-    'id': int, 'instance_uuid': str, 'created_at': datetime.datetime, 'sealed_with': str, 'sealed': str})
+    'id': int, 'instance_uuid': str, 'created_at': datetime.datetime, 'encryption_key_id': str, 'encrypted_key': str})
 
 DnsDomainsRow = TypedDict('DnsDomainsRow', {
     'id': str, 'name': str, 'project_id': str, 'for_project': str})
@@ -72,7 +72,7 @@ HostMaintenanceServersRow = TypedDict('HostMaintenanceServersRow', {
 HostMaintenancesRow = TypedDict('HostMaintenancesRow', {
     'id': int, 'uuid': str, 'host': str, 'aggregate_id': int, 'status': str, 'message': str | None,
     'created_at': datetime.datetime, 'updated_at': datetime.datetime, 'stopped_at': datetime.datetime | None,
-    'next_look': datetime.datetime | None, 'project_id': str | None, 'user_id': str | None})
+    'next_check_at': datetime.datetime | None, 'project_id': str | None, 'user_id': str | None})
 
 IdentityProjectsRow = TypedDict('IdentityProjectsRow', {
     'id': str, 'domain_id': str, 'name': str, 'description': str, 'enabled': bool, 'tags': Any,
@@ -138,7 +138,7 @@ MigrationsRow = TypedDict('MigrationsRow', {
     'held_numa_topology': str | None})
 
 NetworkHostsRow = TypedDict('NetworkHostsRow', {
-    'host': str, 'address': str, 'gateway': bool, 'seen_at': datetime.datetime, 'version': int})
+    'host': str, 'address': str, 'gateway': bool, 'last_seen_at': datetime.datetime, 'version': int})
 
 NetworkSharesRow = TypedDict('NetworkSharesRow', {
     'id': str, 'project_id': str, 'network_id': str, 'object_type': str, 'action': str, 'target_project': str,
@@ -231,11 +231,11 @@ VolumeBackupsRow = TypedDict('VolumeBackupsRow', {
     'image_metadata': Any, 'created_at': datetime.datetime, 'updated_at': datetime.datetime, 'key_id': str | None})
 
 VolumeEncryptionKeysRow = TypedDict('VolumeEncryptionKeysRow', {
-    'id': str, 'type_id': str, 'created_at': datetime.datetime, 'sealed_with': str, 'sealed': str})
+    'id': str, 'type_id': str, 'created_at': datetime.datetime, 'encryption_key_id': str, 'encrypted_key': str})
 
 VolumeKeysRow = TypedDict('VolumeKeysRow', {
-    'id': int, 'instance_uuid': str, 'volume_id': str, 'created_at': datetime.datetime, 'sealed_with': str,
-    'sealed': str})
+    'id': int, 'instance_uuid': str, 'volume_id': str, 'created_at': datetime.datetime, 'encryption_key_id': str,
+    'encrypted_key': str})
 
 VolumeSnapshotsRow = TypedDict('VolumeSnapshotsRow', {
     'id': str, 'volume_id': str, 'project_id': str, 'user_id': str | None, 'name': str | None,
