@@ -12,7 +12,7 @@ from nova.db.networks import tags as db_tags
 from nova.json_types import JsonObject
 from nova.network.rest import attributes
 from nova.network.rest.resource import Resource
-from nova.network.rest.resource import Row
+from nova.network.rest.resource import R
 
 if TYPE_CHECKING:
     from nova.network.rest.request import Deps
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_ID = 255                # maximum length of an id in a lookup
 
 
-def get_visible(conn: Connection, context: RequestContext, resource: Resource[Row], ident: str) -> Row:
+def get_visible(conn: Connection, context: RequestContext, resource: Resource[R], ident: str) -> R:
     """Return a row visible to the caller. Another project's row is treated as missing.
 
     :raises NotFound:
@@ -32,7 +32,7 @@ def get_visible(conn: Connection, context: RequestContext, resource: Resource[Ro
     return row
 
 
-def get_changeable(conn: Connection, context: RequestContext, resource: Resource[Row], ident: str, rule: str) -> Row:
+def get_changeable(conn: Connection, context: RequestContext, resource: Resource[R], ident: str, rule: str) -> R:
     """Return a row that the caller may change.
 
     :param rule: policy rule named in the error
@@ -44,7 +44,7 @@ def get_changeable(conn: Connection, context: RequestContext, resource: Resource
     return row
 
 
-def removable(conn: Connection, context: RequestContext, resource: Resource[Row], ident: str) -> Row:
+def removable(conn: Connection, context: RequestContext, resource: Resource[R], ident: str) -> R:
     """Return a row that the caller may delete.
 
     :raises NotFound, PolicyDenied:
@@ -68,7 +68,7 @@ def create(conn: Connection, deps: Deps, context: RequestContext, resource: Reso
     return ident
 
 
-def delete(conn: Connection, deps: Deps, context: RequestContext, resource: Resource[Row], row: Row) -> None:
+def delete(conn: Connection, deps: Deps, context: RequestContext, resource: Resource[R], row: R) -> None:
     """Delete a resource that the caller may change, with its tags."""
     resource.delete(conn, deps, context, row)
     if resource.tagged:

@@ -219,7 +219,7 @@ def _change_addresses(conn: Connection, deps: Deps, context: RequestContext, row
                    anywhere=resource.owner(context, network), owner=row['device_owner'])
 
 
-def _shown(conn: Connection, row: resource.Row) -> tuple[str, Any]:
+def _shown(conn: Connection, row: PortsRow) -> tuple[str, Any]:
     """Return the addresses that a server with this port shows."""
     held = db_networks.addresses_of(conn, [row['id']]).get(row['id'], [])
     return row['id'], tuple(entry['ip_address'] for entry in held)

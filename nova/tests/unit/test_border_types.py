@@ -13,7 +13,7 @@ CONTAINERS = {'dict', 'Mapping', 'MutableMapping'}
 LIMITS = {
     'api': 418, 'cloud': 6, 'cmd': 15, 'compute': 46, 'conductor': 39, 'console': 1, 'context': 2, 'db': 89,
     'differences': 1, 'disk_files': 2, 'exception': 1, 'hardware': 17, 'identity': 44, 'image': 19, 'manager': 2,
-    'network': 97, 'notify': 16, 'objects': 17, 'objectstore': 9, 'policies': 1, 'rpc': 15, 'runtime': 26,
+    'network': 93, 'notify': 16, 'objects': 17, 'objectstore': 9, 'policies': 1, 'rpc': 15, 'runtime': 26,
     'scheduler': 32, 'service': 3, 'utils': 6, 'virt': 172, 'volume': 19, 'web': 26,
 }
 
