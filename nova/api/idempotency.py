@@ -75,7 +75,7 @@ def serve(req: api_request.Request, document: Json, work: Callable[[], Response]
     except engine.CommitUnanswered:
         raise                            # the transaction may be committed: a repeated request finds its result
     except BaseException:
-        database.run(KEYS.forget, req.project_id, attempt.key_hash, attempt.tried_at)
+        database.run(KEYS.forget, req.project_id, attempt.key_hash, attempt.attempted_at)
         raise
     _keep(req, attempt, answer)
     return answer
@@ -87,7 +87,7 @@ def _keep(req: api_request.Request, attempt: IdempotentRequest, answer: Response
     kept = None if len(body) > MAX_ANSWER else body.decode()
     sealed = attempt.seal(orjson.dumps([answer.status, answer.headers, kept]))
     try:
-        req.services.api_db.run(KEYS.finish, req.project_id, attempt.key_hash, attempt.tried_at, sealed)
+        req.services.api_db.run(KEYS.finish, req.project_id, attempt.key_hash, attempt.attempted_at, sealed)
     except Exception:
         # The request has succeeded: a repeated one finds its result (see the module).
         LOG.exception('Cannot store the response of request %s for its Idempotency-Key.', req.request_id)
