@@ -7,13 +7,13 @@
 The state is in one directory: databases, images, guests, token keys, clouds.yaml. Several clouds run in one process if
 their directories (and, with real networks, their bridges) differ.
 """
+from __future__ import annotations
+
 import logging
 import os
 import pathlib
-from collections.abc import Callable, Iterable
-from typing import Any
-from typing import TextIO
-from wsgiref.types import WSGIApplication
+from collections.abc import Iterable
+from typing import Any, TextIO, TYPE_CHECKING
 
 from oslo_config import cfg
 
@@ -37,6 +37,7 @@ from nova.identity import auth
 from nova.identity.rest import app as identity_app
 from nova.identity.embedded import bootstrap as identity_bootstrap
 from nova.image.rest import app as image_app
+from nova.json_types import JsonObject
 from nova.network import interface as network_interface
 from nova.network.rest import app as network_app
 from nova.network.rest import servers as network_servers
@@ -50,6 +51,9 @@ from nova.runtime import wsgi
 from nova.runtime.http import server
 from nova.volume.rest import app as volume_app
 from nova.web import pipeline
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
 
 LOG = logging.getLogger(__name__)
 
@@ -137,7 +141,7 @@ class Cloud:
 
     def stop_order(self) -> list[Any]:
         """Return the parts in the order in which they stop: a part stops before those that it calls."""
-        def place(part: Any) -> int:
+        def place(part: object) -> int:
             binary = getattr(part, 'binary', '')
             return STOPS.index(binary) if binary in STOPS else 0
         return sorted(reversed(self._started), key=place)
@@ -223,7 +227,7 @@ class Cloud:
             self.services[0].manager.take_over()
         (self.state_path / state_directory.RESTORED).unlink(missing_ok=True)  # the computes have compared their guests
 
-    def _application(self) -> WSGIApplication:
+    def _application(self) -> auth.App:
         rules = policy.Policy(self.conf)
         compute = apis.api(self.conf, self.bus, self.api_db, self.cells, self.images, rules, self.identity,
                            self.volumes)
@@ -275,7 +279,7 @@ class Cloud:
             return []
         return [wsgi.Mount('/volume', self._authenticated(volume_app.Application(self.volumes), rules))]
 
-    def _authenticated(self, application: WSGIApplication, rules: policy.Policy) -> WSGIApplication:
+    def _authenticated(self, application: auth.App, rules: policy.Policy) -> auth.App:
         """Put an API behind the Identity service of [identity] backend."""
         if self.conf.identity.backend != 'embedded':
             return block_storage.authenticated(self.conf, self.api_db, log.Face(application, self.auditor), rules,
@@ -289,21 +293,21 @@ class _Late:
     """Placeholder of the application until it is created."""
 
     def __init__(self) -> None:
-        self._application: WSGIApplication | None = None
+        self._application: auth.App | None = None
 
-    def set(self, application: WSGIApplication) -> None:
+    def set(self, application: auth.App) -> None:
         self._application = application
 
-    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         assert self._application is not None             # set before the server starts
         return self._application(environ, start_response)
 
 
-def _public(environ: dict[str, Any]) -> bool:
+def _public(environ: auth.Environ) -> bool:
     return environ.get('PATH_INFO', '').rstrip('/') in PUBLIC
 
 
-def index(url: str) -> dict[str, Any]:
+def index(url: str) -> JsonObject:
     """Return the document of GET /: the URLs of the APIs."""
     return {'services': {name: f'{url}{path}' for name, path in (
         ('identity', '/identity/v3'), ('image', '/image/v2'), ('network', '/network/v2.0'), ('volume', '/volume/v3'),

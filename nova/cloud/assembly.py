@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from nova.identity.embedded.service import IdentityService
     from nova.image.api import Images
     from nova.image.embedded.service import Store
+    from nova.network import api as network_api
+    from nova.network.neutron import api as neutron_api
     from nova.rpc.bus import Bus
     from nova.rpc.bus import Client
     from nova.rpc.clients import Clients
@@ -373,7 +375,7 @@ def identity(conf: cfg.ConfigOpts, api_db: Database, base_url: str) -> IdentityS
                                             catalog.for_base(base_url, catalog.served(conf)))
 
 
-def networks(conf: cfg.ConfigOpts, api_db: Database) -> Any:
+def networks(conf: cfg.ConfigOpts, api_db: Database) -> network_api.API | neutron_api.API:
     """Return the network client of the compute API for [network] backend."""
     if conf.network.backend == 'neutron':
         from nova.network.neutron import api as neutron

@@ -132,7 +132,7 @@ class Servers(base.ApiFixture):
                 disabled=False,
                  forced_down=False))
         conn.execute(sa.insert(tables_cell.compute_nodes).values(
-            uuid=node.ljust(36, '0'), host=host, node=node, created_at=now, updated_at=now, changed=1,
+            uuid=node.ljust(36, '0'), host=host, node=node, created_at=now, updated_at=now, change_number=1,
             hypervisor_type='fake', hypervisor_version=1, vcpus=8, memory_mb=8192, local_gb=100,
             cpu_allocation_ratio=4.0, ram_allocation_ratio=1.0, disk_allocation_ratio=1.0,
             capabilities={**{feature.feature: True for feature in driver.FEATURES}, **capabilities},

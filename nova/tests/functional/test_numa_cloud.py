@@ -65,9 +65,9 @@ def guest_of(running, server_id, others=()):
     request = driver.SpawnRequest(image={'id': instance.image_id, 'properties': {}}, network_info=[])
     guest = spec.guest(instance, request, 'kvm', test_libvirt_xml.FakeStorage(),
                        [xml.Disk(file='/d', format='raw', target='vda')], {})
-    if guest.numa is None:
-        guest.cell, shared = cells.floating(host, guest, others, fit.Overcommit(16.0, 1.0))
-        guest.cpuset = ','.join(map(str, sorted(shared)))
+    if guest.resources.numa is None:
+        guest.resources.cell, shared = cells.floating(host, guest.resources, others, fit.Overcommit(16.0, 1.0))
+        guest.resources.cpuset = ','.join(map(str, sorted(shared)))
     root = etree.fromstring(xml.domain(guest, host, processors.Processor('none')))
     return guest, {tag: walks.text(root.find(tag)).strip() for tag in ('vcpu', 'cputune', 'cpu', 'numatune')
                    if root.find(tag) is not None}

@@ -75,7 +75,8 @@ def build(store, image='first', **flavor):
     instance.flavor = flavor
     disks, _files = store.new_disks.create(None, instance, driver.SpawnRequest(
         image=Images().show(None, image), network_info=[]))
-    guest = xml.Guest(instance.uuid, 'a', store.directory, 'qemu', 1, 64, store.path(instance.uuid, 'log'), disks)
+    guest = xml.Guest.of({'uuid': instance.uuid, 'name': 'a', 'owner': store.directory, 'virt_type': 'qemu', 'vcpus': 1,
+                          'memory_mb': 64, 'console_log': store.path(instance.uuid, 'log'), 'disks': disks})
     store.save(guest)
     return instance
 
@@ -206,14 +207,14 @@ def said(store, instance):
 def test_a_host_takes_a_guest_of_a_dead_one_over_by_what_the_pool_says(ceph, store, tmp_path):
     instance, other = build(store, swap=8), make(ceph, tmp_path / 'other', 'two')
     guest = store.load(instance.uuid)
-    guest.kernel = store.path(instance.uuid, 'kernel')
+    guest.boot.kernel = store.path(instance.uuid, 'kernel')
     guest.volumes = [volumes.Volume('v', 'vdc', 'virtio', {'type': 'file', 'path': '/v', 'secret': 'known-to-one'})]
     store.save(guest)
     text = ceph.rbd('image-meta', 'get', f'{instance.uuid}_record', 'nova')
     assert 'known-to-one' not in text and store.directory not in text
     with pytest.raises(exception.VirtError, match='its kernel is a file'):
         pool_record.take(other, instance.uuid, 'one', 'qemu')
-    guest.kernel = None
+    guest.boot.kernel = None
     store.save(guest)
     pool_record.take(other, instance.uuid, 'three', 'qemu')      # the pool does not say that it was there
     assert other.load(instance.uuid) is None
@@ -351,7 +352,7 @@ def test_disks_that_are_lent_to_a_guest_on_its_way_are_not_removed(ceph, store, 
     store.remove(instance.uuid)                                  # it runs at the other host for all that is known here
     assert disks(ceph, instance) == ['disk']
     os.mkdir(other.path(instance.uuid))
-    arrived.host = None
+    arrived.ownership.host = None
     other.save(arrived)
     assert said(other, instance) == ('two', 'one', None)
     other.remove(instance.uuid)

@@ -88,7 +88,7 @@ def test_a_running_guest_grows(rig, instance):
     rig.driver.features[contract.Growth].grow(instance, {**sizes(4, 1024), 'extra_specs': MOST})
     assert seen(instance) == (4, 4, 1024, 2, ident) and limits(instance) == {'vda': (0, 0)}
     guest = rig.driver.storage.load(instance.uuid)
-    assert (guest.vcpus, guest.memory_mb, guest.facts['flavor']) == (4, 1024, 'of 4')
+    assert (guest.resources.vcpus, guest.resources.memory_mb, guest.identity.facts['flavor']) == (4, 1024, 'of 4')
     cpus, room, memory = most_of(rig, instance)
     assert (cpus, memory) == (room, 1024)
     # Linux 6.12 makes no room for vCPUs that are absent at its boot where no KVM tells it that it is a guest.
@@ -100,7 +100,7 @@ def test_a_running_guest_grows(rig, instance):
     assert seen(instance)[:4] == (4, 4, 1024, 0)
     # one that is off has it at its next start
     rig.driver.power_off(instance)
-    guest.vcpus, guest.memory_mb = 1, 256
+    guest.resources.vcpus, guest.resources.memory_mb = 1, 256
     rig.driver.storage.save(guest)
     rig.driver.features[contract.Growth].grow(instance, sizes(2, 512))
     rig.driver.power_on(None, instance, [])

@@ -279,7 +279,7 @@ def test_memory_is_where_the_host_says(rig, spawn, monkeypatch, source):
     mine = subprocess.check_output(['pgrep', '-af', f'^[^ ]*qemu-system.*{instance.uuid}'], text=True)
     assert f'"qom-type":"memory-backend-{source}"' in mine
     assert ('"prealloc":true' in mine) is (source == 'file')
-    assert rig.driver.storage.load(instance.uuid).memory_source == source
+    assert rig.driver.storage.load(instance.uuid).resources.memory_source == source
     assert ('COMPUTE_MEM_BACKING_FILE' in rig.driver.guest_traits()) is (source == 'file')
 
 

@@ -37,7 +37,7 @@ def test_shared_disks_are_found_and_stay_where_they_are(fleet):
         fleet.only_at(TWO, instance)
         with open(disk, 'rb') as after:
             assert moving.os.path.sameopenfile(file.fileno(), after.fileno())
-    assert fleet.drivers[TWO].storage.load(instance.uuid).host == TWO
+    assert fleet.drivers[TWO].storage.load(instance.uuid).ownership.host == TWO
     fleet.drivers[ONE].destroy(None, instance, [])           # a host that comes back does not take them away
     fleet.drivers[TWO].reboot(None, instance, [], True)
     fleet.booted(TWO, instance)
@@ -54,7 +54,7 @@ def test_a_rollback_takes_no_disk_away(fleet):
     with pytest.raises(exception.InstanceChanged):
         fleet.migrate(ONE, TWO, instance, refuse)
     fleet.only_at(ONE, instance)
-    assert fleet.drivers[ONE].storage.load(instance.uuid).successor is None
+    assert fleet.drivers[ONE].storage.load(instance.uuid).ownership.successor is None
     fleet.drivers[ONE].reboot(None, instance, [], True)
     fleet.booted(ONE, instance)
     fleet.drivers[ONE].destroy(None, instance, [])
@@ -73,7 +73,7 @@ def test_an_evacuated_guest_keeps_its_disks(fleet):
     fleet.virsh(ONE, 'destroy', instance.uuid)
     here, there = fleet.drivers[ONE], fleet.drivers[TWO]
     record = here.storage.load(instance.uuid)
-    record.hostdevs, record.numa = [pci.Device('ffff:ff:1f.7', '8086', '154d')], 'of the dead host'
+    record.hostdevs, record.resources.numa = [pci.Device('ffff:ff:1f.7', '8086', '154d')], 'of the dead host'
     here.storage.save(record)
     for _attempt in range(2):
         assert there.has_disks(instance, ONE)

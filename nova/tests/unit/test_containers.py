@@ -74,8 +74,10 @@ def test_the_default_is_one_that_is_accepted():
 # ---- the domain ---------------------------------------------------------------------------
 
 def test_the_domain_has_a_map_a_network_of_its_own_and_bounds():
-    guest = xml.Guest(UUID, 'instance-' + UUID, '/instances', 'lxc', 3, 256, '/console.log', settings={
-        'quota_cpu_shares': '77'}, interfaces=[xml.Interface('fa:16:3e:00:00:01', 'br0', 'tap1', mtu=1450)])
+    guest = xml.Guest.of({
+        'uuid': UUID, 'name': 'instance-' + UUID, 'owner': '/instances', 'virt_type': 'lxc', 'vcpus': 3,
+        'memory_mb': 256, 'console_log': '/console.log', 'settings': {'quota_cpu_shares': '77'},
+        'interfaces': [xml.Interface('fa:16:3e:00:00:01', 'br0', 'tap1', mtu=1450)]})
     root = etree.fromstring(domain.domain(guest, '/instances/root', MAP, MAP))
     assert (root.get('type'), root.findtext('os/type'), root.findtext('os/init')) == ('lxc', 'exe', '/sbin/init')
     assert [each.attrib for each in root.findall('idmap/uid')] == [

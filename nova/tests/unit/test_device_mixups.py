@@ -27,7 +27,8 @@ def guest(directory, first, second):
     """With a root disk, an ephemeral one and two volumes."""
     disks = [xml.Disk(f'{directory}/{UUID}/{name}', 'qcow2', target, 'virtio') for name, target in (
         ('disk', 'vda'), ('disk.ephemeral0', 'vdb'))]
-    made = xml.Guest(UUID, 'instance-1', directory, 'qemu', 1, 64, f'{directory}/log', disks)
+    made = xml.Guest.of({'uuid': UUID, 'name': 'instance-1', 'owner': directory, 'virt_type': 'qemu', 'vcpus': 1,
+                         'memory_mb': 64, 'console_log': f'{directory}/log', 'disks': disks})
     made.volumes = [disk.Volume(name, target, 'virtio', {'type': 'block', 'path': path, **more}) for
                     name, target, path, more in (('a', 'vdc', first, {}), ('b', 'vdd', second, {'luks': 'b'}))]
     return made

@@ -170,11 +170,16 @@ def image(name, **values):
     return disk.Volume('v', 'vdb', 'virtio', {'type': 'network', 'protocol': 'rbd', 'name': name}, **values)
 
 
+def made_guest(disks):
+    return xml.Guest.of({'uuid': UUID, 'name': 'a', 'owner': '/o', 'virt_type': 'qemu', 'vcpus': 1, 'memory_mb': 64,
+                         'console_log': '/log', 'disks': disks})
+
+
 def test_images_are_those_that_a_guest_may_write_to():
     local = [xml.Disk('/d', 'raw', 'vda', source={'protocol': 'rbd', 'name': ROOT}),
              xml.Disk('/c', 'raw', 'vdz', source={'protocol': 'rbd', 'name': 'vms/config'}, readonly=True),
              xml.Disk('/f', 'raw', 'vdy')]
-    guest = xml.Guest(UUID, 'a', '/o', 'qemu', 1, 64, '/log', local)
+    guest = made_guest(local)
     guest.volumes = [image(DATA), image('volumes/many', shareable=True), image('volumes/read', readonly=True)]
     assert disk_clients.images_of(guest) == {ROOT: False, DATA: False, 'volumes/many': True}
 
@@ -199,7 +204,7 @@ def test_a_volume_counts_as_unknown_until_its_client_is_recorded(answer, volume,
 def test_a_start_that_fails_records_nothing(answer):
     clients, made = disk_clients.DiskClients(answer()), []
     clients.record = lambda *arguments: made.append(arguments)
-    guest = xml.Guest(UUID, 'a', '/o', 'qemu', 1, 64, '/log', [])
+    guest = made_guest([])
     guest.volumes = [image(DATA)]
     with contextlib.suppress(ValueError), clients.starting(guest):
         raise ValueError

@@ -1,5 +1,4 @@
 """Disks of guests in a pool of Ceph, as far as no Ceph is needed; with one: integration/test_ceph_disks.py."""
-import dataclasses
 import json
 import types
 from xml.etree import ElementTree as etree
@@ -37,7 +36,8 @@ def stored(tmp_path, pooled=True):
 def guest(store, **values):
     path = store.path(UUID, 'disk')
     disk = xml.Disk(path, 'raw', 'vda', source=place().source(path), **values)
-    return xml.Guest(UUID, 'instance-1', store.directory, 'qemu', 1, 64, store.path(UUID, 'console.log'), [disk])
+    return xml.Guest.of({'uuid': UUID, 'name': 'instance-1', 'owner': store.directory, 'virt_type': 'qemu', 'vcpus': 1,
+                         'memory_mb': 64, 'console_log': store.path(UUID, 'console.log'), 'disks': [disk]})
 
 
 def test_the_xml_names_the_image_and_the_secret_and_no_file(tmp_path):
@@ -50,7 +50,7 @@ def test_the_xml_names_the_image_and_the_secret_and_no_file(tmp_path):
 
 def test_a_record_brings_its_disks_back(tmp_path):
     made = guest(stored(tmp_path))
-    assert xml.Guest.from_dict(dataclasses.asdict(made)).disks == made.disks
+    assert xml.Guest.from_dict(made.to_record()).disks == made.disks
 
 
 def test_a_host_without_the_pool_says_so(tmp_path):

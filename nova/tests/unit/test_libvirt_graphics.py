@@ -1,5 +1,4 @@
 """Consoles of libvirt guests as data and as XML."""
-import dataclasses
 from xml.etree import ElementTree as etree
 
 import pytest
@@ -165,15 +164,15 @@ def test_a_moving_guest_gets_the_addresses_of_its_destination_and_keeps_its_pass
 def test_what_a_running_guest_has_is_what_was_assigned(options):
     record = assigned(ports=2, **options)
     devices = etree.Element('devices')
-    graphics.add(devices, dataclasses.replace(test_libvirt_xml.guest(), consoles=record))
+    graphics.add(devices, record, '/i/console.log', usb=True)
     domain = etree.Element('domain')
     domain.append(devices)
     assert graphics.read(etree.tostring(domain, encoding='unicode')) == record
 
 
 def test_a_record_of_before_has_no_consoles():
-    values = dataclasses.asdict(test_libvirt_xml.guest())
+    values = test_libvirt_xml.guest().to_record()
     del values['consoles']
     values.update(serial_ports=2, settings={'serial_port_count': '2'})
     guest = xml.Guest.from_dict(values)
-    assert (guest.consoles, guest.serial_ports) == ({}, 2)
+    assert (guest.consoles, guest.hardware.serial_ports) == ({}, 2)

@@ -34,8 +34,8 @@ def test_memfd_is_shared_with_whom_a_guest_needs_alone():
 def test_files_are_not_of_large_pages():
     root = etree.fromstring('<domain><memoryBacking><hugepages/></memoryBacking></domain>')
     with pytest.raises(exception.VirtError, match='mem_page_size'):
-        memory.backing(root, guests.guest(memory_source=memory.FILE))
-    memory.backing(root, guests.guest(memory_source=memory.MEMFD))
+        memory.backing(root, memory.FILE)
+    memory.backing(root, memory.MEMFD)
     assert root.find('memoryBacking/source').get('type') == 'memfd'
 
 

@@ -42,17 +42,17 @@ def store(path, host):
 
 def record(stored):
     directory = stored.directory
-    return xml.Guest(
+    return xml.Guest.of(dict(
         uuid=UUID, name='instance-1', owner=directory, virt_type='qemu', vcpus=1, memory_mb=64, kernel='/old/kernel',
         console_log=f'{directory}/{UUID}/console.log', interfaces=[xml.Interface('52:54:00:0:0:1', 'br-a', 'tap-a')],
         disks=[xml.Disk(f'{directory}/{UUID}/disk', 'qcow2', 'vda', backing_file=f'{directory}/_base/img.qcow2',
                         backing_format='qcow2'),
-               xml.Disk(f'{directory}/{UUID}/disk.config', 'raw', 'vdb', readonly=True)])
+               xml.Disk(f'{directory}/{UUID}/disk.config', 'raw', 'vdb', readonly=True)]))
 
 
 def sent(stored):
     """As it comes over the wire."""
-    values = {**json.loads(json.dumps(utils.to_record(record(stored))))}
+    values = {**json.loads(json.dumps(record(stored).to_record()))}
     for disk in values['disks']:
         disk['size'] = 1 << 20
     return values
@@ -64,12 +64,13 @@ VIF = {'type': 'bridge', 'address': '52:54:00:0:0:1', 'devname': 'tap-b', 'netwo
 def test_a_guest_that_comes_has_this_hosts_paths_and_networks(tmp_path):
     one, two = store(tmp_path / 'one', 'one'), store(tmp_path / 'two', 'two')
     guest = transferred_record.unpacked(sent(one), UUID, two, 'qemu', [VIF])
-    assert str(tmp_path / 'one') not in json.dumps(utils.to_record(guest))
+    assert str(tmp_path / 'one') not in json.dumps(guest.to_record())
     assert [disk.file for disk in guest.disks] == [two.path(UUID, 'disk'), two.path(UUID, 'disk.config')]
     assert guest.disks[0].backing_file == f'{two.directory}/_base/img.qcow2'
-    assert guest.kernel == two.path(UUID, 'kernel')
+    assert guest.boot.kernel == two.path(UUID, 'kernel')
     assert [(port.bridge, port.devname, port.mtu) for port in guest.interfaces] == [('br-b', 'tap-b', 1400)]
-    assert guest.host is None and transferred_record.sizes(sent(one)) == {'disk': 1 << 20, 'disk.config': 1 << 20}
+    assert guest.ownership.host is None
+    assert transferred_record.sizes(sent(one)) == {'disk': 1 << 20, 'disk.config': 1 << 20}
 
 
 def test_what_is_this_hosts_own_is_not_taken_from_another(tmp_path):
@@ -81,8 +82,8 @@ def test_what_is_this_hosts_own_is_not_taken_from_another(tmp_path):
                'shares': [{'program': '/etc/run-as-root', 'directory': '/', 'tag': 'x', 'share_id': 'x'}]}
     guest = transferred_record.unpacked(hostile, UUID, two, 'qemu', [VIF])
     assert (guest.volumes, guest.hostdevs, guest.consoles, guest.rescued) == ([], [], {}, None)
-    assert (guest.shares, guest.memory_source) == ([], 'anonymous')
-    assert guest.nvram == two.path(UUID, 'disk.nvram') and '/etc/' not in json.dumps(utils.to_record(guest))
+    assert (guest.shares, guest.resources.memory_source) == ([], 'anonymous')
+    assert guest.boot.nvram == two.path(UUID, 'disk.nvram') and '/etc/' not in json.dumps(guest.to_record())
     assert not set(transferred_record.OWN) & set(transferred_record.packed(record_with_files(one)))
 
 
@@ -140,10 +141,10 @@ def test_how_the_destination_reaches_volumes_is_its_own_knowledge_where_disks_ar
 
 def rich_record(stored):
     """A record with a part of every kind that is stored below a guest."""
-    values = utils.to_record(dataclasses.replace(
+    values = dataclasses.replace(
         record(stored), hostdevs=[pci.Device('0000:00:02.0', '8086', '1572', pci.PCI)],
         volumes=[volumes.Volume('v1', 'vdc', 'virtio', {'type': 'file', 'file': '/v1'})],
-        rescued=rescued.Rescued([xml.Disk('/rescue', 'raw', 'vda')])))
+        rescued=rescued.Rescued([xml.Disk('/rescue', 'raw', 'vda')])).to_record()
     values['interfaces'][0]['port'] = utils.to_record(vifs.Port('ovs', UUID, '52:54:00:00:00:01', 'br-int', 'tap-a'))
     return values
 
@@ -162,8 +163,10 @@ def test_unknown_fields_of_a_stored_record_are_kept(tmp_path, path):
     (tmp_path / 'one' / UUID).mkdir()
     (tmp_path / 'one' / UUID / 'guest.json').write_text(json.dumps(values))
     assert stored.records() == [expected] == stored.guests()
-    assert utils.to_record(expected) == rich_record(stored)
-    stored.record(dataclasses.replace(stored.load(UUID), name='renamed'))
+    assert expected.to_record() == rich_record(stored)
+    guest = stored.load(UUID)
+    guest.identity.name = 'renamed'
+    stored.record(guest)
     written = json.loads((tmp_path / 'one' / UUID / 'guest.json').read_text())
     assert written['name'] == 'renamed' and (written['version'], written['readable_by']) == (1, 1)
     # ports and host devices are made again from the database
@@ -199,7 +202,7 @@ def test_the_running_definition_keeps_its_machine_and_gets_the_destinations_file
     one, two = store(tmp_path / 'one', 'one'), store(tmp_path / 'two', 'two')
     here = record(one)
     there = transferred_record.unpacked(sent(one), UUID, two, 'qemu', [VIF])
-    here.cpuset, there.cpuset = '0-1', '2-3'
+    here.resources.cpuset, there.resources.cpuset = '0-1', '2-3'
     running = etree.fromstring(xml.domain(here))
     etree.SubElement(running.find('./devices/disk'), 'address', type='pci', slot='0x09')
     made = etree.fromstring(migration_xml.for_destination(etree.tostring(running, encoding='unicode'),
@@ -308,12 +311,12 @@ def test_a_guest_that_libvirt_cannot_tell_of_does_not_hold_up_the_start_of_its_h
         platform=None, connections=None, clients=None, addresses=None)
     for uuid in (UUID, OTHER):
         pathlib.Path(stored.path(uuid)).mkdir()
-        stored.save(dataclasses.replace(record(stored), uuid=uuid, host='one', successor='two'))
+        stored.save(dataclasses.replace(record(stored), uuid=uuid, ownership=xml.Ownership('one', 'two')))
     feature.settle_migrations()                  # ends
-    assert [stored.load(uuid).successor for uuid in (UUID, OTHER)] == [None, 'two']
+    assert [stored.load(uuid).ownership.successor for uuid in (UUID, OTHER)] == [None, 'two']
     hypervisor.mute.clear()
     feature.await_live_migration(types.SimpleNamespace(uuid=OTHER), None)
-    assert stored.load(OTHER).successor is None and feature._unsettled == set()
+    assert stored.load(OTHER).ownership.successor is None and feature._unsettled == set()
 
 
 def test_what_a_migration_was_asked_is_for_root_alone_and_only_where_it_may_go_ahead(tmp_path):

@@ -160,7 +160,7 @@ def test_a_guest_that_was_placed_on_what_is_gone(here, cell):
 # ---- guests without a topology -----------------------------------------------
 
 def others(*found):
-    return [test_libvirt_xml.guest(uuid=str(number), **values) for number, values in enumerate(found)]
+    return [test_libvirt_xml.guest(uuid=str(number), **values).resources for number, values in enumerate(found)]
 
 
 LIMITS = fit.Overcommit(cpu_ratio=16.0)
@@ -174,7 +174,7 @@ LIMITS = fit.Overcommit(cpu_ratio=16.0)
     (6, 512, [], None, set(range(8))), (1, 5000, [], None, set(range(8)))])   # more than any has
 def test_where_a_guest_floats(vcpus, memory_mb, there, cell, expected):
     made = test_libvirt_xml.guest(vcpus=vcpus, memory_mb=memory_mb)
-    assert cells.floating(numa_seed.host(), made, others(*there), LIMITS) == (cell, expected)
+    assert cells.floating(numa_seed.host(), made.resources, others(*there), LIMITS) == (cell, expected)
 
 
 def test_a_floating_guest_keeps_off_pinned_cpus():
@@ -184,7 +184,7 @@ def test_a_floating_guest_keeps_off_pinned_cpus():
     pinned = {'numa': numa.text_of_guest(guest), 'vcpus': 1, 'memory_mb': 512}
     cpu, = guest.cells[0].cpu_pinning.values()
     made = test_libvirt_xml.guest(vcpus=6)
-    assert cells.floating(seed, made, others(pinned), LIMITS) == (None, set(range(8)) - {cpu})
+    assert cells.floating(seed, made.resources, others(pinned), LIMITS) == (None, set(range(8)) - {cpu})
 
 
 # ---- what libvirt says of a host ---------------------------------------------

@@ -26,7 +26,7 @@ def domain(tmp_path, given, settings=None):
     device = pci.Device(ADDRESS, '8086', '10ed', pci.VIRTUAL, request_id=PORT)
     other = pci.Device('0000:81:00.0', '10de', '20b0')
     guest = test_libvirt_xml.guest(hostdevs=[device, other])
-    guest.settings.update(settings or {})
+    guest.hardware.settings.update(settings or {})
     guest.interfaces = spec.interfaces([given], guest)
     text = xml.domain(guest)
     test_libvirt_placement.validate(tmp_path, text, 'domain')

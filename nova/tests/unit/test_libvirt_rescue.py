@@ -1,5 +1,4 @@
 """Which disks a rescued guest has, and from which it boots: pure functions."""
-import dataclasses
 import json
 import shutil
 import subprocess
@@ -52,9 +51,9 @@ def test_libvirts_schema_holds(device, bus, target, tmp_path):
 
 def test_a_record_is_read_as_it_was_written():
     own = stable('cdrom', 'ide', 'hda')
-    again = xml.Guest.from_dict(json.loads(json.dumps(dataclasses.asdict(own))))
+    again = xml.Guest.from_dict(json.loads(json.dumps(own.to_record())))
     assert again == own and xml.domain(again) == xml.domain(own)
-    assert [disk.file for disk in rescued.files(own)] == ['/i/disk', '/i/disk.config', '/i/disk.rescue']
+    assert [disk.file for disk in own.files()] == ['/i/disk', '/i/disk.config', '/i/disk.rescue']
 
 
 @pytest.mark.parametrize(('image', 'same'), [
@@ -91,7 +90,7 @@ def attached(monkeypatch, hypervisor):
     monkeypatch.setattr(rescue, 'time', types.SimpleNamespace(
         monotonic=lambda: clock[0], sleep=lambda seconds: clock.__setitem__(0, clock[0] + seconds)))
     own = test_libvirt_xml.guest()
-    own.rescued, own.virt_type = rescued.Rescued([own.disks[1]], late=[own.disks[0]]), 'kvm'
+    own.rescued, own.hardware.virt_type = rescued.Rescued([own.disks[1]], late=[own.disks[0]]), 'kvm'
     feature = rescue.Rescue(None, None, hypervisor, disk_clients.DiskClients(None))
     feature._attach_late(own)
     return clock[0], hypervisor.attached
@@ -111,12 +110,12 @@ def test_the_root_disk_is_attached_when_the_rescue_system_has_booted(monkeypatch
 def test_a_late_disk_is_in_the_record_and_not_in_the_definition():
     own = test_libvirt_xml.guest()
     own.rescued = rescued.Rescued([own.disks[1]], late=[own.disks[0]])
-    again = xml.Guest.from_dict(json.loads(json.dumps(dataclasses.asdict(own))))
+    again = xml.Guest.from_dict(json.loads(json.dumps(own.to_record())))
     assert again == own and "'/i/disk'" not in xml.domain(again).replace('"', "'")
 
 
 def test_a_record_from_before_there_was_a_rescue():
-    values = dataclasses.asdict(test_libvirt_xml.guest())
+    values = test_libvirt_xml.guest().to_record()
     del values['rescued']
     assert xml.Guest.from_dict(values).rescued is None
 

@@ -1,5 +1,4 @@
 """Ports of a Networking service on a libvirt host: what is plugged, and the device of the guest."""
-import dataclasses
 from xml.etree import ElementTree as etree
 
 import pytest
@@ -18,8 +17,8 @@ def vif(kind, bridge='br-int', **details):
 
 
 def plain(**values):
-    return xml.Guest(**{'uuid': PORT, 'name': 'g', 'owner': '/srv', 'virt_type': 'qemu', 'vcpus': 1, 'memory_mb': 64,
-                        'console_log': '/log', **values})
+    return xml.Guest.of({'uuid': PORT, 'name': 'g', 'owner': '/srv', 'virt_type': 'qemu', 'vcpus': 1, 'memory_mb': 64,
+                         'console_log': '/log', **values})
 
 
 def device(given, **values):
@@ -86,8 +85,7 @@ def test_what_a_vhost_user_port_cannot_have(values, word):
 
 def test_vhost_user_shares_the_guests_memory():
     def backing(given):
-        guest = xml.Guest(uuid='u', name='n', owner='/d', virt_type='qemu', vcpus=1, memory_mb=64, console_log='/l',
-                          interfaces=spec.interfaces([given], plain()))
+        guest = plain(interfaces=spec.interfaces([given], plain()))
         return etree.fromstring(xml.domain(guest)).find('memoryBacking')
     assert backing(vif('ovs')) is None
     assert backing(vif('vhostuser', vhostuser_socket='/run/vhu')).find('access').get('mode') == 'shared'
@@ -103,9 +101,8 @@ def test_what_no_host_plugs(given):
 
 
 def test_a_guest_is_kept_with_its_ports():
-    guest = xml.Guest(uuid='u', name='n', owner='/d', virt_type='qemu', vcpus=1, memory_mb=64, console_log='/l',
-                      interfaces=spec.interfaces([vif('ovs'), vif('bridge')], plain()))
-    again = xml.Guest.from_dict(dataclasses.asdict(guest))
+    guest = plain(interfaces=spec.interfaces([vif('ovs'), vif('bridge')], plain()))
+    again = xml.Guest.from_dict(guest.to_record())
     assert again == guest and [vifs.Port(**port).kind for port in again.ports()] == ['ovs']
 
 

@@ -315,7 +315,7 @@ def test_what_the_block_storage_lets_the_hypervisor_bound(known, info, specs, na
     root = disk.element(bounded)
     assert shown(root)[-1 - len(names):] == [('iotune', {}), *((name, {}) for name in names)]
     assert root.findtext('iotune/read_iops_sec') == '200'
-    assert xml.Guest.from_dict(dataclasses.asdict(guest(volumes=[bounded]))).volumes == [bounded]
+    assert xml.Guest.from_dict(guest(volumes=[bounded]).to_record()).volumes == [bounded]
     assert element(known, {**info, 'data': {**info['data'], 'qos_specs': None}}).find('iotune') is None
     with pytest.raises(exception.VirtError, match='read_iops_sec is .* no number'):
         known.connect({**info, 'data': {**info['data'], 'qos_specs': {'read_iops_sec': 'many'}}})
@@ -370,8 +370,8 @@ def test_a_floppy(known, info, kind):
 
 def guest(**values):
     uuid = make_instance().uuid
-    return xml.Guest(uuid=uuid, name='n', owner='/o', virt_type='qemu', vcpus=1, memory_mb=64, console_log='/c',
-                     **values)
+    return xml.Guest.of({'uuid': uuid, 'name': 'n', 'owner': '/o', 'virt_type': 'qemu', 'vcpus': 1, 'memory_mb': 64,
+                         'console_log': '/c', **values})
 
 
 def test_the_order_in_which_a_guest_looks_for_a_system(known):
@@ -422,6 +422,6 @@ def test_what_flavor_and_image_say_of_disks_holds_for_volumes(known):
 
 def test_a_record_is_read_again(known):
     before = guest(volumes=[made(known, RBD), made(known, ISCSI, device={'device_name': 'vdc'})])
-    assert xml.Guest.from_dict(dataclasses.asdict(before)) == before
-    old = {key: value for key, value in dataclasses.asdict(before).items() if key != 'volumes'}
+    assert xml.Guest.from_dict(before.to_record()) == before
+    old = {key: value for key, value in before.to_record().items() if key != 'volumes'}
     assert xml.Guest.from_dict(old).volumes == []        # of the release before

@@ -1,5 +1,4 @@
 """The domain XML against libvirt's own schema, and against hostile names."""
-import dataclasses
 import json
 import shutil
 import subprocess
@@ -21,7 +20,7 @@ HOSTILE = '</name><devices><disk/></devices> & "\' \x00\x1b\ud800\uffff é'
 def guest(**values):
     disks = [xml.Disk('/i/disk', 'qcow2', 'vda', cache='none', backing_file='/i/_base/x.raw', backing_format='raw'),
              xml.Disk('/i/disk.config', 'raw', 'vdb', readonly=True)]
-    return xml.Guest(**{
+    return xml.Guest.of({
         'uuid': UUID, 'name': 'instance-' + UUID, 'owner': '/i', 'virt_type': 'qemu', 'vcpus': 2, 'memory_mb': 512,
         'console_log': '/i/console.log', 'disks': disks, 'facts': {'name': 'x', 'flavor': 'm1'}, **values})
 
@@ -81,7 +80,7 @@ def test_owner_is_read_back():
 
 def test_a_guest_survives_its_record():
     made = guest(**VARIANTS['network'], **VARIANTS['devices of the host'])
-    assert xml.Guest.from_dict(json.loads(json.dumps(dataclasses.asdict(made)))) == made
+    assert xml.Guest.from_dict(json.loads(json.dumps(made.to_record()))) == made
 
 
 class FakeStorage:
@@ -111,9 +110,9 @@ def test_q35_has_no_ide():
 
 def test_command_line():
     boot_files = {'kernel': '/k', 'ramdisk': '/r'}
-    assert made_from({}, boot_files).cmdline == 'root=/dev/vda console=ttyS0'
-    assert made_from({'os_command_line': 'mine'}, boot_files).cmdline == 'mine'
-    assert made_from({'os_command_line': 'mine'}).cmdline is None
+    assert made_from({}, boot_files).boot.cmdline == 'root=/dev/vda console=ttyS0'
+    assert made_from({'os_command_line': 'mine'}, boot_files).boot.cmdline == 'mine'
+    assert made_from({'os_command_line': 'mine'}).boot.cmdline is None
 
 
 def test_a_port_of_another_type_is_refused():
@@ -132,6 +131,6 @@ def test_devices_that_the_instance_has_are_given_to_the_guest():
 
 
 def test_a_record_that_was_made_before_there_were_devices():
-    values = dataclasses.asdict(guest())
+    values = guest().to_record()
     del values['hostdevs']
     assert xml.Guest.from_dict(values) == guest()

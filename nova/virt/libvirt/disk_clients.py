@@ -19,7 +19,6 @@ import typing
 from nova import exception
 from nova.objects import disk_clients
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.domain import rescued
 
 if typing.TYPE_CHECKING:
     from nova.virt.libvirt.domain.volume_disks import Volume
@@ -125,7 +124,7 @@ class DiskClients:
 
 def images_of(guest: xml.Guest) -> dict[str, bool]:
     """Return {pool/image that the guest may write to: whether other guests may write too}."""
-    running = rescued.booted(guest)
+    running = guest.booted()
     return {**_local_images(running.disks), **images_of_volumes(running.volumes)}
 
 

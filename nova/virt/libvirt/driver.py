@@ -287,8 +287,8 @@ class LibvirtDriver(base.LibvirtBase):
         with self._guests.operation(instance.uuid):
             guest = self._guests.refresh(instance.uuid, network_info)
             # the record has the topology, devices and connections of the previous host
-            guest.numa, guest.hostdevs = instance.numa_topology, instance.devices()
-            guest.volumes = self._connections.connect_all(instance, block_devices, guest.machine, guest.disks,
+            guest.resources.numa, guest.hostdevs = instance.numa_topology, instance.devices()
+            guest.volumes = self._connections.connect_all(instance, block_devices, guest.hardware.machine, guest.disks,
                                                           guest.volumes)
             self.storage.save(guest)
             self._guests.start(guest)

@@ -87,15 +87,17 @@ def assign(conf: ConfigOpts, before: Record, ports: int, path: Callable[[str], s
     return made
 
 
-def used_ports(guests: Iterable[Any]) -> set[int]:
-    """Return the TCP ports of the serial consoles of some Guests."""
-    return {port for guest in guests for port in guest.consoles.get('serial', {}).get('ports', ())}
+def used_ports(records: Iterable[Record]) -> set[int]:
+    """Return the TCP ports of the serial consoles of some guests."""
+    return {port for record in records for port in record.get('serial', {}).get('ports', ())}
 
 
-def add(devices: etree.Element, guest: Any) -> None:
-    """Add the elements of a Guest's consoles. The output of the first serial port is logged."""
-    record = guest.consoles
-    _serial(devices, record.get('serial'), guest.console_log)
+def add(devices: etree.Element, record: Record, log: str, usb: bool) -> None:
+    """Add the elements of a guest's consoles. The output of the first serial port is written to the file ``log``.
+
+    :param usb: whether the guest has a USB controller
+    """
+    _serial(devices, record.get('serial'), log)
     for kind in ('vnc', 'spice'):
         if kind in record:
             found = record[kind]
@@ -107,7 +109,6 @@ def add(devices: etree.Element, guest: Any) -> None:
             etree.SubElement(element, 'listen', type='address', address=found['listen'])
     if 'vnc' in record or 'spice' in record:
         # An absolute pointer stays in step with the viewer's pointer; some machine types have no USB.
-        usb = guest.arch is None and guest.settings.get('usb_model') != 'none'
         etree.SubElement(devices, 'input', type='tablet', bus='usb' if usb else 'virtio')
 
 

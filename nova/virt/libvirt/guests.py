@@ -22,7 +22,8 @@ from nova.virt.libvirt import mediated_calls as mediated
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import cells
-from nova.virt.libvirt.domain import rescued
+from nova.virt.libvirt.domain import identity
+from nova.virt.libvirt.domain import machine
 from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt.moves import tpm_state
 from nova.virt.libvirt.privileged import steps
@@ -80,7 +81,7 @@ class Guests(guest_power.GuestPower):
         :raises GuestNotFound: the guest has no record
         """
         guest = self.record(uuid)
-        guest.virt_type = self._platform.virt_type
+        guest.hardware.virt_type = self._platform.virt_type
         self.storage.refresh(guest)
         guest.interfaces = spec.interfaces(network_info, guest)
         self.storage.save(guest)
@@ -94,13 +95,15 @@ class Guests(guest_power.GuestPower):
         topology = self._platform.topology
         with self._placing:
             others = [other for other in self.storage.guests() if other.uuid != guest.uuid]
-            if topology is not None and guest.numa is None:
+            if topology is not None and guest.resources.numa is None:
                 limits = fit.Overcommit(self._conf.cpu_allocation_ratio, self._conf.ram_allocation_ratio)
-                guest.cell, shared = cells.floating(topology, guest, others, limits)
-                guest.cpuset = cpus.show(shared)
+                guest.resources.cell, shared = cells.floating(
+                    topology, guest.resources, [other.resources for other in others], limits)
+                guest.resources.cpuset = cpus.show(shared)
             guest.consoles = graphics.assign(
-                self._conf, guest.consoles, guest.serial_ports, lambda name: self.storage.path(guest.uuid, name),
-                graphics.used_ports(others))
+                self._conf, guest.consoles, guest.hardware.serial_ports,
+                lambda name: self.storage.path(guest.uuid, name),
+                graphics.used_ports(other.consoles for other in others))
             if keep:
                 self.storage.save(guest)
         return xml.domain(guest, topology, self._platform.processor)
@@ -170,12 +173,12 @@ class Guests(guest_power.GuestPower):
         :raises VirtError: a storage does not respond
         """
         probe.check(guest.volumes)
-        guest.memory_source = self._platform.memory_source
+        guest.resources.memory_source = self._platform.memory_source
         self._volumes.define_secrets(guest.volumes)
         self._volumes.define_keys(guest.uuid, guest.volumes)
         if mediated.needed(guest.hostdevs):
             self.hypervisor.run('make the mediated devices', mediated.ensure, guest.uuid, guest.hostdevs)
-        if any(disk.secret for disk in rescued.files(guest)):
+        if any(disk.secret for disk in guest.files()):
             self.hypervisor.run('keep a key', operations.define_passphrase, guest.uuid, guest.uuid,
                                 self._disk_key(guest.uuid))
 
@@ -196,7 +199,7 @@ class Guests(guest_power.GuestPower):
         keep_state = keep_disks or keep_machine or self.storage.resize_backups.load(uuid) is not None
         with contextlib.suppress(exception.GuestNotFound):
             self.hypervisor.guest('remove the guest', uuid, calls.undefine, keep_state)
-        if guest is not None and any(disk.secret for disk in rescued.files(guest)):
+        if guest is not None and any(disk.secret for disk in guest.files()):
             self.hypervisor.run('forget a key', operations.forget_passphrase, uuid, uuid)
         if not keep_state:
             self._remove_tpm(uuid)
@@ -214,9 +217,10 @@ class Guests(guest_power.GuestPower):
         """
         if not os.path.isdir(os.path.join(tpm_state.PLACE, uuid)):
             return
-        made = xml.Guest(uuid, f'instance-{uuid}', self.storage.directory, self._platform.virt_type, 1,
-                         spec.MEMORY_MINIMUM, self.storage.path(uuid, steps.CONSOLE_LOG),
-                         settings={'tpm_version': '2.0'})
+        made = xml.Guest(
+            uuid, identity.Identity(f'instance-{uuid}', self.storage.directory),
+            machine.Hardware(self._platform.virt_type, settings={'tpm_version': '2.0'}),
+            cells.Resources(1, spec.MEMORY_MINIMUM), self.storage.path(uuid, steps.CONSOLE_LOG))
         self.hypervisor.run('remove the TPM', calls.forget, uuid, xml.domain(made))
 
     def undo(self, uuid: str, keep_machine: bool = False) -> None:
@@ -236,7 +240,7 @@ class Guests(guest_power.GuestPower):
         :param guest: the record before the rebuild; None if there is none
         """
         path = self.storage.path(instance.uuid, spec.MACHINE)
-        if guest is not None and any(guest.settings.get(name) for name in ('firmware_type', 'tpm_version')):
+        if guest is not None and any(guest.hardware.settings.get(name) for name in ('firmware_type', 'tpm_version')):
             spec.MACHINE_FORMAT.write(path, spec.machine_of(guest))
         try:
             machine = spec.MACHINE_FORMAT.read(path)

@@ -16,6 +16,9 @@ from nova.virt import driver
 from nova.virt.libvirt import host_devices
 from nova.virt.libvirt import vifs
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.domain import cells
+from nova.virt.libvirt.domain import identity
+from nova.virt.libvirt.domain import machine as machine_parts
 from nova.virt.libvirt.domain import ports
 
 if TYPE_CHECKING:
@@ -57,27 +60,30 @@ def guest(instance: Instance, request: driver.SpawnRequest, virt_type: str, stor
                      xml.MACHINE_TYPE.match)
     if xml.Q35.match(machine) and any(disk.bus == 'ide' for disk in disks):
         raise exception.ImageUnacceptable(image_id=image['id'], reason='a q35 machine has no IDE disks')
+    flavor, topology = instance.flavor or {}, instance.numa_topology
     made = xml.Guest(
-        uuid=instance.uuid, name=instance.name, owner=storage.directory, virt_type=virt_type,
-        vcpus=instance.vcpus, memory_mb=max(instance.memory_mb, MEMORY_MINIMUM),
-        console_log=storage.path(instance.uuid, 'console.log'), disks=disks, vif_model=vif_model,
-        machine=machine, hostdevs=instance.devices(),
-        arch=arch, settings=settings, nvram=storage.path(instance.uuid, NVRAM),
-        agent=str(properties.get('hw_qemu_guest_agent', '')).lower() in TRUE,
-        facts={'name': instance.display_name, 'flavor': (instance.flavor or {}).get('name', ''),
-               'project_id': instance.project_id, 'user_id': instance.user_id, 'image_id': image['id']})
+        instance.uuid, identity_of(instance, storage.directory, image['id']),
+        machine_parts.Hardware(virt_type, machine, arch, vif_model,
+                               str(properties.get('hw_qemu_guest_agent', '')).lower() in TRUE, settings),
+        cells.Resources(
+            instance.vcpus, instance.memory_mb if topology else max(instance.memory_mb, MEMORY_MINIMUM),
+            cpu_topology.choose({'vcpus': instance.vcpus, 'extra_specs': flavor.get('extra_specs')},
+                                instance.image_properties, numa.load_guest(topology) if topology else None), topology),
+        storage.path(instance.uuid, 'console.log'), machine_parts.Boot(nvram=storage.path(instance.uuid, NVRAM)),
+        disks=disks, hostdevs=instance.devices())
     made.interfaces = interfaces(request.network_info, made)
-    flavor = {'vcpus': instance.vcpus, 'extra_specs': (instance.flavor or {}).get('extra_specs')}
     made.volumes = volumes(machine) if volumes else []
-    made.numa = instance.numa_topology
-    made.processor = cpu_topology.choose(flavor, instance.image_properties,
-                                         numa.load_guest(made.numa) if made.numa else None)
-    if made.numa:
-        made.memory_mb = instance.memory_mb          # the sum of its cells
     if 'kernel' in boot_files:
-        made.kernel, made.ramdisk = boot_files['kernel'], boot_files.get('ramdisk')
-        made.cmdline = properties.get('os_command_line') or cmdline(disks[0].target, arch)
+        made.boot.kernel, made.boot.ramdisk = boot_files['kernel'], boot_files.get('ramdisk')
+        made.boot.cmdline = properties.get('os_command_line') or cmdline(disks[0].target, arch)
     return made
+
+
+def identity_of(instance: Instance, directory: str, image_id: str) -> identity.Identity:
+    """Return the identity of an instance's guest; ``directory`` contains all guests."""
+    return identity.Identity(instance.name, directory, {
+        'name': instance.display_name, 'flavor': (instance.flavor or {}).get('name', ''),
+        'project_id': instance.project_id, 'user_id': instance.user_id, 'image_id': image_id})
 
 
 def cmdline(root: str, arch: str | None) -> str:
@@ -96,7 +102,7 @@ def machine_files(kept: bool) -> tuple[str, ...]:
 
 def machine_of(guest: xml.Guest) -> dict[str, Any]:
     """Return the JSON-able machine that owns the firmware variables and TPM state: {'arch', 'settings'}."""
-    return {'arch': guest.arch, 'settings': dict(guest.settings)}
+    return {'arch': guest.hardware.arch, 'settings': dict(guest.hardware.settings)}
 
 
 def has_same_machine(machine: dict[str, Any], instance: Instance, traits: Collection[str]) -> bool:
@@ -140,14 +146,14 @@ def interfaces(network_info: driver.NetworkInfo, guest: xml.Guest) -> list[xml.I
 
     :raises VirtError: this driver does not support the type of a VIF
     """
-    made = []
+    made, queues = [], ports.queues(guest.hardware.settings, guest.resources.vcpus)
     for vif in network_info or ():
-        network, port, device = vif['network'], vifs.port(vif, ports.queues(guest) > 1), vifs.device(vif)
+        network, port, device = vif['network'], vifs.port(vif, queues > 1), vifs.device(vif)
         if device and device['macvtap']:
             device['name'] = host_devices.interface_of(device['address'])
         made.append(xml.Interface(
             mac=vif['address'], bridge=network['bridge'] if vif['type'] == 'bridge' else '', devname=vif['devname'],
-            model=guest.vif_model, mtu=network.get('mtu'), port=dataclasses.asdict(port) if port else None,
+            model=guest.hardware.vif_model, mtu=network.get('mtu'), port=dataclasses.asdict(port) if port else None,
             device=device))
     return made
 

@@ -21,12 +21,12 @@ def domain(guest: xml.Guest, root: str, uids: tuple[users.Range, ...], gids: tup
     :param root: host directory of its file system
     """
     element = etree.Element('domain', type='lxc')
-    add(element, 'name', guest.name)
+    add(element, 'name', guest.identity.name)
     add(element, 'uuid', guest.uuid)
-    identity.metadata(element, guest)
-    add(element, 'memory', guest.memory_mb, unit='MiB')
-    add(element, 'currentMemory', guest.memory_mb, unit='MiB')
-    add(element, 'vcpu', guest.vcpus)
+    identity.metadata(element, guest.identity)
+    add(element, 'memory', guest.resources.memory_mb, unit='MiB')
+    add(element, 'currentMemory', guest.resources.memory_mb, unit='MiB')
+    add(element, 'vcpu', guest.resources.vcpus)
     _tuning(element, guest)
     boot = add(element, 'os')
     add(boot, 'type', 'exe')
@@ -56,12 +56,12 @@ def port(interface: xml.Interface) -> str:
 
 
 def _tuning(root: etree.Element, guest: xml.Guest) -> None:
-    settings = guest.settings
+    settings = guest.hardware.settings
     element = add(root, 'cputune')
-    add(element, 'shares', settings.get('quota_cpu_shares') or min(SHARES * guest.vcpus, MOST_SHARES))
+    add(element, 'shares', settings.get('quota_cpu_shares') or min(SHARES * guest.resources.vcpus, MOST_SHARES))
     period = int(settings.get('quota_cpu_period') or PERIOD)
     add(element, 'period', period)
-    add(element, 'quota', settings.get('quota_cpu_quota') or period * guest.vcpus)
+    add(element, 'quota', settings.get('quota_cpu_quota') or period * guest.resources.vcpus)
 
 
 def _port(devices: etree.Element, interface: xml.Interface) -> etree.Element:

@@ -35,6 +35,8 @@ from nova.virt.libvirt import xml
 from nova.virt.libvirt.container_root import users
 from nova.virt.libvirt.containers import guests
 from nova.virt.libvirt.containers import interfaces
+from nova.virt.libvirt.domain import cells
+from nova.virt.libvirt.domain import machine
 from nova.virt.libvirt.features import pause
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import guest_files
@@ -156,13 +158,10 @@ class ContainerDriver(base.LibvirtBase):
             raise exception.BuildFailed(instance_id=instance.uuid, reason=why)
 
     def _guest_of(self, instance: Instance, request: driver.SpawnRequest) -> xml.Guest:
-        flavor, image = instance.flavor or {}, request.image or {}
         guest = xml.Guest(
-            uuid=instance.uuid, name=instance.name, owner=self.storage.directory, virt_type=LXC, vcpus=instance.vcpus,
-            memory_mb=instance.memory_mb, console_log=self.storage.path(instance.uuid, steps.CONSOLE_LOG),
-            settings=_settings(instance),
-            facts={'name': instance.display_name, 'flavor': flavor.get('name', ''),
-                   'project_id': instance.project_id, 'user_id': instance.user_id, 'image_id': image.get('id', '')})
+            instance.uuid, spec.identity_of(instance, self.storage.directory, (request.image or {}).get('id', '')),
+            machine.Hardware(LXC, settings=_settings(instance)), cells.Resources(instance.vcpus, instance.memory_mb),
+            self.storage.path(instance.uuid, steps.CONSOLE_LOG))
         guest.interfaces = spec.interfaces(request.network_info, guest)
         return guest
 

@@ -5,29 +5,37 @@ placement is not claimed: each start of the guest selects a node again.
 """
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from nova import exception
 from nova.hardware import fit
 from nova.hardware import usage
 from nova.objects import numa
+from nova.virt.libvirt.domain import memory
 
 
-class Guest(Protocol):
-    """The attributes of an xml.Guest that its placement depends on.
+@dataclasses.dataclass
+class Resources:
+    """Processors and memory of a guest.
 
-    numa  GuestTopology as text; None: the guest has none
-    cell  id of the NUMA node of a guest without a topology; None: any node
+    processor      visible {'sockets', 'cores', 'threads'} (hardware.cpu_topology); None: one core a socket
+    numa           GuestTopology as text; None: it has none
+    cell, cpuset   without a topology: its NUMA node (None: any) and its CPUs as text
+    memory_source  memory backing since its start (memory.py)
     """
 
     vcpus: int
     memory_mb: int
-    numa: str | None
-    cell: int | None
+    processor: dict[str, int] | None = None
+    numa: str | None = None
+    cell: int | None = None
+    cpuset: str | None = None
+    memory_source: str = memory.ANONYMOUS
 
 
-def floating(host: numa.HostTopology, guest: Guest, others: Sequence[Guest],
+def floating(host: numa.HostTopology, guest: Resources, others: Sequence[Resources],
              limits: fit.Overcommit) -> tuple[int | None, frozenset[int]]:
     """Choose the NUMA node of a guest without a topology: (id of the node, CPUs that the guest may run on).
 
@@ -48,7 +56,7 @@ def floating(host: numa.HostTopology, guest: Guest, others: Sequence[Guest],
     return cell.id, usage.shared_cpus(cell)
 
 
-def placed(host: numa.HostTopology | None, guest: Guest) -> numa.GuestTopology:
+def placed(host: numa.HostTopology | None, guest: Resources) -> numa.GuestTopology:
     """Return the GuestTopology of a guest that has one.
 
     :raises VirtError: the host no longer has the NUMA nodes or CPUs that the guest was placed on

@@ -1,8 +1,8 @@
 """Small devices: watchdog, random numbers, TPM, graphics device, pointer, sound, USB."""
-from typing import Any
 from xml.etree import ElementTree as etree
 
 from nova.hardware import guest_options
+from nova.virt.libvirt.domain.machine import Hardware
 from nova.virt.libvirt.domain.tree import add
 
 ENTROPY = '/dev/urandom'
@@ -12,66 +12,63 @@ TPM_MODEL = {'1.2': 'tpm-tis', '2.0': 'tpm-crb'}
 KIB = 1024
 
 
-def watchdog(devices: etree.Element, guest: Any) -> None:
-    """Add the watchdog.
-
-    :param guest: xml.Guest
-    """
-    action = guest.settings.get('watchdog_action', 'disabled')
+def watchdog(devices: etree.Element, hardware: Hardware) -> None:
+    """Add the watchdog."""
+    action = hardware.settings.get('watchdog_action', 'disabled')
     if action != 'disabled':
         add(devices, 'watchdog', model='i6300esb', action=action)
 
 
-def rng(devices: etree.Element, guest: Any) -> None:
-    if guest.settings.get('rng_allowed') == guest_options.FALSE:
+def rng(devices: etree.Element, hardware: Hardware) -> None:
+    if hardware.settings.get('rng_allowed') == guest_options.FALSE:
         return
     element = add(devices, 'rng', model='virtio')
-    size = int(guest.settings.get('rng_rate_bytes', 0))
+    size = int(hardware.settings.get('rng_rate_bytes', 0))
     if size:
-        add(element, 'rate', bytes=size, period=guest.settings.get('rng_rate_period', RNG_PERIOD_MS))
+        add(element, 'rate', bytes=size, period=hardware.settings.get('rng_rate_period', RNG_PERIOD_MS))
     add(element, 'backend', ENTROPY, model='random')
 
 
-def balloon(devices: etree.Element, guest: Any) -> None:
+def balloon(devices: etree.Element, hardware: Hardware) -> None:
     """Add the balloon, which reports the guest OS's memory statistics for the diagnostics."""
     add(add(devices, 'memballoon', model='virtio'), 'stats', period=BALLOON_STATS_S)
 
 
-def tpm(devices: etree.Element, guest: Any) -> None:
-    version = guest.settings.get('tpm_version')
+def tpm(devices: etree.Element, hardware: Hardware) -> None:
+    version = hardware.settings.get('tpm_version')
     if version:
-        element = add(devices, 'tpm', model=guest.settings.get('tpm_model', TPM_MODEL[version]))
+        element = add(devices, 'tpm', model=hardware.settings.get('tpm_model', TPM_MODEL[version]))
         add(element, 'backend', type='emulator', version=version)
 
 
-def video(devices: etree.Element, guest: Any) -> None:
+def video(devices: etree.Element, hardware: Hardware) -> None:
     """Add the image's graphics device; the default with graphics is libvirt's."""
-    model, ram = guest.settings.get('video_model'), int(guest.settings.get('video_ram', 0))
+    model, ram = hardware.settings.get('video_model'), int(hardware.settings.get('video_ram', 0))
     if model or ram:
         add(add(devices, 'video'), 'model', type=model or 'vga', vram=ram * KIB or None)
 
 
-def pointer(devices: etree.Element, guest: Any) -> None:
+def pointer(devices: etree.Element, hardware: Hardware) -> None:
     """Add an absolute pointer; the PS/2 mouse always exists."""
-    bus = guest.settings.get('input_bus')
+    bus = hardware.settings.get('input_bus')
     there = devices.find(f"./input[@type='tablet'][@bus='{bus or 'usb'}']") is not None
-    if not there and (bus or guest.settings.get('pointer_model') == 'usbtablet'):
+    if not there and (bus or hardware.settings.get('pointer_model') == 'usbtablet'):
         add(devices, 'input', type='tablet', bus=bus or 'usb')
 
 
-def sound(devices: etree.Element, guest: Any) -> None:
-    if 'sound_model' in guest.settings:
-        add(devices, 'sound', model=guest.settings['sound_model'])
+def sound(devices: etree.Element, hardware: Hardware) -> None:
+    if 'sound_model' in hardware.settings:
+        add(devices, 'sound', model=hardware.settings['sound_model'])
 
 
-def usb(devices: etree.Element, guest: Any) -> None:
-    if 'usb_model' in guest.settings:
-        add(devices, 'controller', type='usb', index=0, model=guest.settings['usb_model'])
+def usb(devices: etree.Element, hardware: Hardware) -> None:
+    if 'usb_model' in hardware.settings:
+        add(devices, 'controller', type='usb', index=0, model=hardware.settings['usb_model'])
 
 
-def serial_ports(devices: etree.Element, guest: Any) -> None:
+def serial_ports(devices: etree.Element, hardware: Hardware) -> None:
     """Add the requested serial ports that consoles have not added."""
-    for number in range(len(devices.findall('serial')), guest.serial_ports):
+    for number in range(len(devices.findall('serial')), hardware.serial_ports):
         add(add(devices, 'serial', type='pty'), 'target', port=number)
 
 

@@ -1,6 +1,5 @@
 """Disks and their controllers."""
 from collections.abc import Mapping
-from typing import Any
 from xml.etree import ElementTree as etree
 
 from nova.virt.libvirt.domain import virtio
@@ -10,27 +9,18 @@ from nova.virt.libvirt.domain.tree import add
 MOST_QUEUES = 16             # of a controller: QEMU uses no more on one disk
 
 
-def disks(devices: etree.Element, guest: Any) -> None:
-    """Add the disks of a guest and their controller.
-
-    :param guest: xml.Guest
-    """
-    for each in guest.disks:
-        local(devices, each, guest)
-
-
-def controller(devices: etree.Element, guest: Any) -> None:
+def controller(devices: etree.Element, settings: Mapping[str, str], vcpus: int) -> None:
     """Add the controller of SCSI disks, local ones and volumes."""
     if devices.find("disk/target[@bus='scsi']") is not None:
-        made = add(devices, 'controller', type='scsi', index=0, model=guest.settings.get('scsi_model', virtio.SCSI))
+        made = add(devices, 'controller', type='scsi', index=0, model=settings.get('scsi_model', virtio.SCSI))
         if made.get('model') == virtio.SCSI:
-            add(made, 'driver', queues=min(guest.vcpus, MOST_QUEUES))
+            add(made, 'driver', queues=min(vcpus, MOST_QUEUES))
 
 
-def local(devices: etree.Element, each: Any, guest: Any) -> None:
+def local(devices: etree.Element, each: volumes.Disk, settings: Mapping[str, str]) -> None:
     """Add a local disk with the limits of the flavor."""
     element = disk(devices, each)
-    volumes.limit(element, limits(guest.settings))
+    volumes.limit(element, limits(settings))
 
 
 def limits(settings: Mapping[str, str]) -> dict[str, int]:
@@ -38,11 +28,8 @@ def limits(settings: Mapping[str, str]) -> dict[str, int]:
     return {name: int(settings.get(f'quota_disk_{name}', 0)) for name in volumes.LIMITS}
 
 
-def disk(devices: etree.Element, disk: Any) -> etree.Element:
-    """Add the element of a local disk.
-
-    :param disk: xml.Disk
-    """
+def disk(devices: etree.Element, disk: volumes.Disk) -> etree.Element:
+    """Add the element of a local disk."""
     element = add(devices, 'disk', type=disk.source['type'] if disk.source else 'file', device=disk.device)
     add(element, 'driver', **volumes.driver(disk.format, disk, disk.device != 'disk'))
     source = {'type': 'file', 'path': disk.file, 'luks': disk.secret} if disk.source is None else disk.source
@@ -52,9 +39,9 @@ def disk(devices: etree.Element, disk: Any) -> etree.Element:
     if disk.backing_file:
         backing.set('type', 'file')
         add(backing, 'format', type=disk.backing_format)
-        source = add(backing, 'source', file=disk.backing_file)
+        image = add(backing, 'source', file=disk.backing_file)
         # Otherwise libvirt gives the image shared by many guests to QEMU's user, who could then write it.
-        add(source, 'seclabel', model='dac', relabel='no')
+        add(image, 'seclabel', model='dac', relabel='no')
         add(backing, 'backingStore')
     add(element, 'target', dev=disk.target, bus=disk.bus)
     if disk.keeps_size:

@@ -1,5 +1,7 @@
 """Identity of a guest: metadata for agents of the host, and cloud data in the guest's firmware."""
-from typing import Any
+from __future__ import annotations
+
+import dataclasses
 from xml.etree import ElementTree as etree
 
 from nova.virt.libvirt.domain.tree import add
@@ -12,14 +14,25 @@ etree.register_namespace('nova', NAMESPACE)
 etree.register_namespace('owner', OWNER_NAMESPACE)
 
 
-def metadata(root: etree.Element, guest: Any) -> None:
-    """Add the metadata of a guest.
+@dataclasses.dataclass
+class Identity:
+    """Identity of a guest.
 
-    :param guest: xml.Guest
+    name    libvirt's name of the domain
+    owner   directory of the deployment's guests, which identifies the owner
+    facts   {'name', 'flavor', 'project_id', 'user_id', 'image_id'} of the server
     """
+
+    name: str
+    owner: str
+    facts: dict[str, str | None] = dataclasses.field(default_factory=dict)
+
+
+def metadata(root: etree.Element, identity: Identity) -> None:
+    """Add the metadata of a guest."""
     element = add(root, 'metadata')
     instance = add(element, f'{{{NAMESPACE}}}instance')
-    facts = guest.facts
+    facts = identity.facts
     add(instance, f'{{{NAMESPACE}}}name', facts.get('name', ''))
     add(instance, f'{{{NAMESPACE}}}flavor', name=facts.get('flavor', ''))
     owner = add(instance, f'{{{NAMESPACE}}}owner')
@@ -27,7 +40,7 @@ def metadata(root: etree.Element, guest: Any) -> None:
     add(owner, f'{{{NAMESPACE}}}project', uuid=facts.get('project_id', ''))
     if facts.get('image_id'):
         add(instance, f'{{{NAMESPACE}}}root', type='image', uuid=facts['image_id'])
-    add(element, f'{{{OWNER_NAMESPACE}}}owner', directory=guest.owner)
+    add(element, f'{{{OWNER_NAMESPACE}}}owner', directory=identity.owner)
 
 
 def owner(directory: str) -> str:
@@ -40,12 +53,12 @@ def owner_of(text: str) -> str | None:
     return etree.fromstring(text).get('directory')
 
 
-def sysinfo(root: etree.Element, guest: Any) -> None:
+def sysinfo(root: etree.Element, uuid: str) -> None:
     """Add the product name by which cloud-init recognises the cloud.
 
     https://cloudinit.readthedocs.io/en/latest/reference/datasources/openstack.html
     """
     system = add(add(root, 'sysinfo', type='smbios'), 'system')
     for name, value in (('manufacturer', 'OpenStack Foundation'), ('product', 'OpenStack Nova'),
-                        ('serial', guest.uuid), ('uuid', guest.uuid), ('family', 'Virtual Machine')):
+                        ('serial', uuid), ('uuid', uuid), ('family', 'Virtual Machine')):
         add(system, 'entry', value, name=name)

@@ -1,8 +1,9 @@
 """Machine: firmware and boot, features, clock, and processor settings except placement."""
-from typing import Any
+from __future__ import annotations
+
+import dataclasses
 from xml.etree import ElementTree as etree
 
-from nova.hardware import disks as disk_words
 from nova.hardware import guest_options
 from nova.virt.libvirt.domain.tree import add
 
@@ -12,95 +13,134 @@ SPINLOCK_RETRIES = 8191                  # attempts after which a Windows guest 
 SEV_POLICY, SEV_ES_POLICY = 0x33, 0x37   # AMD's SEV API: no debugging, no key sharing, only SEV hosts (and ES)
 
 
-def is_on(guest: Any, name: str) -> bool:
-    """Return whether a boolean setting of the guest is true."""
-    return bool(guest.settings.get(name) == guest_options.TRUE)
+DEFAULT = 'pc'
 
 
-def boot(root: etree.Element, guest: Any) -> None:
-    """Add firmware and boot settings.
+@dataclasses.dataclass
+class Hardware:
+    """Virtual hardware of a hardware.
 
-    :param guest: xml.Guest
+    virt_type  type of the domain: 'kvm', 'qemu' or 'lxc'
+    machine    machine type
+    arch       libvirt's name of its architecture; None: that of the host
+    vif_model  model of its network devices
+    agent      whether it has a channel for the guest agent
+    settings   settings of its flavor and image (hardware.guest_options.settings)
     """
+
+    virt_type: str
+    machine: str = DEFAULT
+    arch: str | None = None
+    vif_model: str = 'virtio'
+    agent: bool = False
+    settings: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def serial_ports(self) -> int:
+        """Return the number of serial ports; 0 if another host's value is no number."""
+        count = self.settings.get('serial_port_count', '1')
+        return int(count) if count.isascii() and count.isdecimal() else 0
+
+    @property
+    def has_usb(self) -> bool:
+        return self.arch is None and self.settings.get('usb_model') != 'none'
+
+    def is_on(self, name: str) -> bool:
+        """Return whether a boolean setting is true."""
+        return self.settings.get(name) == guest_options.TRUE
+
+
+@dataclasses.dataclass
+class Boot:
+    """Boot files of a guest: paths of kernel, ramdisk and UEFI variables, and the kernel's command line."""
+
+    kernel: str | None = None
+    ramdisk: str | None = None
+    cmdline: str | None = None
+    nvram: str | None = None
+
+
+def boot(root: etree.Element, hardware: Hardware, files: Boot, has_cdrom: bool) -> None:
+    """Add firmware and boot settings."""
     os_ = add(root, 'os')
-    add(os_, 'type', 'hvm', machine=guest.machine, arch=guest.arch)
-    if guest.settings.get('firmware_type') == 'uefi':
-        _uefi(os_, guest)
-    if guest.kernel:
-        add(os_, 'kernel', guest.kernel)
-        if guest.ramdisk:
-            add(os_, 'initrd', guest.ramdisk)
-        add(os_, 'cmdline', guest.cmdline)
+    add(os_, 'type', 'hvm', machine=hardware.machine, arch=hardware.arch)
+    if hardware.settings.get('firmware_type') == 'uefi':
+        _uefi(os_, hardware, files.nvram)
+    if files.kernel:
+        add(os_, 'kernel', files.kernel)
+        if files.ramdisk:
+            add(os_, 'initrd', files.ramdisk)
+        add(os_, 'cmdline', files.cmdline)
     else:
         add(os_, 'boot', dev='hd')
-        if any(disk.device == disk_words.CDROM for disk in guest.disks):     # until an OS is on the disk
+        if has_cdrom:                        # until an OS is on the disk
             add(os_, 'boot', dev='cdrom')
-    if is_on(guest, 'boot_menu'):
+    if hardware.is_on('boot_menu'):
         add(os_, 'bootmenu', enable='yes')
     add(os_, 'smbios', mode='sysinfo')
 
 
-def _uefi(os_: etree.Element, guest: Any) -> None:
+def _uefi(os_: etree.Element, hardware: Hardware, nvram: str | None) -> None:
     """Add UEFI features: libvirt selects a matching firmware and copies its variables template."""
-    secure = 'yes' if _is_secure(guest) else 'no'
+    secure = 'yes' if _is_secure(hardware) else 'no'
     os_.set('firmware', 'efi')
     firmware = add(os_, 'firmware')
     for feature in ('secure-boot', 'enrolled-keys'):
         add(firmware, 'feature', enabled=secure, name=feature)
     if secure == 'yes':
         add(os_, 'loader', secure='yes')
-    add(os_, 'nvram', guest.nvram)
+    add(os_, 'nvram', nvram)
 
 
-def _is_secure(guest: Any) -> bool:
-    return bool(guest.settings.get('secure_boot') == 'required')
+def _is_secure(hardware: Hardware) -> bool:
+    return hardware.settings.get('secure_boot') == 'required'
 
 
-def features(root: etree.Element, guest: Any) -> None:
+def features(root: etree.Element, hardware: Hardware) -> None:
     element = add(root, 'features')
     add(element, 'acpi')
-    if guest.arch is None:               # a PC
+    if hardware.arch is None:               # a PC
         add(element, 'apic')
-    if 'pmu' in guest.settings:
-        add(element, 'pmu', state='on' if is_on(guest, 'pmu') else 'off')
-    if guest.virt_type == 'kvm':
-        if is_on(guest, 'hide_hypervisor_id'):
+    if 'pmu' in hardware.settings:
+        add(element, 'pmu', state='on' if hardware.is_on('pmu') else 'off')
+    if hardware.virt_type == 'kvm':
+        if hardware.is_on('hide_hypervisor_id'):
             add(add(element, 'kvm'), 'hidden', state='on')
-        if guest.settings.get('os_type') == 'windows':
+        if hardware.settings.get('os_type') == 'windows':
             hyperv = add(element, 'hyperv', mode='custom')
             for name in HYPERV:
                 add(hyperv, name, state='on')
             add(hyperv, 'spinlocks', state='on', retries=SPINLOCK_RETRIES)
-        if _iommu(guest) == 'intel':
+        if _iommu(hardware) == 'intel':
             add(element, 'ioapic', driver='qemu')            # required for interrupt remapping
-    if _is_secure(guest):
+    if _is_secure(hardware):
         add(element, 'smm', state='on')                      # otherwise the guest could write the variables
 
 
-def processor(cpu: etree.Element, guest: Any) -> None:
+def processor(cpu: etree.Element, hardware: Hardware) -> None:
     """Add the settings to the element of the processor."""
-    if is_on(guest, 'hide_hypervisor_id'):
+    if hardware.is_on('hide_hypervisor_id'):
         add(cpu, 'feature', policy='disable', name='hypervisor')
-    mode, bits = guest.settings.get('maxphysaddr_mode'), guest.settings.get('maxphysaddr_bits')
+    mode, bits = hardware.settings.get('maxphysaddr_mode'), hardware.settings.get('maxphysaddr_bits')
     if mode or bits:
         add(cpu, 'maxphysaddr', mode=mode or 'emulate', bits=bits)
 
 
-def clock(root: etree.Element, guest: Any) -> None:
-    windows = guest.settings.get('os_type') == 'windows'
+def clock(root: etree.Element, hardware: Hardware) -> None:
+    windows = hardware.settings.get('os_type') == 'windows'
     element = add(root, 'clock', offset='localtime' if windows else 'utc')
-    if guest.virt_type == 'kvm':
+    if hardware.virt_type == 'kvm':
         add(element, 'timer', name='pit', tickpolicy='delay')
         add(element, 'timer', name='rtc', tickpolicy='catchup')
         if windows:
             add(element, 'timer', name='hypervclock', present='yes')
-    if guest.virt_type == 'kvm' or 'time_hpet' in guest.settings:
-        add(element, 'timer', name='hpet', present='yes' if is_on(guest, 'time_hpet') else 'no')
+    if hardware.virt_type == 'kvm' or 'time_hpet' in hardware.settings:
+        add(element, 'timer', name='hpet', present='yes' if hardware.is_on('time_hpet') else 'no')
 
 
-def tuning(root: etree.Element, guest: Any) -> None:
+def tuning(root: etree.Element, hardware: Hardware) -> None:
     """Add weight and limits of CPU time to the present placement of the vCPUs, if any."""
-    settings = guest.settings
+    settings = hardware.settings
     found = [(name, settings[f'quota_cpu_{name}']) for name in ('shares', 'period', 'quota')
              if f'quota_cpu_{name}' in settings]
     if found:
@@ -111,9 +151,9 @@ def tuning(root: etree.Element, guest: Any) -> None:
             add(element, name, value)
 
 
-def memory(root: etree.Element, guest: Any) -> None:
+def memory(root: etree.Element, hardware: Hardware) -> None:
     """Lock memory if the guest requests it, or if devices need encrypted memory to stay in place."""
-    if is_on(guest, 'locked_memory') or is_on(guest, 'mem_encryption'):
+    if hardware.is_on('locked_memory') or hardware.is_on('mem_encryption'):
         element = root.find('memoryBacking')
         if element is None:
             element = add(root, 'memoryBacking')
@@ -121,21 +161,22 @@ def memory(root: etree.Element, guest: Any) -> None:
             add(element, 'locked')
 
 
-def launch_security(root: etree.Element, guest: Any) -> None:
-    if is_on(guest, 'mem_encryption'):
-        policy = SEV_ES_POLICY if guest.settings.get('mem_encryption_model') == 'amd-sev-es' else SEV_POLICY
+def launch_security(root: etree.Element, hardware: Hardware) -> None:
+    if hardware.is_on('mem_encryption'):
+        policy = SEV_ES_POLICY if hardware.settings.get('mem_encryption_model') == 'amd-sev-es' else SEV_POLICY
         add(add(root, 'launchSecurity', type='sev'), 'policy', f'0x{policy:04x}')
 
 
-def _iommu(guest: Any) -> str | None:
+def _iommu(hardware: Hardware) -> str | None:
     """Return the IOMMU model, or None without one."""
-    model = guest.settings.get('viommu_model')
+    model = hardware.settings.get('viommu_model')
     return None if model in (None, 'none') else 'intel' if model == 'auto' else model
 
 
-def iommu(devices: etree.Element, guest: Any) -> None:
-    model = _iommu(guest)
+def iommu(devices: etree.Element, hardware: Hardware) -> None:
+    model = _iommu(hardware)
     if model:
         element = add(devices, 'iommu', model=model)
         if model == 'intel':
-            add(element, 'driver', intremap='on' if guest.virt_type == 'kvm' else None, caching_mode='on', iotlb='on')
+            add(element, 'driver', intremap='on' if hardware.virt_type == 'kvm' else None, caching_mode='on',
+                iotlb='on')

@@ -1,7 +1,6 @@
 """Memory backing of guests, by the host's options: [libvirt] memory_source, file_backed_memory."""
 from __future__ import annotations
 
-from typing import Any
 from xml.etree import ElementTree as etree
 
 from oslo_config.cfg import ConfigOpts
@@ -31,20 +30,20 @@ def source_of(conf: ConfigOpts) -> str:
     return FILE
 
 
-def backing(root: etree.Element, guest: Any) -> None:
+def backing(root: etree.Element, source: str) -> None:
     """Add the memory backing.
 
-    :param guest: xml.Guest
+    :param source: ANONYMOUS, MEMFD or FILE
     :raises VirtError: the page size differs from that of files
     """
-    if guest.memory_source == ANONYMOUS:
+    if source == ANONYMOUS:
         return
     element = _element(root)
-    if guest.memory_source == FILE and element.find('hugepages') is not None:
+    if source == FILE and element.find('hugepages') is not None:
         raise exception.VirtError(operation='place the guest', reason='hw:mem_page_size asks for large pages, and '
                                   'guests of this host have memory in files ([libvirt] file_backed_memory)')
-    add(element, 'source', type=guest.memory_source)
-    if guest.memory_source == FILE:
+    add(element, 'source', type=source)
+    if source == FILE:
         add(element, 'access', mode=SHARED)              # otherwise writes would stay in memory
         add(element, 'allocation', mode='immediate')     # otherwise a full file system would stop the guest at run time
         add(element, 'discard')

@@ -1,4 +1,8 @@
 """Network devices."""
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree as etree
 
@@ -8,26 +12,46 @@ from nova.virt.libvirt.domain import placement
 from nova.virt.libvirt.domain.tree import add
 
 MOST_QUEUES = 256                        # the kernel's limit for one tap (MAX_TAP_QUEUES)
+Settings = Mapping[str, str]
 
 
-def port(devices: etree.Element, interface: Any, guest: Any) -> etree.Element:
+@dataclasses.dataclass
+class Interface:
+    """Network device of a guest.
+
+    bridge   in which libvirt creates the tap; '' for types of vifs.py that need none
+    port     values of the plugged vifs.Port; None if nothing is plugged
+    device   the host's virtual function: the result of vifs.device and, for a macvtap, its ``name``
+    """
+
+    mac: str
+    bridge: str
+    devname: str
+    model: str = 'virtio'
+    mtu: int | None = None
+    port: dict[str, Any] | None = None
+    device: dict[str, Any] | None = None
+    unknown_fields: dict[str, Any] = dataclasses.field(default_factory=dict, kw_only=True, repr=False, compare=False)
+
+
+def port(devices: etree.Element, interface: Interface, settings: Settings, vcpus: int) -> etree.Element:
     """Add a network device.
 
-    :param interface: xml.Interface
-    :param guest: xml.Guest, for settings of all its ports
+    :param settings, vcpus: of the guest, for settings of all its ports
     """
+    count = queues(settings, vcpus)
     if interface.device:
-        return _function(devices, interface, guest)
+        return _function(devices, interface, interface.device, settings, count)
     plugged = interface.port or {'kind': '', 'datapath': ''}
     bridge = plugged['device'] if plugged['kind'] == 'hybrid' else interface.bridge
     kind = 'vhostuser' if plugged['kind'] == 'vhostuser' else 'bridge' if bridge else 'ethernet'
     element = add(devices, 'interface', type=kind)
     add(element, 'mac', address=interface.mac)
     if kind == 'vhostuser':
-        _refuse_what_no_socket_has(interface, guest)
+        _refuse_what_no_socket_has(interface, settings)
         add(element, 'source', type='unix', path=plugged['socket'], mode='server' if plugged['server'] else 'client')
         add(element, 'model', type='virtio')
-        _driver(element, 'virtio', guest, '')
+        _driver(element, 'virtio', count, '')
         return element
     if bridge:
         add(element, 'source', bridge=bridge)
@@ -35,27 +59,27 @@ def port(devices: etree.Element, interface: Any, guest: Any) -> etree.Element:
     add(element, 'model', type=interface.model)
     if interface.mtu:
         add(element, 'mtu', size=interface.mtu)
-    _driver(element, interface.model, guest, plugged['datapath'])
-    _bandwidth(element, guest.settings)
+    _driver(element, interface.model, count, plugged['datapath'])
+    _bandwidth(element, settings)
     return element
 
 
-def _function(devices: etree.Element, interface: Any, guest: Any) -> etree.Element:
+def _function(devices: etree.Element, interface: Interface, device: dict[str, Any], settings: Settings,
+              count: int) -> etree.Element:
     """Add a virtual function of the host as a passthrough device or through a macvtap.
 
     libvirt sets the port's MAC and VLAN and resets both later.
 
     :raises VirtError: the guest's flavor limits the traffic of a passthrough device
     """
-    device = interface.device
     if device['macvtap']:
         element = add(devices, 'interface', type='direct')
         add(element, 'mac', address=interface.mac)
         add(element, 'source', dev=device['name'], mode='passthrough')
         add(element, 'model', type=interface.model)
-        _driver(element, interface.model, guest, '')
-        _bandwidth(element, guest.settings)
-    elif _is_bounded(guest):
+        _driver(element, interface.model, count, '')
+        _bandwidth(element, settings)
+    elif _is_bounded(settings):
         raise exception.VirtError(operation='plug a port', reason=(
             'it is a device of the host that the guest has for itself (direct): quota:vif_* of the flavor cannot be '
             'carried out there'))
@@ -70,18 +94,18 @@ def _function(devices: etree.Element, interface: Any, guest: Any) -> etree.Eleme
     return element
 
 
-def queues(guest: Any) -> int:
+def queues(settings: Settings, vcpus: int) -> int:
     """Return the number of queues of each virtio port of a guest."""
-    wanted = guest.settings.get('vif_multiqueue_enabled') == guest_options.TRUE
-    return min(guest.vcpus, MOST_QUEUES) if wanted else 1
+    wanted = settings.get('vif_multiqueue_enabled') == guest_options.TRUE
+    return min(vcpus, MOST_QUEUES) if wanted else 1
 
 
-def _refuse_what_no_socket_has(interface: Any, guest: Any) -> None:
+def _refuse_what_no_socket_has(interface: Interface, settings: Settings) -> None:
     """Refuse settings unsupported by vhost-user: it has no tap for traffic limits and requires virtio.
 
     :raises VirtError: the guest's flavor or image requests either
     """
-    bounded = _is_bounded(guest)
+    bounded = _is_bounded(settings)
     if bounded or interface.model != 'virtio':
         raise exception.VirtError(operation='plug a port', reason=(
             'it is of the type vhostuser: '
@@ -89,12 +113,12 @@ def _refuse_what_no_socket_has(interface: Any, guest: Any) -> None:
                else f'its device is virtio, and hw_vif_model of the image is {interface.model}')))
 
 
-def _is_bounded(guest: Any) -> bool:
-    return any(int(value or 0) for name, value in guest.settings.items() if name.startswith('quota_vif_'))
+def _is_bounded(settings: Settings) -> bool:
+    return any(int(value or 0) for name, value in settings.items() if name.startswith('quota_vif_'))
 
 
-def _driver(element: etree.Element, model: str, guest: Any, datapath: str) -> None:
-    attributes = {'queues': str(queues(guest))} if model == 'virtio' and queues(guest) > 1 else {}
+def _driver(element: etree.Element, model: str, count: int, datapath: str) -> None:
+    attributes = {'queues': str(count)} if model == 'virtio' and count > 1 else {}
     if attributes or datapath == 'netdev':
         driver = add(element, 'driver', **attributes)
         if datapath == 'netdev':
@@ -102,7 +126,7 @@ def _driver(element: etree.Element, model: str, guest: Any, datapath: str) -> No
             add(driver, 'host', csum='off')
 
 
-def _bandwidth(element: etree.Element, settings: dict[str, str]) -> None:
+def _bandwidth(element: etree.Element, settings: Settings) -> None:
     """Add the flavor's limits that libvirt supports, in KiB a second and KiB of a burst."""
     root = None
     for way in ('inbound', 'outbound'):

@@ -6,26 +6,27 @@ from typing import Any
 from xml.etree import ElementTree as etree
 
 from nova import utils
+from nova.virt.libvirt.domain.volume_disks import Disk
 
 
 @dataclasses.dataclass
 class Rescued:
     """Rescue configuration.
 
-    disks    [xml.Disk], all disks during the rescue
+    disks    [Disk], all disks during the rescue
     kernel, ramdisk, cmdline   of a rescue image with three parts
     target   name of the boot disk, if it is not the first one
     device   type of that disk: 'disk', 'cdrom' or 'floppy'
-    late     [xml.Disk] that a running guest gets after its boot; a later start omits them
+    late     [Disk] that a running guest gets after its boot; a later start omits them
     """
 
-    disks: list[Any]
+    disks: list[Disk]
     kernel: str | None = None
     ramdisk: str | None = None
     cmdline: str | None = None
     target: str | None = None
     device: str = 'disk'
-    late: list[Any] = dataclasses.field(default_factory=list)
+    late: list[Disk] = dataclasses.field(default_factory=list)
     unknown_fields: dict[str, Any] = dataclasses.field(default_factory=dict, kw_only=True, repr=False, compare=False)
 
     @property
@@ -34,31 +35,16 @@ class Rescued:
         return self.target or str(self.disks[0].target)
 
 
-def load(values: dict[str, Any] | None, disk: type[Any]) -> Rescued | None:
-    """Return the Rescued of a record, or None without one; ``disk`` is xml.Disk."""
+def load(values: dict[str, Any] | None) -> Rescued | None:
+    """Return the Rescued of a record, or None without one."""
     if not values:
         return None
     return utils.from_known(Rescued, {**values, **{
-        name: [utils.from_known(disk, each) for each in values.get(name, ())] for name in ('disks', 'late')}})
+        name: [utils.from_known(Disk, each) for each in values.get(name, ())] for name in ('disks', 'late')}})
 
 
-def booted(guest: Any) -> Any:
-    """Return the xml.Guest that runs: with the rescue's disks during a rescue."""
-    found = guest.rescued
-    return guest if found is None else dataclasses.replace(
-        guest, disks=found.disks, kernel=found.kernel, ramdisk=found.ramdisk, cmdline=found.cmdline,
-        volumes=guest.volumes if found.target else [])
-
-
-def files(guest: Any) -> list[Any]:
-    """Return [xml.Disk] of all files of an xml.Guest on the host, each once."""
-    disks = {disk.file: disk for disk in [*guest.disks, *(guest.rescued.disks if guest.rescued else ())]}
-    return list(disks.values())
-
-
-def order(root: etree.Element, guest: Any) -> None:
+def order(root: etree.Element, found: Rescued | None) -> None:
     """Boot a domain from the rescue disk, regardless of its position."""
-    found = guest.rescued
     if found is None or found.target is None:
         return
     for parent in root.findall('./os[boot]') + root.findall('./devices/disk[boot]'):

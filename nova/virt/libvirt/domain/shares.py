@@ -1,4 +1,5 @@
 """Shared file systems of a guest: virtiofs."""
+from collections.abc import Iterable, Mapping
 from typing import Any
 from xml.etree import ElementTree as etree
 
@@ -7,12 +8,12 @@ from nova.virt.libvirt.domain.tree import add
 QUEUE = 1024                             # maximum of queued requests of a guest, as in libvirt's documentation
 
 
-def filesystems(devices: etree.Element, guest: Any) -> None:
+def filesystems(devices: etree.Element, given: Iterable[Mapping[str, Any]]) -> None:
     """Add the shared file systems.
 
-    :param guest: xml.Guest; each of its ``shares`` is a dict of features/shares.py
+    :param given: dicts of features/shares.py
     """
-    for share in guest.shares:
+    for share in given:
         element = add(devices, 'filesystem', type='mount', accessmode='passthrough')
         add(element, 'driver', type='virtiofs', queue=QUEUE)
         add(element, 'binary', path=share['program'])

@@ -1,6 +1,5 @@
 """Common attributes of a guest's virtio devices, added in one pass over the finished devices."""
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
 from xml.etree import ElementTree as etree
 
 from nova.hardware import guest_options
@@ -19,22 +18,19 @@ _VIRTIO = {
 }
 
 
-def attributes(guest: Any) -> dict[str, str]:
-    """Return the attributes of the element ``driver``; empty if the guest requests none.
-
-    :param guest: xml.Guest
-    """
+def attributes(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the attributes of the element ``driver``; empty if the guest requests none."""
     found = {}
-    if guest.settings.get('virtio_packed_ring') == guest_options.TRUE:
+    if settings.get('virtio_packed_ring') == guest_options.TRUE:
         found['packed'] = 'on'
-    if guest.settings.get('mem_encryption') == guest_options.TRUE:
+    if settings.get('mem_encryption') == guest_options.TRUE:
         found['iommu'] = 'on'                # the host sees only memory that the guest maps
     return found
 
 
-def complete(devices: Iterable[etree.Element], guest: Any) -> None:
+def complete(devices: Iterable[etree.Element], settings: Mapping[str, str]) -> None:
     """Add the virtio attributes to these devices of a guest."""
-    found = attributes(guest)
+    found = attributes(settings)
     for device in devices if found else ():
         if is_virtio(device):
             driver = device.find('driver')

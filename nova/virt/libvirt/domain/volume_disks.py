@@ -1,4 +1,4 @@
-"""Volumes of guests, and their part of the domain XML: pure functions.
+"""Records of local disks and of volumes, and the volumes' part of the domain XML: pure functions.
 
 https://libvirt.org/formatdomain.html#hard-drives-floppy-disks-cdroms describes every element.
 """
@@ -23,6 +23,35 @@ NETWORK = 'network'
 
 Device = dict[str, typing.Any]           # a row of block_device_mappings
 Source = dict[str, typing.Any]
+
+
+@dataclasses.dataclass
+class Disk:
+    """Disk of a guest. ``format`` is the format it was created with and never detected from its content.
+
+    ``source``: QEMU's source as of a Volume if the disk is no file; ``file`` is always its name.
+    ``secret``: id of the libvirt secret for LUKS; None: not encrypted. ``device``: 'disk' or 'cdrom'.
+    """
+
+    file: str
+    format: str
+    target: str
+    bus: str = 'virtio'
+    readonly: bool = False
+    cache: str = 'writeback'
+    backing_file: str | None = None
+    backing_format: str | None = None
+    source: Source | None = None
+    secret: str | None = None
+    device: str = 'disk'
+    detect_zeroes: str = 'off'
+    iothread: int | None = None
+    unknown_fields: dict[str, typing.Any] = dataclasses.field(default_factory=dict, kw_only=True, repr=False,
+                                                            compare=False)
+
+    @property
+    def keeps_size(self) -> bool:
+        return self.readonly or self.device == words.CDROM
 
 
 @dataclasses.dataclass
@@ -220,8 +249,8 @@ def alone(uuid: str, volume: Volume) -> str:
     return etree.tostring(root, encoding='unicode')
 
 
-def driver(form: str, disk: typing.Any, readonly: bool) -> dict[str, str]:
-    """Return QEMU's driver options for a Volume or an xml.Disk."""
+def driver(form: str, disk: Disk | Volume, readonly: bool) -> dict[str, str]:
+    """Return QEMU's driver options for a disk."""
     made = {'name': 'qemu', 'type': form, 'cache': disk.cache, 'discard': 'unmap'}
     if disk.detect_zeroes != 'off':
         made['detect_zeroes'] = disk.detect_zeroes
@@ -241,8 +270,8 @@ def limit(root: etree.Element, limits: Mapping[str, typing.Any]) -> None:
             etree.SubElement(iotune, name).text = str(value)
 
 
-def spread(found: typing.Iterable[typing.Any], threads: int, choices: Choices) -> None:
-    """Assign I/O threads round-robin to the virtio disks among Volumes and xml.Disks."""
+def spread(found: typing.Iterable[Disk | Volume], threads: int, choices: Choices) -> None:
+    """Assign I/O threads round-robin to the virtio disks among these."""
     number = 0
     for each in found:
         each.iothread = None
@@ -251,8 +280,8 @@ def spread(found: typing.Iterable[typing.Any], threads: int, choices: Choices) -
             each.iothread, number = number % threads + 1, number + 1
 
 
-def quietest(volume: Volume, found: typing.Iterable[typing.Any]) -> int | None:
-    """Return the I/O thread with the fewest of these Volumes and xml.Disks for a Volume, or None."""
+def quietest(volume: Volume, found: typing.Iterable[Disk | Volume]) -> int | None:
+    """Return the I/O thread with the fewest of these for a Volume, or None."""
     used = [each.iothread for each in found if each.iothread]
     if volume.bus != 'virtio' or not used:
         return None
@@ -301,7 +330,7 @@ def _source(source: Source) -> etree.Element:
     return made
 
 
-def arrange(root: etree.Element, volumes: list[Volume], disks: list[typing.Any]) -> None:
+def arrange(root: etree.Element, volumes: list[Volume], disks: list[Disk]) -> None:
     """Add the volumes to a finished domain, and set the boot order.
 
     :param disks: local disks; one is named 'disk' if the guest boots from it
@@ -310,7 +339,8 @@ def arrange(root: etree.Element, volumes: list[Volume], disks: list[typing.Any])
     assert devices is not None
     for number, each in enumerate(volumes):
         devices.insert(len(disks) + number, element(each))
-    threads = max((each.iothread or 0 for each in [*disks, *volumes]), default=0)
+    every: list[Disk | Volume] = [*disks, *volumes]
+    threads = max((each.iothread or 0 for each in every), default=0)
     if threads:
         etree.SubElement(root, 'iothreads').text = str(threads)
     system = root.find('os')

@@ -70,7 +70,7 @@ class Adoption:
             raise _refusal(uuid, why)
         made = self._guests.describe(instance, request, found.disks, {})
         made.adopted = [disk.file for disk in found.disks]
-        made.name, made.machine, made.vif_model = found.name, found.machine, found.vif_model
+        made.identity.name, made.hardware.machine, made.hardware.vif_model = found.name, found.machine, found.vif_model
         for interface in made.interfaces:
             interface.model = found.vif_model
         path = self._storage.path(uuid)

@@ -73,7 +73,7 @@ class Agent:
         required = strutils.bool_from_string((instance.image_properties or {}).get('os_require_quiesce'))
         try:
             try:
-                if required or guest.agent:
+                if required or guest.hardware.agent:
                     self._freeze(guest)
             except exception.VirtError as error:
                 if required:
@@ -94,7 +94,7 @@ class Agent:
 
         def read(domain: libvirt.virDomain) -> None:
             found.extend(guest_network.described(domain.interfaceAddresses(_BY_AGENT)))
-        if guest.agent:
+        if guest.hardware.agent:
             with contextlib.suppress(exception.VirtError):
                 self._hypervisor.guest(operation, guest.uuid, _bounded, operation, read, FACTS_SECONDS)
         return found
@@ -103,7 +103,7 @@ class Agent:
         """Set the guest's clock through its agent after a pause. A guest without an agent is skipped."""
         self._thaw_if_marked(uuid)
         guest = self._storage.load(uuid)
-        if guest is None or not guest.agent:
+        if guest is None or not guest.hardware.agent:
             return
         try:
             self._ask('set the time', uuid, _set_time)
@@ -147,7 +147,7 @@ def check(operation: str, guest: xml.Guest) -> None:
 
     :raises GuestAgentUnavailable: the guest has no agent channel
     """
-    if not guest.agent:
+    if not guest.hardware.agent:
         raise exception.GuestAgentUnavailable(
             operation=operation, reason='the guest has no agent: its image does not say hw_qemu_guest_agent=yes')
 

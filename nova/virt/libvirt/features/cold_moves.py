@@ -59,7 +59,7 @@ class ColdMoves:
         guest, kept = self._storage.resize_backups.load(uuid), self._storage.resize_backups.path(uuid)
         if guest is None:
             raise exception.GuestNotFound(instance_id=uuid)
-        guest.moved_from = None          # a reverted guest has not arrived from another host
+        guest.ownership.moved_from = None          # a reverted guest has not arrived from another host
         records.write(kept, guest)
         return {'guest': transferred_record.packed(guest, kept),
                 'source': {'address': self._addresses.own, 'directory': kept}}
@@ -67,7 +67,7 @@ class ColdMoves:
     def has_come(self, uuid: str) -> bool:
         """Return whether the guest arrived by a cold migration and has not been set aside since."""
         guest = self._storage.load(uuid)
-        return guest is not None and guest.moved_from is not None
+        return guest is not None and guest.ownership.moved_from is not None
 
     def is_arriving(self, uuid: str) -> bool:
         """Return whether an incomplete cold migration left copies of the guest's files but no guest."""
@@ -91,7 +91,7 @@ class ColdMoves:
                 disks, boot_files = self._fetch(context, instance, moved, sent['source'],
                                                 new_disks.volume_letters(request.block_devices), copies)
                 made = self._guests.describe(instance, request, disks, boot_files)
-                made.moved_from = sent['source']['directory']
+                made.ownership.moved_from = sent['source']['directory']
                 self._storage.save(made)
                 if copies is not None:
                     copies.end()              # copies of a recorded guest are not resumed
@@ -133,7 +133,7 @@ class ColdMoves:
 
         :param sent: result of ``sent`` on that host; empty if the guest stays on this host
         """
-        kind = tpm_state.version(guest.settings)
+        kind = tpm_state.version(guest.hardware.settings)
         if not sent or kind is None or tpm_state.version(sent['guest']['settings']) != kind:
             return
         source = sent['source']
@@ -158,8 +158,8 @@ class ColdMoves:
         address, there = transferred_record.place(source, uuid)
         directory, sizes = self._storage.path(uuid), new_disks.flavor_sizes(instance)
         disks = [disk for disk in moved.disks if sizes['disk.swap'] or os.path.basename(disk.file) != 'disk.swap']
-        boot_files = {part: getattr(moved, part) for part in transferred_record.BOOT_FILES if getattr(moved, part)}
-        variables = [spec.NVRAM] if moved.settings.get('firmware_type') == 'uefi' else []
+        boot_files = {part: path for part in transferred_record.BOOT_FILES if (path := getattr(moved.boot, part))}
+        variables = [spec.NVRAM] if moved.hardware.settings.get('firmware_type') == 'uefi' else []
         if any(disk.source for disk in disks):
             pool_record.mark_in_migration(self._storage, uuid, True)
         names = [os.path.basename(disk.file) for disk in disks if not disk.source]

@@ -45,24 +45,25 @@ class Growth:
         with self._guests.operation(uuid):
             guest = self._guests.record(uuid)
             vcpus, memory_mb = flavor['vcpus'], max(flavor['memory_mb'], spec.MEMORY_MINIMUM)
-            most, targets = growth.maximum(guest.settings), [disk.target for disk in guest.disks]
-            settings = {**{name: value for name, value in guest.settings.items() if not name.startswith(LIMITS)},
+            before, resources = guest.hardware.settings, guest.resources
+            most, targets = growth.maximum(before), [disk.target for disk in guest.disks]
+            settings = {**{name: value for name, value in before.items() if not name.startswith(LIMITS)},
                         **growth.limits(flavor)}
-            if vcpus > max(guest.vcpus, most[0]) or memory_mb > max(guest.memory_mb, most[1]):
+            if vcpus > max(resources.vcpus, most[0]) or memory_mb > max(resources.memory_mb, most[1]):
                 raise exception.VirtError(operation=OPERATION, reason=NO_ROOM)
             with contextlib.suppress(exception.GuestNotFound):
                 refusal = self._hypervisor.guest(OPERATION, uuid, _refusal, vcpus, memory_mb)
                 if refusal:
                     raise exception.VirtError(operation=OPERATION, reason=refusal)
-                with self._limited(uuid, targets, disks.limits(guest.settings), disks.limits(settings)):
+                with self._limited(uuid, targets, disks.limits(before), disks.limits(settings)):
                     plugged = self._hypervisor.guest(OPERATION, uuid, plug, memory_mb)
                     try:
                         self._hypervisor.guest(OPERATION, uuid, _set_vcpus, vcpus)
                     except exception.VirtError:
                         self.take_back(uuid, plugged)
                         raise
-            guest.vcpus, guest.memory_mb, guest.settings = vcpus, memory_mb, settings
-            guest.facts['flavor'] = flavor['name']
+            resources.vcpus, resources.memory_mb, guest.hardware.settings = vcpus, memory_mb, settings
+            guest.identity.facts['flavor'] = flavor['name']
             self._storage.save(guest)
 
     @contextlib.contextmanager

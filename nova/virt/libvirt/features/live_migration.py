@@ -147,8 +147,8 @@ class LiveMigration:
                            block_devices: list[dict[str, Any]], facts: dict[str, Any]) -> dict[str, Any]:
         uuid = instance.uuid
         guest = transferred_record.unpacked(facts['guest'], uuid, self._storage, self._platform.virt_type, network_info)
-        guest.numa, guest.memory_source = facts.get('numa_topology'), self._platform.memory_source
-        guest.volumes = self._connections.connect_all(instance, block_devices, guest.machine, guest.disks, [])
+        guest.resources.numa, guest.resources.memory_source = facts.get('numa_topology'), self._platform.memory_source
+        guest.volumes = self._connections.connect_all(instance, block_devices, guest.hardware.machine, guest.disks, [])
         try:
             return self._make_ready(context, guest, facts)
         except Exception:
@@ -199,7 +199,7 @@ class LiveMigration:
                     file.truncate(size)
             files.give_to_guest(disk.file)
         names = [os.path.basename(disk.file) for disk in files_of if disk.readonly]
-        names += [part for part in transferred_record.BOOT_FILES if getattr(guest, part)]
+        names += [part for part in transferred_record.BOOT_FILES if getattr(guest.boot, part)]
         address, there = transferred_record.place(facts['source'], guest.uuid)
         disk_transfer.fetch(self._addresses.uri_of(address), there, names, directory,
                             self._conf.libvirt.qemu_img_timeout, reserve=self._storage.reserve)
@@ -219,10 +219,10 @@ class LiveMigration:
         expected = shared_storage.incoming(self._storage, instance.uuid, self._host)
         if expected is not None:
             guest.volumes = expected.volumes
-        guest.host = guest.successor = None
+        guest.ownership.host = guest.ownership.successor = None
         pool_record.mark_in_migration(self._storage, instance.uuid, False)
-        if guest.numa:
-            guest.numa = instance.numa_topology
+        if guest.resources.numa:
+            guest.resources.numa = instance.numa_topology
         guest.interfaces = spec.interfaces(network_info, guest)
         guest.consoles = graphics.read(self._hypervisor.guest('read the consoles', instance.uuid, outgoing.running_xml))
         self._storage.save(guest)
@@ -404,7 +404,7 @@ class LiveMigration:
     def _stays(self, uuid: str) -> None:
         """Mark the disks of a guest that has not left as this host's."""
         guest = self._storage.load(uuid)
-        if guest is not None and guest.host == self._host:
+        if guest is not None and guest.ownership.host == self._host:
             self._storage.owners.promise(uuid, None)
             shared_storage.hand_over(self._storage, guest, None)
             self._post_copy.forget(uuid)
@@ -458,7 +458,8 @@ def _seen_alike(guest: xml.Guest, copied: bool) -> bool:
 
     QEMU writes network volumes directly without a cache of this host, so no data remains when the guest stops here.
     """
-    stay = [*guest.volumes, *(disk for disk in guest.disks if disk.source or not copied)]
+    stay: list[xml.Disk | volume.Volume] = [
+        *guest.volumes, *(disk for disk in guest.disks if disk.source or not copied)]
     return bool(stay) and all(disk.readonly or disk.cache in ('none', 'directsync') or (
         disk.source is not None and disk.source['type'] == volume.NETWORK) for disk in stay)
 
@@ -482,7 +483,8 @@ def _check_memory(guest: xml.Guest, there: str) -> None:
 
     :raises MigrationPreCheckError: it differs, and the hosts may account memory differently
     """
-    if guest.memory_source != there:
+    here = guest.resources.memory_source
+    if here != there:
         raise exception.MigrationPreCheckError(reason=(
-            f'its memory is of the kind {guest.memory_source} here, and would be of the kind {there} there; it can be '
+            f'its memory is of the kind {here} here, and would be of the kind {there} there; it can be '
             'moved while it is off'))

@@ -89,14 +89,14 @@ class Rescue:
         made, hypervisor = guest.rescued, self._hypervisor
         if made is None or not made.late:
             return
-        end, last, since = time.monotonic() + BOOT_MOST_S[guest.virt_type], None, 0.0
+        end, last, since = time.monotonic() + BOOT_MOST_S[guest.hardware.virt_type], None, 0.0
         while time.monotonic() < end:
             if hypervisor.power_state(guest.uuid) != states.RUNNING:
                 return                   # the guest has stopped
             reads, writes = hypervisor.guest('look at the rescue disk', guest.uuid, calls.requests, made.first)
             if reads != last:
                 last, since = reads, time.monotonic()
-            elif writes and time.monotonic() - since >= BOOTED_S[guest.virt_type]:
+            elif writes and time.monotonic() - since >= BOOTED_S[guest.hardware.virt_type]:
                 break
             time.sleep(POLL_S)
         for disk in made.late:
@@ -151,7 +151,7 @@ class Rescue:
             disks, boot_files.get('kernel'), boot_files.get('ramdisk'), target=disk.target if stable else None,
             device=device, late=late)
         if made.kernel:
-            made.cmdline = properties.get('os_command_line') or spec.cmdline(disk.target, guest.arch)
+            made.cmdline = properties.get('os_command_line') or spec.cmdline(disk.target, guest.hardware.arch)
         return made
 
     def _with_drive(self, uuid: str, disk: xml.Disk, config_drive: dict[str, bytes] | None) -> xml.Disk:
@@ -176,7 +176,7 @@ def kind(guest: xml.Guest, image: ImageDocument) -> tuple[str, str]:
     """
     properties = image.get('properties') or {}
     device = properties.get('hw_rescue_device', 'disk')
-    q35 = xml.Q35.match(guest.machine) is not None
+    q35 = xml.Q35.match(guest.hardware.machine) is not None
     usual = {'disk': guest.disks[0].bus if guest.disks else 'virtio', 'cdrom': 'sata' if q35 else 'ide',
              'floppy': 'fdc'}
     bus = properties.get('hw_rescue_bus', usual.get(device))
@@ -204,7 +204,7 @@ def classic(disk: xml.Disk, own: list[xml.Disk], elsewhere: Sequence[xml.Disk] =
 
 def targets_of(guest: xml.Guest) -> set[str]:
     """Return the target names of a guest's disks and volumes, which a stable rescue preserves."""
-    return {disk.target for disk in [*guest.disks, *guest.volumes]}
+    return {disk.target for disk in guest.devices()}
 
 
 def free_target(bus: str, taken: set[str]) -> str:

@@ -121,7 +121,7 @@ class Resize:
                 os.rename(kept, stored.path(uuid))
             guest = self._guests.refresh(uuid, network_info)
             # a new connection may have another address
-            guest.volumes = self._connections.connect_all(instance, block_devices, guest.machine, guest.disks,
+            guest.volumes = self._connections.connect_all(instance, block_devices, guest.hardware.machine, guest.disks,
                                                           guest.volumes)
             stored.release(guest)        # after the rename: a repeated revert finds the backup
             stored.save(guest)
@@ -130,7 +130,7 @@ class Resize:
     def confirm_migration(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
         self._storage.resize_backups.forget(instance.uuid)
         guest = self._storage.load(instance.uuid)
-        if guest is None or guest.host not in (None, self._host):
+        if guest is None or guest.ownership.host not in (None, self._host):
             self._guests.remove(instance.uuid)             # the guest is on another host; its TPM state is here
 
     def kept_guests(self) -> list[str]:
@@ -161,10 +161,10 @@ def _copies(stored: storage.Storage, instance: Instance, old: xml.Guest) -> tupl
         disks.append(disk)
     blanks = {name: size for name, size in sizes.items() if name != 'disk'}
     disks += stored.new_disks.blanks(uuid, blanks, disks, old.volumes, encrypted=guest_options.encrypts(instance))
-    if old.nvram and os.path.exists(os.path.join(source, spec.NVRAM)):
-        local_files.copy(os.path.join(source, spec.NVRAM), old.nvram)
+    if old.boot.nvram and os.path.exists(os.path.join(source, spec.NVRAM)):
+        local_files.copy(os.path.join(source, spec.NVRAM), old.boot.nvram)
     for part in ('kernel', 'ramdisk'):
-        if getattr(old, part):
-            local_files.copy(os.path.join(source, part), getattr(old, part))
-            boot_files[part] = getattr(old, part)
+        if path := getattr(old.boot, part):
+            local_files.copy(os.path.join(source, part), path)
+            boot_files[part] = path
     return disks, boot_files

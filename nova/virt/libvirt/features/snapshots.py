@@ -58,13 +58,13 @@ class Snapshots:
 
     def _copy_root(self, instance: Instance, guest: xml.Guest, path: str, copied: progress.Report) -> None:
         """Copy the present root disk into one qcow2 file."""
-        root, *others = guest.disks
+        root = guest.disks[0]
         if self._guests.is_active(guest.uuid) and root.source:
             self._copy_in_pool(instance, guest, path, copied)
             return
         if self._guests.is_active(guest.uuid):
             with self._agent.quiet(instance, guest):
-                begun = self._backups.begin(guest.uuid, xml.backup(root, [*others, *guest.volumes], path))
+                begun = self._backups.begin(guest.uuid, xml.backup(root, guest.devices()[1:], path))
             if begun and self._backups.wait(guest.uuid, copied):
                 self._steps.let_read(path)
                 return

@@ -65,11 +65,12 @@ class Volumes:
             known = [each for each in guest.volumes if each.volume_id == device['volume_id']]
             wanted = {**device, 'boot_index': None,
                       'device_name': known[0].target if known else device.get('device_name')}
-            volume = self._connections.connect(instance, wanted, guest.machine,
-                                  {each.target for each in [*guest.disks, *before]})
+            present: list[disk.Disk | disk.Volume] = [*guest.disks, *before]
+            volume = self._connections.connect(instance, wanted, guest.hardware.machine,
+                                               {each.target for each in present})
             if self._guests.is_active(instance.uuid):
                 probe.check([volume])
-            volume.iothread = disk.quietest(volume, [*guest.disks, *before])
+            volume.iothread = disk.quietest(volume, present)
             self._connections.define_secrets([volume])
             self._connections.define_keys(instance.uuid, [volume])
             guest.volumes = [*before, volume]
@@ -127,7 +128,8 @@ class Volumes:
             if old['volume_id'] == new['volume_id']:     # only the final step is missing in the record
                 return
             if volume.volume_id == old['volume_id']:
-                fresh = self._connections.connect(instance, {**new, 'device_name': volume.target}, guest.machine, set())
+                fresh = self._connections.connect(instance, {**new, 'device_name': volume.target},
+                                                  guest.hardware.machine, set())
                 fresh.target, fresh.bus, fresh.boot_order = volume.target, volume.bus, volume.boot_order
                 if volume.source.get('luks') or fresh.source.get('luks'):
                     raise exception.VirtError(operation=operation, reason=NO_COPY)
@@ -209,7 +211,7 @@ class Volumes:
                 raise exception.VirtError(operation=operation, reason=NO_COPY)
             path = create_info['new_file']
             if self._guests.is_active(instance.uuid):
-                others = [each.target for each in [*guest.disks, *guest.volumes] if each.target != volume.target]
+                others = [each.target for each in guest.devices() if each.target != volume.target]
                 text = disk.copy_of(volume.target, path, others, secret)
                 self._connections.define_keys(instance.uuid, [volume])     # a restart of libvirt loses them
                 if not self._backups.copy(instance.uuid, text, operations.begin_copy, begun):

@@ -11,7 +11,6 @@ from nova import exception
 from nova.runtime import disk_space
 from nova.runtime import versioned_records
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.domain import rescued
 from nova.virt.libvirt.local_disks import encrypted as encrypted_disks
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import image_cache
@@ -107,7 +106,7 @@ class GuestFiles:
 
     def refresh(self, guest: xml.Guest) -> None:
         """Update the sources of a record's disks: Ceph's monitors may change."""
-        for disk in rescued.files(guest):
+        for disk in guest.files():
             disk.source = self.of(disk).source(disk.file)
 
     def pooled(self, disk: xml.Disk, path: str) -> xml.Disk:
@@ -137,7 +136,7 @@ class GuestFiles:
 
     def is_ours(self, guest: xml.Guest) -> bool:
         """Return whether the record belongs to this host."""
-        return self.host is None or guest.host in (None, self.host)
+        return self.host is None or guest.ownership.host in (None, self.host)
 
     def readable(self, directory: str, load: Callable[[str], xml.Guest | None], uuid: str) -> xml.Guest | None:
         """Return the result of ``load`` for a guest; None, and an entry in ``unreadable``, if its record is unreadable.
@@ -152,7 +151,7 @@ class GuestFiles:
 
     def clear_pool(self, guest: xml.Guest) -> None:
         """Remove a guest's disks in the pool that its record does not name."""
-        names = {os.path.basename(disk.file) for disk in rescued.files(guest) if disk.source}
+        names = {os.path.basename(disk.file) for disk in guest.files() if disk.source}
         if self._pool is not None and names:
             self._pool.erase(guest.uuid, names)
 

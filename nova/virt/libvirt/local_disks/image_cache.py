@@ -183,7 +183,7 @@ class ImageCache:
             return 'it has an external data file'
         return 'it is encrypted' if info.get('encrypted') else None
 
-    def remove_unused(self, in_use: Collection[str]) -> None:
+    def remove_unused(self, in_use: Collection[str | None]) -> None:
         """Remove unused images not requested recently, and remains of crashed downloads.
 
         :param in_use: set of paths that guests' disks refer to

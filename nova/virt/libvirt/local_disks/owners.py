@@ -108,7 +108,7 @@ class Owners:
         if self._pool is None or self._host is None or not any(disk.source for disk in guest.disks) or is_in_migration(
                 directory):
             return
-        values = {name: value for name, value in utils.to_record(guest).items() if name not in OWN}
+        values = {name: value for name, value in guest.to_record().items() if name not in OWN}
         for disk in values['disks']:
             disk['file'] = os.path.basename(disk['file'])
             disk['backing_file'] = disk['backing_file'] and os.path.basename(disk['backing_file'])
@@ -119,8 +119,8 @@ class Owners:
         if known is None or known.host != self._host:
             known = self.read(guest.uuid)
         previous = None if known is None else known.host if known.host != self._host else known.previous_host
-        self._put(guest.uuid, PoolRecord(self._host, previous, guest.successor, json.loads(json.dumps(values)),
-                                         known.unknown_fields if known else {}))
+        self._put(guest.uuid, PoolRecord(self._host, previous, guest.ownership.successor,
+                                         json.loads(json.dumps(values)), known.unknown_fields if known else {}))
 
     def promise(self, uuid: str, successor: str | None) -> None:
         """Record the destination of the running guest, while this host owns the disks; None: it stays."""

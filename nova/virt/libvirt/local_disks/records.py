@@ -5,7 +5,6 @@ import os
 import re
 
 from nova import exception
-from nova import utils
 from nova.objects import pci
 from nova.runtime import versioned_records
 from nova.virt.libvirt import vifs
@@ -18,7 +17,7 @@ UUID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
 
 FORMAT = versioned_records.RecordFormat(
     name='record of a guest',
-    fields=versioned_records.fields_of(xml.Guest),
+    fields=xml.FIELDS,
     required=frozenset({'uuid', 'name', 'owner', 'virt_type', 'vcpus', 'memory_mb', 'console_log', 'disks',
                         'interfaces'}),
     parts={'disks': versioned_records.fields_of(xml.Disk),
@@ -63,7 +62,7 @@ def write(directory: str, guest: xml.Guest) -> None:
 
 def write_file(path: str, guest: xml.Guest) -> None:
     """Write a record to a file with another name, as ``write`` does."""
-    FORMAT.write(path, utils.to_record(guest))
+    FORMAT.write(path, guest.to_record())
 
 
 def elsewhere(guest: xml.Guest | None) -> list[xml.Disk]:

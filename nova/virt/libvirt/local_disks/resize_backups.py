@@ -59,7 +59,7 @@ class ResizeBackups:
         """Remove the backup of a guest; no error if there is none. A backup of another host stays."""
         kept, stored = self.load(uuid), self._storage
         if kept is not None and not stored.is_ours(kept):
-            LOG.info('The resize backup of %s belongs to host %s and stays.', uuid, kept.host)
+            LOG.info('The resize backup of %s belongs to host %s and stays.', uuid, kept.ownership.host)
             return
         used = self._used(uuid)
         for disk in kept.disks if kept else ():

@@ -36,7 +36,6 @@ from nova.runtime import disk_space
 from nova.runtime import privileges
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.container_root import unpack
-from nova.virt.libvirt.domain import rescued
 from nova.virt.libvirt.local_disks import encrypted as encrypted_disks
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import guest_files
@@ -132,9 +131,10 @@ class Storage(guest_files.GuestFiles):
 
     def save(self, guest: xml.Guest) -> None:
         if self.host is not None:
-            if guest.host not in (None, self.host):
-                guest.taken_from = guest.host
-            guest.host = self.host
+            owner = guest.ownership
+            if owner.host not in (None, self.host):
+                owner.taken_from = owner.host
+            owner.host = self.host
         self.owners.write(guest, self.path(guest.uuid))
         self.record(guest)
 
@@ -146,8 +146,8 @@ class Storage(guest_files.GuestFiles):
     def has_lost(self, uuid: str) -> bool:
         """Return whether another host has taken over a guest in the pool that the local record assigns to this host."""
         guest = self.load(uuid)
-        return guest is not None and guest.host == self.host and any(disk.source for disk in guest.disks) and (
-            self.owners.are_others(uuid, self.path(uuid)))
+        return (guest is not None and guest.ownership.host == self.host and any(disk.source for disk in guest.disks)
+                and self.owners.are_others(uuid, self.path(uuid)))
 
     def pool_images(self, uuid: str) -> list[str]:
         """Return [pool/image] of a guest's disks in Ceph; empty if disks are files."""
@@ -194,7 +194,7 @@ class Storage(guest_files.GuestFiles):
             return
         kept = self.resize_backups.load(uuid)
         names = {os.path.basename(disk.file) for disk in kept.disks} if kept else set()
-        places_of = {self.of(disk) for disk in rescued.files(guest)} if guest else {self._disks}
+        places_of = {self.of(disk) for disk in guest.files()} if guest else {self._disks}
         if kept is None and not again and self._pool in places_of and self.owners.are_others(uuid, self.path(uuid)):
             places_of.discard(self._pool)
         for place in places_of:
@@ -261,7 +261,7 @@ class Storage(guest_files.GuestFiles):
         status = os.statvfs(self.directory)
         promised = 0
         for guest in self.records():
-            for disk in rescued.files(guest):
+            for disk in guest.files():
                 promised += max(0, _promised(disk, self._shares))
         return status.f_frsize * status.f_bavail - promised
 
@@ -293,7 +293,7 @@ class Storage(guest_files.GuestFiles):
         if self.unreadable:
             LOG.warning('Cached images stay: the records that cannot be read may use them.')
             return
-        self.cache.remove_unused({disk.backing_file for guest in guests if guest for disk in rescued.files(guest)})
+        self.cache.remove_unused({disk.backing_file for guest in guests if guest for disk in guest.files()})
         self._disks.remove_unused()
 
 

@@ -28,14 +28,14 @@ def take(stored: storage.Storage, uuid: str, source: str, virt_type: str) -> Non
         return
     known = transferred_record.known(note.guest)    # the host may run a newer release
     guest = transferred_record.unpacked({**known, 'owner': '', 'console_log': ''}, uuid, stored, virt_type, [])
-    if guest.kernel or guest.ramdisk:
+    if guest.boot.kernel or guest.boot.ramdisk:
         raise _refusal('its kernel is a file of the host that is down')
-    if tpm_state.version(guest.settings) is not None:
+    if tpm_state.version(guest.hardware.settings) is not None:
         raise _refusal('the state of its TPM is on the host that is down')
     if any(disk.source is None for disk in guest.disks):
         raise _refusal(shared_storage.MIXED)
     stored.clear_pool(guest)             # left by a rescue
-    guest.host = source
+    guest.ownership.host = source
     os.makedirs(stored.path(uuid), exist_ok=True)
     os.chmod(stored.path(uuid), guest_files.DIRECTORY_MODE)
     stored.record(guest)

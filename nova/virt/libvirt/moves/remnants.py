@@ -24,7 +24,7 @@ def find(stored: storage.Storage, host: str, known: collections.abc.Container[st
             continue
         try:
             guest = stored.load(uuid)
-            owner = transfer_progress.host_of(stored.path(uuid)) if guest is None else guest.host
+            owner = transfer_progress.host_of(stored.path(uuid)) if guest is None else guest.ownership.host
         except (OSError, exception.NovaException):       # the record does not name the owner
             guest = owner = None
         if owner in (None, host) and shared_storage.may_remove(guest, host):

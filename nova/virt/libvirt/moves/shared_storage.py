@@ -68,13 +68,13 @@ def list_incoming(stored: storage.Storage, host: str) -> list[str]:
 
 def may_remove(guest: xml.Guest | None, host: str) -> bool:
     """Return whether a host may remove the files of a guest, by their record."""
-    return guest is None or guest.host in (None, host) and guest.successor is None
+    return guest is None or guest.ownership.host in (None, host) and guest.ownership.successor is None
 
 
 def hand_over(stored: storage.Storage, guest: xml.Guest, successor: str | None) -> None:
     """Record the successor for which the guest's disks are kept when it leaves; None: it stays."""
-    if guest.successor != successor:
-        stored.save(dataclasses.replace(guest, successor=successor))
+    if guest.ownership.successor != successor:
+        stored.save(dataclasses.replace(guest, ownership=dataclasses.replace(guest.ownership, successor=successor)))
 
 
 def was_taken_over(guest: xml.Guest | None, owner: str, host: str) -> bool:
@@ -85,6 +85,6 @@ def was_taken_over(guest: xml.Guest | None, owner: str, host: str) -> bool:
     """
     if guest is None:
         return False
-    if guest.host == host:
-        return guest.taken_from == owner
-    return guest.host == owner
+    if guest.ownership.host == host:
+        return guest.ownership.taken_from == owner
+    return guest.ownership.host == owner

@@ -13,7 +13,6 @@ from typing import Any
 from nova import exception
 from nova.hardware import guest_option_contradictions
 from nova.runtime import versioned_records
-from nova.utils import UNKNOWN_FIELDS
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import files as local_files
@@ -34,7 +33,7 @@ NOT_KEPT = ('size', 'pooled', 'source')
 SETTING = 255                            # characters of a value
 BOOT_FILES = ('kernel', 'ramdisk')
 SIZES = range(1 << 50)                   # bytes of a disk
-_FIELDS = versioned_records.fields_of(xml.Guest) | {'serial_ports'}      # the last: of older hosts
+_FIELDS = xml.FIELDS | {'serial_ports'}                 # the last: of older hosts
 _DISK_FIELDS = versioned_records.fields_of(xml.Disk).union(NOT_KEPT)
 
 
@@ -44,9 +43,8 @@ def packed(guest: xml.Guest, directory: str | None = None) -> dict[str, Any]:
     :param directory: present directory of the disks; None: as recorded
     """
     # the other host refuses unknown fields, and this host does not know the meaning of those unknown to itself
-    values = {name: value for name, value in dataclasses.asdict(guest).items() if name not in (*OWN, UNKNOWN_FIELDS)}
+    values = {name: value for name, value in known(guest.to_record()).items() if name not in OWN}
     for disk in values['disks']:
-        del disk[UNKNOWN_FIELDS]
         path = os.path.join(directory, os.path.basename(disk['file'])) if directory else disk['file']
         # both hosts see a disk that is no file, or the move is refused
         disk['size'] = 0 if disk['source'] else size_of(path, disk['format'])
@@ -98,20 +96,21 @@ def unpacked(values: dict[str, Any], uuid: str, stored: storage.Storage, virt_ty
         disks = [_own(disk, uuid, stored, each) for disk, each in zip(guest.disks, pooled, strict=True)]
     except (KeyError, TypeError, AttributeError):
         raise _refusal() from None
-    machine, model = str(guest.machine), str(guest.vif_model)
+    hardware = guest.hardware
+    machine, model = str(hardware.machine), str(hardware.vif_model)
     if (guest.uuid != uuid or len(disks) > DISKS or not xml.MACHINE_TYPE.match(machine)
             or model not in xml.VIF_MODELS or len({disk.file for disk in disks}) < len(disks)
-            or not _are_settings(guest.settings) or guest.arch not in (None, *xml.MACHINES)
-            or guest.serial_ports not in range(1, guest_option_contradictions.MOST_SERIAL_PORTS + 1)):
+            or not _are_settings(hardware.settings) or hardware.arch not in (None, *xml.MACHINES)
+            or hardware.serial_ports not in range(1, guest_option_contradictions.MOST_SERIAL_PORTS + 1)):
         raise _refusal()
-    guest.nvram = stored.path(uuid, spec.NVRAM)
+    guest.boot.nvram = stored.path(uuid, spec.NVRAM)
     for part in BOOT_FILES:
-        setattr(guest, part, stored.path(uuid, part) if getattr(guest, part) else None)
-    guest.owner, guest.virt_type, guest.disks = stored.directory, virt_type, disks
+        setattr(guest.boot, part, stored.path(uuid, part) if getattr(guest.boot, part) else None)
+    guest.identity.owner, hardware.virt_type, guest.disks = stored.directory, virt_type, disks
     guest.console_log = stored.path(uuid, 'console.log')
     guest.interfaces = spec.interfaces(network_info, guest)
-    guest.cell = guest.cpuset = guest.host = guest.successor = None
-    guest.taken_from = guest.moved_from = None
+    guest.resources.cell = guest.resources.cpuset = None
+    guest.ownership = xml.Ownership()
     return guest
 
 
