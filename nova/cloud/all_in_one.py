@@ -227,7 +227,7 @@ class Cloud:
             self.services[0].manager.take_over()
         (self.state_path / state_directory.RESTORED).unlink(missing_ok=True)  # the computes have compared their guests
 
-    def _application(self) -> WSGIApplication:
+    def _application(self) -> auth.App:
         rules = policy.Policy(self.conf)
         compute = apis.api(self.conf, self.bus, self.api_db, self.cells, self.images, rules, self.identity,
                            self.volumes)
@@ -279,7 +279,7 @@ class Cloud:
             return []
         return [wsgi.Mount('/volume', self._authenticated(volume_app.Application(self.volumes), rules))]
 
-    def _authenticated(self, application: WSGIApplication, rules: policy.Policy) -> WSGIApplication:
+    def _authenticated(self, application: auth.App, rules: policy.Policy) -> auth.App:
         """Put an API behind the Identity service of [identity] backend."""
         if self.conf.identity.backend != 'embedded':
             return block_storage.authenticated(self.conf, self.api_db, log.Face(application, self.auditor), rules,
@@ -293,9 +293,9 @@ class _Late:
     """Placeholder of the application until it is created."""
 
     def __init__(self) -> None:
-        self._application: WSGIApplication | None = None
+        self._application: auth.App | None = None
 
-    def set(self, application: WSGIApplication) -> None:
+    def set(self, application: auth.App) -> None:
         self._application = application
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:

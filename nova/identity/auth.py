@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 
     from nova.json_types import JsonObject
 
-Factory = Callable[[WSGIApplication], WSGIApplication]
+Environ = WSGIEnvironment
+App = WSGIApplication
+Factory = Callable[[App], App]
 
 
 class Validator(Protocol):

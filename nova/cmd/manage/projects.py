@@ -44,12 +44,9 @@ def create(conf: cfg.ConfigOpts, name: str, manager: str | None, description: st
                         or service.find('user', id=manager))
     if manager and not user:
         raise exception.IdentityNotFound(noun='user', id=manager)
-    role = service.find('role', name='manager')
-    if user and not role:
-        raise exception.IdentityNotFound(noun='role', id='manager')
     made = service.create_project(name, description=description)
-    if user and role:
-        service.assign_role(user['id'], role['id'], 'project', made['id'])
+    if user:
+        service.assign_role(user['id'], service.list('role', name='manager')[0]['id'], 'project', made['id'])
     print(made['id'])
 
 
