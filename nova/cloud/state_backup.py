@@ -40,7 +40,7 @@ from nova.runtime import disk_space
 from nova.runtime import durable_files
 from nova.runtime import host_identity
 from nova.runtime import release
-from nova.runtime import sealing
+from nova.runtime import secret_encryption
 from nova.runtime import state_directory
 from nova.runtime import tls
 
@@ -51,7 +51,7 @@ PIECE = 1 << 20
 CONFIGURATION = 'restored-configuration'             # below the state path
 STAGED, BEFORE = '.restoring', '.before-restore'     # suffixes of names during and after a restore
 REPLACE = '--replace-existing-state'
-SINGLE = frozenset({'driver', 'clouds.yaml', sealing.FILE})       # parts that are files, not directories
+SINGLE = frozenset({'driver', 'clouds.yaml', secret_encryption.FILE})       # parts that are files, not directories
 ROOM = 64 << 20                                      # bytes that a restore leaves free
 
 
@@ -62,7 +62,7 @@ def parts(conf: cfg.ConfigOpts) -> dict[str, pathlib.Path]:
     found['CA'] = pathlib.Path(conf.crypto.ca_path or state / 'CA')
     if conf.crypto.keys_path:
         found['CA-keys'] = pathlib.Path(conf.crypto.keys_path)
-    found[sealing.FILE] = pathlib.Path(sealing.path_of(conf))
+    found[secret_encryption.FILE] = pathlib.Path(secret_encryption.path_of(conf))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Keys of encrypted volumes: random passphrases, stored in the API database (sealed) or a Key Manager service.
+"""Keys of encrypted volumes: random passphrases, stored encrypted in the API database or a Key Manager service.
 
 A volume gets its key at creation. Its snapshots, backups and copies are copies of the same file and share the key. It
 is deleted with the last of them.
@@ -19,7 +19,7 @@ from nova import exception
 from nova.db.engine import Connection
 from nova.db.engine import Database
 from nova.db.volumes import keys as db
-from nova.runtime import sealing
+from nova.runtime import secret_encryption
 from nova.volume import key_manager
 from nova.volume.store import types
 
@@ -39,7 +39,7 @@ class Keys:
     """
 
     def __init__(self, conf: ConfigOpts, database: Database) -> None:
-        self._path, self._db = sealing.path_of(conf), database
+        self._path, self._db = secret_encryption.path_of(conf), database
         self._external = conf.volume.encryption_key_backend == db.BARBICAN
         self._manager = key_manager.find(conf)
         self._reserved: set[str] = set()  # by requests of this process, the only one with access to the files
@@ -64,7 +64,7 @@ class Keys:
             self._db.run(db.insert, ident, kind['id'], db.BARBICAN, '')
             with _own_account():
                 secret = self._manager.store(nova_context.admin_context(), _owner(ident),
-                                             secrets.token_hex(sealing.KEY_BYTES))
+                                             secrets.token_hex(secret_encryption.KEY_BYTES))
             self._db.run(db.set_secret, ident, secret)
             yield ident
         finally:
@@ -83,11 +83,11 @@ class Keys:
             return row['id']
         ident = str(uuid.uuid4())
         try:
-            sealer = sealing.usable(self._path, db.encryption_key_ids(conn))
-        except sealing.Unusable as error:
+            cipher = secret_encryption.usable(self._path, db.encryption_key_ids(conn))
+        except secret_encryption.Unusable as error:
             raise exception.InvalidVolume(reason=f'its key cannot be stored: {error}.') from None
-        passphrase = secrets.token_hex(sealing.KEY_BYTES)
-        db.insert(conn, ident, kind['id'], sealer.first, sealer.seal(passphrase, _owner(ident)))
+        passphrase = secrets.token_hex(secret_encryption.KEY_BYTES)
+        db.insert(conn, ident, kind['id'], cipher.first, cipher.encrypt(passphrase, _owner(ident)))
         return ident
 
     def passphrase(self, key_id: str) -> str:
@@ -102,8 +102,9 @@ class Keys:
             with _own_account():
                 return self._manager.passphrase(nova_context.admin_context(), row['encrypted_key'])
         try:
-            return sealing.read_sealer(self._path).open(row['encryption_key_id'], row['encrypted_key'], _owner(key_id))
-        except sealing.Unusable as error:
+            return secret_encryption.read_cipher(self._path).decrypt(
+                row['encryption_key_id'], row['encrypted_key'], _owner(key_id))
+        except secret_encryption.Unusable as error:
             raise exception.InvalidVolume(reason=f'its key cannot be decrypted: {error}.') from None
 
     def of(self, row: Stored) -> str | None:
