@@ -53,7 +53,7 @@ from nova.volume.rest import app as volume_app
 from nova.web import pipeline
 
 if TYPE_CHECKING:
-    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+    from wsgiref.types import StartResponse, WSGIEnvironment
 
 LOG = logging.getLogger(__name__)
 
