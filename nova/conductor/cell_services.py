@@ -54,7 +54,7 @@ class CellServices:
     images: image_api.Images
     volumes: volume_api.BlockStorage = dataclasses.field(default_factory=volume_api.NoVolumes)
     shares: share_api.Shares = dataclasses.field(default_factory=share_api.NoShares)
-    notifier: notify.Notifier | notify.Off = notify.OFF
+    notifier: notify.Notifier | notify.NoNotifier = notify.OFF
     lowest_versions: collections.abc.Callable[[], dict[str, int]] = _no_versions
 
     @property

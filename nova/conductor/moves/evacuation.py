@@ -108,7 +108,7 @@ class Evacuations:
                     ctx, server=interrupted['host'], facts=interrupted['facts'],
                     instance=objects.Instance(uuid=row['uuid'], network_info=[]))
             except exception.Unavailable:
-                LOG.info('Host %s is away; it asks for strays when it is back.', interrupted['host'])
+                LOG.info('Host %s is away; it asks for orphans when it is back.', interrupted['host'])
 
     def _send_evacuation(self, ctx: Context, row: InstancesRow, migration: MigrationsRow) -> None:
         try:

@@ -178,8 +178,8 @@ def _counted(conn: sa.Connection, rows: list[HostMaintenancesRow]) -> list[dict[
 
 def due(conn: sa.Connection, now: datetime) -> list[HostMaintenancesRow]:
     """Return the maintenances that a conductor should process now."""
-    return statements.dicts(conn.execute(sa.select(table).where(table.c.next_check_at <= now).order_by(
-        table.c.next_check_at)))
+    return statements.dicts(conn.execute(
+        sa.select(table).where(table.c.next_check_at <= now).order_by(table.c.next_check_at)))
 
 
 def take(conn: sa.Connection, row: HostMaintenancesRow, until: datetime) -> bool:

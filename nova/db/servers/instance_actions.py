@@ -36,7 +36,7 @@ def insert(conn: sa.Connection, ctx: RequestContext, uuids: list[str], action: s
            arguments_of_each: list[dict[str, Any]] | None = None) -> None:
     """Insert an action on servers; it is open (in progress) unless ``finished``.
 
-    :param arguments: without passwords (runtime/sealed_passwords.py)
+    :param arguments: without passwords (runtime/encrypted_passwords.py)
     :param arguments_of_each: arguments for each uuid instead of ``arguments``
     """
     now = utils.utcnow()
