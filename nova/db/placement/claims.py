@@ -29,10 +29,11 @@ LOG = logging.getLogger(__name__)
 RESOURCES = ('vcpus', 'memory_mb', 'local_gb')
 _NEEDED = ('host', 'node', 'vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'image_id', 'flavor', 'numa_topology')
 # share of a move in the same columns, with its whole disk in root_gb
-_HELD = [column.label(name) for name, column in zip(_NEEDED, (
+_SHARE: tuple[sa.ColumnElement[Any], ...] = (
     migrations.c.held_host, migrations.c.held_node, migrations.c.held_vcpus, migrations.c.held_memory_mb,
     migrations.c.held_local_gb, sa.literal(0), sa.literal('held'), sa.literal(None, instances.c.flavor.type),
-    sa.literal(None, instances.c.numa_topology.type)))]
+    sa.literal(None, instances.c.numa_topology.type))
+_HELD = [column.label(name) for name, column in zip(_NEEDED, _SHARE)]
 
 
 def resources(row: Mapping[str, Any] | sa.RowMapping) -> dict[str, int]:
