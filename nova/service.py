@@ -10,7 +10,7 @@ part instead. See doc/source/contributor/services.rst.
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 import functools
 import os
 import random
@@ -35,7 +35,6 @@ from nova.rpc import bus as rpc_bus
 from nova.rpc import interface as rpc_interface
 from nova.rpc import signatures
 from nova.runtime import entry_points
-from nova.runtime import health
 from nova.runtime import log
 from nova.runtime import service as runtime
 from nova.runtime import tls
@@ -43,8 +42,11 @@ from nova.runtime import wsgi
 from nova.scheduler import interface as scheduler_interface
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+    from _typeshed.wsgi import StartResponse
+    from _typeshed.wsgi import WSGIApplication
+    from _typeshed.wsgi import WSGIEnvironment
+
+    from nova.runtime import health
 
 MANAGERS = 'nova.managers'           # entry point group
 # Topics of the product: two services with one queue would each receive half of the messages.
@@ -79,7 +81,7 @@ class Service:
         self.conf, self.host, self.binary, self.topic = conf, host, binary, topic
         self._own_bus = bus is None
         self.bus = _signing_bus(conf, db_allowed) if bus is None else bus
-        self.manager = _manager(manager, f'{topic}_manager', host=host, conf=conf, bus=self.bus)
+        self.manager: Any = _manager(manager, f'{topic}_manager', host=host, conf=conf, bus=self.bus)
         interface: rpc_interface.Interface | None = getattr(self.manager, 'interface', None)
         if interface is not None and interface.topic != topic:
             raise exception.InvalidInput(f'The interface of the manager has the topic {interface.topic}, its service '
@@ -93,10 +95,10 @@ class Service:
 
     @classmethod
     def create(cls, host: str | None = None, binary: str | None = None, topic: str | None = None,
-               manager: object = None, report_interval: int | None = None,
-               periodic_enable: bool | None = None, periodic_fuzzy_delay: float | None = None,
-               periodic_interval_max: float | None = None, db_allowed: bool = True, *,
-               conf: cfg.ConfigOpts | None = None, bus: rpc_bus.Bus | None = None) -> Service:
+               manager: object = None, report_interval: int | None = None, periodic_enable: bool | None = None,
+               periodic_fuzzy_delay: float | None = None, periodic_interval_max: float | None = None,
+               db_allowed: bool = True, *, conf: cfg.ConfigOpts | None = None,
+               bus: rpc_bus.Bus | None = None) -> Service:
         """Create a service; ``start`` starts it.
 
         :param host: None: ``host`` of [DEFAULT]
@@ -137,7 +139,7 @@ class Service:
 
         :param timeout: seconds; None: graceful_shutdown_timeout of [DEFAULT]
         """
-        done = self._runtime.stop(self.conf.graceful_shutdown_timeout if timeout is None else timeout)
+        done = bool(self._runtime.stop(self.conf.graceful_shutdown_timeout if timeout is None else timeout))
         if self._own_bus:
             self.bus.close()
         return done
@@ -225,13 +227,15 @@ def _chosen(conf: cfg.ConfigOpts, topic: str) -> str:
     return str(path)
 
 
-def _manager(given: object, option: str, **collaborators: object) -> nova_manager.Manager:
-    found: Any = entry_points.named(option, given, MANAGERS) if isinstance(given, str) else given
+def _manager(given: object, option: str, **collaborators: object) -> object:
+    found = entry_points.named(option, given, MANAGERS) if isinstance(given, str) else given
     return found(**collaborators) if callable(found) else found
 
 
 class Loader(Protocol):
-    def load_app(self, name: str, /) -> WSGIApplication: ...
+    """Source of WSGI applications."""
+
+    def load_app(self, name: str) -> WSGIApplication: ...
 
 
 class WSGIService:
@@ -245,8 +249,8 @@ class WSGIService:
     :raises InvalidInput: the application or the certificate does not exist
     """
 
-    def __init__(self, name: str, loader: Loader | None = None, use_ssl: bool = False,
-                 max_url_len: int | None = None, *, conf: cfg.ConfigOpts | None = None) -> None:
+    def __init__(self, name: str, loader: Loader | None = None, use_ssl: bool = False, max_url_len: int | None = None,
+                 *, conf: cfg.ConfigOpts | None = None) -> None:
         self.conf = nova_conf.new(sys.argv[1:]) if conf is None else conf
         self.name, self.binary = name, f'nova-{name}'
         self.conf.register_opts([cfg.HostAddressOpt(f'{name}_listen', default='127.0.0.1'),
@@ -265,12 +269,12 @@ class WSGIService:
     @property
     def host(self) -> str:
         """Listening address."""
-        return self._server.host
+        return str(self._server.host)
 
     @property
     def port(self) -> int:
         """Bound port, after ``start``."""
-        return self._server.port
+        return int(self._server.port)
 
     def start(self) -> None:
         """Bind the address and serve requests.
@@ -314,10 +318,10 @@ def _loaded(conf: cfg.ConfigOpts, name: str) -> WSGIApplication:
     try:
         application: WSGIApplication = deploy.loadapp('config:' + apis.paste_file(conf), name=name,
                                                       global_conf={'conf': paste_registry.register(conf)})
-        return application
     except LookupError as error:
         raise exception.InvalidInput(f'{conf.http.paste_config} has no standalone application {name}: {error}'
                                      ) from None
+    return application
 
 
 def _bounded(application: WSGIApplication, most: int) -> WSGIApplication:
@@ -361,7 +365,7 @@ class Launcher:
             if isinstance(server, Service):
                 parts.append(assembly.needs(server.bus))
             parts.append(server)
-        return runtime.Process(first.conf, first.binary, parts).run()
+        return int(runtime.Process(first.conf, first.binary, parts).run())
 
 
 def process_launcher() -> Launcher:
