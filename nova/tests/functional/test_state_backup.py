@@ -1,5 +1,4 @@
 """nova-manage state: a backup of a cloud that works, and the cloud that is made of it on a blank machine."""
-import contextlib
 import json
 import os
 import pathlib
@@ -19,6 +18,7 @@ from nova import exception
 from nova.cloud import nightly_backup
 from nova.cloud import state_backup
 from nova.cmd.manage import main as manage
+from nova.db import engine
 from nova.db import schema
 from nova.db import state_backup as rows
 from nova.db.tables import image as tables_image
@@ -81,8 +81,7 @@ def images_of(cloud):
 
 def rows_of(state, branch, name):
     """{table: sorted rows} of a database of a cloud that does not run."""
-    with (contextlib.closing(state_backup._Opened(f'sqlite:///{state}/{name}.sqlite')) as opened,
-          opened.db.reader() as conn):
+    with state_backup._opened(engine.Database(f'sqlite:///{state}/{name}.sqlite')) as db, db.reader() as conn:
         return {table: sorted(batch, key=repr) for table, _columns, batch in rows.batches(conn, branch)}
 
 
@@ -237,14 +236,14 @@ def check_counted(found):
 
 
 def test_both_databases_are_read_at_one_moment(tmp_path):
-    databases = [state_backup._Opened(f'sqlite:///{tmp_path}/{name}.sqlite').db for name in 'ab']
+    databases = [engine.Database(f'sqlite:///{tmp_path}/{name}.sqlite') for name in 'ab']
     check_counted(counted(databases))
 
 
 def test_a_transaction_that_does_not_end_is_told_and_blocks_nobody(tmp_path, monkeypatch):
     monkeypatch.setattr(rows, 'BARRIER_S', 1)
     monkeypatch.setattr(rows, 'LOCK_S', 0.2)
-    one, two = (state_backup._Opened(f'sqlite:///{tmp_path}/{name}.sqlite').db for name in 'ab')
+    one, two = (engine.Database(f'sqlite:///{tmp_path}/{name}.sqlite') for name in 'ab')
     for db in (one, two):
         schemas.create(db, 'cell')
     with two.writer() as conn:
@@ -348,14 +347,14 @@ def test_rows_of_the_tree_before_the_first_release_are_converted(tmp_path):
     """A backup that the tree before has made can be restored."""
     for branch, (table, columns, batch) in OLD.items():
         revision = schema.PREDECESSORS[branch]
-        with contextlib.closing(state_backup._Opened(f'sqlite:///{tmp_path}/{branch}.sqlite')) as opened:
-            rows.prepare(opened.db, branch, revision)
-            rows.insert(opened.db, branch, table, columns, batch)
+        with state_backup._opened(engine.Database(f'sqlite:///{tmp_path}/{branch}.sqlite')) as db:
+            rows.prepare(db, branch, revision)
+            rows.insert(db, branch, table, columns, batch)
             with pytest.raises(exception.DatabaseNotReady):
-                schema.check(opened.db, branch)              # no service uses it before all of it is there
-            rows.finish(opened.db, branch, revision)
-            schema.check(opened.db, branch)
-            with opened.db.reader() as conn:
+                schema.check(db, branch)                     # no service uses it before all of it is there
+            rows.finish(db, branch, revision)
+            schema.check(db, branch)
+            with db.reader() as conn:
                 assert [found[:len(columns)] for name, _columns, listed in rows.batches(conn, branch) if name == table
                         for found in listed] == [list(batch[0])]
 
