@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import copy
 import datetime
 import enum
-from typing import Any, cast, TypeGuard
+from typing import Any, cast, Self, TypeGuard
 import uuid
 
 from oslo_context import context
@@ -113,7 +113,7 @@ class RequestContext(context.RequestContext):
         return values
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any], **kwargs: Any) -> RequestContext:
+    def from_dict(cls, values: dict[str, Any], **kwargs: object) -> Self:
         end = values.get('token_expires_at')
         return super().from_dict(values, remote_address=values.get('remote_address'),
                                  token_expires_at=end and datetime.datetime.fromisoformat(end), **kwargs)

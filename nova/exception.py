@@ -20,16 +20,14 @@ below 500; the text of any other exception is logged only.
 """
 from __future__ import annotations
 
-from typing import Any
-
 from collections.abc import Callable, Sequence
-
-
+import datetime
+from typing import Any
 
 MAX_FACT = 500        # characters of a value in a message: clients can send long values
 
 
-def _short(value: Any) -> Any:
+def _short(value: object) -> object:
     return value[:MAX_FACT] + '…' if isinstance(value, str) and len(value) > MAX_FACT else value
 
 
@@ -48,10 +46,11 @@ class NovaException(Exception):
         super().__init__(message or self.template % {name: _short(value) for name, value in kwargs.items()})
 
     @property
-    def message(self) -> Any:
-        return self.args[0]
+    def message(self) -> str:
+        text: str = self.args[0]
+        return text
 
-    def message_in(self, translate: Callable[..., Any]) -> str:
+    def message_in(self, translate: Callable[[str], str]) -> str:
         """Return the message with a translated template; an explicit message is translated as a whole."""
         facts = {name: _short(value) for name, value in self.kwargs.items()}
         try:
@@ -81,14 +80,17 @@ class FactorsMissing(Unauthorized):
     """Authentication with fewer methods than the user requires.
 
     :param sealed: receipt for the methods used so far, as text
-    :param receipt: the same receipt as a tokens.Receipt
+    :param methods: the methods used so far
+    :param issued_at, expires_at: times of the receipt
     :param user: the user's row
     :param rules: lists of methods; each list is sufficient
     """
 
-    def __init__(self, *, sealed: str, receipt: Any, user: dict[str, Any], rules: list[list[str]]) -> None:
+    def __init__(self, *, sealed: str, methods: Sequence[str], issued_at: datetime.datetime,
+                 expires_at: datetime.datetime, user: dict[str, Any], rules: list[list[str]]) -> None:
         super().__init__()
-        self.sealed, self.receipt, self.user, self.rules = sealed, receipt, user, rules
+        self.sealed, self.methods, self.user, self.rules = sealed, methods, user, rules
+        self.issued_at, self.expires_at = issued_at, expires_at
 
 
 class Forbidden(NovaException):

@@ -5,7 +5,8 @@ import logging
 import operator
 import threading
 import time
-from typing import Any
+from collections.abc import Mapping
+from typing import TypeVar
 
 from oslo_config.cfg import ConfigOpts
 from oslo_policy import policy as oslo_policy
@@ -20,6 +21,8 @@ from nova.runtime.hooks import oslo_policy as policy_hooks
 
 LOG = logging.getLogger(__name__)
 
+T = TypeVar('T')
+Target = dict[str, str | None]      # {'project_id', 'user_id'} of a resource
 CACHE_S = 10              # time until a changed policy file takes effect for known callers
 CACHE_SIZE = 20000    # cached results
 # Attributes of a caller that rules can compare, except the two lists of roles.
@@ -29,7 +32,7 @@ _CALLER = operator.attrgetter('is_admin', *sorted(
 policy_hooks.load_checks_on_use()
 
 
-def list_rules() -> list[Any]:
+def list_rules() -> list[oslo_policy.RuleDefault]:
     """Return all rules with default, description and operations, for oslo.policy's sample generator."""
     return [*(oslo_policy.RuleDefault(name, check, description)
               for name, check, description in policies.BASE_RULES),
@@ -50,7 +53,7 @@ class Policy:
     def __init__(self, conf: ConfigOpts) -> None:
         self._conf = conf
         self._enforcer = oslo_policy.Enforcer(conf, use_conf=False)
-        self._answers: dict[tuple[Any, ...], bool] = {}
+        self._answers: dict[tuple[object, ...], bool] = {}
         self._expires_at: float = 0
         self._lock = threading.Lock()
         self._seen = files.signature(conf)
@@ -67,7 +70,7 @@ class Policy:
         self._added.update(rules)
         self._use(files.rules(self._conf, self._added))
 
-    def allows(self, context: RequestContext, rule: str, target: dict[str, str | None]) -> bool:
+    def allows(self, context: RequestContext, rule: str, target: Target) -> bool:
         """Whether the caller passes a rule for a resource.
 
         :param target: {'project_id', 'user_id'} of the resource for the rule; may be empty
@@ -81,7 +84,7 @@ class Policy:
             found = answers[key] = bool(self._enforcer.enforce(rule, _present(target), _values(context)))
         return found
 
-    def authorize(self, context: RequestContext, rule: str, target: dict[str, Any]) -> None:
+    def authorize(self, context: RequestContext, rule: str, target: Target) -> None:
         """:raises PolicyDenied: the caller does not pass the rule"""
         if not self.allows(context, rule, target):
             raise exception.PolicyDenied(rule=rule)
@@ -95,13 +98,13 @@ class Policy:
         return bool(context.project_id) and self.allows(context, 'context_is_admin', {})
 
     def explain(self, context: RequestContext, rule: str,
-                target: dict[str, Any]) -> tuple[files.Rule, explain.Step]:
+                target: Target) -> tuple[files.Rule, explain.Step]:
         """Return (files.Rule, explain.Step of its check) of a rule for which ``knows`` is true."""
-        values, target = _values(context), _present(target)
+        values, present = _values(context), _present(target)
 
-        def ask(check: Any) -> bool:
-            return bool(self._enforcer.enforce(check, target, dict(values)))
-        return self.rules[rule], explain.explain(self.rules[rule].check, self.rules, target, values, ask)
+        def ask(check: policy_hooks.BaseCheck) -> bool:
+            return bool(self._enforcer.enforce(check, present, dict(values)))
+        return self.rules[rule], explain.explain(self.rules[rule].check, self.rules, present, values, ask)
 
     def forget(self) -> None:
         """Discard the cached results and reload changed files."""
@@ -144,11 +147,11 @@ class Policy:
                 LOG.warning('The policy file %s has the unknown rule %s, which has no effect.', rule.source, name)
 
 
-def _values(context: RequestContext) -> dict[str, Any]:
+def _values(context: RequestContext) -> explain.Values:
     """Return the values of a caller that rules can compare."""
     return _present({**context.to_policy_values(), 'is_admin': bool(context.is_admin)})
 
 
-def _present(values: dict[str, Any]) -> dict[str, Any]:
+def _present(values: Mapping[str, T | None]) -> dict[str, T]:
     """Remove absent values: rules compare strings, and 'None' would equal 'None'. A check of an absent value fails."""
     return {name: value for name, value in values.items() if value is not None and value != ''}

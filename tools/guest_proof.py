@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Checks what guests of a running cloud see of it: a Debian guest, and a guest whose resolver is musl's.
 
-usage: tools/guest_proof.py CLOUDS_YAML --own GUEST.qcow2 [--debian DEBIAN.qcow2] [--cloud nova-admin]
-                            [--musl DIRECTORY] [--only PART]... [--seconds 1800]
+usage: tools/guest_proof.py CLOUDS_YAML --own GUEST.qcow2 [--debian DEBIAN.qcow2 --guest DIRECTORY] [--cloud nova-admin]
+                            [--musl DIRECTORY] [--isolinux DIRECTORY] [--only PART]... [--seconds 1800]
 
 --own     image of tools/guest-image.sh
 --debian  image of tools/debian-guest.sh; without it the checks that need a distribution are left out (short form)
+--guest   directory of the small image's kernel and ramdisk, which install Debian from an ISO image (B4 with --debian)
 --musl    root directory with Debian's packages musl and musl-dev, / unless given; gcc compiles a program with them
+--isolinux  root directory with Debian's packages isolinux and syslinux-common, / unless given
 --only    one of B1, B2, B4, B5, B6, B7 and B9, or the name of one check, as 'tagged'
 
 Uses the APIs and the serial consoles alone, makes flavors, images, networks and servers, and deletes them. Prints a
@@ -15,6 +17,7 @@ line for each check, and exits with 1 unless all are right.
 import argparse
 import base64
 import gzip
+import itertools
 import json
 import pathlib
 import re
@@ -44,6 +47,12 @@ until found=$(getent hosts beta) || [ $tries -ge 60 ]; do tries=$((tries + 1)); 
 say neighbour "$found"
 say done yes
 '''
+# Prints the default routes once there are two.
+TWO_ROUTES = r'''#!/bin/sh
+tries=0
+until [ "$(ip -4 route show default | wc -l)" -ge 2 ] || [ $tries -ge 60 ]; do tries=$((tries + 1)); sleep 2; done
+echo "proof: routes=$(ip -4 route show default | tr '\n' ';')." >/dev/ttyS0
+'''
 # Prints the tagged devices of both metadata documents and, for each NIC and disk, where the system has it.
 DEVICES = r'''#!/bin/sh
 cut_out() { sed 's/.*"devices": *\(.*\), *"dedicated_cpus".*/\1/'; }
@@ -60,6 +69,7 @@ places() {
     echo "proof: service=$(wget -q -O - http://169.254.169.254/openstack/latest/meta_data.json | cut_out)."
 done) >/dev/console 2>/dev/null &
 '''
+DONE = 'touch /root/marker; sync; echo "proof: done=yes." >/dev/ttyS0'
 # At each boot: whether the disk is the one that the first boot has marked, and the endorsement key of the TPM.
 MARK = 'sleep 1; [ -e /root/marker ] && m=yes || m=no; echo "proof: marked=$m." >/dev/ttyS0'
 KEY = r'''
@@ -118,6 +128,74 @@ def medium(path):
     made.add_eltorito('/BOOT.;1', boot_load_size=4)
     made.write(str(path))
     made.close()
+
+
+# First process of the installer: copies the pieces of a disk, in blocks of 64 KiB, to the machine's blank root disk.
+INSTALL = r'''#!/bin/busybox sh
+export PATH=/bin
+busybox mount -t proc proc /proc
+busybox mount -t sysfs sysfs /sys
+busybox mount -t devtmpfs dev /dev
+modprobe -a $(busybox cat /modules) 2>/dev/null
+until busybox mount -t iso9660 /dev/sr0 /root; do sleep 1; done
+echo 'proof: medium=boots.' >/dev/ttyS0
+busybox gunzip -c /root/data | while read -r place count <&3; do
+    busybox dd bs=64k iflag=fullblock conv=notrunc seek=$place count=$count of=/dev/vda 2>/dev/null
+done 3</root/map
+busybox sync
+echo 'proof: copied=yes.' >/dev/ttyS0
+busybox reboot -f
+'''
+ISOLINUX = ('SERIAL 0 115200\nDEFAULT install\nLABEL install\nKERNEL /kernel.img\nINITRD /ramdisk.img,/install.img\n'
+            'APPEND console=ttyS0 quiet panic=5 tsc=unstable mitigations=off\n')
+BLOCK = 64 * 1024
+
+
+def pieces(disk):
+    """[(first block, number of blocks)] of a raw disk's parts that have data."""
+    found = json.loads(subprocess.run(['qemu-img', 'map', '-f', 'raw', '--output=json', disk], check=True,
+                                      capture_output=True).stdout)
+    used = sorted({block for each in found if each['data'] and not each['zero']
+                   for block in range(each['start'] // BLOCK, -(-(each['start'] + each['length']) // BLOCK))})
+    breaks = [(before, block) for before, block in itertools.pairwise(used) if block != before + 1]
+    starts, ends = [used[0], *(block for _, block in breaks)], [*(before for before, _ in breaks), used[-1]]
+    return [(first, last - first + 1) for first, last in zip(starts, ends, strict=True)]
+
+
+def installer(path, image, guest, isolinux):
+    """An ISO image with isolinux that writes the content of an image to the machine's blank disk and restarts it.
+
+    :param guest: directory of the small guest's kernel and ramdisk
+    :param isolinux: root directory of the packages isolinux and syslinux-common
+    """
+    with tempfile.TemporaryDirectory(dir=path.parent) as directory:
+        work = pathlib.Path(directory)
+        subprocess.run(['qemu-img', 'convert', '-O', 'raw', image, work / 'disk'], check=True)
+        listed = pieces(work / 'disk')
+        with open(work / 'disk', 'rb') as disk, gzip.open(work / 'data', 'wb', 6) as data:
+            for first, count in listed:
+                disk.seek(first * BLOCK)
+                for _ in range(count):
+                    data.write(disk.read(BLOCK).ljust(BLOCK, b'\0'))
+        (work / 'map').write_text(''.join(f'{first} {count}\n' for first, count in listed))
+        (work / 'init').write_text(INSTALL)
+        (work / 'init').chmod(0o755)
+        (work / 'install').write_bytes(subprocess.run(['cpio', '--quiet', '-o', '-H', 'newc'], input=b'init\n',
+                                                      cwd=work, check=True, capture_output=True).stdout)
+        (work / 'isolinux.cfg').write_text(ISOLINUX)
+        made = pycdlib.PyCdlib()
+        made.new(interchange_level=3, rock_ridge='1.09')
+        for source, name in ((isolinux / 'usr/lib/ISOLINUX/isolinux.bin', 'isolinux.bin'),
+                             (isolinux / 'usr/lib/syslinux/modules/bios/ldlinux.c32', 'ldlinux.c32'),
+                             (work / 'isolinux.cfg', 'isolinux.cfg'), (guest / 'guest-kernel', 'kernel.img'),
+                             (guest / 'guest-ramdisk', 'ramdisk.img'), (work / 'install', 'install.img'),
+                             (work / 'map', 'map'), (work / 'data', 'data')):
+            stem, dot, suffix = name.upper().partition('.')
+            made.add_file(str(source), f'/{stem}.{suffix};1', rr_name=name)
+        made.add_eltorito('/ISOLINUX.BIN;1', bootcatfile='/BOOT.CAT;1', rr_bootcatname='boot.cat', boot_load_size=4,
+                          boot_info_table=True)
+        made.write(str(path))
+        made.close()
 
 
 def resolver(root):
@@ -271,7 +349,7 @@ class Proof:
 
     def __init__(self, cloud, arguments, directory):
         self.cloud, self.directory, self.musl = cloud, directory, pathlib.Path(arguments.musl)
-        self.own_file = arguments.own
+        self.own_file, self.guest, self.isolinux = arguments.own, arguments.guest, pathlib.Path(arguments.isolinux)
         self.own = cloud.image(arguments.own, 'qcow2', hw_rng_model='virtio')
         self.debian_file = arguments.debian
         self.debian = cloud.image(arguments.debian, 'qcow2', hw_qemu_guest_agent='yes') if arguments.debian else None
@@ -324,7 +402,29 @@ class Proof:
             answer = self.cloud.act(server, name, body)
             check(answer.status_code == 409 and 'hw_qemu_guest_agent' in answer.text,
                   f'{name}: {answer.status_code} {answer.text[:200]}')
-        return 'changePassword and createImage: 409, hw_qemu_guest_agent'
+        if not self.debian:
+            return 'changePassword and createImage: 409, hw_qemu_guest_agent'
+        answered = self.cloud.boot('answering', self.cloud.image(
+            self.debian_file, 'qcow2', hw_qemu_guest_agent='yes', **QUIESCE), self.large, [], cloud_config(DONE))
+        self.cloud.wait(answered, 'ACTIVE')
+        self.cloud.says(answered, 'done')
+        self.cloud.until(lambda: self.cloud.act(answered, 'changePassword', {'adminPass': 'secret'}).status_code == 202,
+                         'changePassword with an agent')
+        self.cloud.wait(answered, 'ACTIVE')
+        self.snapshot(answered)
+        return 'changePassword and createImage: 409 without hw_qemu_guest_agent, done by the agent of Debian'
+
+    def snapshot(self, ident):
+        """The id of an image of a server, once it is active."""
+        answer = self.cloud.act(ident, 'createImage', {'name': 'proof-copy'})
+        check(answer.status_code == 202, f'{answer.status_code} {answer.text[:200]}')
+        image = answer.json()['image_id']
+        self.cloud.made.append(('image', f'/images/{image}'))
+        self.cloud.until(lambda: self.cloud.ask('GET', 'image', f'/images/{image}').json().get('status') != 'queued'
+                         and self.cloud.server(ident)['OS-EXT-STS:task_state'] is None, 'the snapshot')
+        status = self.cloud.ask('GET', 'image', f'/images/{image}').json().get('status')
+        check(status == 'active', f'the image is {status}')
+        return image
 
     # ---- B4, B5
 
@@ -333,6 +433,16 @@ class Proof:
         ident = self.cloud.boot('disc', self.medium(), self.small, [])
         self.cloud.wait(ident, 'ACTIVE')
         return 'medium ' + self.cloud.says(ident, 'medium')
+
+    def installed(self):
+        """B4 Debian is installed from an ISO image on the flavor's blank disk, and boots from it"""
+        path = self.directory / 'installer.iso'
+        installer(path, self.debian_file, self.guest, self.isolinux)
+        ident = self.cloud.boot('new', self.cloud.image(path, 'iso'), self.large, [self.lan], cloud_config(DONE))
+        self.cloud.wait(ident, 'ACTIVE')
+        said = [self.cloud.says(ident, name) for name in ('medium', 'copied', 'marked', 'done')]
+        check(said == ['boots', 'yes', 'no', 'yes'], f'the console: {said}')
+        return 'installed, booted from the root disk'
 
     def rescue_iso(self):
         """B5 rescue with an ISO image"""
@@ -349,8 +459,7 @@ class Proof:
     def rescue_own(self):
         """B5 rescue with the server's own image: the rescue system boots, with UEFI"""
         image = self.cloud.image(self.debian_file, 'qcow2', hw_machine_type='q35', hw_firmware_type='uefi')
-        marks = 'touch /root/marker; sync; echo "proof: done=yes." >/dev/ttyS0'
-        ident = self.cloud.boot('rescued', image, self.large, [], cloud_config(marks))
+        ident = self.cloud.boot('rescued', image, self.large, [], cloud_config(DONE))
         self.cloud.wait(ident, 'ACTIVE')
         self.cloud.says(ident, 'done')
         answer = self.cloud.act(ident, 'rescue', {'rescue_image_ref': image})
@@ -387,20 +496,21 @@ class Proof:
         return ', '.join(said)
 
     def stopped(self):
-        """B6 a snapshot of a stopped server"""
-        ident = self.cloud.boot('stopped', self.own, self.small, [])
+        """B6 a snapshot of a stopped server; one of Debian boots with the data of the first"""
+        ident = self.cloud.boot('stopped', self.debian or self.own, self.large if self.debian else self.small, [],
+                                cloud_config(DONE) if self.debian else None)
         self.cloud.wait(ident, 'ACTIVE')
+        if self.debian:
+            self.cloud.says(ident, 'done')
         self.cloud.act(ident, 'os-stop')
         self.cloud.wait(ident, 'SHUTOFF')
-        answer = self.cloud.act(ident, 'createImage', {'name': 'proof-copy'})
-        check(answer.status_code == 202, f'{answer.status_code} {answer.text[:200]}')
-        image = answer.json()['image_id']
-        self.cloud.made.append(('image', f'/images/{image}'))
-        self.cloud.until(lambda: self.cloud.ask('GET', 'image', f'/images/{image}').json().get('status') != 'queued'
-                         and self.cloud.server(ident)['OS-EXT-STS:task_state'] is None, 'the snapshot')
-        status = self.cloud.ask('GET', 'image', f'/images/{image}').json().get('status')
-        check(status == 'active', f'the image is {status}')
-        return 'active'
+        image = self.snapshot(ident)
+        if not self.debian:
+            return 'active'
+        copy = self.cloud.boot('copy', image, self.large, [], cloud_config(DONE))
+        self.cloud.wait(copy, 'ACTIVE')
+        check(self.cloud.says(copy, 'marked') == 'yes', 'the copy lacks the marker of the stopped server')
+        return 'active, and its guest has the marker'
 
     # ---- B9
 
@@ -414,6 +524,16 @@ class Proof:
         found = [each for each in self.cloud.says(ident, 'routes').split(';') if each.strip()]
         metrics = [(re.search(r'metric (\d+)', each) or [0, '0'])[1] for each in found]
         check(found and len(set(metrics)) == len(metrics), f'default routes: {found}')
+        return f'metrics {", ".join(metrics)}'
+
+    def dhcp_routes(self):
+        """B9 two interfaces by DHCP: both have a default route; netplan gives both the same metric"""
+        networks = [self.cloud.network(f'10.9{number}.0.0/24') for number in (5, 6)]
+        ident = self.cloud.boot('twice', self.debian, self.large, networks, TWO_ROUTES)
+        self.cloud.wait(ident, 'ACTIVE')
+        found = [each for each in self.cloud.says(ident, 'routes').split(';') if each.strip()]
+        metrics = [re.search(r'metric (\d+)', each)[1] for each in found]
+        check(len(found) == 2, f'default routes: {found}')
         return f'metrics {", ".join(metrics)}'
 
     def device(self):
@@ -490,9 +610,10 @@ class Proof:
 
 
 CHECKS = (('B1', Proof.names, False), ('B2', Proof.agent, False), ('B4', Proof.cdrom, False),
-          ('B5', Proof.rescue_iso, False), ('B5', Proof.rescue_own, True), ('B6', Proof.stopped, False),
-          ('B7', Proof.tpm, False), ('B9', Proof.routes, False), ('B9', Proof.device, False),
-          ('B9', Proof.tagged, False), ('B9', Proof.pages, False))
+          ('B4', Proof.installed, True), ('B5', Proof.rescue_iso, False), ('B5', Proof.rescue_own, True),
+          ('B6', Proof.stopped, False), ('B7', Proof.tpm, False), ('B9', Proof.routes, False),
+          ('B9', Proof.dhcp_routes, True), ('B9', Proof.device, False), ('B9', Proof.tagged, False),
+          ('B9', Proof.pages, False))
 
 
 def one(proof, function):
@@ -514,10 +635,14 @@ def main():
     parser.add_argument('--cloud', default='nova-admin')
     parser.add_argument('--own', required=True)
     parser.add_argument('--debian')
+    parser.add_argument('--guest', type=pathlib.Path)
     parser.add_argument('--musl', default='/')
+    parser.add_argument('--isolinux', default='/')
     parser.add_argument('--only', action='append')
     parser.add_argument('--seconds', type=int, default=1800)
     arguments = parser.parse_args()
+    if arguments.debian and not arguments.guest:
+        parser.error('--debian needs --guest')
     wrong, cloud = 0, Cloud(arguments.clouds_yaml, arguments.cloud, arguments.seconds)
     with tempfile.TemporaryDirectory() as directory:
         try:

@@ -4,7 +4,7 @@ import functools
 import importlib
 import pkgutil
 import re
-import typing
+from wsgiref.types import WSGIEnvironment
 
 from nova import context as nova_context
 from nova import exception
@@ -38,7 +38,6 @@ from nova.web.routes import Route
 
 __all__ = ('Application', 'Request', 'Response', 'Services', 'all_routes', 'factory', 'public')
 
-Environ = dict[str, typing.Any]
 _JSON_TYPES = ('application/json', '')
 _PROJECT_ID = re.compile(r'[0-9a-f-]{32,36}')     # format of project IDs in Keystone
 _PREFIXES = {'v2.1': False, 'v2': True}          # first segment of the path: relaxed validation?
@@ -53,7 +52,7 @@ def factory(global_conf: dict[str, str], **local: str) -> 'Application':
     return Application(paste_registry.lookup(global_conf['api_services']))
 
 
-def public(environ: bodies.Environ) -> bool:
+def public(environ: WSGIEnvironment) -> bool:
     """Return True for a version document or version discovery, which need no token."""
     parts = environ.get('PATH_INFO', '').strip('/').split('/')       # '' is a version document at every mount point
     if parts[0] in _PREFIXES:
@@ -88,12 +87,11 @@ class ComputeApi(application.Api[Request]):
         self.max_body = services.conf.api.max_request_body_size
         self._waits = prefer_wait.PreferWait(services.cells, max(2, services.conf.http.threads // WAITING_SHARE))
 
-    def path(self, environ: Environ) -> str:
+    def path(self, environ: WSGIEnvironment) -> str:
         return decoded_path(environ)                 # BadRequest instead of NotFound if it is not text
 
-    def request(self, environ: Environ) -> Request:
+    def request(self, environ: WSGIEnvironment) -> Request:
         req = Request(environ, self.services)
-        req.request_id = request_id_of(environ)
         if req.context is not None:
             if self.services.notifier.on:
                 req.context.observer = self.services.notifier
@@ -270,19 +268,11 @@ def _check_scope(context: nova_context.RequestContext | None, row: Route) -> Non
         context.require_project()
 
 
-def _prefix_of_script(environ: Environ) -> str | None:
+def _prefix_of_script(environ: WSGIEnvironment) -> str | None:
     """Return 'v2.1' or 'v2' if a URL map moved it into SCRIPT_NAME, else None."""
     last = environ.get('SCRIPT_NAME', '').rstrip('/').rpartition('/')[2]
     return last if last in _PREFIXES else None
 
 
-def request_id_headers(request_id: str | None) -> list[tuple[str, typing.Any]]:
+def request_id_headers(request_id: str) -> list[tuple[str, str]]:
     return [('x-openstack-request-id', request_id), ('x-compute-request-id', request_id)]
-
-
-def request_id_of(environ: Environ) -> str:
-    """Return the request ID of the response and the log."""
-    context = environ.get('nova.context')
-    if context is not None:
-        return context.request_id
-    return environ.get('openstack.request_id') or nova_context.new_request_id()

@@ -1,6 +1,6 @@
 """Parallel queries of all cells, skipping cells that are down."""
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, TypeVar
 
 from nova import exception
 from nova.api import request as api_request
@@ -8,6 +8,7 @@ from nova.db import engine
 from nova.db.cells import cells as db_cells
 from nova.db.cells import rows as cell_rows
 
+R = TypeVar('R')
 # [(cell, result)] of the cells that respond, [cells that are down]
 Answers = tuple[list[tuple[db_cells.Cell, Any]], list[db_cells.Cell]]
 
@@ -74,8 +75,8 @@ def only(req: api_request.Request, function: Callable[[engine.Connection], Any],
     return next(iter(found), (None, None))
 
 
-def _having(req: api_request.Request, function: Callable[[engine.Connection], Any]) -> list[tuple[db_cells.Cell, Any]]:
-    def find(conn: engine.Connection) -> Any:
+def _having(req: api_request.Request, function: Callable[[engine.Connection], R]) -> list[tuple[db_cells.Cell, R]]:
+    def find(conn: engine.Connection) -> R | None:
         try:
             return function(conn)
         except exception.NotFound:

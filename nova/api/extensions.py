@@ -16,8 +16,10 @@ operation begins. It may change the body, or raise an exception of ``nova.except
 import collections.abc
 import dataclasses
 import functools
+import importlib.metadata
 import logging
 import re
+import types
 import typing
 
 from stevedore import extension
@@ -25,6 +27,8 @@ from stevedore import extension
 from nova import exception
 from nova.api import versions
 from nova.web.request import BaseRequest
+from nova.web.request import Content
+from nova.web.request import Response
 from nova.web.routes import Route
 
 LOG = logging.getLogger(__name__)
@@ -224,8 +228,8 @@ def _actions(plugin: V3APIExtensionBase, rules: dict[str, str], controller: Cont
     return rows
 
 
-def _versions(plugin: V3APIExtensionBase, rules: dict[str, str], method: typing.Any, verb: str, path: str, body: bool,
-              action_name: str | None = None) -> collections.abc.Iterator[Route]:
+def _versions(plugin: V3APIExtensionBase, rules: dict[str, str], method: types.MethodType, verb: str, path: str,
+              body: bool, action_name: str | None = None) -> collections.abc.Iterator[Route]:
     """Build the routes of a bound method, one for each of its versions."""
     kept = getattr(method, 'nova_versions', None) or [
         _Version(method.__func__, versions.MIN_VERSION, None, getattr(method, 'nova_facts', {}))]
@@ -238,7 +242,7 @@ def _versions(plugin: V3APIExtensionBase, rules: dict[str, str], method: typing.
                     since=each.since, until=each.until, action=action_name, **facts)
 
 
-def _call(function: Handler, body: bool, req: BaseRequest, **parts: str) -> typing.Any:
+def _call(function: Handler, body: bool, req: BaseRequest, **parts: str) -> Response | Content:
     return function(req, *parts.values(), req.body) if body else function(req, *parts.values())
 
 
@@ -266,7 +270,7 @@ def load() -> Plugins:
 
 
 def _objects(namespace: str) -> list[typing.Any]:
-    def failed(_manager: typing.Any, entry_point: typing.Any, error: BaseException) -> None:
+    def failed(_manager: object, entry_point: importlib.metadata.EntryPoint, error: BaseException) -> None:
         LOG.error('Cannot load API plugin %s of group %s; it is skipped.', entry_point.value, namespace, exc_info=error)
     manager: typing.Any = extension.ExtensionManager(namespace, invoke_on_load=True, on_load_failure_callback=failed)
     return [found.obj for found in sorted(manager, key=lambda found: found.name)]

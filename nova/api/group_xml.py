@@ -19,8 +19,9 @@ import http
 import io
 import re
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 from xml.parsers import expat
 from xml.sax import saxutils
 
@@ -29,8 +30,10 @@ import orjson
 from nova import exception
 from nova.api import app
 from nova.api import faults
+from nova.api.request import request_id_of
 from nova.web import bodies
 from nova.web import paste_registry
+from nova.web import pipeline
 
 JSON, XML = 'application/json', 'application/xml'
 _FORMER, _UPDATE = 'v1.0', 'UPDATE'              # first design: its version, and its method for PUT
@@ -45,7 +48,7 @@ _Element = tuple[str, dict[str, str], list[Any], list[str]]     # name, attribut
 _NO_XML = re.compile('[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')       # not even as a reference
 
 
-def factory(global_conf: dict[str, str], **local: str) -> Callable[[Any], Filter]:
+def factory(global_conf: dict[str, str], **local: str) -> Callable[[WSGIApplication], Filter]:
     """Filter factory for Paste."""
     most = paste_registry.lookup(global_conf['api_services']).conf.api.max_request_body_size
     return lambda application: Filter(application, most)
@@ -57,10 +60,10 @@ class Filter:
     :param max_body: maximum size of a request in bytes
     """
 
-    def __init__(self, application: Any, max_body: int) -> None:
+    def __init__(self, application: WSGIApplication, max_body: int) -> None:
         self._application, self._max_body = application, max_body
 
-    def __call__(self, environ: bodies.Environ, start_response: Any) -> Any:
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         path = environ.get('PATH_INFO', '')
         if path.startswith(f'/{_FORMER}/'):
             path = environ['PATH_INFO'] = f'/{app.GROUPS}/{path[len(_FORMER) + 2:]}'
@@ -72,17 +75,17 @@ class Filter:
         if suffix:
             environ['PATH_INFO'] = path[:-len('.xml')]
         in_xml = suffix or _prefers_xml(environ.get('HTTP_ACCEPT', ''))
-        started: list[Any] = []
+        started = pipeline.Started()
         try:
-            body = self._answer(environ, lambda *response: started.append(response))
+            body = self._answer(environ, started)
         except exception.NovaException as error:
-            request_id = app.request_id_of(environ)
+            request_id = request_id_of(environ)
             code, headers, document = faults.answer(error, request_id, environ.get('HTTP_ACCEPT_LANGUAGE', ''))
             body = orjson.dumps(document)
-            started.append((f'{code} {http.HTTPStatus(code).phrase}', headers + app.request_id_headers(request_id)))
-        return _send(environ, start_response, started[0][0], started[0][1], body, in_xml)
+            started(f'{code} {http.HTTPStatus(code).phrase}', headers + app.request_id_headers(request_id))
+        return _send(environ, start_response, started, body, in_xml)
 
-    def _answer(self, environ: bodies.Environ, start_response: Any) -> bytes:
+    def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> bytes:
         kind, _, parameters = environ.get('CONTENT_TYPE', '').partition(';')
         if kind.strip().lower() in _XML_TYPES and environ['REQUEST_METHOD'] in ('POST', 'PUT'):
             raw = bodies.read(environ, self._max_body)
@@ -97,16 +100,16 @@ class Filter:
             environ['REQUEST_METHOD'] = method
 
 
-def _send(environ: bodies.Environ, start_response: Any, status: str, headers: Sequence[tuple[str, str]], body: bytes,
+def _send(environ: WSGIEnvironment, start_response: StartResponse, started: pipeline.Started, body: bytes,
           in_xml: bool) -> list[bytes]:
-    kind = next((value for name, value in headers if name.lower() == 'content-type'), JSON)
+    kind = next((value for name, value in started.headers if name.lower() == 'content-type'), JSON)
     in_xml = in_xml and kind.startswith(JSON)
     if in_xml and body:
         body = from_json(orjson.loads(body))
-    kept = [(name, value) for name, value in headers if name.lower() not in ('content-type', 'content-length')]
+    kept = [(name, value) for name, value in started.headers if name.lower() not in ('content-type', 'content-length')]
     if body:
         kept += [('Content-Type', XML if in_xml else kind), ('Content-Length', str(len(body)))]
-    start_response(status, [*kept, ('Vary', 'Accept')])
+    start_response(started.status, [*kept, ('Vary', 'Accept')])
     return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
 
 
@@ -227,7 +230,7 @@ def from_json(body: dict[str, Any]) -> bytes:
     return ("<?xml version='1.0' encoding='UTF-8'?>\n" + _element(name, value)).encode()
 
 
-def _element(name: str, value: Any) -> str:
+def _element(name: str, value: dict[str, Any] | list[Any]) -> str:
     if isinstance(value, list):
         return _wrapped(name, ''.join(_element(_OBJECTS[name], item) if name in _OBJECTS else
                                       _wrapped(_TEXTS[name], _escaped(item)) for item in value))

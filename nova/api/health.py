@@ -12,16 +12,16 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
-from typing import Any
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from nova.runtime import wsgi
-from nova.web import bodies
 from nova.web import pipeline
 
 PATH = '/healthcheck'
 
 
-def factory(global_conf: dict[str, str], disable_by_file_path: str = '') -> Callable[[Any], pipeline.FilterChain]:
+def factory(global_conf: dict[str, str], disable_by_file_path: str = ''
+            ) -> Callable[[WSGIApplication], pipeline.FilterChain]:
     """Filter factory for Paste."""
     return lambda app: pipeline.prepend(HealthCheck(disable_by_file_path).answer, app)
 
@@ -35,13 +35,13 @@ class HealthCheck:
     def __init__(self, disabled_by: str = '') -> None:
         self._disabled_by = disabled_by
 
-    def answer(self, environ: bodies.Environ, start_response: Any) -> Any:
+    def answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes] | None:
         """Answer /healthcheck; a filter of web.pipeline."""
         if environ.get('PATH_INFO') != PATH:
             return None
         return wsgi.read_only(environ, start_response, functools.partial(self._state, environ))
 
-    def _state(self, environ: bodies.Environ) -> tuple[str, str, bytes]:
+    def _state(self, environ: WSGIEnvironment) -> tuple[str, str, bytes]:
         stopping = environ.get('nova.stopping')
         if stopping is not None and stopping.is_set():
             return '503 Service Unavailable', 'text/plain', b'STOPPING'

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from wsgiref.types import WSGIEnvironment
 
 import orjson
 
@@ -22,7 +22,7 @@ from nova.api import request as api_request
 from nova.api.idempotent_request import IdempotentRequest
 from nova.db import engine
 from nova.db.projects import attempts
-from nova.web import bodies
+from nova.json_types import Json
 from nova.web.request import Response
 from nova.web.routes import Route
 
@@ -35,7 +35,7 @@ MAX_ANSWER = 256 * 1024          # bytes; longer responses are not stored
 OF_USERS = ('/os-keypairs', '/os-certificates')     # private keys are not shown to other users of the project
 
 
-def wanted(environ: bodies.Environ, row: Route) -> bool:
+def wanted(environ: WSGIEnvironment, row: Route) -> bool:
     """Return True if a request has the header and its route creates a resource."""
     return HEADER in environ and applies(row)
 
@@ -44,7 +44,7 @@ def applies(row: Route) -> bool:
     return row.method == 'POST' and row.action is None and not row.public
 
 
-def serve(req: api_request.Request, document: Any, work: Callable[[], Response]) -> Response:
+def serve(req: api_request.Request, document: Json, work: Callable[[], Response]) -> Response:
     """Run ``work``, or replay the response of an earlier attempt.
 
     :param document: the parsed body; None without one
@@ -75,7 +75,7 @@ def serve(req: api_request.Request, document: Any, work: Callable[[], Response])
     except engine.CommitUnanswered:
         raise                            # the transaction may be committed: a repeated request finds its result
     except BaseException:
-        database.run(KEYS.forget, req.project_id, attempt.key_hash, attempt.tried_at)
+        database.run(KEYS.forget, req.project_id, attempt.key_hash, attempt.attempted_at)
         raise
     _keep(req, attempt, answer)
     return answer
@@ -87,7 +87,7 @@ def _keep(req: api_request.Request, attempt: IdempotentRequest, answer: Response
     kept = None if len(body) > MAX_ANSWER else body.decode()
     sealed = attempt.seal(orjson.dumps([answer.status, answer.headers, kept]))
     try:
-        req.services.api_db.run(KEYS.finish, req.project_id, attempt.key_hash, attempt.tried_at, sealed)
+        req.services.api_db.run(KEYS.finish, req.project_id, attempt.key_hash, attempt.attempted_at, sealed)
     except Exception:
         # The request has succeeded: a repeated one finds its result (see the module).
         LOG.exception('Cannot store the response of request %s for its Idempotency-Key.', req.request_id)
@@ -101,7 +101,7 @@ def _replay(attempt: IdempotentRequest, sealed: str) -> Response:
     return Response(body.encode(), code, [*map(tuple, headers), ('Idempotency-Replayed', 'true')])
 
 
-def _described(req: api_request.Request, document: Any) -> bytes:
+def _described(req: api_request.Request, document: Json) -> bytes:
     """Serialize what identifies a request: path, version and body; also the user for resources owned by users."""
     owner = req.user_id if req.route.path.startswith(OF_USERS) else None
     named = [owner, req.base_path, req.environ.get('PATH_INFO', ''), req.environ.get('QUERY_STRING', ''),

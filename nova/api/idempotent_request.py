@@ -12,12 +12,12 @@ class IdempotentRequest:
 
     again        True if an earlier attempt may have been interrupted
     created_at   start of the first attempt
-    tried_at     start of this attempt
+    attempted_at     start of this attempt
     """
 
     def __init__(self, project_id: str, key: str, now: datetime.datetime) -> None:
         self._project_id, self._secret, self.again = project_id, key.encode(), False
-        self.created_at = self.tried_at = now
+        self.created_at = self.attempted_at = now
         self.key_hash = self.derived(b'name').hex()
         self._made = 0
 

@@ -1,11 +1,18 @@
 """Request metrics of the compute API. They wrap the whole pipeline, so that refused requests are counted."""
+from __future__ import annotations
+
 import functools
 import time
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from nova.api import health
 from nova.runtime import metrics
-from nova.web import bodies
+from nova.web import pipeline
+
+if TYPE_CHECKING:
+    import prometheus_client
 
 METHODS = frozenset({'GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'})
 ROUTE = 'nova.route'            # key in the environ: the matched Route, set by the Application
@@ -17,15 +24,16 @@ class Measured:
     :param app: the whole pipeline
     """
 
-    def __init__(self, app: Any) -> None:
+    def __init__(self, app: WSGIApplication) -> None:
         self._app = app
 
-    def __call__(self, environ: bodies.Environ, start_response: Any) -> Any:
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         if environ.get('PATH_INFO') == health.PATH:
             return self._app(environ, start_response)
         begun, answered = time.monotonic(), []
 
-        def start(status: str, headers: Any, *more: Any) -> Any:
+        def start(status: str, headers: pipeline.Headers, *more: pipeline.ExcInfo | None
+                  ) -> Callable[[bytes], object]:
             answered.append(status[:3])
             return start_response(status, headers, *more)
         environ.pop(ROUTE, None)
@@ -36,7 +44,7 @@ class Measured:
             self._count(environ, answered[-1] if answered else '500', time.monotonic() - begun)
 
     @staticmethod
-    def _count(environ: bodies.Environ, status: str, seconds: float) -> None:
+    def _count(environ: WSGIEnvironment, status: str, seconds: float) -> None:
         method = environ['REQUEST_METHOD']
         method = method if method in METHODS else 'other'
         row = environ.get(ROUTE)
@@ -47,6 +55,7 @@ class Measured:
 
 
 @functools.cache
-def _series(method: str, path: str, action: str, status: str) -> tuple[Any, Any]:
+def _series(method: str, path: str, action: str, status: str
+            ) -> tuple[prometheus_client.Counter, prometheus_client.Histogram]:
     """Return the counter and the histogram of these labels, which never contain values of clients."""
     return metrics.API_REQUESTS.labels(method, path, action, status), metrics.API_SECONDS.labels(method, path)

@@ -13,6 +13,7 @@ from nova.api import idempotency
 from nova.api import prefer_wait
 from nova.api import response_types
 from nova.api import versions
+from nova.json_types import Json
 from nova.web import faults
 from nova.web import json_types
 from nova.web import preferences
@@ -270,13 +271,9 @@ def _schema(row: Route, code: int, version: int) -> json_types.Schema | None:
 
 # ---- schemas of requests -----------------------------------------------------
 
-def published(schema: Any) -> Any:
+def published(schema: json_types.Schema) -> json_types.Schema:
     """Convert a JSON Schema of params: formats of this API become patterns."""
-    if isinstance(schema, list):
-        return [published(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    found = {key: _published_value(key, value) for key, value in schema.items()}
+    found: json_types.Schema = {key: _published_value(key, value) for key, value in schema.items()}
     name = found.pop('format', None)
     if name is not None:
         found = {**(_bounded(name) or _FORMATS.get(name, {'format': name})), **found}
@@ -294,11 +291,17 @@ def _bounded(name: str) -> json_types.Schema | None:
     return {'pattern': r'^0*[1-9][0-9]{0,%d}$' % (digits - 1) if int(match[1]) else r'^0*[0-9]{1,%d}$' % digits}
 
 
-def _published_value(key: str, value: Any) -> Any:
+def _published_value(key: str, value: Json) -> Json:
+    if key in ('enum', 'const', 'required'):
+        return value
+    if isinstance(value, list):
+        return [_published_value('', item) for item in value]
+    if not isinstance(value, dict):
+        return value
     if key in ('properties', 'patternProperties'):
-        return {json_types.portable(name) if key == 'patternProperties' else name: published(inner)
+        return {json_types.portable(name) if key == 'patternProperties' else name: _published_value('', inner)
                 for name, inner in value.items()}
-    return value if key in ('enum', 'const', 'required') else published(value)
+    return published(value)
 
 
 # ---- shared components -------------------------------------------------------

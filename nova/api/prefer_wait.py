@@ -10,7 +10,6 @@ import logging
 import re
 import threading
 import time
-from typing import Any
 
 from nova import exception
 from nova.api.request import Request
@@ -74,7 +73,7 @@ class PreferWait:
             self._slots.release(req.project_id)
         return dataclasses.replace(response, headers=[*response.headers, (preferences.APPLIED, f'wait={seconds}')])
 
-    def _wait(self, server_id: str, seconds: float, stopping: Any) -> None:
+    def _wait(self, server_id: str, seconds: float, stopping: threading.Event | None) -> None:
         wait = _Wait(server_id, time.monotonic(), threading.Event())
         with self._lock:
             self._waits.add(wait)

@@ -16,13 +16,12 @@ import ipaddress
 import logging
 import re
 from collections.abc import Callable
-from typing import Any
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from oslo_config import cfg
 
 from nova import exception
 from nova.runtime.http import addresses
-from nova.web import bodies
 from nova.web import paste_registry
 from nova.web import pipeline
 
@@ -39,7 +38,7 @@ _PAIR = re.compile(r'\s*([A-Za-z]+)\s*=\s*(?:"([^"]*)"|([^\s";]*))\s*')
 _PORT = re.compile(r'\[([^\]]*)\](?::\d{1,5})?|([\d.]+):\d{1,5}')
 
 
-def factory(global_conf: dict[str, str], **local: str) -> Callable[[Any], pipeline.FilterChain]:
+def factory(global_conf: dict[str, str], **local: str) -> Callable[[WSGIApplication], pipeline.FilterChain]:
     """Filter factory for Paste."""
     conf = paste_registry.lookup(global_conf['api_services']).conf
     return lambda application: pipeline.prepend(ProxyHeaders(trusted(conf)).read, application)
@@ -76,7 +75,7 @@ class ProxyHeaders:
         self._proxies = addresses.Trusted(networks)
         self._warned = False
 
-    def read(self, environ: bodies.Environ, start_response: Any = None) -> None:
+    def read(self, environ: WSGIEnvironment, start_response: StartResponse | None = None) -> None:
         """Process the headers; a filter of web.pipeline."""
         if DONE not in environ:
             environ[DONE] = True
@@ -84,7 +83,7 @@ class ProxyHeaders:
             if environ['REMOTE_ADDR'] in self._proxies:
                 self._believe(environ)
 
-    def _believe(self, environ: bodies.Environ) -> None:
+    def _believe(self, environ: WSGIEnvironment) -> None:
         headers = [self._outermost(environ['REMOTE_ADDR'], elements)
                    for elements in (_forwarded(environ), _x_forwarded(environ)) if elements]
         if len({said['for'] for said in headers}) > 1:
@@ -129,7 +128,7 @@ def _address(text: str) -> str | None:
     return address
 
 
-def _forwarded(environ: bodies.Environ) -> list[dict[str, str]]:
+def _forwarded(environ: WSGIEnvironment) -> list[dict[str, str]]:
     """Parse the elements of a Forwarded header; empty if it is malformed."""
     header = environ.get('HTTP_FORWARDED', '')
     if header.count('"') % 2:
@@ -138,7 +137,7 @@ def _forwarded(environ: bodies.Environ) -> list[dict[str, str]]:
             for element in _ELEMENT.findall(header)[-MAX_PROXIES:]]
 
 
-def _x_forwarded(environ: bodies.Environ) -> list[dict[str, str]]:
+def _x_forwarded(environ: WSGIEnvironment) -> list[dict[str, str]]:
     """Parse X-Forwarded-*: proxies write one scheme and host for each address, or one for all."""
     lists = {name: [word.strip() for word in environ.get(f'HTTP_X_FORWARDED_{name.upper()}', '').split(',')
                     if word.strip()][-MAX_PROXIES:] for name in ('for', 'proto', 'host')}

@@ -17,6 +17,7 @@ import time
 import urllib.parse
 from collections.abc import Callable, Iterable
 from typing import TypedDict
+from wsgiref.types import WSGIEnvironment
 
 import re2
 
@@ -25,7 +26,6 @@ from nova import exception
 from nova import utils
 from nova.db import engine
 from nova.db.projects import rate_limits as rows
-from nova.web import bodies
 
 UNITS = {'SECOND': 1, 'MINUTE': 60, 'HOUR': 3600, 'DAY': 86400}
 VERBS = ('GET', 'POST', 'PUT', 'DELETE', 'PATCH')
@@ -130,7 +130,7 @@ class RateLimits:
         """
         return tuple(limit for limit, search in self._patterns if limit.verb == verb and search(path))
 
-    def check(self, context: nova_context.RequestContext, environ: bodies.Environ, path: list[str],
+    def check(self, context: nova_context.RequestContext, environ: WSGIEnvironment, path: list[str],
               error: type[exception.RateLimited] = exception.RateLimited) -> None:
         """Count a request.
 

@@ -7,12 +7,15 @@ import re
 import typing
 import urllib.parse
 import uuid
+from wsgiref.types import WSGIEnvironment
 
 import orjson
 
 from nova import context as nova_context
 from nova import exception
 from nova.api import versions
+from nova.json_types import Json
+from nova.web import pipeline
 from nova.web import preferences
 from nova.web import request
 from nova.web.routes import Route
@@ -51,13 +54,13 @@ class Request(request.BaseRequest):
     route: Route                                 # None before routing
     attempt: IdempotentRequest | None
     record: log.Record | None
-    request_id: str | None
 
-    def __init__(self, environ: dict[str, typing.Any], services: Services) -> None:
+    def __init__(self, environ: WSGIEnvironment, services: Services) -> None:
         super().__init__(environ)
         self.services = services
         self.version = versions.MIN_VERSION
-        self.attempt = self.record = self.request_id = None
+        self.attempt = self.record = None
+        self.request_id = request_id_of(environ)
         self.segments: list[str] = []
         self.project_in_path = ''
         self.base_path = '/v2.1'
@@ -119,7 +122,7 @@ class Request(request.BaseRequest):
 
     # ---- other operations ----------------------------------------------------
 
-    def ask(self, method: str, path: str, body: typing.Any = None, query: str = '',
+    def ask(self, method: str, path: str, body: Json = None, query: str = '',
             caller: nova_context.RequestContext | None = None, version: str | None = None,
             counted: bool = False) -> tuple[int, typing.Any]:
         """Call another operation of this API for the same caller; return (code, JSON document or None).
@@ -142,9 +145,9 @@ class Request(request.BaseRequest):
         if version is not None:
             environ.pop('HTTP_X_OPENSTACK_NOVA_API_VERSION', None)
             environ |= {'HTTP_OPENSTACK_API_VERSION': f'compute {version}', 'PATH_INFO': '/v2.1' + path}
-        started: list[int] = []
-        answer = b''.join(self.services.application(environ, lambda status, _headers: started.append(int(status[:3]))))
-        return started[0], orjson.loads(answer) if answer else None
+        started = pipeline.Started()
+        answer = b''.join(self.services.application(environ, started))
+        return started.code, orjson.loads(answer) if answer else None
 
     # ---- links ---------------------------------------------------------------
 
@@ -178,12 +181,20 @@ class Request(request.BaseRequest):
         return f'{prefix}/images/{_quoted(image_id)}'
 
 
+def request_id_of(environ: WSGIEnvironment) -> str:
+    """Return the request ID of the response and the log."""
+    context = environ.get('nova.context')
+    if context is not None:
+        return context.request_id
+    return environ.get('openstack.request_id') or nova_context.new_request_id()
+
+
 def _quoted(part: object) -> str:
     text = str(part)
     return text if _PLAIN.fullmatch(text) else urllib.parse.quote(text, safe='/@')
 
 
-def mount_path(environ: dict[str, typing.Any]) -> str:
+def mount_path(environ: WSGIEnvironment) -> str:
     """Return SCRIPT_NAME without a version that a URL map moved into it."""
     script = environ.get('SCRIPT_NAME', '').rstrip('/')
     for version in ('/v2.1', '/v2'):

@@ -1,4 +1,6 @@
 """The services that the handlers of the compute API use."""
+from __future__ import annotations
+
 import dataclasses
 import functools
 import typing
@@ -18,6 +20,9 @@ from nova.runtime import sealed_passwords
 from nova.share import api as share_api
 from nova.web import application as web_application
 from nova.web.request import ConcurrencyLimit
+
+if typing.TYPE_CHECKING:
+    from nova.virt.ironic.client import Client
 
 
 @dataclasses.dataclass
@@ -58,7 +63,7 @@ class Services:
     networks: typing.Any = None
     volumes: typing.Any = None
     shares: share_api.Shares = share_api.NoShares()
-    bare_metal: typing.Any = None
+    bare_metal: Client | None = None
     projects: known_projects.Projects = known_projects.Unknown()
     notifier: notify.Notifier | notify.Off = notify.OFF
     application: web_application.Application = dataclasses.field(init=False)

@@ -1,9 +1,9 @@
 """Requests without a version in their path: list the versions, or read the version from a header."""
 import re
 import urllib.parse
+from wsgiref.types import WSGIEnvironment
 
 from nova.api import request as api_request
-from nova.web import bodies
 from nova.web.request import Response
 
 # ID, status, path, name in the media type
@@ -16,7 +16,7 @@ _MEDIA_TYPE = re.compile(r'application/vnd\.openstack\.compute(?:\.v(2|2\.0|2\.1
                          r'(?:\s*;\s*version="?(2|2\.0|2\.1)"?)?(?=\s*(?:[,;]|\Z))', re.ASCII)
 
 
-def version_of(environ: bodies.Environ) -> str | None:
+def version_of(environ: WSGIEnvironment) -> str | None:
     """Return the first path segment of the version that Accept or Content-Type selects, or None."""
     for header in ('HTTP_ACCEPT', 'CONTENT_TYPE'):
         for match in _MEDIA_TYPE.finditer(environ.get(header, '')[:1024]):

@@ -7,12 +7,13 @@
 The state is in one directory: databases, images, guests, token keys, clouds.yaml. Several clouds run in one process if
 their directories (and, with real networks, their bridges) differ.
 """
+from __future__ import annotations
+
 import logging
 import os
 import pathlib
-from collections.abc import Callable, Iterable
-from typing import Any
-from typing import TextIO
+from collections.abc import Iterable
+from typing import Any, TextIO, TYPE_CHECKING
 
 from oslo_config import cfg
 
@@ -36,6 +37,7 @@ from nova.identity import auth
 from nova.identity.rest import app as identity_app
 from nova.identity.embedded import bootstrap as identity_bootstrap
 from nova.image.rest import app as image_app
+from nova.json_types import JsonObject
 from nova.network import interface as network_interface
 from nova.network.rest import app as network_app
 from nova.network.rest import servers as network_servers
@@ -49,6 +51,9 @@ from nova.runtime import wsgi
 from nova.runtime.http import server
 from nova.volume.rest import app as volume_app
 from nova.web import pipeline
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
 
 LOG = logging.getLogger(__name__)
 
@@ -136,7 +141,7 @@ class Cloud:
 
     def stop_order(self) -> list[Any]:
         """Return the parts in the order in which they stop: a part stops before those that it calls."""
-        def place(part: Any) -> int:
+        def place(part: object) -> int:
             binary = getattr(part, 'binary', '')
             return STOPS.index(binary) if binary in STOPS else 0
         return sorted(reversed(self._started), key=place)
@@ -293,16 +298,16 @@ class _Late:
     def set(self, application: auth.App) -> None:
         self._application = application
 
-    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         assert self._application is not None             # set before the server starts
         return self._application(environ, start_response)
 
 
-def _public(environ: dict[str, Any]) -> bool:
+def _public(environ: auth.Environ) -> bool:
     return environ.get('PATH_INFO', '').rstrip('/') in PUBLIC
 
 
-def index(url: str) -> dict[str, Any]:
+def index(url: str) -> JsonObject:
     """Return the document of GET /: the URLs of the APIs."""
     return {'services': {name: f'{url}{path}' for name, path in (
         ('identity', '/identity/v3'), ('image', '/image/v2'), ('network', '/network/v2.0'), ('volume', '/volume/v3'),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nova.image.api import Images
     from nova.policy import Policy
     from nova.rpc.bus import Bus
+    from nova.virt.ironic import client
     from nova.volume.api import BlockStorage
 
 
@@ -52,7 +53,7 @@ def api_services(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells,
         cert=bus.client(cert_interface.INTERFACE), bare_metal=_bare_metal(conf))
 
 
-def _bare_metal(conf: cfg.ConfigOpts) -> Any:
+def _bare_metal(conf: cfg.ConfigOpts) -> client.Client | None:
     """Return the client of the Bare Metal service, or None if [ironic] names none."""
     if not (conf.ironic.auth_type or conf.ironic.endpoint_override):
         return None

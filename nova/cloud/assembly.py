@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from nova.identity.embedded.service import IdentityService
     from nova.image.api import Images
     from nova.image.embedded.service import Store
+    from nova.network import api as network_api
+    from nova.network.neutron import api as neutron_api
     from nova.rpc.bus import Bus
     from nova.rpc.bus import Client
     from nova.rpc.clients import Clients
@@ -284,12 +286,12 @@ def compute(conf: cfg.ConfigOpts, bus: Bus, host: str, images: Images, helper: H
     """
     from nova.compute import interface
     from nova.compute import manager as compute_manager
-    from nova.image import grants
+    from nova.image.granted import GrantedImages
     from nova.network import interface as network_interface
     from nova.network.agents import plumbing_client
 
     bus = bus.of_host(host)
-    granted = grants.GrantedImages(images)
+    granted = GrantedImages(images)
     driver = virt_driver(conf, host, granted, helper)
     # The host's network service creates filters and DHCP entries before a real guest starts.
     plumbed = driver.real_guests and conf.network.driver != 'fake' and conf.network.backend == 'embedded'
@@ -335,8 +337,8 @@ def images(conf: cfg.ConfigOpts, api_db: Database, store: Store | None = None) -
     """
     if conf.image.backend != 'embedded':
         return remote_images(conf)
-    from nova.image import api
-    return api.EmbeddedImages(store or image_store(conf, api_db))
+    from nova.image.embedded.images import EmbeddedImages
+    return EmbeddedImages(store or image_store(conf, api_db))
 
 
 def image_store(conf: cfg.ConfigOpts, api_db: Database) -> Store:
@@ -373,7 +375,7 @@ def identity(conf: cfg.ConfigOpts, api_db: Database, base_url: str) -> IdentityS
                                             catalog.for_base(base_url, catalog.served(conf)))
 
 
-def networks(conf: cfg.ConfigOpts, api_db: Database) -> Any:
+def networks(conf: cfg.ConfigOpts, api_db: Database) -> network_api.API | neutron_api.API:
     """Return the network client of the compute API for [network] backend."""
     if conf.network.backend == 'neutron':
         from nova.network.neutron import api as neutron

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 
@@ -19,17 +19,23 @@ from nova.volume.store import services as volume_services
 from nova.web import paste_registry
 from nova.web import pipeline
 
+if TYPE_CHECKING:
+    from nova.db.engine import Database
+    from nova.policy import Policy
+    from nova.rpc.bus import Bus
+    from nova.runtime.tls import Tls
+    from nova.volume.embedded import EmbeddedVolumes
+
 PATH = '/volume'
 
 
 class Manager:
     """Background work of the service: interrupted copies, and exports.
 
-    :param storage: nova.volume.embedded.EmbeddedVolumes
     :param timeout: seconds that its copies may still take at the end
     """
 
-    def __init__(self, storage: Any, timeout: float) -> None:
+    def __init__(self, storage: EmbeddedVolumes, timeout: float) -> None:
         self._storage, self._timeout = storage, timeout
 
     def start(self) -> None:
@@ -39,22 +45,16 @@ class Manager:
         self._storage.stop(self._timeout)
 
 
-def service(conf: ConfigOpts, bus: Any, storage: Any) -> services.Service:
-    """Return the service. It is called over HTTP and has no queue.
-
-    :param storage: nova.volume.embedded.EmbeddedVolumes
-    """
+def service(conf: ConfigOpts, bus: Bus, storage: EmbeddedVolumes) -> services.Service:
+    """Return the service. It is called over HTTP and has no queue."""
     manager = Manager(storage, conf.graceful_shutdown_timeout / 2)
     return services.Service(conf, volume_services.BINARY, conf.host, manager=manager,
                             topic=volume_services.TOPIC, conductor=bus.client(conductor_interface.INTERFACE))
 
 
-def server(conf: ConfigOpts, api_db: Any, storage: Any, rules: Any, certificate: Any = None) -> wsgi.Server:
-    """Return the server of its API, not started: below /volume, and at the root as Block Storage services have it.
-
-    :param rules: policy.Policy
-    :param certificate: runtime.tls.Tls of its listener
-    """
+def server(conf: ConfigOpts, api_db: Database, storage: EmbeddedVolumes, rules: Policy,
+           certificate: Tls | None = None) -> wsgi.Server:
+    """Return the server of its API, not started: below /volume, and at the root as Block Storage services have it."""
     face = authenticated(conf, api_db, log.Face(app.Application(storage), log.Auditor(api_db, notify.new(conf))),
                          rules)
     return wsgi.Server(wsgi.Mounts([wsgi.Mount(PATH, face), wsgi.Mount('', face)], lambda url: {}), conf.volume.listen,
@@ -62,13 +62,13 @@ def server(conf: ConfigOpts, api_db: Any, storage: Any, rules: Any, certificate:
                        trusted=conf.http.trusted_proxies, tls=certificate and certificate.context)
 
 
-def _public(environ: dict[str, Any]) -> bool:
+def _public(environ: auth.Environ) -> bool:
     """Return whether a request is for a version document, which needs no token."""
     return environ.get('PATH_INFO', '').rstrip('/') in ('', '/v3')
 
 
-def authenticated(conf: ConfigOpts, api_db: Any, face: Any, rules: Any,
-                  public: Callable[[dict[str, Any]], bool] = _public) -> Any:
+def authenticated(conf: ConfigOpts, api_db: Database, face: auth.App, rules: Policy,
+                  public: Callable[[auth.Environ], bool] = _public) -> auth.App:
     """Put an API behind the Identity service of [identity] backend.
 
     :param public: function(environ) -> whether a request needs no token

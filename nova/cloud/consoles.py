@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 import os
 import pathlib
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
@@ -29,7 +29,8 @@ INSTANCES = 'instances'                 # of nova.virt.libvirt.local_disks.stora
 PLACES = {'novnc': ('vnc', 'vnc_auto.html'), 'spice': ('spice', 'spice_auto.html'), 'serial': ('serial', '')}
 
 
-def held(conf: cfg.ConfigOpts, api_db: Any, cells: db_cells.Cells, local: Iterable[str]) -> sessions.Sessions:
+def held(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells,
+         local: Iterable[str]) -> sessions.Sessions:
     """Return the console sessions of a process, not started.
 
     :param local: names of the compute hosts of this machine

@@ -2,8 +2,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
@@ -12,9 +11,8 @@ from nova.runtime.http import priorities
 if TYPE_CHECKING:
     import ssl
 
+    from nova.cloud.assembly import Application
     from nova.runtime.http.server import Server
-
-Application = Callable[[dict[str, Any], Callable[..., Any]], Any]          # of WSGI
 
 # Request classes; the first match counts, and other requests belong to the compute API.
 FACES = [
@@ -35,7 +33,7 @@ def server(conf: cfg.ConfigOpts, application: Application, drain: float = 0,
            tls: ssl.SSLContext | None = None, listener: socket.socket | None = None) -> Server:
     """Return the HTTP server of nova-api and of the all-in-one, not started.
 
-    :param tls: ssl.SSLContext of its connections; None: plain HTTP
+    :param tls: of its connections; None: plain HTTP
     :param listener: the socket of a worker; None: create one as [http] says
     """
     from nova.runtime import access_log

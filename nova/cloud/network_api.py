@@ -1,7 +1,7 @@
 """Networking API of the embedded network service in nova-api, for a fleet without Neutron."""
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 
@@ -15,15 +15,21 @@ from nova.network.rest import servers
 from nova.runtime import wsgi
 from nova.web import pipeline
 
+if TYPE_CHECKING:
+    from nova.db.cells.cells import Cells
+    from nova.db.engine import Database
+    from nova.identity import auth
+    from nova.policy import Policy
+    from nova.rpc.bus import Bus
+
 PATH = '/network'
 
 
-def with_api(conf: ConfigOpts, bus: Any, api_db: Any, cells: Any, rules: Any, compute: Any) -> Any:
+def with_api(conf: ConfigOpts, bus: Bus, api_db: Database, cells: Cells, rules: Policy, compute: auth.App) -> auth.App:
     """Return the compute API, with the Networking API below /network if the networks are embedded.
 
     :param cells: Cells with the servers that show the addresses
-    :param rules: policy.Policy
-    :param compute: the WSGI application of the compute API
+    :param compute: the compute API
     """
     if conf.network.backend != 'embedded':
         return compute
@@ -34,6 +40,6 @@ def with_api(conf: ConfigOpts, bus: Any, api_db: Any, cells: Any, rules: Any, co
     return wsgi.Mounts([wsgi.Mount(PATH, network), wsgi.Mount('', compute, strip=False, max_body=None)], lambda url: {})
 
 
-def _public(environ: dict[str, Any]) -> bool:
+def _public(environ: auth.Environ) -> bool:
     """Return whether a request is for a version document, which needs no token."""
     return environ.get('PATH_INFO', '').rstrip('/') in ('', '/v2.0')

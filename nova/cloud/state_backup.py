@@ -299,7 +299,7 @@ def _databases(manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _is_uuid(text: Any) -> bool:
+def _is_uuid(text: str) -> bool:
     try:
         return str(uuidlib.UUID(text)) == text
     except (ValueError, AttributeError, TypeError):
@@ -406,8 +406,8 @@ class _Restore:
             filled = cell_urls.fill(self._content.cell_urls.get(name, ''), configured)
             if not filled:
                 raise backup_file.Damaged(reason=f'it does not say where the database of cell {name} is.')
-            with contextlib.closing(_Opened(filled)) as opened:
-                self._targets[name] = opened.db.url
+            with _opened(engine.Database(filled, pool_size=2, max_overflow=2)) as db:
+                self._targets[name] = db.url
 
     def _file(self, name: str) -> pathlib.Path | None:
         """Return the file of an SQLite database, or None for a database server."""
@@ -427,11 +427,11 @@ class _Restore:
         """
         there = [str(path) for path in self._places() if path.exists()]
         for name in self._on_servers():
-            with contextlib.closing(_Opened(self._targets[name])) as opened:
-                if rows.is_empty(opened.db, self._branches[name]):
+            with _opened(engine.Database(self._targets[name], pool_size=2, max_overflow=2)) as db:
+                if rows.is_empty(db, self._branches[name]):
                     continue
                 there.append(f'the database {self._targets[name].render_as_string(hide_password=True)}')
-                check_stopped(self._conf, opened.db)
+                check_stopped(self._conf, db)
         if (self._state / state_directory.INCOMPLETE).exists():
             there.append(f'what a restore into {self._state} has left that did not come to its end')
         if there and not self._replace:
@@ -542,14 +542,12 @@ class _Restore:
         directories.sync(self._state)
 
 
-class _Opened:
-    """A Database, for ``contextlib.closing``."""
-
-    def __init__(self, url: Any) -> None:
-        self.db = engine.Database(url, pool_size=2, max_overflow=2)
-
-    def close(self) -> None:
-        self.db.dispose()
+@contextlib.contextmanager
+def _opened(db: engine.Database) -> Iterator[engine.Database]:
+    try:
+        yield db
+    finally:
+        db.dispose()
 
 
 def _remove(path: pathlib.Path) -> None:

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from oslo_config import cfg
 
     from nova.cloud.all_in_one import Cloud
+    from nova.runtime.privileges import Helper
 
 LOG = logging.getLogger(__name__)
-Helpers = dict[str, Any]                 # {argument of Cloud: privileges.Helper}
+Helpers = dict[str, 'Helper']             # {argument of Cloud: helper}
 DESCRIPTION = 'Runs a whole cloud in one process. Options of nova.conf apply, too; --help-options lists them.'
 
 
@@ -55,7 +56,7 @@ def _split(conf: cfg.ConfigOpts, driver: str | None) -> Helpers:
         helpers['network_helper'] = network_remote.helper(conf)
     if ordinary.runs_guests(conf, 'nova-all'):
         helpers['guest_helper'] = ordinary.guest_helper(conf, user)
-    made: list[Any] = []
+    made: list[Helper] = []
     for helper in helpers.values():
         helper.fork(made)
         made.append(helper)

@@ -1,17 +1,22 @@
 """nova-api: the compute API over HTTP."""
 from __future__ import annotations
 
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from nova.cmd import common
 
 if TYPE_CHECKING:
     from oslo_config import cfg
 
+    from nova.cloud.assembly import Application
+    from nova.db.cells.cells import Cells
+    from nova.db.engine import Database
+    from nova.rpc.bus import Bus
+    from nova.runtime import service
     from nova.runtime.http import workers
 
 
-def parts(conf: cfg.ConfigOpts, worker: workers.Inherited | None = None) -> list[Any]:
+def parts(conf: cfg.ConfigOpts, worker: workers.Inherited | None = None) -> list[service.Part]:
     from nova.cloud import assembly
     from nova.cloud import http_server
     from nova.rpc import bus as rpc_bus
@@ -21,15 +26,15 @@ def parts(conf: cfg.ConfigOpts, worker: workers.Inherited | None = None) -> list
     bus = rpc_bus.Bus(conf)
     api_db, cells = assembly.checked_databases(conf, bus)
     return [bus.pins, assembly.needs(bus, api_db, cells), *([certificate] if certificate else ()),
-            http_server.server(conf, application(conf, bus, api_db, cells), drain=conf.http.drain_time,
+            http_server.server(conf, application(conf, (bus, api_db, cells)), drain=conf.http.drain_time,
                                tls=certificate.context if certificate else None,
                                listener=worker.http if worker else None)]
 
 
-def application(conf: cfg.ConfigOpts, bus: Any = None, api_db: Any = None, cells: Any = None) -> Any:
+def application(conf: cfg.ConfigOpts, opened: tuple[Bus, Database, Cells] | None = None) -> Application:
     """Return the WSGI application of this process with its databases and broker.
 
-    :param bus, api_db, cells: of the process; None: create them
+    :param opened: broker and databases of the process; None: create them
     :raises DatabaseNotReady, InvalidInput: the deployment is not ready, or not configured
     """
     from nova import policy
@@ -38,9 +43,10 @@ def application(conf: cfg.ConfigOpts, bus: Any = None, api_db: Any = None, cells
     from nova.cloud import network_api
     from nova.rpc import bus as rpc_bus
 
-    if bus is None:
+    if opened is None:
         bus = rpc_bus.Bus(conf)
-        api_db, cells = assembly.checked_databases(conf, bus)
+        opened = bus, *assembly.checked_databases(conf, bus)
+    bus, api_db, cells = opened
     images = assembly.images(conf, api_db)
     scheme = 'https' if conf.http.cert_file and conf.http.tls != 'off' else 'http'
     url = conf.http.public_url or f'{scheme}://{conf.my_ip}:{conf.http.port}'

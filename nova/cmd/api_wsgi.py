@@ -11,9 +11,15 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nova.runtime import concurrency
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+    from nova.cloud.assembly import Application as Api
 
 concurrency.setup()
 
@@ -23,18 +29,18 @@ class Application:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._made: Any = None
+        self._made: Api | None = None
         self._owner: int | None = None
 
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
-        if self._owner != os.getpid():
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        if self._made is None or self._owner != os.getpid():
             with self._lock:
-                if self._owner != os.getpid():
+                if self._made is None or self._owner != os.getpid():
                     self._made, self._owner = _make(), os.getpid()
         return self._made(environ, start_response)
 
 
-def _make() -> Any:
+def _make() -> Api:
     from nova import conf as nova_conf
     from nova.cmd import api
     from nova.runtime import log

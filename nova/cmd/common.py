@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from nova.runtime import concurrency
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from nova.runtime import service
 
 
-def run(binary: str, parts: Callable[..., list[Any]], arguments: list[str] | None = None,
-        split: Callable[[cfg.ConfigOpts], Any] | None = None, workers: bool = False, **overrides: Any) -> int:
+def run(binary: str, parts: Callable[..., list[service.Part]], arguments: list[str] | None = None,
+        split: Callable[[cfg.ConfigOpts], object] | None = None, workers: bool = False, **overrides: object) -> int:
     """Run a daemon until a signal stops it; return its exit code.
 
     :param parts: function(conf) -> parts of service.Process
@@ -44,7 +44,7 @@ def run(binary: str, parts: Callable[..., list[Any]], arguments: list[str] | Non
     os.umask(0o077)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)         # until service.Process handles it; it would end the start
     try:
-        conf = nova_conf.new(sys.argv[1:] if arguments is None else arguments, **overrides)
+        conf = nova_conf.new(sys.argv[1:] if arguments is None else arguments, None, **overrides)
         more = [split(conf)] if split else []
         log.setup(conf, binary)
         debugger.connect(conf)
@@ -71,7 +71,7 @@ def load_messaging() -> None:
         oslo_service.load_messaging_without_eventlet()
 
 
-def _with_workers(conf: cfg.ConfigOpts, binary: str, parts: Callable[..., list[Any]]) -> service.Process:
+def _with_workers(conf: cfg.ConfigOpts, binary: str, parts: Callable[..., list[service.Part]]) -> service.Process:
     """Return the only process of a daemon, the first one of several, or a worker."""
     from nova.runtime import monitoring
     from nova.runtime import service

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from nova.cmd import common
 
 if TYPE_CHECKING:
     from oslo_config import cfg
 
+    from nova.runtime import service
+    from nova.runtime.privileges import Helper
+
 LOG = logging.getLogger(__name__)
 
 
-def split(conf: cfg.ConfigOpts) -> Any:
+def split(conf: cfg.ConfigOpts) -> Helper | None:
     """Become [privileges] user; return the Helper that keeps root's rights, or None without need or without a user."""
     from nova.cmd import ordinary
 
@@ -32,7 +35,7 @@ def split(conf: cfg.ConfigOpts) -> Any:
     return helper
 
 
-def parts(conf: cfg.ConfigOpts, helper: Any) -> list[Any]:
+def parts(conf: cfg.ConfigOpts, helper: Helper | None) -> list[service.Part]:
     from nova.cloud import assembly
     from nova.rpc import bus as rpc_bus
     from nova.runtime import stored_files

@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from nova.cmd import common
 
 if TYPE_CHECKING:
     from oslo_config import cfg
 
+    from nova.db.engine import Database
+    from nova.rpc.bus import Bus
+    from nova.runtime import service
+    from nova.runtime.privileges import Helper
+
 LOG = logging.getLogger(__name__)
 
 
-def split(conf: cfg.ConfigOpts) -> Any:
+def split(conf: cfg.ConfigOpts) -> Helper | None:
     """Become [privileges] user; return the Helper that keeps root's rights, or None without need or without a user."""
     from nova.cmd import ordinary
     from nova.network.linux import remote
@@ -35,7 +40,7 @@ def split(conf: cfg.ConfigOpts) -> Any:
     return helper
 
 
-def parts(conf: cfg.ConfigOpts, helper: Any) -> list[Any]:
+def parts(conf: cfg.ConfigOpts, helper: Helper | None) -> list[service.Part]:
     from nova import exception
     from nova.cloud import assembly
     from nova.rpc import bus as rpc_bus
@@ -63,7 +68,7 @@ def _is_control_plane(conf: cfg.ConfigOpts) -> bool:
     return bool(conf.network.backend == 'embedded' and conf.network.driver == 'fake' and not conf.network.routers)
 
 
-def _signs_as_deployment(bus: Any, api_db: Any) -> bool:
+def _signs_as_deployment(bus: Bus, api_db: Database) -> bool:
     """Sign with the deployment's key; return False if the account may not read it."""
     from oslo_db import exception as db_exc
 

@@ -17,7 +17,6 @@ import pathlib
 import pwd
 import stat
 import sys
-import typing
 from collections.abc import Sequence
 
 from nova import exception
@@ -130,9 +129,9 @@ def _make(path: str, user: pwd.struct_passwd) -> None:
         os.setegid(0)
 
 
-def _show(name: str, answer: typing.Any) -> None:
+def _show(name: str, answer: object) -> None:
     if name == CONSOLE:
-        sys.stdout.buffer.write(base64.b64decode(answer))
+        sys.stdout.buffer.write(base64.b64decode(str(answer)))
         sys.stdout.buffer.flush()
     elif answer is not None:
         print(json.dumps(answer))

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 import contextlib
 import sys
-from typing import Any
+from typing import Any, TextIO
 import unicodedata
 
 
@@ -29,7 +29,7 @@ def _escape(number: int) -> str:
 class _Escaping:
     """A text stream that escapes its output; ends of lines and tabs, which commands print themselves, stay."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
@@ -54,11 +54,11 @@ def escaping() -> Iterator[None]:
             setattr(sys, name, stream if getattr(sys, name) is not None else None)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     return escaped(str(value))
 
 
-def print_table(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
+def print_table(header: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
     """Print a table of texts; None is shown as a dash."""
     table = [header, *([_cell(value) if value is not None else '-' for value in row] for row in rows)]
     widths = _widths(table)
@@ -66,7 +66,7 @@ def print_table(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
         print('  '.join(value.ljust(width) for value, width in zip(row, widths)).rstrip())
 
 
-def print_framed(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
+def print_framed(header: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
     """Print a table with a frame, from which scripts around these commands cut their columns."""
     table = [[_cell(value) for value in row] for row in (header, *rows)]
     widths = _widths(table)

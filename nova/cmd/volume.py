@@ -19,6 +19,7 @@ def parts(conf: cfg.ConfigOpts) -> list[Any]:
     from nova.cloud import block_storage
     from nova.rpc import bus as rpc_bus
     from nova.runtime import tls
+    from nova.volume import embedded
 
     if conf.volume.backend != 'embedded':
         raise exception.InvalidInput(reason='nova-volume is the embedded block storage: backend in its [volume] has to '
@@ -29,7 +30,7 @@ def parts(conf: cfg.ConfigOpts) -> list[Any]:
                     'in front speaks TLS.', conf.volume.listen)
     bus = rpc_bus.Bus(conf)
     api_db, cells = assembly.checked_databases(conf, bus)
-    storage = assembly.volumes(conf, api_db, assembly.images(conf, api_db), cells)
+    storage = embedded.EmbeddedVolumes(conf, api_db, assembly.images(conf, api_db), cells)
     return [bus.pins, assembly.needs(bus, api_db, cells), *([certificate] if certificate else ()),
             block_storage.service(conf, bus, storage),
             block_storage.server(conf, api_db, storage, policy.Policy(conf), certificate)]

@@ -1,4 +1,4 @@
-"""Clients of a compute host: conductors, network service, and images.
+"""Clients of a compute host: conductors and network service.
 
 For the methods see ``nova/conductor/interface.py`` and ``nova/network/interface.py``.
 """
@@ -6,7 +6,6 @@ import typing
 
 from nova import context
 from nova import objects
-from nova.runtime import progress
 from nova.virt import driver
 
 Row = dict[str, typing.Any]
@@ -228,23 +227,3 @@ class Network(typing.Protocol):
     def unbind_ports(self, ctx: context.RequestContext, *, instance_uuid: str, host: str) -> None: ...
 
     def refresh_ports(self, ctx: context.RequestContext, *, server: str, port_ids: list[str]) -> None: ...
-
-
-class Images(typing.Protocol):
-    """Images that the grant of the context allows; others raise ImageNotFound."""
-
-    def show(self, ctx: context.RequestContext, image_id: str) -> Row: ...
-
-    def download(self, ctx: context.RequestContext, image_id: str, path: str,
-                 moved: progress.Moved = progress.ignore) -> None: ...
-
-    def upload(self, ctx: context.RequestContext, image_id: str, path: str, disk_format: str,
-               moved: progress.Moved = progress.ignore) -> None: ...
-
-    def update(self, ctx: context.RequestContext, image_id: str, values: Row) -> Row: ...
-
-    def delete(self, ctx: context.RequestContext, image_id: str) -> None: ...
-
-    def backups(self, ctx: context.RequestContext, filters: Row, marker: str | None = None) -> list[Row]:
-        """Return a page of the server's backups, newest first; after the image ``marker``."""
-        ...

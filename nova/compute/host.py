@@ -12,6 +12,7 @@ from nova.compute import clients
 from nova.compute.ports.plugging import Plugging
 from nova.compute.queue import TaskQueue
 from nova.compute.records import Records
+from nova.image import granted
 from nova.objects import disk_clients
 from nova.virt import driver as virt
 
@@ -47,7 +48,7 @@ class Host:
     moves: clients.Moves
     volumes: clients.BlockDevices
     network: clients.Network
-    images: clients.Images
+    images: granted.GrantedImages
     queue: TaskQueue
     records: Records
     power_states: dict[str, int] = dataclasses.field(default_factory=dict)

@@ -15,8 +15,9 @@ from nova import states
 from nova.compute import tasks
 from nova.compute import volumes
 from nova.compute.host import Host
-from nova.image import api as image_api
+from nova.image import granted
 from nova.image.embedded import incomplete
+from nova.objects.image import Image
 from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
@@ -31,9 +32,9 @@ ABANDON = dataclasses.replace(actions.ACTIONS['createImage'].frame, started=None
     *actions.ACTIONS['createImage'].tasks, states.IMAGE_BACKUP))
 
 
-def of_task(host: Host, task: tasks.Task) -> image_api.BoundImages:
+def of_task(host: Host, task: tasks.Task) -> granted.BoundImages:
     """Return the images that a task may use."""
-    return image_api.BoundImages(host.images, task.ctx)
+    return granted.BoundImages(host.images, task.ctx)
 
 
 def remove(host: Host, ctx: context.RequestContext, image_id: str) -> None:
@@ -170,7 +171,8 @@ class Snapshots:
         images = self._host.images
         wanted = {'image_type': 'backup', 'backup_type': backup_type, 'instance_uuid': instance.uuid,
                   'owner': images.show(ctx, image_id)['owner'], 'status': 'active'}
-        found, marker = [], None
+        found: list[Image] = []
+        marker: str | None = None
         while page := images.backups(ctx, wanted, marker):
             found += page
             marker = page[-1]['id']

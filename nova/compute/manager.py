@@ -34,7 +34,7 @@ from nova.compute.moves import rebuild
 from nova.compute.moves import resize
 from nova.compute.ports import interfaces
 from nova.compute.ports import lost as lost_ports
-from nova.image import grants
+from nova.image import granted
 from nova.rpc import retrying_client
 from nova.rpc.interface import Methods
 from nova.runtime import concurrency
@@ -66,7 +66,7 @@ class ComputeManager:
     methods: Methods
 
     def __init__(self, conf: cfg.ConfigOpts, name: str, driver: virt.ComputeDriver, conductor_client: object,
-                 network_client: object, images: grants.GrantedImages, network_server: str | None = None) -> None:
+                 network_client: object, images: granted.GrantedImages, network_server: str | None = None) -> None:
         conductor = retrying_client.RetryingClient(conductor_client, 'conductor')
         self.host = host = Host(
             conf=conf, name=name, driver=driver, conductor=conductor, moves=conductor, volumes=conductor,

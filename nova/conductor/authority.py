@@ -4,7 +4,6 @@
 for other services. The condition ``host_is_caller`` means that the method's own statements check the host name.
 """
 import collections.abc
-import typing
 
 from nova import actions
 from nova import context
@@ -277,11 +276,11 @@ class Facts:
 
     def __init__(self, services: CellServices) -> None:
         self._cell_db, self._volumes = services.cell_db, services.volumes
-        self._kinds: dict[str, collections.abc.Callable[[Call], typing.Any]] = {
+        self._kinds: dict[str, collections.abc.Callable[[Call], object]] = {
             'server': self._server, 'move': self._move, 'was_there': self._was_there, 'step': self._step,
             'swaps': self._swaps, 'snapshot': self._snapshot}
 
-    def __call__(self, call: Call, kind: str) -> typing.Any:
+    def __call__(self, call: Call, kind: str) -> object:
         return self._kinds[kind](call)
 
     def _server(self, call: Call) -> ownership.Server | None:

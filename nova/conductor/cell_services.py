@@ -68,11 +68,13 @@ class CellServices:
         """The database of the conductor's own cell."""
         return self.cells.default.db
 
-    def host_is_up(self, host: str, conn: Connection | None = None) -> bool:
-        """Return whether the compute service of a host is up.
+    def host_is_up(self, host: str | None, conn: Connection | None = None) -> bool:
+        """Return whether the compute service of a host is up; False for None.
 
         :param conn: connection to the cell's database; None: use a new transaction
         """
+        if host is None:
+            return False
         if conn is None:
             with self.cell_db.reader() as conn:
                 return self.host_is_up(host, conn)

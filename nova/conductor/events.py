@@ -25,11 +25,12 @@ from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
 from nova.conductor.cell_services import Fault
-from nova.conductor.cell_services import Row
 from nova.db.servers import event_facts
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import request_specs
+from nova.db.tables.rows import InstancesRow
+from nova.db.tables.rows import MigrationsRow
 from nova.notify import events
 from nova.notify import payloads
 from nova.notify.events import END
@@ -45,11 +46,11 @@ class Change:
     """
 
     def __init__(self, notifier: notify.Notifier, conn: Connection, ctx: Context | None, uuid: str,
-                 migration: Row | None) -> None:
+                 migration: MigrationsRow | None) -> None:
         self._notifier, self._conn, self._uuid = notifier, conn, uuid
         self._migration = migration
         self._actions = event_facts.open_actions(conn, uuid)
-        self.before: Row | None = None
+        self.before: InstancesRow | None = None
         if self._notifier.states:
             instances.lock(conn, uuid)
             self.before = instances.get_many(conn, [uuid]).get(uuid)
@@ -88,14 +89,14 @@ class Change:
 
     # ---- events
 
-    def states(self, row: Row) -> None:
+    def states(self, row: InstancesRow) -> None:
         """Record a state change of the server, once and as configured."""
         if self.before is not None and not self._states_recorded:
             with _harmless(self._notifier, 'instance.update'):
                 self._states_recorded = self._notifier.record_states(self._conn, self.ctx, self.before, row,
                                                                      **self.about())
 
-    def record(self, name: str, phase: str | None, row: Row, host: str | None = None, by: str | None = None,
+    def record(self, name: str, phase: str | None, row: InstancesRow, host: str | None = None, by: str | None = None,
                **about: typing.Any) -> None:
         """Record an event, after the state change of the server.
 
@@ -109,7 +110,7 @@ class Change:
             self._notifier.record(self._conn, self.ctx, 'instance.' + name, phase, row, host, by,
                                   action=self.main_action.get('action'), **{**self.about(), **about})
 
-    def failure(self, name: str | None, row: Row, host: str | None, fault: Fault, **about: typing.Any) -> None:
+    def failure(self, name: str | None, row: InstancesRow, host: str | None, fault: Fault, **about: typing.Any) -> None:
         """Record a failed task of a host.
 
         :param name: of its event; None: it has none
@@ -121,7 +122,7 @@ class Change:
             self._notifier.record(self._conn, self.ctx, 'compute.exception', ERROR, payloads.failure(fault) or {}, host,
                                   server_uuid=self._uuid)
 
-    def no_host(self, task: str, row: Row, fault: Fault, spec: dict[str, typing.Any] | None) -> None:
+    def no_host(self, task: str, row: InstancesRow, fault: Fault, spec: dict[str, typing.Any] | None) -> None:
         """Record that no host was found for a task: 'build_instances', 'migrate_server' or 'rebuild_server'.
 
         :param spec: result of ``Events.spec`` before the transaction
@@ -141,7 +142,7 @@ class Change:
 
     # ---- tasks of hosts
 
-    def task_begun(self, row: Row, event: str, owner: str) -> None:
+    def task_begun(self, row: InstancesRow, event: str, owner: str) -> None:
         """Record that a host has begun a task.
 
         :param event: of the task
@@ -154,14 +155,14 @@ class Change:
         if name == 'delete':
             self.record('shutdown', START, row, host)
 
-    def stepped(self, row: Row) -> None:
+    def stepped(self, row: InstancesRow) -> None:
         """Record the next task state of a task: a shelved server may be offloaded in the same task."""
         self.states(row)
         if row['task_state'] == states.SHELVING_OFFLOADING:
             self.record('shelve', END, row, row['host'])
             self.record('shelve_offload', START, row, row['host'])
 
-    def task_ended(self, row: Row, event: str, host: str | None, fault: Fault | None) -> None:
+    def task_ended(self, row: InstancesRow, event: str, host: str | None, fault: Fault | None) -> None:
         """Record the end of a task; ``fault`` means that it failed."""
         self.states(row)
         if event == 'conductor_unshelve_instance':          # no host was found, so no host has failed
@@ -174,14 +175,14 @@ class Change:
         elif name is not None:
             self.record(name, END, row, host)
 
-    def background_begun(self, row: Row, host: str) -> None:
+    def background_begun(self, row: InstancesRow, host: str) -> None:
         """Record that a host has begun the background action of the request."""
         action = self.background_action
         name = _notification(action)
         if name is not None:
             self.record(name, START, row, host, **_arguments(action))
 
-    def background_ended(self, row: Row, host: str, error: str | None, traceback: str | None) -> None:
+    def background_ended(self, row: InstancesRow, host: str, error: str | None, traceback: str | None) -> None:
         """Record the end of the background action of the request.
 
         :param error: message of a failure, or None
@@ -229,7 +230,8 @@ class Events:
     def __init__(self, services: CellServices) -> None:
         self._notifier, self._api_db, self._cell_db = services.notifier, services.api_db, services.cell_db
 
-    def of(self, conn: Connection, ctx: Context | None, uuid: str, migration: Row | None = None) -> Change | None:
+    def of(self, conn: Connection, ctx: Context | None, uuid: str,
+           migration: MigrationsRow | None = None) -> Change | None:
         """Return the change that a transaction can record for a server, or None without notifications.
 
         Call it before the transaction changes the server or its actions.
@@ -259,8 +261,8 @@ class Events:
             return None
         return None if found is None else found.as_dict()
 
-    def publish(self, ctx: Context | None, name: str, phase: str | None, row: Row, host: str | None,
-                migration: Row | None = None) -> None:
+    def publish(self, ctx: Context | None, name: str, phase: str | None, row: InstancesRow, host: str | None,
+                migration: MigrationsRow | None = None) -> None:
         """Publish an event outside of a transaction: a call to a host, or a report of a host.
 
         :param name: of a row of notify.events, without ``instance.``

@@ -46,12 +46,12 @@ class _NotingOptions(cfg.ConfigOpts):
         self.noted: list[tuple[cfg.Opt, str | None]] = []
         super().__init__()
 
-    def register_cli_opt(self, opt: cfg.Opt, group: Any = None, **more: Any) -> bool:
-        self.noted.append((opt, getattr(group, 'name', group)))
+    def register_cli_opt(self, opt: cfg.Opt, group: cfg.OptGroup | str | None = None, **more: Any) -> bool:
+        self.noted.append((opt, group.name if isinstance(group, cfg.OptGroup) else group))
         return super().register_cli_opt(opt, group, **more)
 
 
-def new(args: Sequence[str] = (), files: list[str] | None = None, **overrides: Any) -> cfg.ConfigOpts:
+def new(args: Sequence[str] = (), files: list[str] | None = None, **overrides: object) -> cfg.ConfigOpts:
     """A configuration with every option registered and the files read.
 
     :param args: command line arguments

@@ -5,7 +5,7 @@ Against attacks from other sites, requests with an unknown Host or a forbidden O
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 import logging
 import pathlib
 import re
@@ -17,6 +17,7 @@ from websockets import datastructures
 from websockets import http11
 from websockets import protocol as websocket_protocol
 from websockets import server as websocket_server
+from websockets import typing
 
 from nova import context
 from nova import exception
@@ -31,7 +32,7 @@ PAGES = {
     'serial': ('serial', ('/', '/index.html', ''), ('serial_console', 'base_url')),
 }
 KINDS = {'.js': 'text/javascript', '.mjs': 'text/javascript', '.css': 'text/css', '.html': 'text/html; charset=utf-8'}
-SUBPROTOCOL = 'binary'
+SUBPROTOCOL = typing.Subprotocol('binary')
 _PORTS = {'http': 80, 'https': 443, 'ws': 80, 'wss': 443}
 _HOST = re.compile(r'[A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:[0-9]{1,5})?')
 _HOP = ('connection', 'upgrade', 'sec-websocket-accept', 'sec-websocket-protocol')
@@ -176,7 +177,8 @@ def _with_port(netloc: str, scheme: str) -> str:
     return netloc if re.search(r':[0-9]+$', netloc) else f'{netloc}:{_PORTS[scheme]}'
 
 
-def _subprotocol(_protocol: Any, offered: Any) -> Any:
+def _subprotocol(_protocol: websocket_server.ServerProtocol,
+                 offered: Sequence[typing.Subprotocol]) -> typing.Subprotocol | None:
     """Select our subprotocol if offered; current clients offer none."""
     return SUBPROTOCOL if SUBPROTOCOL in offered else None
 

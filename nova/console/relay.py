@@ -14,7 +14,7 @@ import socket
 import struct
 import threading
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple, TYPE_CHECKING, TypeVarTuple
 
 from websockets import exceptions as websocket_errors
 from websockets import frames
@@ -23,7 +23,14 @@ from websockets import protocol as websocket_protocol
 from nova.console import streams
 from nova.runtime import concurrency
 
+if TYPE_CHECKING:
+    from websockets.server import ServerProtocol
+
+    from nova.runtime.http.channel import Channel
+
 LOG = logging.getLogger(__name__)
+
+Arguments = TypeVarTuple('Arguments')
 
 FRAME = 256 * 1024              # bytes of a client's message, such as pasted text; larger ones end the session
 AHEAD = 256 * 1024              # buffered bytes for one side at which reading from the other side stops
@@ -51,18 +58,18 @@ _DATA = (frames.Opcode.TEXT, frames.Opcode.BINARY, frames.Opcode.CONT)
 class Session:
     """One client at one console.
 
-    :param protocol: websockets ServerProtocol, open
-    :param stream: streams.Stream of the hypervisor, after its authentication
+    :param protocol: open
+    :param stream: of the hypervisor, after its authentication
     :param greeting: handshake with the client; None: none
     :param ended: function(session, reason), called once
     :ivar until: time.monotonic() at which the session ends; None: unlimited
     """
 
-    def __init__(self, protocol: Any, stream: streams.Stream, greeting: Greeting | None,
-                 idle_s: float, ended: Callable[[Session, str], None], facts: Any = None,
-                 until: float | None = None) -> None:
-        self.protocol, self.stream, self.facts, self.until = protocol, stream, facts, until
-        self.channel: Any = None
+    channel: Channel                             # after ``begin``
+
+    def __init__(self, protocol: ServerProtocol, stream: streams.Stream, greeting: Greeting | None,
+                 idle_s: float, ended: Callable[[Session, str], None], until: float | None = None) -> None:
+        self.protocol, self.stream, self.until = protocol, stream, until
         self.begun = self.moved = time.monotonic()
         self.received = self.sent = 0            # bytes received from and sent to the client
         self._greeting, self._step = greeting, Step()
@@ -77,10 +84,9 @@ class Session:
 
     # ---- interface for the relay
 
-    def begin(self, channel: Any, data: bytes) -> None:
+    def begin(self, channel: Channel, data: bytes) -> None:
         """Start the session.
 
-        :param channel: nova.runtime.http.channel.Channel
         :param data: bytes that the client has already sent
         """
         self.channel = channel
@@ -162,9 +168,8 @@ class Session:
         if not self.over:
             self.over = True
             self.stream.close()
-            if self.channel is not None:
-                self.channel.shut()
-                self.channel.sock.close()
+            self.channel.shut()
+            self.channel.sock.close()
             self._report(reason)
 
     def pump(self) -> None:
@@ -216,7 +221,7 @@ class Session:
         """Process bytes of the client."""
         self.protocol.receive_data(data)
         for frame in self.protocol.events_received():
-            if frame.opcode in _DATA and frame.data:
+            if isinstance(frame, frames.Frame) and frame.opcode in _DATA and frame.data:
                 self.moved = time.monotonic()
                 self.received += len(frame.data)
                 if self._greeting is None:
@@ -231,8 +236,8 @@ class Session:
         if not is_open and self.closing is None:
             self.closing = time.monotonic() + SAY_S
             sent = self.protocol.close_sent
-            wrong = sent is not None and sent.code in WRONG
-            self._report(f'the client violated the protocol ({sent.code})' if wrong else 'the client closed it')
+            self._report('the client closed it' if sent is None or sent.code not in WRONG else
+                         f'the client violated the protocol ({sent.code})')
 
     def _advance(self) -> None:
         """Continue the handshake; further data is relayed."""
@@ -262,14 +267,14 @@ class Relay:
     """All sessions of a process; a part of it (see nova.runtime.service.Process)."""
 
     def __init__(self) -> None:
-        self._selector: Any = None
-        self._new: collections.deque[tuple[Session, Any, bytes]] = collections.deque()
+        self._selector: selectors.BaseSelector
+        self._new: collections.deque[tuple[Session, Channel, bytes]] = collections.deque()
         self._orders: collections.deque[tuple[Session, int, str]] = collections.deque()
         self._sessions: set[Session] = set()
         self._watched: dict[tuple[Session, bool], tuple[int, int]] = {}      # (session, is_host): (descriptor, events)
         self._bell, self._ringer = socket.socketpair()
         self._stopping = threading.Event()
-        self._thread: Any = None
+        self._thread: threading.Thread | None = None
         self.turned = time.monotonic()
 
     def start(self) -> None:
@@ -285,7 +290,7 @@ class Relay:
             self._ring()
             concurrency.join(self._thread, max(timeout, SAY_S + LOOK_S))
 
-    def take(self, session: Session, channel: Any, data: bytes) -> None:
+    def take(self, session: Session, channel: Channel, data: bytes) -> None:
         """Start a session."""
         self._new.append((session, channel, data))
         self._ring()
@@ -346,7 +351,7 @@ class Relay:
             if session in self._sessions:
                 self._safely(session, session.finish, code, reason)
 
-    def _safely(self, session: Session, function: Callable[..., None], *args: Any) -> None:
+    def _safely(self, session: Session, function: Callable[[*Arguments], None], *args: *Arguments) -> None:
         """Call a function of a session; an error ends only this session."""
         try:
             function(*args)

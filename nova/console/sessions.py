@@ -11,7 +11,7 @@ import pathlib
 import ssl
 import threading
 import time
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 
@@ -25,12 +25,17 @@ from nova.db import errors
 from nova.db.cells.cells import Cells
 from nova.db.servers import console_tokens
 from nova.runtime import concurrency
+from nova.runtime import health
 from nova.runtime import metrics
 from nova.runtime.http import addresses
 from nova.web import request as web_request
 
 if TYPE_CHECKING:
+    from websockets.server import ServerProtocol
+
+    from nova.db.cells.cells import Cell
     from nova.db.tables.rows import ConsoleAuthTokensRow
+    from nova.runtime.http.channel import Channel
 
 LOG = logging.getLogger(__name__)
 AUDIT = logging.getLogger('nova.console.audit')
@@ -52,7 +57,7 @@ class Facts:
     """Data of one session for limits and audit."""
 
     row: ConsoleAuthTokensRow
-    cell: Any
+    cell: Cell
     address: str
     client: str
 
@@ -60,8 +65,6 @@ class Facts:
 class Sessions:
     """All sessions of a process.
 
-    :param relay_: relay.Relay
-    :param cells: nova.db.cells.cells.Cells
     :param projects: function(ids) -> subset of deleted or disabled projects
     :param void: function(rows) -> token_hash of rows whose user token is invalid
     :param local: names of the compute hosts on this machine: only their consoles may use loopback
@@ -76,7 +79,7 @@ class Sessions:
         self._local, self._sockets = frozenset(local), sockets
         self._tls = streams.context(conf)
         self._lock = threading.Lock()
-        self._open: set[relay.Session] = set()
+        self._open: dict[relay.Session, Facts] = {}
         self._tokens: collections.Counter[str] = collections.Counter()
         self._clients: collections.Counter[str] = collections.Counter()
         self._shares = web_request.ConcurrencyLimit(conf.console.max_sessions)
@@ -93,7 +96,7 @@ class Sessions:
         self._stopping.set()
         self._relay.stop(timeout)
 
-    def alive(self) -> dict[str, tuple[bool, dict[str, float]]]:
+    def alive(self) -> health.States:
         """See nova.runtime.health."""
         turned_s = time.monotonic() - self._relay.turned
         return {'consoles': (turned_s < STUCK_S, {'seconds_since_turn': round(turned_s, 1)})}
@@ -103,17 +106,17 @@ class Sessions:
 
     # ---- new sessions
 
-    def open(self, kind: str, token: str, address: str, protocol: Any) -> Opened:
+    def open(self, kind: str, token: str, address: str, protocol: ServerProtocol) -> Opened:
         """Open a connection for a token; the session starts with the client's connection.
 
         :param kind: of proxy
         :param address: of the client
-        :param protocol: websockets ServerProtocol that has accepted the client
+        :param protocol: it has accepted the client
         :raises ConsoleTokenNotFound: the token is invalid for this proxy
         :raises TooManyRequests: too many sessions
         :raises ConsoleUnreachable: the hypervisor is unreachable or refuses the connection
         """
-        client = str(addresses.client(address))
+        client = addresses.client(address)
         cell, row = self._found(kind, token)
         facts = Facts(row, cell, address, client)
         self._enter(facts)
@@ -124,11 +127,11 @@ class Sessions:
             self._leave(facts)
             raise
         end = row['expires_at'] if self._conf.consoleauth.enforce_session_timeout else row['user_token_ends_at']
-        until = end and time.monotonic() + (end - utils.utcnow()).total_seconds()
-        session = relay.Session(protocol, stream, greeting, self._conf.console.idle_timeout, self._ended, facts, until)
-        return Opened(self, session)
+        until = None if end is None else time.monotonic() + (end - utils.utcnow()).total_seconds()
+        session = relay.Session(protocol, stream, greeting, self._conf.console.idle_timeout, self._ended, until)
+        return Opened(self, session, facts)
 
-    def _found(self, kind: str, token: str) -> tuple[Any, Any]:
+    def _found(self, kind: str, token: str) -> tuple[Cell, ConsoleAuthTokensRow]:
         """Return (cell, row) of a token."""
         if token and len(token) <= console_tokens.LONGEST:
             for cell in self._cells.all():
@@ -216,19 +219,18 @@ class Sessions:
 
     # ---- active sessions
 
-    def begin(self, session: relay.Session, channel: Any, data: bytes) -> None:
+    def begin(self, session: relay.Session, facts: Facts, channel: Channel, data: bytes) -> None:
         with self._lock:
-            self._open.add(session)
+            self._open[session] = facts
         self._relay.take(session, channel, data)
 
-    def abandon(self, session: relay.Session) -> None:
+    def abandon(self, session: relay.Session, facts: Facts) -> None:
         session.stream.close()
-        self._leave(session.facts)
+        self._leave(facts)
 
     def _ended(self, session: relay.Session, reason: str) -> None:
-        facts = session.facts
         with self._lock:
-            self._open.discard(session)
+            facts = self._open.pop(session)
         self._leave(facts)
         row = facts.row
         AUDIT.info('Console session: user=%s project=%s server=%s type=%s host=%s from=%s seconds=%.1f received=%d '
@@ -239,10 +241,10 @@ class Sessions:
     def _keep(self) -> None:
         while not self._stopping.wait(KEEP_S):
             with self._lock:
-                sessions = list(self._open)
-            by_cell: dict[Any, list[relay.Session]] = collections.defaultdict(list)
-            for session in sessions:
-                by_cell[session.facts.cell].append(session)
+                sessions = list(self._open.items())
+            by_cell: dict[Cell, list[tuple[relay.Session, ConsoleAuthTokensRow]]] = collections.defaultdict(list)
+            for session, facts in sessions:
+                by_cell[facts.cell].append((session, facts.row))
             for cell, some in by_cell.items():
                 try:
                     self._keep_of(cell, some)
@@ -250,27 +252,27 @@ class Sessions:
                     LOG.warning('Cannot check the authorization of %s console sessions; they continue.', len(some),
                                 exc_info=True)
 
-    def _keep_of(self, cell: Any, sessions: list[relay.Session]) -> None:
-        gone = self._projects({session.facts.row['project_id'] for session in sessions} - {None})
-        void = self._void([session.facts.row for session in sessions])
-        may = cell.db.run(console_tokens.keep, [session.facts.row['token_hash'] for session in sessions], KEPT_S)
-        for session in sessions:
-            if session.facts.row['token_hash'] not in may:
+    def _keep_of(self, cell: Cell, sessions: list[tuple[relay.Session, ConsoleAuthTokensRow]]) -> None:
+        gone = self._projects({row['project_id'] for _session, row in sessions if row['project_id'] is not None})
+        void = self._void([row for _session, row in sessions])
+        may = cell.db.run(console_tokens.keep, [row['token_hash'] for _session, row in sessions], KEPT_S)
+        for session, row in sessions:
+            if row['token_hash'] not in may:
                 self._relay.end(session, 'the server was stopped, moved or deleted', relay.GOING_AWAY)
-            elif session.facts.row['project_id'] in gone:
+            elif row['project_id'] in gone:
                 self._relay.end(session, 'the project was deleted or disabled')
-            elif session.facts.row['token_hash'] in void:
+            elif row['token_hash'] in void:
                 self._relay.end(session, 'the user has logged out or lost access')
 
 
 class Opened:
     """Receiver of a connection from the HTTP server."""
 
-    def __init__(self, sessions: Sessions, session: relay.Session) -> None:
-        self._sessions, self._session = sessions, session
+    def __init__(self, sessions: Sessions, session: relay.Session, facts: Facts) -> None:
+        self._sessions, self._session, self._facts = sessions, session, facts
 
-    def take(self, channel: Any, data: bytes) -> None:
-        self._sessions.begin(self._session, channel, data)
+    def take(self, channel: Channel, data: bytes) -> None:
+        self._sessions.begin(self._session, self._facts, channel, data)
 
     def abandon(self) -> None:
-        self._sessions.abandon(self._session)
+        self._sessions.abandon(self._session, self._facts)

@@ -1,12 +1,16 @@
 """Conversion of a database of the tree before the first release.
 
-The tables of its last revision (``schema.PREDECESSORS``) are those of the first revision of this tree. The conversion
-renames stored values, one row of ROWS each, and records the new revision. One transaction does both, so a database is
-either converted or unchanged, and an interrupted conversion is repeated. Databases of any other revision are refused.
+The tables of its last revision (``schema.PREDECESSORS``) are those of the first revision of this tree, except for names
+of columns. The conversion renames columns and stored values, one row of ROWS each, and records the new revision. One
+transaction does all of it, so a database is either converted or unchanged, and an interrupted conversion is repeated.
+MariaDB commits the rename of each column by itself; the repetition skips columns that have their new name.
+Databases of any other revision are refused.
 
 To rename a stored value: rename it in the code and add a row to ROWS. Put the old value into the rows of
-``nova/tests/older_release/rows.json``, too; ``unit/test_conversion.py`` fails until it is there.
+``nova/tests/older_release/rows.json``, too; ``unit/test_conversion.py`` fails until it is there. To rename a column:
+rename it in the tables and in the first revision, which creates them, and add a row to ROWS.
 
+    Column('disk_keys', 'sealed', 'encrypted_key')               a column, before the values in it
     Value('instances', 'cell_move', 'leaving', 'outgoing')       the whole value of a column
     Key('instance_actions', 'arguments', 'told', 'event_facts')  a key of the JSON object that a column holds
 
@@ -47,6 +51,11 @@ class Value:
     old: str
     new: str
 
+    @property
+    def place(self) -> str:
+        """Where ``apply`` renames something, for the log."""
+        return f'rows of {self.table}.{self.column}'
+
     def apply(self, conn: Connection) -> int:
         """Rename the value in all rows; return their number."""
         column: sa.ColumnClause[Any] = sa.column(self.column)
@@ -62,6 +71,11 @@ class Key:
     column: str
     old: str
     new: str
+
+    @property
+    def place(self) -> str:
+        """Where ``apply`` renames something, for the log."""
+        return f'rows of {self.table}.{self.column}'
 
     def apply(self, conn: Connection) -> int:
         """Rename the key in all rows; return their number. The table has a primary key of one column."""
@@ -89,12 +103,73 @@ class Key:
         return utils.dump_json({self.new if name == self.old else name: value for name, value in document.items()})
 
 
-# branch: renamed values
-ROWS: dict[str, tuple[Value | Key, ...]] = {
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """A renamed column. An index ``ix_<table>_<column>`` follows it."""
+
+    table: str
+    old: str
+    new: str
+
+    @property
+    def place(self) -> str:
+        """Where ``apply`` renames something, for the log."""
+        return f'columns of {self.table}'
+
+    def apply(self, conn: Connection) -> int:
+        """Rename the column and its index unless they have the new names; return the number of renamed columns."""
+        quote, inspector = conn.dialect.identifier_preparer.quote, sa.inspect(conn)
+        renames = self.old in {column['name'] for column in inspector.get_columns(self.table)}
+        if renames:
+            conn.exec_driver_sql(f'ALTER TABLE {quote(self.table)} RENAME COLUMN {quote(self.old)} TO '
+                                 f'{quote(self.new)}')
+        old, new = f'ix_{self.table}_{self.old}', f'ix_{self.table}_{self.new}'
+        for index in inspector.get_indexes(self.table):
+            if index['name'] == old:
+                for statement in _index_renames(conn.dialect.name, quote(self.table), quote(old), quote(new),
+                                                quote(self.new)):
+                    conn.exec_driver_sql(statement)
+        return int(renames)
+
+
+def _index_renames(dialect: str, table: str, old: str, new: str, column: str) -> list[str]:
+    """Return the statements that rename an index of one column. SQLite cannot rename one."""
+    if dialect == 'postgresql':
+        return [f'ALTER INDEX {old} RENAME TO {new}']
+    if dialect == 'sqlite':
+        return [f'DROP INDEX {old}', f'CREATE INDEX {new} ON {table} ({column})']
+    return [f'ALTER TABLE {table} RENAME INDEX {old} TO {new}']
+
+
+# branch: renamed columns, then renamed values
+ROWS: dict[str, tuple[Column | Value | Key, ...]] = {
     'api': (
+        Column('default_security_group_rules', 'of_group', 'from_own_group'),
+        Column('default_security_group_rules', 'in_default', 'used_in_default_sg'),
+        Column('default_security_group_rules', 'in_others', 'used_in_non_default_sg'),
+        Column('ec2_client_tokens', 'tried_at', 'attempted_at'),
+        Column('ec2_route_tables', 'main_of', 'main_vpc_id'),
+        Column('idempotency_keys', 'tried_at', 'attempted_at'),
+        Column('identity_credentials', 'sealed_blob', 'encrypted_blob'),
+        Column('identity_revoked_tokens', 'forget_at', 'expires_at'),
+        Column('identity_users', 'tokens_void_until', 'tokens_revoked_until'),
+        Column('network_hosts', 'seen_at', 'last_seen_at'),
+        Column('volume_encryption_keys', 'sealed', 'encrypted_key'),
+        Column('volume_encryption_keys', 'sealed_with', 'encryption_key_id'),
+        Column('vpns', 'begun_at', 'started_at'),
         Key('volume_attachments', 'connector', 'leaves', 'previous_host'),
     ),
     'cell': (
+        Column('compute_nodes', 'changed', 'change_number'),
+        Column('compute_nodes', 'used_changed', 'usage_change_number'),
+        Column('compute_nodes', 'numa_changed', 'numa_change_number'),
+        Column('disk_keys', 'sealed', 'encrypted_key'),
+        Column('disk_keys', 'sealed_with', 'encryption_key_id'),
+        Column('host_maintenances', 'next_look', 'next_check_at'),
+        *(Column(f'shadow_{name}', 'gone_at', 'ended_at')
+          for name in ('instances', 'instance_actions', 'instance_action_events', 'migrations', 'task_log')),
+        Column('volume_keys', 'sealed', 'encrypted_key'),
+        Column('volume_keys', 'sealed_with', 'encryption_key_id'),
         Key('instance_actions', 'arguments', 'told', 'event_facts'),
         Value('instances', 'cell_move', 'leaving', 'outgoing'),
         Value('instances', 'cell_move', 'coming', 'incoming'),
@@ -103,6 +178,11 @@ ROWS: dict[str, tuple[Value | Key, ...]] = {
         Key('migrations', 'arguments', 'left', 'old_attachments'),
     ),
 }
+
+
+def renamed_columns(branch: str, table: str) -> dict[str, str]:
+    """Return {old name: new name} of the columns of a table."""
+    return {row.old: row.new for row in ROWS[branch] if isinstance(row, Column) and row.table == table}
 
 
 def is_due(db: engine.Database, branch: str) -> bool:
@@ -145,6 +225,6 @@ def convert(db: engine.Database, branch: str) -> bool:
         counts = {row: row.apply(conn) for row in ROWS[branch]}
         schema.stamp(conn, schema.revisions(branch)[0])
     for row, count in counts.items():
-        LOG.info('Renamed %s to %s in %d rows of %s.%s', row.old, row.new, count, row.table, row.column)
+        LOG.info('Renamed %s to %s in %d %s', row.old, row.new, count, row.place)
     LOG.info('Converted the %s database to revision %s', branch, schema.revisions(branch)[0])
     return True

@@ -15,7 +15,7 @@ import random
 import sqlite3
 import threading
 import time
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, cast, Concatenate, ParamSpec, TYPE_CHECKING, TypeVar
 import weakref
 
 import sqlalchemy as sa
@@ -31,6 +31,11 @@ from nova.db import types
 from nova.runtime import commits
 from nova.runtime import metrics
 from nova.runtime.hooks import sqlalchemy as sqlalchemy_hooks
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine.interfaces import DBAPIConnection
+    from sqlalchemy.pool import ConnectionPoolEntry
+    from nova.db.types import ColumnValues
 
 DEADLOCK_RETRIES = 10            # attempts of a transaction after deadlocks or lost lock races
 RECONNECT_PAUSES_S = (0.2, 0.5, 1)      # pauses before a transaction restarts after a lost connection
@@ -86,6 +91,8 @@ class Database:
     def __init__(self, url: str | sa.URL, *, pool_size: int = 40, max_overflow: int = 10, name: str = 'database',
                  wait: bool = True) -> None:
         self.name = name
+        self.engine: sa.Engine
+        self._reading: sa.Engine         # the same for SQLite
         try:
             self.url = sa.make_url(url)
             self.sqlite = self.url.get_backend_name() == 'sqlite'
@@ -160,22 +167,24 @@ class Database:
         with self._writes(), self._connection('BEGIN IMMEDIATE', self.engine) as conn:
             after: list[tuple[commits.Callback, commits.Callback | None]] = []
             conn.info[commits.AFTER] = after
-            last = conn.info[commits.BEFORE] = {}
+            last: dict[Callable[[sa.Connection, set[str]], object], set[str]] = {}
+            conn.info[commits.BEFORE] = last
             try:
                 yield conn
                 join = _joining.get()
                 if join is not None:
                     join(conn, self)
-                for function, words in last.items():
-                    function(conn, words)
+                for record, words in last.items():
+                    record(conn, words)
                 conn.commit()
             except BaseException:
                 for _function, otherwise in after:
                     if otherwise is not None:
                         otherwise()
                 raise
-            if self._committed is not None:
-                self._committed(conn.connection.dbapi_connection)
+            driver = conn.connection.dbapi_connection
+            if self._committed is not None and driver is not None:
+                self._committed(driver)
             for function, _otherwise in after:
                 function()
         self._ended['write'].inc()
@@ -260,7 +269,8 @@ class Database:
                 time.sleep(random.uniform(0, 0.01 * 2 ** attempt))
             attempt += 1
 
-    def _note_broken(self, _connection: Any, _record: Any, error: BaseException | None) -> None:
+    def _note_broken(self, _connection: DBAPIConnection, _record: ConnectionPoolEntry,
+                     error: BaseException | None) -> None:
         if error is not None:
             self._broken.set()
 
@@ -275,7 +285,7 @@ class Database:
 
     def connections(self) -> dict[tuple[str, str], int]:
         """Return {(name, state): number} without a query."""
-        pools: list[Any] = [each.pool for each in {self.engine, self._reading}]         # QueuePools
+        pools = [cast('sa.QueuePool', each.pool) for each in {self.engine, self._reading}]       # SQLAlchemy's default
         idle, out = len(self._idle), sum(pool.checkedout() for pool in pools)
         return {(self.name, 'in_use'): out - idle,
                 (self.name, 'idle'): sum(pool.checkedin() for pool in pools) + idle}
@@ -299,20 +309,20 @@ def _hide_parameters(engine: sa.Engine) -> None:
     sa.event.listen(engine, 'handle_error', exc_filters.handler, retval=True)
 
 
-def _skip_needless_roundtrips(engine: sa.Engine, reading: bool = False) -> Callable[[Any], None]:
+def _skip_needless_roundtrips(engine: sa.Engine, reading: bool = False) -> Callable[[DBAPIConnection], None]:
     """Avoid needless round trips to a server: pings of recently used connections, and rollbacks after commits or reads.
 
     The first statement on a broken connection fails, as on one that breaks later; Database.run restarts such a
     transaction.
     :returns: function(driver connection), to be called after a commit if nothing follows before the return to the pool
     """
-    used: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-    committed: weakref.WeakSet[Any] = weakref.WeakSet()
+    used: weakref.WeakKeyDictionary[DBAPIConnection, float] = weakref.WeakKeyDictionary()
+    committed: weakref.WeakSet[DBAPIConnection] = weakref.WeakSet()
 
-    def do_ping(connection: Any) -> bool:
+    def do_ping(connection: DBAPIConnection) -> bool:
         return time.monotonic() - used.get(connection, float('-inf')) < TRUSTED_S or ping(connection)
 
-    def do_rollback(connection: Any) -> None:
+    def do_rollback(connection: DBAPIConnection) -> None:
         # the pool passes its own wrapper of the driver's connection
         driver = getattr(connection, 'dbapi_connection', connection)
         if reading and driver.autocommit is not False or driver in committed:
@@ -322,7 +332,7 @@ def _skip_needless_roundtrips(engine: sa.Engine, reading: bool = False) -> Calla
             driver.autocommit = True
 
     @sa.event.listens_for(engine, 'checkin')
-    def remember(connection: Any, _record: Any) -> None:
+    def remember(connection: DBAPIConnection | None, _record: ConnectionPoolEntry) -> None:
         if connection is not None:                         # None: it was invalidated
             committed.discard(connection)
             used[connection] = time.monotonic()
@@ -348,21 +358,23 @@ after_commit = commits.after
 _BEGIN = 'nova_begin'            # key in an SQLite connection's info: the statement of its next begin
 
 
-def _begin(connection: Any) -> None:
+def _begin(connection: sa.PoolProxiedConnection) -> None:
     """Begin an SQLite transaction; only those of reader() and writer() have a statement."""
     statement = connection.info.pop(_BEGIN, None)
     if statement is not None:
-        connection.dbapi_connection.execute(statement)
+        driver = connection.dbapi_connection
+        assert driver is not None
+        driver.execute(statement)
 
 
 class _SqliteConnection(sqlite3.Connection):
     """SQLite connection with a list of its cursors: an unfinished cursor keeps its snapshot beyond its transaction."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._cursors: list[Any] = []
+    @functools.cached_property
+    def _cursors(self) -> list[sqlite3.Cursor]:
+        return []
 
-    def cursor(self, *args: Any, **kwargs: Any) -> Any:
+    def cursor(self, *args: Any, **kwargs: Any) -> Any:        # as the overloads of the base class
         cursor = super().cursor(*args, **kwargs)
         self._cursors.append(cursor)
         return cursor
@@ -383,13 +395,14 @@ def _sqlite_engine(url: sa.URL, pool_size: int, max_overflow: int) -> sa.Engine:
     sqlalchemy_hooks.replace_method(engine, 'do_begin', _begin)
 
     @sa.event.listens_for(engine, 'do_connect')
-    def make(_dialect: Any, _record: Any, arguments: Any, _options: Any) -> None:
+    def make(_dialect: sa.Dialect, _record: ConnectionPoolEntry, arguments: list[str],
+             _options: dict[str, str]) -> None:
         with contextlib.suppress(OSError):                 # it exists, or SQLite reports the error
             if arguments[0] != ':memory:':
                 os.close(os.open(arguments[0], os.O_WRONLY | os.O_CREAT | os.O_EXCL, SQLITE_MODE))
 
     @sa.event.listens_for(engine, 'connect')
-    def configure(dbapi_connection: Any, _record: Any) -> None:
+    def configure(dbapi_connection: _SqliteConnection, _record: ConnectionPoolEntry) -> None:
         dbapi_connection.isolation_level = None
         cursor = dbapi_connection.cursor()
         cursor.execute('PRAGMA journal_mode=WAL')
@@ -399,7 +412,7 @@ def _sqlite_engine(url: sa.URL, pool_size: int, max_overflow: int) -> sa.Engine:
         cursor.close()
 
     @sa.event.listens_for(engine, 'checkin')
-    def forget(dbapi_connection: Any, _record: Any) -> None:
+    def forget(dbapi_connection: _SqliteConnection | None, _record: ConnectionPoolEntry) -> None:
         if dbapi_connection is not None:                   # None: it was invalidated
             dbapi_connection.close_cursors()
     return engine
@@ -412,7 +425,7 @@ def insert_of(dialect: str) -> Any:
     return __import__(f'sqlalchemy.dialects.{module}', fromlist=['insert']).insert
 
 
-def lock_row(conn: sa.Connection, table: sa.Table, key: dict[str, Any]) -> None:
+def lock_row(conn: sa.Connection, table: sa.Table, key: dict[str, str]) -> None:
     """Lock a row of a table that has only key columns until the transaction ends; create it if missing.
 
     One statement takes the exclusive lock directly: a shared lock first would cause deadlocks. SQLite has one writer
@@ -428,7 +441,7 @@ def lock_row(conn: sa.Connection, table: sa.Table, key: dict[str, Any]) -> None:
                  insert.on_conflict_do_update(index_elements=list(key), set_=same))
 
 
-def insert_ignore(conn: sa.Connection, table: sa.Table, values: Mapping[str, Any]) -> sa.CursorResult[Any]:
+def insert_ignore(conn: sa.Connection, table: sa.Table, values: ColumnValues) -> sa.CursorResult[Any]:
     """Insert a row unless the key exists, on any of the three databases."""
     statement = insert_of(conn.dialect.name)(table).values(**values)
     if conn.dialect.name == 'mysql':

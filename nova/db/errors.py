@@ -6,7 +6,6 @@ got status 500. This module also removes values from error texts: servers quote 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
@@ -37,7 +36,7 @@ UNAVAILABLE = (db_exc.DBConnectionError, db_exc.DBDeadlock, db_exc.DBNonExistent
 @exc_filters.filters('sqlite', sa.exc.OperationalError, r'.*database (table )?is locked')
 @exc_filters.filters('postgresql', sa.exc.OperationalError,
                      r'(?s).*(canceling statement due to lock timeout|could not serialize access)')
-def _run_again(error: Any, match: Any, engine_name: str, is_disconnect: bool) -> None:
+def _run_again(error: sa.exc.DBAPIError, match: re.Match[str], engine_name: str, is_disconnect: bool) -> None:
     raise db_exc.DBDeadlock(error)
 
 
@@ -45,7 +44,7 @@ def _run_again(error: Any, match: Any, engine_name: str, is_disconnect: bool) ->
 @exc_filters.filters('postgresql', sa.exc.OperationalError, r'(?s).*(No space left on device|DiskFull\))')
 @exc_filters.filters('sqlite', sa.exc.OperationalError,
                      r'.*(database or disk is full|disk I/O error)')
-def _unwritable(error: Any, match: Any, engine_name: str, is_disconnect: bool) -> None:
+def _unwritable(error: sa.exc.DBAPIError, match: re.Match[str], engine_name: str, is_disconnect: bool) -> None:
     raise Unwritable(error)
 
 
@@ -68,11 +67,11 @@ class Forbidden(db_exc.DBError):
 
 @exc_filters.filters('mysql', sa.exc.OperationalError, r'(?s).*\((1142|1143), ')
 @exc_filters.filters('postgresql', sa.exc.ProgrammingError, r'(?s).*InsufficientPrivilege\)')
-def _forbidden(error: Any, match: Any, engine_name: str, is_disconnect: bool) -> None:
+def _forbidden(error: sa.exc.DBAPIError, match: re.Match[str], engine_name: str, is_disconnect: bool) -> None:
     raise Forbidden(error)
 
 
-def _away(error: Any, match: Any, engine_name: str, is_disconnect: bool) -> None:
+def _away(error: sa.exc.DBAPIError, match: re.Match[str], engine_name: str, is_disconnect: bool) -> None:
     raise db_exc.DBConnectionError(error)
 
 
@@ -83,7 +82,7 @@ for _dialect in ('mysql', 'postgresql', 'sqlite'):
         exc_filters.filters(_dialect, _kind, READ_ONLY)(_away)
 
 
-def reason(error: Any) -> str:
+def reason(error: BaseException) -> str:
     """Return the database's text in one line, without the statement and its values that SQLAlchemy appends."""
     return (str(getattr(error, 'inner_exception', None) or error).splitlines() or [type(error).__name__])[0]
 
@@ -105,7 +104,7 @@ _POSTGRESQL_KEY = re.compile(r'(DETAIL: +Key \(.*?\)=\().*(\) (?:already exists|
 _QUOTE = re.compile('["\'`«»„“”‘’「]')                # servers use the language of their configuration
 
 
-def conceal(context: Any) -> None:
+def conceal(context: sa.ExceptionContext) -> None:
     """Remove values from the text of a driver's error before it is visible; handler of SQLAlchemy's event handle_error.
 
     The parts that oslo.db evaluates are kept: number, kind, and names of tables, columns and keys.
@@ -131,7 +130,7 @@ def _mysql(code: int, text: str) -> str:
     return f"{found[1]}'{HIDDEN}'{found[2]}" if found else _cut(text)
 
 
-def _postgresql(state: Any, operational: Any, text: str) -> Any:
+def _postgresql(state: str | None, operational: bool, text: str) -> str:
     if state is None and operational:                # from libpq, about the connection
         return text
     first = text.partition('\n')[0]
@@ -141,7 +140,7 @@ def _postgresql(state: Any, operational: Any, text: str) -> Any:
     return f'{first}\n{found[1]}{HIDDEN}{found[2]}\n' if found else first
 
 
-def _cut(text: str) -> Any:
+def _cut(text: str) -> str:
     """Return a text up to its first quotation."""
     found = _QUOTE.search(text)
     return text[:found.start()] + HIDDEN if found else text

@@ -130,16 +130,12 @@ def unfinished(api_db: engine.Database, cells: Cells) -> list[str]:
 
 
 class Background:
-    """Runs them a batch each at a time; ``counts`` is {name: rows that were converted}.
+    """Runs them a batch each at a time; ``counts`` is {name: rows that were converted}."""
 
-    :param api_db: Database of the API database
-    :param cells: db.cells.Cells
-    """
-
-    def __init__(self, api_db: Any, cells: Cells) -> None:
+    def __init__(self, api_db: engine.Database, cells: Cells) -> None:
         self._api_db, self._cells = api_db, cells
         self.counts = {migration.name: 0 for migration in ROWS}
-        self._rests_until: dict[Any, Any] = {}
+        self._rests_until: dict[str, float] = {}
 
     def run(self) -> None:
         now = time.monotonic()

@@ -5,11 +5,12 @@ used here. Errors are still classified by oslo.db.
 """
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import socket
 import time
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 from oslo_db import exception as db_exc
 from oslo_db.sqlalchemy import exc_filters
@@ -18,6 +19,10 @@ import sqlalchemy as sa
 from nova import exception
 from nova.runtime import concurrency
 from nova.runtime.hooks import pymysql as pymysql_hooks
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine.interfaces import DBAPIConnection
+    from sqlalchemy.pool import ConnectionPoolEntry
 
 LOG = logging.getLogger(__name__)
 
@@ -87,29 +92,29 @@ def _reach(engine: sa.Engine) -> None:
     engine.dispose()
 
 
-def _connect(_dialect: Any, _record: Any, _arguments: Any, options: dict[str, Any]) -> Any:
+def _connect(_dialect: object, _record: object, _arguments: object, options: dict[str, Any]) -> DBAPIConnection:
     from nova.runtime.hooks import pymysql_answers               # only for PyMySQL
     return pymysql_answers.connect(**options)
 
 
 # ---- settings of a new connection
 
-def _prepare_postgresql(connection: Any, _record: Any) -> None:
-    with connection.cursor() as cursor:
+def _prepare_postgresql(connection: DBAPIConnection, _record: object) -> None:
+    with contextlib.closing(connection.cursor()) as cursor:
         cursor.execute(f'SET idle_in_transaction_session_timeout = {IDLE_S * 1000}')
     connection.commit()
 
 
-def _be_strict(connection: Any, _record: Any) -> None:
-    with connection.cursor() as cursor:
+def _be_strict(connection: DBAPIConnection, _record: object) -> None:
+    with contextlib.closing(connection.cursor()) as cursor:
         cursor.execute(f"SET SESSION sql_mode = '{MYSQL_MODE}'")
 
 
-def _prepare_mysql(connection: Any, record: Any) -> None:
+def _prepare_mysql(connection: DBAPIConnection, record: ConnectionPoolEntry) -> None:
     """Set the session; unlike MariaDB, MySQL waits forever for an idle transaction."""
     _be_strict(connection, record)
     if 'MariaDB' in connection.get_server_info():
-        with connection.cursor() as cursor:
+        with contextlib.closing(connection.cursor()) as cursor:
             cursor.execute(f'SET SESSION idle_transaction_timeout = {IDLE_S}')
     with socket.socket(fileno=os.dup(pymysql_hooks.descriptor_of(connection))) as sock:
         if sock.family in (socket.AF_INET, socket.AF_INET6):
@@ -118,7 +123,7 @@ def _prepare_mysql(connection: Any, record: Any) -> None:
                 sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-def _commit_by_itself(connection: Any, _record: Any) -> None:
+def _commit_by_itself(connection: DBAPIConnection, _record: object) -> None:
     if callable(connection.autocommit):              # drivers of MySQL
         connection.autocommit(True)
     else:
@@ -127,11 +132,11 @@ def _commit_by_itself(connection: Any, _record: Any) -> None:
 
 # ---- a forked process must not use its parent's connections
 
-def _note_process(_connection: Any, record: Any) -> None:
+def _note_process(_connection: object, record: ConnectionPoolEntry) -> None:
     record.info['pid'] = os.getpid()
 
 
-def _check_process(_connection: Any, record: Any, _proxy: Any) -> None:
+def _check_process(_connection: object, record: ConnectionPoolEntry, _proxy: object) -> None:
     """Check the process of a connection.
 
     :raises DisconnectionError: makes the pool open a new connection

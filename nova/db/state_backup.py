@@ -201,8 +201,13 @@ def _present(conn: engine.Connection, branch: str) -> dict[str, dict[str, Any]]:
         return tables
     inspector = sa.inspect(conn)
     known = {name: {column['name'] for column in inspector.get_columns(name)} for name in inspector.get_table_names()}
-    return {name: {column: kind for column, kind in columns.items() if column in known[name]}
-            for name, columns in tables.items() if name in known}
+    found: dict[str, dict[str, Any]] = {}
+    for name, columns in tables.items():
+        if name in known:
+            former = {new: old for old, new in conversion.renamed_columns(branch, name).items()}
+            found[name] = {present: kind for column, kind in columns.items()
+                           for present in (column, former.get(column)) if present in known[name]}
+    return found
 
 
 def _raw_tables(branch: str) -> dict[str, dict[str, Any]]:
@@ -229,14 +234,22 @@ def check(branch: str, table: str, columns: Json, rows: Json) -> None:
     :raises InvalidInput: it does not match a table of the branch
     """
     known = _raw_tables(branch).get(table)
-    if known is None or not isinstance(columns, list) or not columns or len(set(columns)) != len(columns) \
-            or not set(columns) <= set(known):
+    if known is None or not isinstance(columns, list) or not all(isinstance(column, str) for column in columns):
+        raise exception.InvalidInput(f'It has rows of an unknown table, or with unknown columns: {table}.')
+    names = _present_names(branch, table, columns)
+    if not names or len(set(names)) != len(names) or not set(names) <= set(known):
         raise exception.InvalidInput(f'It has rows of an unknown table, or with unknown columns: {table}.')
     if not isinstance(rows, list) or not all(
-            isinstance(row, list) and len(row) == len(columns) and all(isinstance(value, ROW_TYPES) for value in row)
+            isinstance(row, list) and len(row) == len(names) and all(isinstance(value, ROW_TYPES) for value in row)
             for row in rows):
         raise exception.InvalidInput(f'It has malformed rows of {table}.')
-    _values(known, columns, rows)
+    _values(known, names, rows)
+
+
+def _present_names(branch: str, table: str, columns: list[Any]) -> list[str]:
+    """Replace the names that columns had before the conversion; ``prepare`` creates the tables with the new ones."""
+    renamed = conversion.renamed_columns(branch, table)
+    return [renamed.get(column, column) for column in columns]
 
 
 def _values(known: dict[str, Any], columns: list[Any], rows: list[Any]) -> list[dict[str, Any]]:
@@ -288,7 +301,7 @@ def prepare(db: engine.Database, branch: str, revision: str) -> None:
 
 def insert(db: engine.Database, branch: str, table: str, columns: list[str], rows: Batch) -> None:
     """Insert a batch that ``check`` has accepted."""
-    known = _raw_tables(branch)[table]
+    known, columns = _raw_tables(branch)[table], _present_names(branch, table, columns)
     values = _values(known, columns, rows)
     target = _table(table, {column: known[column] for column in columns})
     with db.writer() as conn:

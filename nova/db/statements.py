@@ -10,7 +10,7 @@ Compared values are never None, and written values are plain, no expressions.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 import functools
 import re
 from typing import Any, cast, TYPE_CHECKING
@@ -18,7 +18,7 @@ from typing import Any, cast, TYPE_CHECKING
 import sqlalchemy as sa
 
 if TYPE_CHECKING:
-    from nova.db.types import Row, Table
+    from nova.db.types import ColumnValues, RowT, Table
 
 _WORD = re.compile('[A-Za-z0-9_ -]+')
 
@@ -30,11 +30,11 @@ to_dict: Callable[[Any], Any] = dict
 
 
 def equal(table: sa.Table, names: tuple[str, ...]) -> sa.ColumnElement[bool]:
-    """Return the condition that these columns equal the parameters of ``keys``."""
+    """Return the condition that these columns equal the parameters of ``_keys``."""
     return sa.and_(sa.true(), *(table.c[name] == sa.bindparam(_key(name)) for name in names))
 
 
-def keys(match: Mapping[str, object]) -> dict[str, object]:
+def _keys(match: dict[str, object]) -> dict[str, object]:
     """Return the parameters of a statement for {column: value}, named unlike the columns that an UPDATE sets."""
     return {_key(name): value for name, value in match.items()}
 
@@ -77,7 +77,7 @@ def _count(table: sa.Table, names: tuple[str, ...]) -> sa.Select[int]:
 
 def more_than(conn: sa.Connection, table: sa.Table, most: int, **match: object) -> bool:
     """Tell whether a table has more than ``most`` rows with these column values, counting no further."""
-    return bool(conn.execute(_count(table, tuple(match)), {'most': most + 1, **keys(match)}).scalar_one() > most)
+    return bool(conn.execute(_count(table, tuple(match)), {'most': most + 1, **_keys(match)}).scalar_one() > most)
 
 
 def dicts(result: sa.Result[*tuple[Any, ...]]) -> list[Any]:
@@ -86,32 +86,32 @@ def dicts(result: sa.Result[*tuple[Any, ...]]) -> list[Any]:
     return [dict(zip(names, row)) for row in result.all()]
 
 
-def rows(conn: sa.Connection, table: Table[Row], order: tuple[str, ...] = (), **match: object) -> list[Row]:
+def rows(conn: sa.Connection, table: Table[RowT], order: tuple[str, ...] = (), **match: object) -> list[RowT]:
     """Return the rows with columns equal to ``match`` as dicts.
 
     :param order: tuple of the names of the sort columns
     """
-    return dicts(conn.execute(_select(table, tuple(match), order), keys(match)))
+    return dicts(conn.execute(_select(table, tuple(match), order), _keys(match)))
 
 
-def first(conn: sa.Connection, table: Table[Row], **match: object) -> Row | None:
+def first(conn: sa.Connection, table: Table[RowT], **match: object) -> RowT | None:
     """Return one row with columns equal to ``match`` as a dict, or None."""
-    row = conn.execute(_select(table, tuple(match), ()), keys(match)).mappings().first()
-    return None if row is None else cast('Row', dict(row))        # the row types are made from the tables
+    row = conn.execute(_select(table, tuple(match), ()), _keys(match)).mappings().first()
+    return None if row is None else cast('RowT', dict(row))        # the row types are made from the tables
 
 
-def one(conn: sa.Connection, table: Table[Row], **match: object) -> Row:
+def one(conn: sa.Connection, table: Table[RowT], **match: object) -> RowT:
     """Return the row that must exist with columns equal to ``match`` as a dict."""
     row = first(conn, table, **match)
     assert row is not None
     return row
 
 
-def update(conn: sa.Connection, table: sa.Table, values: Mapping[str, object], **match: object) -> int:
+def update(conn: sa.Connection, table: sa.Table, values: ColumnValues, **match: object) -> int:
     """Update the rows with columns equal to ``match``; return their number."""
-    return conn.execute(_update(table, tuple(match)), {**values, **keys(match)}).rowcount
+    return conn.execute(_update(table, tuple(match)), {**values, **_keys(match)}).rowcount
 
 
 def delete(conn: sa.Connection, table: sa.Table, **match: object) -> int:
     """Delete the rows with columns equal to ``match``; return their number."""
-    return conn.execute(_delete(table, tuple(match)), keys(match)).rowcount
+    return conn.execute(_delete(table, tuple(match)), _keys(match)).rowcount

@@ -1,8 +1,10 @@
 """Column types that behave the same on SQLite, MariaDB and PostgreSQL."""
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+import datetime
 import functools
-from typing import Any, Generic, TYPE_CHECKING
+from typing import Any, Generic, TYPE_CHECKING, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
@@ -22,12 +24,17 @@ TABLE_OPTIONS: dict[str, Any] = {'mysql_engine': 'InnoDB', 'mysql_charset': 'utf
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    Row = TypeVar('Row', default=Any)
+    RowT = TypeVar('RowT', default=Any)
 
-    class Table(sa.Table, Generic[Row]):
+    class Table(sa.Table, Generic[RowT]):
         """A table with the type of its rows, from nova.db.tables.rows."""
 else:
     Table = sa.Table
+
+# a collection or mapping is a JSON document, or the allowed values of a column
+ColumnValue: TypeAlias = ('None | bool | int | float | str | bytes | datetime.datetime | Collection[ColumnValue] | '
+                          'Mapping[str, ColumnValue]')
+ColumnValues: TypeAlias = Mapping[str, ColumnValue]
 Columns = ReadOnlyColumnCollection[str, sa.ColumnElement[Any]]           # of a table or subquery
 
 

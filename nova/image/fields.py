@@ -3,10 +3,18 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, TypeGuard, TypeVar
 import uuid
 
 from nova import exception
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
+
+    from nova.json_types import Json
+    from nova.json_types import JsonObject
+
+_Value = TypeVar('_Value')
 
 VISIBILITIES = ('public', 'private', 'shared', 'community')
 STATUSES = ('queued', 'saving', 'active', 'deactivated')
@@ -18,14 +26,15 @@ MAX_TAGS = 128
 MAX_VALUE = 65535
 MAX_INT = 2 ** 31 - 1
 
-NAME = {'type': ['null', 'string'], 'maxLength': 255}
-TAGS = {'type': 'array', 'items': {'type': 'string', 'minLength': 1, 'maxLength': 255}, 'maxItems': MAX_TAGS}
-NUMBER = {'type': 'integer', 'minimum': 0, 'maximum': MAX_INT}
-FLAG = {'type': 'boolean'}
-TEXT = {'type': ['null', 'string']}
-SIZE = {'type': ['null', 'integer'], 'readOnly': True}
-PROPERTY = {'type': 'string', 'maxLength': MAX_VALUE}
-IMAGE_REFERENCE = {'type': ['null', 'string'], 'maxLength': 36,
+NAME: JsonObject = {'type': ['null', 'string'], 'maxLength': 255}
+TAGS: JsonObject = {
+    'type': 'array', 'items': {'type': 'string', 'minLength': 1, 'maxLength': 255}, 'maxItems': MAX_TAGS}
+NUMBER: JsonObject = {'type': 'integer', 'minimum': 0, 'maximum': MAX_INT}
+FLAG: JsonObject = {'type': 'boolean'}
+TEXT: JsonObject = {'type': ['null', 'string']}
+SIZE: JsonObject = {'type': ['null', 'integer'], 'readOnly': True}
+PROPERTY: JsonObject = {'type': 'string', 'maxLength': MAX_VALUE}
+IMAGE_REFERENCE: JsonObject = {'type': ['null', 'string'], 'maxLength': 36,
                    'pattern': '^([0-9a-fA-F]){8}-([0-9a-fA-F]){4}-([0-9a-fA-F]){4}-([0-9a-fA-F]){4}'
                               '-([0-9a-fA-F]){12}$'}
 
@@ -35,7 +44,7 @@ class Field:
     """schema: JSON schema of the value; set_by: 'create', 'all' (create and update) or None (read-only)."""
 
     name: str
-    schema: dict[str, Any]
+    schema: JsonObject
     set_by: str | None = None
     description: str = ''
 
@@ -72,11 +81,11 @@ LINKS = frozenset({'self', 'file', 'schema', 'direct_url', 'locations'})
 REFERENCES = ('kernel_id', 'ramdisk_id')
 # names that properties must not have
 RESERVED = frozenset({'data_id', 'deleted', 'deleted_at', 'location', 'properties'})
-NEW = {'name': None, 'visibility': 'shared', 'protected': False, 'os_hidden': False, 'disk_format': None,
+NEW: JsonObject = {'name': None, 'visibility': 'shared', 'protected': False, 'os_hidden': False, 'disk_format': None,
        'container_format': None, 'min_disk': 0, 'min_ram': 0}
 
 
-def is_text(value: str, longest: int) -> bool:
+def is_text(value: Json, longest: int) -> TypeGuard[str]:
     """Return whether a string can be stored in every database."""
     return isinstance(value, str) and len(value) <= longest and '\0' not in value and not _surrogate(value)
 
@@ -94,13 +103,13 @@ def is_uuid(value: str) -> bool:
 
 
 @functools.cache
-def _validator(name: str) -> Any:
+def _validator(name: str) -> Validator:
     from nova.web import json_schema             # compute hosts do not need it
     schema = FIELDS[name].schema if name in FIELDS else IMAGE_REFERENCE if name in REFERENCES else PROPERTY
     return json_schema.Validator(schema)
 
 
-def check(name: str, value: Any) -> None:
+def check(name: str, value: Json) -> None:
     """Raise BadRequest unless the value is valid for the field or property."""
     if name not in FIELDS and (not name or not is_text(name, 255)):
         raise exception.BadRequest('A property name must have 1 to 255 characters.')
@@ -120,7 +129,7 @@ def check_settable(name: str, when: str) -> None:
         raise exception.Forbidden(f"Attribute '{name}' is read-only.")
 
 
-def split(flat: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+def split(flat: dict[str, _Value]) -> tuple[dict[str, _Value], dict[str, _Value]]:
     """Split an image's flat form into ({column: value}, {property: value})."""
     columns = {name: value for name, value in flat.items() if name in FIELDS}
     return columns, {name: value for name, value in flat.items() if name not in FIELDS}

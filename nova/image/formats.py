@@ -5,23 +5,39 @@ ascend. It fills the report. Layouts follow the published format descriptions.
 """
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator
+import dataclasses
 import re
 import struct
-from typing import Any, TYPE_CHECKING
 import uuid
 
-if TYPE_CHECKING:
-    from nova.image.inspector import Report
-
+Parser = Generator[tuple[int, int], bytes, None]
 SECTOR = 512
+
+
+@dataclasses.dataclass
+class Report:
+    """Result of an inspection.
+
+    format        the detected format; 'raw' if none was detected
+    matches       formats with a detected signature
+    size          bytes of the file
+    virtual_size  bytes of the guest's disk; None: not in the header
+    findings      reasons why no tool may open it
+    """
+
+    format: str = 'raw'
+    matches: tuple[str, ...] = ()
+    size: int = 0
+    virtual_size: int | None = None
+    findings: list[str] = dataclasses.field(default_factory=list)
 
 
 class Malformed(Exception):
     """The header is inconsistent or violates the format's description."""
 
 
-def _read(offset: int, length: int) -> Any:
+def _read(offset: int, length: int) -> Generator[tuple[int, int], bytes, bytes]:
     data = yield offset, length
     if len(data) < length:
         raise Malformed('its header is cut off')
@@ -37,7 +53,7 @@ QCOW2_DATA_FILE = 0x44415441
 QCOW2_ENCRYPTION = 0x0537be77
 
 
-def qcow2(report: Report) -> Generator[tuple[int, int], bytes, None]:
+def qcow2(report: Report) -> Parser:
     header = yield from _read(0, 72)
     (version, backing_offset, backing_size, cluster_bits, size,
      encryption) = struct.unpack_from('>IQIIQI', header, 4)
@@ -65,7 +81,7 @@ def qcow2(report: Report) -> Generator[tuple[int, int], bytes, None]:
     yield from _qcow2_extensions(report, first, end)
 
 
-def _qcow2_extensions(report: Report, offset: int, end: int) -> Generator[tuple[int, int], bytes, None]:
+def _qcow2_extensions(report: Report, offset: int, end: int) -> Parser:
     for _count in range(QCOW2_EXTENSIONS_MAX):
         if offset + 8 > end:
             return
@@ -96,7 +112,7 @@ VMDK_LINE = re.compile(rb'[ \t]*([A-Za-z]\w*)[ \t]*=[ \t]*"?([^"\r]*)"?')
 VMDK_EXTENT = re.compile(rb'[ \t]*(?:RW|RDONLY|NOACCESS)\s+\d+\s+(\S+)(?:\s+"([^"]*)")?', re.I)
 
 
-def vmdk(report: Report) -> Generator[tuple[int, int], bytes, None]:
+def vmdk(report: Report) -> Parser:
     header = yield from _read(0, SECTOR)
     version, _flags, capacity, _grain, place, length = struct.unpack_from('<IIQQQQ', header, 4)
     if version not in (1, 2, 3):
@@ -117,13 +133,13 @@ def vmdk(report: Report) -> Generator[tuple[int, int], bytes, None]:
 
 
 def _vmdk_descriptor(report: Report, text: bytes) -> None:
-    values: dict[Any, Any] = {}
-    extents: list[Any] = []
+    values: dict[bytes, list[bytes]] = {}
+    extents: list[re.Match[bytes]] = []
     words = {word: text.lower().count(word) for word in VMDK_WORDS}
     for line in text.split(b'\n'):
         extent = VMDK_EXTENT.match(line)
         if extent:
-            extents.append(extent.groups())
+            extents.append(extent)
             continue
         match = VMDK_LINE.match(line)
         if match:
@@ -134,9 +150,9 @@ def _vmdk_descriptor(report: Report, text: bytes) -> None:
         report.findings.append('its VMDK descriptor has more than one type')
     if words[b'parentfilenamehint'] or any(v != b'ffffffff' for v in values.get(b'parentcid', ())):
         report.findings.append('it has a parent file')
-    if len(extents) != 1 or extents[0][0].upper() != b'SPARSE':
+    if len(extents) != 1 or extents[0][1].upper() != b'SPARSE':
         report.findings.append('its VMDK extents lie in other files')
-    elif re.search(rb'[/\\]|\.\.', extents[0][1] or b''):
+    elif re.search(rb'[/\\]|\.\.', extents[0][2] or b''):
         report.findings.append('its VMDK extent names a path')
 
 
@@ -149,14 +165,14 @@ def vmdk_tail(report: Report, head: bytes, tail: bytes) -> None:
         raise Malformed('its VMDK footer does not agree with its header')
 
 
-def cowd(report: Report) -> Iterator[None]:
+def cowd(report: Report) -> Parser:
     raise Malformed('its VMDK type is COWD, whose extents lie in other files')
-    yield
+    yield 0, 0
 
 
-def vmdk_descriptor(report: Report) -> Iterator[None]:
+def vmdk_descriptor(report: Report) -> Parser:
     raise Malformed('it is a VMDK descriptor, whose extents lie in other files')
-    yield
+    yield 0, 0
 
 
 # ---- VHD ---------------------------------------------------------------------
@@ -174,7 +190,7 @@ def _vhd_footer(report: Report, footer: bytes) -> int:
     return kind
 
 
-def vhd(report: Report) -> Generator[tuple[int, int], bytes, None]:
+def vhd(report: Report) -> Parser:
     footer = yield from _read(0, SECTOR)
     if _vhd_footer(report, footer) != VHD_DYNAMIC:
         raise Malformed('its VHD header is not that of a dynamic disk')
@@ -200,7 +216,7 @@ VHDX_PARENT = uuid.UUID('a8d35f2d-b30b-454d-abf7-d3d84834ab0c').bytes_le
 KIB = 1024
 
 
-def vhdx(report: Report) -> Generator[tuple[int, int], bytes, None]:
+def vhdx(report: Report) -> Parser:
     for place in (64 * KIB, 128 * KIB):
         header = yield from _read(place, 80)
         if header.startswith(b'head') and header[48:64] != bytes(16):
@@ -233,7 +249,7 @@ def _vhdx_metadata_region(table: bytes) -> int:
     return places[0]
 
 
-def _vhdx_metadata(report: Report, offset: int, metadata: bytes) -> Generator[tuple[int, int], bytes, None]:
+def _vhdx_metadata(report: Report, offset: int, metadata: bytes) -> Parser:
     count = struct.unpack_from('<H', metadata, 10)[0]
     if not metadata.startswith(b'metadata') or count > 2047:
         raise Malformed('its VHDX metadata is not valid')
@@ -260,7 +276,7 @@ def _vhdx_metadata(report: Report, offset: int, metadata: bytes) -> Generator[tu
 VDI_NORMAL, VDI_STATIC = 1, 2
 
 
-def vdi(report: Report) -> Generator[tuple[int, int], bytes, None]:
+def vdi(report: Report) -> Parser:
     header = yield from _read(0, SECTOR)
     kind = struct.unpack_from('<I', header, 76)[0]
     report.virtual_size = struct.unpack_from('<Q', header, 368)[0]
@@ -268,7 +284,7 @@ def vdi(report: Report) -> Generator[tuple[int, int], bytes, None]:
         report.findings.append('it has a parent file')
 
 
-def qed(report: Report) -> Generator[tuple[int, int], bytes, None]:
+def qed(report: Report) -> Parser:
     header = yield from _read(0, 64)
     features, = struct.unpack_from('<Q', header, 16)
     report.virtual_size = struct.unpack_from('<Q', header, 48)[0]
@@ -276,6 +292,7 @@ def qed(report: Report) -> Generator[tuple[int, int], bytes, None]:
         report.findings.append('it has a backing file')
 
 
-PARSERS = {'qcow2': qcow2, 'vmdk': vmdk, 'cowd': cowd, 'vmdk-descriptor': vmdk_descriptor, 'vhd': vhd,
-           'vhdx': vhdx, 'vdi': vdi, 'qed': qed}
+PARSERS: dict[str, Callable[[Report], Parser]] = {
+    'qcow2': qcow2, 'vmdk': vmdk, 'cowd': cowd, 'vmdk-descriptor': vmdk_descriptor, 'vhd': vhd, 'vhdx': vhdx,
+    'vdi': vdi, 'qed': qed}
 TAILS = {'vmdk': vmdk_tail, 'vhd': vhd_tail}

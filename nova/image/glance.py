@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any, TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import Any, cast, TYPE_CHECKING, TypedDict
 
 from oslo_config.cfg import ConfigOpts
 
@@ -14,13 +15,29 @@ from nova.runtime import progress
 from nova.runtime import rest_client
 
 if TYPE_CHECKING:
+    import requests
+    from typing_extensions import Unpack
+
     from nova.context import RequestContext
+    from nova.json_types import Json
+    from nova.json_types import JsonObject
+    from nova.objects.image import Image
+    from nova.objects.image import ImageValues
 
 PATCH_TYPE = 'application/openstack-images-v2.1-json-patch'
 SERVICE_TYPE = 'image'            # in the catalog, unless set in [glance]
 ERRORS = {400: exception.BadRequest, 409: exception.Conflict, 410: exception.Gone, 413: exception.TooLarge,
           415: exception.UnsupportedMediaType}
 TIMES = ('created_at', 'updated_at')
+
+
+class _Options(TypedDict, total=False):
+    """Options of a request: see requests.request."""
+
+    json: Json
+    params: Sequence[tuple[str, str]]
+    data: Iterable[bytes]
+    stream: bool
 
 
 class GlanceImages(api.Images):
@@ -34,21 +51,21 @@ class GlanceImages(api.Images):
         self._service = rest_client.Service(conf, 'glance', SERVICE_TYPE, 'Image', ERRORS)
         self._prefix: str | None = None
 
-    def show(self, ctx: RequestContext, image_id: str) -> dict[str, Any]:
+    def show(self, ctx: RequestContext, image_id: str) -> Image:
         return _image(self._call(ctx, 'GET', f'/images/{_id(image_id)}', image_id).json())
 
-    def list(self, ctx: RequestContext, filters: dict[str, Any] | None = None, limit: int | None = None,
-             marker: str | None = None, sort: str | None = None) -> list[dict[str, str]]:
+    def list(self, ctx: RequestContext, filters: api.Filters | None = None,
+             limit: int | None = None, marker: str | None = None, sort: str | None = None) -> Sequence[Image]:
         params = api.query_pairs(filters, limit, marker, sort)
         body = self._call(ctx, 'GET', '/images', params=params).json()
         return [_image(image) for image in body['images']]
 
-    def create(self, ctx: RequestContext, values: dict[str, Any]) -> dict[str, Any]:
+    def create(self, ctx: RequestContext, values: ImageValues) -> Image:
         return _image(self._call(ctx, 'POST', '/images', json=_flat(values)).json())
 
-    def update(self, ctx: RequestContext, image_id: str, values: dict[str, Any],
-               purge_props: bool = False) -> dict[str, Any]:
-        patch = [{'op': 'add', 'path': _pointer(name), 'value': value} for name, value in _flat(values).items()]
+    def update(self, ctx: RequestContext, image_id: str, values: ImageValues, purge_props: bool = False) -> Image:
+        patch: list[Json] = [{'op': 'add', 'path': _pointer(name), 'value': value}
+                             for name, value in _flat(values).items()]
         if purge_props and values.get('properties') is not None:
             present = self.show(ctx, image_id)['properties']
             patch += [{'op': 'remove', 'path': _pointer(name)} for name in present.keys() - values['properties'].keys()]
@@ -80,7 +97,8 @@ class GlanceImages(api.Images):
             files.verify_download(temporary, image, self.max_virtual_size)
 
     def upload(self, ctx: RequestContext, image_id: str, path: str, disk_format: str,
-               container_format: Any = None, moved: progress.Moved = progress.ignore, give: bool = False) -> None:
+               container_format: str | None = None, moved: progress.Moved = progress.ignore,
+               give: bool = False) -> None:
         api.verify_file(path, disk_format, image_id, self.max_virtual_size)
         api.set_formats(self, ctx, image_id, disk_format, container_format)
         with open(path, 'rb') as file:
@@ -89,9 +107,9 @@ class GlanceImages(api.Images):
                        headers={'Content-Type': 'application/octet-stream'})
 
     def _call(self, ctx: RequestContext, method: str, path: str, image_id: str | None = None,
-              headers: dict[str, str] | None = None, **kwargs: Any) -> Any:
+              headers: dict[str, str] | None = None, **options: Unpack[_Options]) -> requests.Response:
         response = self._service.request(ctx, method, lambda: self._root() + path,
-                                         {'Accept': '*/*', **(headers or {})}, **kwargs)
+                                         {'Accept': '*/*', **(headers or {})}, **options)
         if response.status_code < 400:
             return response
         response.close()
@@ -117,12 +135,12 @@ def _pointer(name: str) -> str:
     return '/' + name.replace('~', '~0').replace('/', '~1')
 
 
-def _flat(values: dict[str, Any]) -> dict[str, Any]:
-    return {**{name: value for name, value in values.items() if name != 'properties'},
+def _flat(values: ImageValues) -> JsonObject:
+    return {**{name: cast('Json', value) for name, value in values.items() if name != 'properties'},
             **(values.get('properties') or {})}
 
 
-def _image(body: dict[str, Any]) -> dict[str, Any]:
+def _image(body: dict[str, Any]) -> Image:
     columns, properties = fields.split(body)
     image: dict[str, Any] = {name: columns.get(name) for name in fields.FIELDS if name not in fields.LINKS}
     for name in TIMES:
@@ -131,4 +149,4 @@ def _image(body: dict[str, Any]) -> dict[str, Any]:
             image[name] = moment.astimezone(datetime.UTC).replace(tzinfo=None) if moment.tzinfo else moment
     image['tags'] = image['tags'] or []
     image['properties'] = {name: value for name, value in properties.items() if isinstance(value, str)}
-    return image
+    return cast('Image', image)

@@ -5,25 +5,26 @@ task it gives the compute host a grant for exactly these images: some to read, s
 creates), until the task's time limit. A compute host requests images only with the grant of its task; images outside it
 do not exist for the task.
 
-The embedded store signs grants and verifies signatures. Another image service does not; there the client below enforces
-the grant, see doc/source/adr/0012-image-grants.rst.
+The embedded store signs grants and verifies signatures. Another image service does not; there granted.GrantedImages
+enforces the grant, see doc/source/adr/0012-image-grants.rst.
 """
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 import dataclasses
 import hmac
 import json
 import os
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nova import context
 from nova import exception
-from nova.runtime import progress
 
+if TYPE_CHECKING:
+    from nova.objects.image import Image
 
 KEY_BYTES = 32
 BACKUP = 'backup'                       # image_type of images that a rotation deletes
@@ -53,7 +54,7 @@ class Grant:
         ident = str(image_id).lower()
         return ident in self.write or not write and ident in self.read
 
-    def has_backup(self, image: dict[str, Any]) -> bool:
+    def has_backup(self, image: Image) -> bool:
         """Return whether a rotation may delete this image, if it has the new image's owner."""
         properties = image['properties']
         return (self.rotate and properties.get('image_type') == BACKUP
@@ -114,85 +115,3 @@ def holder(ctx: context.RequestContext, text: str | None, token: bool = True) ->
         auth_token=ctx.auth_token if token else None, token_expires_at=ctx.token_expires_at if token else None,
         user_id=ctx.user_id, request_id=ctx.request_id, is_admin=False, overwrite=False)
     return made.granted(text)
-
-
-class GrantedImages:
-    """Images for tasks: a virt.driver.ImageSource, and operations for snapshots of servers.
-
-    ``ctx`` has the grant of the task (context.RequestContext.granted). An image outside the grant raises ImageNotFound;
-    an expired grant raises Forbidden.
-
-    Requests carry the user's token until it expires, so that the image service checks it too. Later ones carry the
-    service token; therefore the grant is also checked here.
-
-    :param images: nova.image.api.Images
-    """
-
-    def __init__(self, images: Any) -> None:
-        self._images = images
-
-    def show(self, ctx: context.RequestContext, image_id: str) -> dict[str, Any]:
-        return self._ask(ctx, image_id, False, lambda who: self._images.show(who, image_id))
-
-    def download(self, ctx: context.RequestContext, image_id: str, path: str,
-                 moved: progress.Moved = progress.ignore) -> None:
-        self._ask(ctx, image_id, False, lambda who: self._images.download(who, image_id, path, moved))
-
-    def upload(self, ctx: context.RequestContext, image_id: str, path: str, disk_format: str,
-               moved: progress.Moved = progress.ignore, give: bool = False) -> None:
-        self._ask(ctx, image_id, True,
-                  lambda who: self._images.upload(who, image_id, path, disk_format, moved=moved, give=give))
-
-    def update(self, ctx: context.RequestContext, image_id: str, values: dict[str, dict[str, str]]) -> dict[str, str]:
-        return self._ask(ctx, image_id, True, lambda who: self._images.update(who, image_id, values))
-
-    def delete(self, ctx: context.RequestContext, image_id: str) -> None:
-        self._ask(ctx, image_id, True, lambda who: self._images.delete(who, image_id))
-
-    def backups(self, ctx: context.RequestContext, filters: dict[str, str],
-                marker: str | None = None) -> list[dict[str, str]]:
-        """Return a page of the server's backups, newest first.
-
-        :param filters: as for Images.list
-        """
-        grant = _grant_of(ctx)
-        if grant is not None and not grant.rotate:
-            raise exception.Forbidden('The image grant is for no backup.')
-        if grant is not None:
-            filters = {**filters, 'image_type': BACKUP, 'instance_uuid': grant.server or ''}
-        return _with_token(ctx, lambda who: self._images.list(who, filters, marker=marker,
-                                                              sort='created_at:desc,id:desc'))
-
-    def _ask(self, ctx: context.RequestContext, image_id: str, write: bool,
-             function: Callable[..., Any]) -> Any:
-        grant = _grant_of(ctx)
-        if grant is None:
-            if not ctx.auth_token:               # from a conductor of an older release, without token
-                raise exception.ImageNotFound(image_id=str(image_id)[:64])
-        elif not grant.may(image_id, write) and not (grant.rotate and grant.has_backup(
-                _with_token(ctx, lambda who: self._images.show(who, image_id)))):
-            raise exception.ImageNotFound(image_id=str(image_id)[:64])
-        return _with_token(ctx, function, grant is not None and grant.may(image_id, write=True))
-
-
-def _grant_of(ctx: context.RequestContext) -> Grant | None:
-    """Return the Grant of a context; None: the sender of the task does not support grants."""
-    return None if ctx.image_grant is None else load(ctx.image_grant)
-
-
-def _with_token(ctx: context.RequestContext, function: Callable[..., Any], copy: bool = False) -> Any:
-    """Call with the user's token, and with the service token after it has expired.
-
-    :param copy: the image is a snapshot of the server. It belongs to the requesting user, who may be an administrator,
-        and not to each user who may unshelve the server
-    """
-    if ctx.auth_token:
-        try:
-            return function(holder(ctx, ctx.image_grant))
-        except exception.Unauthorized:
-            if ctx.image_grant is None:
-                raise
-        except (exception.ImageNotFound, exception.Forbidden):
-            if not copy:
-                raise
-    return function(holder(ctx, ctx.image_grant, token=False))

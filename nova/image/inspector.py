@@ -11,15 +11,16 @@ first 64 KiB, the last 1.5 KiB and one window of at most 1 MiB, regardless of th
 """
 from __future__ import annotations
 
-import dataclasses
 import os
-from collections.abc import Mapping
-from typing import Any
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nova import exception
 from nova.hardware import disks
 from nova.image import formats
+
+if TYPE_CHECKING:
+    from nova.objects.image import Image
 
 HEAD = 64 * 1024                 # ISO 9660 volume descriptors begin at 32 KiB
 TAIL = 1536                      # VHD footer, VMDK footer and its end marker
@@ -79,31 +80,13 @@ SIGNATURES = (
 TRAILERS = (('vhd', 512, b'conectix'), ('vhd', 511, b'conectix'), ('dmg', 512, b'koly'))
 
 
-@dataclasses.dataclass
-class Report:
-    """Result of an inspection.
-
-    format        the detected format; 'raw' if none was detected
-    matches       formats with a detected signature
-    size          bytes of the file
-    virtual_size  bytes of the guest's disk; None: not in the header
-    findings      reasons why no tool may open it
-    """
-
-    format: str = 'raw'
-    matches: tuple[str, ...] = ()
-    size: int = 0
-    virtual_size: int | None = None
-    findings: list[str] = dataclasses.field(default_factory=list)
-
-
 class Inspector:
     """Gets the bytes in order; ``report`` has the results so far."""
 
     def __init__(self) -> None:
-        self.report = Report()
+        self.report = formats.Report()
         self._head, self._tail = bytearray(), b''
-        self._parser: Any = None
+        self._parser: formats.Parser | None = None
         self._started = False
         self._window: tuple[int, int, bytearray] | None = None           # (offset, length, received bytes)
         self._steps = 0
@@ -119,7 +102,7 @@ class Inspector:
             self._start()
         self._fill(position, chunk)
 
-    def finish(self) -> Report:
+    def finish(self) -> formats.Report:
         """Return the complete Report after the last bytes."""
         if not self._started:
             self._start()
@@ -163,10 +146,12 @@ class Inspector:
 
     def _answer(self, data: bytes | None) -> None:
         """Send requested bytes to the parser until it requests bytes that have not arrived."""
+        parser = self._parser
+        assert parser is not None        # set by _start
         self._window = None
         try:
             while True:
-                offset, length = self._parser.send(data)
+                offset, length = next(parser) if data is None else parser.send(data)
                 self._steps += 1
                 if length > WINDOW or self._steps > STEPS:
                     raise formats.Malformed('its header is larger than any tool writes it')
@@ -224,7 +209,7 @@ def _partitioned(table: bytes) -> bool:
     return all(entry[0] in (0, 0x80) for entry in entries) and any(entry[4] for entry in entries)
 
 
-def inspect_file(path: Path | str) -> Report:
+def inspect_file(path: Path | str) -> formats.Report:
     """Return the Report of a file; reads only its headers.
 
     :raises OSError: the file is not readable
@@ -243,9 +228,9 @@ def inspect_file(path: Path | str) -> Report:
         return inspector.finish()
 
 
-def expected(image: Mapping[str, Any]) -> str:
+def expected(image: Image) -> str:
     """Return the expected format: a key of ACCEPTS, equal to disk_format except for some raw images."""
-    properties = image.get('properties') or {}
+    properties = image['properties']
     if image['disk_format'] != 'raw':
         return str(image['disk_format'])
     if any(str(properties.get(name, '')).lower() == 'lxc' for name in HYPERVISOR):
@@ -253,7 +238,7 @@ def expected(image: Mapping[str, Any]) -> str:
     return MAPPED if properties.get(disks.MAPPING) else 'raw'
 
 
-def refusal(report: Report, disk_format: str, max_virtual_size: int | None = None) -> str | None:
+def refusal(report: formats.Report, disk_format: str, max_virtual_size: int | None = None) -> str | None:
     """Return why an image of ``disk_format`` must not be used, or None.
 
     During an upload the report may be incomplete; problems found remain valid.
@@ -272,7 +257,7 @@ def refusal(report: Report, disk_format: str, max_virtual_size: int | None = Non
     return None
 
 
-def verify(report: Report, disk_format: str, max_virtual_size: int | None = None, image_id: str = '') -> None:
+def verify(report: formats.Report, disk_format: str, max_virtual_size: int | None = None, image_id: str = '') -> None:
     """Raise ImageUnacceptable unless the data has the image's disk format and refers to no other file.
 
     :param report: a complete Report

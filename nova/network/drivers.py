@@ -2,12 +2,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast, Protocol
+from typing import cast, Protocol
 
 from oslo_config.cfg import ConfigOpts
 
+from nova.network.host.state import HostState
+from nova.network.host.state import Lease
 from nova.network.linux import remote
 from nova.runtime import entry_points
+from nova.runtime.privileges import Helper
 
 DRIVERS = 'nova.network.drivers'         # the group of entry points: where other packages add theirs
 
@@ -21,7 +24,7 @@ class NetworkDriver(Protocol):
     def start(self) -> None:
         """Check the host; raises NetworkPlumbingError if a prerequisite is missing."""
 
-    def refresh(self, load: Callable[[], Any]) -> list[str]:
+    def refresh(self, load: Callable[[], HostState]) -> list[str]:
         """Apply ``load()``, a HostState, to the host -> kinds of objects that had to be repaired."""
 
     def teardown(self) -> None:
@@ -33,7 +36,7 @@ def forwards(driver: NetworkDriver) -> bool:
     return bool(getattr(driver, 'forwards', True))
 
 
-def follow(driver: NetworkDriver, load: Callable[[], Any]) -> list[str]:
+def follow(driver: NetworkDriver, load: Callable[[], HostState]) -> list[str]:
     """Call ``refresh`` without a check of unchanged objects.
 
     A driver may implement ``follow(load)``. Its caller also calls ``refresh`` periodically.
@@ -42,7 +45,7 @@ def follow(driver: NetworkDriver, load: Callable[[], Any]) -> list[str]:
     return list(fast(load)) if fast is not None else driver.refresh(load)
 
 
-def refilter(driver: NetworkDriver, state: Any) -> list[str]:
+def refilter(driver: NetworkDriver, state: HostState) -> list[str]:
     """Apply a state in which only rules and members of groups changed.
 
     Filter changes are urgent, and a check of the whole host takes much longer. A driver may implement
@@ -54,8 +57,8 @@ def refilter(driver: NetworkDriver, state: Any) -> list[str]:
     return driver.refresh(lambda: state)
 
 
-def leases(driver: NetworkDriver, whole: bool) -> list[dict[str, Any]]:
-    """Return [{'mac', 'address', 'until': Unix time}] of leases that began or ended since the last call.
+def leases(driver: NetworkDriver, whole: bool) -> list[Lease]:
+    """Return leases that began or ended since the last call.
 
     A driver that serves DHCP may implement ``leases(whole)``.
 
@@ -65,10 +68,10 @@ def leases(driver: NetworkDriver, whole: bool) -> list[dict[str, Any]]:
     return list(found(whole)) if found is not None else []
 
 
-def load(conf: ConfigOpts, helper: Any = None) -> NetworkDriver:
+def load(conf: ConfigOpts, helper: Helper | None = None) -> NetworkDriver:
     """Load the driver named in [network] driver.
 
-    :param helper: privileges.Helper of the Linux driver for an unprivileged process
+    :param helper: of the Linux driver for an unprivileged process
     :raises InvalidOption: no such driver
     """
     if helper is not None:

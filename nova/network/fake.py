@@ -2,9 +2,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from oslo_config.cfg import ConfigOpts
+
+from nova.network.host.state import HostState
 
 
 class FakeDriver:
@@ -18,7 +19,7 @@ class FakeDriver:
     def start(self) -> None:
         """Do nothing: there are no prerequisites."""
 
-    def refresh(self, load: Callable[[], Any]) -> list[str]:
+    def refresh(self, load: Callable[[], HostState]) -> list[str]:
         return []
 
     def teardown(self) -> None:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TYPE_CHECKING
+from typing import Any, TYPE_CHECKING, TypeVar
 
 from oslo_config.cfg import ConfigOpts
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nova.db.engine import Database
 
 Document = dict[str, Any]
+Found = TypeVar('Found')
 
 
 class FloatingIps:
@@ -96,7 +97,7 @@ class FloatingIps:
         except (exception.Conflict, exception.NotFound) as error:  # no router reaches the port, or it has another one
             raise exception.BadRequest(error.message) from None
 
-    def _run(self, function: Callable[[Connection], Any]) -> Any:
+    def _run(self, function: Callable[[Connection], Found]) -> Found:
         return self._api_db.run(ipam.retry_on_duplicate(function))
 
     def _outside(self, conn: Connection) -> dict[str, str]:

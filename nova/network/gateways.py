@@ -37,7 +37,7 @@ RESCHEDULE_INTERVAL_S = 0.5     # minimum time between two searches for routers 
 def choose(conn: Connection) -> str:
     """Return the host for one more router, or '' if no gateway host is alive."""
     taken = routers.on_hosts(conn)
-    alive = [row['host'] for row in hosts.every(conn) if row['gateway'] and hosts.alive(row['seen_at'], DOWN_S)]
+    alive = [row['host'] for row in hosts.every(conn) if row['gateway'] and hosts.alive(row['last_seen_at'], DOWN_S)]
     return min(alive, key=lambda host: (taken.get(host, 0), host), default='')
 
 
@@ -121,7 +121,7 @@ def _reschedule_routers(conn: Connection, allowed: frozenset[str]) -> int:
     """Move routers of hosts that are down or not allowed, and return the number of hosts."""
     rows = hosts.every(conn)
     alive = {row['host'] for row in rows
-             if row['gateway'] and hosts.alive(row['seen_at'], DOWN_S) and (not allowed or row['host'] in allowed)}
+             if row['gateway'] and hosts.alive(row['last_seen_at'], DOWN_S) and (not allowed or row['host'] in allowed)}
     for ident, was in routers.places(conn).items():
         if was not in alive:
             fresh = choose(conn)

@@ -40,7 +40,7 @@ class Groups:
             return networks.page(conn, t.security_groups, networks.of_project(t.security_groups, project_id),
                                  [('name', 'asc'), ('id', 'asc')], None, None)
 
-    def show(self, project_id: nova_context.Projects | str, ident: str) -> Any:
+    def show(self, project_id: nova_context.Projects | str, ident: str) -> SecurityGroupsRow:
         with self.api_db.reader() as conn:
             return _get(conn, project_id, ident)
 
@@ -62,7 +62,8 @@ class Groups:
         security_groups.begin(conn, ident, project_id)
         return _get(conn, project_id, ident)
 
-    def update(self, project_id: nova_context.Projects | str, ident: str, name: str, description: str) -> Any:
+    def update(self, project_id: nova_context.Projects | str, ident: str, name: str,
+               description: str) -> SecurityGroupsRow:
         """Update a group and return its row.
 
         :raises BadRequest: the default group cannot be renamed, and its name is reserved
@@ -71,12 +72,12 @@ class Groups:
 
     @staticmethod
     def _update(conn: Connection, project_id: nova_context.Projects | str, ident: str, name: str,
-                description: str) -> Any:
+                description: str) -> SecurityGroupsRow:
         row = _get(conn, project_id, ident)
         if name != row['name'] and security_groups.DEFAULT in (name, row['name']):
             raise exception.BadRequest('Security group default cannot be renamed, and its name is reserved.')
         networks.update(conn, t.security_groups, ident, {'name': name, 'description': description})
-        return networks.get(conn, t.security_groups, ident)
+        return _get(conn, project_id, ident)
 
     def delete(self, project_id: nova_context.Projects | str, ident: str) -> None:
         """Delete a group; raises BadRequest (a port is in it, or it is the default group)."""
@@ -117,7 +118,7 @@ class Groups:
         networks.insert(conn, t.security_group_rules, [row])
         return row, security_groups.hosts_with(conn, group['id'])
 
-    def remove_rule(self, project_id: nova_context.Projects | str, ident: str) -> Any:
+    def remove_rule(self, project_id: nova_context.Projects | str, ident: str) -> builtins.list[str]:
         """Remove a rule and return the hosts with changed filters.
 
         :raises SecurityGroupRuleNotFound:
@@ -125,7 +126,7 @@ class Groups:
         return self.api_db.run(self._remove_rule, project_id, ident)
 
     @staticmethod
-    def _remove_rule(conn: Connection, project_id: nova_context.Projects | str, ident: str) -> Any:
+    def _remove_rule(conn: Connection, project_id: nova_context.Projects | str, ident: str) -> builtins.list[str]:
         row = networks.get(conn, t.security_group_rules, ident)
         if row is None or row['direction'] != 'ingress' or not nova_context.covers(
                 project_id, row['project_id']):

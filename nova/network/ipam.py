@@ -12,7 +12,7 @@ import functools
 import ipaddress
 import os
 import random
-from typing import Any, TYPE_CHECKING
+from typing import Concatenate, ParamSpec, TYPE_CHECKING, TypeVar
 
 from oslo_db import exception as db_exc
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import AddressesRow
     from nova.db.tables.rows import SubnetsRow
 
+P = ParamSpec('P')
+T = TypeVar('T')
 WINDOW = 256            # addresses read in one statement
-
-
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Network = ranges.Cidr
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 SLAAC = ('slaac', 'dhcpv6-stateless')       # address modes in which a guest derives its address from its MAC
 _LOW = (1 << 64) - 1                        # host part of an IPv6 address; subnets have at least /64
@@ -49,7 +49,7 @@ def address_of(cidr: str, number: int) -> str:
     return str(ipaddress.IPv6Address((int(network.network_address) & ~_LOW) | (number + _HALF)))
 
 
-def parse_cidr(text: str, strict: bool = True, versions: tuple[int, ...] = (4,)) -> Any:
+def parse_cidr(text: str, strict: bool = True, versions: tuple[int, ...] = (4,)) -> Network:
     """Parse a range, or raise InvalidInput: invalid, unusable for guests, or host bits set while ``strict``.
 
     :param versions: allowed IP versions
@@ -70,7 +70,7 @@ def parse_cidr(text: str, strict: bool = True, versions: tuple[int, ...] = (4,))
     return network
 
 
-def default_pools(network: Any, gateway: Address | None) -> list[dict[str, str]]:
+def default_pools(network: Network, gateway: Address | None) -> list[dict[str, str]]:
     """Return [{'start', 'end'}] with all host addresses except the gateway's."""
     first, last = int(network.network_address) + 1, int(network.broadcast_address) - (network.version == 4)
     if gateway is None or not first <= int(gateway) <= last:
@@ -309,10 +309,10 @@ def new_mac() -> str:
     return 'fa:16:3e:%02x:%02x:%02x' % tuple(os.urandom(3))   # not ``random``: a seeded generator repeats itself
 
 
-def retry_on_duplicate(function: Callable[..., Any]) -> Callable[..., Any]:
+def retry_on_duplicate(function: Callable[Concatenate[Connection, P], T]) -> Callable[Concatenate[Connection, P], T]:
     """Decorate a transaction: run it again if a duplicate key shows that another one took a MAC or address."""
     @functools.wraps(function)
-    def inner(conn: Connection, *args: Any, **kwargs: Any) -> dict[str, str] | list[dict[str, str]] | None:
+    def inner(conn: Connection, /, *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return function(conn, *args, **kwargs)
         except db_exc.DBDuplicateEntry as error:

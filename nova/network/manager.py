@@ -33,6 +33,8 @@ from nova.network.agents.endpoint import AgentEndpoint
 from nova.network.agents.leases import LeaseReports
 from nova.network.host import load as host_load
 from nova.network.host.network import HostNetwork
+from nova.network.host.state import HostState
+from nova.network.host.state import Lease
 from nova.network.interface import INTERFACE
 from nova.objects import network_info
 from nova.rpc.interface import Methods
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from nova.db.engine import Database
     from nova.network.drivers import NetworkDriver
     from nova.objects.instance import Instance
+    from nova.rpc.bus import Client
 
 LOG = logging.getLogger(__name__)
 
@@ -64,7 +67,7 @@ class NetworkManager:
     methods: Methods
 
     def __init__(self, conf: ConfigOpts, api_db: Database, host: str, driver: NetworkDriver,
-                 cell_db: Database | None = None, others: Any = None, agents: Any = None) -> None:
+                 cell_db: Database | None = None, others: Client | None = None, agents: Client | None = None) -> None:
         self.conf, self.api_db, self.host, self.driver = conf, api_db, host, driver
         self._cell_db = cell_db
         self._others, self._agents = others, agents
@@ -114,7 +117,7 @@ class NetworkManager:
             self._plumb()
         self._leases.report()
 
-    def _record_leases(self, leases: list[dict[str, Any]]) -> None:
+    def _record_leases(self, leases: list[Lease]) -> None:
         self.api_db.run(db_leases.record, self.host, leases)
 
     def _plumb_once(self) -> None:
@@ -140,8 +143,8 @@ class NetworkManager:
         self._leases.report(whole=True)
         self.api_db.run(networks.forget_resting, ipam.quarantine_cutoff(2 * self.conf.network.dhcp_lease_time))
 
-    def load(self) -> Any:
-        """Load the host_state.HostState of this host."""
+    def load(self) -> HostState:
+        """Load the state of this host."""
         key = self._relay_key()
         with self.api_db.reader() as conn:
             self._loaded = revisions.current(conn)          # read first: the other data is at least as new

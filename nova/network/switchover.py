@@ -194,10 +194,10 @@ def _tuple(data: bytes) -> tuple[int, str, str, int, int] | None:
                                           for kind in (2, 3))
 
 
-def new_flow(flow: Any, zone: int, own: list[str]) -> bytes | None:
+def new_flow(flow: list[Any], zone: int, own: list[str]) -> bytes | None:
     """Return the message that creates a conntrack entry, or None if it is not a connection of the guest.
 
-    :param flow: as of flow_of, from another host
+    :param flow: as of flow_of; another host sent it, and its values are not checked yet
     :param own: addresses of the guest
     """
     try:

@@ -13,6 +13,7 @@ from oslo_utils import versionutils
 from oslo_versionedobjects import base
 from oslo_versionedobjects import fields
 
+from nova.json_types import Json
 from nova.runtime.hooks import oslo_versionedobjects
 
 
@@ -20,15 +21,15 @@ class _JsonType(fields.FieldType[Any]):
     """Any JSON value, unchanged."""
 
     @staticmethod
-    def coerce(obj: Any, attr: str, value: Any) -> Any:
+    def coerce(obj: object, attr: str, value: Json) -> Json:
         return value
 
 
 class JsonField(fields.AutoTypedField[Any]):
     AUTO_TYPE = _JsonType()
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(nullable=True, **kwargs)        # null is a JSON value
+    def __init__(self) -> None:
+        super().__init__(nullable=True)                  # null is a JSON value
 
 
 class _UtcType(fields.DateTime):

@@ -12,18 +12,17 @@ MESSAGE_CHARACTERS = 255                  # of instance_action_events.details
 ANYONE = 'The host could not complete the operation; the administrator of this cloud can see why.'
 
 
-def fault(error: Any, message: str | None = None, details: str = '') -> dict[str, Any]:
+def fault(error: BaseException, message: str | None = None, details: str = '') -> dict[str, Any]:
     """Return {'code', 'message', 'details', 'created'} of an exception for ``instances.fault``.
 
     :param message: sentence for the owner that replaces the error's own
     :param details: for administrators, e.g. a traceback; the error's own details precede it
     """
-    known = isinstance(error, exception.NovaException)
+    known = error if isinstance(error, exception.NovaException) else exception.NovaException()
     if message is None:
-        readable = known and (error.code < 500 or isinstance(error, _READABLE))
-        message = error.message if readable else ANYONE
-    parts = (f'{type(error).__name__}: {error}', known and error.kwargs.get('details'), details)
-    return {'code': error.code if known else 500, 'message': message[:MESSAGE_CHARACTERS],
+        message = known.message if known.code < 500 or isinstance(known, _READABLE) else ANYONE
+    parts = (f'{type(error).__name__}: {error}', known.kwargs.get('details'), details)
+    return {'code': known.code, 'message': message[:MESSAGE_CHARACTERS],
             'details': '\n'.join(str(part) for part in parts if part), 'created': utils.isotime(utils.utcnow())}
 
 
@@ -39,7 +38,7 @@ def for_administrators(message: str, details: str | None) -> str:
     return message.replace(ANYONE, reason)[:MESSAGE_CHARACTERS]
 
 
-def trace(error: Any) -> str:
+def trace(error: BaseException | None) -> str:
     """Return the traceback of an exception with its causes as text.
 
     It has no carets under parts of lines. For them Python parses the source, and its parser raises SystemError if

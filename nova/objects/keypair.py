@@ -9,7 +9,6 @@ import hashlib
 import os
 import re
 import threading
-from typing import Any
 
 from cryptography import exceptions as crypto_errors
 from cryptography import x509
@@ -125,7 +124,7 @@ def _utf8_string(text: str) -> bytes:
     return b'\x0c' + (b'' if len(data) < 128 else b'\x81') + bytes([len(data)]) + data
 
 
-def _self_signed(key: Any, user_id: str) -> str:
+def _self_signed(key: rsa.RSAPrivateKey, user_id: str) -> str:
     """Return a client certificate with a principal name that a Windows guest maps to an account."""
     name = x509.Name([x509.NameAttribute(oid.NameOID.COMMON_NAME, user_id[:64] or 'user')])
     now = datetime.datetime.now(datetime.UTC)

@@ -3,9 +3,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING
+
+from oslo_policy import policy as oslo_policy
 
 from nova.policies import files
+
+if TYPE_CHECKING:
+    from nova.runtime.hooks.oslo_policy import BaseCheck
+
+Values = dict[str, object]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,8 +33,8 @@ class Step:
     decides: bool = False
 
 
-def explain(check: Any, rules: dict[str, files.Rule], target: dict[str, Any], values: dict[str, Any],
-            ask: Callable[[Any], Any]) -> Step:
+def explain(check: BaseCheck, rules: dict[str, files.Rule], target: dict[str, str], values: Values,
+            ask: Callable[[BaseCheck], bool]) -> Step:
     """Return the Step of a parsed check.
 
     :param rules: {name: files.Rule}
@@ -35,16 +42,15 @@ def explain(check: Any, rules: dict[str, files.Rule], target: dict[str, Any], va
     :param values: values of the caller for the rules
     :param ask: function(check) -> whether the caller passes it
     """
-    def again(inner: Any) -> Step:
+    def again(inner: BaseCheck) -> Step:
         return explain(inner, rules, target, values, ask)
-    passes = bool(ask(check))
-    several = getattr(check, 'rules', None)
-    if several is not None:
-        text = 'all of' if type(check).__name__ == 'AndCheck' else 'one of'
-        return Step(text, passes, inner=_decided([again(inner) for inner in several], passes, text == 'one of'))
-    if hasattr(check, 'rule'):
+    passes = ask(check)
+    if isinstance(check, (oslo_policy.AndCheck, oslo_policy.OrCheck)):
+        text = 'all of' if isinstance(check, oslo_policy.AndCheck) else 'one of'
+        return Step(text, passes, inner=_decided([again(inner) for inner in check.rules], passes, text == 'one of'))
+    if isinstance(check, oslo_policy.NotCheck):
         return Step('not', passes, inner=(dataclasses.replace(again(check.rule), decides=True),))
-    if getattr(check, 'kind', None) == 'rule' and check.match in rules:
+    if isinstance(check, oslo_policy.RuleCheck) and check.match in rules:
         return Step(str(check), passes, inner=(dataclasses.replace(again(rules[check.match].check), decides=True),))
     return Step(str(check), passes, _note(check, target, values))
 
@@ -57,17 +63,18 @@ def _decided(steps: list[Step], passes: bool, one_is_enough: bool) -> tuple[Step
     return tuple(dataclasses.replace(step, decides=True) for step in steps)
 
 
-def _note(check: Any, target: dict[str, Any], values: dict[str, Any]) -> str:
-    kind, match = getattr(check, 'kind', None), getattr(check, 'match', '')
-    if kind is None:
+def _note(check: BaseCheck, target: dict[str, str], values: Values) -> str:
+    if not isinstance(check, oslo_policy.Check):
         return {'@': 'every caller', '!': 'no caller'}.get(str(check), '')
-    if kind == 'role':
-        return f'the roles are {", ".join(sorted(values["roles"])) or "none"}'
+    if check.kind == 'role':
+        roles = values['roles']
+        assert isinstance(roles, (list, tuple))
+        return f'the roles are {", ".join(sorted(roles)) or "none"}'
     try:
-        wanted = match % target
+        wanted = check.match % target
     except (KeyError, TypeError, ValueError):
         return 'the target has no such value'
-    return f'{wanted or "nothing"} is required, the caller has {values.get(kind) or "nothing"}'
+    return f'{wanted or "nothing"} is required, the caller has {values.get(check.kind) or "nothing"}'
 
 
 def lines(step: Step, depth: int = 0, mark: bool = True) -> Iterator[str]:

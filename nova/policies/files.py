@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import os
 import re
-from typing import Any
+from typing import TYPE_CHECKING
 
 import yaml
 from oslo_config import cfg
@@ -22,8 +22,12 @@ from nova import exception
 from nova import policies
 from nova.policies import legacy_names
 
+if TYPE_CHECKING:
+    from nova.runtime.hooks.oslo_policy import BaseCheck
+
 SUFFIXES = ('.yaml', '.yml', '.json', '.conf')
 DEFAULT = 'default'
+Text = str | list[str | list[str]]          # a check in a file; a list is the older form
 _NEVER = re.compile(r'(?<![^\s(])!(?![^\s)])')         # the check that no caller passes
 
 
@@ -38,7 +42,7 @@ class Rule:
     """
 
     text: str
-    check: Any
+    check: BaseCheck
     source: str
     by: str | None = None
 
@@ -61,7 +65,7 @@ def paths(conf: cfg.ConfigOpts) -> list[str]:
     return found
 
 
-def signature(conf: cfg.ConfigOpts) -> list[tuple[Any, ...]]:
+def signature(conf: cfg.ConfigOpts) -> list[tuple[str, int, int, int]]:
     """Return a value that changes when one of the files is changed, added or removed."""
     found = []
     for path in paths(conf):
@@ -111,7 +115,7 @@ def _in_force(name: str, text: str, written: dict[str, Rule], known: Mapping[str
 
 
 @functools.cache
-def _check(text: str) -> Any:
+def _check(text: str) -> BaseCheck:
     """Parse a default check; many rules share one."""
     return oslo_policy.RuleDefault(DEFAULT, text).check
 
@@ -127,7 +131,7 @@ def has_effect(name: str) -> bool:
     return name in _own_rules() or any(rule.startswith(name + ':') for rule in _own_rules())
 
 
-def _read(path: str) -> Any:
+def _read(path: str) -> dict[str, Text]:
     try:
         with open(path, encoding='utf-8') as file:
             document = yaml.safe_load(file)
@@ -149,8 +153,8 @@ def _read(path: str) -> Any:
     return document
 
 
-def _parse(path: str, name: str, text: Any) -> Any:
-    check = oslo_policy.RuleDefault(name, text).check
+def _parse(path: str, name: str, text: Text) -> BaseCheck:
+    check = oslo_policy.RuleDefault(name, text).check      # type: ignore[arg-type]  # it parses the older form too
     refused = sum(str(part) == '!' for part in parts(check))
     if refused != len(_NEVER.findall(text if isinstance(text, str) else _flat(text))):
         raise exception.InvalidInput(f'The policy file {path} has an invalid check: '
@@ -158,29 +162,34 @@ def _parse(path: str, name: str, text: Any) -> Any:
     return check
 
 
-def _words(text: Any) -> str:
+def _words(text: Text) -> str:
     """Return a check as text; the older form, a list of lists, becomes "(a and b) or (c)"."""
-    if isinstance(text, str) or not text:
-        return text or ''
+    if isinstance(text, str):
+        return text
+    if not text:
+        return ''
     lists = [f'({" and ".join(each)})' if isinstance(each, list) else each for each in text if each]
     return ' or '.join(lists) or '!'
 
 
-def _flat(old: list[Any]) -> str:
+def _flat(old: list[str | list[str]]) -> str:
     """Return the checks of a list of lists in one line."""
     return ' '.join(' '.join(map(str, each)) if isinstance(each, list) else str(each) for each in old)
 
 
-def parts(check: Any) -> Iterator[Any]:
+def parts(check: BaseCheck) -> Iterator[BaseCheck]:
     """Yield a check and its parts, without the referenced rules."""
     yield check
-    for inner in getattr(check, 'rules', None) or ([check.rule] if hasattr(check, 'rule') else []):
-        yield from parts(inner)
+    if isinstance(check, (oslo_policy.AndCheck, oslo_policy.OrCheck)):
+        for inner in check.rules:
+            yield from parts(inner)
+    elif isinstance(check, oslo_policy.NotCheck):
+        yield from parts(check.rule)
 
 
-def references(check: Any) -> list[str]:
+def references(check: BaseCheck) -> list[str]:
     """Return the names of the rules that a check refers to."""
-    return [part.match for part in parts(check) if getattr(part, 'kind', None) == 'rule']
+    return [part.match for part in parts(check) if isinstance(part, oslo_policy.RuleCheck)]
 
 
 def _check_references(found: dict[str, Rule]) -> None:

@@ -14,8 +14,8 @@ from nova.runtime import metrics
 from nova.scheduler import claimer
 from nova.scheduler import decision
 from nova.scheduler import host_table
-from nova.scheduler import pipeline
 from nova.scheduler import placement
+from nova.scheduler.placement_request import Request
 
 FRESH_S = 0.02  # under load: the table knows this scheduler's claims, the claim's condition knows the others'
 
@@ -45,7 +45,7 @@ class BatchPlacer:
         self._placer, self._claimers, self._table, self._rules = placer, claimers, table, rules
         self._batch = batching.Batch(self.place_batch, decision.BATCH)
 
-    def place(self, request: pipeline.Request, uuids: collections.abc.Sequence[str]) -> list[Selections]:
+    def place(self, request: Request, uuids: collections.abc.Sequence[str]) -> list[Selections]:
         """See placement.Placer."""
         demand = decision.Demand(request, uuids)
         if demand.batchable:

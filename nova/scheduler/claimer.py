@@ -20,7 +20,7 @@ from nova.scheduler import decision
 from nova.scheduler import host_table
 from nova.scheduler import host_view
 from nova.scheduler import node_claims
-from nova.scheduler import pipeline
+from nova.scheduler.placement_request import Request
 
 LOG = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ WAITING = {'vm_state': states.BUILDING, 'task_state': states.SCHEDULING, 'host':
 class Attempt(typing.Protocol):
     """An attempt to claim hosts for some servers, in one or more rounds."""
 
-    def claim(self, hosts: host_view.Hosts, request: pipeline.Request, rankings: Rankings) -> set[str]:
+    def claim(self, hosts: host_view.Hosts, request: Request, rankings: Rankings) -> set[str]:
         """Claim for each server the first of its hosts that has room; return the uuids of unplaced servers."""
 
     def finish(self) -> dict[str, Selections]:
@@ -118,7 +118,7 @@ class _CellAttempt:
         self._cell, self._rules = cell, rules
         self._chosen: dict[str, Selections] = {}
 
-    def claim(self, hosts: host_view.Hosts, request: pipeline.Request, rankings: Rankings) -> set[str]:
+    def claim(self, hosts: host_view.Hosts, request: Request, rankings: Rankings) -> set[str]:
         try:
             self._chosen = self._cell.db.run(claim_servers, hosts, request, rankings, self._rules)
         except exception.ClaimFailed:
@@ -132,7 +132,7 @@ class _CellAttempt:
         pass  # the transaction has ended
 
 
-def claim_servers(conn: engine.Connection, hosts: host_view.Hosts, request: pipeline.Request, rankings: Rankings,
+def claim_servers(conn: engine.Connection, hosts: host_view.Hosts, request: Request, rankings: Rankings,
                   rules: decision.Rules) -> dict[str, Selections]:
     """Take nodes for servers with rows in this cell and write the hosts into the rows; return {uuid: selections}.
 

@@ -27,7 +27,7 @@ from nova.scheduler import groups
 from nova.scheduler import host_table
 from nova.scheduler import host_view
 from nova.scheduler import node_claims
-from nova.scheduler import pipeline
+from nova.scheduler.placement_request import Request
 
 LOG = logging.getLogger(__name__)
 
@@ -126,7 +126,7 @@ class _CrossCellAttempt:
         self._chosen: dict[str, Selections] = {}
         self._rounds = 0
 
-    def claim(self, hosts: host_view.Hosts, request: pipeline.Request, rankings: claimer.Rankings) -> set[str]:
+    def claim(self, hosts: host_view.Hosts, request: Request, rankings: claimer.Rankings) -> set[str]:
         """See claimer.Attempt. Other cells come first.
 
         A claim in the servers' own cell is final, so it is made after all others have succeeded.
@@ -151,7 +151,7 @@ class _CrossCellAttempt:
             self._back_off(request)
         return left
 
-    def _claim_in(self, cell: db_cells.Cell, hosts: host_view.Hosts, request: pipeline.Request,
+    def _claim_in(self, cell: db_cells.Cell, hosts: host_view.Hosts, request: Request,
                   rankings: claimer.Rankings) -> set[str]:
         """Claim hosts of one cell; return the uuids of all the servers if that failed."""
         try:
@@ -168,13 +168,13 @@ class _CrossCellAttempt:
         self._table.exclude_cell(cell.uuid)
         return set(rankings)
 
-    def _back_off(self, request: pipeline.Request) -> None:
+    def _back_off(self, request: Request) -> None:
         """Wait for a competing request of the same affinity group to finish."""
         self._rounds += 1
         if request.group is not None and request.group.policies & groups.AFFINE:
             time.sleep(random.uniform(0, BACKOFF_S * self._rounds))
 
-    def _claim_elsewhere(self, cell: db_cells.Cell, hosts: host_view.Hosts, request: pipeline.Request,
+    def _claim_elsewhere(self, cell: db_cells.Cell, hosts: host_view.Hosts, request: Request,
                          rankings: claimer.Rankings) -> dict[str, Selections]:
         """Claim in another cell and copy the servers there."""
         try:
@@ -202,7 +202,7 @@ class _CrossCellAttempt:
             raise exception.ClaimFailed(host='', instance_id=next(iter(rankings)))
         return {uuid: found.get(uuid, []) for uuid in rankings}
 
-    def _claim_at_home(self, cell: db_cells.Cell, hosts: host_view.Hosts, request: pipeline.Request,
+    def _claim_at_home(self, cell: db_cells.Cell, hosts: host_view.Hosts, request: Request,
                        rankings: claimer.Rankings) -> dict[str, Selections]:
         """Claim in the servers' own cell."""
         self._transfer.give_up(list(rankings))
@@ -212,7 +212,7 @@ class _CrossCellAttempt:
             raise exception.ClaimFailed(host='', instance_id=next(iter(rankings)))
         return found
 
-    def _is_split(self, request: pipeline.Request) -> bool:
+    def _is_split(self, request: Request) -> bool:
         """Tell whether servers with affinity are in several cells, because two requests did not see each other's
         claims.
         """

@@ -11,6 +11,7 @@ from nova.scheduler import host_view
 from nova.scheduler import pipeline
 from nova.scheduler import request_classes
 from nova.scheduler import weights
+from nova.scheduler.placement_request import Request
 from nova.scheduler.filters import base
 
 BATCH = 64  # most servers of one batch: larger batches delay their requests
@@ -54,7 +55,7 @@ class Rules:
 class Demand:
     """Servers that one request places: all of them, or none."""
 
-    request: pipeline.Request
+    request: Request
     uuids: collections.abc.Sequence[str]
 
     @property
@@ -138,7 +139,7 @@ class _Batch:
                 self._hosts.consume(ranking[0], demand.request.resources)
         return found
 
-    def _class_of(self, request: pipeline.Request) -> request_classes.RequestClass:
+    def _class_of(self, request: Request) -> request_classes.RequestClass:
         """Return the class of a request, and create it for the first one."""
         for each in self._classes:
             if each.includes(request):

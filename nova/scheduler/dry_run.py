@@ -17,6 +17,7 @@ from nova.scheduler import host_view
 from nova.scheduler import pipeline
 from nova.scheduler import request_reader
 from nova.scheduler import weights
+from nova.scheduler.placement_request import Request
 from nova.scheduler.filters import base
 from nova.scheduler.resources import numa_request
 from nova.scheduler.resources import pci
@@ -57,7 +58,7 @@ def without_server(hosts: host_view.Hosts, row: typing.Mapping[str, typing.Any])
     return hosts
 
 
-def report(hosts: host_view.Hosts, request: pipeline.Request, rules: decision.Rules, seeds: list[str],
+def report(hosts: host_view.Hosts, request: Request, rules: decision.Rules, seeds: list[str],
            page: slice) -> Document:
     """Return the result of a dry run as JSON; interface.py documents its form.
 
@@ -83,7 +84,7 @@ def report(hosts: host_view.Hosts, request: pipeline.Request, rules: decision.Ru
                      'lacks': [{'filter': name, 'reason': text} for name, text in miss.lacks]} for miss in near]}
 
 
-def _filters(hosts: host_view.Hosts, request: pipeline.Request, filters: collections.abc.Iterable[base.Filter],
+def _filters(hosts: host_view.Hosts, request: Request, filters: collections.abc.Iterable[base.Filter],
              page: slice) -> tuple[np.ndarray, list[Document]]:
     """Return (positions of the hosts that pass all filters, each filter's effect on the hosts left by those before it).
     """

@@ -12,11 +12,11 @@ import typing
 import numpy as np
 
 from nova import exception
+from nova.scheduler.filters import base
 
 if typing.TYPE_CHECKING:
     from nova.scheduler import host_view
-    from nova.scheduler import pipeline
-    from nova.scheduler.filters import base
+    from nova.scheduler.placement_request import Request
 
 # a fault holds 255 characters and begins with 'No valid host was found. '
 SENTENCE = 230
@@ -52,17 +52,10 @@ class Miss:
         return f'{self.host} {words}' + (' only' if len(self.lacks) == 1 and words.startswith('lacks ') else '')
 
 
-def removal(each: base.Filter, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> Removal:
+def removal(each: base.Filter, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> Removal:
     """Return the Removal of the hosts at these positions by a filter."""
-    reason = conjugated(each.reason(hosts, request, removed), len(removed))
+    reason = base.conjugated(each.reason(hosts, request, removed), len(removed))
     return Removal(each.name, len(removed), reason, tuple(hosts.host[removed[:NAMED]]))
-
-
-def conjugated(reason: str, count: int) -> str:
-    """Return ``is|are down`` as ``is down`` or ``are down``."""
-    verb, _, rest = reason.partition(' ')
-    singular, _, plural = verb.partition('|')
-    return f'{singular if count == 1 else plural or singular} {rest}'
 
 
 def sentence(count: int, removals: list[Removal], room: int = SENTENCE) -> str:
@@ -94,7 +87,7 @@ def details(removals: list[Removal], nearest: collections.abc.Iterable[Miss] = (
     return '\n'.join([*lines, *(f'Nearest: {miss}' for miss in nearest)])
 
 
-def nearest(hosts: host_view.Hosts, request: pipeline.Request, filters: collections.abc.Iterable[base.Filter],
+def nearest(hosts: host_view.Hosts, request: Request, filters: collections.abc.Iterable[base.Filter],
             passing: collections.abc.Iterable[int] = (), limit: int = NEAREST) -> list[Miss]:
     """Return the nearest hosts: those that fail the fewest filters, then those that lack the least.
 
@@ -133,7 +126,7 @@ def _first(positions: np.ndarray, failed: np.ndarray, short: np.ndarray) -> np.n
     return positions[np.lexsort((short[positions], failed[positions]))]
 
 
-def no_valid_host(hosts: host_view.Hosts, request: pipeline.Request, filters: collections.abc.Sequence[base.Filter],
+def no_valid_host(hosts: host_view.Hosts, request: Request, filters: collections.abc.Sequence[base.Filter],
             removals: list[Removal], placed: int = 0, requested: int = 1) -> exception.NoValidHost:
     """Return the NoValidHost error of a request for which no host is left.
 

@@ -22,44 +22,18 @@ from nova.db.placement.server_groups import CAPABILITIES
 from nova.db.placement.server_groups import PROXIMITY
 from nova.db.placement.server_groups import SOFT_AFFINITY
 from nova.db.placement.server_groups import SOFT_ANTI_AFFINITY
+from nova.scheduler.placement_request import Group
 
 if typing.TYPE_CHECKING:
     from nova.scheduler import host_view
-    from nova.scheduler import pipeline
+    from nova.scheduler.placement_request import Request
 
 __all__ = ('AFFINE', 'AFFINITY', 'ANTI_AFFINITY', 'CAPABILITIES', 'PROXIMITY', 'SOFT_AFFINITY', 'SOFT_ANTI_AFFINITY',
-           'Group', 'LockedMembers', 'find', 'places', 'refreshed', 'shared', 'split')
+           'LockedMembers', 'find', 'places', 'refreshed', 'shared', 'split')
 
 # policies by which a member's host limits the others' hosts: checked again in the claim's transaction
 MUTUAL = frozenset((AFFINITY, ANTI_AFFINITY, PROXIMITY))
 AFFINE = frozenset((AFFINITY, PROXIMITY))
-
-
-@dataclasses.dataclass(frozen=True)
-class Group:
-    """A server group in placement.
-
-    policies      names of its policies
-    max_per_host  members that a host may have under anti-affinity
-    moving        uuid of the moving server, which does not count as a member, or None
-    members       {host: members on it, or moving to it}
-    capabilities  {key: requirement on hosts}, under host-capabilities
-    between       a member has two hosts: it moves, or its move can still be reverted
-    places        {uuid of a cell: {(member, host)}}
-    unknown       cells that did not answer; members may be there
-    within        network locality that the servers of one request try under network-proximity, or None for any
-    """
-
-    uuid: str
-    policies: frozenset[str]
-    max_per_host: int
-    moving: str | None
-    members: collections.abc.Mapping[str, int]
-    capabilities: dict[str, str] = dataclasses.field(default_factory=dict)
-    within: str | None = None
-    between: bool = False
-    places: dict[str, set[tuple[str, str]]] = dataclasses.field(default_factory=dict)
-    unknown: tuple[db_cells.Cell, ...] = ()
 
 
 def find(api_db: engine.Database, cells: db_cells.Cells, group_id: str, project_id: str,
@@ -120,8 +94,8 @@ def shared(localities: collections.abc.Iterable[frozenset[str]]) -> frozenset[st
     return functools.reduce(frozenset.intersection, localities) if localities else None
 
 
-def places(request: pipeline.Request, hosts: host_view.Hosts, positions: collections.abc.Iterable[int]
-           ) -> collections.abc.Iterator[pipeline.Request]:
+def places(request: Request, hosts: host_view.Hosts, positions: collections.abc.Iterable[int]
+           ) -> collections.abc.Iterator[Request]:
     """Yield requests that are limited to one place each, in which all servers with affinity might find room.
 
     :param positions: of the hosts that suit one of the servers, best first

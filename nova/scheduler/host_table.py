@@ -39,7 +39,7 @@ READ_TIMEOUT_S = 2
 Row = dict[str, typing.Any]
 Rows = dict[int, Row]  # by the node's number
 Usage = collections.abc.Mapping[int, collections.abc.Mapping[str, typing.Any]]
-Numbers = collections.abc.Iterable[tuple[int, int, int]]  # (node, changed, used_changed)
+Numbers = collections.abc.Iterable[tuple[int, int, int]]  # (node, change_number, usage_change_number)
 Heartbeats = dict[str, datetime.datetime | None]  # by the host's name
 Changes = tuple[Rows, set[int]]  # (new or changed rows, removed nodes)
 
@@ -97,7 +97,7 @@ class CellNodes:
         """
         self._noted = True
         return {node: {**self.rows[node], **values} for node, values in usage.items()
-                if node in self.rows and self.rows[node]['used_changed'] < values['used_changed']}
+                if node in self.rows and self.rows[node]['usage_change_number'] < values['usage_change_number']}
 
     def _all(self, conn: engine.Connection) -> Changes:
         """Return all changes, however old."""
@@ -130,7 +130,7 @@ class CellNodes:
         return host_changes.number_sums(conn, since, until) == self._numbers.sums(self.rows, found, since, until)
 
     def _read(self, conn: engine.Connection, numbers: Numbers) -> Rows:
-        """Return the rows for (node, changed, used_changed) that are not known."""
+        """Return the rows for (node, change_number, usage_change_number) that are not known."""
         used, others = self._different(numbers)
         found = self._others(conn, others)
         for row in host_changes.usage(conn, used) if used else ():
@@ -140,11 +140,11 @@ class CellNodes:
     def _different(self, numbers: Numbers) -> tuple[set[int], set[int]]:
         """Return (nodes with only changed usage, nodes with other changed columns)."""
         used, others = set(), set()
-        for node, changed, used_changed in numbers:
+        for node, changed, usage_change_number in numbers:
             row = self.rows.get(node)
-            if row is None or row['changed'] != changed:
+            if row is None or row['change_number'] != changed:
                 others.add(node)
-            elif row['used_changed'] != used_changed:
+            elif row['usage_change_number'] != usage_change_number:
                 used.add(node)
         return used, others
 
@@ -184,7 +184,7 @@ class CellNodes:
 class _ChangeNumbers:
     """The change numbers of the rows of CellNodes as arrays, for fast sums over thousands of rows."""
 
-    COLUMNS = ('changed', 'used_changed')
+    COLUMNS = ('change_number', 'usage_change_number')
 
     def __init__(self) -> None:
         self._positions: dict[int, int] | None = None
@@ -365,7 +365,7 @@ class HostTable:
             before, position = known[node], self._positions[cell, node]
             if before is None:
                 continue  # impossible: a new node rebuilds the view
-            if row['changed'] != before['changed'] and not host_view.USAGE.issuperset(
+            if row['change_number'] != before['change_number'] and not host_view.USAGE.issuperset(
                     name for name, value in row.items() if value is not before[name] and value != before[name]):
                 others[position] = row
                 continue

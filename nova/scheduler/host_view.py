@@ -10,11 +10,7 @@ import typing
 import numpy as np
 
 from nova.objects import numa as topologies
-from nova.scheduler.resources import pci
-
-if typing.TYPE_CHECKING:
-    from nova.scheduler import groups
-    from nova.scheduler import pipeline
+from nova.scheduler.resources import pci_table
 
 Row = collections.abc.Mapping[str, typing.Any]
 T = typing.TypeVar('T')
@@ -23,7 +19,7 @@ RESOURCES = ('vcpus', 'memory_mb', 'local_gb')
 # columns that change often, for single hosts, like the usage of RESOURCES; io_ops is computed: see host_table.HostTable
 COUNTERS = ('running_vms', 'io_ops', 'failed_builds')
 # columns that a view updates without dropping its cache
-USAGE = frozenset(('changed', 'used_changed', 'last_seen_at', 'metrics', 'pci_stats', *COUNTERS,
+USAGE = frozenset(('change_number', 'usage_change_number', 'last_seen_at', 'metrics', 'pci_stats', *COUNTERS,
                    *(name + '_used' for name in RESOURCES)))
 MAX_CACHED = 512  # most cached masks and tables of a view
 
@@ -39,18 +35,15 @@ class Hosts:
     io_ops                  servers on the node in a task with high disk and network load
     failed_builds           failed builds on the node since the last success
     metrics                 {name: value} from its monitors, or None
-    numa                    {position: HostTopology} of hosts that this request has changed: cells that earlier
-    servers of
-                            the request use, and those that the server's present place frees
+    numa                    {position: HostTopology} of hosts that this request has changed: cells that earlier servers
+                            of the request use, and those that the server's present place frees
     all_pass                array of True; a filter that returns this object removes no host
-    request                 the pipeline.Request that is placed
     placed                  positions of the request's servers that have a place
-    pci                     free PCI devices of the nodes, a scheduler.pci.FreeDevices
-    group, members          the scheduler.groups.Group of the request, and the number of its members on each host
+    pci                     free PCI devices of the nodes
+    policies, members       policies of the request's server group, and the number of its members on each host
     """
 
-    request: pipeline.Request | None = None
-    group: groups.Group | None = None
+    policies: frozenset[str] = frozenset()
     members: np.ndarray | None = None
     placed: tuple[int, ...] = ()
     numa: collections.abc.Mapping[int, topologies.HostTopology | None] = types.MappingProxyType({})
@@ -71,7 +64,7 @@ class Hosts:
             np.array([row.get(name) or 0 for row in rows], dtype=np.int64) for name in COUNTERS)
         self.metrics = np.empty(len(rows), dtype=object)
         self.metrics[:] = [_metrics(row) for row in rows]
-        self.pci = pci.FreeDevices([row.get('pci_stats') for row in rows])
+        self.pci = pci_table.FreeDevices([row.get('pci_stats') for row in rows])
         self.all_pass = np.ones(len(rows), dtype=bool)
         self.all_pass.flags.writeable = False
         self._cache: dict[collections.abc.Hashable, typing.Any] = {}
@@ -111,17 +104,6 @@ class Hosts:
         twin._free, twin._left = {}, {}
         twin.running_vms, twin.io_ops, twin.failed_builds = (
             self.running_vms.copy(), self.io_ops.copy(), self.failed_builds.copy())
-        return twin
-
-    def for_request(self, request: pipeline.Request) -> Hosts:
-        """Return this view for one request, with shared arrays."""
-        twin = object.__new__(Hosts)
-        twin.__dict__.update(self.__dict__)
-        twin.request, twin.group, twin.members = request, request.group, None
-        if request.group is not None:
-            twin.members = np.zeros(len(self), dtype=np.int64)
-            for host, number in request.group.members.items():
-                twin.members[self.positions(host)] = number
         return twin
 
     def with_usage(self, rows: collections.abc.Mapping[int, Row]) -> Hosts:
@@ -175,7 +157,7 @@ class Hosts:
         self.running_vms[position] += 1
         self.io_ops[position] += 1
         self.placed = (*self.placed, int(position))
-        if self.group is not None:
+        if self.members is not None:
             self.members = self.members + (self.host == self.host[position])
 
     # ---- cached values: independent of usage, shared with all views that differ only in usage ------------------------

@@ -23,10 +23,11 @@ from nova.scheduler import decision
 from nova.scheduler import host_table
 from nova.scheduler import host_view
 from nova.scheduler import node_claims
-from nova.scheduler import pipeline
 from nova.scheduler import placement
 from nova.scheduler import placement_metrics
 from nova.scheduler import request_reader
+from nova.scheduler.placement_request import Claim
+from nova.scheduler.placement_request import Request
 from nova.scheduler.resources import pci as pci_resources
 
 LOG = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ Row = collections.abc.Mapping[str, typing.Any]
 Selections = list[objects.Selection]
 # writes the server's destination in the transaction of the claim: (conn, claim, view) -> {'availability_zone'}, or None
 # if the server no longer waits for a host
-Write = collections.abc.Callable[[engine.Connection, node_claims.Claim, host_view.Hosts], Row | None]
+Write = collections.abc.Callable[[engine.Connection, Claim, host_view.Hosts], Row | None]
 
 
 class Moves:
@@ -72,7 +73,7 @@ class Moves:
             request = dataclasses.replace(request, resources={name: needed[name] - had[name] for name in needed})
         of_ports = _of_ports(request)
 
-        def write(conn: engine.Connection, claim: node_claims.Claim, hosts: host_view.Hosts) -> Row | None:
+        def write(conn: engine.Connection, claim: Claim, hosts: host_view.Hosts) -> Row | None:
             node = compute_nodes.get(conn, claim.node_id)
             _check_size(node, needed, row['uuid'])
             zone = _zone(conn, node, request)
@@ -106,7 +107,7 @@ class Moves:
         of_ports = _of_ports(request)
         waiting = {'vm_state': states.SHELVED_OFFLOADED, 'task_state': states.UNSHELVING, 'host': None}
 
-        def write(conn: engine.Connection, claim: node_claims.Claim, hosts: host_view.Hosts) -> Row | None:
+        def write(conn: engine.Connection, claim: Claim, hosts: host_view.Hosts) -> Row | None:
             node = hosts.rows[claim.position]
             place = {'host': node['host'], 'node': node['node'], 'availability_zone': _zone(conn, node, request)}
             # resources of the former host do not count
@@ -129,7 +130,7 @@ class Moves:
         found, = decision.decide(hosts, [decision.Demand(request, [spec.instance_uuid])], rules)
         decision.rankings_of(found)
 
-    def _place(self, cell: db_cells.Cell, uuid: str, request: pipeline.Request, write: Write,
+    def _place(self, cell: db_cells.Cell, uuid: str, request: Request, write: Write,
                migration_id: int | None = None) -> Selections:
         found = self._claim_loop.run(request, [uuid], _MoveAttempt(cell, write, migration_id))
         self._table.mark_claimed(cell)
@@ -143,14 +144,14 @@ class _MoveAttempt:
         self._cell, self._write, self._migration_id = cell, write, migration_id
         self._chosen: dict[str, Selections] = {}
 
-    def claim(self, hosts: host_view.Hosts, request: pipeline.Request, rankings: claimer.Rankings) -> set[str]:
+    def claim(self, hosts: host_view.Hosts, request: Request, rankings: claimer.Rankings) -> set[str]:
         try:
             self._chosen = self._cell.db.run(self._claim, hosts, request, rankings)
         except exception.ClaimFailed:
             return set(rankings)
         return set()
 
-    def _claim(self, conn: engine.Connection, hosts: host_view.Hosts, request: pipeline.Request,
+    def _claim(self, conn: engine.Connection, hosts: host_view.Hosts, request: Request,
                rankings: claimer.Rankings) -> dict[str, Selections]:
         claims = node_claims.NodeClaims(conn, hosts, request, self._cell.uuid)
         found: dict[str, Selections] = {}
@@ -173,7 +174,7 @@ class _MoveAttempt:
         pass  # the transaction has ended
 
 
-def _of_ports(request: pipeline.Request) -> list[pci.Request]:
+def _of_ports(request: Request) -> list[pci.Request]:
     """Return the devices that ports need; a port may be removed during the placement."""
     return [each for each in pci_resources.requests_of(request) if each.request_id]
 
@@ -195,7 +196,7 @@ def _check_size(node: Row, needed: dict[str, int], uuid: str) -> None:
         raise exception.ClaimFailed(host=node['host'], instance_id=uuid)
 
 
-def _zone(conn: engine.Connection, node: Row, request: pipeline.Request) -> str | None:
+def _zone(conn: engine.Connection, node: Row, request: Request) -> str | None:
     """Return the zone of a node that was just claimed; it cannot change until the transaction ends (zones.move).
 
     :raises ClaimFailed: it is no longer the requested zone

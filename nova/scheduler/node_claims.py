@@ -3,8 +3,6 @@
 KINDS has a row for each kind of special resource. A request without any costs no additional statement.
 """
 import collections.abc
-import dataclasses
-import typing
 
 import numpy as np
 from oslo_config import cfg
@@ -17,45 +15,22 @@ from nova.db.placement import compute_nodes
 from nova.db.placement import zones
 from nova.scheduler import groups
 from nova.scheduler import host_view
-from nova.scheduler import pipeline
+from nova.scheduler.placement_request import Claim
+from nova.scheduler.placement_request import Request
+from nova.scheduler.placement_request import SpecialResource
 from nova.scheduler.resources import numa_request
 from nova.scheduler.resources import pci
-from nova.scheduler.resources import special_resources
 
 # requested(conf, spec) -> a SpecialResource or None, called in this order for every request. ``spec`` is the
 # objects.RequestSpec; its ``flavor`` is the server's flavor after the request, for a resize the new one. The function
 # must be cheap if nothing is requested.
-KINDS: list[collections.abc.Callable[[cfg.ConfigOpts, objects.RequestSpec],
-                                     special_resources.SpecialResource | None]] = [
+KINDS: list[collections.abc.Callable[[cfg.ConfigOpts, objects.RequestSpec], SpecialResource | None]] = [
     numa_request.requested, pci.requested]
 
 
-def special_of(conf: cfg.ConfigOpts, spec: objects.RequestSpec) -> tuple[special_resources.SpecialResource, ...]:
+def special_of(conf: cfg.ConfigOpts, spec: objects.RequestSpec) -> tuple[SpecialResource, ...]:
     """Return the special resources that a request needs."""
     return tuple(found for found in (kind(conf, spec) for kind in KINDS) if found is not None)
-
-
-@dataclasses.dataclass
-class Claim:
-    """A server's claim on a host of a view, during its transaction.
-
-    instance_uuid   the server
-    migration_id    the move that holds the claim, or None if the server's own row does
-    request         the pipeline.Request
-    values          further columns for the row that holds the claim (instances or migrations), written by the
-    caller
-    taken           data for special resources that are taken later: {name: anything}
-    """
-
-    position: int
-    host: str
-    node_id: int
-    instance_uuid: str
-    migration_id: int | None
-    request: pipeline.Request
-    values: dict[str, typing.Any] = dataclasses.field(default_factory=dict)
-    taken: dict[str, typing.Any] = dataclasses.field(default_factory=dict)
-    savepoint: engine.Savepoint | None = None
 
 
 class NodeClaims:
@@ -65,7 +40,7 @@ class NodeClaims:
     :param cell_uuid: cell of the connection, or None if there is one cell
     """
 
-    def __init__(self, conn: engine.Connection, hosts: host_view.Hosts, request: pipeline.Request,
+    def __init__(self, conn: engine.Connection, hosts: host_view.Hosts, request: Request,
                  cell_uuid: str | None = None) -> None:
         self._conn, self._hosts, self._request = conn, hosts, request
         self._members = None if request.group is None else groups.LockedMembers(
@@ -110,8 +85,7 @@ class NodeClaims:
         """Return limits of filters that replace the node's own numbers; see claims.claim."""
         limits: dict[str, float] = {}
         for each in self._request.limiting:
-            limiting: typing.Any = each  # request_reader selected filters with limits
-            for name, value in limiting.limits(self._hosts, position).items():
+            for name, value in each.limits(self._hosts, position).items():
                 limits[name] = min(value, limits.get(name, value))
         return limits
 

@@ -11,13 +11,12 @@ import zlib
 import numpy as np
 
 from nova import exception
-from nova import objects
 from nova.scheduler import explain
 from nova.scheduler import groups
 from nova.scheduler import host_view
 from nova.scheduler import weights
+from nova.scheduler.placement_request import Request
 from nova.scheduler.filters import base
-from nova.scheduler.resources import special_resources
 
 MAX_CANDIDATES = 16  # best hosts that a claim tries before the next decision
 BLOCK = 64  # hosts of a block in the search for the highest values
@@ -29,51 +28,6 @@ _ODD, _ODDER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)  # m
 # a filter that removed hosts, the mask before it, the mask after it
 Step = tuple[base.Filter, np.ndarray, np.ndarray]
 Ranking = np.ndarray  # positions, best first
-
-
-@dataclasses.dataclass(frozen=True)
-class Request:
-    """Requirements of one server on a host.
-
-    resources       {resource: amount}, see db.claims.resources
-    zone, host, node   None for any
-    cell            uuid of the cell in which the server must stay, or None for any
-    disabled_cells  uuids of the cells that get no new servers, sorted
-    forced          an administrator forces the host: only this host's capacity is checked
-    failed_nodes    (host, node) of failed builds of the server
-    ignored         names of excluded hosts
-    aggregate       id of the required aggregate, or None for any
-    hypervisor      hypervisor type that can run the guest, or None for any
-    group           scheduler.groups.Group of the server
-    spec            the whole objects.RequestSpec
-    facts           {name of a filter: data from outside the table}, see filters.facts
-    limiting        filters with ``limits`` that apply to the claim
-    special         special resources of the request
-    requirements    {key: value} that the server's instance category requires of hosts
-    """
-
-    resources: dict[str, int]
-    zone: str | None = None
-    host: str | None = None
-    node: str | None = None
-    forced: bool = False
-    failed_nodes: tuple[tuple[str, str], ...] = ()
-    ignored: tuple[str, ...] = ()
-    aggregate: int | None = None
-    hypervisor: str | None = None
-    group: groups.Group | None = None
-    spec: objects.RequestSpec | None = None
-    facts: dict[str, typing.Any] = dataclasses.field(default_factory=dict)
-    limiting: tuple[base.Filter, ...] = ()
-    special: tuple[special_resources.SpecialResource, ...] = ()
-    requirements: dict[str, str] = dataclasses.field(default_factory=dict)
-    cell: str | None = None
-    disabled_cells: tuple[str, ...] = ()
-
-    @property
-    def zones(self) -> set[str | None]:
-        """The allowed zones, if ``zone`` is not None."""
-        return {self.zone, *(part.strip() for part in (self.zone or '').split(','))}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -258,7 +212,7 @@ def select(hosts: host_view.Hosts, request: Request, filters: collections.abc.Se
         return found
     # the best place for the first server lacks room for all servers; another place may have it
     left, _ = survivors(mutable_view(hosts, request), request, filters)
-    ranking = rank(hosts.for_request(request), left, weighers, instance_uuids[0], tie_break)
+    ranking = rank(request.view(hosts), left, weighers, instance_uuids[0], tie_break)
     for narrower in itertools.islice(groups.places(request, hosts, ranking), MAX_AFFINITY_PLACES):
         other = _select(hosts, narrower, filters, weighers, instance_uuids, tie_break, enough_hosts)
         if not isinstance(other, NoCandidates):
@@ -268,14 +222,14 @@ def select(hosts: host_view.Hosts, request: Request, filters: collections.abc.Se
 
 def mutable_view(hosts: host_view.Hosts, request: Request) -> host_view.Hosts:
     """Return a copy of the view for the request, with its group's members."""
-    return hosts.copy().for_request(request)
+    return request.view(hosts.copy())
 
 
 def _select(hosts: host_view.Hosts, request: Request, filters: collections.abc.Sequence[base.Filter],
             weighers: collections.abc.Sequence[weights.AnyWeigher], instance_uuids: collections.abc.Sequence[str],
             tie_break: TieBreak, enough_hosts: int | None) -> list[Ranking] | NoCandidates:
     changing = len(instance_uuids) > 1
-    hosts = mutable_view(hosts, request) if changing else hosts.for_request(request)
+    hosts = mutable_view(hosts, request) if changing else request.view(hosts)
     rankings: list[Ranking] = []
     for uuid in instance_uuids:
         left, steps = survivors(hosts, request, filters)

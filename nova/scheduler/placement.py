@@ -12,7 +12,7 @@ from nova.scheduler import decision
 from nova.scheduler import groups
 from nova.scheduler import host_table
 from nova.scheduler import host_view
-from nova.scheduler import pipeline
+from nova.scheduler.placement_request import Request
 
 # decisions after failed claims; in each round another scheduler was faster
 MAX_ROUNDS = 10
@@ -24,7 +24,7 @@ Rankings = dict[str, decision.Positions]
 class Placer(typing.Protocol):
     """Places the servers of a request; ServerPlacer or a wrapper of it."""
 
-    def place(self, request: pipeline.Request, uuids: collections.abc.Sequence[str]) -> list[Selections]:
+    def place(self, request: Request, uuids: collections.abc.Sequence[str]) -> list[Selections]:
         """Return the selections of each server in the order of ``uuids``, [] for servers that no longer wait.
 
         :raises NoValidHost: nothing is claimed
@@ -37,7 +37,7 @@ class ClaimLoop:
     def __init__(self, rules: decision.Rules, table: host_table.HostTable, cells: db_cells.Cells) -> None:
         self._rules, self._table, self._cells = rules, table, cells
 
-    def run(self, request: pipeline.Request, uuids: collections.abc.Sequence[str],
+    def run(self, request: Request, uuids: collections.abc.Sequence[str],
             attempt: claimer.Attempt) -> dict[str, Selections]:
         """Return the claims of an attempt after all servers have a host.
 
@@ -83,7 +83,7 @@ class ServerPlacer:
     def __init__(self, claim_loop: ClaimLoop, claimers: claimer.Claimers) -> None:
         self._claim_loop, self._claimers = claim_loop, claimers
 
-    def place(self, request: pipeline.Request, uuids: collections.abc.Sequence[str]) -> list[Selections]:
+    def place(self, request: Request, uuids: collections.abc.Sequence[str]) -> list[Selections]:
         placed: dict[str, Selections] = {}
         for attempt, part in self._claimers.current().attempts(uuids):
             placed |= self._claim_loop.run(request, part, attempt)

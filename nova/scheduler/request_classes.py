@@ -15,6 +15,7 @@ from nova.scheduler import filters
 from nova.scheduler import host_view
 from nova.scheduler import pipeline
 from nova.scheduler import weights
+from nova.scheduler.placement_request import Request
 from nova.scheduler.filters import base
 
 READ = ('flavor', 'image', 'project_id', 'user_id')  # fields of a spec that built-in filters and weighers read
@@ -27,13 +28,13 @@ def all_builtin(using: collections.abc.Iterable[base.Filter],
     return all(type(each) in ours for each in using) and all(type(each) is weights.Weigher for each in weighers)
 
 
-def simple(request: pipeline.Request, instance_uuids: collections.abc.Sequence[str]) -> bool:
+def simple(request: Request, instance_uuids: collections.abc.Sequence[str]) -> bool:
     """Tell whether a request is for one server and counted resources, without facts from outside the table."""
     return (len(instance_uuids) == 1 and not request.facts and not request.special and not request.limiting
             and request.group is None and request.spec is not None and not request.spec.hints)
 
 
-def _key(request: pipeline.Request) -> tuple[typing.Any, ...]:
+def _key(request: Request) -> tuple[typing.Any, ...]:
     """Return the key of a ``simple`` request: equal keys find the same hosts."""
     return (request.resources, request.zone, request.host, request.node, request.forced, request.failed_nodes,
             request.ignored, request.aggregate, request.hypervisor, request.requirements, request.cell,
@@ -48,7 +49,7 @@ class RequestClass:
     :param enough_hosts: required length of a ranking
     """
 
-    def __init__(self, hosts: host_view.Hosts, request: pipeline.Request,
+    def __init__(self, hosts: host_view.Hosts, request: Request,
                  using: collections.abc.Sequence[base.Filter], weighers: collections.abc.Sequence[weights.Weigher],
                  tie_break: pipeline.TieBreak, enough_hosts: int | None) -> None:
         self._hosts, self._request, self._key = hosts, request, _key(request)
@@ -56,7 +57,7 @@ class RequestClass:
         self._left = np.empty(0, dtype=np.int64)  # positions that passed in the last evaluation
         self._looked = False
 
-    def includes(self, request: pipeline.Request) -> bool:
+    def includes(self, request: Request) -> bool:
         """Tell whether another request is equivalent."""
         return self._key == _key(request)
 
@@ -82,7 +83,7 @@ class RequestClass:
 
     def _look(self) -> None:
         """Evaluate all hosts."""
-        self._view = self._hosts.for_request(self._request)
+        self._view = self._request.view(self._hosts)
         self._left, self._steps = pipeline.survivors(self._view, self._request, self._filters)
         self._looked = True
         self._seen, self._taken = len(self._hosts.placed), set[int]()

@@ -14,7 +14,9 @@ from nova.scheduler import filters
 from nova.scheduler import groups
 from nova.scheduler import host_table
 from nova.scheduler import node_claims
-from nova.scheduler import pipeline
+from nova.scheduler.placement_request import Group
+from nova.scheduler.placement_request import Limits
+from nova.scheduler.placement_request import Request
 from nova.scheduler.filters import base
 from nova.scheduler.resources import numa_request
 
@@ -29,13 +31,13 @@ class RequestReader:
                  using: collections.abc.Sequence[base.Filter], table: host_table.HostTable) -> None:
         self._conf, self._api_db, self._cells, self._filters, self._table = conf, api_db, cells, using, table
 
-    def of_new(self, spec: objects.RequestSpec) -> pipeline.Request:
+    def of_new(self, spec: objects.RequestSpec) -> Request:
         """Return the request of a new server."""
         return self._read(spec, spec.category_name, None)
 
     def of_existing(self, cell: db_cells.Cell, spec: objects.RequestSpec, row: typing.Mapping[str, typing.Any], *,
                     ignore: collections.abc.Sequence[str] = (), target: str | None = None,
-                    force: bool = False) -> pipeline.Request:
+                    force: bool = False) -> Request:
         """Return the request of an existing server; requested and failed hosts of its build do not count.
 
         :param cell: the server's cell, in which it stays
@@ -51,20 +53,20 @@ class RequestReader:
             zone=None if force else spec.availability_zone, ignored=tuple(ignore),
             group=None if force else self._group(spec, spec.instance_uuid))
 
-    def of_rebuild(self, cell: db_cells.Cell, spec: objects.RequestSpec, host: str, node: str) -> pipeline.Request:
+    def of_rebuild(self, cell: db_cells.Cell, spec: objects.RequestSpec, host: str, node: str) -> Request:
         """Return the request of a server that keeps its node and room and gets another image."""
         request = self._read(spec, spec.category_name, cell)
         return dataclasses.replace(request, resources=dict.fromkeys(claims.RESOURCES, 0), host=host, node=node,
                                    forced=False, failed_nodes=(), group=None, special=())
 
-    def _read(self, spec: objects.RequestSpec, category: str | None, cell: db_cells.Cell | None) -> pipeline.Request:
+    def _read(self, spec: objects.RequestSpec, category: str | None, cell: db_cells.Cell | None) -> Request:
         forced = spec.force_host is not None or spec.force_node is not None
         image_id = (spec.image or {}).get('id')
         flavor = spec.flavor
         special = node_claims.special_of(self._conf, spec)
         resources = numa_request.without_pinned(
             claims.resources({**flavor, 'flavor': flavor, 'image_id': image_id}), special)
-        return pipeline.Request(
+        return Request(
             resources=resources, zone=None if forced else spec.availability_zone or self._conf.default_schedule_zone,
             host=spec.force_host or spec.requested_host, node=spec.force_node or spec.requested_node,
             forced=forced, failed_nodes=tuple((host, node) for host, node in spec.retry_hosts or ()), spec=spec,
@@ -74,15 +76,15 @@ class RequestReader:
             requirements=categories.requirements(self._api_db, category),
             group=None if forced else self._group(spec))
 
-    def _limiting(self, spec: objects.RequestSpec, forced: bool) -> tuple[base.Filter, ...]:
+    def _limiting(self, spec: objects.RequestSpec, forced: bool) -> tuple[Limits, ...]:
         return tuple(each for each in self._filters
-                     if hasattr(each, 'limits') and (each.checks_capacity or not forced) and each.has_limits(spec))
+                     if isinstance(each, Limits) and (each.checks_capacity or not forced) and each.has_limits(spec))
 
     def _disabled_cells(self) -> tuple[str, ...]:
         """Return the sorted uuids of the cells that get no new servers."""
         return tuple(cell.uuid for cell in self._cells.all() if cell.disabled)
 
-    def _group(self, spec: objects.RequestSpec, moving: str | None = None) -> groups.Group | None:
+    def _group(self, spec: objects.RequestSpec, moving: str | None = None) -> Group | None:
         """Return the group that the hints name, or None if there is none.
 
         :param moving: uuid of an already placed server

@@ -1,15 +1,20 @@
-"""Interface to shared file systems; ``manila`` is the client of a service.
-
-A share is a dict: 'id', 'project_id', 'status', 'export_location' and 'protocol' ('NFS', 'CEPHFS').
-"""
+"""Interface to shared file systems; ``manila`` is the client of a service."""
 from __future__ import annotations
 
-from typing import Any, TYPE_CHECKING
+from typing import NoReturn, TYPE_CHECKING, TypedDict
 
 from nova import exception
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
+
+
+class Share(TypedDict):
+    id: str
+    project_id: str
+    status: str
+    export_location: str
+    protocol: str                            # NFS, CEPHFS
 
 
 class Shares:
@@ -18,7 +23,7 @@ class Shares:
     Visibility does not imply permission to use a share: public ones are visible to all projects.
     """
 
-    def get(self, ctx: RequestContext, share_id: str) -> Any:
+    def get(self, ctx: RequestContext, share_id: str) -> Share:
         """Return one share; raises ShareNotFound."""
         raise NotImplementedError
 
@@ -38,5 +43,5 @@ class Shares:
 class NoShares(Shares):
     """Backend of a deployment without a Shared File Systems service: no share exists."""
 
-    def get(self, ctx: RequestContext, share_id: str) -> None:
+    def get(self, ctx: RequestContext, share_id: str) -> NoReturn:
         raise exception.ShareNotFound(share_id=share_id)

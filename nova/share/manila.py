@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from typing import Any
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 
@@ -17,6 +16,8 @@ from nova.share import api
 from nova.virt import share_exports
 
 if TYPE_CHECKING:
+    import requests
+
     from nova.context import RequestContext
 
 # first version in which access rules can be locked against deletion by the share's owner
@@ -40,7 +41,7 @@ class ManilaShares(api.Shares):
     def __init__(self, conf: ConfigOpts) -> None:
         self._service = rest_client.Service(conf, 'manila', SERVICE_TYPE, 'Shared File Systems', ERRORS)
 
-    def get(self, ctx: RequestContext, share_id: str) -> dict[str, Any]:
+    def get(self, ctx: RequestContext, share_id: str) -> api.Share:
         share = self._get(ctx, share_id, '')['share']
         locations = self._get(ctx, share_id, '/export_locations')['export_locations']
         return {'id': str(share['id']), 'project_id': str(share['project_id']), 'status': str(share['status']),
@@ -82,7 +83,7 @@ class ManilaShares(api.Shares):
 
     def _rule(self, ctx: RequestContext, share_id: str, kind: str, name: str) -> dict[str, Any] | None:
         """Return the access rule of an address or user, {'id', 'state', 'access_key'}, or None."""
-        answer = self._service.request(ctx, 'GET', lambda: f'{self._root()}/share-access-rules', VERSION,
+        answer = self._service.request(ctx, 'GET', lambda: f'{self._service.endpoint()}/share-access-rules', VERSION,
                                        params={'share_id': _checked(share_id)})
         if answer.status_code >= 400:
             raise self._refusal(ctx, share_id, answer.status_code)
@@ -95,18 +96,15 @@ class ManilaShares(api.Shares):
             raise self._refusal(ctx, share_id, answer.status_code)
         return dict(answer.json())
 
-    def _request(self, ctx: RequestContext, method: str, share_id: str, tail: str, **kwargs: Any) -> Any:
-        return self._service.request(ctx, method, lambda: f'{self._root()}/shares/{_checked(share_id)}{tail}', VERSION,
-                                     **kwargs)
+    def _request(self, ctx: RequestContext, method: str, share_id: str, tail: str, **kwargs: object
+                 ) -> requests.Response:
+        return self._service.request(
+            ctx, method, lambda: f'{self._service.endpoint()}/shares/{_checked(share_id)}{tail}', VERSION, **kwargs)
 
     def _refusal(self, ctx: RequestContext, share_id: str, code: int) -> Exception:
         if code in _GONE:
             return exception.ShareNotFound(share_id=share_id[:64])
-        error: Exception = self._service.refusal(ctx, code)
-        return error
-
-    def _root(self) -> str:
-        return str(self._service.endpoint())
+        return self._service.refusal(ctx, code)
 
 
 def _who(share_id: str, address: str, protocol: str | None) -> tuple[str, str]:

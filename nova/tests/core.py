@@ -37,7 +37,7 @@ from nova.db.services import services
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 from nova.image import api as image_api
-from nova.image import grants
+from nova.image import granted
 from nova.network import authority as network_authority
 from nova.network import interface as network_interface
 from nova.rpc import serializer
@@ -282,7 +282,7 @@ class Cloud:
     def start_compute(self, host, prepare=None):
         """A new compute process of this host; ``prepare(driver)`` before it starts."""
         source = self.image_sources[host] = Source(self.images)
-        images = grants.GrantedImages(source)
+        images = granted.GrantedImages(source)
         driver = fake.FakeDriver(self.conf, host, images)
         if prepare:
             prepare(driver)

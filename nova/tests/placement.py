@@ -7,6 +7,7 @@ from nova import utils
 from nova.scheduler import filters
 from nova.scheduler import host_view
 from nova.scheduler import pipeline
+from nova.scheduler import placement_request
 
 FLAVOR = {'flavor_id': '1', 'name': 'm1.small', 'memory_mb': 512, 'vcpus': 1, 'root_gb': 1, 'ephemeral_gb': 0,
           'swap': 0, 'extra_specs': {}}
@@ -17,7 +18,8 @@ IMAGE_ID = '70a599e0-31e7-49b7-b260-868f441e862b'
 def row(number, **changes):
     """The row of host ``h<number>`` with node ``n<number>``: 8 CPUs at 2.0, 8 GiB and 100 GiB, nothing on it."""
     return {
-        'id': number + 1, 'cell': 'c', 'host': f'h{number}', 'node': f'n{number}', 'changed': 1, 'used_changed': 1,
+        'id': number + 1, 'cell': 'c', 'host': f'h{number}', 'node': f'n{number}', 'change_number': 1,
+        'usage_change_number': 1,
         'vcpus': 8, 'memory_mb': 8192, 'local_gb': 100, 'reserved_memory_mb': 0, 'reserved_disk_gb': 0,
         'cpu_allocation_ratio': 2.0, 'ram_allocation_ratio': 1.0, 'disk_allocation_ratio': 1.0, 'vcpus_used': 0,
         'memory_mb_used': 0, 'local_gb_used': 0, 'running_vms': 0, 'io_ops': 0, 'failed_builds': 0, 'metrics': None,
@@ -53,10 +55,10 @@ def spec(extra_specs=None, properties=None, hints=None, flavor=None, **values):
 
 
 def request(asked=None, facts=None, **values):
-    """A pipeline.Request; what it does not know is of its spec."""
-    names = pipeline.Request.__dataclass_fields__
+    """A Request; what it does not know is of its spec."""
+    names = placement_request.Request.__dataclass_fields__
     own = {name: values.pop(name) for name in list(values) if name in names}
-    return pipeline.Request(resources={**SMALL, **(asked or {})}, facts=facts or {},
+    return placement_request.Request(resources={**SMALL, **(asked or {})}, facts=facts or {},
                             **{'spec': spec(**values), **own})
 
 

@@ -7,7 +7,7 @@ to it.
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 import dataclasses
 import os
 import types
@@ -37,7 +37,7 @@ SCREENSHOT_BYTES = 32 * 1024 * 1024      # 3840 x 2160 points of three bytes are
 Vif = dict[str, Any]                     # nova/objects/network_info.py
 NetworkInfo = list[Vif]
 BlockDevice = dict[str, Any]             # a row of block_device_mappings
-ImageDocument = dict[str, Any]           # ImageSource.show
+ImageDocument = Mapping[str, Any]        # ImageSource.show
 MigrationFacts = dict[str, Any]          # facts about a live migration that its two hosts exchange
 GuestDocument = dict[str, Any]           # private to a driver, JSON-able
 

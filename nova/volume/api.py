@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from nova.db.engine import Database
     from nova.json_types import Json
     from nova.json_types import JsonObject
+    from nova.objects.image import Image
+    from nova.objects.image import ImageValues
 
 # encryption providers; the second is an old name of the first
 LUKS = ('luks', 'nova.volume.encryptors.luks.LuksEncryptor')
@@ -88,24 +90,6 @@ class Connection(TypedDict):
     host: Json
 
 
-class Image(TypedDict):
-    """What the block storage reads of an image."""
-
-    id: ReadOnly[str]
-    name: ReadOnly[str | None]
-    status: ReadOnly[str]
-    visibility: ReadOnly[str]
-    protected: ReadOnly[bool]
-    disk_format: ReadOnly[str | None]
-    container_format: ReadOnly[str | None]
-    size: ReadOnly[int | None]
-    virtual_size: ReadOnly[int | None]
-    min_disk: ReadOnly[int]
-    min_ram: ReadOnly[int]
-    checksum: ReadOnly[str | None]
-    properties: ReadOnly[Mapping[str, str]]
-
-
 class Images(Protocol):
     """What the block storage needs of nova.image.api.Images."""
 
@@ -114,7 +98,7 @@ class Images(Protocol):
     def show(self, ctx: RequestContext, image_id: str) -> Image:
         """Return one image."""
 
-    def create(self, ctx: RequestContext, values: JsonObject) -> Image:
+    def create(self, ctx: RequestContext, values: ImageValues) -> Image:
         """Create an image without data."""
 
     def delete(self, ctx: RequestContext, image_id: str) -> None:

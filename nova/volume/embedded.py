@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import VolumeSnapshotsRow
     from nova.db.tables.rows import VolumesRow
     from nova.json_types import JsonObject
+    from nova.objects.image import Image
 
     Source = VolumesRow | VolumeSnapshotsRow | VolumeBackupsRow
 
@@ -241,7 +242,7 @@ class EmbeddedVolumes(api.BlockStorage):
             found = rows.find_volume(conn, volume_id)
         return found['status'] if found else jobs.ERROR
 
-    def _active_image(self, ctx: nova_context.RequestContext, image_id: str) -> api.Image:
+    def _active_image(self, ctx: nova_context.RequestContext, image_id: str) -> Image:
         image = self.images.show(ctx, image_id)
         if image['status'] != 'active':
             raise exception.ImageInactive(image_id=image_id)
@@ -403,7 +404,7 @@ class EmbeddedVolumes(api.BlockStorage):
         self.snapshots.delete(ctx, snapshot_id)
 
 
-def _from_image(image: api.Image, size: int | None) -> JsonObject:
+def _from_image(image: Image, size: int | None) -> JsonObject:
     """Return the values that a volume takes from its image."""
     needed = max(image.get('min_disk') or 0, -(-(image.get('virtual_size') or image.get('size') or 0) // GIB))
     if size is not None and size < needed:

@@ -7,14 +7,17 @@ import collections.abc
 import functools
 import http
 import typing
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 from nova import exception
 from nova import utils
 from nova.db import spare_room
+from nova.json_types import Json
 from nova.runtime import memory
 from nova.web import bodies
 from nova.web import mapper as mappers
 from nova.web.request import BaseRequest
+from nova.web.request import Content
 from nova.web.request import Headers
 from nova.web.request import Response
 from nova.web.request import Stream
@@ -27,7 +30,7 @@ _STATUS = {status.value: f'{status.value} {status.phrase}' for status in http.HT
 _NO_CONTENT = (204, 304)
 
 Values = dict[str, str]
-Work = collections.abc.Callable[[], typing.Any]
+Work = collections.abc.Callable[[], Response | Content]
 R = typing.TypeVar('R', bound=BaseRequest)    # request class of an API's handlers
 
 
@@ -49,7 +52,7 @@ class Api(typing.Generic[R]):
         self.routes = tuple(routes)
         self.mapper = mappers.Mapper(self.routes)
 
-    def path(self, environ: dict[str, typing.Any]) -> str:
+    def path(self, environ: WSGIEnvironment) -> str:
         """Return the decoded path of a request.
 
         :raises NotFound: the path is not text
@@ -59,7 +62,7 @@ class Api(typing.Generic[R]):
         except exception.BadRequest:
             raise exception.NotFound() from None
 
-    def request(self, environ: dict[str, typing.Any]) -> R:
+    def request(self, environ: WSGIEnvironment) -> R:
         """Build the request object for the handlers."""
         return typing.cast(R, BaseRequest(environ))
 
@@ -91,7 +94,7 @@ class Api(typing.Generic[R]):
     def authorize(self, req: R, row: Route, parts: Values) -> None:
         """Authorize the caller for the operation and start its audit record."""
 
-    def parse(self, raw: bytes) -> typing.Any:
+    def parse(self, raw: bytes) -> Json:
         """Parse a body.
 
         :raises BadRequest: the body is malformed
@@ -108,7 +111,7 @@ class Api(typing.Generic[R]):
         """
         return self.answer(req, work())
 
-    def answer(self, req: R, result: typing.Any) -> Response:
+    def answer(self, req: R, result: Response | Content) -> Response:
         """Complete a handler's result with the row's status code and the API's headers."""
         response = result if isinstance(result, Response) else Response(result)
         code = response.status or (req.route.code(req.version) if req.route is not None else http.HTTPStatus.OK)
@@ -142,7 +145,7 @@ class Application:
     def __init__(self, api: Api[typing.Any]) -> None:
         self.api = api
 
-    def __call__(self, environ: dict[str, typing.Any], start_response: typing.Any) -> typing.Any:
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> collections.abc.Iterable[bytes]:
         api, refused = self.api, None
         req = api.request(environ)
         try:
@@ -200,7 +203,7 @@ class Application:
         return api.perform(req, raw, functools.partial(row.handler, req, **parts))
 
 
-def _encoded(body: typing.Any) -> bytes | Stream:
+def _encoded(body: Content) -> bytes | Stream:
     if isinstance(body, (bytes, Stream)):
         return body
     text = b'' if body is None else utils.encode_json(body)

@@ -1,5 +1,6 @@
 """Request bodies: bounded reading and parsing."""
 import typing
+from wsgiref.types import WSGIEnvironment
 
 import orjson
 
@@ -7,15 +8,13 @@ from nova import exception
 
 MAX_DEPTH = 32                    # nested objects and lists in a body
 
-Environ = dict[str, typing.Any]
 
-
-def is_chunked(environ: Environ) -> bool:
+def is_chunked(environ: WSGIEnvironment) -> bool:
     """Return True if a body follows without Content-Length."""
     return bool(environ.get('wsgi.input_terminated')) or 'chunked' in environ.get('HTTP_TRANSFER_ENCODING', '').lower()
 
 
-def length_of(environ: Environ) -> int | None:
+def length_of(environ: WSGIEnvironment) -> int | None:
     """Return Content-Length, or None without the header.
 
     :raises BadRequest: Content-Length is not a number
@@ -28,7 +27,7 @@ def length_of(environ: Environ) -> int | None:
     return int(length)
 
 
-def refuse_encoded(environ: Environ) -> None:
+def refuse_encoded(environ: WSGIEnvironment) -> None:
     """Refuse a compressed body.
 
     :raises UnsupportedContentEncoding: Content-Encoding is not identity
@@ -38,7 +37,7 @@ def refuse_encoded(environ: Environ) -> None:
         raise exception.UnsupportedContentEncoding(encoding=repr(encoding[:40]))
 
 
-def read(environ: Environ, most: int) -> bytes:
+def read(environ: WSGIEnvironment, most: int) -> bytes:
     """Read the body of a request.
 
     :param most: maximum size in bytes

@@ -20,14 +20,24 @@ from collections.abc import Callable, Collection, Iterable
 from nova import utils
 
 Build = Callable[[typing.Any, typing.Any], dict[str, typing.Any]]         # (row, view) -> dict
+Target = dict[str, str | None]                        # policy target: {'project_id', 'user_id'} of a resource
 
 
-class _Absent:
+class Caller(typing.Protocol):
+    """The part of a request that selects fields."""
+
+    version: int
+
+    def allows(self, rule: str, target: Target | None = None) -> bool:
+        """Return True if the caller passes a rule."""
+
+
+class Absent:
     def __repr__(self) -> str:
         return 'ABSENT'
 
 
-ABSENT = _Absent()        # returned by a getter if the row does not have the field
+ABSENT = Absent()        # returned by a getter if the row does not have the field
 
 
 def moment(name: str) -> Callable[[typing.Any, typing.Any], typing.Any]:
@@ -108,7 +118,7 @@ class Fields:
                 row.rule for row in self.rows if row.rule and row.at(version)}))
         return found
 
-    def allowed(self, req: typing.Any, target: typing.Any = None) -> frozenset[str]:
+    def allowed(self, req: Caller, target: Target | None = None) -> frozenset[str]:
         """Return the rules of this table that the caller passes; they are part of the key of a builder."""
         return frozenset([rule for rule in self.rules(req.version) if req.allows(rule, target)])
 
@@ -127,8 +137,8 @@ class Fields:
             names.update((row.get,) if isinstance(row.get, str) else row.columns)
         return names
 
-    def builder(self, req: typing.Any, view: typing.Any = None,
-                target: typing.Any = None) -> Callable[[typing.Any], dict[str, typing.Any]]:
+    def builder(self, req: Caller, view: object = None,
+                target: Target | None = None) -> Callable[[typing.Any], dict[str, typing.Any]]:
         """Return ``build(row)`` -> dict for a request.
 
         :param view: second argument of the getters; default: the request

@@ -6,23 +6,25 @@ import re
 import typing
 
 import jsonschema
+from jsonschema import protocols
 from jsonschema import validators
 
 _BASE = jsonschema.Draft202012Validator
+Schema = dict[str, typing.Any]
 _Errors = collections.abc.Iterator[jsonschema.ValidationError]
 
 
-def _is_too_long(instance: typing.Any, schema: dict[str, typing.Any]) -> bool:
+def _is_too_long(instance: object, schema: Schema) -> bool:
     """Return True if maxItems is exceeded; the items are then not checked."""
     return isinstance(instance, list) and len(instance) > schema.get('maxItems', len(instance))
 
 
-def _items(validator: typing.Any, items: typing.Any, instance: typing.Any, schema: dict[str, typing.Any]) -> _Errors:
+def _items(validator: protocols.Validator, items: Schema | bool, instance: object, schema: Schema) -> _Errors:
     if not _is_too_long(instance, schema):
         yield from _BASE.VALIDATORS['items'](validator, items, instance, schema)
 
 
-def _unique_items(_validator: typing.Any, unique: bool, instance: typing.Any, schema: dict[str, typing.Any]) -> _Errors:
+def _unique_items(_validator: protocols.Validator, unique: bool, instance: object, schema: Schema) -> _Errors:
     """Compare the items as JSON texts. The library takes quadratic time for lists of mixed types."""
     if unique and isinstance(instance, list) and not _is_too_long(instance, schema) and len(
             {json.dumps(item, sort_keys=True) for item in instance}) < len(instance):
@@ -35,19 +37,19 @@ def anchored(pattern: str) -> str:
     return re.sub(r'(?<!\\)\$$', r'\\Z', pattern)
 
 
-def _pattern(_validator: typing.Any, pattern: str, instance: typing.Any, _schema: dict[str, typing.Any]) -> _Errors:
+def _pattern(_validator: protocols.Validator, pattern: str, instance: object, _schema: Schema) -> _Errors:
     if isinstance(instance, str) and not re.search(anchored(pattern), instance):
         yield jsonschema.ValidationError(f'{instance!r} does not match {pattern!r}')
 
 
-def _pattern_properties(validator: typing.Any, patterns: dict[str, typing.Any], instance: typing.Any,
-                        schema: dict[str, typing.Any]) -> _Errors:
+def _pattern_properties(validator: protocols.Validator, patterns: Schema, instance: object,
+                        schema: Schema) -> _Errors:
     yield from _BASE.VALIDATORS['patternProperties'](
         validator, {anchored(pattern): each for pattern, each in patterns.items()}, instance, schema)
 
 
-def _additional_properties(validator: typing.Any, allowed: typing.Any, instance: typing.Any,
-                           schema: dict[str, typing.Any]) -> _Errors:
+def _additional_properties(validator: protocols.Validator, allowed: Schema | bool, instance: object,
+                           schema: Schema) -> _Errors:
     patterns = schema.get('patternProperties')
     if patterns:
         schema = {**schema, 'patternProperties': {anchored(pattern): each for pattern, each in patterns.items()}}

@@ -3,6 +3,8 @@ import typing
 
 import orjson
 
+from nova.json_types import Json
+
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 32                    # nested objects and lists; documents of the APIs have less than half of them
 
@@ -24,7 +26,7 @@ def parse(text: str | bytes, size: int = MAX_BYTES, depth: int = MAX_DEPTH) -> t
     return value
 
 
-def _is_deeper(value: typing.Any, depth: int) -> bool:
+def _is_deeper(value: Json, depth: int) -> bool:
     """Return True if there are more than ``depth`` levels of objects and lists; works without recursion."""
     level = [value]
     for _ in range(depth):

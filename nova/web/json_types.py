@@ -68,8 +68,8 @@ def _apply(schema: Schema, word: str, names: list[str]) -> None:
     if word.startswith('one of '):
         schema['enum'] = values = []
         for text in word.removeprefix('one of ').split(','):
-            value = _constant(text, names)
-            values.append(text if value in values else value)        # both true and the word 'true'
+            constant = _constant(text, names)
+            values.append(text if constant in values else constant)  # both true and the word 'true'
     elif word.startswith('pattern '):
         schema['pattern'] = portable(word.removeprefix('pattern '))
     elif name == 'format':
@@ -87,7 +87,7 @@ def portable(pattern: str) -> str:
     return re.sub(r'\\([@_ ])', r'\1', pattern).replace(r'\Z', '$')
 
 
-def _constant(text: str, names: list[str]) -> typing.Any:
+def _constant(text: str, names: list[str]) -> str | int | None:
     if text == 'None' and 'string' not in names or text == 'None' and 'null' in names:
         return None
     if 'boolean' in names and text in ('True', 'False'):

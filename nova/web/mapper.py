@@ -4,11 +4,11 @@ Rows with the same first segment and number of segments share a mapper, so that 
 Fixed segments take precedence over ``{parts}``.
 """
 import collections.abc
-import typing
 
 import routes as routes_library
 
 from nova import exception
+from nova.json_types import Json
 from nova.web.routes import Route
 
 Named = tuple[Route, tuple[str, ...]]          # a row and the names of its path parameters
@@ -36,7 +36,7 @@ class Mapper:
             first = segments[0] if segments and segments[0] != _PART else ''
             groups.setdefault((first, len(segments)), []).append(shape)
         self._groups = groups
-        self._mappers: dict[tuple[str, int], typing.Any] = {}
+        self._mappers: dict[tuple[str, int], routes_library.Mapper] = {}
 
     def knows(self, segment: str) -> bool:
         """Return True if a path may begin with this segment."""
@@ -66,14 +66,14 @@ class Mapper:
                     return self._paths[shape], values
         return None, []
 
-    def _mapper(self, key: tuple[str, int]) -> typing.Any:
+    def _mapper(self, key: tuple[str, int]) -> routes_library.Mapper | None:
         """Return the mapper of a group, None for an unknown group. It is built at its first use, for a quick start."""
         if key not in self._mappers and key in self._groups:
             self._mappers[key] = _mapper(self._groups[key], self._paths)
         return self._mappers.get(key)
 
 
-def _mapper(shapes: list[str], paths: dict[str, Methods]) -> typing.Any:
+def _mapper(shapes: list[str], paths: dict[str, Methods]) -> routes_library.Mapper:
     """Build a mapper of Routes; a match without an environ ignores the method."""
     found = routes_library.Mapper(explicit=True)
     found.minimization = False
@@ -104,7 +104,7 @@ def _template(shape: str) -> str:
     return '/' + '/'.join(segments)
 
 
-def choose(rows_of_method: list[Named], version: int, body: typing.Any = None) -> Named:
+def choose(rows_of_method: list[Named], version: int, body: Json = None) -> Named:
     """Choose the (row, names) for a version; for ``…/action`` rows also by the key of the body.
 
     :raises NotFound: no row at this version
@@ -118,7 +118,7 @@ def choose(rows_of_method: list[Named], version: int, body: typing.Any = None) -
     raise exception.NotFound()
 
 
-def _by_action(rows: list[Named], body: typing.Any) -> list[Named]:
+def _by_action(rows: list[Named], body: Json) -> list[Named]:
     if not isinstance(body, dict) or not body:
         raise exception.BadRequest('Malformed request body')
     named = [pair for pair in rows if pair[0].action in body]

@@ -19,11 +19,14 @@ import re
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
+from wsgiref.types import WSGIEnvironment
 
 from jsonschema import exceptions as schema_errors
 from jsonschema import validators
 
 from nova import exception
+from nova.json_types import Json
+from nova.json_types import JsonObject
 from nova.web import formats
 from nova.web import json_schema
 
@@ -49,7 +52,7 @@ class Typed(Protocol):
     def converter(self, version: int, relaxed: bool = False) -> Convert | None:
         """Return the function that converts a valid value, or None."""
 
-    def prune(self, value: Any, version: int) -> Any:
+    def prune(self, value: Json, version: int) -> Json:
         """Remove the keys that this version does not know (/v2 ignores them)."""
 
 
@@ -74,14 +77,14 @@ class Type:
     def converter(self, version: int, relaxed: bool = False) -> Convert | None:
         return self._convert
 
-    def prune(self, value: Any, version: int) -> Any:
+    def prune(self, value: Json, version: int) -> Json:
         return value
 
 
 class Array:
     """A list of one type; ``limits`` are minItems, maxItems, uniqueItems."""
 
-    def __init__(self, items: Typed | Schema, **limits: Any) -> None:
+    def __init__(self, items: Typed | Schema, **limits: int) -> None:
         self.items, self.limits = _typed(items), limits
 
     def schema(self, version: int, relaxed: bool = False) -> Schema:
@@ -91,7 +94,7 @@ class Array:
         each = self.items.converter(version, relaxed)
         return each and (lambda values: [each(value) for value in values])
 
-    def prune(self, value: Any, version: int) -> Any:
+    def prune(self, value: Json, version: int) -> Json:
         return [self.items.prune(item, version) for item in value] if isinstance(value, list) else value
 
 
@@ -123,7 +126,7 @@ class Object:
     :param limits: maxProperties and the like
     """
 
-    def __init__(self, *params: Param, closed: bool | int = True, nullable: bool = False, **limits: Any) -> None:
+    def __init__(self, *params: Param, closed: bool | int = True, nullable: bool = False, **limits: Json) -> None:
         self.params = [dataclasses.replace(param, type=_typed(param.type)) for param in params]
         self.closed, self.nullable, self.limits = closed, nullable, limits
 
@@ -150,20 +153,21 @@ class Object:
         return schema
 
     def converter(self, version: int, relaxed: bool = False) -> Convert | None:
-        steps = [(p.name, p.type.converter(version, relaxed)) for p in self.at(version) if p.pattern is None]
-        steps = [(name, convert) for name, convert in steps if convert]
+        steps = [(p.name, convert) for p in self.at(version)
+                 if p.name is not None and (convert := p.type.converter(version, relaxed))]
 
-        def convert_all(value: Any) -> Any:
-            for name, convert in steps if value is not None else ():
-                if name in value:
-                    value[name] = convert(value[name])
+        def convert_all(value: Schema | None) -> Schema | None:
+            if value is not None:
+                for name, convert in steps:
+                    if name in value:
+                        value[name] = convert(value[name])
             return value
         return convert_all if steps else None
 
-    def prune(self, value: Any, version: int) -> Any:
-        """Remove the keys that this version does not know (/v2 ignores them)."""
-        if not isinstance(value, dict):
-            return value
+    def prune(self, value: Json, version: int) -> Json:
+        return self._pruned(value, version) if isinstance(value, dict) else value
+
+    def _pruned(self, value: JsonObject, version: int) -> JsonObject:
         known = {p.name: p.type for p in self.at(version) if p.pattern is None}
         patterns = [(re.compile(json_schema.anchored(p.pattern)), p.type)
                     for p in self.at(version) if p.pattern is not None]
@@ -188,13 +192,13 @@ class Object:
             found = self._compiled[version, relaxed] = (validator, self.converter(version, relaxed))
         return found
 
-    def validate(self, value: Any, version: int, relaxed: bool = False) -> Any:
+    def validate(self, value: dict[str, Any], version: int, relaxed: bool = False) -> dict[str, Any]:
         """Validate and convert a body.
 
         :raises BadRequest: the message names the invalid field
         """
         if relaxed:
-            value = self.prune(value, version)
+            value = self._pruned(value, version)
         validator, convert = self.compiled(version, relaxed)
         error = schema_errors.best_match(validator.iter_errors(value))
         if error is not None:
@@ -291,7 +295,7 @@ def parse_query(query_string: str) -> list[tuple[str, str]]:
 MAX_QUERY = 64 * 1024     # characters of a query string
 
 
-def parse_pairs(environ: dict[str, Any]) -> list[tuple[str, str]]:
+def parse_pairs(environ: WSGIEnvironment) -> list[tuple[str, str]]:
     """Parse the query of a request into [(name, value)], for an API that validates the values.
 
     :raises BadRequest: it is too long, or see ``parse_query``
@@ -302,7 +306,7 @@ def parse_pairs(environ: dict[str, Any]) -> list[tuple[str, str]]:
     return parse_query(text) if text else []
 
 
-def parse_plain(environ: dict[str, Any]) -> dict[str, str]:
+def parse_plain(environ: WSGIEnvironment) -> dict[str, str]:
     """Parse the query of a request into {name: last value}."""
     return dict(parse_pairs(environ))
 
@@ -421,7 +425,7 @@ class _Bounds:
 
 
 def string(min_length: int | None = None, max_length: int | None = None, pattern: str | None = None,
-           **more: Any) -> Schema:
+           **more: Json) -> Schema:
     limits = {'minLength': min_length, 'maxLength': max_length, 'pattern': pattern}
     return {'type': 'string', **{key: value for key, value in limits.items() if value is not None}, **more}
 

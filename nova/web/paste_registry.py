@@ -4,8 +4,10 @@ import weakref
 
 _registered: weakref.WeakValueDictionary[str, typing.Any] = weakref.WeakValueDictionary()
 
+T = typing.TypeVar('T')
 
-def register(thing: typing.Any) -> str:
+
+def register(thing: object) -> str:
     """Register an object and return its name for ``global_conf`` of paste's loadapp; the reference is weak."""
     name = f'{type(thing).__name__}-{id(thing)}'
     _registered[name] = thing
@@ -20,6 +22,6 @@ def lookup(name: str) -> typing.Any:
     return _registered[name]
 
 
-def instances_of(kind: type) -> list[typing.Any]:
+def instances_of(kind: type[T]) -> list[T]:
     """Return the registered objects of a class."""
     return [thing for thing in _registered.values() if isinstance(thing, kind)]

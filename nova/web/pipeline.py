@@ -1,10 +1,29 @@
 """Chain of WSGI filters that inspect a request before the application, run in one call."""
 import collections.abc
-import typing
+import types
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-Environ = dict[str, typing.Any]
+Headers = list[tuple[str, str]]
+# of start_response
+ExcInfo = tuple[type[BaseException], BaseException, types.TracebackType] | tuple[None, None, None]
 # returns the response, or None to continue
-Filter = collections.abc.Callable[[Environ, typing.Any], typing.Any]
+Filter = collections.abc.Callable[[WSGIEnvironment, StartResponse], collections.abc.Iterable[bytes] | None]
+
+
+class Started:
+    """``start_response`` that stores status and headers."""
+
+    status: str
+    headers: Headers
+
+    def __call__(self, status: str, headers: Headers, _exc_info: object = None
+                 ) -> collections.abc.Callable[[bytes], object]:
+        self.status, self.headers = status, headers
+        return bytes              # write(): no application of this tree calls it
+
+    @property
+    def code(self) -> int:
+        return int(self.status[:3])
 
 
 class FilterChain:
@@ -13,10 +32,10 @@ class FilterChain:
     :param filters: filters in their order
     """
 
-    def __init__(self, filters: collections.abc.Iterable[Filter], application: typing.Any) -> None:
+    def __init__(self, filters: collections.abc.Iterable[Filter], application: WSGIApplication) -> None:
         self.filters, self.application = tuple(filters), application
 
-    def __call__(self, environ: Environ, start_response: typing.Any) -> typing.Any:
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> collections.abc.Iterable[bytes]:
         for filter_ in self.filters:
             answer = filter_(environ, start_response)
             if answer is not None:
@@ -24,7 +43,7 @@ class FilterChain:
         return self.application(environ, start_response)
 
 
-def prepend(filter_: Filter, application: typing.Any) -> FilterChain:
+def prepend(filter_: Filter, application: WSGIApplication) -> FilterChain:
     """Prepend one filter to an application."""
     if isinstance(application, FilterChain):
         return FilterChain((filter_, *application.filters), application.application)

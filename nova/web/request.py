@@ -1,10 +1,13 @@
 """Request and response types of handlers."""
+from __future__ import annotations
+
 import collections
 import collections.abc
 import dataclasses
 import threading
 import typing
 import urllib.parse
+from wsgiref.types import WSGIEnvironment
 
 from nova import exception
 from nova.runtime.http import priorities
@@ -26,7 +29,7 @@ class Response:
     headers  [(name, value)]; a Content-Type replaces that of the API
     """
 
-    body: typing.Any = None
+    body: Content = None
     status: int | None = None
     headers: Headers = ()
 
@@ -42,7 +45,7 @@ class Stream:
         then send the file directly
     """
 
-    def __init__(self, chunks: typing.Any, content_type: str, end: typing.Callable[[], None],
+    def __init__(self, chunks: collections.abc.Iterable[bytes], content_type: str, end: typing.Callable[[], None],
                  size: int | None = None, part: tuple[typing.BinaryIO, int, int] | None = None) -> None:
         self._chunks, self.content_type, self.size, self.part = chunks, content_type, size, part
         self._end: typing.Callable[[], None] | None = end
@@ -63,6 +66,10 @@ class Stream:
             if close is not None:
                 close()
             end()
+
+
+# body of a response
+Content: typing.TypeAlias = collections.abc.Mapping[str, object] | collections.abc.Sequence[object] | Stream | None
 
 
 def _pieces(file: typing.BinaryIO, left: int) -> typing.Iterator[bytes]:
@@ -109,7 +116,7 @@ class BaseRequest:
 
     __slots__ = ('environ', 'path', 'context', 'route', 'version', 'relaxed', 'body', 'query')
 
-    def __init__(self, environ: dict[str, typing.Any]) -> None:
+    def __init__(self, environ: WSGIEnvironment) -> None:
         self.environ, self.path = environ, ''
         self.context: typing.Any = environ.get('nova.context')
         self.route: routes.Route | None = None
@@ -123,7 +130,13 @@ class BaseRequest:
         method = self.environ['REQUEST_METHOD']
         return 'GET' if method == 'HEAD' else method
 
-    def header(self, name: str, default: typing.Any = '') -> typing.Any:
+    @typing.overload
+    def header(self, name: str) -> str: ...
+
+    @typing.overload
+    def header(self, name: str, default: None) -> str | None: ...
+
+    def header(self, name: str, default: str | None = '') -> str | None:
         """Return the value of a header, or the default."""
         key = name.upper().replace('-', '_')
         return self.environ.get(key if key in ('CONTENT_TYPE', 'CONTENT_LENGTH') else f'HTTP_{key}', default)
@@ -149,13 +162,13 @@ class BaseRequest:
         return self.root_url + _quoted(self.environ.get('PATH_INFO', ''))
 
 
-def origin(environ: dict[str, typing.Any]) -> str:
+def origin(environ: WSGIEnvironment) -> str:
     """Return scheme and host as the client sent them."""
     host = environ.get('HTTP_HOST') or '{SERVER_NAME}:{SERVER_PORT}'.format(**environ)
     return f'{environ["wsgi.url_scheme"]}://{host}'
 
 
-def decoded_path(environ: dict[str, typing.Any]) -> str:
+def decoded_path(environ: WSGIEnvironment) -> str:
     """Return the decoded path of a request below the mount point of the API.
 
     :raises BadRequest: the path is not UTF-8, or contains a NUL character

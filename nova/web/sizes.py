@@ -4,9 +4,8 @@ Each part that callers add to a resource has its own limit in bytes of JSON; the
 """
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 import itertools
-from typing import Any
 
 from nova import exception
 from nova import utils
@@ -19,12 +18,12 @@ IMAGE = 128 * KIB                # name, properties and tags of an image; volume
 SPECS = 72 * KIB                 # extra specs of a flavor, also shown by servers; fits 128 of 255 ASCII characters
 
 
-def size_of(document: Any) -> int:
+def size_of(document: object) -> int:
     """Return the size of a document in bytes of JSON."""
     return len(utils.encode_json(document, default=str))
 
 
-def check(document: Any, most: int, name: str, before: Any = None) -> None:
+def check(document: object, most: int, name: str, before: object = None) -> None:
     """Refuse a change that makes a resource too large.
 
     :param name: the changed part, for the message
@@ -36,7 +35,7 @@ def check(document: Any, most: int, name: str, before: Any = None) -> None:
         raise exception.TooLarge(f'{name}: {size} bytes as JSON exceed the limit of {most} bytes.')
 
 
-def fitting(items: list[Any]) -> int:
+def fitting(items: Sequence[object]) -> int:
     """Return how many items of a list fit into one page: at least one, at most PAGE bytes."""
     if size_of(items) <= PAGE:
         return len(items)

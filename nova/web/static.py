@@ -4,9 +4,7 @@ import functools
 import gzip
 import hashlib
 import pathlib
-import typing
-
-from nova.web.pipeline import Environ
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 # Media types of the served files; files with other suffixes are ignored.
 TYPES = {'.html': 'text/html; charset=utf-8', '.js': 'text/javascript; charset=utf-8',
@@ -57,7 +55,7 @@ class Files:
         return self.files.get(path)
 
 
-def answer(environ: Environ, start_response: typing.Any, file: File, cache: str,
+def answer(environ: WSGIEnvironment, start_response: StartResponse, file: File, cache: str,
            headers: list[tuple[str, str]]) -> list[bytes]:
     """Answer a GET or HEAD request for a file.
 

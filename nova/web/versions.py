@@ -1,7 +1,7 @@
 """Microversion negotiation and response headers."""
 import functools
 import re
-import typing
+from wsgiref.types import WSGIEnvironment
 
 from nova import exception
 
@@ -32,7 +32,7 @@ class Microversions:
     def text(self, minor: int) -> str:
         return f'{self.major}.{minor}'
 
-    def negotiate(self, environ: dict[str, typing.Any]) -> int:
+    def negotiate(self, environ: WSGIEnvironment) -> int:
         """Return the minor version that a request asks for.
 
         :raises BadRequest: the version is malformed

@@ -46,7 +46,7 @@ def node(number, **values):
     from nova import utils
     now = utils.utcnow()
     return {'uuid': str(uuid.UUID(int=number)), 'host': f'compute-{number:06}', 'node': f'node-{number:06}',
-            'created_at': now, 'updated_at': now, 'changed': utils.change_number(), 'used_changed': 0,
+            'created_at': now, 'updated_at': now, 'change_number': utils.change_number(), 'usage_change_number': 0,
             'hypervisor_type': 'QEMU', 'hypervisor_version': 8002002, 'host_ip': '192.0.2.1', 'cpu_info': CPU,
             'vcpus': 128, 'memory_mb': 262144, 'local_gb': 8000, 'reserved_memory_mb': 512, 'reserved_disk_gb': 0,
             'cpu_allocation_ratio': 4.0, 'ram_allocation_ratio': 1.0, 'disk_allocation_ratio': 1.0, 'vcpus_used': 0,
@@ -93,6 +93,7 @@ def decision(args):
     from nova import conf as nova_conf
     from nova.scheduler import filters
     from nova.scheduler import pipeline
+    from nova.scheduler import placement_request
     from nova.scheduler import weights
 
     conf = nova_conf.new(files=[])
@@ -105,7 +106,7 @@ def decision(args):
             hosts, times = view(count, eligible).copy(), []
             for _ in range(WARM + max(200, 2_000_000 // count)):
                 server = str(uuid.uuid4())
-                request = pipeline.Request(AMOUNTS, spec=spec(server))
+                request = placement_request.Request(AMOUNTS, spec=spec(server))
                 begin = time.perf_counter()
                 ranking, = pipeline.choose(hosts, request, using, weighers, [server],
                                            enough_hosts=pipeline.MAX_CANDIDATES)
@@ -212,8 +213,8 @@ def refresh(args):
         print(f'{args.hosts:,} hosts, {args.database}: the table is read in {took:.0f} ms')
         for what, number, columns in (
                 ('nothing has changed', None, ()),
-                (f'{CHANGED} hosts: usage', 'used_changed', ('memory_mb_used', 'vcpus_used', 'running_vms')),
-                (f'{CHANGED} hosts: other columns', 'changed', ('reserved_memory_mb',))):
+                (f'{CHANGED} hosts: usage', 'usage_change_number', ('memory_mb_used', 'vcpus_used', 'running_vms')),
+                (f'{CHANGED} hosts: other columns', 'change_number', ('reserved_memory_mb',))):
             times = []
             for _ in range(11):
                 time.sleep(0.2)                            # what has just been seen is not read again

@@ -173,7 +173,7 @@ def rows(fleet, number):
                  'identity': host(each)} for each in some])
             conn.execute(sa.insert(tables_cell.compute_nodes), [
                 {**one, 'uuid': str(uuid.uuid4()), 'host': host(each), 'node': host(each), 'created_at': now,
-                 'updated_at': now, 'changed': utils.change_number()} for each in some])
+                 'updated_at': now, 'change_number': utils.change_number()} for each in some])
         conn.commit()
 
 

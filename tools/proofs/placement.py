@@ -87,7 +87,7 @@ def make_hosts(conn, count, dice):
             'forced_down': False})
         nodes.append({
             'uuid': str(uuid.uuid4()), 'host': name, 'node': name, 'created_at': now, 'updated_at': now,
-            'changed': utils.change_number(), 'hypervisor_type': 'fake', 'hypervisor_version': 1,
+            'change_number': utils.change_number(), 'hypervisor_type': 'fake', 'hypervisor_version': 1,
             'vcpus': max(4, slots * 3 // 4), 'cpu_allocation_ratio': 2.0, 'memory_mb': slots * 512 + 512,
             'reserved_memory_mb': 512, 'ram_allocation_ratio': 1.0, 'local_gb': slots * 2, 'reserved_disk_gb': 0,
             'disk_allocation_ratio': 1.0, 'capabilities': {feature.feature: True for feature in driver.FEATURES},
@@ -104,8 +104,8 @@ def make_flavors(conn):
 
 def make_image(db, directory):
     """The id of an active image; its data is never requested."""
-    from nova.image import api
-    images = api.EmbeddedImages(embedded.Store(db, str(directory)))
+    from nova.image.embedded.images import EmbeddedImages
+    images = EmbeddedImages(embedded.Store(db, str(directory)))
     owner = context.admin_context()
     image = images.create(owner, {'name': 'proof', 'disk_format': 'raw', 'container_format': 'bare',
                                   'visibility': 'public'})

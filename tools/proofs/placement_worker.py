@@ -37,7 +37,7 @@ from nova.db import engine
 from nova.db.cells import cells
 from nova.db.moves import migrations as server_migrations
 from nova.db.tables import cell as tables_cell
-from nova.image import api as image_api
+from nova.image.embedded.images import EmbeddedImages
 from nova.image.embedded import service as embedded
 from nova.network import api as network_api
 from nova.objects import faults
@@ -186,7 +186,7 @@ class Worker:
         self.cell_db = engine.Database(options['cell'], **CONNECTIONS)
         self.cells = cells.Cells(conf, self.api_db, db=self.cell_db, connect=lambda url: types.SimpleNamespace(
             conductor=self.conductor, compute=self.computes, network=Nothing()))
-        images = image_api.EmbeddedImages(embedded.Store(self.api_db, options['images']))
+        images = EmbeddedImages(embedded.Store(self.api_db, options['images']))
         self.scheduler = scheduler_manager.SchedulerManager(conf, self.api_db, self.cells)
         self.scheduler.start()
         computes = Computes(self.dice)

@@ -38,7 +38,7 @@ def remove(req: api_request.Request, id: str) -> None:
 
 
 def _change(req: api_request.Request, server_id: str, name: str, check: Callable[[InstancesRow], None],
-            **arguments: Any) -> None:
+            **arguments: str) -> None:
     cell, action = server_lookup.cell_of(req, server_id), actions.ACTIONS[name]
     with cell.db.reader() as conn:
         check(server_actions.find_for(req, conn, server_id, action))

@@ -4,13 +4,13 @@ import http
 import pathlib
 import typing
 import urllib.parse
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 import orjson
 
 from nova import i18n
 from nova.api.dashboard import texts
 from nova.web import static
-from nova.web.pipeline import Environ
 
 ROOT = '/dashboard'
 STATIC = pathlib.Path(__file__).parent / 'static'
@@ -67,7 +67,7 @@ class Dashboard:
         self._config = static.File(static.TYPES['.json'], orjson.dumps(
             {'identity': identity, 'base': base, 'version': self._files.digest}))
 
-    def answer(self, environ: Environ, start_response: typing.Any) -> list[bytes] | None:
+    def answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes] | None:
         """Answer requests below /dashboard; a filter of web.pipeline."""
         path = environ.get('PATH_INFO') or ''
         if path != ROOT and not path.startswith(ROOT + '/'):
@@ -82,7 +82,7 @@ class Dashboard:
             return self._say(start_response, 404, 'File not found.')
         return static.answer(environ, start_response, file, cache, self._headers)
 
-    def _find(self, name: str, environ: Environ) -> tuple[static.File | None, str]:
+    def _find(self, name: str, environ: WSGIEnvironment) -> tuple[static.File | None, str]:
         if name in ('', PAGE):
             return self._page, static.REVALIDATE
         if name == CONFIG:
@@ -92,7 +92,7 @@ class Dashboard:
         version = f'{VERSIONED}{self._files.digest}/'
         return self._files.get(name.removeprefix(version)) if name.startswith(version) else None, static.FOREVER
 
-    def _say(self, start_response: typing.Any, code: int, text: str, headers: typing.Iterable[tuple[str, str]] = (),
+    def _say(self, start_response: StartResponse, code: int, text: str, headers: typing.Iterable[tuple[str, str]] = (),
              ) -> list[bytes]:
         body = f'{text}\n'.encode()
         start_response(f'{code} {http.HTTPStatus(code).phrase}', [

@@ -2,13 +2,15 @@
 import functools
 import types
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from nova import exception
 from nova.api import request as api_request
 from nova.api.proxies import certificates
 from nova.api.proxies import cloudpipe
 from nova.api.proxies import nova_network
+from nova.web.request import Content
+from nova.web.request import Response
 from nova.web.routes import Route
 
 
@@ -25,7 +27,7 @@ def _refused(why: str, req: api_request.Request, **_parts: str) -> NoReturn:
     gone(req, why if nova_network.offered(req) else WHY)
 
 
-def _served(path: str, name: str, req: api_request.Request, **parts: Any) -> Any:
+def _served(path: str, name: str, req: api_request.Request, **parts: str) -> Response | Content:
     """Run an operation that operators can enable."""
     source = _source(path, name)
     return source.serve(req, path, name, **parts) if source and source.offered(req) else gone(req)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import logging
 from typing import Any
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 from nova import context
 from nova import exception
@@ -59,7 +60,7 @@ class Application:
         self._waits = web_request.ConcurrencyLimit(operations.MOST_WAITS)
         self._fragments = xml_cache.XmlCache()
 
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
         request_id = environ.setdefault('openstack.request_id', context.new_request_id())
         context.RequestContext(request_id=request_id, remote_address=environ.get('REMOTE_ADDR'), overwrite=True)
         try:
@@ -81,7 +82,7 @@ class Application:
             ('Cache-Control', 'no-store'), ('x-amzn-RequestId', request_id)])
         return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
 
-    def _serve(self, environ: dict[str, Any], request_id: str) -> bytes:
+    def _serve(self, environ: WSGIEnvironment, request_id: str) -> bytes:
         if environ['REQUEST_METHOD'] not in ('GET', 'POST'):
             raise errors.Ec2Error('InvalidAction', 'Requests must use GET or POST.', 405)
         try:

@@ -1,18 +1,28 @@
 """Clients for the cloud's services, called as the user: in this process, or over HTTP."""
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
 import io
 import re
-from typing import Any, Protocol
+from typing import Any, Protocol, TYPE_CHECKING, cast
 import urllib.parse
+from wsgiref.types import WSGIApplication
 
 import orjson
 
 from nova.api import request as api_request
 from nova.api.ec2 import errors
+from nova.json_types import Json
+from nova.web import pipeline
+
+if TYPE_CHECKING:
+    import requests
+    from keystoneauth1.identity.base import BaseIdentityPlugin
+    from keystoneauth1.session import Session
+
+    from nova.identity.embedded.service import IdentityService
 
 COMPUTE_VERSION = '2.91'              # the newest version that generates key pairs, see ``POST /os-keypairs``
 VOLUME_VERSION = '3.65'               # the newest version that accepts 'force' for snapshots of attached volumes
@@ -24,6 +34,7 @@ SERVICES = {
     'volume': ('/volume/v3', ('block-storage', 'volumev3'), ''),
     'object': ('/objectstore', ('s3',), ''),
 }
+Document = Mapping[str, object] | Sequence[Mapping[str, object]]         # JSON body of a request
 PIECE = 1 << 16                       # bytes
 _NAMED = re.compile('/[^/?]+/[^/?]+')  # a collection and a member
 AUTH_FAILURE = ('AuthFailure', 'The signature, its time or the access key is not valid.', 401)
@@ -122,11 +133,13 @@ class Caller:
         self._before_write = before_write or (lambda *_call: None)
         self.dry = before_write is not None
 
-    def writes(self, *call: Any) -> None:
+    def writes(self, service: str | None = None, method: str = '', path: str = '',
+               body: Document | Body | None = None) -> None:
         """Announce a write; raises Ec2Error in a dry run."""
-        self._before_write(*call)
+        self._before_write(service, method, path, body)
 
-    def call(self, service: str, method: str, path: str, body: Any = None, query: dict[str, Any] | None = None,
+    def call(self, service: str, method: str, path: str, body: Document | Body | None = None,
+             query: dict[str, Any] | None = None,
              headers: dict[str, str] | None = None, hidden: bool = False) -> Any:
         """Call a service and return the document of its response; None without a body.
 
@@ -187,14 +200,14 @@ class Caller:
         return sent
 
 
-def _document(text: bytes) -> Any:
+def _document(text: bytes) -> Json:
     try:
         return orjson.loads(text) if text else None
     except ValueError:
         return None
 
 
-def _message(document: Any) -> str:
+def _message(document: Json) -> str:
     """Return the message of a fault in any format of the services."""
     if isinstance(document, dict) and len(document) == 1:
         document = next(iter(document.values()))
@@ -211,7 +224,7 @@ class LocalServices:
     :param absent: members of SERVICES that the application lacks
     """
 
-    def __init__(self, application: Any, identity: Any, absent: Collection[str] = ()) -> None:
+    def __init__(self, application: WSGIApplication, identity: IdentityService, absent: Collection[str] = ()) -> None:
         self._application, self._identity, self._absent = application, identity, frozenset(absent)
 
     def user_of(self, signed: dict[str, Any], address: str) -> User:
@@ -222,6 +235,7 @@ class LocalServices:
             raise errors.Ec2Error(*AUTH_FAILURE) from None
         except (exception.TooManyRequests, exception.Unavailable) as error:
             raise errors.Ec2Error('RequestLimitExceeded', error.message, 503) from None
+        assert data.project_id is not None      # credentials of EC2 belong to a project
         return User(token, data.user_id, data.project_id, data.roles)
 
     def send(self, user: User, service: str, method: str, path: str, headers: dict[str, str],
@@ -250,10 +264,10 @@ class LocalServices:
             api_request.EC2: True,
         }
         environ.update(('HTTP_' + name.upper().replace('-', '_'), value) for name, value in headers.items())
-        status = []
-        answer = self._application(environ, lambda line, _headers, _error=None: status.append(int(line[:3])))
+        started = pipeline.Started()
+        answer = self._application(environ, started)
         try:
-            yield status[-1]
+            yield started.code
             yield from answer
         finally:
             getattr(answer, 'close', lambda: None)()
@@ -267,7 +281,7 @@ class RemoteServices:
     :param timeout: of one response in seconds
     """
 
-    def __init__(self, session: Any, interface: str, region: str | None, timeout: float) -> None:
+    def __init__(self, session: Session, interface: str, region: str | None, timeout: float) -> None:
         self._session, self._interface, self._region, self._timeout = session, interface, region, timeout
 
     def user_of(self, signed: dict[str, Any], address: str) -> User:
@@ -281,8 +295,12 @@ class RemoteServices:
         return User(answer.headers['X-Subject-Token'], token['user']['id'], token['project']['id'],
                     tuple(role['name'] for role in token['roles']), token.get('catalog'))
 
+    @property
+    def _auth(self) -> BaseIdentityPlugin:
+        return cast('BaseIdentityPlugin', self._session.auth)       # made by ec2_account.session_of
+
     def _identity_url(self) -> str:
-        return str(self._session.auth.auth_url).rstrip('/').removesuffix('/v3') + '/v3'
+        return str(self._auth.auth_url).rstrip('/').removesuffix('/v3') + '/v3'
 
     def send(self, user: User, service: str, method: str, path: str, headers: dict[str, str],
              body: bytes | Body | None) -> tuple[int, bytes]:
@@ -321,10 +339,10 @@ class RemoteServices:
         Without the role ``service`` the compute API would refuse the token and the request.
         """
         with _availability():
-            access = self._session.auth.get_access(self._session)
-            return {'X-Service-Token': str(access.auth_token)} if 'service' in access.role_names else {}
+            access = self._auth.get_access(self._session)
+            return {'X-Service-Token': str(access.auth_token)} if 'service' in (access.role_names or ()) else {}
 
-    def _request(self, url: str, method: str, **settings: Any) -> Any:
+    def _request(self, url: str, method: str, **settings: Any) -> requests.Response:
         with _availability():
             return self._session.request(url, method, raise_exc=False, timeout=self._timeout, redirect=False,
                                          **settings)

@@ -1,7 +1,6 @@
 """Errors of the EC2 API, and mapping of errors of other services."""
 from __future__ import annotations
 
-from typing import Any
 
 
 class Ec2Error(Exception):
@@ -99,7 +98,7 @@ def missing(name: str) -> Ec2Error:
     return Ec2Error('MissingParameter', f'The request must contain the parameter {name}.')
 
 
-def invalid(name: str, value: Any) -> Ec2Error:
+def invalid(name: str, value: object) -> Ec2Error:
     return Ec2Error('InvalidParameterValue', f'Value ({str(value)[:255]}) for parameter {name} is invalid.')
 
 

@@ -68,7 +68,7 @@ def _pattern(wanted: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile('|'.join(parts) or r'(?!)')
 
 
-def _texts(values: Any) -> list[str]:
+def _texts(values: object) -> list[str]:
     if values is None:
         return []
     if isinstance(values, bool):

@@ -80,9 +80,10 @@ class Request:
         """ID of the project's default VPC."""
         return self.ids.one('vpc', ids.derived('vpc', self.project_id))
 
-    def call(self, service: str, method: str, path: str, body: Any = None, **more: Any) -> Any:
+    def call(self, service: str, method: str, path: str, body: calls.Document | calls.Body | None = None,
+             query: dict[str, Any] | None = None, headers: dict[str, str] | None = None, hidden: bool = False) -> Any:
         """See ``calls.Caller.call``."""
-        return self.caller.call(service, method, path, body, **more)
+        return self.caller.call(service, method, path, body, query, headers, hidden)
 
     def writes(self) -> None:
         """Must be called before each write to tables of the EC2 API; ends a dry run."""
@@ -133,7 +134,8 @@ class Request:
         return self.pages(service, f'/{noun}/detail', noun)
 
     def pages(self, service: str, path: str, key: str, query: dict[str, Any] | None = None,
-              enough: Callable[[dict[str, Any]], bool] = lambda _last: False, **more: Any) -> list[dict[str, Any]]:
+              enough: Callable[[dict[str, Any]], bool] = lambda _last: False,
+              headers: dict[str, str] | None = None) -> list[dict[str, Any]]:
         """Return all items of a paginated list.
 
         :param key: of the list in the response
@@ -143,7 +145,7 @@ class Request:
         found: list[dict[str, Any]] = []
         place: dict[str, Any] = {'limit': PAGE}
         while True:
-            document = self.call(service, 'GET', path, query={**(query or {}), **place}, **more)
+            document = self.call(service, 'GET', path, query={**(query or {}), **place}, headers=headers)
             rows = document[key]
             found += rows
             whole = not rows or len(rows) < PAGE and 'next' not in document and not document.get(f'{key}_links')

@@ -10,11 +10,16 @@ from collections.abc import Callable, Iterable, Mapping
 import datetime
 import functools
 import re
-from typing import Any
+from typing import Any, NoReturn, TYPE_CHECKING, TypeAlias
 from xml.etree import ElementTree as etree
 
 from nova.api.ec2 import errors
 from nova.api.ec2 import xml_cache
+
+if TYPE_CHECKING:
+    from botocore.model import ListShape, ServiceModel, Shape, StructureShape
+
+Tree: TypeAlias = str | dict[str, 'Tree']          # parameters of a request by the parts of their names
 
 VERSION = '2016-11-15'
 MOST_PARAMETERS = 2000
@@ -32,14 +37,14 @@ _INTEGER = re.compile(r'-?[0-9]{1,18}\Z')
 _NOT_XML = re.compile('[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 _NOT_PLAIN = re.compile('[&<>]|' + _NOT_XML.pattern)
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
-_NAMES: dict[str, dict[str, tuple[str, Any]]] = {}       # see _names_of; shape names are unique in the model
+_NAMES: dict[str, dict[str, tuple[str, Shape]]] = {}       # see _names_of; shape names are unique in the model
 # Parameters of every request that do not belong to an operation.
 COMMON = frozenset({'Action', 'Version', 'AWSAccessKeyId', 'SignatureVersion', 'SignatureMethod', 'Signature',
                     'Timestamp', 'Expires', 'SecurityToken'})
 
 
 @functools.cache
-def service() -> Any:
+def service() -> ServiceModel:
     """Return the service model of EC2, a botocore.model.ServiceModel.
 
     Loaded by the first request in about 0.1 s, so that clouds without EC2 clients save the memory.
@@ -59,7 +64,7 @@ def parse(operation: str, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
     :param pairs: names and values as received
     :raises Ec2Error: too many or unknown parameters, or a value of the wrong type
     """
-    tree: dict[str, Any] = {}
+    tree: dict[str, Tree] = {}
     for count, (name, value) in enumerate(pairs):
         if count >= MOST_PARAMETERS:
             raise errors.Ec2Error('InvalidParameterCombination', f'More than {MOST_PARAMETERS} parameters.')
@@ -90,7 +95,7 @@ def _unknown(name: str) -> errors.Ec2Error:
     return errors.Ec2Error('UnknownParameter', f'The parameter {name[:255]} is not recognized.')
 
 
-def _structure(shape: Any, tree: Any, where: str) -> dict[str, Any]:
+def _structure(shape: StructureShape, tree: Tree, where: str) -> dict[str, Any]:
     if not isinstance(tree, dict):
         raise errors.invalid(where, tree)
     names, values = _names_of(shape), {}
@@ -106,7 +111,7 @@ def _structure(shape: Any, tree: Any, where: str) -> dict[str, Any]:
     return values
 
 
-def _names_of(shape: Any) -> dict[str, tuple[str, Any]]:
+def _names_of(shape: StructureShape) -> dict[str, tuple[str, Shape]]:
     """Return {name in a request: (name in the model, shape)} of the members of a structure."""
     found = _NAMES.get(shape.name)
     if found is None:
@@ -115,7 +120,7 @@ def _names_of(shape: Any) -> dict[str, tuple[str, Any]]:
     return found
 
 
-def _input_name(member: Any, name: str) -> str:
+def _input_name(member: Shape, name: str) -> str:
     found = member.serialization.get('queryName')
     if found:
         return str(found)
@@ -123,7 +128,7 @@ def _input_name(member: Any, name: str) -> str:
     return name[:1].upper() + name[1:]
 
 
-def _value(shape: Any, below: Any, where: str) -> Any:
+def _value(shape: Shape, below: Tree, where: str) -> object:
     kind = shape.type_name
     if kind == 'structure':
         return _structure(shape, below, where)
@@ -134,7 +139,7 @@ def _value(shape: Any, below: Any, where: str) -> Any:
     return _SCALARS[kind](below, where)
 
 
-def _list(shape: Any, below: Any, where: str) -> list[Any]:
+def _list(shape: ListShape, below: Tree, where: str) -> list[object]:
     if isinstance(below, str):                       # libcloud sends a single key pair this way, and EC2 accepts it
         below = {'1': below}
     if not isinstance(below, dict):
@@ -176,7 +181,7 @@ def _timestamp(text: str, where: str) -> datetime.datetime:
         raise errors.invalid(where, text) from None
 
 
-def _refused(text: str, where: str) -> Any:
+def _refused(text: str, where: str) -> NoReturn:
     raise errors.unsupported(f'The parameter {where} is not supported.')
 
 
@@ -203,7 +208,7 @@ def answer(operation: str, values: dict[str, Any], request_id: str, version: str
     return ''.join(out).encode()
 
 
-def item(operation: str, name: str, value: Any) -> xml_cache.XmlFragment:
+def item(operation: str, name: str, value: Mapping[str, Any]) -> xml_cache.XmlFragment:
     """Return the XML of a list item, which may replace the item in the values of a response.
 
     :param name: of the list in the model
@@ -269,7 +274,7 @@ class _Structure:
     recursive.
     """
 
-    def __init__(self, shape: Any) -> None:
+    def __init__(self, shape: StructureShape) -> None:
         self._shape = shape
         self._members: dict[str, tuple[str, str, _Writer]] = {}
 
@@ -291,7 +296,7 @@ class _Structure:
 class _List:
     """Writes the items of a list."""
 
-    def __init__(self, shape: Any) -> None:
+    def __init__(self, shape: ListShape) -> None:
         self._item = _tagged(shape.member, 'item')
 
     def __call__(self, out: _Out, values: Iterable[Any]) -> None:
@@ -305,7 +310,7 @@ class _List:
             out.append(closed)
 
 
-def _tagged(shape: Any, name: str) -> tuple[str, str, _Writer]:
+def _tagged(shape: Shape, name: str) -> tuple[str, str, _Writer]:
     """Return (opening tag, closing tag, writer) of a member; the model may override its name."""
     tag = shape.serialization.get('name', name)
     write: _Writer = _WRITERS.get(shape.type_name, _write_text)
@@ -314,7 +319,7 @@ def _tagged(shape: Any, name: str) -> tuple[str, str, _Writer]:
     return f'<{tag}>', f'</{tag}>', write
 
 
-def _write_text(out: _Out, value: Any) -> None:
+def _write_text(out: _Out, value: object) -> None:
     text = str(value)
     out.append(_escaped(text) if _NOT_PLAIN.search(text) else text)
 
@@ -323,7 +328,7 @@ def _escaped(text: str) -> str:
     return _NOT_XML.sub('', text).replace('&', '&amp;').replace('<', '&lt;').replace('>', '&gt;')
 
 
-def _write_boolean(out: _Out, value: Any) -> None:
+def _write_boolean(out: _Out, value: bool) -> None:
     out.append('true' if value else 'false')
 
 
@@ -338,7 +343,7 @@ def time(value: datetime.datetime | str) -> str:
     return found.strftime('%Y-%m-%dT%H:%M:%S.') + f'{found.microsecond // 1000:03d}Z'
 
 
-def _write_timestamp(out: _Out, value: Any) -> None:
+def _write_timestamp(out: _Out, value: datetime.datetime | str) -> None:
     _write_text(out, time(value))
 
 

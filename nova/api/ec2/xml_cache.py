@@ -8,10 +8,11 @@ import collections
 from collections.abc import Callable
 import hashlib
 import threading
-from typing import Any
+from typing import TypeVar
 
 import orjson
 
+F = TypeVar('F')
 MOST_BYTES = 16 << 20            # of all fragments in a process
 _ENTRY = 200                     # overhead of an entry in bytes
 
@@ -33,7 +34,7 @@ class XmlCache:
         self._texts: collections.OrderedDict[bytes, XmlFragment] = collections.OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, facts: Any, write: Callable[[Any], XmlFragment]) -> XmlFragment:
+    def get(self, facts: F, write: Callable[[F], XmlFragment]) -> XmlFragment:
         """Return the fragment for some data.
 
         :param facts: JSON-able; all data that ``write`` depends on

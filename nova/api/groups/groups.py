@@ -63,17 +63,17 @@ def _check_tenant(req: api_request.Request, tenant_id: str) -> None:
         raise exception.NotFound()
 
 
-def _of_tenant(tenant_id: str) -> Callable[[engine.Connection, str], api_request.Row]:
+def _of_tenant(tenant_id: str) -> Callable[[engine.Connection, str], api_request.Document]:
     """Return ``get(conn, id)`` for groups of a project.
 
     :raises ServerGroupNotFound: the group belongs to another project
     """
-    def get(conn: engine.Connection, id: str) -> api_request.Row:
+    def get(conn: engine.Connection, id: str) -> api_request.Document:
         return _checked(server_groups.get(conn, id), tenant_id)
     return get
 
 
-def _checked(row: api_request.Row, tenant_id: str) -> api_request.Row:
+def _checked(row: api_request.Document, tenant_id: str) -> api_request.Document:
     if row['project_id'] != tenant_id:
         raise exception.ServerGroupNotFound(group_id=row['uuid'])
     return row
@@ -116,7 +116,7 @@ def create(req: api_request.Request, tenant_id: str) -> Response:
         values['uuid'] = _uuid(given['id'])
     resource.check_policies(values['policies'], {})
 
-    def run(conn: engine.Connection) -> Any:
+    def run(conn: engine.Connection) -> api_request.Document:
         limits = quotas.limits_of(conn, req.services.conf, values['project_id'])
         server_spec.check_metadata(values.get('metadata', {}), limits)
         return server_groups.create(conn, limits, values)
@@ -141,7 +141,7 @@ def update(req: api_request.Request, tenant_id: str, id: str) -> api_request.Doc
     _check_tenant(req, tenant_id)
     given = req.body['group']
 
-    def run(conn: engine.Connection, row: dict[str, Any]) -> Any:
+    def run(conn: engine.Connection, row: api_request.Document) -> api_request.Document:
         _checked(row, tenant_id)
         values, limits = _values(given), None
         if values.get('project_id', tenant_id) != tenant_id:

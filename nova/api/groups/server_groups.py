@@ -4,7 +4,7 @@ A group may have any number of policies (``nova.api.groups.groups``). Clients of
 shows the first one; if there is not exactly one, ``nova:policies`` lists all.
 """
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from nova import context as nova_context
 from nova import exception
@@ -29,6 +29,7 @@ from nova.web.params import Query
 from nova.web.params import Type
 from nova.web.routes import Route
 
+R = TypeVar('R')
 _RULE = 'os_compute_api:os-server-groups:'
 INDEX, SHOW, CREATE_RULE, DELETE = (_RULE + name for name in ('index', 'show', 'create', 'delete'))
 ALL_PROJECTS = INDEX + ':all_projects'
@@ -78,7 +79,7 @@ LIST = Query(Param('all_projects', params.STRING), Param('limit', params.LIMIT),
 # ---- shared functions ----------------------------------------------------------
 
 def find(req: api_request.Request, conn: engine.Connection, id: str, rule: str,
-         get: Callable[[engine.Connection, str], Any] = server_groups.get) -> Any:
+         get: Callable[[engine.Connection, str], api_request.Document] = server_groups.get) -> api_request.Document:
     """Return a group that is visible to the caller, as server_groups.get does.
 
     :raises ServerGroupNotFound: the group does not exist or is not visible
@@ -92,9 +93,10 @@ def find(req: api_request.Request, conn: engine.Connection, id: str, rule: str,
     return row
 
 
-def change(req: api_request.Request, id: str, rule: str, work: Callable[[engine.Connection, Any], Any]) -> Any:
+def change(req: api_request.Request, id: str, rule: str,
+           work: Callable[[engine.Connection, api_request.Document], R]) -> R:
     """Return ``work(conn, row)``, run in a transaction that locks the group against changes and new members."""
-    def run(conn: engine.Connection) -> Any:
+    def run(conn: engine.Connection) -> R:
         find(req, conn, id, rule)                # before the lock: unauthorized callers must not block
         return work(conn, find(req, conn, id, rule, server_groups.get_locked))
     return req.services.api_db.run(run)
@@ -154,7 +156,7 @@ def create(req: api_request.Request) -> api_request.Document:
               'policies': _given_policies(req, given), 'rules': given.get('rules') or {}}
     check_policies(values['policies'], values['rules'])
 
-    def run(conn: engine.Connection) -> Any:
+    def run(conn: engine.Connection) -> api_request.Document:
         limits = quotas.limits_of(conn, req.services.conf, req.project_id)
         return server_groups.create(conn, limits, values)
     row = req.services.api_db.run(log.naming(run, 'uuid'))
@@ -167,7 +169,7 @@ def update(req: api_request.Request, id: str) -> api_request.Document:
     given = req.body['server_group']
     policies = _given_policies(req, given)
 
-    def run(conn: engine.Connection, row: dict[str, Any]) -> Any:
+    def run(conn: engine.Connection, row: api_request.Document) -> api_request.Document:
         values = {name: given[name] for name in ('name', 'rules') if name in given}
         values |= with_policies(row, policies, values.get('rules'))
         return server_groups.update(conn, row, values)

@@ -1,6 +1,6 @@
 """Host aggregates: groups of hosts with metadata. The key ``availability_zone`` makes the hosts a zone."""
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 from nova import exception
 from nova import utils
@@ -29,6 +29,7 @@ from nova.web.params import Type
 from nova.web.params import string
 from nova.web.routes import Route
 
+P = ParamSpec('P')
 _RULE = 'os_compute_api:os-aggregates:'
 _IMAGES = 'compute:aggregates:images'
 ZONE = aggregates.ZONE
@@ -138,7 +139,8 @@ def _follow(req: api_request.Request, conn: engine.Connection, hosts: list[str])
         cell.db.run(write)
 
 
-def _change(req: api_request.Request, event: str, function: Callable[..., Any], *args: Any) -> api_request.Document:
+def _change(req: api_request.Request, event: str, function: Callable[Concatenate[engine.Connection, P], dict[str, Any]],
+            *args: P.args, **kwargs: P.kwargs) -> api_request.Document:
     """Run ``function(conn, *args)`` of db.aggregates under the lock for members and zones; return the document of its
     row.
     """
@@ -146,7 +148,7 @@ def _change(req: api_request.Request, event: str, function: Callable[..., Any], 
 
     def run(conn: engine.Connection) -> dict[str, Any]:
         aggregates.lock(conn)
-        row = function(conn, *args)
+        row = function(conn, *args, **kwargs)
         _follow(req, conn, row['hosts'])
         return row
     try:

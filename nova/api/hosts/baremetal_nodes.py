@@ -1,6 +1,8 @@
 """Bare metal nodes (until 2.35): a read-only proxy to the Bare Metal service."""
+from __future__ import annotations
+
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TYPE_CHECKING
 
 from nova import exception
 from nova.api import request as api_request
@@ -8,6 +10,9 @@ from nova.web import formats
 from nova.web.fields import Field
 from nova.web.fields import Fields
 from nova.web.routes import Route
+
+if TYPE_CHECKING:
+    from nova.virt.ironic.client import Client
 
 _RULE = 'os_compute_api:os-baremetal-nodes:'
 LAST = 35
@@ -53,7 +58,7 @@ def show(req: api_request.Request, id: str) -> api_request.Document:
     return {'node': VIEW.builder(req, addresses)(node)}
 
 
-def _service(req: api_request.Request) -> Any:
+def _service(req: api_request.Request) -> Client:
     """Return the client of the Bare Metal service.
 
     :raises Unsupported: the deployment does not have this service

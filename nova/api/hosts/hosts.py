@@ -1,7 +1,7 @@
 """Hosts (until 2.42): services, resources and power control of compute hosts."""
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from nova import exception
 from nova.api import cell_queries
@@ -22,6 +22,7 @@ from nova.web.params import Param
 from nova.web.params import Query
 from nova.web.routes import Route
 
+R = TypeVar('R')
 _RULE = 'os_compute_api:os-hosts:'
 CONTROL = 'host_control'         # driver capability for power actions
 _MOVES = ('live_migration', 'resize')        # driver capabilities for moving servers
@@ -146,7 +147,7 @@ def _check_control(req: api_request.Request, cell: db_cells.Cell, service: api_r
         raise exception.BadRequest(f'Compute service of {service["host"]} is unavailable at this time.')
 
 
-def _ask(call: Callable[..., Any], req: api_request.Request, service: api_request.Row, **arguments: Any) -> Any:
+def _ask(call: Callable[..., R], req: api_request.Request, service: api_request.Row, **arguments: object) -> R:
     try:
         return call(req.context, server=service['host'], **arguments)
     except exception.Unavailable as error:

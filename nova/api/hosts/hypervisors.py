@@ -35,7 +35,7 @@ def _service(row: api_request.Row, view: _View) -> api_request.Document:
             'disabled_reason': service['disabled_reason']}
 
 
-def _servers(row: api_request.Row, view: _View) -> Any:
+def _servers(row: api_request.Row, view: _View) -> list[dict[str, str]] | fields.Absent:
     """Return the servers if requested; before 2.75 a node without servers does not have the field."""
     if view.servers is None:
         return fields.ABSENT

@@ -1,6 +1,6 @@
 """Maintenance of hosts of an aggregate (an API extension); conductor/moves/maintenance.py performs it."""
 from collections.abc import Callable
-from typing import Any
+from typing import Concatenate, ParamSpec
 
 from nova import exception
 from nova.api import cell_queries
@@ -19,6 +19,7 @@ from nova.web.params import Param
 from nova.web.params import Query
 from nova.web.routes import Route
 
+P = ParamSpec('P')
 KEY = 'os-host-maintenance'
 _START, _STOP = KEY + ':start', KEY + ':stop'
 _RULE = 'nova:os-aggregates:maintenance'
@@ -63,13 +64,15 @@ def _shown(req: api_request.Request, row: api_request.Row) -> api_request.Docume
     return {KEY: {**VIEW.builder(req)(row), 'servers': [build(server) for server in row['servers']]}}
 
 
-def _do(req: api_request.Request, id: str, host: str, function: Callable[..., object],
-        *args: Any) -> api_request.Document:
+def _do(req: api_request.Request, id: str, host: str, function: Callable[Concatenate[engine.Connection, P], object],
+        *args: P.args, **kwargs: P.kwargs) -> api_request.Document:
     """Run ``function(conn, *args)`` of db.maintenance in the host's cell; return the document of the maintenance."""
-    def run(conn: engine.Connection) -> Any:
-        function(conn, *args)
+    def run(conn: engine.Connection) -> api_request.Row | None:
+        function(conn, *args, **kwargs)
         return maintenance.of_host(conn, host, aggregates_api.number(id))
-    return _shown(req, aggregates_api.cell_of(req, host).db.run(run))
+    row = aggregates_api.cell_of(req, host).db.run(run)
+    assert row is not None                       # the function has checked that it is there
+    return _shown(req, row)
 
 
 def reason(aggregate_id: int) -> str:
@@ -108,7 +111,7 @@ def show(req: api_request.Request, id: str, host: str) -> api_request.Document:
     return _shown(req, row)
 
 
-def _action(name: str, handler: Callable[..., Any]) -> Route:
+def _action(name: str, handler: Callable[..., api_request.Document]) -> Route:
     body = Object(Param(name, Object(Param('host', params.HOST, required=True)), required=True))
     return Route('POST', '/os-aggregates/{id}/action', handler, action=name, policy=_RULE, status=202, body=body,
                  errors=(400, 404, 409))

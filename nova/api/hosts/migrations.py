@@ -1,4 +1,5 @@
 """/os-migrations, and the live migrations in progress of one server."""
+import datetime
 from typing import Any
 
 from nova import context as nova_context
@@ -34,7 +35,7 @@ _FILTERS = {'status': 'status', 'instance_uuid': 'instance_uuid', 'source_comput
             'migration_type': 'migration_type', 'user_id': 'user_id'}
 
 
-def _links(row: api_request.Row, req: api_request.Request) -> Any:
+def _links(row: api_request.Row, req: api_request.Request) -> list[dict[str, str]] | fields.Absent:
     """Return links; only a live migration in progress has its own URL."""
     if row['migration_type'] != server_migrations.LIVE_MIGRATION or (
             row['status'] not in server_migrations.LIVE_IN_PROGRESS):
@@ -114,7 +115,8 @@ def index(req: api_request.Request) -> api_request.Document:
                             len(rows) > limit)
 
 
-def _place(req: api_request.Request, marker: str, project_id: str | nova_context.Projects) -> Any:
+def _place(req: api_request.Request, marker: str, project_id: str | nova_context.Projects
+           ) -> tuple[datetime.datetime, int, str] | None:
     """Return the position of a marker.
 
     :raises InvalidMarker: the project has no migration with this UUID

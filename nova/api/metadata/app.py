@@ -334,7 +334,7 @@ def _injected_files(spec: objects.RequestSpec | None) -> list[tuple[str, bytes]]
     return [(file['path'], base64.b64decode(file['contents'])) for file in (spec and spec.injected_files) or ()]
 
 
-def _walk(tree: typing.Any, parts: collections.abc.Iterable[str]) -> bytes:
+def _walk(tree: dict[str, typing.Any] | str | bytes, parts: collections.abc.Iterable[str]) -> bytes:
     """Return the leaf or the listing at a path of the EC2 tree."""
     for part in parts:
         if not isinstance(tree, dict) or part not in tree:

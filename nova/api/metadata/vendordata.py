@@ -8,7 +8,6 @@ import threading
 import time
 import urllib.parse
 from collections.abc import Iterable
-from typing import Any
 
 from oslo_config import cfg
 import requests
@@ -17,6 +16,7 @@ import urllib3
 from nova import exception
 from nova import objects
 from nova import utils
+from nova.json_types import Json
 from nova.virt import metadata
 from nova.web import json_text
 
@@ -77,7 +77,7 @@ class VendorData:
         finally:
             self._slots.release()
 
-    def _ask(self, name: str, url: str, body: str) -> Any:
+    def _ask(self, name: str, url: str, body: str) -> Json:
         try:
             return json_text.parse(self._post(url, body))
         except (OSError, ValueError, urllib3.exceptions.HTTPError) as error:       # OSError: raised by requests

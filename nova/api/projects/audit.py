@@ -1,4 +1,5 @@
 """GET /os-audit (an API extension): the audit log of requests and their outcome."""
+import datetime
 from collections.abc import Callable
 from typing import Any
 
@@ -104,7 +105,7 @@ def _everywhere(req: api_request.Request,
     return [*rows, *(row for _cell, listed in found for row in listed)], down
 
 
-def _place(req: api_request.Request, filters: dict[str, Any], marker: str) -> Any:
+def _place(req: api_request.Request, filters: dict[str, Any], marker: str) -> tuple[datetime.datetime, str]:
     """Return the position of a marker.
 
     :raises InvalidMarker: no visible record has this ID

@@ -27,6 +27,7 @@ from nova import states
 from nova import utils
 from nova.api import request as api_request
 from nova.api.servers import category as server_category
+from nova.api.services import Services
 from nova.db.cells import cells as db_cells
 from nova.db.servers import changes
 from nova.identity import auth
@@ -97,7 +98,7 @@ class _Feed:
     :param category: None for servers of all instance categories
     """
 
-    def __init__(self, services: Any, project_id: str | nova_context.Projects, since: datetime.datetime | None,
+    def __init__(self, services: Services, project_id: str | nova_context.Projects, since: datetime.datetime | None,
                  category: str | None = None) -> None:
         self._cells, self._project_id, self._category = services.cells, project_id, category
         kept = services.conf.conductor.deleted_servers_kept_days

@@ -1,5 +1,4 @@
 """Key pairs of the caller; administrators also manage those of others."""
-from typing import Any
 
 from nova.api import notifications
 from nova.api import request as api_request
@@ -8,6 +7,7 @@ from nova.db import engine
 from nova.db.audit import log
 from nova.db.projects import key_pairs
 from nova.db.projects import quotas
+from nova.db.tables.rows import KeyPairsRow
 from nova.objects import keypair
 from nova.web import paging
 from nova.web import params
@@ -99,7 +99,7 @@ def create(req: api_request.Request) -> api_request.Document:
     else:
         print_ = keypair.fingerprint(public, type_)
 
-    def run(conn: engine.Connection) -> Any:
+    def run(conn: engine.Connection) -> KeyPairsRow:
         quotas.check_key_pairs(conn, _limits(conn, req, user_id), user_id)
         return key_pairs.create(conn, user_id, given['name'], type_, print_, public)
     row = req.services.api_db.run(log.naming(run, 'name'))

@@ -34,7 +34,7 @@ SERVED: dict[tuple[str, str], Any] = {('os-certificates/{id}', 'GET'): _show, ('
 CHECKS = {('os-certificates/{id}', 'GET'): (SHOW,), ('os-certificates', 'POST'): (CREATE,)}
 
 
-def serve(req: api_request.Request, path: str, name: str, **parts: Any) -> api_request.Document:
+def serve(req: api_request.Request, path: str, name: str, **parts: str) -> api_request.Document:
     """Run an operation.
 
     :raises PolicyDenied, Unsupported, QuotaExceeded, Unavailable: see the handlers

@@ -25,6 +25,7 @@ from nova.api.servers import category as server_category
 from nova.db.placement import categories
 from nova.db.projects import vpns
 from nova.db.servers import instances
+from nova.db.tables.rows import InstancesRow
 from nova.web import params
 from nova.web.params import Object
 from nova.web.params import Param
@@ -59,7 +60,7 @@ def _index(req: Request) -> Document:
                            if row.instance_uuid in rows]}
 
 
-def view(row: typing.Any, endpoint: tuple[str, int] | None) -> Document:
+def view(row: InstancesRow, endpoint: tuple[str, int] | None) -> Document:
     """Return the view of a VPN instance.
 
     :param row: of the server
@@ -72,7 +73,7 @@ def view(row: typing.Any, endpoint: tuple[str, int] | None) -> Document:
             'public_port': port, 'state': state, 'created_at': utils.isotime(row['created_at'])}
 
 
-def _addresses(row: typing.Any) -> tuple[str | None, str | None]:
+def _addresses(row: InstancesRow) -> tuple[str | None, str | None]:
     """Return (fixed address, floating address) of IPv4; None if missing."""
     for vif in row['network_info'] or ():
         for subnet in vif['network']['subnets']:

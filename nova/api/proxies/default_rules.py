@@ -40,8 +40,8 @@ def _view(row: Mapping[str, Any]) -> Document:
 
 def _shown(conn: Connection) -> list[dict[str, Any]]:
     """Return the templates that this API can express."""
-    return [row for row in db.every(conn) if row['direction'] == 'ingress' and row['in_default']
-            and not row['of_group']]
+    return [row for row in db.every(conn) if row['direction'] == 'ingress' and row['used_in_default_sg']
+            and not row['from_own_group']]
 
 
 def _find(conn: Connection, ident: str) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """os-floating-ip-dns: DNS domains, and DNS entries of projects for addresses."""
 from __future__ import annotations
 
-from typing import Any
 
 from nova import exception
 from nova.api.projects import known
@@ -9,6 +8,7 @@ from nova.api.proxies import floating_ips
 from nova.api.proxies.operations import Operation
 from nova.api.request import Document
 from nova.api.request import Request
+from nova.api.request import Row
 from nova.db.engine import Connection
 from nova.db.networks import dns as db
 from nova.network.operators import dns
@@ -27,13 +27,13 @@ _ENTRY = Object(Param('dns_entry', Object(
     Param('dns_type', {'type': 'string', 'enum': list(dns.TYPES)}, required=True)), required=True))
 
 
-def _domain_view(row: Any) -> Document:
+def _domain_view(row: Row) -> Document:
     public = row['project_id'] == db.PUBLIC
     return {'domain': row['name'], 'scope': 'public' if public else 'private', 'availability_zone': None,
             'project': (row['for_project'] if public else row['project_id']) or None}
 
 
-def _entry_view(domain: Any, row: Any) -> Document:
+def _entry_view(domain: Row, row: Row) -> Document:
     return {'domain': domain['name'], 'id': None, 'ip': row['address'], 'name': row['name'],
             'type': dns.kind_of(row['address'])}
 

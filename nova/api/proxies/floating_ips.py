@@ -1,7 +1,9 @@
 """Floating IPs of the configured network service."""
+from __future__ import annotations
+
 import contextlib
 import logging
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nova import exception
 from nova.api.servers import casts
@@ -16,6 +18,10 @@ from nova.web.params import STRING
 from nova.web.params import nullable
 from nova.web.routes import Route
 
+if TYPE_CHECKING:
+    from nova.network import floating
+    from nova.network.neutron import floating as neutron_floating
+
 _RULE = 'os_compute_api:os-floating-ips:'
 LAST = 35                   # for addresses
 LAST_ACTION = 43            # for actions on servers
@@ -24,7 +30,7 @@ LAST_ACTION = 43            # for actions on servers
 LOG = logging.getLogger(__name__)
 
 
-def _of(req: api_request.Request) -> Any:
+def _of(req: api_request.Request) -> floating.FloatingIps | neutron_floating.FloatingIps:
     return req.services.networks.floating_ips_of(req.context)
 
 

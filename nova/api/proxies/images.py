@@ -33,12 +33,12 @@ def _links(image: api_request.Document, req: api_request.Request) -> list[dict[s
             {'rel': 'alternate', 'type': 'application/vnd.openstack.image', 'href': req.image_url(image['id'])}]
 
 
-def _server(image: api_request.Document, req: api_request.Request) -> Any:
+def _server(image: api_request.Document, req: api_request.Request) -> api_request.Document | fields.Absent:
     server_id = image['properties'].get(_SERVER)
     return {'id': server_id, 'links': req.links('servers', server_id)} if server_id else fields.ABSENT
 
 
-def _disk_config(image: api_request.Document, req: api_request.Request) -> Any:
+def _disk_config(image: api_request.Document, req: api_request.Request) -> str | fields.Absent:
     automatic = image['properties'].get('auto_disk_config')
     if automatic is None:
         return fields.ABSENT

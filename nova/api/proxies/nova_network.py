@@ -2,7 +2,6 @@
 
 (path, method or action) -> Operation. documents/removed.py has the routes.
 """
-from typing import Any
 
 from nova import exception
 from nova.api import request as api_request
@@ -14,6 +13,8 @@ from nova.api.proxies.operations import ANY
 from nova.api.proxies.operations import Operation
 from nova.api.servers import lookup as server_lookup
 from nova.network.operators import networks as operators
+from nova.web.request import Content
+from nova.web.request import Response
 
 LAST_INTERFACES = 43
 RESERVED, NETWORK_ID = 4, 12     # first microversions with the reserved flag, and with the network of an interface
@@ -76,7 +77,7 @@ def refusal(path: str, name: str) -> str | None:
     return REFUSED.get(name, REFUSED.get(path.partition('/')[0]))
 
 
-def serve(req: api_request.Request, path: str, name: str, **parts: str) -> Any:
+def serve(req: api_request.Request, path: str, name: str, **parts: str) -> Response | Content:
     """Run an operation.
 
     :raises NotFound: this microversion does not have it

@@ -1,6 +1,5 @@
 """Security groups and their rules (until 2.35)."""
 import re
-from typing import Any
 
 from nova import context as nova_context
 from nova import exception
@@ -88,7 +87,7 @@ def delete(req: api_request.Request, id: str) -> None:
 
 # ---- rules -------------------------------------------------------------------
 
-def port(value: Any, name: str) -> int | None:
+def port(value: object, name: str) -> int | None:
     """Parse a port, ICMP type or code; -1 and empty values become None.
 
     :raises BadRequest: it is not a number
@@ -97,10 +96,10 @@ def port(value: Any, name: str) -> int | None:
         return None
     if isinstance(value, (bool, float)) or not _NUMBER.fullmatch(str(value)):
         raise exception.BadRequest(f'{name} is not a number.')
-    return None if int(value) == -1 else int(value)
+    return None if int(str(value)) == -1 else int(str(value))
 
 
-def network(value: Any) -> tuple[str | None, str]:
+def network(value: object) -> tuple[str | None, str]:
     """Return (address range or None, ethertype).
 
     :raises BadRequest: it is not a network

@@ -1,7 +1,6 @@
 """Volumes and snapshots (until 2.35): a proxy for the block storage service."""
 import datetime
 from collections.abc import Callable
-from typing import Any
 
 from nova import exception
 from nova import utils
@@ -16,6 +15,7 @@ from nova.web.params import Object
 from nova.web.params import Param
 from nova.web.params import Query
 from nova.web.params import string
+from nova.web.request import Content
 from nova.web.request import Response
 from nova.web.routes import Route
 
@@ -74,7 +74,7 @@ CREATE_SNAPSHOT = Object(Param('snapshot', Object(
 ), required=True))
 
 
-def _page(req: api_request.Request, read: Callable[..., Any]) -> Any:
+def _page(req: api_request.Request, read: Callable[..., list[api_request.Row]]) -> list[api_request.Row]:
     most = req.services.conf.api.max_limit
     limit = min(req.query.one('limit', most), most)
     return read(req.context, limit=limit, offset=req.query.one('offset', 0)) if limit else []
@@ -162,8 +162,9 @@ def delete_snapshot(req: api_request.Request, id: str) -> Response:
 
 # ---- routes --------------------------------------------------------------------
 
-def _route(method: str, path: str, handler: Callable[..., Any], rule: str, **values: Any) -> Route:
-    return Route(method, path, handler, policy=_RULE + rule, until=LAST, **values)
+def _route(method: str, path: str, handler: Callable[..., Response | Content], rule: str, body: Object | None = None,
+           query: Query | None = None, status: int = 200, errors: tuple[int, ...] = ()) -> Route:
+    return Route(method, path, handler, _RULE + rule, until=LAST, status=status, errors=errors, body=body, query=query)
 
 
 _READ = (401, 403)

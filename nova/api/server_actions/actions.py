@@ -27,6 +27,8 @@ from nova.db.servers import tasks
 from nova.db.tables.rows import InstancesRow
 from nova.web.params import Object
 from nova.hardware import guest_options
+from nova.web.params import Query
+from nova.web.request import Content
 from nova.web.request import Response
 from nova.web.routes import Route
 
@@ -102,7 +104,7 @@ def check_state(row: api_request.Row, action: actions.Action) -> None:
 
 
 def ask_host(req: api_request.Request, server_id: str, rule: str, feature: str | None, method: str,
-             **arguments: Any) -> tuple[InstancesRow, Any]:
+             **arguments: object) -> tuple[InstancesRow, Any]:
     """Call the server's host; return (the server's row, result of the RPC).
 
     :param feature: required driver capability, or None
@@ -131,13 +133,13 @@ def begin(req: api_request.Request, cell: db_cells.Cell, server_id: str, action:
 
 
 def cast(req: api_request.Request, cell: db_cells.Cell, row: InstancesRow, action: actions.Action,
-         **arguments: Any) -> None:
+         **arguments: object) -> None:
     """Cast the action to the server's host."""
     casts.to_host(req, cell, row, getattr(cell.rpc.compute, action.calls.method or ''), **arguments)
 
 
 def run(req: api_request.Request, server_id: str, action: actions.Action, category_rule: str | None = None,
-        **arguments: Any) -> None:
+        **arguments: object) -> None:
     """Begin an action and cast it with its arguments."""
     cell, _row = find(req, server_id, action, category_rule)
     row = begin(req, cell, server_id, action, arguments or None)
@@ -270,28 +272,26 @@ _PATH = '/servers/{id}/action'
 _ALWAYS = (401, 403, 404, 409)
 
 
-def _row(name: str, handler: Callable[..., Any], body: Object | None = None, *, checks: tuple[str, ...] = (),
-         errors: tuple[int, ...] = _ALWAYS, **more: Any) -> Route:
-    rule = ACTIONS[name].policy
-    return Route('POST', _PATH, handler, policy=rule, checks=checks, errors=errors, action=name,
-                 body=body or server_schemas.action(name), **{'status': 202, **more})
+def route(name: str, handler: Callable[..., Response | Content], *types: server_schemas.VersionedType,
+          body: Object | None = None, errors: tuple[int, ...] = (400, *_ALWAYS), checks: tuple[str, ...] = (),
+          query: Query | None = None, status: int = 202, since: int = 1, until: int | None = None) -> Route:
+    """Return the Route of an action; ``types`` are those of server_schemas.action."""
+    return Route('POST', _PATH, handler, ACTIONS[name].policy, checks, since, until, status, errors=errors,
+                 body=body or server_schemas.action(name, *types), query=query, action=name)
 
 
 ROUTES = (
-    *(_row(name, functools.partial(_plain, name, arguments), errors=errors) for name, arguments, errors in (
+    *(route(name, functools.partial(_plain, name, arguments), errors=errors) for name, arguments, errors in (
         ('os-start', {}, _ALWAYS), ('os-stop', {'clean_shutdown': True}, _ALWAYS),
         ('pause', {}, (*_ALWAYS, 501)), ('unpause', {}, (*_ALWAYS, 501)),
         ('suspend', {}, (400, *_ALWAYS)), ('resume', {}, (400, *_ALWAYS)))),
-    _row('reboot', reboot, server_schemas.action('reboot', (server_schemas.REBOOT, 1, None)),
-         checks=(server_category.REBOOT,), query=server_schemas.OF_CATEGORY, errors=(400, *_ALWAYS)),
-    _row('forceDelete', force_delete),
-    _row('lock', lock, server_schemas.action('lock', (server_schemas.ANY, 1, 72),
-                                             (server_schemas.LOCK, 73, None))),
-    _row('unlock', unlock, checks=(UNLOCK_OVERRIDE,)),
-    _row('os-resetState', reset_state, errors=(400, *_ALWAYS),
-         body=server_schemas.action('os-resetState', (server_schemas.RESET_STATE, 1, None))),
-    _row('os-getConsoleOutput', console_output, status=200, errors=(400, *_ALWAYS, 501),
-         body=server_schemas.action('os-getConsoleOutput', (server_schemas.CONSOLE_OUTPUT, 1, None))),
-    _row('createImage', create_image, server_schemas.action(
-        'createImage', (server_schemas.CREATE_IMAGE, 1, None)), checks=(ALLOW_VOLUME_BACKED,), errors=(400, *_ALWAYS)),
+    route('reboot', reboot, (server_schemas.REBOOT, 1, None), checks=(server_category.REBOOT,),
+          query=server_schemas.OF_CATEGORY),
+    route('forceDelete', force_delete, errors=_ALWAYS),
+    route('lock', lock, (server_schemas.ANY, 1, 72), (server_schemas.LOCK, 73, None), errors=_ALWAYS),
+    route('unlock', unlock, checks=(UNLOCK_OVERRIDE,), errors=_ALWAYS),
+    route('os-resetState', reset_state, (server_schemas.RESET_STATE, 1, None)),
+    route('os-getConsoleOutput', console_output, (server_schemas.CONSOLE_OUTPUT, 1, None), status=200,
+          errors=(400, *_ALWAYS, 501)),
+    route('createImage', create_image, (server_schemas.CREATE_IMAGE, 1, None), checks=(ALLOW_VOLUME_BACKED,)),
 )

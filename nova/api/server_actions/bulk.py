@@ -9,13 +9,13 @@ thread until the end of all tasks.
 """
 import time
 import urllib.parse
-from typing import Any
 
 from nova import exception
 from nova.api import faults
 from nova.api import request as api_request
 from nova.api.servers import listing as server_list
 from nova.api.servers import schemas as server_schemas
+from nova.json_types import Json
 from nova.web import paging
 from nova.web import params
 from nova.web.params import Array
@@ -79,7 +79,7 @@ def _page(req: api_request.Request) -> str:
     return urllib.parse.urlencode([*pairs, ('limit', min(paging.limit(req), MAX_SERVERS))])
 
 
-def _one(req: api_request.Request, server_id: str, name: str, value: Any) -> api_request.Document:
+def _one(req: api_request.Request, server_id: str, name: str, value: Json) -> api_request.Document:
     """Return the result for one server: {'id', 'code'}, and the fault if it was refused."""
     if name == DELETE:
         code, answer = req.ask('DELETE', f'/servers/{server_id}', counted=True)

@@ -1,7 +1,6 @@
 """Guest operations: changePassword, trigger_crash_dump, injectNetworkInfo, diagnostics, screenshot, stored password,
 NUMA topology.
 """
-from collections.abc import Callable
 from typing import Any
 
 from nova import actions
@@ -134,17 +133,12 @@ def topology(req: api_request.Request, server_id: str) -> api_request.Document:
 
 # ---- routes ------------------------------------------------------------------
 
-def _action(name: str, handler: Callable[..., Any], errors: tuple[int, ...], *types: Any, since: int = 1) -> Route:
-    return Route('POST', '/servers/{id}/action', handler, policy=actions.ACTIONS[name].policy, action=name,
-                 since=since, status=202, errors=errors, body=server_schemas.action(name, *types))
-
-
 _SERVER = '/servers/{server_id}'
 ROUTES = (
-    _action('changePassword', change_password, (400, 401, 403, 404, 409, 501), (CHANGE_PASSWORD, 1, None)),
-    _action('trigger_crash_dump', trigger_crash_dump, (400, 401, 403, 404, 409), ({'type': 'null'}, 17, None),
-            since=17),
-    _action('injectNetworkInfo', inject_network_info, (401, 403, 404, 409)),
+    server_actions.route('changePassword', change_password, (CHANGE_PASSWORD, 1, None),
+                         errors=(400, 401, 403, 404, 409, 501)),
+    server_actions.route('trigger_crash_dump', trigger_crash_dump, ({'type': 'null'}, 17, None), since=17),
+    server_actions.route('injectNetworkInfo', inject_network_info, errors=(401, 403, 404, 409)),
     Route('GET', _SERVER + '/diagnostics', diagnostics, policy=DIAGNOSTICS, query=server_schemas.NOTHING,
           errors=(400, 401, 403, 404, 409, 501)),
     Route('GET', _SERVER + '/os-console-screenshot', screenshot, policy=SCREENSHOT, query=server_schemas.NOTHING,

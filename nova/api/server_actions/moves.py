@@ -1,6 +1,5 @@
 """The actions resize, migrate, confirmResize and revertResize; conductor/moves/cold.py continues them."""
 import functools
-from collections.abc import Callable
 from typing import Any
 
 
@@ -31,7 +30,6 @@ from nova.web.params import HOST
 from nova.web.params import Object
 from nova.web.params import Param
 from nova.web.params import nullable
-from nova.web.routes import Route
 
 ACTIONS = actions.ACTIONS
 MIGRATE_HOST = 'os_compute_api:os-migrate-server:migrate:host'
@@ -208,16 +206,10 @@ def _check_source(req: api_request.Request, conn: engine.Connection, server_id: 
             raise exception.Conflict(f'Cannot revert instance {server_id}: its source host is down.')
 
 
-def _row(name: str, handler: Callable[..., Any], body: Object, **more: Any) -> Route:
-    return Route('POST', '/servers/{id}/action', handler, policy=ACTIONS[name].policy, action=name, body=body,
-                 **{'status': 202, 'errors': (400, 401, 403, 404, 409), **more})
-
-
 ROUTES = (
-    _row('resize', resize, server_schemas.action('resize', (RESIZE, 1, None)), checks=(create_facts.ZERO_DISK,)),
-    _row('migrate', migrate, Object(Param('migrate', server_schemas.ANY), closed=False), until=55),
-    _row('migrate', migrate, server_schemas.action('migrate', (MIGRATE, 56, None)), since=56, checks=(MIGRATE_HOST,)),
-    _row('confirmResize', functools.partial(_end, 'confirmResize', 'confirming'),
-         server_schemas.action('confirmResize'), status=204),
-    _row('revertResize', functools.partial(_end, 'revertResize', 'reverting'), server_schemas.action('revertResize')),
+    server_actions.route('resize', resize, (RESIZE, 1, None), checks=(create_facts.ZERO_DISK,)),
+    server_actions.route('migrate', migrate, body=Object(Param('migrate', server_schemas.ANY), closed=False), until=55),
+    server_actions.route('migrate', migrate, (MIGRATE, 56, None), since=56, checks=(MIGRATE_HOST,)),
+    server_actions.route('confirmResize', functools.partial(_end, 'confirmResize', 'confirming'), status=204),
+    server_actions.route('revertResize', functools.partial(_end, 'revertResize', 'reverting')),
 )

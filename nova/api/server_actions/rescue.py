@@ -1,6 +1,5 @@
 """The actions rescue and unrescue."""
-from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 from nova import actions
 from nova import exception
@@ -15,7 +14,6 @@ from nova.db import engine
 from nova.db.tables.rows import InstancesRow
 from nova.web.params import Object
 from nova.web.params import Param
-from nova.web.routes import Route
 
 RESCUE = Object(Param('adminPass', server_schemas.PASSWORD), Param('rescue_image_ref', server_schemas.IMAGE_REF),
                 nullable=True)
@@ -85,12 +83,7 @@ def unrescue(req: api_request.Request, id: str) -> None:
     server_actions.run(req, id, actions.ACTIONS['unrescue'])
 
 
-def _row(name: str, handler: Callable[..., Any], status: int, errors: tuple[int, ...], *types: Any) -> Route:
-    return Route('POST', '/servers/{id}/action', handler, policy=actions.ACTIONS[name].policy, action=name,
-                 status=status, errors=errors, body=server_schemas.action(name, *types))
-
-
 ROUTES = (
-    _row('rescue', rescue, 200, (400, 401, 403, 404, 409, 501), (RESCUE, 1, None)),
-    _row('unrescue', unrescue, 202, (401, 403, 404, 409, 501)),
+    server_actions.route('rescue', rescue, (RESCUE, 1, None), status=200, errors=(400, 401, 403, 404, 409, 501)),
+    server_actions.route('unrescue', unrescue, errors=(401, 403, 404, 409, 501)),
 )

@@ -1,7 +1,5 @@
 """The actions shelve, shelveOffload and unshelve."""
 
-from collections.abc import Callable
-from typing import Any
 
 from nova import actions
 from nova import exception
@@ -20,7 +18,6 @@ from nova.web.params import Object
 from nova.web.params import Param
 from nova.web.params import STRING
 from nova.web.params import nullable
-from nova.web.routes import Route
 
 TO_HOST = 'os_compute_api:os-shelve:unshelve_to_host'
 
@@ -84,15 +81,9 @@ def _check_place(req: api_request.Request, cell: db_cells.Cell, named: str | Non
             raise exception.Conflict(f'Host {host[:80]} is not in availability zone {zone[:80]}.')
 
 
-def _row(name: str, handler: Callable[..., Any], errors: tuple[int, ...], *types: Any,
-         checks: tuple[str, ...] = ()) -> Route:
-    return Route('POST', '/servers/{id}/action', handler, policy=actions.ACTIONS[name].policy, action=name, status=202,
-                 checks=checks, errors=errors, body=server_schemas.action(name, *types))
-
-
 ROUTES = (
-    _row('shelve', shelve, (400, 401, 403, 404, 409)),
-    _row('shelveOffload', shelve_offload, (400, 401, 403, 404, 409)),
-    _row('unshelve', unshelve, (400, 401, 403, 404, 409), (server_schemas.ANY, 1, 76), (ZONE, 77, 90),
-         (ZONE_OR_HOST, 91, None), checks=(TO_HOST,)),
+    server_actions.route('shelve', shelve),
+    server_actions.route('shelveOffload', shelve_offload),
+    server_actions.route('unshelve', unshelve, (server_schemas.ANY, 1, 76), (ZONE, 77, 90), (ZONE_OR_HOST, 91, None),
+                         checks=(TO_HOST,)),
 )

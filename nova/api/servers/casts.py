@@ -1,7 +1,6 @@
 """RPC casts for accepted requests. If the broker is unavailable, a reconciler processes the open action row."""
 import logging
 from collections.abc import Callable
-from typing import Any
 
 from oslo_db import exception as db_exc
 
@@ -17,7 +16,7 @@ LOG = logging.getLogger(__name__)
 
 
 def send(cell: db_cells.Cell | None, method: Callable[..., object], context: nova_context.RequestContext,
-         **arguments: Any) -> None:
+         **arguments: object) -> None:
     """Cast ``method(context, **arguments)``.
 
     :param cell: cell with the open action rows; its reconciler then sends casts that failed. None: the caller needs no
@@ -39,7 +38,7 @@ def _hasten(cell: db_cells.Cell, context: nova_context.RequestContext) -> None:
 
 
 def to_host(req: api_request.Request, cell: db_cells.Cell, row: InstancesRow, method: Callable[..., object],
-            **arguments: Any) -> None:
+            **arguments: object) -> None:
     """Cast to the host of a server.
 
     :param row: row of the server

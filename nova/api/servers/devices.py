@@ -60,7 +60,7 @@ def root_device(image: Image) -> str:
     return name if DEVICE_PATH.match(name) and name[-1].isalpha() else ROOT
 
 
-def row(source_type: str, **values: typing.Any) -> Device:
+def row(source_type: str, **values: object) -> Device:
     return {'source_type': source_type, 'destination_type': 'local', 'device_name': None, 'device_type': None,
             'disk_bus': None, 'guest_format': None, 'boot_index': None, 'image_id': None, 'volume_id': None,
             'snapshot_id': None, 'volume_size': None, 'volume_type': None, 'delete_on_termination': True,

@@ -5,7 +5,7 @@ import dataclasses
 import datetime
 import functools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nova import exception
@@ -87,7 +87,7 @@ def status(row: Row) -> str:
     return _STATUS.get(key) or states.status(*key)
 
 
-def _progress(row: Row, view: View) -> Any:
+def _progress(row: Row, view: View) -> int | fields.Absent:
     return row['progress'] if status(row) in _PROGRESSES else ABSENT
 
 
@@ -115,14 +115,14 @@ def plain_addresses(row: Row, _view: View | None = None) -> dict[str, list[dict[
             for label, ips in addresses(row).items()}
 
 
-def _image(row: Row, view: View) -> Any:
+def _image(row: Row, view: View) -> api_request.Document | str:
     image_id = row['image_id']
     return image_id and {'id': image_id, 'links': [{'rel': 'bookmark', 'href': view.images + image_id}]} or ''
 
 
-def _image_with_properties(row: Row, view: View) -> Any:
+def _image_with_properties(row: Row, view: View) -> api_request.Document | str:
     image = _image(row, view)
-    if image:
+    if isinstance(image, dict):
         image['properties'] = {key: value if value is None or isinstance(value, str) else str(value)
                                for key, value in row['image_properties'].items()}
     return image
@@ -142,7 +142,7 @@ def _flavor(row: Row, view: View) -> dict[str, Any]:
     return shown
 
 
-def _fault(row: Row, view: View) -> Any:
+def _fault(row: Row, view: View) -> api_request.Document | fields.Absent:
     """Return the fault. Owners see the first line of a refusal; administrators also see internal errors.
 
     Further lines are tracebacks with names of hosts and files.
@@ -159,7 +159,7 @@ def _fault(row: Row, view: View) -> Any:
     return shown
 
 
-def _security_groups(row: Row, view: View) -> Any:
+def _security_groups(row: Row, view: View) -> list[dict[str, str]] | fields.Absent:
     # without ports (before the build, after the delete) show the requested groups
     names = row['security_groups']
     if row['network_info'] and row['vm_state'] != states.DELETED and row['uuid'] in view.groups:
@@ -172,7 +172,7 @@ def host_status(row: Row, view: View) -> str:
     return view.host_statuses.get(host, 'UNKNOWN') if host else ''
 
 
-def _host_unknown(row: Row, view: View) -> Any:
+def _host_unknown(row: Row, view: View) -> str | fields.Absent:
     return 'UNKNOWN' if host_status(row, view) == 'UNKNOWN' else ABSENT
 
 
@@ -193,15 +193,16 @@ def _groups(row: Row, view: View) -> list[str]:
     return [row['server_group_id']] if row['server_group_id'] else []
 
 
-def _category(row: Row, view: View) -> Any:
+def _category(row: Row, view: View) -> str | fields.Absent:
     category = row['category']
     return ABSENT if category == REGULAR else category
 
 
 # ---- the table ---------------------------------------------------------------
 
-def _attribute(name: str, get: str | Callable[..., Any], columns: tuple[str, ...] = (), **more: Any) -> Field:
-    return Field('OS-EXT-SRV-ATTR:' + name, get, columns=columns, **{'rule': ATTRIBUTES, **more})
+def _attribute(name: str, get: str | Callable[[Row, View], object], columns: tuple[str, ...] = (), since: int = 1,
+               until: int | None = None, rule: str | None = ATTRIBUTES, type: str | None = None) -> Field:
+    return Field('OS-EXT-SRV-ATTR:' + name, get, since, until, rule, columns=columns, type=type)
 
 
 # Shown by update and rebuild since 2.1 (newest version of each field; see _answer).
@@ -326,13 +327,6 @@ def host_statuses(conn: engine.Connection, hosts: set[str], down_time: int,
     """
     if not hosts:
         return {}
-    rows = listing.computes(conn, hosts)
-    return {row['host']: _service_status(row, down_time, now) for row in rows}
-
-
-def _service_status(row: Any, down_time: int, now: datetime.datetime) -> str:
-    if row['disabled']:
-        return 'MAINTENANCE'
-    if row['forced_down']:
-        return 'DOWN'
-    return 'UP' if services_db.is_up(row, down_time, now) else 'UNKNOWN'
+    rows: Sequence[Mapping[Any, Any]] = listing.computes(conn, hosts)
+    return {row['host']: 'MAINTENANCE' if row['disabled'] else 'DOWN' if row['forced_down'] else
+            'UP' if services_db.is_up(row, down_time, now) else 'UNKNOWN' for row in rows}

@@ -46,6 +46,7 @@ def added(answer: Response, shown: Sequence[api_request.Document]) -> Response:
     """Add views to the response of POST /servers: to its server, or for all servers of the reservation."""
     if not shown:
         return answer
+    assert isinstance(answer.body, dict)
     one = answer.body.get('server')
     body = {**answer.body, 'servers': shown} if one is None else {**answer.body, 'server': {**one, **shown[0]}}
     return dataclasses.replace(answer, body=body, headers=[*answer.headers, APPLIED])

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from collections.abc import Iterable
 from typing import Any
 
+from nova.json_types import Json
 from nova.web.params import Array
 from nova.web.params import BOOLEAN
 from nova.web.params import DATE_TIME
@@ -20,12 +21,15 @@ from nova.web.params import Param
 from nova.web.params import Query
 from nova.web.params import REGEX
 from nova.web.params import STRING
+from nova.web.params import Schema
 from nova.web.params import Type
+from nova.web.params import Typed
 from nova.web.params import UUID
 from nova.web.params import integer
 from nova.web.params import nullable
 from nova.web.params import string
 
+VersionedType = tuple[Typed | Schema, int, int | None]      # a type, and its first and last minor version
 MAX_HINTS = 64                 # scheduler hints of one request, and values of one hint
 MAX_DEVICES = 64               # block devices, and networks, of one request
 CATEGORY = 'os-instance-categories:category'
@@ -122,7 +126,7 @@ class _Networks:
     def converter(self, version: int, relaxed: bool = False) -> None:
         return None
 
-    def prune(self, value: Any, version: int) -> Any:
+    def prune(self, value: Json, version: int) -> Json:
         return self._list.prune(value, version)
 
 
@@ -210,7 +214,7 @@ REBUILD = Object(
 )
 
 
-def action(name: str, *types: Any) -> Object:
+def action(name: str, *types: VersionedType) -> Object:
     """Return the body schema of an action. ``types``: [(type, since, until)]; default: any value."""
     rows = types or ((ANY, 1, None),)
     return Object(*(Param(name, type_, since=since, until=until, required=True)

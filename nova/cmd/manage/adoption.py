@@ -5,9 +5,10 @@ build another one: doc/source/adr/0032-adopted-guests.rst.
 """
 from __future__ import annotations
 
+from collections.abc import Mapping
 import os
 import time
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from nova.cmd import tables
 from nova.cmd.command_line import flag
@@ -15,7 +16,9 @@ from nova.cmd.command_line import flag
 if TYPE_CHECKING:
     from oslo_config import cfg
 
+    from nova.api import app
     from nova.db.cells import cells as db_cells
+    from nova.virt.libvirt.features import adopted
 
 REFUSED, NOTHING_DONE = 1, 3
 BUS = 'nova-inprocess:///adoption'       # a message without a receiver: the conductor finds the server waiting
@@ -59,7 +62,7 @@ def adopt(conf: cfg.ConfigOpts, guest: str, host: str | None, project: str, user
     return _await(cells, found.uuid)
 
 
-def look(uri: str, guest: str) -> tuple[Any, list[str]]:
+def look(uri: str, guest: str) -> tuple[adopted.Found, list[str]]:
     """Return (adopted.Found, [reasons against an adoption]) of a guest of libvirt.
 
     :raises InvalidInput: libvirt does not answer, or has no such guest
@@ -105,8 +108,8 @@ def _known(cells: db_cells.Cells, host: str, uuid: str) -> list[str]:
     return why if able else [*why, f'{host} is no compute host whose driver takes guests over']
 
 
-def _show(found: Any, host: str, project: str, user: str, image: str, flavor: str, name: str, network: list[str] | None,
-          port: list[str] | None, refusals: list[str]) -> None:
+def _show(found: adopted.Found, host: str, project: str, user: str, image: str, flavor: str, name: str,
+          network: list[str] | None, port: list[str] | None, refusals: list[str]) -> None:
     rows = [('Guest', f'{found.name} ({found.uuid})'), ('Server', f'{name} of project {project}, user {user}'),
             ('Host', host), ('Flavor', f'{flavor} ({found.vcpus} vCPUs, {found.memory_mb} MiB, {found.root_gb} GiB)'),
             ('Image', image)]
@@ -121,7 +124,7 @@ def _show(found: Any, host: str, project: str, user: str, image: str, flavor: st
     tables.print_table(('What', 'How'), rows)
 
 
-def _make_flavor(application: Any, project: str, name: str, found: Any) -> None:
+def _make_flavor(application: app.Application, project: str, name: str, found: adopted.Found) -> None:
     """Create a private flavor of the guest's size, unless there is one of that name."""
     from nova import exception
     from nova.cmd.manage import api_calls as inner
@@ -133,7 +136,8 @@ def _make_flavor(application: Any, project: str, name: str, found: Any) -> None:
         inner.ask(application, project, 'GET', f'/flavors/{name}', None)
 
 
-def _create(application: Any, project: str, user: str, found: Any, server: dict[str, Any]) -> None:
+def _create(application: app.Application, project: str, user: str, found: adopted.Found,
+            server: Mapping[str, object]) -> None:
     from nova.api import request
     from nova.cmd.manage import api_calls as inner
     inner.ask(application, project, 'POST', '/servers', {'server': server}, user=user, **{request.ADOPTS: found.uuid})

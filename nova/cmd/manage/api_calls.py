@@ -12,14 +12,14 @@ from typing import Any, TYPE_CHECKING
 if TYPE_CHECKING:
     from oslo_config import cfg
 
+    from nova.cloud.assembly import Application
     from nova.exception import NovaException
 
 
-def ask(application: Any, project: str, method: str, path: str, body: Any, microversion: str = 'latest',
-        query: str = '', user: str = 'nova-manage', **more: Any) -> Any:
-    """Return the JSON document of an operation's answer, or None without one.
+def ask(application: Application, project: str, method: str, path: str, body: object, microversion: str = 'latest',
+        query: str = '', user: str = 'nova-manage', **more: object) -> Any:
+    """Return the JSON document of an operation's answer, whose shape is the operation's, or None without one.
 
-    :param application: nova.api.app.Application
     :param project: id of the project of the administrator's request
     :param path: below the version
     :param user: id of the administrator
@@ -46,7 +46,7 @@ def ask(application: Any, project: str, method: str, path: str, body: Any, micro
     return document
 
 
-def ask_all_in_one(conf: cfg.ConfigOpts, path: str, body: Any, microversion: str, method: str = 'POST',
+def ask_all_in_one(conf: cfg.ConfigOpts, path: str, body: object, microversion: str, method: str = 'POST',
                    query: str = '') -> tuple[Any, str | None]:
     """Return (JSON document of the answer of a running nova-all, or None; CA file of its TLS).
 
@@ -73,8 +73,7 @@ def ask_all_in_one(conf: cfg.ConfigOpts, path: str, body: Any, microversion: str
     root = cloud['auth']['auth_url'].rpartition('/identity')[0]
     try:
         answer = session.request(f'{root}/compute/v2.1{path}' + (query and f'?{query}'), method, raise_exc=False,
-                                 headers={'OpenStack-API-Version': f'compute {microversion}'},
-                                 **({} if body is None else {'json': body}))
+                                 headers={'OpenStack-API-Version': f'compute {microversion}'}, json=body)
     except client_errors.ClientException as error:
         raise exception.NovaException(f'nova-all does not answer at {root}: {error}')
     document: Any = answer.json() if answer.content else None

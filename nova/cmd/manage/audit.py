@@ -5,8 +5,8 @@ import functools
 import getpass
 import os
 import socket
-from collections.abc import Callable
-from typing import Any, TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from nova.cmd import tables
 from nova.cmd.command_line import Refused
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from oslo_config import cfg
 
     from nova.db import engine
+    from nova.db.audit import log
+    from nova.db.audit import records
 
 BROKEN, UNREACHED = 3, 4
 # options that name the target of a command: names and ids, never a URL or a password
@@ -51,7 +53,7 @@ def verify(conf: cfg.ConfigOpts, seal: list[str] | None) -> int:
     return code
 
 
-def _parsed(text: str) -> tuple[str, Any]:
+def _parsed(text: str) -> tuple[str, records.Seal]:
     """Parse ``name=number:digest``; return (name of the database, Seal)."""
     from nova.db.audit import records
     name, _, seal = text.rpartition('=')
@@ -61,14 +63,14 @@ def _parsed(text: str) -> tuple[str, Any]:
         raise Refused(f'{text} is no seal: DATABASE=NUMBER:DIGEST, as the log of nova-conductor has it.', 2) from None
 
 
-def record_of(words: list[str], options: dict[str, Any]) -> Any:
-    """Return the nova.db.audit.log.Record of a command.
+def record_of(words: list[str], options: Mapping[str, object]) -> log.OperatorRecord:
+    """Return the record of a command.
 
     :param words: category and action
     :param options: {name: value} that were given
     """
     from nova.db.audit import log
-    target = next(((name, options[name]) for name in TARGETS if isinstance(options.get(name), str)), (None, None))
+    target = next(((name, value) for name in TARGETS if isinstance(value := options.get(name), str)), (None, None))
     record = log.OperatorRecord('CLI', '', 'nova-manage:' + ' '.join(words), target_type=target[0],
                                   target_id=target[1], remote_address=socket.gethostname(), code=0)
     record.values['user_id'] = f'os:{_user()}'

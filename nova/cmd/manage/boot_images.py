@@ -4,8 +4,7 @@ Earlier releases did not check the owner: see doc/source/admin/security-referenc
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TYPE_CHECKING
+from typing import Literal, Protocol, TYPE_CHECKING
 
 from nova.cmd import tables
 from nova.cmd.command_line import flag
@@ -15,9 +14,10 @@ if TYPE_CHECKING:
 
     from nova.db import engine
     from nova.db.cells import cells as db_cells
+    from nova.image.api import Images
 
 FOUND, UNSURE = 'not visible to the project', 'shared by another project: look at its members'
-KINDS = ('kernel_id', 'ramdisk_id')
+KINDS: tuple[Literal['kernel_id', 'ramdisk_id'], ...] = ('kernel_id', 'ramdisk_id')
 
 
 def check_boot_images(conf: cfg.ConfigOpts, detach: bool) -> int:
@@ -29,7 +29,7 @@ def check_boot_images(conf: cfg.ConfigOpts, detach: bool) -> int:
     rows = [(cell, *row) for cell, listed in found for row in listed]
     mended = []
     for cell, server, _kind, image_id, why in rows:
-        if detach and why == FOUND and cell.db.run(_detach, server, image_id):
+        if detach and why == FOUND and cell.db.run(_detach, server.uuid, image_id):
             mended.append(server.uuid)
     tables.print_table(('Server', 'Project', 'Cell', 'What', 'Image', 'Found', 'Detached'), [
         (server.uuid, server.project_id, cell.name, kind, image_id, why, 'yes' if server.uuid in mended else 'no')
@@ -39,7 +39,7 @@ def check_boot_images(conf: cfg.ConfigOpts, detach: bool) -> int:
     return int(bool(down) or any(server.uuid not in mended for _cell, server, *_rest in rows))
 
 
-def _of_cell(cell: db_cells.Cell, verdict: _Verdict) -> list[tuple[Any, str, str, str]]:
+def _of_cell(cell: db_cells.Cell, verdict: _Verdict) -> list[tuple[_Server, str, str, str]]:
     from nova.db.servers import instances
     with cell.db.reader() as conn:
         servers = instances.with_boot_images(conn)
@@ -47,17 +47,22 @@ def _of_cell(cell: db_cells.Cell, verdict: _Verdict) -> list[tuple[Any, str, str
             if getattr(server, kind) and (why := verdict.of(server, getattr(server, kind)))]
 
 
+class _Server(Protocol):
+    uuid: str
+    project_id: str
+    user_id: str
+
+
 class _Verdict:
     """Checks the images of servers.
 
-    :param images: nova.image.api.Images
     :param answers: whether ``images`` can check as the server's project: Glance needs a token of its user
     """
 
-    def __init__(self, images: Any, answers: bool) -> None:
+    def __init__(self, images: Images, answers: bool) -> None:
         self._images, self._answers = images, answers
 
-    def of(self, server: Any, image_id: str) -> str | None:
+    def of(self, server: _Server, image_id: str) -> str | None:
         """Return the problem of a server's image, or None if it is allowed or does not exist any more."""
         from nova import context
         from nova import exception
@@ -78,18 +83,18 @@ class _Verdict:
         return None
 
 
-def _detach(conn: engine.Connection, server: Any, image_id: str) -> bool:
+def _detach(conn: engine.Connection, uuid: str, image_id: str) -> bool:
     """Remove an image from a server's row, a ramdisk together with its kernel; return whether the row was unchanged."""
     from nova.db.servers import instances
-    instances.lock(conn, server.uuid)
-    row: Mapping[str, Any] = instances.get(conn, server.uuid)
+    instances.lock(conn, uuid)
+    row = instances.get(conn, uuid)
     gone = [kind for kind in KINDS if row[kind] == image_id]
     if 'kernel_id' in gone:
         gone = list(KINDS)                   # the guest cannot start with only a ramdisk
     if not gone:
         return row['kernel_id'] is None      # removed with the kernel
     properties = {name: value for name, value in (row['image_properties'] or {}).items() if name not in gone}
-    instances.update(conn, server.uuid, {**dict.fromkeys(gone), 'image_properties': properties})
+    instances.update(conn, uuid, {**dict.fromkeys(gone), 'image_properties': properties})
     return True
 
 

@@ -10,12 +10,13 @@ import termios
 import threading
 import tty
 from collections.abc import Callable, Iterator
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from nova.cmd.command_line import flag
 
 if TYPE_CHECKING:
     from oslo_config import cfg
+    from websockets.sync import client
 
 ESCAPE = b'\x1d'                         # Ctrl+], as in telnet and virsh
 HELP = ('\r\nCtrl+] and .  leaves, Ctrl+] and r  types stty with the size of this window, Ctrl+] twice  sends it.\r\n')
@@ -83,10 +84,10 @@ def _of_fleet(conf: cfg.ConfigOpts, server: str) -> tuple[str, str | None]:
     bus = rpc_bus.Bus(conf)
     try:
         api_db, cells = assembly.checked_databases(conf, bus)
-        row = servers.find(api_db, cells, server)
+        uuid, project_id = servers.find(api_db, cells, server)
         services = apis.api_services(conf, bus, api_db, cells, assembly.images(conf, api_db), policy.Policy(conf))
-        answer = api_calls.ask(app.Application(services), row.project_id, 'POST',
-                               f'/servers/{row.uuid}/remote-consoles', _WANTED, MICROVERSION)
+        answer = api_calls.ask(app.Application(services), project_id, 'POST',
+                               f'/servers/{uuid}/remote-consoles', _WANTED, MICROVERSION)
     finally:
         bus.close()
     return answer['remote_console']['url'], None
@@ -106,11 +107,11 @@ def _raw(terminal: int) -> Iterator[None]:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
 
-def _work(socket: Any, keys: int, screen: int, follow_window: bool) -> None:
+def _work(socket: client.ClientConnection, keys: int, screen: int, follow_window: bool) -> None:
     """Pass bytes until one side closes."""
     from websockets import exceptions as refusals
 
-    def say_size(*_signal: Any) -> None:
+    def say_size(*_signal: object) -> None:
         with contextlib.suppress(refusals.ConnectionClosed):
             socket.send(size_line(screen))
     over, waker = os.pipe()
@@ -130,7 +131,8 @@ def _work(socket: Any, keys: int, screen: int, follow_window: bool) -> None:
             signal.signal(signal.SIGWINCH, before)
 
 
-def _pass_keys(socket: Any, keys: int, screen: int, over: int, say_size: Callable[[], None]) -> None:
+def _pass_keys(socket: client.ClientConnection, keys: int, screen: int, over: int,
+               say_size: Callable[[], None]) -> None:
     import select
     escaped = False
     while True:

@@ -29,7 +29,7 @@ ORDER = (rules.NEWER, rules.UNKNOWN, rules.VOLUMES, rules.ABSENT)      # differe
 class Difference:
     """A report of a host, in its cell."""
 
-    cell: Any
+    cell: db_cells.Cell
     report: dict[str, Any]
     row: dict[str, Any] | None
 
@@ -94,8 +94,9 @@ def _enter_ports(api_db: engine.Database, difference: Difference) -> str:
     return f' Its ports {", ".join(lost)} are lost: create them again, and add them.' if lost else ''
 
 
-def _of(difference: Difference, name: str) -> Any:
-    return (difference.row or difference.report['server'] or {}).get(name)
+def _of(difference: Difference, name: str) -> str | None:
+    value: str | None = (difference.row or difference.report['server'] or {}).get(name)
+    return value
 
 
 def _guests(found: list[Difference]) -> dict[str, int]:
@@ -136,13 +137,12 @@ def _settle(api_db: engine.Database, difference: Difference, followed: bool,
             cell.db.run(guest_reports.settled, report, False)
             return 'Its row follows the guest on another host.', True
 
-        def lose(conn: Any) -> bool:
+        def lose(conn: engine.Connection) -> bool:
             row = instances.get_many(conn, [uuid]).get(uuid)
             lost = row is not None and row['host'] == host and guest_reports.lose(conn, row, host)
             guest_reports.settled(conn, report, False)
             return lost
-        lost = cell.db.run(lose)
-        return ('The server is in ERROR: its host has no guest of it.' if lost
+        return ('The server is in ERROR: its host has no guest of it.' if cell.db.run(lose)
                 else 'Its row has changed since the report.'), True
     try:
         if kind == rules.UNKNOWN:
@@ -156,7 +156,7 @@ def _settle(api_db: engine.Database, difference: Difference, followed: bool,
     except (ValueError, guest_volumes.Held) as error:
         return f'Not settled: {error}.', False
 
-    def write(conn: Any) -> str | None:
+    def write(conn: engine.Connection) -> str | None:
         row = instances.get_many(conn, [uuid]).get(uuid)
         if kind == rules.UNKNOWN and row is None:
             guest_reports.enter(conn, report, host)
@@ -172,7 +172,7 @@ def _settle(api_db: engine.Database, difference: Difference, followed: bool,
     return refused or f'Its row follows the guest on {host}.{lost}', refused is None
 
 
-def _enter_mapping(conn: Any, cell_uuid: str, server: dict[str, Any]) -> None:
+def _enter_mapping(conn: engine.Connection, cell_uuid: str, server: dict[str, Any]) -> None:
     """Insert the missing rows of the server into the API database."""
     from nova import objects
     from nova.db.servers import mappings

@@ -12,6 +12,8 @@ from nova.cmd.manage import known_projects
 if TYPE_CHECKING:
     from oslo_config import cfg
 
+    from nova.image.api import Images
+
 _OWNER = {'metavar': 'OWNER', 'help': f'the project whose image it is: {known_projects.HELP}'}
 _FILE = {'metavar': 'PATH', 'help': 'a file'}
 _KINDS = {'machine': 'ami', 'kernel': 'aki', 'ramdisk': 'ari'}      # names in the Bexar format
@@ -86,7 +88,7 @@ def project(conf: cfg.ConfigOpts, owner: str | None) -> str | None:
     return known_projects.look_up(conf, owner) if owner else None
 
 
-def store(conf: cfg.ConfigOpts) -> Any:
+def store(conf: cfg.ConfigOpts) -> Images:
     """Return the Images of this deployment."""
     from nova.cloud import assembly
     if conf.image.backend != 'embedded':
@@ -101,11 +103,13 @@ def _format_of(path: str) -> str:
     return found if found in inspector.ACCEPTS else 'raw'
 
 
-def register(images: Any, path: str, owner: str | None, disk_format: str | None, container_format: str | None,
-             name: str | None, properties: dict[str, str], private: bool, **columns: Any) -> str:
+def register(images: Images, path: str, owner: str | None, disk_format: str, container_format: str | None,
+             name: str | None, properties: dict[str, str], private: bool, min_disk: int = 0,
+             min_ram: int = 0) -> str:
     """Register an image, print its id and return it; a failed upload leaves no image.
 
-    :param columns: more of the image: min_disk (GiB), min_ram (MiB)
+    :param min_disk: GiB
+    :param min_ram: MiB
     """
     from nova import context
     ctx = context.admin_context()
@@ -114,7 +118,7 @@ def register(images: Any, path: str, owner: str | None, disk_format: str | None,
         'name': name or os.path.basename(path), 'visibility': 'private' if private else 'public',
         'disk_format': disk_format, 'container_format': container_format or (
             disk_format if disk_format in _KINDS.values() else 'bare'),
-        **({'owner': owner} if owner else {}), **columns, 'properties': properties})
+        **({'owner': owner} if owner else {}), 'min_disk': min_disk, 'min_ram': min_ram, 'properties': properties})
     try:
         images.upload(ctx, image['id'], path, disk_format, container_format)
     except BaseException:

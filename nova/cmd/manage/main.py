@@ -103,7 +103,7 @@ def _recorded(function: Callable[..., int | None], command: list[str], conf: cfg
                 _record_alone(conf, record)
             return code
     except Exception as error:
-        if record.written:
+        if record.written and record.database is not None:
             from nova import notify
             log.Auditor(record.database, notify.OFF).finish(record, 500, error)
         raise
@@ -201,7 +201,7 @@ def _assign_vpn(conf: cfg.ConfigOpts) -> None:
         print(f'{cell.name}: {categories.assign(api_db, cell.db, conf.vpn_image_id, conf.instance_cat_vpn)} servers')
 
 
-def _create_network(conf: cfg.ConfigOpts, **wanted: Any) -> None:
+def _create_network(conf: cfg.ConfigOpts, **wanted: str | int | None) -> None:
     """Make the network that [network] describes, shared by all projects; nothing when it is there. Once for a cloud of
     daemons, before nova-network starts. With options: other networks, of a project or for all, each a VLAN if one is
     named.

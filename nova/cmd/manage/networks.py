@@ -34,14 +34,14 @@ def list_networks(conf: cfg.ConfigOpts) -> None:
         for row in rows])
 
 
-def create(conf: cfg.ConfigOpts, **wanted: Any) -> None:
+def create(conf: cfg.ConfigOpts, **wanted: str | int | None) -> None:
     """Create networks, each with a part of the address ranges; print their ids. All are created, or none."""
     from nova import context
     from nova import exception
     from nova.network import ipam
     from nova.network.rest.request import Deps
     from nova.network.operators import legacy_parameters
-    given = {name: value for name, value in wanted.items() if value is not None}
+    given: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
     legacy_parameters.refuse(given, REFUSED)
     if 'vlan' in given and given.keys() & {'vlan_start', 'num_networks'}:
         raise exception.InvalidInput('Either --vlan is expected, or --vlan-start and perhaps --num-networks.')
@@ -50,7 +50,7 @@ def create(conf: cfg.ConfigOpts, **wanted: Any) -> None:
     project = known_projects.find(conf, api_db, project) if project is not None else None
     deps, networks = Deps(conf, api_db), _networks(given, count)
 
-    def make(conn: Any) -> list[str]:
+    def make(conn: engine.Connection) -> list[str]:
         return [legacy_parameters.make(conn, deps, admin, {
             'project_id': project or EVERYBODY, 'shared': project is None,
             'name': given['label'] if count == 1 else f'{given["label"]}_{index}', **_kind(given, index)
@@ -127,7 +127,7 @@ def _range_v6(text: str) -> ipaddress.IPv6Network:
         raise exception.InvalidInput(f"'{text[:60]}' is not a range of IPv6.") from None
 
 
-def _pool(cidr: Any, given: dict[str, Any]) -> dict[str, str]:
+def _pool(cidr: ipaddress.IPv4Network, given: dict[str, Any]) -> dict[str, str]:
     """Return the first and the last address for ports: those of --fixed-cidr without the gateway at its beginning.
 
     :raises InvalidInput:
@@ -135,7 +135,7 @@ def _pool(cidr: Any, given: dict[str, Any]) -> dict[str, str]:
     from nova import exception
     from nova.network import ipam
     fixed = ipam.parse_cidr(given['fixed_cidr'])
-    if not fixed.subnet_of(cidr):
+    if not isinstance(fixed, ipaddress.IPv4Network) or not fixed.subnet_of(cidr):
         raise exception.InvalidInput(f'--fixed-cidr is a part of {cidr}.')
     first, last = max(fixed[0], cidr[1]), min(fixed[-1], cidr[-2])
     gateway = given.get('gateway', str(cidr[1]))

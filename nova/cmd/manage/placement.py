@@ -14,6 +14,8 @@ from nova.cmd.manage import api_calls as inner
 if TYPE_CHECKING:
     from oslo_config import cfg
 
+    from nova.api import app
+    from nova.context import RequestContext
     from nova.db import engine
     from nova.db.cells import cells as db_cells
     from nova.exception import NovaException
@@ -68,17 +70,17 @@ def _read(file: str) -> dict[str, Any]:
 class _Here:
     """RPC client interface of the scheduler for a manager in this process."""
 
-    def __init__(self, manager: Any) -> None:
+    def __init__(self, manager: object) -> None:
         from nova.rpc import interface
         from nova.scheduler import interface as scheduler_interface
         self._explain = interface.methods_of(scheduler_interface.INTERFACE, manager)['explain']
 
-    def explain(self, ctx: Any, **arguments: Any) -> Any:
+    def explain(self, ctx: RequestContext, **arguments: object) -> object:
         from nova.rpc import serializer
         return serializer.to_primitive(self._explain(ctx, **arguments))
 
 
-def _application(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells) -> Any:
+def _application(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells) -> app.Application:
     from nova import policy
     from nova.api import app
     from nova.cloud import assembly

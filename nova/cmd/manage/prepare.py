@@ -14,6 +14,7 @@ from nova.cmd.manage import images as manage_images
 if TYPE_CHECKING:
     from oslo_config import cfg
 
+    from nova.disk_files import qemu_img
     from nova.image import boot_facts
     from nova.image import fetch
 
@@ -124,7 +125,7 @@ def _checked(conf: cfg.ConfigOpts, source: str, path: str, raw: str) -> tuple[in
     return size, facts
 
 
-def _tool(conf: cfg.ConfigOpts) -> Any:
+def _tool(conf: cfg.ConfigOpts) -> qemu_img.QemuImg:
     from nova.disk_files import qemu_img
     return qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_qemu_img)
 

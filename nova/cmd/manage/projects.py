@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from oslo_config import cfg
 
     from nova.db import engine
+    from nova.identity.embedded.service import IdentityService
 
 Row = dict[str, Any]
 Ask = Callable[..., Any]                 # see _api
@@ -108,7 +109,7 @@ def scrub(conf: cfg.ConfigOpts, project: str) -> int:
 
 # ---- shared parts ------------------------------------------------------------
 
-def identity(conf: cfg.ConfigOpts) -> Any:
+def identity(conf: cfg.ConfigOpts) -> IdentityService:
     """Return the embedded identity service.
 
     :raises InvalidInput: the projects are Keystone's, or no cloud has started here
@@ -123,7 +124,7 @@ def identity(conf: cfg.ConfigOpts) -> Any:
     return assembly.identity(conf, api_db, '')
 
 
-def project_row(service: Any, project: str) -> Row:
+def project_row(service: IdentityService, project: str) -> Row:
     from nova import exception
     from nova.identity.embedded import directory
     row = service.find('project', id=project) or service.find('project', domain_id=directory.DOMAIN['id'], name=project)
@@ -180,7 +181,7 @@ def api(conf: cfg.ConfigOpts, project_id: str) -> Iterator[Ask]:
         application = app.Application(apis.api_services(
             conf, bus, api_db, cells, assembly.images(conf, api_db), policy.Policy(conf)))
 
-    def ask(method: str, path: str, body: Any = None, query: str = '', missing: bool = False) -> Any:
+    def ask(method: str, path: str, body: object = None, query: str = '', missing: bool = False) -> Any:
         """Run an operation.
 
         :param missing: accept that the resource is gone already

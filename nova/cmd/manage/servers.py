@@ -61,21 +61,21 @@ def _act(conf: cfg.ConfigOpts, server: str, wanted: dict[str, Any]) -> str:
 
     if not rpc_bus.configured(conf):             # next to a nova-all
         api_db, cells = assembly.checked_databases(conf)
-        uuid: str = find(api_db, cells, server).uuid
+        uuid, _project = find(api_db, cells, server)
         inner.ask_all_in_one(conf, f'/servers/{uuid}/action', wanted, 'latest')
         return uuid
     bus = rpc_bus.Bus(conf)
     api_db, cells = assembly.checked_databases(conf, bus)
-    row = find(api_db, cells, server)
+    uuid, project_id = find(api_db, cells, server)
     services = apis.api_services(conf, bus, api_db, cells, assembly.images(conf, api_db), policy.Policy(conf))
     try:
-        inner.ask(app.Application(services), row.project_id, 'POST', f'/servers/{row.uuid}/action', wanted)
+        inner.ask(app.Application(services), project_id, 'POST', f'/servers/{uuid}/action', wanted)
     finally:
         bus.close()
-    return str(row.uuid)
+    return uuid
 
 
-def find(api_db: engine.Database, cells: db_cells.Cells, name: str) -> Any:
+def find(api_db: engine.Database, cells: db_cells.Cells, name: str) -> tuple[str, str]:
     """Return (uuid, project_id) of a server by its uuid or its EC2 id of 17 or 8 digits.
 
     :raises InstanceNotFound: no cell has it
@@ -90,7 +90,7 @@ def find(api_db: engine.Database, cells: db_cells.Cells, name: str) -> Any:
         with cell.db.reader() as conn:
             row = instances.owner_of(conn, uuid)
         if row is not None:
-            return row
+            return row.uuid, row.project_id
     raise exception.InstanceNotFound(instance_id=name)
 
 

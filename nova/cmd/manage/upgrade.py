@@ -48,7 +48,7 @@ def online_data_migrations(conf: cfg.ConfigOpts, max_count: str | None) -> int:
     print(f'Running batches of {min(online.BATCH, limit or online.BATCH)} until '
           + ('complete.' if limit is None else f'{limit} rows are converted.'))
     totals = {migration.name: [0, 0] for migration in online.ROWS}
-    done, failed = _run(online, api_db, cells, totals, limit)
+    done, failed = _run(api_db, cells, totals, limit)
     tables.print_table(('Migration', 'Total Needed', 'Completed'),
                        [(name, *counts) for name, counts in sorted(totals.items())])
     if failed and not done:
@@ -56,13 +56,14 @@ def online_data_migrations(conf: cfg.ConfigOpts, max_count: str | None) -> int:
     return 1 if failed or limit is not None and done else 0
 
 
-def _run(online: Any, api_db: engine.Database, cells: db_cells.Cells, totals: dict[str, list[int]],
-         limit: int | None) -> tuple[int, bool]:
+def _run(api_db: engine.Database, cells: db_cells.Cells, totals: dict[str, list[int]], limit: int | None
+         ) -> tuple[int, bool]:
     """Return (rows converted, whether a migration failed) of all batches; after a failure, of the last batches only.
 
     :param totals: {migration: [rows found, rows converted]}, added to
     """
     from nova.db import errors
+    from nova.db import online_migrations as online
 
     all_done = 0
     while True:

@@ -41,6 +41,8 @@ from nova.db.servers import history
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import request_specs
+from nova.db.tables.rows import InstancesRow
+from nova.db.tables.rows import MigrationsRow
 from nova.notify.events import END
 from nova.notify.events import ERROR
 from nova.notify.events import START
@@ -120,7 +122,7 @@ class ColdMoves:
 
     # ---- the destination ----
 
-    def _seek(self, ctx: Context, row: Row, migration: Row) -> None:
+    def _seek(self, ctx: Context, row: InstancesRow, migration: MigrationsRow) -> None:
         """Choose and claim a destination, and send it the first step."""
         uuid, arguments = row['uuid'], migration['arguments']
         spec = self._specs.of([uuid]).get(uuid)
@@ -146,7 +148,7 @@ class ColdMoves:
 
     def move_refused(self, ctx: Context, migration_id: int, host: str, fault: Fault) -> None:
         """Try the next destination after a refusal."""
-        def write(conn: Connection) -> tuple[Row, int] | None:
+        def write(conn: Connection) -> tuple[MigrationsRow, int] | None:
             migration = server_migrations.get(conn, migration_id, lock=True)
             if migration['status'] != 'pre-migrating' or migration['held_host'] != host:
                 return None
@@ -171,7 +173,7 @@ class ColdMoves:
 
     def move_accepted(self, ctx: Context, migration_id: int, host: str) -> None:
         """Start the source after the destination has accepted."""
-        def write(conn: Connection) -> tuple[Row, Row] | None:
+        def write(conn: Connection) -> tuple[MigrationsRow, InstancesRow] | None:
             migration = server_migrations.get(conn, migration_id, lock=True)
             if server_migrations.update(conn, migration_id, {'status': 'migrating'}, {
                     'status': ['pre-migrating', 'migrating'], 'held_host': host, 'swapped': False}):
@@ -192,7 +194,7 @@ class ColdMoves:
 
     def move_sent(self, ctx: Context, migration_id: int, host: str, guest: dict[str, typing.Any]) -> None:
         """Move the server to the destination after the source has put the guest aside."""
-        def write(conn: Connection) -> tuple[Row | None, Row]:
+        def write(conn: Connection) -> tuple[InstancesRow | None, MigrationsRow]:
             migration = server_migrations.get(conn, migration_id)
             if migration['swapped'] and migration['status'] == 'post-migrating':
                 return instances.get(conn, migration['instance_uuid']), migration        # a repeated call
@@ -234,7 +236,7 @@ class ColdMoves:
             server_migrations.update(conn, migration_id, {'status': 'finished', 'arguments': arguments})
         self._cell_db.run(write)
 
-    def _grown(self, ctx: Context, migration: Row, host: str, power_state: int) -> None:
+    def _grown(self, ctx: Context, migration: MigrationsRow, host: str, power_state: int) -> None:
         """End the move of a guest that has been resized while it runs."""
         if migration['status'] in server_migrations.OVER:
             return                                              # a repeated call
@@ -277,7 +279,8 @@ class ColdMoves:
         row, migration = self._cell_db.run(self._swap_back, migration_id, None)
         self._send_step(ctx, row, migration, *_step_of(actions.TAKE_BACK, migration))
 
-    def _swap_back(self, conn: Connection, migration_id: int, fault: Fault | None) -> tuple[Row, Row]:
+    def _swap_back(self, conn: Connection, migration_id: int,
+                   fault: Fault | None) -> tuple[InstancesRow, MigrationsRow]:
         migration = server_migrations.get(conn, migration_id)
         if not migration['swapped'] and migration['status'] == 'reverting':
             return instances.get(conn, migration['instance_uuid']), migration        # a repeated call
@@ -333,12 +336,12 @@ class ColdMoves:
             LOG.info('Server %s was deleted or changed while its move failed.', row['uuid'])
             self._settle_quota(row['uuid'])
 
-    def _return_move(self, ctx: Context, moved: Row, migration_id: int, host: str | None, event: str,
+    def _return_move(self, ctx: Context, moved: InstancesRow, migration_id: int, host: str | None, event: str,
                      fault: Fault) -> None:
         """Return the guest to the source after the destination failed."""
         spec = self._events.spec(moved['uuid']) if event == _UNPLACED else None
 
-        def write(conn: Connection) -> tuple[Row, Row]:
+        def write(conn: Connection) -> tuple[InstancesRow, MigrationsRow]:
             change = self._events.of(conn, ctx, moved['uuid'])
             row, migration = self._swap_back(conn, migration_id, fault)
             instance_actions.add_event(conn, row['uuid'], event, host=host, error=fault['message'],
@@ -349,7 +352,8 @@ class ColdMoves:
         row, migration = self._cell_db.run(write)
         self._send_step(ctx, row, migration, *_step_of(actions.TAKE_BACK, migration))
 
-    def _end_move(self, ctx: Context, row: Row, migration: Row, host: str | None, event: str, fault: Fault) -> None:
+    def _end_move(self, ctx: Context, row: InstancesRow, migration: MigrationsRow, host: str | None, event: str,
+                  fault: Fault) -> None:
         """End a move that needs no rollback, in one write.
 
         A failed confirmation or revert can be requested again. A guest that its source cannot start again leaves the
@@ -401,11 +405,11 @@ class ColdMoves:
 
     # ---- steps and rows ----
 
-    def _move(self, migration_id: int) -> Row:
+    def _move(self, migration_id: int) -> MigrationsRow:
         with self._cell_db.reader() as conn:
             return server_migrations.get(conn, migration_id)
 
-    def _send_step(self, ctx: Context, row: Row, migration: Row, method: str, host: str) -> None:
+    def _send_step(self, ctx: Context, row: InstancesRow, migration: MigrationsRow, method: str, host: str) -> None:
         if method == 'prep_resize':
             self._events.publish(ctx, 'resize_prep', START, row, host, migration)
         arguments = {'instance': objects.Instance.from_row(row), 'migration': objects.Migration.from_row(migration)}
@@ -457,7 +461,7 @@ def _plain(fault: Fault) -> Fault:
     return {name: fault[name] for name in _FAULT}
 
 
-def _record_failure(change: Change, row: Row, event: str, host: str | None, fault: Fault,
+def _record_failure(change: Change, row: InstancesRow, event: str, host: str | None, fault: Fault,
                     spec: dict[str, typing.Any] | None) -> None:
     if event == _UNPLACED:
         change.no_host('migrate_server', row, fault, spec)
@@ -465,8 +469,8 @@ def _record_failure(change: Change, row: Row, event: str, host: str | None, faul
         change.failure('resize', row, host, fault)
 
 
-def _end(conn: Connection, change: Change | None, migration: Row, event: str, host: str | None, fault: Fault | None,
-         values: dict[str, typing.Any], expect: dict[str, typing.Any]) -> Row:
+def _end(conn: Connection, change: Change | None, migration: MigrationsRow, event: str, host: str | None,
+         fault: Fault | None, values: dict[str, typing.Any], expect: dict[str, typing.Any]) -> InstancesRow:
     """Run the last write of an action; return the server's row for a change, with event and action recorded."""
     uuid = migration['instance_uuid']
     values = {'task_state': None, **values}

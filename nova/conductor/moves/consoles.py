@@ -10,15 +10,20 @@ from nova import objects
 from nova.db.engine import Database
 from nova.db.servers import console_tokens
 from nova.db.servers import instances
+from nova.json_types import JsonObject
 
 LOG = logging.getLogger(__name__)
 
 
-def follow(cell_db: Database, compute: typing.Any, ctx: context.RequestContext, instance_uuid: str, host: str) -> None:
-    """Point the console tokens of a server to its new host. Sessions that cannot follow are closed.
+class Computes(typing.Protocol):
+    """RPC client of compute hosts."""
 
-    :param compute: RPC client of compute hosts
-    """
+    def get_console(self, ctx: context.RequestContext, *, server: str, instance: objects.Instance,
+                    kind: str) -> JsonObject | None: ...
+
+
+def follow(cell_db: Database, compute: Computes, ctx: context.RequestContext, instance_uuid: str, host: str) -> None:
+    """Point the console tokens of a server to its new host. Sessions that cannot follow are closed."""
     with cell_db.reader() as conn:
         types = console_tokens.left_behind(conn, instance_uuid, host)
         row = instances.get(conn, instance_uuid) if types else None

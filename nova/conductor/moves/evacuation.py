@@ -19,7 +19,6 @@ from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
 from nova.conductor.cell_services import Fault
-from nova.conductor.cell_services import Row
 from nova.conductor.events import Change
 from nova.conductor.events import Events
 from nova.conductor.servers.specs import RequestSpecs
@@ -74,7 +73,8 @@ class Evacuations:
                 return
         self._send_evacuation(ctx, row, migration)
 
-    def _take_over_server(self, ctx: Context, row: Row, migration: Row) -> tuple[InstancesRow, MigrationsRow]:
+    def _take_over_server(self, ctx: Context, row: InstancesRow,
+                          migration: MigrationsRow) -> tuple[InstancesRow, MigrationsRow]:
         """Choose and claim a destination and move the server there; return the new (row, migration)."""
         self._forget_live_migration(ctx, row, migration['arguments'].get('interrupted'))
         if migration['held_host'] is None:
@@ -99,7 +99,8 @@ class Evacuations:
             change.record('rebuild_scheduled', None, row)
         return row, server_migrations.get(conn, migration_id)
 
-    def _forget_live_migration(self, ctx: Context, row: Row, interrupted: dict[str, typing.Any] | None) -> None:
+    def _forget_live_migration(self, ctx: Context, row: InstancesRow,
+                               interrupted: dict[str, typing.Any] | None) -> None:
         """Cancel an interrupted live migration before a destination is chosen."""
         if interrupted:
             try:
@@ -109,7 +110,7 @@ class Evacuations:
             except exception.Unavailable:
                 LOG.info('Host %s is away; it asks for strays when it is back.', interrupted['host'])
 
-    def _send_evacuation(self, ctx: Context, row: Row, migration: Row) -> None:
+    def _send_evacuation(self, ctx: Context, row: InstancesRow, migration: MigrationsRow) -> None:
         try:
             self._services.compute.evacuate_instance(
                 ctx, server=row['host'], instance=objects.Instance.from_row(row),
@@ -169,8 +170,8 @@ class Evacuations:
                           {'status': 'done', 'source_compute': host})
 
 
-def _end(conn: Connection, change: Change | None, migration: Row, event: str, host: str | None, fault: Fault,
-         traceback: str | None = None) -> Row | None:
+def _end(conn: Connection, change: Change | None, migration: MigrationsRow, event: str, host: str | None, fault: Fault,
+         traceback: str | None = None) -> InstancesRow | None:
     """End a failed evacuation: the server is idle on its old host and the destination's claim is released.
 
     :returns: the server's row, for a change; None when it was not as expected

@@ -36,6 +36,9 @@ from nova.db.servers import block_devices
 from nova.db.servers import event_facts
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
+from nova.db.tables.rows import ComputeNodesRow
+from nova.db.tables.rows import InstancesRow
+from nova.db.tables.rows import MigrationsRow
 from nova.notify.events import END
 from nova.notify.events import START
 from nova.objects import faults
@@ -86,7 +89,7 @@ class LiveMigrations:
         if row is not None and migration is not None and migration['status'] == 'accepted':
             self._begin_live_migration(ctx, row, migration)
 
-    def _live_migration(self, uuid: str) -> tuple[Row | None, Row | None]:
+    def _live_migration(self, uuid: str) -> tuple[InstancesRow | None, MigrationsRow | None]:
         """Return (row, open migration or None) of a server that is being migrated; (None, None) of any other."""
         with self._cell_db.reader() as conn:
             row = instances.get_many(conn, [uuid]).get(uuid)
@@ -94,14 +97,14 @@ class LiveMigrations:
                 return None, None
             return row, live_migrations.open_of(conn, uuid, server_migrations.LIVE_MIGRATION)
 
-    def _set_free(self, row: Row) -> None:
+    def _set_free(self, row: InstancesRow) -> None:
         fault = faults.fault(exception.VirtError(operation='migrate the guest', reason='its record is lost'))
         self._tasks.end_task(None, row['uuid'], 'conductor_reconcile', row['host'], {'task_state': None},
                              {'task_state': states.MIGRATING}, fault, fault['details'])
 
     # ---- the destination ----
 
-    def _begin_live_migration(self, ctx: Context, row: Row, migration: Row) -> None:
+    def _begin_live_migration(self, ctx: Context, row: InstancesRow, migration: MigrationsRow) -> None:
         """Choose, claim and check a destination; then start the source.
 
         :raises NovaException: the migration failed and is over
@@ -114,12 +117,12 @@ class LiveMigrations:
         except exception.NovaException as error:
             shown = _for_users(error)
             # Host names are for administrators only: users see this fault without them, the action's event has them.
-            self._over(ctx, migration, 'error', 'conductor_live_migrate_instance', None, shown,
+            self._over(ctx, migration, 'error', 'conductor_live_migrate_instance', None, faults.fault(shown),
                        traceback=faults.fault(error)['details'])
             raise shown from None
         self._to_compute(ctx, row['host'], 'live_migrate_instance', row, migration=_object(migration))
 
-    def _find_destination(self, ctx: Context, row: Row, migration: Row) -> dict[str, typing.Any]:
+    def _find_destination(self, ctx: Context, row: InstancesRow, migration: MigrationsRow) -> dict[str, typing.Any]:
         """Return {'facts', 'connector'} of a claimed destination that can take the guest."""
         arguments, ignore = migration['arguments'], [row['host']]
         if not self._services.host_is_up(row['host']):
@@ -152,7 +155,7 @@ class LiveMigrations:
                 self._cell_db.run(server_migrations.release, migration['id'], None, {'status': 'accepted'})
                 migration = self._move(migration['id'])
 
-    def _ask_hosts(self, ctx: Context, row: Row, migration: Row) -> dict[str, typing.Any]:
+    def _ask_hosts(self, ctx: Context, row: InstancesRow, migration: MigrationsRow) -> dict[str, typing.Any]:
         """Return the facts that destination and source report about this guest: {'facts', 'connector'}.
 
         :raises MigrationPreCheckError:
@@ -174,23 +177,23 @@ class LiveMigrations:
             facts = {**facts, 'numa_topology': migration['held_numa_topology']}
         return {'facts': facts, 'connector': checked['connector']}
 
-    def _nodes_of(self, migration: Row) -> tuple[Row, Row]:
+    def _nodes_of(self, migration: MigrationsRow) -> tuple[ComputeNodesRow, ComputeNodesRow]:
         """Return the nodes of source and destination."""
-        def node(end: str) -> Row:
-            host, name = migration[f'{end}_compute'], migration[f'{end}_node']
-            for found in compute_nodes.by_host(conn, host):
+        def node(host: str | None, name: str | None) -> ComputeNodesRow:
+            for found in compute_nodes.by_host(conn, host or ''):
                 if found['node'] == name:
                     return found
             raise exception.MigrationPreCheckError(reason=f'node {name} is gone')
         with self._cell_db.reader() as conn:
-            return node('source'), node('dest')
+            return (node(migration['source_compute'], migration['source_node']),
+                    node(migration['dest_compute'], migration['dest_node']))
 
     # ---- called by the source ----
 
     def prepare_live_migration(self, ctx: Context, migration_id: int) -> dict[str, typing.Any]:
         """See interface.py."""
-        def recording(phase: str) -> collections.abc.Callable[[Connection, Row], None]:
-            def record(conn: Connection, migration: Row) -> None:
+        def recording(phase: str) -> collections.abc.Callable[[Connection, MigrationsRow], None]:
+            def record(conn: Connection, migration: MigrationsRow) -> None:
                 change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
                 if change:
                     change.record('live_migration_pre', phase, instances.get(conn, migration['instance_uuid']),
@@ -198,6 +201,7 @@ class LiveMigrations:
             return record
         migration = self._claimed_by_source(migration_id, status='preparing', record=recording(START))
         uuid, dest = migration['instance_uuid'], migration['dest_compute']
+        assert dest is not None                      # chosen before the source begins
         with self._cell_db.reader() as conn:
             row = instances.get(conn, uuid)
         devices = self._connect_at_destination(ctx, row, migration)
@@ -209,15 +213,15 @@ class LiveMigrations:
         return facts
 
     def _claimed_by_source(self, migration_id: int, status: str | None = None,
-                           record: collections.abc.Callable[[Connection, Row], None] | None = None,
-                           **changes: typing.Any) -> Row:
+                           record: collections.abc.Callable[[Connection, MigrationsRow], None] | None = None,
+                           **changes: object) -> MigrationsRow:
         """Change the open migration for its source and return its row.
 
         :raises InstanceChanged: the migration was aborted or is over
         """
         values = {} if status is None else {'status': status}
 
-        def write(conn: Connection) -> Row:
+        def write(conn: Connection) -> MigrationsRow:
             migration = live_migrations.note(conn, migration_id, _SOURCE, changes, **values)
             if record is not None:
                 record(conn, migration)
@@ -227,7 +231,7 @@ class LiveMigrations:
         except exception.InvalidMigrationState as error:
             raise exception.InstanceChanged(instance_id=error.kwargs['instance_id']) from None
 
-    def _connect_at_destination(self, ctx: Context, row: Row, migration: Row) -> list[Row]:
+    def _connect_at_destination(self, ctx: Context, row: InstancesRow, migration: MigrationsRow) -> list[Row]:
         """Return block devices connected for the destination. Connections of the source are never used there."""
         system, made = context.admin_context(ctx.request_id), dict(migration['arguments'].get('volumes') or {})
         with self._cell_db.reader() as conn:
@@ -260,7 +264,7 @@ class LiveMigrations:
             return {name: bool(migration['arguments'].get(name)) for name in ('abort', 'complete')}
         return self._progress.run(migration_id, write)           # hosts report every second
 
-    def _noted(self, conn: Connection, migration_id: int, values: dict[str, typing.Any]) -> Row:
+    def _noted(self, conn: Connection, migration_id: int, values: dict[str, typing.Any]) -> MigrationsRow:
         migration = server_migrations.get(conn, migration_id)
         instances.lock(conn, migration['instance_uuid'])
         try:
@@ -270,7 +274,7 @@ class LiveMigrations:
 
     def live_migration_arrived(self, ctx: Context, migration_id: int, host: str) -> None:
         """Move the server to the destination, where its guest runs now."""
-        def write(conn: Connection) -> tuple[Row, Row, list[str]]:
+        def write(conn: Connection) -> tuple[InstancesRow, MigrationsRow, list[str]]:
             migration = server_migrations.get(conn, migration_id)
             if migration['swapped']:
                 # a repeated call: the first one may not have released the old attachments
@@ -296,8 +300,9 @@ class LiveMigrations:
             row, migration, old = self._cell_db.run(write)
         except (exception.InstanceChanged, exception.InstanceNotFound):
             # the server was deleted: the guest at the destination must be removed
-            self._over(ctx, self._move(migration_id), 'cancelled', EVENT, host,
-                       exception.InstanceChanged(instance_id=self._move(migration_id)['instance_uuid']))
+            migration = self._move(migration_id)
+            self._over(ctx, migration, 'cancelled', EVENT, host,
+                       faults.fault(exception.InstanceChanged(instance_id=migration['instance_uuid'])))
             raise
         system = context.admin_context(ctx.request_id)
         self._volumes.complete_volumes(ctx, row['uuid'])
@@ -306,7 +311,7 @@ class LiveMigrations:
         self._send_finish(ctx, row, migration)
 
     @staticmethod
-    def _swap_attachments(conn: Connection, migration: Row) -> list[str]:
+    def _swap_attachments(conn: Connection, migration: MigrationsRow) -> list[str]:
         """Switch the server's volumes to the destination's attachments; return the ids of the source's."""
         old = []
         for device in block_devices.by_instance(conn, migration['instance_uuid']):
@@ -323,13 +328,11 @@ class LiveMigrations:
         status = 'cancelled' if aborted else 'failed' if migration['status'] == 'running' else 'error'
         if aborted:
             fault = {**fault, 'message': ABORTED}
-        self._over(ctx, migration, status, EVENT, host, None, fault=fault, traceback=traceback)
+        self._over(ctx, migration, status, EVENT, host, fault, traceback=traceback)
 
-    def _over(self, ctx: Context, migration: Row, status: str, event: str, host: str | None,
-              error: exception.NovaException | None, *, fault: Fault | None = None,
-              traceback: str | None = None) -> None:
+    def _over(self, ctx: Context, migration: MigrationsRow, status: str, event: str, host: str | None,
+              fault: Fault, *, traceback: str | None = None) -> None:
         """End the migration at the source, and roll back the destination."""
-        fault = fault or faults.fault(error)
         uuid, source = migration['instance_uuid'], migration['source_compute']
         unplaced = event == 'conductor_live_migrate_instance'
         spec = self._events.spec(uuid) if unplaced else None
@@ -359,7 +362,7 @@ class LiveMigrations:
             self._roll_back(ctx, migration)
         self._cell_db.run(server_migrations.update, migration['id'], {'arguments': _without_secrets(migration)})
 
-    def _roll_back(self, ctx: Context, migration: Row) -> None:
+    def _roll_back(self, ctx: Context, migration: MigrationsRow) -> None:
         """Roll back the destination. A destination that is down removes the guest at its next start."""
         instance = objects.Instance(uuid=migration['instance_uuid'], network_info=[])
         try:
@@ -414,33 +417,34 @@ class LiveMigrations:
             return self._ask_destination(ctx, row, migration)
         return False
 
-    def _ask_destination(self, ctx: Context, row: Row, migration: Row) -> bool:
+    def _ask_destination(self, ctx: Context, row: InstancesRow, migration: MigrationsRow) -> bool:
         """Return whether the guest has arrived at the destination, after completing the migration."""
-        if migration['status'] not in _SOURCE:
+        source = row['host']
+        if migration['status'] not in _SOURCE or source is None:
             return False
         if self._services.compute.has_guest(ctx, server=migration['dest_compute'], instance_uuid=row['uuid']):
-            self.live_migration_arrived(ctx, migration['id'], row['host'])
+            self.live_migration_arrived(ctx, migration['id'], source)
             return True
-        if self._services.host_is_up(row['host']):
-            self._interrupted(ctx, migration, row['host'])
+        if self._services.host_is_up(source):
+            self._interrupted(ctx, migration, source)
         return False
 
-    def _interrupted(self, ctx: Context, migration: Row, host: str) -> None:
+    def _interrupted(self, ctx: Context, migration: MigrationsRow, host: str) -> None:
         error = exception.VirtError(operation='migrate the guest', reason='its host was restarted meanwhile')
         fault = faults.fault(error, 'The migration was interrupted; the server stays where it was.')
-        self._over(ctx, migration, 'failed', EVENT, host, error, fault=fault)
+        self._over(ctx, migration, 'failed', EVENT, host, fault)
 
     # ---- messages and rows ----
 
-    def _move(self, migration_id: int) -> Row:
+    def _move(self, migration_id: int) -> MigrationsRow:
         with self._cell_db.reader() as conn:
             return server_migrations.get(conn, migration_id)
 
-    def _send_finish(self, ctx: Context, row: Row, migration: Row) -> None:
+    def _send_finish(self, ctx: Context, row: InstancesRow, migration: MigrationsRow) -> None:
         self._events.publish(ctx, 'live_migration_post_dest', START, row, row['host'], migration)
         self._to_compute(ctx, row['host'], 'finish_live_migration', row, migration=_object(migration))
 
-    def _to_compute(self, ctx: Context, host: str, method: str, row: Row, **arguments: typing.Any) -> None:
+    def _to_compute(self, ctx: Context, host: str | None, method: str, row: InstancesRow, **arguments: object) -> None:
         send = getattr(self._services.compute, method)
         try:
             send(ctx, server=host, instance=objects.Instance.from_row(row), **arguments)
@@ -448,11 +452,11 @@ class LiveMigrations:
             self._services.retry_soon(error, row['uuid'])
 
 
-def _object(migration: Row) -> objects.Migration:
+def _object(migration: MigrationsRow) -> objects.Migration:
     return objects.Migration.from_row(migration)
 
 
-def _without_secrets(migration: Row) -> dict[str, typing.Any]:
+def _without_secrets(migration: MigrationsRow) -> dict[str, typing.Any]:
     """Return the arguments of an ended migration without volume connections."""
     return {name: value for name, value in migration['arguments'].items() if name not in ('volumes', 'connector')}
 

@@ -9,20 +9,21 @@ from nova.runtime import batching
 
 MOST = 100                   # writes of one transaction
 
-Function = collections.abc.Callable[[Connection], typing.Any]
+Result = typing.TypeVar('Result')
 
 
-class Write(batching.Item):
+class Write(batching.Item, typing.Generic[Result]):
     """One write of a batch.
 
-    :param key: sort key; all conductors write in this order to avoid deadlocks
+    :param key: sort key, such as the id of the row; all conductors write in this order to avoid deadlocks
     :param function: function(conn) -> its result; run again when the transaction lost a deadlock
     """
 
-    def __init__(self, key: typing.Any, function: Function) -> None:
+    result: Result               # after the transaction
+
+    def __init__(self, key: int, function: collections.abc.Callable[[Connection], Result]) -> None:
         super().__init__()
         self.key, self.function = key, function
-        self.result: typing.Any = None
 
 
 class WriteBatches:
@@ -35,7 +36,7 @@ class WriteBatches:
         self._db = db
         self._batches = batching.Batch(self.write, MOST)
 
-    def run(self, key: typing.Any, function: Function) -> typing.Any:
+    def run(self, key: int, function: collections.abc.Callable[[Connection], Result]) -> Result:
         """Run ``function(conn)`` as Database.run does, in one transaction with concurrent writes.
 
         :returns: its result
@@ -54,7 +55,7 @@ class WriteBatches:
         """Number of writes that wait for the transaction in progress."""
         return self._batches.waiting
 
-    def write(self, writes: list[Write]) -> None:
+    def write(self, writes: list[Write[typing.Any]]) -> None:
         """Run all of these writes in one transaction."""
         if len(writes) == 1:
             writes[0].result = self._db.run(writes[0].function)
@@ -62,7 +63,7 @@ class WriteBatches:
             self._db.run(_write_all, sorted(writes, key=lambda write: write.key))
 
 
-def _write_all(conn: Connection, writes: list[Write]) -> None:
+def _write_all(conn: Connection, writes: list[Write[typing.Any]]) -> None:
     for write in writes:
         savepoint, write.error = conn.begin_nested(), None
         try:

@@ -194,7 +194,7 @@ class Builds:
         return True
 
     def _release_host(self, conn: Connection, ctx: Context, uuid: str, host: str, node: str, fault: Fault,
-                    tasks: collections.abc.Container[str | None] = BUILDING_TASKS,
+                    tasks: collections.abc.Collection[str | None] = BUILDING_TASKS,
                     down_time: int | None = None) -> bool:
         """Release the claim of a failed build and reset the server to wait for another host; return False if refused.
 

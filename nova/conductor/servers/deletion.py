@@ -8,7 +8,6 @@ from nova import utils
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
-from nova.conductor.cell_services import Row
 from nova.conductor.events import Change
 from nova.conductor.events import Events
 from nova.conductor.moves.cold import ColdMoves
@@ -26,6 +25,7 @@ from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import mappings
 from nova.db.servers import request_specs
+from nova.db.tables.rows import InstancesRow
 from nova.hardware import guest_options
 from nova.image.embedded import incomplete
 from nova.notify.events import CONDUCTOR
@@ -73,7 +73,7 @@ class Deletion:
                 return
             self.instance_destroyed(ctx, instance_uuid, row['host'])
 
-    def _find(self, instance_uuid: str) -> tuple[Row | None, bool, bool]:
+    def _find(self, instance_uuid: str) -> tuple[InstancesRow | None, bool, bool]:
         """Return (the row or None, whether the history has the server, whether its host is up)."""
         with self._cell_db.reader() as conn:
             try:
@@ -194,7 +194,7 @@ class Deletion:
             except exception.NovaException as error:
                 LOG.warning('Image %s of server %s stays without data: %s', image_id, uuid, error)
 
-    def _remove_shelved_image(self, ctx: Context, row: Row) -> None:
+    def _remove_shelved_image(self, ctx: Context, row: InstancesRow) -> None:
         """Delete the shelved image of a server that ends, before its row: the row names the image.
 
         The call is repeated if its answer is lost.
@@ -221,7 +221,7 @@ def forget(conn: Connection, uuids: list[str], cell_uuid: str | None = None) -> 
     return uuids
 
 
-def _record_end_of_guest(change: Change, row: Row) -> None:
+def _record_end_of_guest(change: Change, row: InstancesRow) -> None:
     """Record the end of the guest if a host runs the deletion.
 
     Other servers have no guest or a host that is down: then no host has recorded the beginning.
@@ -232,7 +232,7 @@ def _record_end_of_guest(change: Change, row: Row) -> None:
         change.record('delete', START, row, by=CONDUCTOR)
 
 
-def _record_deletion(change: Change, row: Row, host: str | None) -> None:
+def _record_deletion(change: Change, row: InstancesRow, host: str | None) -> None:
     if change.on_host():
         change.record('delete', END, row, host)
     else:

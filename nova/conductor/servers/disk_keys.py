@@ -58,27 +58,27 @@ class DiskKeys:
             return
         with self._cell_db.reader() as conn:
             row = disk_keys.get(conn, instance_uuid)
-        if row is not None and row['sealed_with'] == BARBICAN:
-            self._barbican.destroy(_system(ctx), row['sealed'])
+        if row is not None and row['encryption_key_id'] == BARBICAN:
+            self._barbican.destroy(_system(ctx), row['encrypted_key'])
 
     def _found(self, ctx: Context, instance_uuid: str) -> str | None:
         with self._cell_db.reader() as conn:
             row = disk_keys.get(conn, instance_uuid)
         if row is None:
             return None
-        if row['sealed_with'] != BARBICAN:
-            return sealing.read_sealer(self._path).open(row['sealed_with'], row['sealed'], instance_uuid)
+        if row['encryption_key_id'] != BARBICAN:
+            return sealing.read_sealer(self._path).open(row['encryption_key_id'], row['encrypted_key'], instance_uuid)
         if self._barbican is None:
             raise sealing.Unusable(NO_ACCOUNT)
         try:
-            return self._barbican.passphrase(_system(ctx), row['sealed'])
+            return self._barbican.passphrase(_system(ctx), row['encrypted_key'])
         except exception.InvalidVolume:
             raise sealing.Unusable('the Key Manager service does not have it, or does not give it to this '
                                    'system') from None
 
     def _made(self, ctx: Context, instance_uuid: str) -> str:
         with self._cell_db.reader() as conn:
-            server, used = instances.get(conn, instance_uuid), disk_keys.sealed_with(conn, BARBICAN)
+            server, used = instances.get(conn, instance_uuid), disk_keys.encryption_key_ids(conn, BARBICAN)
         if not guest_options.encrypted(server['flavor'], server['image_properties']):
             raise sealing.Unusable('neither its flavor nor its image asks for encrypted disks')
         key = secrets.token_hex(sealing.KEY_BYTES)
@@ -109,7 +109,7 @@ class DiskKeys:
                 row = disk_keys.of_volume(conn, instance_uuid, volume_id)
             if row is None:
                 raise sealing.Unusable(f'there is none of volume {volume_id[:36]}')
-            return sealing.read_sealer(self._path).open(row['sealed_with'], row['sealed'],
+            return sealing.read_sealer(self._path).open(row['encryption_key_id'], row['encrypted_key'],
                                                         f'{instance_uuid} {volume_id}')
         except sealing.Unusable as error:
             raise exception.DiskKeyUnavailable(instance_id=instance_uuid, reason=str(error)) from None
@@ -124,7 +124,7 @@ class DiskKeys:
         with self._cell_db.reader() as conn:
             if disk_keys.of_volume(conn, instance_uuid, volume_id) is not None:
                 return
-            used = disk_keys.sealed_with(conn, BARBICAN)
+            used = disk_keys.encryption_key_ids(conn, BARBICAN)
         key = find()
         try:
             sealer = sealing.usable(self._path, used)

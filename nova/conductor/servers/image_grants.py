@@ -10,8 +10,8 @@ from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
 from nova.db.servers import instance_actions
-from nova.image import api as image_api
 from nova.image import fields
+from nova.image import granted
 from nova.image import grants
 from nova.objects.instance import SHELVED_IMAGE
 
@@ -59,11 +59,11 @@ class ImageGrants:
         return self._images.grant(grants.make(instance.uuid, host, self._conf.conductor.task_timeout, read, ()))
 
     def images_of(self, ctx: Context | None, server: str, read: collections.abc.Iterable[str | None] = (),
-                  write: collections.abc.Iterable[str | None] = ()) -> image_api.BoundImages:
+                  write: collections.abc.Iterable[str | None] = ()) -> granted.BoundImages:
         """Return images for the conductor itself, restricted to those of one server.
 
         :param ctx: of the present request
         :param server: uuid
         """
         text = self._images.grant(grants.make(server, None, self._conf.conductor.task_timeout, read, write))
-        return image_api.BoundImages(grants.GrantedImages(self._images), (ctx or context.admin_context()).granted(text))
+        return granted.BoundImages(granted.GrantedImages(self._images), (ctx or context.admin_context()).granted(text))

@@ -10,7 +10,6 @@ from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
 from nova.conductor.cell_services import Fault
-from nova.conductor.cell_services import Row
 from nova.conductor.events import Events
 from nova.conductor.hosts import power_states
 from nova.conductor.servers.image_grants import ImageGrants
@@ -23,6 +22,7 @@ from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import mappings
 from nova.db.servers import port_devices
+from nova.db.tables.rows import InstancesRow
 from nova.objects import pci
 
 LOG = logging.getLogger(__name__)
@@ -157,7 +157,7 @@ class Tasks:
                 for action in actions if action['instance_uuid'] in rows]
 
 
-def _with_devices(conn: Connection, row: Row) -> objects.Instance:
+def _with_devices(conn: Connection, row: InstancesRow) -> objects.Instance:
     """Return a row's server with its PCI devices on its host."""
     instance = objects.Instance.from_row(row)
     instance.pci_devices = pci.dump(pci_devices.of_instance(conn, instance.uuid, row['host'])
@@ -166,7 +166,7 @@ def _with_devices(conn: Connection, row: Row) -> objects.Instance:
 
 
 def _update(conn: Connection, uuid: str, values: Values, expect: Expect,
-            owner: str | None = None) -> tuple[Row, bool]:
+            owner: str | None = None) -> tuple[InstancesRow, bool]:
     """Update a server and return (its row, whether it changed). A host without an answer may write the same state
     again.
 
@@ -176,8 +176,8 @@ def _update(conn: Connection, uuid: str, values: Values, expect: Expect,
     changed = instances.update_where(conn, uuid, values, expect)
     if changed is not None:
         return changed, True
-    row: Row = instances.get(conn, uuid)
-    mine = (values.get('task_state') and all(row[name] == value for name, value in values.items())
+    row = instances.get(conn, uuid)
+    mine = (values.get('task_state') and all(row.get(name) == value for name, value in values.items())
             and row['host'] in (expect or {}).get('host', ()))
     if not mine or owner is not None and not instance_actions.owns(conn, uuid, owner):
         raise exception.InstanceChanged(instance_id=uuid)

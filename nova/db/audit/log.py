@@ -11,13 +11,13 @@ ids, addresses and codes. Bodies, headers and error texts are excluded, because 
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 import contextlib
 import contextvars
 import logging
 import threading
 import time
-from typing import Any
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TYPE_CHECKING, TypeVar
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -37,7 +37,13 @@ from nova.runtime import batching
 from nova.runtime import concurrency
 from nova.runtime import metrics
 
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
 LOG = logging.getLogger(__name__)
+
+_Params = ParamSpec('_Params')
+_Row = TypeVar('_Row', bound=Mapping[str, object])
 
 WRITES = frozenset({'POST', 'PUT', 'PATCH', 'DELETE'})
 DROPPED = 'audit:dropped'        # action of a record that summarizes refused requests without records
@@ -53,7 +59,37 @@ CALLERS = 1000                   # callers with a separate counter of refused re
 SUMMARY_S = 10                   # interval of summaries of refused requests without records
 AWAY_S = 5                       # seconds after a database failure in which other refusals do not wait for it
 
-_current = contextvars.ContextVar('nova_audit_record', default=None)
+_current: contextvars.ContextVar[Record | None] = contextvars.ContextVar('nova_audit_record', default=None)
+
+
+class Caller(Protocol):
+    """The caller of a request: a RequestContext, or the TokenData of the identity service."""
+
+    @property
+    def user_id(self) -> str | None: ...
+
+    @property
+    def project_id(self) -> str | None: ...
+
+    @property
+    def domain_id(self) -> str | None: ...
+
+    @property
+    def roles(self) -> Collection[str]: ...
+
+
+class Publisher(Protocol):
+    """Publisher of records: nova.notify.Notifier."""
+
+    on: Literal[True]
+
+    def publish_audit(self, row: db.Values) -> None: ...
+
+
+class Off(Protocol):
+    """nova.notify.OFF."""
+
+    on: Literal[False]
 
 
 class Record:
@@ -67,29 +103,31 @@ class Record:
     :param code: status code of success, for the record inside the transaction
     """
 
-    def __init__(self, method: Any, route: Any, action: Any, *, target_type: str | None = None,
-                 target_id: str | None = None, target_part: Any = None, context: Any = None,
-                 remote_address: Any = None, request_id: str | None = None, code: Any = None) -> None:
-        self.values = {
+    def __init__(self, method: str, route: str, action: str | None, *, target_type: str | None = None,
+                 target_id: str | None = None, target_part: str | None = None, context: Caller | None = None,
+                 remote_address: str | None = None, request_id: str | None = None, code: int | None = None) -> None:
+        self.values: db.Values = {
             'uuid': str(uuidlib.uuid4()), 'created_at': utils.utcnow(), 'request_id': request_id,
             **dict.fromkeys(('user_id', 'project_id', 'domain_id', 'roles', 'credential_id', 'service_user_id')),
             'remote_address': _text(remote_address), 'method': method, 'route': route, 'action': action,
             'target_type': target_type, 'target_id': _text(target_id), 'target_part': _text(target_part),
             'outcome': ACCEPTED, 'code': code, 'reason': None}
         self._path_names_it = target_id is not None
-        self.joined = self.written = False
-        self.database = None             # database of the transaction that contains the record
-        self._owner: Any = None               # (project, uuid of its record) for a target of another project
+        self.written = False
+        self.database: engine.Database | None = None         # of the transaction that contains the record
+        # (project, uuid of its record) for a target of another project
+        self._owner: tuple[str, str] | None = None
         if context is not None:
             self.asked_by(context)
 
-    def named(self, action: Any, target_id: str | None = None, target_part: Any = None, **facts: Any) -> None:
+    def named(self, action: str, target_id: str | None = None, target_part: str | None = None,
+              **facts: object) -> None:
         """Set the requested operation if it was unknown at first."""
         self.values.update(action=action, target_id=_text(target_id), target_part=_text(target_part), **facts)
         self._path_names_it = self.values['target_id'] is not None
 
-    def asked_by(self, context: Any) -> None:
-        """Set the caller: a RequestContext, or the TokenData of the identity service."""
+    def asked_by(self, context: Caller) -> None:
+        """Set the caller."""
         values = self.values
         values['user_id'], values['project_id'] = context.user_id, context.project_id
         values['domain_id'] = context.domain_id
@@ -99,7 +137,7 @@ class Record:
         values['remote_address'] = _text(getattr(context, 'remote_address', None)) or values['remote_address']
         values['request_id'] = getattr(context, 'request_id', None) or values['request_id']
 
-    def about(self, id: Any) -> None:
+    def about(self, id: str | int | None) -> None:
         """Set the target, or the part of the target that the path names. The last call counts."""
         if not self.written and id:
             self.values['target_part' if self._path_names_it else 'target_id'] = _text(str(id))
@@ -109,11 +147,11 @@ class Record:
         if not self.written and self._owner is None and project_id != self.values['project_id']:
             self._owner = project_id, str(uuidlib.uuid4())
 
-    def row(self) -> Any:
+    def row(self) -> db.Values:
         """Return the columns."""
         return dict(self.values)
 
-    def rows(self) -> Any:
+    def rows(self) -> list[db.Values]:
         """Return the columns of all records of the request: the caller's project first, then the owner."""
         found = [self.row()]
         if self._owner is not None:
@@ -122,7 +160,7 @@ class Record:
                           'reason': found[0]['reason'] or FOR_OWNER})
         return found
 
-    def ended(self, code: Any, error: Any = None) -> None:
+    def ended(self, code: int, error: BaseException | None = None) -> None:
         """Record the end of the request.
 
         :param error: error that refused it; only its class is recorded
@@ -131,18 +169,18 @@ class Record:
         if error is not None:
             self.values['reason'] = type(error).__name__ if isinstance(error, exception.NovaException) else 'Unexpected'
 
-    def join(self, conn: sa.Connection, database: Any) -> None:
+    def join(self, conn: sa.Connection, database: engine.Database) -> None:
         """Insert the record into this transaction, unless an earlier one contains it."""
         if not self.written:
             db.insert(conn, self.rows())
-            self.joined, self.database = True, database
+            self.database = database
             engine.after_commit(conn, self._committed)
 
     def _committed(self) -> None:
         self.written = True
 
 
-def _text(value: Any) -> Any:
+def _text(value: str | None) -> str | None:
     """Return client text as a column stores it."""
     return value.replace('\0', '')[:LONGEST] or None if value else None
 
@@ -150,12 +188,12 @@ def _text(value: Any) -> Any:
 class OperatorRecord(Record):
     """The audit record of a command, which may create the schema; a database without the table gets no record."""
 
-    def join(self, conn: sa.Connection, database: Any) -> None:
+    def join(self, conn: sa.Connection, database: engine.Database) -> None:
         if sa.inspect(conn).has_table('audit_records'):
             super().join(conn, database)
 
 
-def outcome_of(code: Any, error: Any = None) -> Any:
+def outcome_of(code: int, error: BaseException | None = None) -> str:
     """Return one of db.audit.OUTCOMES."""
     if isinstance(error, engine.CommitUnanswered):
         return UNKNOWN
@@ -165,17 +203,17 @@ def outcome_of(code: Any, error: Any = None) -> Any:
 
 
 @contextlib.contextmanager
-def recording(record: Any) -> Iterator[Any]:
+def recording(record: Record | None) -> Iterator[None]:
     """Insert the record in the first write transaction of this thread in the block; None disables audit records."""
     token = _current.set(record)
     try:
         with engine.joining(record.join if record is not None else None):
-            yield record
+            yield
     finally:
         _current.reset(token)
 
 
-def about(id: Any) -> None:
+def about(id: str | int | None) -> None:
     """Set the target of this thread's recorded request: an id, or a public name. None has no effect."""
     record = _current.get()
     if record is not None:
@@ -189,11 +227,12 @@ def belongs_to(project_id: str) -> None:
         record.belongs_to(project_id)
 
 
-def naming(function: Callable[..., Any], column: str) -> Any:
+def naming(function: Callable[Concatenate[sa.Connection, _Params], _Row],
+           column: str) -> Callable[Concatenate[sa.Connection, _Params], _Row]:
     """Wrap ``function(conn, …)``, which returns the row that it creates, to set that row's column as the target."""
-    def run(conn: sa.Connection, *args: Any, **kwargs: Any) -> Any:
+    def run(conn: sa.Connection, /, *args: _Params.args, **kwargs: _Params.kwargs) -> _Row:
         row = function(conn, *args, **kwargs)
-        about(row[column])
+        about(str(row[column]))
         return row
     return run
 
@@ -218,29 +257,31 @@ class _Bucket:
 
 
 class _Item(batching.Item):
-    def __init__(self, row: Mapping[str, Any]) -> None:
+    def __init__(self, row: db.Values) -> None:
         super().__init__()
         self.row = row
+
+
+_Who = tuple[str | None, str | None, str | None]         # (user, project, address)
 
 
 class Auditor:
     """Writes records outside of transactions and publishes all records.
 
     :param api_db: Database of the API database
-    :param notifier: nova.notify, which publishes the records
     """
 
-    def __init__(self, api_db: Any, notifier: Any) -> None:
+    def __init__(self, api_db: engine.Database, notifier: Publisher | Off) -> None:
         self._db, self._notifier = api_db, notifier
         self._batch = batching.Batch(self._write, MOST)
         self._lock = threading.Lock()
         self._all = _Bucket(ALL_RATE, ALL_BURST)
-        self._callers: collections.OrderedDict[Any, Any] = collections.OrderedDict()
-        self._dropped: collections.Counter[Any] = collections.Counter()
+        self._callers: collections.OrderedDict[_Who, _Bucket] = collections.OrderedDict()
+        self._dropped: collections.Counter[_Who] = collections.Counter()
         self._summary = False
         self._away_until: float = 0
 
-    def finish(self, record: Any, code: Any, error: Any = None) -> None:
+    def finish(self, record: Record, code: int, error: BaseException | None = None) -> None:
         """Record and publish the end of a request. Errors are logged, never raised.
 
         :param code: status code of the response
@@ -263,11 +304,11 @@ class Auditor:
                       errors.reason(problem), values['request_id'], values['user_id'], values['project_id'],
                       values['remote_address'], values['action'], code)
 
-    def _record(self, record: Any) -> bool:
+    def _record(self, record: Record) -> bool:
         """Write a separate record; return False if the rate limit drops it."""
         if time.monotonic() < self._away_until:
             raise exception.ServiceUnavailable(service='database')
-        if record.joined and record.values['outcome'] != ACCEPTED:
+        if record.database is not None and record.values['outcome'] != ACCEPTED:
             for row in record.rows():
                 record.database.run(db.correct, row)
             return True
@@ -277,7 +318,7 @@ class Auditor:
             self._batch.run(_Item(row))
         return True
 
-    def _write(self, items: Any) -> None:
+    def _write(self, items: Iterable[_Item]) -> None:
         self._db.run(db.insert_missing, [item.row for item in items])
 
     # ---- rate limits
@@ -323,17 +364,18 @@ class Auditor:
 
 # ---- embedded services ------------------------------------------------------------
 
-def named(action: Any, **facts: Any) -> None:
+def named(action: str, target_id: str | None = None, target_part: str | None = None,
+          **facts: object) -> None:
     """Set the operation of this thread's request; requests to embedded services without one are not recorded.
 
-    :param facts: columns: route, target_type, target_id, target_part, and code of success
+    :param facts: further columns: route, target_type, and code of success
     """
     record = _current.get()
     if record is not None:
-        record.named(action, **facts)
+        record.named(action, target_id, target_part, **facts)
 
 
-def asked_by(context: Any) -> None:
+def asked_by(context: Caller) -> None:
     """Set the caller, for a service that authenticates itself."""
     record = _current.get()
     if record is not None:
@@ -343,10 +385,10 @@ def asked_by(context: Any) -> None:
 class Face:
     """WSGI middleware of an embedded service, behind authentication, which records the named writes."""
 
-    def __init__(self, application: Any, auditor: Any) -> None:
+    def __init__(self, application: WSGIApplication, auditor: Auditor) -> None:
         self._application, self._auditor = application, auditor
 
-    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         if environ['REQUEST_METHOD'] not in WRITES:
             return self._application(environ, start_response)
         request_id = environ.setdefault('openstack.request_id', nova_context.new_request_id())
@@ -354,7 +396,7 @@ class Face:
                              remote_address=environ.get('REMOTE_ADDR'), request_id=request_id)
         codes = []
 
-        def start(status: Any, headers: Any, *more: Any) -> Any:
+        def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Callable[[bytes], object]:
             codes.append(int(status[:3]))
             return start_response(status, headers, *more)
         try:
@@ -366,6 +408,6 @@ class Face:
 
 
 class _FaceRecord(Record):
-    def join(self, conn: sa.Connection, database: Any) -> None:
+    def join(self, conn: sa.Connection, database: engine.Database) -> None:
         if self.values['action'] is not None:
             super().join(conn, database)

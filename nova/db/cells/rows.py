@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import builtins
 import collections
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from nova.db.tables.cell import services
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import CellsRow
+    from nova.db.types import ColumnValues
 
 # what a mapping has of its server
 _OF_SERVER = ('project_id', 'user_id', 'vcpus', 'memory_mb', 'created_at', 'server_group_id', 'category')
@@ -48,11 +49,11 @@ def answers(conn: sa.Connection) -> bool:
     return conn.execute(sa.select(1)).scalar() == 1
 
 
-def insert(conn: sa.Connection, row: Mapping[str, Any]) -> None:
+def insert(conn: sa.Connection, row: ColumnValues) -> None:
     conn.execute(statements.insert(cells), [row])
 
 
-def update(conn: sa.Connection, uuid: str, values: dict[str, Any]) -> None:
+def update(conn: sa.Connection, uuid: str, values: ColumnValues) -> None:
     statements.update(conn, cells, values, uuid=uuid)
 
 

@@ -41,7 +41,7 @@ class Known:
 
     def main_of(self, vpc_id: str) -> str | None:
         """Return the id of a VPC's main route table."""
-        return next((ident for ident, row in self.tables.items() if row['main_of'] == vpc_id), None)
+        return next((ident for ident, row in self.tables.items() if row['main_vpc_id'] == vpc_id), None)
 
     def gateway_of(self, vpc_id: str) -> str | None:
         """Return the id of the internet gateway attached to a VPC."""
@@ -104,7 +104,7 @@ def add_vpc(conn: sa.Connection, project_id: str, router_id: str, cidr: str) -> 
     now = utils.utcnow()
     conn.execute(sa.insert(t.ec2_vpcs).values(id=router_id, project_id=project_id, cidr=cidr, created_at=now))
     conn.execute(sa.insert(t.ec2_route_tables).values(
-        id=str(uuid.uuid4()), project_id=project_id, vpc_id=router_id, main_of=router_id, created_at=now))
+        id=str(uuid.uuid4()), project_id=project_id, vpc_id=router_id, main_vpc_id=router_id, created_at=now))
 
 
 def remove_vpc(conn: sa.Connection, ident: str) -> None:
@@ -157,7 +157,7 @@ def add_table(conn: sa.Connection, ident: str, project_id: str, vpc_id: str) -> 
     if len(_rows(conn, t.ec2_route_tables, t.ec2_route_tables.c.project_id == project_id)) >= MOST_TABLES:
         return False
     conn.execute(sa.insert(t.ec2_route_tables).values(
-        id=ident, project_id=project_id, vpc_id=vpc_id, main_of=None, created_at=utils.utcnow()))
+        id=ident, project_id=project_id, vpc_id=vpc_id, main_vpc_id=None, created_at=utils.utcnow()))
     return True
 
 
@@ -171,8 +171,8 @@ def remove_table(conn: sa.Connection, ident: str) -> None:
 def set_main(conn: sa.Connection, vpc_id: str, table_id: str) -> None:
     """Make a route table the main one of its VPC."""
     c = t.ec2_route_tables.c
-    conn.execute(sa.update(t.ec2_route_tables).where(c.main_of == vpc_id).values(main_of=None))
-    conn.execute(sa.update(t.ec2_route_tables).where(c.id == table_id, c.vpc_id == vpc_id).values(main_of=vpc_id))
+    conn.execute(sa.update(t.ec2_route_tables).where(c.main_vpc_id == vpc_id).values(main_vpc_id=None))
+    conn.execute(sa.update(t.ec2_route_tables).where(c.id == table_id, c.vpc_id == vpc_id).values(main_vpc_id=vpc_id))
 
 
 def put_route(conn: sa.Connection, table_id: str, destination: str, gateway_id: str, replace: bool) -> bool:

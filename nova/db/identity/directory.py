@@ -17,6 +17,7 @@ from nova.db.tables import identity as tables
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import IdentityProjectsRow
+    from nova.db.types import ColumnValues
 
 NOUNS = {
     'project': tables.identity_projects,
@@ -42,11 +43,11 @@ def rows(conn: sa.Connection, noun: str, ids: Collection[str] | None = None,
     return [dict(row) for row in conn.execute(query).mappings()]
 
 
-def create(conn: sa.Connection, noun: str, values: dict[str, Any]) -> None:
+def create(conn: sa.Connection, noun: str, values: ColumnValues) -> None:
     conn.execute(NOUNS[noun].insert().values(**values))
 
 
-def update(conn: sa.Connection, noun: str, row_id: str, values: dict[str, Any]) -> bool:
+def update(conn: sa.Connection, noun: str, row_id: str, values: ColumnValues) -> bool:
     """Update a row; return whether it exists."""
     table = NOUNS[noun]
     return bool(conn.execute(table.update().where(table.c.id == row_id).values(**values)).rowcount)
@@ -131,15 +132,15 @@ def use_totp_step(conn: sa.Connection, user_id: str, step: int) -> bool:
 def sealed_blobs(conn: sa.Connection, after: str, limit: int) -> list[tuple[str, str]]:
     """Return [(id, sealed blob)] of the credentials with an id above ``after``, by id."""
     table = tables.identity_credentials
-    query = sa.select(table.c.id, table.c.sealed_blob).where(table.c.id > after).order_by(table.c.id).limit(limit)
+    query = sa.select(table.c.id, table.c.encrypted_blob).where(table.c.id > after).order_by(table.c.id).limit(limit)
     return [tuple(row) for row in conn.execute(query)]
 
 
 def replace_blob(conn: sa.Connection, credential_id: str, old: str, new: str) -> None:
     """Replace a sealed blob unless it has changed since it was read."""
     table = tables.identity_credentials
-    conn.execute(table.update().where(table.c.id == credential_id, table.c.sealed_blob == old)
-                 .values(sealed_blob=new))
+    conn.execute(table.update().where(table.c.id == credential_id, table.c.encrypted_blob == old)
+                 .values(encrypted_blob=new))
 
 
 def _delete(conn: sa.Connection, noun: str, row_id: str) -> bool:
@@ -198,11 +199,11 @@ def projects_of(conn: sa.Connection, user_id: str) -> list[IdentityProjectsRow]:
     return statements.dicts(conn.execute(query))
 
 
-def revoke(conn: sa.Connection, audit_id: str, forget_at: datetime.datetime, now: datetime.datetime) -> None:
-    """Revoke a token until ``forget_at``, and delete expired revocations."""
+def revoke(conn: sa.Connection, audit_id: str, expires_at: datetime.datetime, now: datetime.datetime) -> None:
+    """Revoke a token until ``expires_at``, and delete expired revocations."""
     table = tables.identity_revoked_tokens
-    conn.execute(table.delete().where(table.c.forget_at < now))
-    engine.insert_ignore(conn, table, {'audit_id': audit_id, 'forget_at': forget_at})
+    conn.execute(table.delete().where(table.c.expires_at < now))
+    engine.insert_ignore(conn, table, {'audit_id': audit_id, 'expires_at': expires_at})
 
 
 def revoked(conn: sa.Connection, audit_id: str) -> bool:
@@ -217,10 +218,10 @@ def ended_tokens(conn: sa.Connection, used: Mapping[str, tuple[str, datetime.dat
     """
     table, users = tables.identity_revoked_tokens, tables.identity_users
     ended = set(conn.execute(sa.select(table.c.audit_id).where(table.c.audit_id.in_(sorted(used)))).scalars())
-    columns = sa.select(users.c.id, users.c.enabled, users.c.tokens_void_until)
+    columns = sa.select(users.c.id, users.c.enabled, users.c.tokens_revoked_until)
     found = {row.id: row for row in conn.execute(columns.where(users.c.id.in_({user for user, _at in used.values()})))}
     for audit_id, (user_id, at) in used.items():
         user = found.get(user_id)
-        if user is None or not user.enabled or user.tokens_void_until and at <= user.tokens_void_until:
+        if user is None or not user.enabled or user.tokens_revoked_until and at <= user.tokens_revoked_until:
             ended.add(audit_id)
     return ended

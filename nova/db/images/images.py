@@ -16,6 +16,7 @@ from nova.db.tables import image as t
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import ImageMembersRow
+    from nova.db.types import ColumnValues
 
 SHOWN = 20            # characters of an id in the EC2 API: 17 digits with their hyphens
 NOT_EMPTY = {'name': '', 'disk_format': '', 'container_format': '', 'owner': '', 'size': -1}    # NULLs sort first
@@ -117,11 +118,18 @@ def page(conn: sa.Connection, search: Search, project_id: nova_context.Projects 
     return _with_relations(conn, rows)
 
 
-def update(conn: sa.Connection, image_id: str, values: dict[str, Any], /, **expect: object) -> bool:
+def update(conn: sa.Connection, image_id: str, values: ColumnValues, /, **expect: object) -> bool:
     """Update the image if the columns in ``expect`` still match; return whether it was updated."""
     conditions = [t.images.c[name] == value for name, value in expect.items()]
     changed = conn.execute(sa.update(t.images).where(t.images.c.id == image_id, *conditions).values(**values))
     return changed.rowcount > 0
+
+
+def set_checksums(conn: sa.Connection, image_id: str, data_id: str, *, checksum: str, os_hash_algo: str,
+                  os_hash_value: str) -> None:
+    """Record the checksums of an image's file, unless the image was deleted."""
+    update(conn, image_id, {'checksum': checksum, 'os_hash_algo': os_hash_algo, 'os_hash_value': os_hash_value},
+           data_id=data_id)
 
 
 def set_properties(conn: sa.Connection, image_id: str, properties: dict[str, str]) -> None:
@@ -212,7 +220,7 @@ def add_member(conn: sa.Connection, values: ImageMembersRow) -> None:
     conn.execute(sa.insert(t.image_members).values(**values))
 
 
-def update_member(conn: sa.Connection, image_id: str, member: str, values: dict[str, Any]) -> None:
+def update_member(conn: sa.Connection, image_id: str, member: str, values: ColumnValues) -> None:
     conn.execute(sa.update(t.image_members).values(**values)
                  .where(t.image_members.c.image_id == image_id, t.image_members.c.member == member))
 

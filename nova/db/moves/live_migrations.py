@@ -27,6 +27,7 @@ from nova.db.tables.cell import migrations
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import MigrationsRow
+    from nova.db.types import ColumnValue
 
 
 def open_of(conn: sa.Connection, uuid: str, migration_type: str) -> MigrationsRow | None:
@@ -36,7 +37,7 @@ def open_of(conn: sa.Connection, uuid: str, migration_type: str) -> MigrationsRo
 
 
 def note(conn: sa.Connection, migration_id: int, expect: tuple[str, ...], changes: dict[str, Any], /,
-         **values: object) -> MigrationsRow:
+         **values: ColumnValue) -> MigrationsRow:
     """Add arguments and set columns of a move if its status is one of ``expect``; return the row.
 
     :raises InvalidMigrationState: the status is another one
@@ -45,7 +46,7 @@ def note(conn: sa.Connection, migration_id: int, expect: tuple[str, ...], change
     if row['status'] not in expect:
         raise exception.InvalidMigrationState(migration_id=migration_id, instance_id=row['instance_uuid'],
                                               state=row['status'], method='go on')
-    values = {**values, 'arguments': {**row['arguments'], **changes}}
+    values['arguments'] = row['arguments'] | changes
     server_migrations.update(conn, migration_id, values)
     return cast('MigrationsRow', {**row, **values})
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from nova.actions import Action
     from nova.context import RequestContext
     from nova.db.tables.rows import HostMaintenanceServersRow, HostMaintenancesRow, MigrationsRow
+    from nova.db.types import ColumnValues
 
 DRAINING, MAINTENANCE, INCOMPLETE, REBALANCING, ENDED = (
     'draining', 'maintenance', 'incomplete', 'rebalancing', 'ended')
@@ -61,7 +62,7 @@ def start(conn: sa.Connection, ctx: RequestContext, host: str, aggregate_id: int
         if row['status'] == DRAINING:
             return row
         _turn_away(conn, row['id'])
-        changes = {'status': DRAINING, 'message': None, 'stopped_at': None, 'updated_at': now, 'next_look': now}
+        changes = {'status': DRAINING, 'message': None, 'stopped_at': None, 'updated_at': now, 'next_check_at': now}
         _set(conn, row['id'], changes)
     else:
         if row is not None:
@@ -69,7 +70,7 @@ def start(conn: sa.Connection, ctx: RequestContext, host: str, aggregate_id: int
             statements.delete(conn, table, id=row['id'])
         conn.execute(sa.insert(table).values(
             uuid=str(uuidlib.uuid4()), host=host, aggregate_id=aggregate_id, status=DRAINING, created_at=now,
-            updated_at=now, next_look=now, project_id=ctx.project_id, user_id=ctx.user_id))
+            updated_at=now, next_check_at=now, project_id=ctx.project_id, user_id=ctx.user_id))
     services.update(conn, service['id'], {'disabled': True, 'disabled_reason': reason})
     started = _of_host(conn, host)
     assert started is not None                   # it was written above
@@ -95,7 +96,7 @@ def stop(conn: sa.Connection, host: str, aggregate_id: int) -> HostMaintenancesR
     conn.execute(sa.update(servers).where(mine, servers.c.state == MOVED, servers.c.dest.is_not(None)).values(
         direction=BACK, state=WAITING, reason=None, updated_at=now))
     _set(conn, row['id'], {'status': REBALANCING, 'message': None, 'stopped_at': now, 'updated_at': now,
-                           'next_look': now})
+                           'next_check_at': now})
     services.update(conn, service['id'], {'disabled': False, 'disabled_reason': None})
     return _of_host(conn, host)
 
@@ -143,7 +144,7 @@ def _of_host(conn: sa.Connection, host: str, lock: bool = False) -> HostMaintena
     return None if row is None else statements.to_dict(row)
 
 
-def _set(conn: sa.Connection, maintenance_id: int, values: dict[str, Any]) -> None:
+def _set(conn: sa.Connection, maintenance_id: int, values: ColumnValues) -> None:
     statements.update(conn, table, values, id=maintenance_id)
 
 
@@ -177,20 +178,20 @@ def _counted(conn: sa.Connection, rows: list[HostMaintenancesRow]) -> list[dict[
 
 def due(conn: sa.Connection, now: datetime) -> list[HostMaintenancesRow]:
     """Return the maintenances that a conductor should process now."""
-    return [statements.to_dict(row) for row in conn.execute(sa.select(table).where(table.c.next_look <= now).order_by(
-        table.c.next_look)).mappings()]
+    return [statements.to_dict(row) for row in conn.execute(sa.select(table).where(
+        table.c.next_check_at <= now).order_by(table.c.next_check_at)).mappings()]
 
 
 def take(conn: sa.Connection, row: HostMaintenancesRow, until: datetime) -> bool:
     """Reserve a maintenance for the caller until then; return False if another process has it."""
     return bool(conn.execute(sa.update(table).where(
-        table.c.id == row['id'], table.c.next_look == row['next_look']).values(next_look=until)).rowcount)
+        table.c.id == row['id'], table.c.next_check_at == row['next_check_at']).values(next_check_at=until)).rowcount)
 
 
 def look_again(conn: sa.Connection, maintenance_id: int, moment: datetime) -> None:
     """Schedule the next processing, unless the maintenance has ended."""
-    conn.execute(sa.update(table).where(table.c.id == maintenance_id, table.c.next_look.is_not(None)).values(
-        next_look=moment))
+    conn.execute(sa.update(table).where(table.c.id == maintenance_id, table.c.next_check_at.is_not(None)).values(
+        next_check_at=moment))
 
 
 def in_state(conn: sa.Connection, maintenance_id: int, state: str,
@@ -266,7 +267,7 @@ def settle(conn: sa.Connection, row: HostMaintenancesRow, entry: HostMaintenance
     return _mark(conn, entry, values, entry['state'])
 
 
-def _mark(conn: sa.Connection, entry: HostMaintenanceServersRow, values: dict[str, Any], expect: str) -> bool:
+def _mark(conn: sa.Connection, entry: HostMaintenanceServersRow, values: ColumnValues, expect: str) -> bool:
     return bool(statements.update(
         conn, servers, {**values, 'updated_at': utils.utcnow()}, maintenance_id=entry['maintenance_id'],
         instance_uuid=entry['instance_uuid'], direction=entry['direction'], state=expect))
@@ -291,7 +292,7 @@ def end_phase(conn: sa.Connection, row: HostMaintenancesRow) -> HostMaintenances
     failed = in_state(conn, now['id'], FAILED)
     status = ENDED if not draining else INCOMPLETE if failed else MAINTENANCE
     message = _sentence(now['host'], draining, failed, sum(counts.values()) - counts[DELETED])
-    _set(conn, now['id'], {'status': status, 'message': message, 'updated_at': utils.utcnow(), 'next_look': None})
+    _set(conn, now['id'], {'status': status, 'message': message, 'updated_at': utils.utcnow(), 'next_check_at': None})
     return _of_host(conn, now['host'])
 
 

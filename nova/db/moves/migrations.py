@@ -43,6 +43,7 @@ from nova.objects import pci
 if TYPE_CHECKING:
     from nova.actions import Action
     from nova.db.tables.rows import ComputeNodesRow, InstancesRow, MigrationsRow
+    from nova.db.types import ColumnValues
 
 RESIZE, MIGRATION, LIVE_MIGRATION, EVACUATION = 'resize', 'migration', 'live-migration', 'evacuation'
 COLD = (RESIZE, MIGRATION)
@@ -161,16 +162,16 @@ def page(conn: sa.Connection, project_id: nova_context.Projects, filters: dict[s
     return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
 
 
-def update(conn: sa.Connection, migration_id: int, values: dict[str, Any],
-           expect: dict[str, Any] | None = None) -> bool:
+def update(conn: sa.Connection, migration_id: int, values: ColumnValues,
+           expect: ColumnValues | None = None) -> bool:
     """Update a move if ``expect`` ({column: allowed value or values}) holds; return whether it did.
 
     The columns of the held share are changed only by hold, swap, keep and release.
     """
     conditions = [migrations.c.id == migration_id]
     for name, allowed in (expect or {}).items():
-        several = isinstance(allowed, (list, tuple, set, frozenset))
-        conditions.append(migrations.c[name].in_(list(allowed)) if several else migrations.c[name] == allowed)
+        conditions.append(migrations.c[name].in_(list(allowed)) if isinstance(allowed, (list, tuple, set, frozenset))
+                          else migrations.c[name] == allowed)
     statement = sa.update(migrations).where(*conditions).values({'updated_at': utils.utcnow(), **values})
     return bool(conn.execute(statement).rowcount)
 
@@ -191,7 +192,7 @@ def hold(conn: sa.Connection, migration_id: int, node: ComputeNodesRow, requeste
     return bool(conn.execute(statement).rowcount)
 
 
-def swap(conn: sa.Connection, migration: MigrationsRow, *, forward: bool, expect: dict[str, Any],
+def swap(conn: sa.Connection, migration: MigrationsRow, *, forward: bool, expect: ColumnValues,
          values: dict[str, str] | None = None, status: str | None = None,
          arguments: dict[str, Any] | None = None, running: bool = False) -> InstancesRow:
     """Move the server: its row gets the other host and flavor, and the move holds the row's former share.
@@ -243,7 +244,7 @@ def keep(conn: sa.Connection, migration_id: int) -> None:
 
 
 def release(conn: sa.Connection, migration_id: int, status: str | None = None,
-            expect: dict[str, Any] | None = None) -> bool:
+            expect: ColumnValues | None = None) -> bool:
     """Release the share of a move and set its status; return whether it was as expected. Repetition is harmless."""
     migration = get(conn, migration_id, lock=True)
     values = dict(_NOTHING) if status is None else {**_NOTHING, 'status': status}

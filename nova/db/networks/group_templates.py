@@ -17,8 +17,9 @@ _NOTHING: dict[str, Any] = {'protocol': None, 'port_range_min': None, 'port_rang
 # allows all egress, and ingress from members of a default group
 BUILT_IN: tuple[dict[str, Any], ...] = tuple(
     {**_NOTHING, 'id': str(uuid.uuid5(uuid.NAMESPACE_OID, f'nova default rule {direction} {ethertype}')),
-     'direction': direction, 'ethertype': ethertype, 'of_group': direction == 'ingress', 'in_default': True,
-     'in_others': direction == 'egress'} for direction in ('egress', 'ingress') for ethertype in ('IPv4', 'IPv6'))
+     'direction': direction, 'ethertype': ethertype, 'from_own_group': direction == 'ingress',
+     'used_in_default_sg': True, 'used_in_non_default_sg': direction == 'egress'}
+    for direction in ('egress', 'ingress') for ethertype in ('IPv4', 'IPv6'))
 
 
 def every(conn: sa.Connection) -> list[dict[str, Any]]:
@@ -55,5 +56,5 @@ def rules(conn: sa.Connection, group_id: str, project_id: str, default: bool) ->
     :param default: it is its project's default group
     """
     return [{'id': str(uuid.uuid4()), 'project_id': project_id, 'security_group_id': group_id,
-             'remote_group_id': group_id if row['of_group'] else None, **{name: row[name] for name in COPIED}}
-            for row in every(conn) if row['in_default' if default else 'in_others']]
+             'remote_group_id': group_id if row['from_own_group'] else None, **{name: row[name] for name in COPIED}}
+            for row in every(conn) if row['used_in_default_sg' if default else 'used_in_non_default_sg']]

@@ -26,8 +26,8 @@ def seen(conn: sa.Connection, host: str, address: str, gateway: bool, version: i
     c, now = t.hosts.c, utils.utcnow()
     known = conn.execute(sa.select(c.address, c.version).where(c.host == host)).first()
     if known is None:
-        row = {'host': host, 'address': address, 'gateway': gateway, 'seen_at': now, 'version': version}
-        fresh = bool(engine.insert_ignore(conn, t.hosts, row).rowcount)
+        fresh = bool(engine.insert_ignore(conn, t.hosts, {
+            'host': host, 'address': address, 'gateway': gateway, 'last_seen_at': now, 'version': version}).rowcount)
         # Peers need a host only if it has ports, so that a starting fleet does not refresh all peers for each host. A
         # host of an older release changes the plumbing of all.
         if fresh and (version < release.VERSION or conn.execute(
@@ -35,7 +35,7 @@ def seen(conn: sa.Connection, host: str, address: str, gateway: bool, version: i
             revisions.changed(conn)
         return fresh
     conn.execute(sa.update(t.hosts).where(c.host == host).values(
-        address=address, gateway=gateway, seen_at=now, version=version))
+        address=address, gateway=gateway, last_seen_at=now, version=version))
     changed = tuple(known) != (address, version)
     if changed:
         revisions.changed(conn)
@@ -47,7 +47,7 @@ def older(conn: sa.Connection, version: int) -> list[str]:
     c = t.hosts.c
     since = utils.utcnow() - datetime.timedelta(seconds=QUIET_S)
     return list(conn.execute(sa.select(c.host).where(c.version < version, sa.or_(
-        c.seen_at > since, sa.exists().where(t.ports.c.host == c.host))).order_by(c.host)).scalars())
+        c.last_seen_at > since, sa.exists().where(t.ports.c.host == c.host))).order_by(c.host)).scalars())
 
 
 def every(conn: sa.Connection) -> list[NetworkHostsRow]:
@@ -55,23 +55,23 @@ def every(conn: sa.Connection) -> list[NetworkHostsRow]:
     return statements.rows(conn, t.hosts, ('host',))
 
 
-def alive(seen_at: datetime.datetime, down_time: int) -> bool:
+def alive(last_seen_at: datetime.datetime, down_time: int) -> bool:
     """Tell whether a host with this time of its last report has reported within ``down_time`` s."""
-    return utils.utcnow() - seen_at < datetime.timedelta(seconds=down_time)
+    return utils.utcnow() - last_seen_at < datetime.timedelta(seconds=down_time)
 
 
 def has_others(conn: sa.Connection, host: str) -> bool:
     """Tell whether other hosts have reported within QUIET_S."""
     c = t.hosts.c
     return bool(conn.execute(sa.select(sa.exists().where(
-        c.host != host, c.seen_at > utils.utcnow() - datetime.timedelta(seconds=QUIET_S)))).scalar())
+        c.host != host, c.last_seen_at > utils.utcnow() - datetime.timedelta(seconds=QUIET_S)))).scalar())
 
 
 def with_routers(down_time: int) -> sa.Select[Any]:
     """Return a subquery of the names of gateway hosts that have reported within ``down_time`` s."""
     c = t.hosts.c
     return sa.select(c.host).where(
-        c.gateway, c.seen_at > utils.utcnow() - datetime.timedelta(seconds=down_time))
+        c.gateway, c.last_seen_at > utils.utcnow() - datetime.timedelta(seconds=down_time))
 
 
 def known(conn: sa.Connection, host: str) -> bool:

@@ -17,7 +17,7 @@ from nova.db.tables import network as t
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import AddressesRow, NetworksRow, SubnetsRow
-    from nova.db.types import Row, Table
+    from nova.db.types import ColumnValues, RowT, Table
 
 
 EVERYBODY, SHARED = '*', 'access_as_shared'        # values of a share
@@ -26,18 +26,18 @@ SEGMENTS = range(1, 1 << 16)  # segment numbers of overlay networks, also used a
 VLANS = range(1, 4095)                      # of a physical network (IEEE 802.1Q)
 
 
-def stamped(values: dict[str, Any]) -> dict[str, Any]:
+def stamped(values: ColumnValues) -> dict[str, Any]:
     """Return the values with the creation columns."""
     now = utils.utcnow()
     return {'created_at': now, 'updated_at': now, 'revision': 1, **values}
 
 
-def get(conn: sa.Connection, table: Table[Row], ident: str) -> Row | None:
+def get(conn: sa.Connection, table: Table[RowT], ident: str) -> RowT | None:
     """Return the row of an id as a dict, or None."""
     return statements.first(conn, table, id=ident)
 
 
-def lock(conn: sa.Connection, table: Table[Row], ident: str) -> Row | None:
+def lock(conn: sa.Connection, table: Table[RowT], ident: str) -> RowT | None:
     """Return the row of an id, locked until the transaction ends, or None."""
     row = conn.execute(sa.select(table).where(table.c.id == ident).with_for_update()).mappings().first()
     return statements.to_dict(row) if row else None
@@ -48,7 +48,7 @@ def _many(table: sa.Table, column: str) -> sa.Select[Any]:
     return sa.select(table).where(table.c[column].in_(sa.bindparam('idents', expanding=True)))
 
 
-def many(conn: sa.Connection, table: Table[Row], idents: Iterable[object], column: str = 'id') -> list[Row]:
+def many(conn: sa.Connection, table: Table[RowT], idents: Iterable[object], column: str = 'id') -> list[RowT]:
     """Return rows with one of the values in a column as dicts, without a statement for no values."""
     idents = list(idents)
     return statements.dicts(conn.execute(_many(table, column), {'idents': idents})) if idents else []
@@ -77,7 +77,7 @@ def insert(conn: sa.Connection, table: sa.Table, rows: list[dict[str, Any]]) -> 
         revisions.execute(conn, statements.insert(table), [stamped(row) for row in rows])
 
 
-def update(conn: sa.Connection, table: sa.Table, ident: str, values: dict[str, Any]) -> bool:
+def update(conn: sa.Connection, table: sa.Table, ident: str, values: ColumnValues) -> bool:
     """Update values, time and revision; return False if the row does not exist."""
     return bool(revisions.execute(conn, sa.update(table).where(table.c.id == ident).values(
         **values, updated_at=utils.utcnow(), revision=table.c.revision + 1)).rowcount)
@@ -160,7 +160,7 @@ def own_or_shared(table: sa.Table,
     return lambda context: of_some(context.sees)
 
 
-def seen(conn: sa.Connection, table: Table[Row], condition: sa.ColumnElement[bool], ident: str) -> Row | None:
+def seen(conn: sa.Connection, table: Table[RowT], condition: sa.ColumnElement[bool], ident: str) -> RowT | None:
     """Return the row of an id that also meets a condition, as a dict, or None."""
     row = conn.execute(_seen(table, condition), {'ident': ident}).mappings().first()
     return None if row is None else statements.to_dict(row)

@@ -21,6 +21,7 @@ from nova.db.tables.cell import instances
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import InstanceCategoriesRow
+    from nova.db.types import ColumnValues
 
 REGULAR, VPN = 'regular', 'vpn'
 # name: description; always present
@@ -174,7 +175,7 @@ def _refuse_used(conn: sa.Connection, row: InstanceCategoriesRow) -> None:
         raise exception.CategoryInUse(category=row['name'])
 
 
-def _set(conn: sa.Connection, row: InstanceCategoriesRow, values: dict[str, Any]) -> None:
+def _set(conn: sa.Connection, row: InstanceCategoriesRow, values: ColumnValues) -> None:
     conn.execute(sa.update(instance_categories).where(instance_categories.c.id == row['id']).values(**values))
 
 

@@ -25,7 +25,7 @@ CAPACITIES = {
 }
 _COUNTS = ('running_vms', *(name + '_used' for name in RESOURCES))
 _LOCK = sa.select(
-    _c.id, _c.used_changed, *[_c[name] for name in (*RESOURCES, *_COUNTS)],
+    _c.id, _c.usage_change_number, *[_c[name] for name in (*RESOURCES, *_COUNTS)],
     *[capacity.label(name + '_capacity') for name, capacity in CAPACITIES.items()]).where(
     _c.id.in_(sa.bindparam('ids', expanding=True))).order_by(_c.id).with_for_update()
 _ZONES = sa.select(services.c.host, services.c.availability_zone).where(
@@ -81,11 +81,12 @@ class Nodes:
             if taken['running_vms']:
                 batches.setdefault(tuple(taken.values()), []).append(node)
         for amounts, ids in batches.items():
-            self._conn.execute(_TAKE, {'ids': ids, 'used_changed': number,
+            self._conn.execute(_TAKE, {'ids': ids, 'usage_change_number': number,
                                        **{'by_' + name: amount for name, amount in zip(_COUNTS, amounts, strict=True)}})
             for node in ids:
-                self._rows[node]['used_changed'] = number
-        return {node: {name: row[name] for name in ('used_changed', *_COUNTS)} for node, row in self._rows.items()}
+                self._rows[node]['usage_change_number'] = number
+        return {node: {name: row[name] for name in ('usage_change_number', *_COUNTS)}
+                for node, row in self._rows.items()}
 
 
 def zones(conn: sa.Connection, hosts: set[str]) -> dict[str, str]:

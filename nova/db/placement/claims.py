@@ -78,7 +78,7 @@ def _changing(*conditions: sa.ColumnElement[bool]) -> sa.Update:
 
 
 def _by(requested: dict[str, int], sign: int) -> dict[str, int]:
-    return {'used_changed': utils.change_number(), 'by_running_vms': sign,
+    return {'usage_change_number': utils.change_number(), 'by_running_vms': sign,
             **{'by_' + name: sign * requested[name] for name in RESOURCES}}
 
 
@@ -172,7 +172,7 @@ def audit(conn: sa.Connection) -> list[dict[str, Any]]:
         different = _difference(node, _usage(conn, node))
         if different:
             conn.execute(sa.update(compute_nodes).where(compute_nodes.c.id == node['id']).values(
-                used_changed=utils.change_number(), **{name: value for name, (_, value) in different.items()}))
+                usage_change_number=utils.change_number(), **{name: value for name, (_, value) in different.items()}))
         for name, (was, value) in different.items():
             LOG.error('Usage of node %s differed from its servers: %s was %s, is %s.',
                       node['node'], name, was, value)

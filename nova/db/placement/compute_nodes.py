@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import ComputeNodesRow
 
 USAGE = ('vcpus_used', 'memory_mb_used', 'local_gb_used', 'running_vms')    # written only by claims
-_OWN = {'id', 'uuid', 'created_at', 'updated_at', 'changed', 'used_changed', 'pci_stats', 'pci_devices',
+_OWN = {'id', 'uuid', 'created_at', 'updated_at', 'change_number', 'usage_change_number', 'pci_stats', 'pci_devices',
         'numa_topology', *USAGE}
 # columns that change with every report and do not make schedulers read the row again
 _QUIET = {'uptime', 'disk_available_least'}
@@ -43,7 +43,7 @@ def report(conn: sa.Connection, host: str, nodes: builtins.list[dict[str, Any]])
             try:
                 conn.execute(sa.insert(compute_nodes).values(
                     uuid=str(uuidlib.uuid4()), host=host, created_at=now, updated_at=now,
-                    changed=utils.change_number(), **values))
+                    change_number=utils.change_number(), **values))
             except db_exc.DBDuplicateEntry as error:         # a concurrent report from a repeated message
                 raise db_exc.RetryRequest(error) from error
             _report_topology(conn, {'host': host, 'node': node['node'], 'numa_topology': None}, node)
@@ -53,7 +53,7 @@ def report(conn: sa.Connection, host: str, nodes: builtins.list[dict[str, Any]])
         different = {name: value for name, value in values.items() if before[name] != value}
         if different:
             if different.keys() - _QUIET:
-                different['changed'] = utils.change_number()
+                different['change_number'] = utils.change_number()
             conn.execute(sa.update(compute_nodes).where(compute_nodes.c.id == row['id'])
                          .values(updated_at=now, **different))
     for node in nodes:

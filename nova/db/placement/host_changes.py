@@ -12,13 +12,14 @@ from nova.db import statements
 from nova.db.tables.cell import compute_nodes
 from nova.db.tables.cell import services
 
-NODE_COLUMNS = ('id', 'host', 'node', 'changed', 'vcpus', 'memory_mb', 'local_gb', 'reserved_memory_mb',
+NODE_COLUMNS = ('id', 'host', 'node', 'change_number', 'vcpus', 'memory_mb', 'local_gb', 'reserved_memory_mb',
                 'reserved_disk_gb', 'cpu_allocation_ratio', 'ram_allocation_ratio', 'disk_allocation_ratio',
                 'vcpus_used', 'memory_mb_used', 'local_gb_used', 'running_vms', 'capabilities', 'hypervisor_type',
                 'hypervisor_version', 'host_ip', 'cpu_info', 'supported_instances', 'traits', 'metrics',
                 'failed_builds', 'pci_stats')
 SERVICE_COLUMNS = ('availability_zone', 'disabled', 'forced_down', 'last_seen_at', 'aggregates')
-USAGE = ('used_changed', 'vcpus_used', 'memory_mb_used', 'local_gb_used', 'running_vms')  # columns written by claims
+# columns written by claims
+USAGE = ('usage_change_number', 'vcpus_used', 'memory_mb_used', 'local_gb_used', 'running_vms')
 
 CHUNK = 1000                 # rows of one SELECT
 MODULUS = 2 ** 31 - 1        # sums of remainders fit into 64 bits, those of change numbers do not
@@ -27,12 +28,15 @@ _c = compute_nodes.c
 
 
 def _since(*usage: sa.Column[typing.Any]) -> sa.CompoundSelect[typing.Any]:
-    """Select (node, changed, used_changed, …) of changed nodes; the usage is NULL if other columns changed."""
-    numbers = _c.id, _c.changed, _c.used_changed
+    """Select (node, change_number, usage_change_number, …) of changed nodes.
+
+    The usage is NULL if other columns changed.
+    """
+    numbers = _c.id, _c.change_number, _c.usage_change_number
     return sa.union_all(
         sa.select(*numbers, *(sa.null().label(column.name) for column in usage)).where(
-            _c.changed >= sa.bindparam('since')),
-        sa.select(*numbers, *usage).where(_c.used_changed >= sa.bindparam('since')))
+            _c.change_number >= sa.bindparam('since')),
+        sa.select(*numbers, *usage).where(_c.usage_change_number >= sa.bindparam('since')))
 
 
 def _sums(*columns: sa.Column[typing.Any]) -> sa.CompoundSelect[typing.Any]:
@@ -43,8 +47,8 @@ def _sums(*columns: sa.Column[typing.Any]) -> sa.CompoundSelect[typing.Any]:
 
 # with the usage, or only the numbers if most of many rows are known
 _WITH_USAGE, _NUMBERS_SINCE = _since(*[_c[name] for name in USAGE[1:]]), _since()
-_NUMBERS = sa.select(_c.id, _c.changed, _c.used_changed)
-_SUMS = _sums(_c.changed, _c.used_changed)
+_NUMBERS = sa.select(_c.id, _c.change_number, _c.usage_change_number)
+_SUMS = _sums(_c.change_number, _c.usage_change_number)
 _USAGE = sa.select(_c.id, *[_c[name] for name in USAGE]).where(_c.id.in_(sa.bindparam('ids', expanding=True)))
 _NODES = sa.select(*[_c[name] for name in dict.fromkeys([*NODE_COLUMNS, *USAGE])],
                    *[services.c[name] for name in SERVICE_COLUMNS]).select_from(
@@ -52,10 +56,10 @@ _NODES = sa.select(*[_c[name] for name in dict.fromkeys([*NODE_COLUMNS, *USAGE])
 _SOME_NODES = _NODES.where(_c.id.in_(sa.bindparam('ids', expanding=True)))
 _SEEN = sa.select(services.c.id, services.c.host, services.c.last_seen_at).where(
     services.c.topic == 'compute', services.c.id > sa.bindparam('after')).order_by(services.c.id).limit(CHUNK)
-_TOPOLOGIES = sa.select(*[_c[name] for name in ('id', 'host', 'node', 'numa_changed', 'numa_topology',
+_TOPOLOGIES = sa.select(*[_c[name] for name in ('id', 'host', 'node', 'numa_change_number', 'numa_topology',
                                                 'cpu_allocation_ratio', 'ram_allocation_ratio')])
 _SOME_TOPOLOGIES = _TOPOLOGIES.where(_c.id.in_(sa.bindparam('ids', expanding=True)))
-_TOPOLOGY_NUMBERS = sa.select(_c.id, _c.numa_changed).where(_c.numa_changed >= sa.bindparam('since'))
+_TOPOLOGY_NUMBERS = sa.select(_c.id, _c.numa_change_number).where(_c.numa_change_number >= sa.bindparam('since'))
 
 Ids = collections.abc.Iterable[int]
 Used = int | None
@@ -81,7 +85,7 @@ def usage(conn: sa.Connection, ids: Ids) -> collections.abc.Iterator[Row]:
 
 
 def numbers(conn: sa.Connection, since: int | None = None) -> collections.abc.Sequence[tuple[int, int, int]]:
-    """Return (node, changed, used_changed) of the nodes with a number of at least ``since``, or of all."""
+    """Return (node, change_number, usage_change_number) of the nodes with a number of at least ``since``, or of all."""
     statement = _NUMBERS if since is None else _NUMBERS_SINCE
     return conn.execute(statement, {} if since is None else {'since': since}).all()
 
@@ -93,7 +97,7 @@ def numbers_and_usage(conn: sa.Connection,
 
 
 def number_sums(conn: sa.Connection, since: int, until: int) -> list[tuple[int, int]]:
-    """Return (count, sum of the remainders by MODULUS) of ``changed`` and of ``used_changed`` in [since, until)."""
+    """Return (count, sum of the remainders by MODULUS) of both change numbers in [since, until)."""
     return [(count, int(total or 0)) for count, total in conn.execute(_SUMS, {'since': since, 'until': until})]
 
 
@@ -106,7 +110,7 @@ def heartbeats(conn: sa.Connection, after: int) -> collections.abc.Sequence[tupl
 
 
 def topologies(conn: sa.Connection, ids: Ids | None = None) -> list[Row]:
-    """Return rows of id, host, node, numa_changed, numa_topology and the ratios of vCPUs and memory.
+    """Return rows of id, host, node, numa_change_number, numa_topology and the ratios of vCPUs and memory.
 
     :param ids: only these nodes, or None for all
     """
@@ -116,7 +120,7 @@ def topologies(conn: sa.Connection, ids: Ids | None = None) -> list[Row]:
 
 
 def topology_numbers(conn: sa.Connection, since: int) -> collections.abc.Sequence[tuple[int, int]]:
-    """Return (node, numa_changed) of the nodes with a topology or usage changed at ``since`` or later."""
+    """Return (node, numa_change_number) of the nodes with a topology or usage changed at ``since`` or later."""
     return conn.execute(_TOPOLOGY_NUMBERS, {'since': since}).all()
 
 

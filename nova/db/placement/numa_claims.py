@@ -157,4 +157,4 @@ def _lock(conn: sa.Connection, host: str, node: str) -> sa.Row[Any, Any] | None:
 
 
 def _write(conn: sa.Connection, node_id: int, text: str | None) -> None:
-    conn.execute(_WRITE, {'key_id': node_id, 'numa_topology': text, 'numa_changed': utils.change_number()})
+    conn.execute(_WRITE, {'key_id': node_id, 'numa_topology': text, 'numa_change_number': utils.change_number()})

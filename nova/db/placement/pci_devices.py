@@ -213,7 +213,7 @@ def _write(conn: sa.Connection, host: str, node: str, known: dict[int, pci.Devic
         conn.execute(_CHANGE, different)
     if numbers:
         conn.execute(sa.delete(pci_devices).where(pci_devices.c.id.in_(numbers.values())))
-    statements.update(conn, compute_nodes, {'pci_stats': _stats(devices), 'changed': utils.change_number()},
+    statements.update(conn, compute_nodes, {'pci_stats': _stats(devices), 'change_number': utils.change_number()},
                       host=host, node=node)
 
 

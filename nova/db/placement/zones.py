@@ -132,4 +132,4 @@ def _mark(conn: sa.Connection, hosts: list[str]) -> None:
     """Make the schedulers read these hosts again."""
     if hosts:
         conn.execute(sa.update(compute_nodes).where(compute_nodes.c.host.in_(hosts))
-                     .values(changed=utils.change_number()))
+                     .values(change_number=utils.change_number()))

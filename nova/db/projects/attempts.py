@@ -19,7 +19,7 @@ ABANDONED_S = 240        # longer than any request: the process that started it 
 
 
 class Attempts:
-    """Operations on the rows of one table: project_id, a key, request_hash, created_at, tried_at, an outcome.
+    """Operations on the rows of one table: project_id, a key, request_hash, created_at, attempted_at, an outcome.
 
     :param key: column with the hash of the client's key of the request
     :param outcome: column that is NULL until an attempt has finished
@@ -40,7 +40,7 @@ class Attempts:
         """
         made = engine.insert_ignore(conn, self._table, {
             'project_id': project_id, self._key: key_hash, 'request_hash': request_hash, 'created_at': now,
-            'tried_at': now})
+            'attempted_at': now})
         if made.rowcount:
             if counted and statements.more_than(conn, self._table, self.most, project_id=project_id):
                 raise exception.TooManyKeys(limit=self.most, **self._more)
@@ -52,32 +52,32 @@ class Attempts:
 
     def take_over(self, conn: sa.Connection, row: dict[str, Any], now: datetime.datetime) -> bool:
         """Take over an abandoned attempt; return False if another process was faster or may still work on it."""
-        if row['tried_at'] > now - datetime.timedelta(seconds=ABANDONED_S):
+        if row['attempted_at'] > now - datetime.timedelta(seconds=ABANDONED_S):
             return False
         found = conn.execute(sa.update(self._table).where(
-            *self._is(row['project_id'], row[self._key], row['tried_at']),
-            self._table.c[self._outcome].is_(None)).values(tried_at=now))
+            *self._is(row['project_id'], row[self._key], row['attempted_at']),
+            self._table.c[self._outcome].is_(None)).values(attempted_at=now))
         return bool(found.rowcount)
 
-    def finish(self, conn: sa.Connection, project_id: str, key_hash: str, tried_at: datetime.datetime,
+    def finish(self, conn: sa.Connection, project_id: str, key_hash: str, attempted_at: datetime.datetime,
                outcome: str) -> None:
         """Store the outcome of an attempt, unless another one has taken over."""
-        conn.execute(sa.update(self._table).where(*self._is(project_id, key_hash, tried_at)).values(
+        conn.execute(sa.update(self._table).where(*self._is(project_id, key_hash, attempted_at)).values(
             {self._outcome: outcome}))
 
-    def forget(self, conn: sa.Connection, project_id: str, key_hash: str, tried_at: datetime.datetime) -> None:
+    def forget(self, conn: sa.Connection, project_id: str, key_hash: str, attempted_at: datetime.datetime) -> None:
         """Delete the row of a refused attempt, unless another one has taken over."""
-        conn.execute(sa.delete(self._table).where(*self._is(project_id, key_hash, tried_at)))
+        conn.execute(sa.delete(self._table).where(*self._is(project_id, key_hash, attempted_at)))
 
     def expire(self, conn: sa.Connection, before: datetime.datetime) -> int:
         """Delete the rows of requests before a time; return their number."""
         return conn.execute(sa.delete(self._table).where(self._table.c.created_at < before)).rowcount
 
     def _is(self, project_id: str, key_hash: str,
-            tried_at: datetime.datetime | None = None) -> list[sa.ColumnElement[bool]]:
+            attempted_at: datetime.datetime | None = None) -> list[sa.ColumnElement[bool]]:
         columns = self._table.c
         found = [columns.project_id == project_id, columns[self._key] == key_hash]
-        return found if tried_at is None else [*found, columns.tried_at == tried_at]
+        return found if attempted_at is None else [*found, columns.attempted_at == attempted_at]
 
 
 IDEMPOTENCY_KEYS = Attempts(idempotency_keys, 'key_hash', 'answer', retry_after=AGAIN_S)

@@ -17,6 +17,7 @@ from nova.db.tables.api import flavors
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import FlavorsRow
+    from nova.db.types import ColumnValues
 
 # sort keys of the API -> columns
 SORT_KEYS = {
@@ -137,7 +138,7 @@ def create(conn: sa.Connection, values: dict[str, Any]) -> FlavorsRow:
     return get(conn, row['flavor_id'], nova_context.ALL_PROJECTS)
 
 
-def update(conn: sa.Connection, flavor_id: str, values: dict[str, Any]) -> FlavorsRow:
+def update(conn: sa.Connection, flavor_id: str, values: ColumnValues) -> FlavorsRow:
     """Update columns; return the row.
 
     :raises FlavorNotFound: there is no such flavor
@@ -207,6 +208,6 @@ def exist(conn: sa.Connection) -> bool:
     return conn.execute(sa.select(flavors.c.flavor_id).limit(1)).first() is not None
 
 
-def insert_missing(conn: sa.Connection, values: dict[str, Any]) -> None:
+def insert_missing(conn: sa.Connection, values: ColumnValues) -> None:
     """Insert the row of a flavor unless its id or name is in use."""
     engine.insert_ignore(conn, flavors, {**values, 'created_at': utils.utcnow()})

@@ -58,9 +58,9 @@ def create(conn: sa.Connection, user_id: str, name: str, type_: str, fingerprint
 
     :raises KeypairExists: the user has a key pair with this name
     """
-    row = {'user_id': user_id, 'name': name, 'type': type_, 'fingerprint': fingerprint,
-           'public_key': public_key, 'created_at': utils.utcnow()}
-    if not engine.insert_ignore(conn, key_pairs, row).rowcount:
+    if not engine.insert_ignore(conn, key_pairs, {
+            'user_id': user_id, 'name': name, 'type': type_, 'fingerprint': fingerprint, 'public_key': public_key,
+            'created_at': utils.utcnow()}).rowcount:
         raise exception.KeypairExists(name=name)
     return get(conn, user_id, name)
 

@@ -43,11 +43,11 @@ def begin(conn: sa.Connection, project_id: str, now: datetime, abandoned: dateti
     """
     engine.insert_ignore(conn, table, {'project_id': project_id})
     found = conn.execute(sa.update(table).where(table.c.project_id == project_id, sa.or_(
-        table.c.begun_at.is_(None), table.c.begun_at < abandoned)).values(begun_at=now))
+        table.c.started_at.is_(None), table.c.started_at < abandoned)).values(started_at=now))
     return bool(found.rowcount)
 
 
-def end(conn: sa.Connection, project_id: str, begun_at: datetime) -> None:
+def end(conn: sa.Connection, project_id: str, started_at: datetime) -> None:
     """End the caller's reservation, unless another request has taken over."""
-    conn.execute(sa.update(table).where(table.c.project_id == project_id, table.c.begun_at == begun_at).values(
-        begun_at=None))
+    conn.execute(sa.update(table).where(table.c.project_id == project_id, table.c.started_at == started_at).values(
+        started_at=None))

@@ -56,15 +56,15 @@ def _servers(conn: sa.Connection, before: datetime | None, limit: int) -> dict[A
     rows = conn.execute(statement).all()
     if not rows:
         return {}
-    gone_at = {row.uuid: row.deleted_at for row in rows}
-    uuids = list(gone_at)
+    ended_at = {row.uuid: row.deleted_at for row in rows}
+    uuids = list(ended_at)
     moved = {table.name: _move(conn, table, table.c.id, {row.id: row.deleted_at for row in rows})}
     actions = _owned(conn, instance_actions, instance_actions.c.instance_uuid, uuids)
-    actions = {ident: gone_at[owner] for ident, owner in actions.items()}
+    actions = {ident: ended_at[owner] for ident, owner in actions.items()}
     events = _owned(conn, instance_action_events, instance_action_events.c.action_id, list(actions))
     events = {ident: actions[owner] for ident, owner in events.items()}
     moves = _owned(conn, migrations, migrations.c.instance_uuid, uuids)
-    moves = {ident: gone_at[owner] for ident, owner in moves.items()}
+    moves = {ident: ended_at[owner] for ident, owner in moves.items()}
     for original, keys in ((instance_action_events, events), (instance_actions, actions), (migrations, moves)):
         count = _move(conn, original, original.c.id, keys)
         if count:
@@ -85,13 +85,13 @@ def _owned(conn: sa.Connection, table: sa.Table, column: sa.Column[Any], owners:
     return found
 
 
-def _move(conn: sa.Connection, original: types.Table[Any], key: sa.Column[Any], gone_at: dict[int, datetime]) -> int:
+def _move(conn: sa.Connection, original: types.Table[Any], key: sa.Column[Any], ended_at: dict[int, datetime]) -> int:
     """Move the rows with these keys; return their number."""
     names = [column.name for column in original.columns]
     shadow, moved = SHADOWS[original], 0
-    for some in _chunks(gone_at):
+    for some in _chunks(ended_at):
         rows = [dict(row) for row in conn.execute(sa.select(original).where(key.in_(some))).mappings()]
-        conn.execute(sa.insert(shadow), [{**{name: row[name] for name in names}, 'gone_at': gone_at[row[key.name]]}
+        conn.execute(sa.insert(shadow), [{**{name: row[name] for name in names}, 'ended_at': ended_at[row[key.name]]}
                                          for row in rows])
         moved += conn.execute(sa.delete(original).where(key.in_(some))).rowcount
     return moved
@@ -110,7 +110,7 @@ def _audits(conn: sa.Connection, before: datetime | None, limit: int | None) -> 
     rows = [dict(row) for row in conn.execute(statement.limit(limit)).mappings()]
     if not rows:
         return {}
-    conn.execute(sa.insert(SHADOWS[table]), [{**row, 'gone_at': row['period_ending']} for row in rows])
+    conn.execute(sa.insert(SHADOWS[table]), [{**row, 'ended_at': row['period_ending']} for row in rows])
     keys = ('host', 'period_beginning', 'period_ending')
     conn.execute(sa.delete(table).where(sa.and_(*(table.c[name] == sa.bindparam(f'key_{name}') for name in keys))),
                  [{f'key_{name}': row[name] for name in keys} for row in rows])
@@ -130,9 +130,9 @@ def purge(db: Database, before: datetime | None = None) -> dict[Any, int]:
 
 
 def _purge(conn: sa.Connection, shadow: sa.Table, before: datetime | None) -> int:
-    statement = sa.select(shadow.c.shadow_id).order_by(shadow.c.gone_at).limit(PURGE_BATCH)
+    statement = sa.select(shadow.c.shadow_id).order_by(shadow.c.ended_at).limit(PURGE_BATCH)
     if before is not None:
-        statement = statement.where(shadow.c.gone_at < before)
+        statement = statement.where(shadow.c.ended_at < before)
     keys = list(conn.execute(statement).scalars())
     return conn.execute(sa.delete(shadow).where(shadow.c.shadow_id.in_(keys))).rowcount if keys else 0
 

@@ -20,13 +20,14 @@ def get(conn: sa.Connection, instance_uuid: str) -> DiskKeysRow | None:
     return next(iter(statements.rows(conn, disk_keys, ('id',), instance_uuid=instance_uuid)), None)
 
 
-def insert(conn: sa.Connection, instance_uuid: str, sealed_with: str, sealed: str) -> None:
+def insert(conn: sa.Connection, instance_uuid: str, encryption_key_id: str, encrypted_key: str) -> None:
     """Insert the key of a server.
 
     :raises DBDuplicateEntry: from oslo.db; the server has a key
     """
     conn.execute(statements.insert(disk_keys), {
-        'instance_uuid': instance_uuid, 'created_at': utils.utcnow(), 'sealed_with': sealed_with, 'sealed': sealed})
+        'instance_uuid': instance_uuid, 'created_at': utils.utcnow(), 'encryption_key_id': encryption_key_id,
+        'encrypted_key': encrypted_key})
 
 
 def delete(conn: sa.Connection, instance_uuid: str) -> None:
@@ -34,12 +35,12 @@ def delete(conn: sa.Connection, instance_uuid: str) -> None:
     statements.delete(conn, disk_keys, instance_uuid=instance_uuid)
 
 
-def sealed_with(conn: sa.Connection, apart: str) -> set[str]:
+def encryption_key_ids(conn: sa.Connection, apart: str) -> set[str]:
     """Return the names of the deployment keys that encrypt the newest rows.
 
     :param apart: an excluded name
     """
-    found = (conn.execute(sa.select(table.c.sealed_with).where(table.c.sealed_with != apart).order_by(
+    found = (conn.execute(sa.select(table.c.encryption_key_id).where(table.c.encryption_key_id != apart).order_by(
         table.c.id.desc()).limit(1)).scalar() for table in (disk_keys, volume_keys))
     return {name for name in found if name is not None}
 
@@ -52,14 +53,15 @@ def of_volume(conn: sa.Connection, instance_uuid: str, volume_id: str) -> Volume
                 None)
 
 
-def insert_of_volume(conn: sa.Connection, instance_uuid: str, volume_id: str, sealed_with: str, sealed: str) -> None:
+def insert_of_volume(conn: sa.Connection, instance_uuid: str, volume_id: str, encryption_key_id: str,
+                     encrypted_key: str) -> None:
     """Insert the key of a server's volume.
 
     :raises DBDuplicateEntry: from oslo.db; the key exists
     """
     conn.execute(statements.insert(volume_keys), {
         'instance_uuid': instance_uuid, 'volume_id': volume_id, 'created_at': utils.utcnow(),
-        'sealed_with': sealed_with, 'sealed': sealed})
+        'encryption_key_id': encryption_key_id, 'encrypted_key': encrypted_key})
 
 
 def delete_of_volumes(conn: sa.Connection, instance_uuid: str) -> None:

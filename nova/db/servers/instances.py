@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sqlalchemy.sql.dml import ReturningUpdate
 
     from nova.db.tables.rows import InstancesRow
+    from nova.db.types import ColumnValues
 
 COLUMNS = tuple(column.name for column in instances.columns)
 BLANK: dict[str, Any] = dict.fromkeys(COLUMNS)          # an empty row
@@ -121,7 +122,7 @@ def by_host(conn: sa.Connection, host: str) -> list[InstancesRow]:
 
 
 def _expected(uuid: str,
-              expect: dict[str, Any] | None) -> tuple[tuple[tuple[str, int, bool, bool], ...], dict[str, Any]]:
+              expect: ColumnValues | None) -> tuple[tuple[tuple[str, int, bool, bool], ...], dict[str, Any]]:
     """Return (conditions, parameters) of a statement for the server if it is as expected.
 
     A condition is (column, number of values, -1 for many, whether NULL is allowed, whether any other value is allowed).
@@ -170,7 +171,7 @@ def _delete_of(expected: tuple[tuple[str, int, bool, bool], ...]) -> sa.Delete:
     return sa.delete(instances).where(*_conditions(expected))
 
 
-def _set(conn: sa.Connection, uuid: str, values: dict[str, Any], expect: dict[str, Any] | None,
+def _set(conn: sa.Connection, uuid: str, values: ColumnValues, expect: ColumnValues | None,
          returning: bool) -> sa.CursorResult[Any]:
     expected, parameters = _expected(uuid, expect)
     statement = _update_of(expected, returning, 'host' in values and 'generation' not in values)
@@ -181,8 +182,8 @@ def _set(conn: sa.Connection, uuid: str, values: dict[str, Any], expect: dict[st
     return conn.execute(statement, {'updated_at': utils.utcnow(), **plain, **parameters})
 
 
-def update_where(conn: sa.Connection, uuid: str, values: dict[str, Any],
-                 expect: dict[str, Any] | None = None) -> InstancesRow | None:
+def update_where(conn: sa.Connection, uuid: str, values: ColumnValues,
+                 expect: ColumnValues | None = None) -> InstancesRow | None:
     """Update a server if ``expect`` holds; return the new row, or None.
 
     It takes one statement if the database has UPDATE … RETURNING, otherwise two (MariaDB).
@@ -194,12 +195,12 @@ def update_where(conn: sa.Connection, uuid: str, values: dict[str, Any],
     return get(conn, uuid) if _set(conn, uuid, values, expect, False).rowcount else None
 
 
-def set_where(conn: sa.Connection, uuid: str, values: dict[str, Any], expect: dict[str, Any] | None = None) -> bool:
+def set_where(conn: sa.Connection, uuid: str, values: ColumnValues, expect: ColumnValues | None = None) -> bool:
     """Update a server if ``expect`` holds; return whether it did."""
     return bool(_set(conn, uuid, values, expect, False).rowcount)
 
 
-def update(conn: sa.Connection, uuid: str, values: dict[str, Any], expect: dict[str, Any] | None = None,
+def update(conn: sa.Connection, uuid: str, values: ColumnValues, expect: ColumnValues | None = None,
            returning: bool = False) -> Any:
     """Update a server if ``expect`` holds; return True, or the new row if ``returning``.
 
@@ -228,7 +229,7 @@ def _to_history() -> sa.Insert:
 _TO_HISTORY = _to_history()
 
 
-def destroy(conn: sa.Connection, uuid: str, now: datetime, expect: dict[str, Any] | None = None,
+def destroy(conn: sa.Connection, uuid: str, now: datetime, expect: ColumnValues | None = None,
             devices: bool = True, shares: bool = True) -> None:
     """Move a server's row to the history, as deleted at ``now``, and delete its dependent rows.
 

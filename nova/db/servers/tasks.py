@@ -16,10 +16,11 @@ from nova.objects import pci
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.db.tables.rows import InstancesRow
+    from nova.db.types import ColumnValues
 
 
 def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Action,
-          arguments: dict[str, Any] | None = None, values: dict[str, Any] | None = None,
+          arguments: dict[str, Any] | None = None, values: ColumnValues | None = None,
           admin: bool | None = False) -> InstancesRow:
     """Begin ``action`` (a row of actions.ACTIONS) on a server if its state and lock allow it.
 

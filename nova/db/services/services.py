@@ -19,6 +19,7 @@ from nova.db.tables.cell import services
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import ServicesRow
+    from nova.db.types import ColumnValues
 
 AUTOMATIC = 'AUTO: '  # prefix of the reason of a service that its host has disabled; the host enables it again
 AWAY_S = 20          # silence after which a compute service may have been treated as down
@@ -49,7 +50,7 @@ def touch_nodes(conn: sa.Connection, hosts: Collection[str] | sa.Select[Any]) ->
 
     :param hosts: their names, or a SELECT of them
     """
-    conn.execute(sa.update(compute_nodes).where(compute_nodes.c.host.in_(hosts)).values(changed=utils.change_number()))
+    conn.execute(sa.update(compute_nodes).where(compute_nodes.c.host.in_(hosts)).values(change_number=utils.change_number()))
 
 
 def get(conn: sa.Connection, service_id: str | int) -> ServicesRow:
@@ -70,7 +71,7 @@ def get(conn: sa.Connection, service_id: str | int) -> ServicesRow:
     return statements.to_dict(row)
 
 
-def update(conn: sa.Connection, service_id: str | int, values: dict[str, Any]) -> ServicesRow:
+def update(conn: sa.Connection, service_id: str | int, values: ColumnValues) -> ServicesRow:
     """Update a service (disabled, disabled_reason, forced_down, …); return the row.
 
     Its compute nodes are marked as changed for the schedulers.

@@ -27,9 +27,9 @@ def _which(host: str, period: Period) -> sa.ColumnElement[bool]:
 def begin(conn: sa.Connection, host: str, period: Period, stale_before: datetime.datetime) -> bool:
     """Reserve an audit; return False if it is done, or in progress since ``stale_before``."""
     now = utils.utcnow()
-    values = {'state': RUNNING, 'updated_at': now, 'task_items': 0, 'errors': 0, 'message': ''}
-    if engine.insert_ignore(conn, task_log, {'host': host, 'period_beginning': period[0],
-                                             'period_ending': period[1], **values}).rowcount:
+    if engine.insert_ignore(conn, task_log, {
+            'host': host, 'period_beginning': period[0], 'period_ending': period[1], 'state': RUNNING,
+            'updated_at': now, 'task_items': 0, 'errors': 0, 'message': ''}).rowcount:
         return True
     return bool(conn.execute(sa.update(task_log).where(
         _which(host, period), task_log.c.state == RUNNING, task_log.c.updated_at < stale_before).values(

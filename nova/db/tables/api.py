@@ -129,7 +129,7 @@ idempotency_keys = table(
     sa.Column('key_hash', sa.String(64), primary_key=True),
     sa.Column('request_hash', sa.String(64), nullable=False),
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.Column('tried_at', types.DateTime, nullable=False),   # begin of the last attempt
+    sa.Column('attempted_at', types.DateTime, nullable=False),   # begin of the last attempt
     sa.Column('answer', types.LongText),                     # NULL while the request is processed
     sa.Index('ix_idempotency_keys_created', 'created_at'),
     sa.Index('ix_idempotency_keys_project', 'project_id', 'created_at'),    # counted without reading the answers

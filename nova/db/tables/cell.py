@@ -270,8 +270,8 @@ disk_keys: types.Table[DiskKeysRow] = cell_table(
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
     sa.Column('instance_uuid', sa.String(36), nullable=False, unique=True),
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.Column('sealed_with', sa.String(16), nullable=False),         # name of the deployment's key; not secret
-    sa.Column('sealed', sa.String(255), nullable=False),
+    sa.Column('encryption_key_id', sa.String(16), nullable=False),   # of the deployment's key that encrypts it
+    sa.Column('encrypted_key', sa.String(255), nullable=False),
 )
 
 # keys of encrypted volumes of servers, encrypted in the same way
@@ -281,8 +281,8 @@ volume_keys: types.Table[VolumeKeysRow] = cell_table(
     sa.Column('instance_uuid', sa.String(36), nullable=False),
     sa.Column('volume_id', sa.String(36), nullable=False),
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.Column('sealed_with', sa.String(16), nullable=False),
-    sa.Column('sealed', sa.Text, nullable=False),
+    sa.Column('encryption_key_id', sa.String(16), nullable=False),
+    sa.Column('encrypted_key', sa.Text, nullable=False),
     sa.UniqueConstraint('instance_uuid', 'volume_id', name='uniq_volume_keys_instance_volume'),
 )
 
@@ -307,8 +307,9 @@ services: types.Table[ServicesRow] = cell_table(
     sa.UniqueConstraint('host', 'binary', name='uniq_services_host_binary'),
 )
 
-# Capacities, and usage by claims. Schedulers follow the change numbers: ``used_changed`` is for the claims' columns
-# (vcpus_used, memory_mb_used, local_gb_used, running_vms), ``changed`` for all others.
+# Capacities, and usage by claims. Schedulers follow the change numbers: ``usage_change_number`` is for the columns of
+# claims (vcpus_used, memory_mb_used, local_gb_used, running_vms), ``change_number`` for all others.
+# See ``utils.change_number``.
 compute_nodes: types.Table[ComputeNodesRow] = cell_table(
     'compute_nodes',
     sa.Column('id', sa.Integer, primary_key=True),
@@ -317,8 +318,8 @@ compute_nodes: types.Table[ComputeNodesRow] = cell_table(
     sa.Column('node', sa.String(255), nullable=False),       # hypervisor_hostname
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('updated_at', types.DateTime, nullable=False),
-    sa.Column('changed', sa.BigInteger, nullable=False),
-    sa.Column('used_changed', sa.BigInteger, nullable=False, default=0, server_default='0'),
+    sa.Column('change_number', sa.BigInteger, nullable=False),
+    sa.Column('usage_change_number', sa.BigInteger, nullable=False, default=0, server_default='0'),
     sa.Column('hypervisor_type', sa.String(64), nullable=False),
     sa.Column('hypervisor_version', sa.Integer, nullable=False),
     sa.Column('host_ip', sa.String(39)),
@@ -344,9 +345,9 @@ compute_nodes: types.Table[ComputeNodesRow] = cell_table(
     sa.Column('uptime', sa.String(255)),
     sa.Column('pci_stats', types.Shared),                    # pools of objects.pci of the available devices, or NULL
     sa.Column('numa_topology', types.LongText),              # objects.numa: HostTopology with claims
-    sa.Column('numa_changed', sa.BigInteger),                # change number of numa_topology
+    sa.Column('numa_change_number', sa.BigInteger),          # change number of numa_topology
     sa.UniqueConstraint('host', 'node', name='uniq_compute_nodes_host_node'),
-    sa.Index('ix_compute_nodes_changed', 'changed'),
-    sa.Index('ix_compute_nodes_numa_changed', 'numa_changed'),
-    sa.Index('ix_compute_nodes_used_changed', 'used_changed'),
+    sa.Index('ix_compute_nodes_change_number', 'change_number'),
+    sa.Index('ix_compute_nodes_numa_change_number', 'numa_change_number'),
+    sa.Index('ix_compute_nodes_usage_change_number', 'usage_change_number'),
 )

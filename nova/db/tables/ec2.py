@@ -33,7 +33,7 @@ ec2_client_tokens = table(
     sa.Column('request_hash', sa.String(64), nullable=False),
     sa.Column('uuid', sa.String(64)),                                # of the created resource; NULL during creation
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.Column('tried_at', types.DateTime, nullable=False),           # begin of the last attempt
+    sa.Column('attempted_at', types.DateTime, nullable=False),           # begin of the last attempt
     sa.Index('ix_ec2_client_tokens_created', 'created_at'),
 )
 
@@ -97,9 +97,9 @@ ec2_route_tables = table(
     sa.Column('id', sa.String(36), primary_key=True),
     sa.Column('project_id', sa.String(64), nullable=False),
     sa.Column('vpc_id', sa.String(36), nullable=False),
-    sa.Column('main_of', sa.String(36)),                             # the VPC with this main table
+    sa.Column('main_vpc_id', sa.String(36)),                             # the VPC with this main table
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.UniqueConstraint('main_of', name='uniq_ec2_route_tables_main'),
+    sa.UniqueConstraint('main_vpc_id', name='uniq_ec2_route_tables_main'),
     sa.Index('ix_ec2_route_tables_project', 'project_id'),
     sa.Index('ix_ec2_route_tables_vpc', 'vpc_id'),
 )

@@ -35,7 +35,7 @@ identity_users = table(
     sa.Column('password_hash', sa.String(255)),              # NULL: no login by password
     sa.Column('password_expires_at', types.DateTime),        # NULL: no expiry
     # tokens issued up to this time are revoked, after a password change or while the user was disabled
-    sa.Column('tokens_void_until', types.DateTime),
+    sa.Column('tokens_revoked_until', types.DateTime),
     sa.Column('options', types.Json),                        # the set options by their API names
     # step of the last used one-time code; it and earlier steps are invalid for all devices
     sa.Column('totp_step', sa.BigInteger),
@@ -89,7 +89,7 @@ identity_credentials = table(
     sa.Column('id', sa.String(64), primary_key=True),
     sa.Column('user_id', sa.String(64), nullable=False, index=True),
     sa.Column('type', sa.String(16), nullable=False),
-    sa.Column('sealed_blob', sa.String(1024), nullable=False),       # KeyRing.seal_secret with this id
+    sa.Column('encrypted_blob', sa.String(1024), nullable=False),       # KeyRing.seal_secret with this id
     sa.Column('project_id', sa.String(64)),
     sa.Column('created_at', types.DateTime, nullable=False),
 )
@@ -98,5 +98,5 @@ identity_credentials = table(
 identity_revoked_tokens = table(
     'identity_revoked_tokens',
     sa.Column('audit_id', sa.String(32), primary_key=True),
-    sa.Column('forget_at', types.DateTime, nullable=False, index=True),
+    sa.Column('expires_at', types.DateTime, nullable=False, index=True),
 )

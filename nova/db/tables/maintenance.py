@@ -25,10 +25,10 @@ host_maintenances: types.Table[HostMaintenancesRow] = cell_table(
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('updated_at', types.DateTime, nullable=False),
     sa.Column('stopped_at', types.DateTime),
-    sa.Column('next_look', types.DateTime),                  # of a conductor; NULL: nothing to do
+    sa.Column('next_check_at', types.DateTime),                  # of a conductor; NULL: nothing to do
     sa.Column('project_id', sa.String(255)),
     sa.Column('user_id', sa.String(255)),
-    sa.Index('ix_host_maintenances_next_look', 'next_look'),
+    sa.Index('ix_host_maintenances_next_check_at', 'next_check_at'),
     sa.Index('ix_host_maintenances_aggregate', 'aggregate_id'),
 )
 

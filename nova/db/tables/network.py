@@ -99,7 +99,7 @@ hosts: types.Table[NetworkHostsRow] = table(
     sa.Column('host', _text, primary_key=True),
     sa.Column('address', sa.String(39), nullable=False),
     sa.Column('gateway', sa.Boolean, nullable=False, default=False),  # may host routers
-    sa.Column('seen_at', types.DateTime, nullable=False),
+    sa.Column('last_seen_at', types.DateTime, nullable=False),
     # release (runtime/release.py) of the plumbing code; 0: unknown
     sa.Column('version', sa.Integer, nullable=False, default=0, server_default='0'),
 )
@@ -338,9 +338,9 @@ default_group_rules: types.Table[DefaultSecurityGroupRulesRow] = table(
     sa.Column('port_range_min', sa.Integer),
     sa.Column('port_range_max', sa.Integer),
     sa.Column('remote_ip_prefix', sa.String(43)),
-    sa.Column('of_group', sa.Boolean, nullable=False, default=False),                # allows traffic from members
-    sa.Column('in_default', sa.Boolean, nullable=False, default=False),              # of default groups
-    sa.Column('in_others', sa.Boolean, nullable=False, default=True),                # of other groups
+    sa.Column('from_own_group', sa.Boolean, nullable=False, default=False),                # allows traffic from members
+    sa.Column('used_in_default_sg', sa.Boolean, nullable=False, default=False),              # of default groups
+    sa.Column('used_in_non_default_sg', sa.Boolean, nullable=False, default=True),                # of other groups
     sa.Column('removed', sa.Boolean, nullable=False, default=False),
     *_described(),
 )

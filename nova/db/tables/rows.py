@@ -58,8 +58,8 @@ class ComputeNodesRow(TypedDict):
     node: str
     created_at: datetime.datetime
     updated_at: datetime.datetime
-    changed: int
-    used_changed: int
+    change_number: int
+    usage_change_number: int
     hypervisor_type: str
     hypervisor_version: int
     host_ip: str | None
@@ -85,7 +85,7 @@ class ComputeNodesRow(TypedDict):
     uptime: str | None
     pci_stats: Any
     numa_topology: str | None
-    numa_changed: int | None
+    numa_change_number: int | None
 
 
 class ConsoleAuthTokensRow(TypedDict):
@@ -116,9 +116,9 @@ class DefaultSecurityGroupRulesRow(TypedDict):
     port_range_min: int | None
     port_range_max: int | None
     remote_ip_prefix: str | None
-    of_group: bool
-    in_default: bool
-    in_others: bool
+    from_own_group: bool
+    used_in_default_sg: bool
+    used_in_non_default_sg: bool
     removed: bool
     description: str
     created_at: datetime.datetime
@@ -130,8 +130,8 @@ class DiskKeysRow(TypedDict):
     id: int
     instance_uuid: str
     created_at: datetime.datetime
-    sealed_with: str
-    sealed: str
+    encryption_key_id: str
+    encrypted_key: str
 
 
 class DnsDomainsRow(TypedDict):
@@ -216,7 +216,7 @@ class HostMaintenancesRow(TypedDict):
     created_at: datetime.datetime
     updated_at: datetime.datetime
     stopped_at: datetime.datetime | None
-    next_look: datetime.datetime | None
+    next_check_at: datetime.datetime | None
     project_id: str | None
     user_id: str | None
 
@@ -423,7 +423,7 @@ class NetworkHostsRow(TypedDict):
     host: str
     address: str
     gateway: bool
-    seen_at: datetime.datetime
+    last_seen_at: datetime.datetime
     version: int
 
 
@@ -719,8 +719,8 @@ class VolumeEncryptionKeysRow(TypedDict):
     id: str
     type_id: str
     created_at: datetime.datetime
-    sealed_with: str
-    sealed: str
+    encryption_key_id: str
+    encrypted_key: str
 
 
 class VolumeKeysRow(TypedDict):
@@ -728,8 +728,8 @@ class VolumeKeysRow(TypedDict):
     instance_uuid: str
     volume_id: str
     created_at: datetime.datetime
-    sealed_with: str
-    sealed: str
+    encryption_key_id: str
+    encrypted_key: str
 
 
 class VolumeSnapshotsRow(TypedDict):

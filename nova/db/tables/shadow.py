@@ -1,7 +1,7 @@
 """Shadow tables of a cell for `nova-manage db archive_deleted_rows`.
 
-Each has the columns of its original without constraints, so that every row fits, and ``gone_at``: the end of the server
-or of the audited period, used by ``nova-manage db purge``.
+Each has the columns of its original without constraints, so that every row fits, and ``ended_at``: the deletion of the
+server, or the end of the audited period, used by ``nova-manage db purge``.
 """
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def _shadow(original: sa.Table, name: str) -> sa.Table:
     return sa.Table(
         f'shadow_{name}', metadata,
         sa.Column('shadow_id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
-        sa.Column('gone_at', types.DateTime, nullable=False), *columns,
-        sa.Index(f'ix_shadow_{name}_gone', 'gone_at'),
+        sa.Column('ended_at', types.DateTime, nullable=False), *columns,
+        sa.Index(f'ix_shadow_{name}_gone', 'ended_at'),
         **types.TABLE_OPTIONS)
 
 

@@ -66,8 +66,8 @@ volume_encryption_keys: types.Table[VolumeEncryptionKeysRow] = table(
     sa.Column('id', sa.String(36), primary_key=True),
     sa.Column('type_id', sa.String(36), nullable=False),         # type with the encryption parameters
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.Column('sealed_with', sa.String(16), nullable=False),     # name of the deployment's key; not secret
-    sa.Column('sealed', sa.String(255), nullable=False),
+    sa.Column('encryption_key_id', sa.String(16), nullable=False),   # of the deployment's key that encrypts it
+    sa.Column('encrypted_key', sa.String(255), nullable=False),
 )
 
 volume_snapshots = table(

@@ -10,5 +10,5 @@ vpns = table(
     sa.Column('project_id', sa.String(64), primary_key=True),
     sa.Column('public_address', sa.String(45)),              # set by an operator; NULL: that of the server
     sa.Column('public_port', sa.Integer),
-    sa.Column('begun_at', types.DateTime),                   # begin of the server's creation; NULL: not being created
+    sa.Column('started_at', types.DateTime),                   # begin of the server's creation; NULL: not being created
 )

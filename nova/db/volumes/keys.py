@@ -24,9 +24,9 @@ BARBICAN, GIVEN_UP = 'barbican', 'barbican-unused'
 OUTSIDE = (BARBICAN, GIVEN_UP)
 
 
-def insert(conn: sa.Connection, key_id: str, type_id: str, sealed_with: str, sealed: str) -> None:
+def insert(conn: sa.Connection, key_id: str, type_id: str, encryption_key_id: str, encrypted_key: str) -> None:
     conn.execute(sa.insert(_KEYS).values(id=key_id, type_id=type_id, created_at=utils.utcnow(),
-                                         sealed_with=sealed_with, sealed=sealed))
+                                         encryption_key_id=encryption_key_id, encrypted_key=encrypted_key))
 
 
 def get(conn: sa.Connection, key_id: str) -> VolumeEncryptionKeysRow | None:
@@ -34,9 +34,9 @@ def get(conn: sa.Connection, key_id: str) -> VolumeEncryptionKeysRow | None:
     return None if row is None else statements.to_dict(row)
 
 
-def sealed_with(conn: sa.Connection) -> set[str]:
+def encryption_key_ids(conn: sa.Connection) -> set[str]:
     """Return the name of the deployment key that encrypts the newest row."""
-    found = conn.execute(sa.select(_KEYS.c.sealed_with).where(_KEYS.c.sealed_with.not_in(OUTSIDE)).order_by(
+    found = conn.execute(sa.select(_KEYS.c.encryption_key_id).where(_KEYS.c.encryption_key_id.not_in(OUTSIDE)).order_by(
         _KEYS.c.created_at.desc()).limit(1)).scalar()
     return {found} if found else set()
 
@@ -51,7 +51,7 @@ def forget_unused(conn: sa.Connection, key_id: str | None = None) -> int:
 
     :param key_id: only this key
     """
-    unused: list[Any] = [*_UNUSED, _KEYS.c.sealed_with.not_in(OUTSIDE)]
+    unused: list[Any] = [*_UNUSED, _KEYS.c.encryption_key_id.not_in(OUTSIDE)]
     if key_id is not None:
         unused.append(_KEYS.c.id == key_id)
     return conn.execute(sa.delete(_KEYS).where(*unused)).rowcount
@@ -66,12 +66,12 @@ def lock(conn: sa.Connection, key_id: str) -> VolumeEncryptionKeysRow | None:
 
 
 def set_secret(conn: sa.Connection, key_id: str, secret: str) -> None:
-    conn.execute(sa.update(_KEYS).where(_KEYS.c.id == key_id).values(sealed=secret))
+    conn.execute(sa.update(_KEYS).where(_KEYS.c.id == key_id).values(encrypted_key=secret))
 
 
 def unused_outside(conn: sa.Connection) -> list[str]:
     """Return the ids of unreferenced keys in a Key Manager service."""
-    return list(conn.scalars(sa.select(_KEYS.c.id).where(_KEYS.c.sealed_with.in_(OUTSIDE), *_UNUSED)))
+    return list(conn.scalars(sa.select(_KEYS.c.id).where(_KEYS.c.encryption_key_id.in_(OUTSIDE), *_UNUSED)))
 
 
 def give_up(conn: sa.Connection, key_id: str) -> VolumeEncryptionKeysRow | None:
@@ -79,7 +79,7 @@ def give_up(conn: sa.Connection, key_id: str) -> VolumeEncryptionKeysRow | None:
     row = lock(conn, key_id)
     if row is None or conn.execute(sa.select(_KEYS.c.id).where(_KEYS.c.id == key_id, *_UNUSED)).first() is None:
         return None
-    conn.execute(sa.update(_KEYS).where(_KEYS.c.id == key_id).values(sealed_with=GIVEN_UP))
+    conn.execute(sa.update(_KEYS).where(_KEYS.c.id == key_id).values(encryption_key_id=GIVEN_UP))
     return row
 
 

@@ -23,9 +23,10 @@ from nova.db.tables.volume import volumes
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import VolumeAttachmentsRow
+    from nova.db.types import ColumnValues
 
 
-def insert(conn: sa.Connection, table: sa.Table, values: dict[str, Any]) -> dict[str, Any]:
+def insert(conn: sa.Connection, table: sa.Table, values: ColumnValues) -> dict[str, Any]:
     """Insert a row and return it as a dict."""
     now = utils.utcnow()
     row = {'created_at': now, 'updated_at': now, **values} if 'updated_at' in table.c else {'created_at': now, **values}

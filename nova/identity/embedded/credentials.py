@@ -51,7 +51,7 @@ class Credentials:
             raise exception.BadRequest('A credential of type ec2 must have a project_id.')
         row: dict[str, Any] = {'id': id_of, 'user_id': user_id, 'type': kind, 'project_id': project_id,
                                'created_at': utils.utcnow()}
-        row['sealed_blob'] = self._keys.seal_secret(row['id'], blob)
+        row['encrypted_blob'] = self._keys.seal_secret(row['id'], blob)
         log.about(row['id'])
         self._db.run(self._insert, row)
         return row | {'blob': blob}
@@ -94,7 +94,7 @@ class Credentials:
         return [self._with_blob(row) for row in rows]
 
     def _with_blob(self, row: dict[str, Any]) -> dict[str, Any]:
-        blob = self._keys.open_secret(row['id'], row['sealed_blob'])
+        blob = self._keys.open_secret(row['id'], row['encrypted_blob'])
         if blob is None:
             LOG.error('Cannot decrypt credential %s of user %s: its token key is missing.', row['id'], row['user_id'])
         return row | {'blob': blob}
@@ -109,7 +109,7 @@ class Credentials:
             kind = self.get(credential_id)['type']
             if KINDS[kind].check(values['blob']) != credential_id and kind == EC2:
                 raise exception.BadRequest('The access key of a credential cannot be changed.')
-            values['sealed_blob'] = self._keys.seal_secret(credential_id, values.pop('blob'))
+            values['encrypted_blob'] = self._keys.seal_secret(credential_id, values.pop('blob'))
         if values and not self._db.run(queries.update, 'credential', credential_id, values):
             raise exception.IdentityNotFound(noun='credential', id=credential_id)
         self.changes += 1

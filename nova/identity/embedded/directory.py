@@ -176,7 +176,7 @@ class Directory:
             values['password_hash'] = None if password is None else self._hashed('', password)
             values['password_expires_at'] = None if password is None else self.rules.expires_at()
         if 'password_hash' in values or values.get('enabled') is False:
-            values['tokens_void_until'] = utils.utcnow()
+            values['tokens_revoked_until'] = utils.utcnow()
         options = values.get('options', {})
 
         def prepare(conn: engine.Connection, user: dict[str, Any]) -> None:

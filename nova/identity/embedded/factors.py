@@ -38,7 +38,8 @@ def check(keys: tokens.KeyRing, user: dict[str, Any], methods: tuple[str, ...], 
     if not fitting or not KEPT.issuperset(methods):
         raise exception.Unauthorized()
     receipt = tokens.Receipt(user['id'], methods, now, min([now + LIFETIME] + ([before.expires_at] if before else [])))
-    raise exception.FactorsMissing(sealed=keys.seal_receipt(receipt), receipt=receipt, user=user, rules=fitting)
+    raise exception.FactorsMissing(sealed=keys.seal_receipt(receipt), methods=receipt.methods, user=user,
+                                   issued_at=receipt.issued_at, expires_at=receipt.expires_at, rules=fitting)
 
 
 def opened(keys: tokens.KeyRing, text: str | None, now: datetime.datetime) -> tokens.Receipt | None:

@@ -239,6 +239,6 @@ def _usable(user: dict[str, Any] | None, receipt: tokens.Receipt | None) -> dict
     :raises Unauthorized: deleted or disabled, or the password changed after the receipt
     """
     if (user is None or not user['enabled']
-            or receipt and user['tokens_void_until'] and receipt.issued_at <= user['tokens_void_until']):
+            or receipt and user['tokens_revoked_until'] and receipt.issued_at <= user['tokens_revoked_until']):
         raise exception.Unauthorized()
     return user

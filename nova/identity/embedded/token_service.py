@@ -110,7 +110,7 @@ def load(conn: engine.Connection, claims: tokens.Claims, user: dict[str, Any] | 
     """
     user = user or queries.get(conn, 'user', id=claims.user_id)
     if (user is None or not user['enabled'] or queries.revoked(conn, claims.audit_ids[0])
-            or user['tokens_void_until'] and claims.issued_at <= user['tokens_void_until']):
+            or user['tokens_revoked_until'] and claims.issued_at <= user['tokens_revoked_until']):
         raise exception.Unauthorized()
     domain = directory.DOMAIN
     facts: dict[str, Any] = {}

@@ -96,13 +96,10 @@ def ec2_credential(row: dict[str, Any], base: str) -> dict[str, Any]:
 
 
 def receipt(missing: exception.FactorsMissing) -> dict[str, Any]:
-    """Build the response to a login that needs more methods.
-
-    :param missing: exception.FactorsMissing
-    """
-    given, user = missing.receipt, missing.user
-    return {'receipt': {'methods': list(given.methods), 'issued_at': time(given.issued_at),
-                        'expires_at': time(given.expires_at),
+    """Build the response to a login that needs more methods."""
+    user = missing.user
+    return {'receipt': {'methods': list(missing.methods), 'issued_at': time(missing.issued_at),
+                        'expires_at': time(missing.expires_at),
                         'user': {'id': user['id'], 'name': user['name'], 'domain': DOMAIN_REF}},
             'required_auth_methods': missing.rules}
 

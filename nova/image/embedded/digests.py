@@ -18,15 +18,17 @@ import hashlib
 import os
 import threading
 import time
-from typing import Any
+from typing import BinaryIO, TYPE_CHECKING
 
 from nova import exception
 from nova.image.embedded import files
 from nova.runtime import concurrency
 
+if TYPE_CHECKING:
+    from nova.image.embedded.service import StoredImage
+
 FRESH_S = 86400
 MOST = 10000                             # maximum number of remembered files
-ALGORITHMS = (('os_hash_algo', 'os_hash_value'), ('', 'checksum'))       # columns of an image; the second is MD5
 
 State = tuple[int, int, int, int]
 
@@ -56,7 +58,7 @@ class Digests:
         return found == state and time.monotonic() - then < FRESH_S
 
     @contextlib.contextmanager
-    def checked(self, image: dict[str, Any], source: Any) -> Iterator[None]:
+    def checked(self, image: StoredImage, source: BinaryIO) -> Iterator[None]:
         """Context manager: hash an open file during the block, unless that was done within the last day.
 
         :raises ImageUnacceptable: at the end of the block: the data differs from the upload
@@ -82,7 +84,7 @@ class Digests:
 class _Check:
     """A digest computed by a thread."""
 
-    def __init__(self, image: dict[str, Any], source: Any) -> None:
+    def __init__(self, image: StoredImage, source: BinaryIO) -> None:
         self._algorithm, self._expected = _expected(image)
         self._descriptor = os.dup(source.fileno())           # duplicate: the thread may outlive the block briefly
         self._cancelled = False
@@ -119,23 +121,22 @@ class _Check:
         return made.hexdigest()
 
 
-def state_of(file: Any) -> State:
+def state_of(file: BinaryIO) -> State:
     """Return the attributes of an open file that reveal changes."""
     found = os.fstat(file.fileno())
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _expected(image: dict[str, Any]) -> tuple[str, str]:
+def _expected(image: StoredImage) -> tuple[str, str]:
     """Return (algorithm, digest) of an image.
 
     :raises ImageUnacceptable: this machine has none of its algorithms
     """
-    for algorithm, value in ALGORITHMS:
-        name = image[algorithm] if algorithm else 'md5'
-        if image[value] and name in hashlib.algorithms_available:
-            return name, image[value]
+    for name, value in ((image['os_hash_algo'], image['os_hash_value']), ('md5', image['checksum'])):
+        if name and value and name in hashlib.algorithms_available:
+            return name, value
     raise _refusal(image, 'this machine cannot compute its checksum')
 
 
-def _refusal(image: dict[str, Any], reason: str) -> exception.ImageUnacceptable:
+def _refusal(image: StoredImage, reason: str) -> exception.ImageUnacceptable:
     return exception.ImageUnacceptable(image_id=image['id'], reason=reason)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 import errno
 import fcntl
 import hashlib
@@ -10,10 +10,11 @@ import io
 import logging
 import os
 import stat
-from typing import Any
+from typing import BinaryIO, TYPE_CHECKING, TypedDict
 
 from nova import exception
 from nova.disk_files import reflink
+from nova.image import formats
 from nova.image import inspector
 from nova.image.embedded import hashing
 from nova.runtime import concurrency
@@ -21,12 +22,26 @@ from nova.runtime import disk_space
 from nova.runtime import durable_files
 from nova.runtime import progress
 
+if TYPE_CHECKING:
+    from nova.objects.image import Image
+
 LOG = logging.getLogger(__name__)
 
 CHUNK = 256 * 1024
 COPIED = 64 * 1024 * 1024        # bytes of one copy_file_range
 ZEROS = bytes(CHUNK)
 PART = '.part'
+
+
+class Sizes(TypedDict):
+    """Columns of an image for the sizes of its data."""
+
+    size: int
+    virtual_size: int | None
+
+
+class Columns(Sizes, hashing.Columns):
+    """Columns of an image for its data."""
 
 
 class Files:
@@ -45,11 +60,10 @@ class Files:
     def path(self, data_id: str) -> str:
         return os.path.join(self.directory, data_id)
 
-    def write(self, data_id: str, chunks: Any, disk_format: str, max_virtual_size: int,
-              image_id: str) -> dict[str, Any]:
+    def write(self, data_id: str, chunks: Iterable[bytes], disk_format: str, max_virtual_size: int,
+              image_id: str) -> Columns:
         """Store the data of ``chunks`` and return the image's columns for it. A failure leaves no file.
 
-        :returns: {'size', 'virtual_size', 'checksum', 'os_hash_algo', 'os_hash_value'}
         :raises TooLarge: over the limit
         :raises InsufficientStorage: it would exceed the reserve, or the disk is full
         :raises ImageUnacceptable: the inspector refuses the data
@@ -70,8 +84,7 @@ class Files:
                 concurrency.blocking(upload.finish)
             return {**_sizes(report), **hashes.columns()}
 
-    def adopt(self, data_id: str, path: str, disk_format: str, max_virtual_size: int,
-              image_id: str) -> dict[str, int | None] | None:
+    def adopt(self, data_id: str, path: str, disk_format: str, max_virtual_size: int, image_id: str) -> Sizes | None:
         """Move a file on the store's file system into the store, without copying its data.
 
         It must belong to this process or to a user from whom it may take files. It must not be open for writing:
@@ -162,14 +175,14 @@ class Files:
                 os.chown(path, -1, group)
             os.chmod(path, mode)
 
-    def open(self, data_id: str) -> Any:
+    def open(self, data_id: str) -> BinaryIO:
         return open(self.path(data_id), 'rb')
 
 
 class _Upload:
     """Writes and inspects data by chunks; runs of zeros become holes."""
 
-    def __init__(self, file: Any, max_size: int, claim: disk_space.Claim) -> None:
+    def __init__(self, file: io.FileIO, max_size: int, claim: disk_space.Claim) -> None:
         self.file, self.max_size, self._claim, self._written = file, max_size, claim, 0
         self.inspector = inspector.Inspector()
 
@@ -193,7 +206,7 @@ class _Upload:
         self.file.truncate(self.inspector.report.size)
 
 
-def _sizes(report: inspector.Report) -> dict[str, int | None]:
+def _sizes(report: formats.Report) -> Sizes:
     return {'size': report.size, 'virtual_size': report.virtual_size}
 
 
@@ -206,7 +219,7 @@ def _check_no_writer(descriptor: int) -> None:
     fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
 
 
-def copy(source: Any, target: Any, moved: progress.Moved = progress.ignore) -> None:
+def copy(source: BinaryIO, target: BinaryIO, moved: progress.Moved = progress.ignore) -> None:
     """Copy between open files in the kernel: with shared blocks if supported; holes are kept."""
     try:
         reflink.share(source.fileno(), target.fileno())
@@ -226,7 +239,7 @@ def copy(source: Any, target: Any, moved: progress.Moved = progress.ignore) -> N
     os.truncate(target.fileno(), size)
 
 
-def _copy_range(source: Any, target: Any, start: int, end: int, moved: progress.Moved) -> None:
+def _copy_range(source: BinaryIO, target: BinaryIO, start: int, end: int, moved: progress.Moved) -> None:
     while start < end:
         size = min(end - start, COPIED)
         try:
@@ -242,11 +255,11 @@ def _copy_range(source: Any, target: Any, start: int, end: int, moved: progress.
         moved(start)
 
 
-def verify_download(path: str, image: dict[str, Any], max_virtual_size: int) -> None:
+def verify_download(path: str, image: Image, max_virtual_size: int) -> None:
     """Raise ImageUnacceptable unless the file has the image's checksum and passes the inspector."""
     with open(path, 'rb') as file:
         for algorithm, expected in ((image['os_hash_algo'], image['os_hash_value']), ('md5', image['checksum'])):
-            if algorithm in hashlib.algorithms_available and expected:
+            if algorithm and expected and algorithm in hashlib.algorithms_available:
                 digest = concurrency.blocking(hashlib.file_digest, file, algorithm).hexdigest()
                 if digest != expected:
                     raise exception.ImageUnacceptable(image_id=image['id'], reason='its checksum does not match')

@@ -5,17 +5,26 @@ hashed without threads.
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 import hashlib
 import queue
 import threading
 from types import TracebackType
-from typing import Any
+from typing import TypedDict
 
 from nova.runtime import concurrency
 
 ALGORITHM = 'sha512'             # algorithm of os_hash_value
 WAITING = 16                     # maximum queue of a thread: 4 MiB in chunks of 256 KiB
 LITTLE = 1024 * 1024             # bytes that are hashed without threads
+
+
+class Columns(TypedDict):
+    """Columns of an image for its checksums."""
+
+    checksum: str
+    os_hash_algo: str
+    os_hash_value: str
 
 
 class Hashes:
@@ -43,12 +52,12 @@ class Hashes:
             return
         if not self._threads:
             self._queues = [queue.Queue(WAITING) for _each in self._hashes]
-            self._threads = [concurrency.spawn('image-hash', _update, each, chunks)
+            self._threads = [concurrency.spawn('image-hash', _update, each.update, chunks)
                              for each, chunks in zip(self._hashes, self._queues, strict=True)]
         for chunks in self._queues:
             chunks.put(chunk)
 
-    def columns(self) -> dict[str, str]:
+    def columns(self) -> Columns:
         """Wait for the threads and return the image's columns; no bytes may be added afterwards."""
         self._end()
         md5, other = self._hashes
@@ -62,6 +71,6 @@ class Hashes:
             thread.join()
 
 
-def _update(made: Any, chunks: queue.Queue[bytes | None]) -> None:
+def _update(update: Callable[[bytes], None], chunks: queue.Queue[bytes | None]) -> None:
     while (chunk := chunks.get()) is not None:
-        concurrency.blocking(made.update, chunk)
+        concurrency.blocking(update, chunk)

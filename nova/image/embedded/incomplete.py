@@ -6,25 +6,19 @@ from typing import TYPE_CHECKING
 from nova import exception
 
 if TYPE_CHECKING:
-    from nova.image.api import BoundImages
+    from nova.image.granted import BoundImages
 
 
 COMPLETE_STATUSES = ('active', 'deactivated')
 
 
 def is_complete(images: BoundImages, image_id: str) -> bool:
-    """Return whether an image has all its data; raises ImageNotFound.
-
-    :param images: nova.image.api.BoundImages
-    """
+    """Return whether an image has all its data; raises ImageNotFound."""
     return images.show(image_id)['status'] in COMPLETE_STATUSES
 
 
 def remove(images: BoundImages, image_id: str) -> bool:
-    """Delete an image that never got its data. Return True if it is complete and kept.
-
-    :param images: nova.image.api.BoundImages
-    """
+    """Delete an image that never got its data. Return True if it is complete and kept."""
     try:
         if is_complete(images, image_id):
             return True

@@ -71,4 +71,4 @@ class PendingHashes:
             while chunk := concurrency.blocking(file.read, CHUNK):
                 hashes.add(chunk)
             columns = hashes.columns()
-        self._db.run(db_images.update, image_id, columns, data_id=data_id)
+        self._db.run(db_images.set_checksums, image_id, data_id, **columns)

@@ -6,10 +6,10 @@ without a file.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 import contextlib
 import os
-from typing import Any, TYPE_CHECKING
+from typing import Any, BinaryIO, cast, TYPE_CHECKING
 import uuid
 
 from oslo_db import exception as db_exc
@@ -27,26 +27,38 @@ from nova.image import inspector
 from nova.image.embedded import digests
 from nova.image.embedded import pending_hashes
 from nova.image.embedded.files import Files
+from nova.objects.image import Image
 from nova.runtime import disk_space
 from nova.web import sizes
 
 if TYPE_CHECKING:
+    from typing_extensions import ReadOnly
+
     from nova.context import RequestContext
     from nova.db.engine import Database
     from nova.db.tables.rows import ImageMembersRow
     from nova.image.embedded.search import Search
+    from nova.json_types import Json
 
 GIB = 2 ** 30
 MAX_MEMBERS = 128
 FEW = sizes.PAGE // sizes.IMAGE          # number of images that fit into any page
 STEP = 64 * 2 ** 20              # reservation step of an upload with unknown length
 MEMBER_STATUSES = ('pending', 'accepted', 'rejected')
+Change = tuple[Mapping[str, 'Json'], Mapping[str, 'Json'], list[str]]          # columns, properties, tags
+
+
+class StoredImage(Image):
+    """An image with the columns of the store; administrative: a default of an instance category."""
+
+    data_id: ReadOnly[str]
+    administrative: ReadOnly[bool]
 
 
 class Store:
     """Images of one deployment.
 
-    :param db: the API database (nova.db.engine.Database)
+    :param db: the API database
     :param directory: directory of the files; only one process may serve it
     :param max_size: maximum size of an image in bytes
     :param max_virtual_size: maximum virtual size of an image's disk in bytes
@@ -55,7 +67,7 @@ class Store:
     """
 
     def __init__(self, db: Database, directory: str, *, max_size: int = 256 * GIB, max_virtual_size: int = 2048 * GIB,
-                 limits: Callable[..., Any] = storage_quotas.unlimited,
+                 limits: Callable[[Connection, str], dict[str, int]] = storage_quotas.unlimited,
                  reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
         self.db, self.max_virtual_size, self._limits = db, max_virtual_size, limits
         self.files, self.digests = Files(directory, max_size, reserve), digests.Digests()
@@ -76,7 +88,7 @@ class Store:
 
     # ---- reading -------------------------------------------------------------
 
-    def show(self, ctx: RequestContext, image_id: str) -> dict[str, Any]:
+    def show(self, ctx: RequestContext, image_id: str) -> StoredImage:
         """Return the image's row with 'properties' and 'tags'.
 
         :raises ImageNotFound: no such image, or not visible
@@ -84,7 +96,7 @@ class Store:
         with self.db.reader() as conn:
             return self._visible(conn, ctx, image_id)
 
-    def page(self, ctx: RequestContext, search: Search) -> list[dict[str, Any]]:
+    def page(self, ctx: RequestContext, search: Search) -> list[StoredImage]:
         """Return the rows that match a search.
 
         :raises InvalidMarker: the marker is not a visible image
@@ -97,24 +109,24 @@ class Store:
                     search.marker = self._visible(conn, ctx, search.marker)['id']
                 except exception.ImageNotFound:
                     raise exception.InvalidMarker(marker=search.marker) from None
-            return db_images.page(conn, search, ctx.sees, FEW, sizes.first)
+            return cast('list[StoredImage]', db_images.page(conn, search, ctx.sees, FEW, sizes.first))
 
-    def _backups(self, conn: Connection, ctx: RequestContext, search: Search) -> list[dict[str, Any]]:
+    def _backups(self, conn: Connection, ctx: RequestContext, search: Search) -> list[StoredImage]:
         """Return the images visible to a rotation: backups of its server with the new image's owner."""
         grant = grants.load(ctx.image_grant or '', self._key)
         owner = self._owner_of_copies(conn, grant)
         if not grant.rotate or owner is None or grant.server is None:
             return []
         search.equal['owner'] = [owner]
-        search.properties.update(image_type=grants.BACKUP, instance_uuid=grant.server)
-        return db_images.page(conn, search, owner, FEW, sizes.first)
+        search.properties.update(image_type=grants.BACKUP, instance_uuid=grant.server or '')
+        return cast('list[StoredImage]', db_images.page(conn, search, owner, FEW, sizes.first))
 
     @staticmethod
     def _owner_of_copies(conn: Connection, grant: grants.Grant) -> str | None:
         found = [db_images.get(conn, image_id) for image_id in grant.write]
         return found[0]['owner'] if found and found[0] else None
 
-    def open(self, ctx: RequestContext, image_id: str) -> tuple[dict[str, Any], Any]:
+    def open(self, ctx: RequestContext, image_id: str) -> tuple[StoredImage, BinaryIO | None]:
         """Return (row, file open for reading); the file is None if the image has no data.
 
         :raises Forbidden: the image is deactivated and the caller is not an administrator
@@ -132,8 +144,8 @@ class Store:
 
     # ---- writing -------------------------------------------------------------
 
-    def create(self, ctx: RequestContext, values: dict[str, Any], properties: dict[str, str] | None = None,
-               tags: Collection[str] = ()) -> dict[str, Any]:
+    def create(self, ctx: RequestContext, values: Mapping[str, Json],
+               properties: Mapping[str, Json] | None = None, tags: Collection[str] = ()) -> StoredImage:
         """Create a queued image and return it.
 
         :raises BadRequest: invalid value
@@ -142,28 +154,28 @@ class Store:
         """
         _check_writer(ctx)
         _check_values(values, properties or {}, tags, 'create')
-        sizes.check({'name': values.get('name'), 'properties': properties or {}, 'tags': list(tags)}, sizes.IMAGE,
+        texts = cast('dict[str, str]', properties or {})
+        sizes.check({'name': values.get('name'), 'properties': texts, 'tags': list(tags)}, sizes.IMAGE,
                     'Name, properties and tags of an image')
         now = utils.utcnow()
-        row = {**fields.NEW, 'id': str(uuid.uuid4()), 'owner': ctx.project_id, **values,
-               'status': 'queued', 'created_at': now, 'updated_at': now}
-        row['id'] = row['id'].lower()
-        _check_rights(ctx, {}, row)
-        log.about(row['id'])
+        ident = str(values.get('id') or uuid.uuid4()).lower()
+        columns = {**fields.NEW, 'owner': ctx.project_id, **values, 'id': ident, 'status': 'queued'}
+        _check_rights(ctx, {}, columns)
+        log.about(ident)
         try:
-            return self.db.run(self._insert, ctx, row, properties or {}, tags)
+            return self.db.run(self._insert, ctx, {**columns, 'created_at': now, 'updated_at': now}, texts, tags)
         except db_exc.DBDuplicateEntry:
-            raise exception.Conflict(f'Image ID {row["id"]} already exists!') from None
+            raise exception.Conflict(f'Image ID {ident} already exists!') from None
 
     def _insert(self, conn: Connection, ctx: RequestContext, row: dict[str, Any], properties: dict[str, str],
-                tags: Collection[str]) -> dict[str, Any]:
+                tags: Collection[str]) -> StoredImage:
         self._check_references(conn, ctx, properties)
         self._use(conn, row['owner'], 'image_count_total', 1)
         if not db_images.insert(conn, row, properties, list(dict.fromkeys(tags))):
             raise exception.Conflict(f'Image ID {row["id"]} already exists!')
         return _read(conn, row['id'])
 
-    def update(self, ctx: RequestContext, image_id: str, change: Callable[..., Any]) -> dict[str, Any]:
+    def update(self, ctx: RequestContext, image_id: str, change: Callable[[StoredImage], Change]) -> StoredImage:
         """Update an image and return it.
 
         :param change: function(present row) -> new (values, properties, tags), called in the transaction; values are
@@ -172,9 +184,10 @@ class Store:
         return self.db.run(self._update, ctx, image_id, change)
 
     def _update(self, conn: Connection, ctx: RequestContext, image_id: str,
-                change: Callable[..., Any]) -> dict[str, Any]:
+                change: Callable[[StoredImage], Change]) -> StoredImage:
         image = self._owned(conn, ctx, image_id)
-        values, properties, tags = change(image)
+        values, wanted, tags = change(image)
+        properties = cast('dict[str, str]', wanted)              # what is new is checked below
         added = {name: value for name, value in properties.items() if image['properties'].get(name, ...) != value}
         _check_values(values, added, tags, 'update', total=len(properties))
         before = {'name': image['name'], 'properties': image['properties'], 'tags': image['tags']}
@@ -199,7 +212,7 @@ class Store:
             self.files.remove(image['data_id'])
             self.digests.forget(image['data_id'])
 
-    def _delete(self, conn: Connection, ctx: RequestContext, image_id: str) -> dict[str, Any]:
+    def _delete(self, conn: Connection, ctx: RequestContext, image_id: str) -> StoredImage:
         image = self._owned(conn, ctx, image_id)
         if image['protected']:
             raise exception.Forbidden(f'Image {image_id} is protected and cannot be deleted.')
@@ -219,13 +232,12 @@ class Store:
             raise exception.Forbidden(f"Not allowed from status '{image['status']}'.")
         db_images.update(conn, image['id'], {'status': status, 'updated_at': utils.utcnow()})
 
-    def upload(self, ctx: RequestContext, image_id: str, chunks: Any, length: int = 0,
+    def upload(self, ctx: RequestContext, image_id: str, chunks: Iterable[bytes], length: int = 0,
                on_disk: int | None = None) -> None:
         """Store the data of a queued image and activate it. No transaction is open during the transfer.
 
         The quota counts ``length`` from the start, and further bytes in steps; a failed upload releases them.
 
-        :param chunks: iterable of bytes
         :param length: expected bytes; 0: unknown
         :param on_disk: expected bytes without holes; None: ``length``
         :raises Conflict: the image is not queued
@@ -257,7 +269,7 @@ class Store:
 
     @contextlib.contextmanager
     def _saving(self, ctx: RequestContext, image_id: str,
-                length: int) -> Iterator[tuple[dict[str, Any], str, dict[str, Any]]]:
+                length: int) -> Iterator[tuple[StoredImage, str, dict[str, Any]]]:
         """Context manager of an upload: yields the image, the id of its data and a dict for the data's columns.
 
         The image becomes active at the end of the block. If the block raises or leaves the dict empty, it is queued
@@ -284,8 +296,8 @@ class Store:
         with contextlib.suppress(FileNotFoundError), self.files.open(data_id) as file:
             self.digests.remember(data_id, digests.state_of(file))
 
-    def _counted(self, image: dict[str, Any], data_id: str, chunks: Any,
-                 reserved: int) -> Iterator[bytes | None]:
+    def _counted(self, image: StoredImage, data_id: str, chunks: Iterable[bytes],
+                 reserved: int) -> Iterator[bytes]:
         """Yield chunks after their bytes have been reserved."""
         received = 0
         for chunk in chunks:
@@ -294,7 +306,7 @@ class Store:
                 reserved = self.db.run(self._reserve, image, data_id, received)
             yield chunk
 
-    def _reserve(self, conn: Connection, image: dict[str, Any], data_id: str, needed: int) -> int:
+    def _reserve(self, conn: Connection, image: StoredImage, data_id: str, needed: int) -> int:
         """Reserve quota for an upload: ``needed`` bytes, and up to STEP more if available; return the reserved bytes.
         """
         if not db_images.lock_upload(conn, image['id'], data_id):  # lock order: image before project, as in _claim
@@ -305,7 +317,7 @@ class Store:
         db_images.update(conn, image['id'], {'reserved': reserved})
         return reserved
 
-    def _use(self, conn: Connection, owner: str, resource: str, adding: int) -> int | None:
+    def _use(self, conn: Connection, owner: str | None, resource: str, adding: int) -> int | None:
         """Check a project's quota; its other requests wait until the transaction ends.
 
         :param adding: bytes, or a number
@@ -324,11 +336,11 @@ class Store:
     def usage(self, ctx: RequestContext) -> dict[str, tuple[int, int]]:
         """Return {resource: (limit, used)} of the caller's project, in bytes."""
         with self.db.reader() as conn:
-            limits, used = self._limits(conn, ctx.project_id), self._used(conn, ctx.project_id or '')
+            limits, used = self._limits(conn, ctx.project_id or ''), self._used(conn, ctx.project_id or '')
         return {name: (limits[name], used[name]) for name in storage_quotas.IMAGES}
 
     def _claim(self, conn: Connection, ctx: RequestContext, image_id: str, data_id: str,
-               length: int) -> dict[str, Any]:
+               length: int) -> StoredImage:
         image = self._owned(conn, ctx, image_id)
         if image['disk_format'] is None or image['container_format'] is None:
             raise exception.BadRequest('Properties disk_format and container_format must be set before data is '
@@ -362,7 +374,7 @@ class Store:
             raise exception.NotFound(f'{member} is not a member of image {image_id}.')
         return rows
 
-    def add_member(self, ctx: RequestContext, image_id: str, member: Any) -> ImageMembersRow:
+    def add_member(self, ctx: RequestContext, image_id: str, member: Json) -> ImageMembersRow:
         if not member or not fields.is_text(member, 255):
             raise exception.BadRequest('A member must have 1 to 255 characters.')
         try:
@@ -384,9 +396,9 @@ class Store:
         db_images.add_member(conn, row)
         return row
 
-    def update_member(self, ctx: RequestContext, image_id: str, member: str, status: str | None) -> ImageMembersRow:
+    def update_member(self, ctx: RequestContext, image_id: str, member: str, status: Json) -> ImageMembersRow:
         """Accept or reject an image as its member; the owner may not do so."""
-        if status not in MEMBER_STATUSES:
+        if not isinstance(status, str) or status not in MEMBER_STATUSES:
             raise exception.BadRequest(f'status must be one of {", ".join(MEMBER_STATUSES)}.')
         _check_writer(ctx)
         row = self.members(ctx, image_id, member)[0]
@@ -409,8 +421,9 @@ class Store:
     # ---- permissions ---------------------------------------------------------
 
     def _visible(self, conn: Connection, ctx: RequestContext, image_id: str,
-                 lock: bool = False) -> dict[str, Any]:
-        image = db_images.get(conn, image_id.lower(), lock) if fields.is_uuid(image_id) else None
+                 lock: bool = False) -> StoredImage:
+        image = cast('StoredImage | None', db_images.get(
+            conn, image_id.lower(), lock)) if fields.is_uuid(image_id) else None
         if ctx.image_grant is not None:
             if image and self._granted(conn, ctx, image):
                 return image
@@ -423,13 +436,13 @@ class Store:
             return image
         raise exception.ImageNotFound(image_id=str(image_id)[:64])
 
-    def _granted(self, conn: Connection, ctx: RequestContext, image: dict[str, Any], write: bool = False) -> bool:
+    def _granted(self, conn: Connection, ctx: RequestContext, image: StoredImage, write: bool = False) -> bool:
         """Return whether the caller's grant, signed by this store, covers the image."""
         grant = grants.load(ctx.image_grant or '', self._key)
         return grant.may(image['id'], write) or (
             grant.has_backup(image) and image['owner'] == self._owner_of_copies(conn, grant))
 
-    def _owned(self, conn: Connection, ctx: RequestContext, image_id: str) -> dict[str, Any]:
+    def _owned(self, conn: Connection, ctx: RequestContext, image_id: str) -> StoredImage:
         """Lock and return an image that the caller may change.
 
         Returns 404 to callers who may not see it, 403 to those who may not change it.
@@ -454,17 +467,17 @@ class Store:
                     raise exception.BadRequest(error.message) from None
 
     @staticmethod
-    def _check_shared(image: dict[str, Any]) -> None:
+    def _check_shared(image: StoredImage) -> None:
         if image['visibility'] != 'shared':
             raise exception.Forbidden('Only shared images have members.')
 
 
-def _read(conn: Connection, image_id: str) -> dict[str, Any]:
+def _read(conn: Connection, image_id: str) -> StoredImage:
     """Return an image written in this transaction."""
     image = db_images.get(conn, image_id)
     if image is None:
         raise exception.ImageNotFound(image_id=image_id)
-    return image
+    return cast('StoredImage', image)
 
 
 def is_admin(ctx: RequestContext) -> bool:
@@ -472,7 +485,7 @@ def is_admin(ctx: RequestContext) -> bool:
     return bool(ctx.is_admin) and ctx.image_grant is None
 
 
-def _may_change(ctx: RequestContext, image: dict[str, Any]) -> bool:
+def _may_change(ctx: RequestContext, image: StoredImage) -> bool:
     return is_admin(ctx) or bool(ctx.project_id) and image['owner'] == ctx.project_id
 
 
@@ -481,7 +494,7 @@ def _check_writer(ctx: RequestContext) -> None:
         raise exception.Forbidden('Your roles allow reading images only.')
 
 
-def _check_values(values: dict[str, Any], properties: dict[str, str], tags: Collection[str], when: str,
+def _check_values(values: Mapping[str, Json], properties: Mapping[str, Json], tags: Collection[str], when: str,
                   total: int | None = None) -> None:
     for name, value in {**values, **properties}.items():
         fields.check_settable(name, when)
@@ -491,7 +504,7 @@ def _check_values(values: dict[str, Any], properties: dict[str, str], tags: Coll
         raise exception.TooLarge(f'An image may have at most {fields.MAX_PROPERTIES} properties.')
 
 
-def _check_rights(ctx: RequestContext, old: dict[str, Any], new: dict[str, Any]) -> None:
+def _check_rights(ctx: RequestContext, old: Mapping[str, object], new: Mapping[str, object]) -> None:
     """Check administrator-only values, and that the formats fit."""
     if not is_admin(ctx):
         if new.get('visibility') == 'public' and old.get('visibility') != 'public':

@@ -3,6 +3,8 @@
 The preceding middleware sets ``environ['nova.context']``. Paths, codes and documents follow the published Image API;
 operations are in handlers.ROUTES.
 """
+from __future__ import annotations
+
 import re
 import typing
 
@@ -10,6 +12,7 @@ from nova import exception
 from nova.db.audit import log
 from nova.image.rest import handlers
 from nova.image.rest import views
+from nova.image.rest.request import ImageRequest
 from nova.web import application
 from nova.web import faults
 from nova.web.mapper import Methods
@@ -17,32 +20,19 @@ from nova.web.request import BaseRequest
 from nova.web.request import Response
 from nova.web.routes import Route
 
+if typing.TYPE_CHECKING:
+    from nova.image.embedded.service import Store
+
 _VERSIONS = {'': 300, '/v2': 300, '/versions': 200, '/v2/versions': 200}       # path of a version document: status code
 _PART = re.compile(r'\{\w+\}')
 
 
-class ImageRequest(BaseRequest):
-    """Request to a handler.
-
-    store   nova.image.embedded.service.Store
-    """
-
-    __slots__ = ('store',)
-
-    def __init__(self, environ: dict[str, typing.Any], store: typing.Any) -> None:
-        super().__init__(environ)
-        self.store = store
-
-
 class ImageApi(application.Api[ImageRequest]):
-    """Paths of the Image API.
-
-    :param store: nova.image.embedded.service.Store
-    """
+    """Paths of the Image API."""
 
     content_type = 'application/json; charset=UTF-8'
 
-    def __init__(self, store: typing.Any) -> None:
+    def __init__(self, store: Store) -> None:
         super().__init__(handlers.ROUTES)
         self.store = store
 
@@ -74,9 +64,6 @@ class ImageApi(application.Api[ImageRequest]):
         return handlers.fault(code, message, getattr(error, 'kwargs', {}).get('allow'))
 
 
-def Application(store: typing.Any) -> application.Application:
-    """Return the WSGI application, to be mounted at /image.
-
-    :param store: nova.image.embedded.service.Store
-    """
+def Application(store: Store) -> application.Application:
+    """Return the WSGI application, to be mounted at /image."""
     return application.Application(ImageApi(store))

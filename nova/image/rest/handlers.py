@@ -15,6 +15,8 @@ from nova.image.embedded import files
 from nova.image.embedded import search
 from nova.image.rest import patch
 from nova.image.rest import views
+from nova.json_types import Json
+from nova.json_types import JsonObject
 from nova.web import bodies
 from nova.web import json_text
 from nova.web.request import BaseRequest
@@ -24,7 +26,9 @@ from nova.web.request import Stream
 from nova.web.routes import Route
 
 if typing.TYPE_CHECKING:
-    from nova.image.rest.app import ImageRequest
+    from nova.image.embedded.service import Change
+    from nova.image.embedded.service import StoredImage
+    from nova.image.rest.request import ImageRequest
 
 MAX_BODY = 1024 * 1024           # bytes of a JSON document
 MAX_QUERY = 64 * 1024
@@ -37,7 +41,7 @@ RANGE = re.compile(r'bytes=(\d{0,18})-(\d{0,18})')
 
 # ---- images ------------------------------------------------------------------
 
-def list_images(req: ImageRequest) -> dict[str, typing.Any]:
+def list_images(req: ImageRequest) -> JsonObject:
     query = _query(req)
     wanted = search.parse(query)
     rows = req.store.page(req.context, wanted)
@@ -49,17 +53,17 @@ def create_image(req: ImageRequest) -> Response:
     for name, value in body.items():
         fields.check_settable(name, 'create')
         fields.check(name, value)
-    tags = body.pop('tags', [])
+    tags = typing.cast(list[str], body.pop('tags', []))      # checked above
     columns, properties = fields.split(body)
     row = req.store.create(req.context, columns, properties, tags)
     return Response(views.image(row), headers=[('Location', f'{req.root_url.rstrip("/")}/v2/images/{row["id"]}')])
 
 
-def show_image(req: ImageRequest, image_id: str) -> dict[str, typing.Any]:
+def show_image(req: ImageRequest, image_id: str) -> JsonObject:
     return views.image(req.store.show(req.context, image_id))
 
 
-def update_image(req: ImageRequest, image_id: str) -> dict[str, typing.Any] | Response:
+def update_image(req: ImageRequest, image_id: str) -> JsonObject | Response:
     if req.content_type not in patch.TYPES:
         types = ', '.join(patch.TYPES)
         return _fault_of(415, f'The content type must be one of {types}.', [('Accept-Patch', types)])
@@ -139,16 +143,17 @@ def download(req: ImageRequest, image_id: str) -> Response:
     row, file = req.store.open(req.context, image_id)
     if file is None:
         return Response(None, 204)
-    start, end = 0, row['size']
+    size = row['size'] or 0
+    start, end = 0, size
     wanted = req.header('Range')
     headers = [('Accept-Ranges', 'bytes')]
     if wanted:
         try:
-            start, end = _range(wanted, row['size'])
+            start, end = _range(wanted, size)
         except ValueError:
             file.close()
-            return _fault_of(416, 'The range lies outside the data.', [('Content-Range', f'bytes */{row["size"]}')])
-        headers.append(('Content-Range', f'bytes {start}-{end - 1}/{row["size"]}'))
+            return _fault_of(416, 'The range lies outside the data.', [('Content-Range', f'bytes */{size}')])
+        headers.append(('Content-Range', f'bytes {start}-{end - 1}/{size}'))
     elif row['checksum']:
         headers.append(('Content-MD5', row['checksum']))
     body = Stream.of_file(file, start, end - start, OCTETS)
@@ -178,32 +183,32 @@ def add_tag(req: ImageRequest, image_id: str, tag: str) -> None:
 
 
 def delete_tag(req: ImageRequest, image_id: str, tag: str) -> None:
-    def change(image: dict[str, typing.Any]) -> patch.Change:
+    def change(image: StoredImage) -> Change:
         if tag not in image['tags']:
             raise exception.NotFound(f'Image {image_id} has no such tag.')
         return {}, image['properties'], [present for present in image['tags'] if present != tag]
     req.store.update(req.context, image_id, change)
 
 
-def list_tasks(req: ImageRequest, image_id: str) -> dict[str, typing.Any]:
+def list_tasks(req: ImageRequest, image_id: str) -> JsonObject:
     """Return the tasks of an image: there are never any."""
     req.store.show(req.context, image_id)
     return {'tasks': []}
 
 
-def list_members(req: ImageRequest, image_id: str) -> dict[str, typing.Any]:
+def list_members(req: ImageRequest, image_id: str) -> JsonObject:
     return views.members(req.store.members(req.context, image_id))
 
 
-def create_member(req: ImageRequest, image_id: str) -> dict[str, typing.Any]:
+def create_member(req: ImageRequest, image_id: str) -> JsonObject:
     return views.member(req.store.add_member(req.context, image_id, _body(req).get('member')))
 
 
-def show_member(req: ImageRequest, image_id: str, member: str) -> dict[str, typing.Any]:
+def show_member(req: ImageRequest, image_id: str, member: str) -> JsonObject:
     return views.member(req.store.members(req.context, image_id, member)[0])
 
 
-def update_member(req: ImageRequest, image_id: str, member: str) -> dict[str, typing.Any]:
+def update_member(req: ImageRequest, image_id: str, member: str) -> JsonObject:
     return views.member(req.store.update_member(req.context, image_id, member, _body(req).get('status')))
 
 
@@ -213,21 +218,21 @@ def delete_member(req: ImageRequest, image_id: str, member: str) -> None:
 
 # ---- schemas and capabilities -------------------------------------------------
 
-def show_schema(req: ImageRequest, name: str) -> dict[str, typing.Any]:
+def show_schema(req: ImageRequest, name: str) -> JsonObject:
     if name not in views.SCHEMAS:
         raise exception.NotFound()
     return views.SCHEMAS[name]
 
 
-def show_import(req: ImageRequest) -> dict[str, typing.Any]:
+def show_import(req: ImageRequest) -> JsonObject:
     return views.IMPORT
 
 
-def show_stores(req: ImageRequest) -> dict[str, typing.Any]:
+def show_stores(req: ImageRequest) -> JsonObject:
     return views.STORES
 
 
-def show_usage(req: ImageRequest) -> dict[str, typing.Any]:
+def show_usage(req: ImageRequest) -> JsonObject:
     if not req.context.project_id:
         raise exception.Forbidden('Usage requires a project-scoped token.')
     return views.usage(req.store.usage(req.context))
@@ -246,7 +251,7 @@ def _query(req: BaseRequest) -> list[tuple[str, str]]:
         raise exception.BadRequest('The query string cannot be read.') from None
 
 
-def _document(req: BaseRequest) -> typing.Any:
+def _document(req: BaseRequest) -> Json:
     if bodies.length_of(req.environ) is None and not bodies.is_chunked(req.environ):
         raise exception.BadRequest('The request must have a body.')
     try:
@@ -259,7 +264,7 @@ def _document(req: BaseRequest) -> typing.Any:
         raise exception.BadRequest('The body is not valid JSON.') from None
 
 
-def _body(req: BaseRequest) -> dict[str, typing.Any]:
+def _body(req: BaseRequest) -> JsonObject:
     """Return the JSON object of the request."""
     if req.content_type not in ('application/json', ''):
         raise exception.UnsupportedMediaType()

@@ -1,12 +1,19 @@
 """Parse the Image API's two patch formats and apply them to an image's flat form."""
+from __future__ import annotations
+
 from collections.abc import Callable
-from typing import Any
+from typing import cast, TYPE_CHECKING
 
 from nova import exception
 from nova.image import fields
+from nova.json_types import Json
+from nova.json_types import JsonObject
 
-Operation = tuple[str, str, Any]                                     # operation, field or property, value
-Change = tuple[dict[str, Any], dict[str, Any], list[str]]             # columns, properties, tags
+if TYPE_CHECKING:
+    from nova.image.embedded.service import Change
+    from nova.image.embedded.service import StoredImage
+
+Operation = tuple[str, str, Json]                                    # operation, field or property, value
 
 OPERATIONS = ('add', 'replace', 'remove')
 V21 = 'application/openstack-images-v2.1-json-patch'
@@ -15,7 +22,7 @@ TYPES = (V21, V20)
 MAX_OPERATIONS = 512
 
 
-def parse(document: Any, media_type: str) -> list[Operation]:
+def parse(document: Json, media_type: str) -> list[Operation]:
     """Parse a body into [(operation, field or property, value)].
 
     :raises BadRequest: not a patch of this media type
@@ -25,7 +32,7 @@ def parse(document: Any, media_type: str) -> list[Operation]:
     return [_operation(change, media_type) for change in document]
 
 
-def _operation(change: Any, media_type: str) -> Operation:
+def _operation(change: Json, media_type: str) -> Operation:
     if not isinstance(change, dict):
         raise exception.BadRequest('Operations must be JSON objects.')
     if media_type == V21:
@@ -42,7 +49,7 @@ def _operation(change: Any, media_type: str) -> Operation:
     return operation, _name(pointer), change.get('value')
 
 
-def _name(pointer: Any) -> str:
+def _name(pointer: Json) -> str:
     """Return the member named by a JSON pointer (RFC 6901) of depth one."""
     if not isinstance(pointer, str) or not pointer.startswith('/') or '/' in pointer[1:] or len(pointer) < 2:
         raise exception.BadRequest('A path must be a slash and one name.')
@@ -51,17 +58,19 @@ def _name(pointer: Any) -> str:
     return pointer[1:].replace('~1', '/').replace('~0', '~')
 
 
-def change(operations: list[Operation]) -> Callable[[dict[str, Any]], Change]:
+def change(operations: list[Operation]) -> Callable[[StoredImage], Change]:
     """Return the change function for nova.image.embedded.service.Store.update."""
-    def apply(image: dict[str, Any]) -> Change:
-        values, properties, tags = {}, dict(image['properties']), image['tags']
+    def apply(image: StoredImage) -> Change:
+        values: JsonObject = {}
+        properties: JsonObject = {**image['properties']}
+        tags = image['tags']
         for operation, name, value in operations:
             fields.check_settable(name, 'update')
             if operation == 'remove':
                 _remove(name, properties)
             elif name == 'tags':
                 fields.check('tags', value)
-                tags = value
+                tags = cast(list[str], value)            # just checked
             elif name in fields.FIELDS:
                 values[name] = value
             elif operation == 'replace' and name not in properties:
@@ -72,7 +81,7 @@ def change(operations: list[Operation]) -> Callable[[dict[str, Any]], Change]:
     return apply
 
 
-def _remove(name: str, properties: dict[str, Any]) -> None:
+def _remove(name: str, properties: JsonObject) -> None:
     if name in fields.FIELDS:
         raise exception.Forbidden(f'Property {name} may not be removed.')
     if name not in properties:

@@ -1,36 +1,45 @@
 """Documents of the Image API: images, members, lists, versions, schemas."""
+from __future__ import annotations
+
 import urllib.parse
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import cast, TYPE_CHECKING
 
 from nova import utils
 from nova.image import fields
+from nova.json_types import Json
+from nova.json_types import JsonObject
 from nova.web import sizes
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import ImageMembersRow
+    from nova.image.embedded.service import StoredImage
 
 MIB = 2 ** 20
 SIZES = ('image_size_total',)
-NOTHING_STAGED = {'limit': 0, 'usage': 0}        # staging is not supported
+NOTHING_STAGED: JsonObject = {'limit': 0, 'usage': 0}        # staging is not supported
 # supported features: 2.5 community images, 2.7 hidden images and os_hash_*
 VERSIONS = ('v2.7', 'v2.5', 'v2.4', 'v2.3', 'v2.2', 'v2.1', 'v2.0')
 PLAIN = ('id', 'name', 'status', 'visibility', 'owner', 'protected', 'os_hidden', 'disk_format', 'container_format',
          'min_disk', 'min_ram', 'size', 'virtual_size', 'checksum', 'os_hash_algo', 'os_hash_value', 'tags')
 
 
-def image(row: Mapping[str, Any]) -> dict[str, Any]:
+def image(row: StoredImage) -> JsonObject:
     """Return the flat form: columns, links and properties. Links are relative to the service's root."""
     url = f'/v2/images/{row["id"]}'
-    return {**row['properties'], **{name: row[name] for name in PLAIN},
+    columns = cast('Mapping[str, Json]', row)            # its own names of columns are no plain strings
+    return {**row['properties'], **{name: columns[name] for name in PLAIN},
             'created_at': utils.isotime(row['created_at']), 'updated_at': utils.isotime(row['updated_at']),
             'self': url, 'file': f'{url}/file', 'schema': '/v2/schemas/image'}
 
 
-def images(rows: Sequence[Mapping[str, Any]], query: list[tuple[str, str]], limit: int, cut: bool = False,
-           ) -> dict[str, Any]:
+def images(rows: Sequence[StoredImage], query: list[tuple[str, str]], limit: int, cut: bool = False,
+           ) -> JsonObject:
     """Return a page of images; ``next`` is present if a further page may follow."""
     kept = [(name, value) for name, value in query if name != 'marker']
     shown = [image(row) for row in rows]
     number = sizes.fitting(shown)
-    document = {'images': shown[:number], 'first': _link(kept), 'schema': '/v2/schemas/images'}
+    document: JsonObject = {'images': [*shown[:number]], 'first': _link(kept), 'schema': '/v2/schemas/images'}
     if rows and (len(rows) == limit or cut or number < len(rows)):
         document['next'] = _link([*kept, ('marker', rows[number - 1]['id'])])
     return document
@@ -40,28 +49,28 @@ def _link(query: list[tuple[str, str]]) -> str:
     return '/v2/images' + ('?' + urllib.parse.urlencode(query) if query else '')
 
 
-def member(row: Mapping[str, Any]) -> dict[str, Any]:
+def member(row: ImageMembersRow) -> JsonObject:
     return {'image_id': row['image_id'], 'member_id': row['member'], 'status': row['status'],
             'created_at': utils.isotime(row['created_at']), 'updated_at': utils.isotime(row['updated_at']),
             'schema': '/v2/schemas/member'}
 
 
-def members(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def members(rows: Sequence[ImageMembersRow]) -> JsonObject:
     return {'members': [member(row) for row in rows], 'schema': '/v2/schemas/members'}
 
 
-def usage(used: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
+def usage(used: Mapping[str, tuple[int, int]]) -> JsonObject:
     """Return the document of GET /v2/info/usage: sizes in MiB, rounded up.
 
     :param used: {resource: (limit, used)}, sizes in bytes
     """
-    shown = {name: {'limit': limit if limit < 0 or name not in SIZES else limit // MIB,
+    shown: JsonObject = {name: {'limit': limit if limit < 0 or name not in SIZES else limit // MIB,
                     'usage': number if name not in SIZES else -(-number // MIB)}
              for name, (limit, number) in used.items()}
     return {'usage': {**shown, 'image_stage_total': NOTHING_STAGED}}
 
 
-def versions(root: str) -> dict[str, Any]:
+def versions(root: str) -> JsonObject:
     """Return the version document.
 
     :param root: URL of this service, without a trailing slash
@@ -72,14 +81,14 @@ def versions(root: str) -> dict[str, Any]:
 
 # ---- schemas -----------------------------------------------------------------
 
-def _field_schema(field: fields.Field) -> dict[str, Any]:
+def _field_schema(field: fields.Field) -> JsonObject:
     schema = {key: value for key, value in field.schema.items() if key != 'readOnly'}
     if field.set_by is None:
         schema['readOnly'] = True
     return {**schema, 'description': field.description}
 
 
-IMAGE = {
+IMAGE: JsonObject = {
     'name': 'image',
     'properties': {**{name: _field_schema(field) for name, field in fields.FIELDS.items()},
                    **{name: {**fields.IMAGE_REFERENCE, 'is_base': False,
@@ -89,7 +98,7 @@ IMAGE = {
     'links': [{'rel': 'self', 'href': '{self}'}, {'rel': 'enclosure', 'href': '{file}'},
               {'rel': 'describedby', 'href': '{schema}'}],
 }
-MEMBER = {
+MEMBER: JsonObject = {
     'name': 'member',
     'properties': {
         'member_id': {'type': 'string', 'description': 'An identifier for the image member (tenantId)'},
@@ -102,7 +111,7 @@ MEMBER = {
         'schema': {'type': 'string', 'readOnly': True},
     },
 }
-SCHEMAS: dict[str, dict[str, Any]] = {
+SCHEMAS: dict[str, JsonObject] = {
     'image': IMAGE,
     'images': {'name': 'images', 'properties': {
         'images': {'type': 'array', 'items': IMAGE}, 'first': {'type': 'string'}, 'next': {'type': 'string'},
@@ -114,5 +123,5 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         'members': {'type': 'array', 'items': MEMBER}, 'schema': {'type': 'string'}},
         'links': [{'rel': 'describedby', 'href': '{schema}'}]},
 }
-IMPORT = {'import-methods': {'description': 'Import methods available.', 'type': 'array', 'value': []}}
-STORES = {'stores': [{'id': 'embedded', 'description': 'Files of this deployment', 'default': 'true'}]}
+IMPORT: JsonObject = {'import-methods': {'description': 'Import methods available.', 'type': 'array', 'value': []}}
+STORES: JsonObject = {'stores': [{'id': 'embedded', 'description': 'Files of this deployment', 'default': 'true'}]}

@@ -7,16 +7,19 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
-from typing import Any, Protocol
+from typing import Protocol
 
 from oslo_config.cfg import ConfigOpts
 
 from nova import context as nova_context
 from nova import exception
+from nova.json_types import JsonObject
 from nova.network import drivers
 from nova.network.agents.coalesced_run import CoalescedRun
 from nova.network.agents.leases import LeaseReports
 from nova.network.host import state as host_state
+from nova.network.host.state import Lease
+from nova.network.host.state import StateAnswer
 from nova.network.interface import AGENT
 from nova.rpc import admission
 from nova.rpc.interface import Methods
@@ -32,13 +35,13 @@ class Services(Protocol):
     """RPC client of the network services; see interface.py."""
 
     def report_host(self, context: nova_context.RequestContext, *, host: str, address: str, routers: bool,
-                    version: int) -> Any: ...
+                    version: int) -> list[int]: ...
 
     def host_state(self, context: nova_context.RequestContext, *, host: str, physical_networks: dict[str, str],
-                   address: str, known: dict[str, Any]) -> dict[str, Any]: ...
+                   address: str, known: JsonObject) -> StateAnswer: ...
 
     def report_leases(self, context: nova_context.RequestContext, *, host: str,
-                      leases: list[dict[str, Any]]) -> None: ...
+                      leases: list[Lease]) -> None: ...
 
 
 class NetworkAgent:
@@ -88,7 +91,7 @@ class NetworkAgent:
         self._apply()
         self._leases.report(whole=True)
 
-    def _report_leases(self, leases: list[dict[str, Any]]) -> None:
+    def _report_leases(self, leases: list[Lease]) -> None:
         self._services.report_leases(nova_context.admin_context(), host=self._host, leases=leases)
 
     def messages_lost(self) -> None:
@@ -119,9 +122,10 @@ class NetworkAgent:
 
     def _follow(self, whole: bool, look: bool) -> None:
         # before the driver begins: without an answer the host is not touched
-        known: dict[str, Any] = {'distributed_routers': True, 'dns_names': True, 'migrations': True, 'domains': True}
+        known: JsonObject = {'distributed_routers': True, 'dns_names': True, 'migrations': True,
+                             'domains': True}
         if not whole and self._state is not None and self._revision:
-            known |= {'revision': self._revision, 'members': sorted(self._state.members)}
+            known |= {'revision': [*self._revision], 'members': [*sorted(self._state.members)]}
         answer = self._services.host_state(
             nova_context.admin_context(), host=self._host, physical_networks=dict(self._conf.network.physical_networks),
             address=self._address, known=known)

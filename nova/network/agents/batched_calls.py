@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 import threading
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 import weakref
 
 from nova import exception
@@ -15,11 +15,12 @@ _Order = TypeVar('_Order')
 _Result = TypeVar('_Result')
 
 
-class _Call(batching.Item):
-    def __init__(self, order: Any) -> None:
+class _Call(batching.Item, Generic[_Order, _Result]):
+    result: _Result              # of a call without an error
+
+    def __init__(self, order: _Order) -> None:
         super().__init__()
         self.order = order
-        self.result: Any = None
 
 
 class BatchedCalls(Generic[_Order, _Result]):
@@ -36,7 +37,8 @@ class BatchedCalls(Generic[_Order, _Result]):
         self._function, self._name = function, name
         self._lock = threading.Lock()
         # a lane lasts as long as it has callers
-        self._lanes: weakref.WeakValueDictionary[Hashable, batching.Batch[_Call]] = weakref.WeakValueDictionary()
+        self._lanes: weakref.WeakValueDictionary[Hashable, batching.Batch[_Call[_Order, _Result]]]
+        self._lanes = weakref.WeakValueDictionary()
 
     def __call__(self, lane: Hashable, order: _Order) -> _Result:
         """Return the result of an order. A run has orders of one lane; runs of one lane are serialized."""
@@ -44,12 +46,11 @@ class BatchedCalls(Generic[_Order, _Result]):
             batch = self._lanes.get(lane)
             if batch is None:
                 batch = self._lanes[lane] = batching.Batch(self._work, MAX_BATCH)
-        call = _Call(order)
+        call: _Call[_Order, _Result] = _Call(order)
         batch.run(call)
-        found: _Result = call.result
-        return found
+        return call.result
 
-    def _work(self, calls: list[_Call]) -> None:
+    def _work(self, calls: list[_Call[_Order, _Result]]) -> None:
         for run in self._runs(calls):
             try:
                 self._run(run)
@@ -57,9 +58,9 @@ class BatchedCalls(Generic[_Order, _Result]):
                 for call in run:
                     call.error = error
 
-    def _runs(self, calls: list[_Call]) -> list[list[_Call]]:
+    def _runs(self, calls: list[_Call[_Order, _Result]]) -> list[list[_Call[_Order, _Result]]]:
         """Split calls into runs without duplicate keys."""
-        runs: list[dict[Hashable, _Call]] = []
+        runs: list[dict[Hashable, _Call[_Order, _Result]]] = []
         for call in calls:
             name = self._name(call.order)
             run = next((run for run in runs if name not in run), None)
@@ -68,7 +69,7 @@ class BatchedCalls(Generic[_Order, _Result]):
             run[name] = call
         return [list(run.values()) for run in runs]
 
-    def _run(self, calls: list[_Call]) -> None:
+    def _run(self, calls: list[_Call[_Order, _Result]]) -> None:
         try:
             results = self._function([call.order for call in calls])
         except exception.NovaException as error:

@@ -6,6 +6,8 @@ from typing import Any, TYPE_CHECKING
 from nova import exception
 from nova.db.networks import leases as db_leases
 from nova.db.networks import revisions
+from nova.json_types import Json
+from nova.json_types import JsonObject
 from nova.network import relay_keys
 from nova.network.host import load as host_load
 from nova.network.host import state as host_state
@@ -46,7 +48,7 @@ class AgentEndpoint:
             raise exception.InvalidInput(reason='version is not a release number')
         return self._hosts.report_host(host, _address(address), bool(routers), version)
 
-    def report_leases(self, context: RequestContext, host: str, leases: list[dict[str, Any]]) -> None:
+    def report_leases(self, context: RequestContext, host: str, leases: list[JsonObject]) -> None:
         """Record DHCP leases of a host that began, ended or were renewed.
 
         :raises InvalidInput: not in the format of interface.py
@@ -60,7 +62,7 @@ class AgentEndpoint:
         self._api_db.run(db_leases.record, host, rows)
 
     def host_state(self, context: RequestContext, host: str, physical_networks: dict[str, str], address: str,
-                   known: dict[str, Any] | None = None) -> dict[str, Any]:
+                   known: JsonObject | None = None) -> host_state.StateAnswer | dict[str, Any]:
         """Return the network state of a host as JSON (host_state.as_json).
 
         :param known: see interface.py; None: an agent of an older release, which takes only the state
@@ -73,7 +75,7 @@ class AgentEndpoint:
         rest, members = _known(known or {})
         with self._api_db.reader() as conn:
             revision = revisions.current(conn)              # read first: the other data is at least as new
-            found: dict[str, Any] = {'revision': revision}
+            found: host_state.StateAnswer = {'revision': revision}
             if rest == revision:
                 return found
             if rest and rest[0] == revision[0]:
@@ -92,16 +94,16 @@ class AgentEndpoint:
         return state if known is None else {**found, 'state': state}
 
 
-def _known(given: dict[str, Any]) -> tuple[list[Any], set[str]]:
+def _known(given: JsonObject) -> tuple[list[Any], set[str]]:
     """Return (revision, ids of groups) that an agent has, or empty values if the input is invalid."""
     revision, members = given.get('revision'), given.get('members')
-    if not isinstance(revision, list) or not isinstance(members, list) or not all(
-            isinstance(each, str) for each in members):
+    names = {each for each in members if isinstance(each, str)} if isinstance(members, list) else set()
+    if not isinstance(revision, list) or not isinstance(members, list) or len(names) != len(members):
         return [], set()
-    return revision, set(members)
+    return revision, names
 
 
-def _address(given: Any) -> str:
+def _address(given: Json) -> str:
     try:
         return validators.address(given)
     except ValueError as error:

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import logging
 import threading
 import time
-from typing import Any
 
 from nova import exception
 from nova.network import drivers
+from nova.network.host.state import Lease
 from nova.network.interface import MAX_LEASES
 
 LOG = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ class LeaseReports:
     :param send: takes at most MAX_LEASES leases
     """
 
-    def __init__(self, driver: drivers.NetworkDriver, send: Callable[[list[dict[str, Any]]], None]) -> None:
+    def __init__(self, driver: drivers.NetworkDriver, send: Callable[[list[Lease]], None]) -> None:
         self._driver, self._send = driver, send
         self._sent: dict[tuple[str, str], int] = {}
         self._unsent: dict[tuple[str, str], int] = {}

@@ -1,8 +1,15 @@
 """Network client of a compute host with an agent: a service allocates, then the host's agent applies."""
 from __future__ import annotations
 
+from collections.abc import Callable
 import functools
-from typing import Any
+from typing import Any, TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.rpc.bus import Client
+
+T = TypeVar('T')
 
 # Methods of interface.py that change the plumbing of the host. A guest must not start, and an address must not be
 # reused, before filters and DHCP are updated.
@@ -21,14 +28,14 @@ class PlumbingClient:
     :param host: name of this host
     """
 
-    def __init__(self, services: Any, agent: Any, host: str) -> None:
+    def __init__(self, services: Client, agent: Client, host: str) -> None:
         self._services, self._agent, self._host = services, agent, host
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Callable[..., Any]:
         method = getattr(self._services, name)
         return functools.partial(self._both, method) if name in PLUMBING_METHODS else method
 
-    def _both(self, method: Any, context: Any, **arguments: Any) -> Any:
+    def _both(self, method: Callable[..., T], context: RequestContext, **arguments: object) -> T:
         answer = method(context, **arguments)
         self._agent.apply_host_state(context, server=self._host)
         return answer

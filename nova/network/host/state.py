@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 import dataclasses
 import re
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 from nova.network import group_rules
 
@@ -243,6 +243,15 @@ def as_json(state: HostState) -> dict[str, Any]:
             for interface in filter(None, [*each['internal'], each['external']]):
                 del interface['distributed'], interface['neighbours']
     return {**made, 'rules': rules_as_json(state.rules)}
+
+
+class StateAnswer(TypedDict):
+    """Answer to an agent: all of its host's state, changed rules and their members, or only the revision."""
+
+    revision: list[int]
+    state: NotRequired[dict[str, Any]]
+    rules: NotRequired[Rules]
+    members: NotRequired[Members]
 
 
 class Names(NamedTuple):

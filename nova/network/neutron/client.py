@@ -15,6 +15,8 @@ from nova import exception
 from nova.runtime import rest_client
 
 if TYPE_CHECKING:
+    import requests
+
     from nova.context import RequestContext
 
 LOG = logging.getLogger(__name__)
@@ -28,6 +30,7 @@ EXTENSIONS_S = 600                       # cache lifetime of the extension list
 _TEXT = 500                              # maximum length of a quoted service message
 
 Document = dict[str, Any]
+Filter = str | int | Collection[str] | None
 
 # Error type in the fault document -> exception with the fault's message. From the public API reference.
 TYPES: dict[str, type[exception.NovaException]] = {
@@ -61,7 +64,7 @@ class Neutron:
 
     # ---- resources
 
-    def list(self, ctx: RequestContext, kind: str, **filters: Any) -> list[Document]:
+    def list(self, ctx: RequestContext, kind: str, **filters: Filter) -> list[Document]:
         """List the resources of a kind ('ports', 'security-groups', …) that match filters and are visible to the
         caller.
 
@@ -132,14 +135,16 @@ class Neutron:
     # ---- requests
 
     def call(self, ctx: RequestContext, method: str, path: str, missing: exception.NovaException,
-             headers: dict[str, str] | None = None, **kwargs: Any) -> Document:
+             headers: dict[str, str] | None = None, params: Document | None = None,
+             json: Document | None = None) -> Document:
         """Send a request and return the document of the answer, {} without one; raise ``missing`` for 404.
 
         :raises Unavailable: the service does not answer in time, or returns a server error
         """
         response = self._service.request(ctx, method, lambda: self._address() + path,
                                          {'Accept': 'application/json', **(headers or {})}, timeout=self._timeout,
-                                         connect_retries=0 if method == 'POST' else CONNECT_RETRIES, **kwargs)
+                                         connect_retries=0 if method == 'POST' else CONNECT_RETRIES,
+                                         params=params, json=json)
         code = response.status_code
         if code < 400:
             return response.json() if response.content else {}
@@ -173,7 +178,7 @@ def _key(kind: str) -> str:
     return kind.rpartition('/')[2].replace('-', '_')
 
 
-def _batches(filters: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _batches(filters: dict[str, Filter]) -> Iterator[dict[str, Any]]:
     """Yield query parameters, split into batches of the longest filter."""
     several = {name: list(value) for name, value in filters.items()
                if isinstance(value, Collection) and not isinstance(value, str)}
@@ -188,7 +193,7 @@ def _batches(filters: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {**fixed, **several, longest: several[longest][begin:begin + IDS]}
 
 
-def _fault(response: Any) -> tuple[str, str]:
+def _fault(response: requests.Response) -> tuple[str, str]:
     """Return (type, message) of a fault document."""
     try:
         fault = response.json()['NeutronError']

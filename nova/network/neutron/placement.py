@@ -82,8 +82,8 @@ class Placement:
         found: list[str] = self._call(ctx, 'GET', f'/resource_providers/{ident}/aggregates').get('aggregates', [])
         return found
 
-    def _providers(self, ctx: RequestContext, params: Any = ()) -> list[Document]:
-        found: list[Document] = self._call(ctx, 'GET', '/resource_providers', params=list(params))['resource_providers']
+    def _providers(self, ctx: RequestContext, params: requests.Query | None = None) -> list[Document]:
+        found: list[Document] = self._call(ctx, 'GET', '/resource_providers', params=params)['resource_providers']
         return found
 
     def begin(self, ctx: RequestContext, nodes: dict[str, str]) -> None:
@@ -98,7 +98,7 @@ class Placement:
 
     # ---- claims
 
-    def claim(self, ctx: RequestContext, port: Document, server: str, host: str, node: str) -> Any:
+    def claim(self, ctx: RequestContext, port: Document, server: str, host: str, node: str) -> requests.Providers:
         """Allocate a port's resources on a host and return its binding profile value. Idempotent.
 
         :param node: name of the host's provider
@@ -119,7 +119,8 @@ class Placement:
             reason=f'host {host} is not connected to the network of port {port["id"]}, or lacks the bandwidth or '
                    'packet rate that it requests.')
 
-    def _claim(self, ctx: RequestContext, port: Document, server: str, node: str, ident: str) -> Any:
+    def _claim(self, ctx: RequestContext, port: Document, server: str, node: str,
+               ident: str) -> requests.Providers | None:
         """Return the allocation, or None after conflicts with other claims."""
         roots = self._providers(ctx, [('name', node)])
         if not roots:
@@ -155,7 +156,8 @@ class Placement:
 
     # ---- requests
 
-    def _call(self, ctx: RequestContext, method: str, path: str, conflict: bool = False, **kwargs: Any) -> Document:
+    def _call(self, ctx: RequestContext, method: str, path: str, conflict: bool = False,
+              params: requests.Query | None = None, json: Document | None = None) -> Document:
         """Send a request and return the document of the answer, {} without one and for 404.
 
         :param conflict: return CONFLICT for 409
@@ -164,7 +166,8 @@ class Placement:
         response = self._service.request(
             ctx, method, lambda: self._service.endpoint() + path,
             {'Accept': 'application/json', 'OpenStack-API-Version': VERSION}, timeout=self._timeout,
-            connect_retries=0 if method in ('POST', 'PUT') else client.CONNECT_RETRIES, **kwargs)
+            connect_retries=0 if method in ('POST', 'PUT') else client.CONNECT_RETRIES,
+            params=params, json=json)
         code = response.status_code
         if code < 400:
             return response.json() if response.content else {}

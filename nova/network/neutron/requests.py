@@ -10,6 +10,7 @@ from typing import Any
 
 Document = dict[str, Any]
 Query = list[tuple[str, str]]
+Providers = str | dict[str, str]      # id of the provider that serves a port, or {group: id}
 
 ONE = 'port'                          # id of the only group of a request without ids
 
@@ -45,7 +46,7 @@ def query(ports: Iterable[Document], root: str | None = None) -> Query:
     return found
 
 
-def allocation(port: Document, mappings: dict[str, list[str]]) -> Any:
+def allocation(port: Document, mappings: dict[str, list[str]]) -> Providers:
     """Return the binding profile value of the serving providers: an id, or {group: provider}.
 
     :param mappings: {suffix: [provider]} of an allocation candidate
@@ -54,7 +55,7 @@ def allocation(port: Document, mappings: dict[str, list[str]]) -> Any:
     return found[ONE] if ONE in found else found
 
 
-def allocation_value(port: Document, allocations: dict[str, Any]) -> Any:
+def allocation_value(port: Document, allocations: dict[str, Any]) -> Providers | None:
     """Return the value of ``allocation`` for existing allocations {provider: {'resources': {class: amount}}}.
 
     The groups of a port have different resource classes, which identify them.

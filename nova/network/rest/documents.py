@@ -117,9 +117,9 @@ def show_agent(req: NetworkRequest, id: str) -> JsonDocument:
 def _agent(req: NetworkRequest, row: NetworkHostsRow) -> View:
     return {'id': str(uuid.uuid5(uuid.NAMESPACE_DNS, row['host'])), 'host': row['host'], 'binary': 'nova-network',
             'agent_type': 'L3 agent' if row['gateway'] else 'L2 agent', 'topic': 'network', 'admin_state_up': True,
-            'alive': db_hosts.alive(row['seen_at'], req.deps.conf.service_down_time), 'availability_zone': 'nova',
+            'alive': db_hosts.alive(row['last_seen_at'], req.deps.conf.service_down_time), 'availability_zone': 'nova',
             'configurations': {'tunnel_address': row['address']}, 'description': None,
-            'heartbeat_timestamp': row['seen_at'].strftime('%Y-%m-%d %H:%M:%S')}
+            'heartbeat_timestamp': row['last_seen_at'].strftime('%Y-%m-%d %H:%M:%S')}
 
 
 def list_availability(req: NetworkRequest) -> JsonDocument:

@@ -31,20 +31,22 @@ _SAME = ('direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max
 def views(conn: engine.Connection, context: nova_context.RequestContext,
           rows: list[DefaultSecurityGroupRulesRow]) -> list[resource.View]:
     return [{'id': row['id'], 'description': row['description'], **resource.columns(row, _SAME),
-             'remote_group_id': PARENT if row['of_group'] else None, 'remote_address_group_id': None,
-             'used_in_default_sg': row['in_default'], 'used_in_non_default_sg': row['in_others']} for row in rows]
+             'remote_group_id': PARENT if row['from_own_group'] else None, 'remote_address_group_id': None,
+             'used_in_default_sg': row['used_in_default_sg'],
+             'used_in_non_default_sg': row['used_in_non_default_sg']} for row in rows]
 
 
 def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, values: dict[str, Any]) -> str:
     if not context.is_admin:
         raise exception.PolicyDenied(rule='create_default_security_group_rule')
     rule = security.stored_rule(conn, {name: values[name] for name in groups.RULE_COLUMNS if name in values})
-    row = {**{name: rule[name] for name in _SAME}, 'id': str(uuid.uuid4()), 'of_group': bool(values['remote_group_id']),
-           'in_default': values['used_in_default_sg'], 'in_others': values['used_in_non_default_sg'], 'removed': False,
+    row = {**{name: rule[name] for name in _SAME}, 'id': str(uuid.uuid4()),
+           'from_own_group': bool(values['remote_group_id']), 'used_in_default_sg': values['used_in_default_sg'],
+           'used_in_non_default_sg': values['used_in_non_default_sg'], 'removed': False,
            'description': values['description'] or ''}
     known = db.every(conn)
     for each in known:
-        if each['of_group'] == row['of_group'] and group_rules.key(each) == group_rules.key(row):
+        if each['from_own_group'] == row['from_own_group'] and group_rules.key(each) == group_rules.key(row):
             raise faults.SecurityGroupRuleExists(rule_id=each['id'])
     if len(known) >= MAX_TEMPLATES:
         raise exception.BadRequest(f'There can be at most {MAX_TEMPLATES} default rules.')
@@ -77,7 +79,7 @@ TEMPLATES = resource.Resource(
     },
     listing=listing.Listing(t.default_group_rules, {
         'id': _C.id, 'description': _C.description, **{name: _C[name] for name in _SAME},
-        'used_in_default_sg': _C.in_default, 'used_in_non_default_sg': _C.in_others,
+        'used_in_default_sg': _C.used_in_default_sg, 'used_in_non_default_sg': _C.used_in_non_default_sg,
     }, {'remote_address_group_id': None}, {'protocol': groups.with_protocol(_C.protocol)}),
     visible=lambda context: ~_C.removed, writable=lambda context, row: bool(context.is_admin), views=views,
     create=create, update=update, delete=delete, prepare=prepare, tagged=False,

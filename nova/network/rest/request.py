@@ -20,7 +20,7 @@ class NetworkClient(Protocol):
     def refresh_ports(self, context: RequestContext, *, port_ids: list[str]) -> None: ...
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Deps:
     """Dependencies of the operations.
 

@@ -10,6 +10,7 @@ from oslo_policy import generator
 from oslo_policy import policy
 import stevedore
 
+BaseCheck = _checks.BaseCheck           # a parsed check
 CHECKS = 'oslo.policy.rule_checks'       # entry points: kinds of checks in addition to those of oslo.policy's core
 
 

@@ -24,8 +24,6 @@ from nova.runtime.http import priorities
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication, WSGIEnvironment
 
-    from nova.runtime.http import exchange
-
 PIECE = 65536                       # bytes of one read of a connection
 SMALL = 4096                        # smaller pieces are joined immediately: each is an object of some 400 bytes
 MAX_LINE = 4096                     # bytes of a line between chunks
@@ -214,8 +212,6 @@ class Request(server.HTTPRequest):
 
     :ivar conn: its ``rfile`` is for reading, its ``wfile`` for the response
     """
-
-    conn: exchange.Connection
 
     def parse_request(self) -> None:
         self.rfile = self.conn.rfile

@@ -15,7 +15,7 @@ from nova.scheduler.filters import request_fields
 
 if typing.TYPE_CHECKING:
     from nova.scheduler import host_view
-    from nova.scheduler import pipeline
+    from nova.scheduler.placement_request import Request
 
 TENANT = 'filter_tenant_id'
 
@@ -31,19 +31,19 @@ class AggregateInstanceExtraSpecsFilter(base.CachedFilter):
 
     run_on_rebuild = False
 
-    def key(self, request: pipeline.Request) -> typing.Any:
+    def key(self, request: Request) -> typing.Any:
         specs = request_fields.extra_specs(request)
         found = request_fields.scoped(specs, 'aggregate_instance_extra_specs') if specs else {}
         return frozenset((key, str(value)) for key, value in found.items()) or None
 
-    def judge(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         requirements = self.key(request)
 
         def satisfies(merged: Metadata) -> bool:
             return all(_satisfied(merged.get(key, ()), requirement) for key, requirement in requirements)
         return hosts.by_aggregates(satisfies)
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         keys = ', '.join(sorted(key for key, _ in self.key(request)))
         return f"is|are in no aggregate that satisfies the flavor's extra specs ({keys})"
 
@@ -57,10 +57,10 @@ class AggregateTypeAffinityFilter(base.CachedFilter):
 
     run_on_rebuild = False
 
-    def key(self, request: pipeline.Request) -> typing.Any:
+    def key(self, request: Request) -> typing.Any:
         return request_fields.flavor(request).get('name')
 
-    def judge(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         name = self.key(request)
 
         def allows(merged: Metadata) -> bool:
@@ -68,7 +68,7 @@ class AggregateTypeAffinityFilter(base.CachedFilter):
             return values is None or any(name in request_fields.listed(value) for value in values)
         return hosts.by_aggregates(allows)
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         return f'is|are kept for other flavors than {self.key(request)}'
 
 
@@ -80,10 +80,10 @@ class AggregateMultiTenancyIsolation(base.CachedFilter):
 
     run_on_rebuild = False
 
-    def key(self, request: pipeline.Request) -> typing.Any:
+    def key(self, request: Request) -> typing.Any:
         return getattr(request.spec, 'project_id', None)
 
-    def judge(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         project = self.key(request)
 
         def allows(merged: Metadata) -> bool:
@@ -92,18 +92,18 @@ class AggregateMultiTenancyIsolation(base.CachedFilter):
             return not named or project in named
         return hosts.by_aggregates(allows)
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         return 'is|are kept for other projects'
 
 
 class AggregateImagePropertiesIsolation(base.CachedFilter):
     """Hosts with aggregate metadata that agree with the image: a key that both have shares a value."""
 
-    def key(self, request: pipeline.Request) -> typing.Any:
+    def key(self, request: Request) -> typing.Any:
         found = request_fields.properties(request)
         return frozenset((key, str(value)) for key, value in found.items()) or None
 
-    def judge(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         options = self.conf.filter_scheduler
         prefix = options.aggregate_image_properties_isolation_namespace
         prefix = prefix and prefix + options.aggregate_image_properties_isolation_separator
@@ -114,7 +114,7 @@ class AggregateImagePropertiesIsolation(base.CachedFilter):
                        for key in properties if key in merged)
         return hosts.by_aggregates(agrees)
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         return "is|are kept for images with other properties"
 
 

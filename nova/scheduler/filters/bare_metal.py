@@ -12,7 +12,7 @@ from nova.scheduler.filters import request_fields
 if typing.TYPE_CHECKING:
     from nova import objects
     from nova.scheduler import host_view
-    from nova.scheduler import pipeline
+    from nova.scheduler.placement_request import Request
 
 
 class MachineFilter(base.Filter):
@@ -23,7 +23,7 @@ class MachineFilter(base.Filter):
 
     checks_capacity, selects_hosts, run_on_rebuild = True, True, False
 
-    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         of_metal, some = _machines(hosts)
         wanted = machines.wanted(request_fields.flavor(request))
         if wanted is None:
@@ -36,7 +36,7 @@ class MachineFilter(base.Filter):
     def limits(self, hosts: host_view.Hosts, position: int) -> dict[str, float]:
         return {'running_vms': 1}
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         wanted = machines.wanted(request_fields.flavor(request))
         if wanted is None:
             return 'is|are bare metal, for which the flavor does not ask'

@@ -5,8 +5,6 @@ import typing
 
 import numpy as np
 
-from nova.scheduler import explain
-
 if typing.TYPE_CHECKING:
     from oslo_config import cfg
 
@@ -14,7 +12,7 @@ if typing.TYPE_CHECKING:
     from nova.db import engine
     from nova.db.cells import cells as db_cells
     from nova.scheduler import host_view
-    from nova.scheduler import pipeline
+    from nova.scheduler.placement_request import Request
 
 
 class Filter:
@@ -34,16 +32,16 @@ class Filter:
     def start(self, cells: db_cells.Cells) -> None:
         """Prepare the filter; called once before the first request with the databases (db.cells.Cells)."""
 
-    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         """Return a mask of the hosts that pass, ``hosts.all_pass`` if the request has no condition for this filter."""
         raise NotImplementedError
 
-    def mask_at(self, hosts: host_view.Hosts, request: pipeline.Request, left: np.ndarray) -> np.ndarray | None:
+    def mask_at(self, hosts: host_view.Hosts, request: Request, left: np.ndarray) -> np.ndarray | None:
         """Return the mask at the positions ``left``, or None if it is all True."""
         mask = self.mask(hosts, request)
         return None if mask is hosts.all_pass else mask[left]
 
-    def applies(self, request: pipeline.Request) -> bool:
+    def applies(self, request: Request) -> bool:
         """Tell whether the filter is consulted; for a forced host only selection and capacity count."""
         return not request.forced or self.checks_capacity or self.selects_hosts
 
@@ -52,7 +50,7 @@ class Filter:
         """Tell whether the filter evaluates single hosts, so that it should be consulted about few."""
         return type(self).mask_at is not Filter.mask_at
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         return f'does|do not pass {self.name}'
 
     def needs_facts(self, spec: objects.RequestSpec) -> bool:
@@ -74,11 +72,11 @@ class Filter:
         """Return data from another service, read once for each request without an open transaction."""
         return None
 
-    def lacks(self, hosts: host_view.Hosts, request: pipeline.Request, position: int) -> str:
+    def lacks(self, hosts: host_view.Hosts, request: Request, position: int) -> str:
         """Return the reason for the removal of one host, for administrators."""
-        return explain.conjugated(self.reason(hosts, request, np.array([position])), 1)
+        return conjugated(self.reason(hosts, request, np.array([position])), 1)
 
-    def shortfall(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray | float:
+    def shortfall(self, hosts: host_view.Hosts, request: Request) -> np.ndarray | float:
         """Return how far hosts are from passing, between 0 and 1: a number for each, or one for all."""
         return 1.0
 
@@ -86,16 +84,23 @@ class Filter:
 class CachedFilter(Filter):
     """A filter that is independent of usage; its masks are cached by key."""
 
-    def key(self, request: pipeline.Request) -> typing.Any:
+    def key(self, request: Request) -> typing.Any:
         """Return the hashable part of the request that decides, or None if every host passes."""
         raise NotImplementedError
 
-    def judge(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         """Return the mask for a key that is not None."""
         raise NotImplementedError
 
-    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         key = self.key(request)
         if key is None:
             return hosts.all_pass
         return hosts.cached((self.name, key), lambda: self.judge(hosts, request))
+
+
+def conjugated(reason: str, count: int) -> str:
+    """Return ``is|are down`` as ``is down`` or ``are down``."""
+    verb, _, rest = reason.partition(' ')
+    singular, _, plural = verb.partition('|')
+    return f'{singular if count == 1 else plural or singular} {rest}'

@@ -12,7 +12,7 @@ from nova.scheduler.filters import base
 
 if typing.TYPE_CHECKING:
     from nova.scheduler import host_view
-    from nova.scheduler import pipeline
+    from nova.scheduler.placement_request import Request
 
 FRESH_S = 0.5            # lifetime of the cached state of services
 
@@ -22,7 +22,7 @@ class AllHostsFilter(base.Filter):
 
     run_on_rebuild = False
 
-    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         return hosts.all_pass
 
 
@@ -31,7 +31,7 @@ class ComputeFilter(base.Filter):
 
     run_on_rebuild = False
 
-    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         # the cached mask serves all requests for a while; the down time of services is many times longer
         known: dict[typing.Any, typing.Any] = hosts.cached(self.name, dict)
         now = time.monotonic()
@@ -48,7 +48,7 @@ class ComputeFilter(base.Filter):
             alive = (age <= limit) & (age >= -limit)         # NaT compares as False
         return alive & hosts.enabled & ~hosts.forced_down
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         return 'is|are down or disabled'
 
 
@@ -57,13 +57,13 @@ class AvailabilityZoneFilter(base.Filter):
 
     run_on_rebuild = False
 
-    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         if request.zone is None:
             return hosts.all_pass
         return hosts.cached(('zone', request.zone),
                             lambda: hosts.match_column('availability_zone', request.zones.__contains__))
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         return f'is|are not in availability zone {request.zone}'
 
 
@@ -75,7 +75,7 @@ class RequestedHostFilter(base.Filter):
 
     selects_hosts = True
 
-    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         if request.host is None and request.node is None and not request.ignored:
             return hosts.all_pass
         mask = np.ones(len(hosts), dtype=bool) if request.host is None else hosts.on_hosts([request.host])
@@ -83,7 +83,7 @@ class RequestedHostFilter(base.Filter):
             mask &= hosts.node == request.node
         return mask & ~hosts.on_hosts(request.ignored)
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         if request.ignored and all(hosts.host[position] in request.ignored for position in removed):
             return 'is|are excluded, as the present host or after a failed move'
         return 'is|are not the requested host'
@@ -94,13 +94,13 @@ class MovedGuestFilter(base.Filter):
 
     selects_hosts = True
 
-    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         if request.hypervisor is None:
             return hosts.all_pass
         return hosts.cached(('hypervisor', request.hypervisor), lambda: hosts.match_column(
             'hypervisor_type', lambda kind: kind == request.hypervisor))
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         return f'has|have no hypervisor of type {request.hypervisor}, as the guest needs'
 
 
@@ -109,7 +109,7 @@ class RetryFilter(base.Filter):
 
     selects_hosts = True
 
-    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         if not request.failed_nodes:
             return hosts.all_pass
         mask = np.ones(len(hosts), dtype=bool)
@@ -118,7 +118,7 @@ class RetryFilter(base.Filter):
                 mask[position] &= hosts.node[position] != node
         return mask
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         return 'has|have failed to build it before'
 
 
@@ -132,21 +132,21 @@ class CapacityFilter(base.Filter):
         """Return the amount available to one more server on each host."""
         return hosts.free(self.resource)
 
-    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         amount = request.resources[self.resource]
         return self.free(hosts) >= amount if amount else hosts.all_pass
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         largest = max(0, int(self.free(hosts)[removed].max()))
         amount = request.resources[self.resource]
         return f'has|have {self.words} (largest free {largest}{self.unit}, asked {amount}{self.unit})'
 
-    def lacks(self, hosts: host_view.Hosts, request: pipeline.Request, position: int) -> str:
+    def lacks(self, hosts: host_view.Hosts, request: Request, position: int) -> str:
         missing = math.ceil(request.resources[self.resource] - self.free(hosts)[position])
         what = self.words.rpartition(' ')[2]
         return f'lacks {missing}{self.unit} of {what}' if self.unit else f'lacks {missing} {what}'
 
-    def shortfall(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray | float:
+    def shortfall(self, hosts: host_view.Hosts, request: Request) -> np.ndarray | float:
         amount = request.resources[self.resource]
         return np.clip((amount - self.free(hosts)) / amount, 0, 1) if amount else 0.0
 

@@ -16,7 +16,7 @@ if typing.TYPE_CHECKING:
     from nova import objects
     from nova.db import engine
     from nova.scheduler import host_view
-    from nova.scheduler import pipeline
+    from nova.scheduler.placement_request import Request
 
 
 class NumInstancesFilter(base.Filter):
@@ -24,7 +24,7 @@ class NumInstancesFilter(base.Filter):
 
     run_on_rebuild = False
 
-    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         return hosts.running_vms < self.max_servers(hosts)
 
     def max_servers(self, hosts: host_view.Hosts) -> int | np.ndarray:
@@ -35,7 +35,7 @@ class NumInstancesFilter(base.Filter):
         max_servers = self.max_servers(hosts)
         return {'running_vms': int(max_servers if isinstance(max_servers, int) else max_servers[position])}
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         return 'has|have as many servers as allowed'
 
 
@@ -44,7 +44,7 @@ class IoOpsFilter(base.Filter):
 
     run_on_rebuild = False
 
-    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         return self._busy(hosts, request) < self.max_servers(hosts)
 
     def max_servers(self, hosts: host_view.Hosts) -> int | np.ndarray:
@@ -57,7 +57,7 @@ class IoOpsFilter(base.Filter):
     def facts(self, conn: engine.Connection, spec: objects.RequestSpec) -> frozenset[typing.Any]:
         return frozenset((host, node, number) for (host, node), number in hosts_db.busy_servers(conn).items())
 
-    def _busy(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def _busy(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         """Return the busy servers of each host at this request, with those of its servers that have a place."""
         found = request.facts.get(self.name)
         if found is None:
@@ -72,7 +72,7 @@ class IoOpsFilter(base.Filter):
             busy[position] += 1
         return busy
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         return 'is|are busy with as many builds, moves and snapshots as allowed'
 
 
@@ -81,13 +81,13 @@ class MetricsFilter(base.Filter):
 
     run_on_rebuild = False
 
-    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         needed = {name for name, _ in weight_setting(self.conf)}
         if not needed:
             return hosts.all_pass
         return np.array([each is not None and needed <= each.keys() for each in hosts.metrics], dtype=bool)
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         return 'does|do not measure the metrics that are weighed'
 
 
@@ -119,13 +119,13 @@ class TypeAffinityFilter(base.Filter):
     def facts(self, conn: engine.Connection, spec: objects.RequestSpec) -> frozenset[typing.Any]:
         return hosts_db.with_flavor(conn, spec.flavor['flavor_id'])
 
-    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         mask = ~hosts.on_hosts(request.facts.get(self.name, ()))
         for position in hosts.placed:
             mask[hosts.positions(hosts.host[position])] = False
         return mask
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         return f'has|have a server of flavor {request_fields.flavor(request).get("name")} already'
 
 

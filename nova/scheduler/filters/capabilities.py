@@ -16,7 +16,7 @@ from nova.scheduler.filters import request_fields
 
 if typing.TYPE_CHECKING:
     from nova.scheduler import host_view
-    from nova.scheduler import pipeline
+    from nova.scheduler.placement_request import Request
 
 # an image property, its former name, and its index in a line of supported_instances
 _IMAGE = (('hw_architecture', 'architecture', 0), ('img_hv_type', 'hypervisor_type', 1), ('hw_vm_mode', 'vm_mode', 2))
@@ -35,7 +35,7 @@ class ComputeCapabilitiesFilter(base.Filter):
 
     run_on_rebuild = False
 
-    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         specs = request_fields.extra_specs(request)
         requirements = request_fields.scoped(specs, 'capabilities') if specs else {}
         if not requirements:
@@ -45,7 +45,7 @@ class ComputeCapabilitiesFilter(base.Filter):
             mask &= satisfying(hosts, key, str(requirement))
         return mask
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         requirements = request_fields.scoped(request_fields.extra_specs(request), 'capabilities')
         missing = [key for key, requirement in requirements.items()
                    if not satisfying(hosts, key, str(requirement))[removed].all()]
@@ -81,7 +81,7 @@ def _judge(hosts: host_view.Hosts, attribute: attributes.Attribute, rest: typing
 class ImagePropertiesFilter(base.CachedFilter):
     """Hosts that support the architecture, hypervisor type, VM mode and hypervisor version of the image."""
 
-    def key(self, request: pipeline.Request) -> typing.Any:
+    def key(self, request: Request) -> typing.Any:
         properties = request_fields.properties(request)
         if not properties:
             return None
@@ -89,7 +89,7 @@ class ImagePropertiesFilter(base.CachedFilter):
         version = _first(properties, _VERSION)
         return (*map(_canonical, guest), version) if version or any(guest) else None
 
-    def judge(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         *guest, version = self.key(request)
 
         def runs(supported: list[list[str]] | None) -> bool:
@@ -102,7 +102,7 @@ class ImagePropertiesFilter(base.CachedFilter):
             mask &= hosts.match_column('hypervisor_version', lambda number: _version_fits(number, version))
         return mask
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         *guest, version = self.key(request)
         text = ', '.join(f'{words} {value}' for words, value in zip(
             ('architecture', 'hypervisor type', 'VM mode', 'hypervisor version'), (*guest, version), strict=True)
@@ -142,7 +142,7 @@ class TraitsFilter(base.CachedFilter):
     (nova/hardware/guest_options.py). The filter is always consulted, because traits may be a security requirement.
     """
 
-    def key(self, request: pipeline.Request) -> typing.Any:
+    def key(self, request: Request) -> typing.Any:
         sources = request_fields.extra_specs(request), request_fields.properties(request)
         found = ((_TRAIT.fullmatch(key), value) for items in sources
                  for key, value in items.items() if key.startswith('trait'))
@@ -152,18 +152,18 @@ class TraitsFilter(base.CachedFilter):
         return frozenset({*((key[1], str(value)) for key, value in found if key),
                           *((name, 'required') for name in needed)}) or None
 
-    def judge(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         required, forbidden = self._traits(request)
         return hosts.match_column('traits', lambda traits: required <= set(traits or ())
                                   and not forbidden & set(traits or ()))
 
-    def _traits(self, request: pipeline.Request) -> tuple[set[str], set[str]]:
+    def _traits(self, request: Request) -> tuple[set[str], set[str]]:
         """Return (required, forbidden) traits; any value other than forbidden counts as required, to be safe."""
         found = self.key(request)
         return ({name for name, value in found if value != 'forbidden'},
                 {name for name, value in found if value == 'forbidden'})
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         required, forbidden = self._traits(request)
         if required and forbidden:
             return (f'lacks|lack one of the traits {", ".join(sorted(required))}, or has one of the forbidden '

@@ -12,7 +12,7 @@ from nova.scheduler.filters import operators
 
 if typing.TYPE_CHECKING:
     from nova.scheduler import host_view
-    from nova.scheduler import pipeline
+    from nova.scheduler.placement_request import Request
 
 
 class CategoryRequirementsFilter(base.Filter):
@@ -23,13 +23,13 @@ class CategoryRequirementsFilter(base.Filter):
 
     run_on_rebuild = False
 
-    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         mask = hosts.all_pass
         for key, requirement in request.requirements.items():
             mask = mask & _met(hosts, key, requirement)
         return mask
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         missing = sorted(key for key, requirement in request.requirements.items()
                          if not _met(hosts, key, requirement)[removed].all())
         return f"does|do not meet the requirements of the server's category ({', '.join(missing)})"

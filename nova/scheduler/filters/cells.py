@@ -9,7 +9,7 @@ from nova.scheduler.filters import base
 
 if typing.TYPE_CHECKING:
     from nova.scheduler import host_view
-    from nova.scheduler import pipeline
+    from nova.scheduler.placement_request import Request
 
 
 class CellFilter(base.CachedFilter):
@@ -20,15 +20,15 @@ class CellFilter(base.CachedFilter):
 
     selects_hosts = True
 
-    def key(self, request: pipeline.Request) -> typing.Any:
+    def key(self, request: Request) -> typing.Any:
         return request.cell or request.disabled_cells or None
 
-    def judge(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         if request.cell:
             return hosts.match_column('cell', request.cell.__eq__)
         return hosts.match_column('cell', lambda cell: cell not in request.disabled_cells)
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         return 'is|are in another cell' if request.cell else 'is|are in a disabled cell'
 
 

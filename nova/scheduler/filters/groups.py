@@ -12,7 +12,8 @@ from nova.scheduler.filters import capabilities
 
 if typing.TYPE_CHECKING:
     from nova.scheduler import host_view
-    from nova.scheduler import pipeline
+    from nova.scheduler.placement_request import Group
+    from nova.scheduler.placement_request import Request
 
 
 class PolicyFilter(base.Filter):
@@ -21,17 +22,17 @@ class PolicyFilter(base.Filter):
     policy = ''
     run_on_rebuild = False
 
-    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         if request.group is None or self.policy not in request.group.policies:
             return hosts.all_pass
         return self.allowed(hosts, request.group)
 
-    def allowed(self, hosts: host_view.Hosts, group: groups.Group) -> np.ndarray:
+    def allowed(self, hosts: host_view.Hosts, group: Group) -> np.ndarray:
         """Return the mask for a group with the policy."""
         raise NotImplementedError
 
 
-def _group(request: pipeline.Request) -> groups.Group:
+def _group(request: Request) -> Group:
     """Return the group of a request for which a policy's filter has removed hosts."""
     assert request.group is not None
     return request.group
@@ -48,13 +49,13 @@ class ServerGroupAffinityFilter(PolicyFilter):
 
     policy = groups.AFFINITY
 
-    def allowed(self, hosts: host_view.Hosts, group: groups.Group) -> np.ndarray:
+    def allowed(self, hosts: host_view.Hosts, group: Group) -> np.ndarray:
         if group.between:
             return np.zeros(len(hosts), dtype=bool)
         members = _members(hosts)
         return members > 0 if members.any() else hosts.all_pass
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         if _group(request).between:
             return ('has|have to wait while a server of the group, which has the policy affinity, is being moved or '
                     'waits for its confirmation')
@@ -66,10 +67,10 @@ class ServerGroupAntiAffinityFilter(PolicyFilter):
 
     policy = groups.ANTI_AFFINITY
 
-    def allowed(self, hosts: host_view.Hosts, group: groups.Group) -> np.ndarray:
+    def allowed(self, hosts: host_view.Hosts, group: Group) -> np.ndarray:
         return _members(hosts) < group.max_per_host
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         max_per_host = _group(request).max_per_host
         servers = 'a server' if max_per_host == 1 else f'{max_per_host} servers'
         return f'has|have {servers} of the group already, which has the policy anti-affinity'
@@ -80,14 +81,14 @@ class ServerGroupProximityFilter(PolicyFilter):
 
     policy = groups.PROXIMITY
 
-    def allowed(self, hosts: host_view.Hosts, group: groups.Group) -> np.ndarray:
+    def allowed(self, hosts: host_view.Hosts, group: Group) -> np.ndarray:
         sets, index = _localities(hosts)
         common, within = _common(hosts, sets, index), group.within
         passes = [bool(each if common is None else each & common) and (within is None or within in each)
                   for each in sets]
         return np.array(passes, dtype=bool)[index]
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         common = _common(hosts, *_localities(hosts))
         if common is None:
             return 'is|are in no network locality, which a group with the policy network-proximity needs'
@@ -117,13 +118,13 @@ class ServerGroupCapabilitiesFilter(PolicyFilter):
 
     policy = groups.CAPABILITIES
 
-    def allowed(self, hosts: host_view.Hosts, group: groups.Group) -> np.ndarray:
+    def allowed(self, hosts: host_view.Hosts, group: Group) -> np.ndarray:
         mask = hosts.all_pass
         for key, requirement in group.capabilities.items():
             mask = mask & _satisfying(hosts, key, requirement)
         return mask
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         missing = sorted(key for key, requirement in _group(request).capabilities.items()
                          if not _satisfying(hosts, key, requirement)[removed].all())
         return (f'does|do not satisfy the metadata ({", ".join(missing)}) of the group, which has the policy '

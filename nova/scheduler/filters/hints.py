@@ -14,7 +14,7 @@ if typing.TYPE_CHECKING:
     from nova import objects
     from nova.db import engine
     from nova.scheduler import host_view
-    from nova.scheduler import pipeline
+    from nova.scheduler.placement_request import Request
 
 DEFAULT_CIDR = '/24'
 _WORD = (1 << 64) - 1
@@ -42,12 +42,12 @@ class SameHostFilter(_NamedServersFilter):
 
     hint = 'same_host'
 
-    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         if request.spec is None or not self.needs_facts(request.spec):
             return hosts.all_pass
         return hosts.on_hosts(request.facts.get(self.name, ()))
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         return 'has|have none of the servers that the hint same_host names'
 
 
@@ -56,11 +56,11 @@ class DifferentHostFilter(_NamedServersFilter):
 
     hint = 'different_host'
 
-    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         found = request.facts.get(self.name)
         return ~hosts.on_hosts(found) if found else hosts.all_pass
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         return 'has|have one of the servers that the hint different_host names'
 
 
@@ -69,11 +69,11 @@ class SimpleCIDRAffinityFilter(base.CachedFilter):
 
     run_on_rebuild = False
 
-    def key(self, request: pipeline.Request) -> typing.Any:
+    def key(self, request: Request) -> typing.Any:
         near = request_fields.hint(request, 'build_near_host_ip')
         return None if near is None else (str(near), str(request_fields.hint(request, 'cidr') or DEFAULT_CIDR))
 
-    def judge(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         network = _network(*self.key(request))
         if network is None:
             return np.zeros(len(hosts), dtype=bool)
@@ -85,7 +85,7 @@ class SimpleCIDRAffinityFilter(base.CachedFilter):
                           & (high & np.uint64(mask >> 64 & _WORD) == np.uint64(first >> 64))
                           & (low & np.uint64(mask & _WORD) == np.uint64(first & _WORD)))
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         near, cidr = self.key(request)
         if _network(near, cidr) is None:
             return f'cannot be near {near}{cidr}, which is not a network'

@@ -10,7 +10,7 @@ from nova.scheduler.filters import request_fields
 
 if typing.TYPE_CHECKING:
     from nova.scheduler import host_view
-    from nova.scheduler import pipeline
+    from nova.scheduler.placement_request import Request
 
 
 class IsolatedHostsFilter(base.CachedFilter):
@@ -19,18 +19,18 @@ class IsolatedHostsFilter(base.CachedFilter):
     Other images may use these hosts too if ``restrict_isolated_hosts_to_isolated_images`` is false.
     """
 
-    def key(self, request: pipeline.Request) -> typing.Any:
+    def key(self, request: Request) -> typing.Any:
         options = self.conf.filter_scheduler
         if not options.isolated_hosts and not options.isolated_images:
             return None
         isolated = request_fields.image_id(request) in options.isolated_images
         return isolated if isolated or options.restrict_isolated_hosts_to_isolated_images else None
 
-    def judge(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         isolated = hosts.on_hosts(self.conf.filter_scheduler.isolated_hosts)
         return isolated if self.key(request) else np.logical_not(isolated)
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         return 'is|are not reserved for the image, which needs isolated hosts' if self.key(request) else (
             'is|are reserved for other images')
 

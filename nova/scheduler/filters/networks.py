@@ -14,7 +14,7 @@ if typing.TYPE_CHECKING:
     from nova import objects
     from nova.network.neutron import reachable_hosts
     from nova.scheduler import host_view
-    from nova.scheduler import pipeline
+    from nova.scheduler.placement_request import Request
 
 
 class NetworkResourcesFilter(base.Filter):
@@ -44,7 +44,7 @@ class NetworkResourcesFilter(base.Filter):
         requested = spec.requested_networks if isinstance(spec.requested_networks, list) else []
         return self._finder.find(spec.instance_uuid, requested)
 
-    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         found = request.facts.get(self.name)
         if not found:
             return hosts.all_pass
@@ -55,5 +55,5 @@ class NetworkResourcesFilter(base.Filter):
                 for each in found.segments)
         return np.array([fits(*row) for row in zip(hosts.host, hosts.node, hosts.aggregates, strict=True)], dtype=bool)
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         return 'lacks|lack the bandwidth or packet rate that ports request, or a segment of their networks'

@@ -13,7 +13,7 @@ from nova.scheduler.resources import numa_table
 if typing.TYPE_CHECKING:
     from nova.db.cells import cells as db_cells
     from nova.scheduler import host_view
-    from nova.scheduler import pipeline
+    from nova.scheduler.placement_request import Request
 
 LOOKED_AT = 20           # most removed hosts that an explanation examines
 
@@ -27,21 +27,21 @@ class NUMATopologyFilter(base.Filter):
     def start(self, cells: db_cells.Cells) -> None:
         self._topologies = numa_table.Topologies(cells)
 
-    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         needed = numa_request.find(request)
         if needed is None:
             return hosts.all_pass
         needed.source = self._topologies
         return needed.mask(hosts)
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         found = collections.Counter(self._lack(hosts, request, position) for position in removed[:LOOKED_AT])
         return ' or '.join(text for text, _ in found.most_common(2)).replace('has ', 'has|have ', 1)
 
-    def lacks(self, hosts: host_view.Hosts, request: pipeline.Request, position: int) -> str:
+    def lacks(self, hosts: host_view.Hosts, request: Request, position: int) -> str:
         return self._lack(hosts, request, position)
 
-    def _lack(self, hosts: host_view.Hosts, request: pipeline.Request, position: int) -> str:
+    def _lack(self, hosts: host_view.Hosts, request: Request, position: int) -> str:
         """Return the reason for one host, as the end of a sentence."""
         needed = numa_request.find(request)
         found = needed.fit(hosts, int(position)).reason if needed is not None else None

@@ -9,10 +9,11 @@ from nova.hardware import fit
 from nova.scheduler.filters import base
 from nova.scheduler.resources import numa_request
 from nova.scheduler.resources import pci
+from nova.scheduler.resources import pci_table
 
 if typing.TYPE_CHECKING:
     from nova.scheduler import host_view
-    from nova.scheduler import pipeline
+    from nova.scheduler.placement_request import Request
 
 ENOUGH = 100  # number of hosts with devices near the guest after which the filter leaves the others to the claim
 
@@ -25,7 +26,7 @@ class PciPassthroughFilter(base.Filter):
 
     checks_capacity, run_on_rebuild = True, False
 
-    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         requests = pci.requests_of(request)
         if not requests:
             return hosts.all_pass
@@ -34,21 +35,21 @@ class PciPassthroughFilter(base.Filter):
             _judge(hosts, topology, requests, found)
         return found
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         requests = pci.requests_of(request)
         enough = hosts.pci.mask(requests)[removed]
         if enough.all():
             return f'has|have no free PCI devices near its NUMA nodes ({words(requests)})'
         return f'has|have too few free PCI devices{", or not near," * bool(enough.any())} ({words(requests)})'
 
-    def shortfall(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray | float:
+    def shortfall(self, hosts: host_view.Hosts, request: Request) -> np.ndarray | float:
         number, counts = sum(each.count for each in pci.requests_of(request)), hosts.pci.counts
         if not number:
             return 0.0
         return 1.0 if counts is None else np.clip((number - counts) / number, 0, 1)
 
 
-def _judge(hosts: host_view.Hosts, topology: numa_request.NumaRequest, requests: pci.Requests,
+def _judge(hosts: host_view.Hosts, topology: numa_request.NumaRequest, requests: pci_table.Requests,
            found: np.ndarray) -> None:
     """Remove from ``found`` the hosts that have room for the guest's NUMA nodes, but no devices near them."""
     near = 0
@@ -63,6 +64,6 @@ def _judge(hosts: host_view.Hosts, topology: numa_request.NumaRequest, requests:
             return
 
 
-def words(requests: pci.Requests) -> str:
+def words(requests: pci_table.Requests) -> str:
     """Return ``gpu:2, nic:1``."""
     return ', '.join(f'{each.alias_name}:{each.count}' for each in requests)

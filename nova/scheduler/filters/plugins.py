@@ -24,7 +24,7 @@ if typing.TYPE_CHECKING:
     from nova import objects
     from nova.db import engine
     from nova.scheduler import host_view
-    from nova.scheduler import pipeline
+    from nova.scheduler.placement_request import Request
 
 LOG = logging.getLogger(__name__)
 
@@ -76,10 +76,10 @@ class PerHost(base.Filter):
     def facts(self, conn: engine.Connection, spec: objects.RequestSpec) -> frozenset[typing.Any]:
         return hosts_db.placed_servers(conn)
 
-    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         return self.mask_at(hosts, request, np.arange(len(hosts)))
 
-    def mask_at(self, hosts: host_view.Hosts, request: pipeline.Request, left: np.ndarray) -> np.ndarray:
+    def mask_at(self, hosts: host_view.Hosts, request: Request, left: np.ndarray) -> np.ndarray:
         second = request.spec if self._takes_spec else properties(self.conf, request)
         servers: Servers = {}
         for host, node, uuid in request.facts.get(self.name, ()):
@@ -124,7 +124,7 @@ def states_of(hosts: host_view.Hosts, positions: np.ndarray, servers: Servers | 
             instances=(servers or {}).get((values['host'], values['nodename']), {}))
 
 
-def properties(conf: cfg.ConfigOpts, request: pipeline.Request) -> dict[str, typing.Any]:
+def properties(conf: cfg.ConfigOpts, request: Request) -> dict[str, typing.Any]:
     """Return the dictionary ``filter_properties`` of a request."""
     spec = request.spec
     assert spec is not None                      # every request that places servers has a spec

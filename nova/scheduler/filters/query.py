@@ -18,7 +18,7 @@ from nova.scheduler.filters import request_fields
 
 if typing.TYPE_CHECKING:
     from nova.scheduler import host_view
-    from nova.scheduler import pipeline
+    from nova.scheduler.placement_request import Request
 
 MAX_DEPTH, MAX_PARTS = 16, 256
 
@@ -36,7 +36,7 @@ class JsonFilter(base.Filter):
 
     run_on_rebuild = False
 
-    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         query = request_fields.hint(request, 'query')
         if not query:
             return hosts.all_pass
@@ -45,7 +45,7 @@ class JsonFilter(base.Filter):
         except Malformed:
             return np.zeros(len(hosts), dtype=bool)
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         try:
             evaluate(hosts, parsed(request_fields.hint(request, 'query')))
         except Malformed as error:

@@ -4,33 +4,31 @@ from __future__ import annotations
 import typing
 
 from nova import objects
-
-if typing.TYPE_CHECKING:
-    from nova.scheduler import pipeline
+from nova.scheduler.placement_request import Request
 
 # documented extra specs without a scope that are not requirements on hosts
 _OTHERS = {'hide_hypervisor_id', 'group_policy'}
 
 
-def flavor(request: pipeline.Request) -> dict[str, typing.Any]:
+def flavor(request: Request) -> dict[str, typing.Any]:
     return getattr(request.spec, 'flavor', None) or {}
 
 
-def extra_specs(request: pipeline.Request) -> dict[str, str]:
+def extra_specs(request: Request) -> dict[str, str]:
     """Return the extra specs {key: text} of the flavor."""
     return flavor(request).get('extra_specs') or {}
 
 
-def image_id(request: pipeline.Request) -> str | None:
+def image_id(request: Request) -> str | None:
     return (getattr(request.spec, 'image', None) or {}).get('id')
 
 
-def properties(request: pipeline.Request) -> dict[str, typing.Any]:
+def properties(request: Request) -> dict[str, typing.Any]:
     """Return the properties of the image, {} for a server that boots from a volume."""
     return (getattr(request.spec, 'image', None) or {}).get('properties') or {}
 
 
-def trusted_certificates(request: pipeline.Request) -> list[str] | None:
+def trusted_certificates(request: Request) -> list[str] | None:
     """Return the ids of the certificates that may have signed the image, or None if it needs no signature."""
     return (getattr(request.spec, 'image', None) or {}).get('trusted_certs')
 
@@ -40,7 +38,7 @@ def hints(spec: objects.RequestSpec | None, name: str) -> list[typing.Any]:
     return (getattr(spec, 'hints', None) or {}).get(name) or []
 
 
-def hint(request: pipeline.Request, name: str) -> typing.Any:
+def hint(request: Request, name: str) -> typing.Any:
     """Return the only or first value of a scheduler hint, None without it."""
     return next(iter(hints(request.spec, name)), None)
 

@@ -9,7 +9,7 @@ from nova.scheduler.filters import base
 
 if typing.TYPE_CHECKING:
     from nova.scheduler import host_view
-    from nova.scheduler import pipeline
+    from nova.scheduler.placement_request import Request
 
 
 class RequestedAggregateFilter(base.Filter):
@@ -17,11 +17,11 @@ class RequestedAggregateFilter(base.Filter):
 
     run_on_rebuild = False
 
-    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         if request.aggregate is None:
             return hosts.all_pass
         return hosts.cached(('members', request.aggregate), lambda: np.array(
             [any(each['id'] == request.aggregate for each in found) for found in hosts.aggregates], dtype=bool))
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         return 'is|are not in the aggregate'

@@ -23,7 +23,7 @@ if typing.TYPE_CHECKING:
 
     from nova import objects
     from nova.scheduler import host_view
-    from nova.scheduler import pipeline
+    from nova.scheduler.placement_request import Request
 
 LOG = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class TrustedFilter(base.Filter):
         finally:
             connection.close()
 
-    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         requested = request_fields.extra_specs(request).get(KEY)
         if requested is None:
             return hosts.all_pass
@@ -101,7 +101,7 @@ class TrustedFilter(base.Filter):
         requested = str(requested).lower()
         return hosts.on_hosts(name for name, level in levels.items() if level == requested and level != UNKNOWN)
 
-    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         if not request.facts.get(self.name):
             return 'could not be attested'
         return f'is|are not attested as {request_fields.extra_specs(request).get(KEY)}'

@@ -18,18 +18,17 @@ from nova.hardware import usage
 from nova.objects import numa as topologies
 from nova.objects import pci
 from nova.scheduler import host_view
+from nova.scheduler.placement_request import Claim
+from nova.scheduler.placement_request import PINNED
+from nova.scheduler.placement_request import Request
+from nova.scheduler.placement_request import SpecialResource
 from nova.scheduler.resources import numa
 from nova.scheduler.resources import numa_table
-from nova.scheduler.resources import special_resources
-
-if typing.TYPE_CHECKING:
-    from nova.scheduler import node_claims
-    from nova.scheduler import pipeline
 
 Overcommit = fit.Overcommit              # NumaRequest has a method of the module's name
 
 
-class NumaRequest(special_resources.SpecialResource):
+class NumaRequest(SpecialResource):
     """CPUs, memory and pages of NUMA cells.
 
     guest     the requested GuestTopology, not yet pinned
@@ -80,7 +79,7 @@ class NumaRequest(special_resources.SpecialResource):
             hosts.numa = {**hosts.numa, position: usage.claim(host, found, limits)}
 
     def take(self, conn: engine.Connection, node: collections.abc.Mapping[str, typing.Any],
-             claim: node_claims.Claim) -> bool:
+             claim: Claim) -> bool:
         text, limits = node['numa_topology'], numa.limits(node)
         host = None if text is None else numa_claims.load_host(text)
         devices = (pci.load_pools(node['pci_stats'] or ()), self.requests) if self.requests else None
@@ -91,7 +90,7 @@ class NumaRequest(special_resources.SpecialResource):
         numa_claims.take(conn, node['id'], usage.claim(host, placed, limits))
         column = 'numa_topology' if claim.migration_id is None else 'held_numa_topology'
         claim.values[column] = topologies.text_of_guest(placed)
-        claim.taken[special_resources.PINNED] = (host, placed)
+        claim.taken[PINNED] = (host, placed)
         return True
 
 
@@ -104,7 +103,7 @@ def requested(conf: cfg.ConfigOpts, spec: objects.RequestSpec) -> NumaRequest | 
 
 
 def without_pinned(resources: dict[str, int],
-                   special: collections.abc.Iterable[special_resources.SpecialResource]) -> dict[str, int]:
+                   special: collections.abc.Iterable[SpecialResource]) -> dict[str, int]:
     """Return the counted resources of a request without pinned vCPUs, which are not counted there.
 
     :param resources: claims.resources() with all its vCPUs
@@ -140,6 +139,6 @@ def without_server(conn: engine.Connection, hosts: host_view.Hosts,
     return twin
 
 
-def find(request: pipeline.Request) -> NumaRequest | None:
-    """Return the NumaRequest of a pipeline.Request, or None."""
+def find(request: Request) -> NumaRequest | None:
+    """Return the NumaRequest of a Request, or None."""
     return next((each for each in request.special if isinstance(each, NumaRequest)), None)

@@ -82,8 +82,9 @@ class Topologies:
             raise exception.ServiceUnavailable(service='database')
         rows: list[tuple[Place, str | None, fit.Overcommit]] = []
         for cell, fresh in answers:
-            self._marks[cell.uuid] = max([self._marks.get(cell.uuid, 0), *(row['numa_changed'] or 0 for row in fresh)])
-            self._numbers.update({(cell.uuid, row['id']): row['numa_changed'] for row in fresh})
+            self._marks[cell.uuid] = max([self._marks.get(cell.uuid, 0),
+                                          *(row['numa_change_number'] or 0 for row in fresh)])
+            self._numbers.update({(cell.uuid, row['id']): row['numa_change_number'] for row in fresh})
             rows += [((row['host'], row['node']), row['numa_topology'], numa.limits(row)) for row in fresh]
         if full or any(place not in self._known for place, _, _ in rows):
             others = {} if full else self._known

@@ -1,141 +1,35 @@
-"""PCI devices in placement: the number of free devices on each host, and the claim.
+"""PCI devices of a request, one of the special resources.
 
-The table only guides the choice, by pools (compute_nodes.pci_stats). The claim's transaction decides which devices a
-server gets (db/placement/pci_devices.py).
+The table of free devices (pci_table.py) only guides the choice. The claim's transaction decides which devices a server
+gets (db/placement/pci_devices.py).
 """
 from __future__ import annotations
 
-import collections.abc
-import functools
-import threading
 import typing
 
-import numpy as np
 from oslo_config import cfg
 
 from nova import objects
 from nova.db import engine
 from nova.db.placement import pci_devices
-from nova.hardware import pci_pools
 from nova.objects import pci
-from nova.scheduler.resources import special_resources
+from nova.scheduler.placement_request import PINNED
+from nova.scheduler.placement_request import SpecialResource
 
 if typing.TYPE_CHECKING:
     from nova.scheduler import host_view
-    from nova.scheduler import node_claims
-    from nova.scheduler import pipeline
-
-Stats = list[dict[str, typing.Any]] | None               # compute_nodes.pci_stats
-Requests = collections.abc.Sequence[pci.Request]
-
-KINDS_PER_HOST = 4                 # limit of cached kinds of pools, as a multiple of the hosts
+    from nova.scheduler.placement_request import Claim
+    from nova.scheduler.placement_request import Request
 
 
-class FreeDevices:
-    """The free devices of many hosts. Hosts with equal pools are evaluated once.
-
-    :param stats: compute_nodes.pci_stats of each host; equal ones should be one object (db.types.Shared)
-    """
-
-    def __init__(self, stats: collections.abc.Iterable[Stats]) -> None:
-        self._known = _PoolKinds()
-        self._codes = np.array([self._known.number(each) for each in stats], dtype=np.int64)
-        self._counts = np.array([each.count for each in self._known.pools], dtype=np.int64)[self._codes]
-        self._own: dict[int, _Pools] = {}
-
-    @property
-    def counts(self) -> np.ndarray | None:
-        """Free devices of each host, or None if no host has any."""
-        return self._counts if self._counts.any() else None
-
-    def mask(self, requests: Requests) -> np.ndarray:
-        """Return a mask of the hosts with pools that satisfy all requests."""
-        hosts_of_kinds = np.bincount(self._codes)
-        kinds = np.zeros(len(hosts_of_kinds), dtype=np.bool_)
-        for number in np.flatnonzero(hosts_of_kinds):
-            kinds[number] = self._known.pools[number].have(requests)
-        found = kinds[self._codes]
-        for position, each in self._own.items():
-            found[position] = each.have(requests)
-        return found
-
-    def pools(self, position: int) -> list[pci.Pool]:
-        """Return [pci.Pool] of one host."""
-        return (self._own.get(position) or self._known.pools[self._codes[position]]).pools
-
-    def changed(self, stats: dict[int, Stats]) -> FreeDevices:
-        """Return FreeDevices with other pools for these hosts: {position: pci_stats}."""
-        if len(self._known.pools) > KINDS_PER_HOST * (len(self._codes) + 1):       # most kinds are unused
-            listed = [self._known.pools[code].stats for code in self._codes]
-            return FreeDevices([stats.get(position, each) for position, each in enumerate(listed)])
-        twin = self._twin()
-        twin._codes = self._codes.copy()
-        for position, each in stats.items():
-            twin._codes[position] = number = self._known.number(each)
-            twin._counts[position] = self._known.pools[number].count
-            twin._own.pop(position, None)
-        return twin
-
-    def without(self, position: int, requests: Requests) -> FreeDevices:
-        """Return FreeDevices without the requested devices of one host, as far as pools show them."""
-        position = int(position)
-        left = pci_pools.taken(self.pools(position), requests)
-        if left is None:
-            return self
-        twin = self._twin()
-        twin._own[position] = own = _Pools(pci.dump(left))
-        twin._counts[position] = own.count
-        return twin
-
-    def _twin(self) -> FreeDevices:
-        twin = object.__new__(FreeDevices)
-        twin._known, twin._codes = self._known, self._codes
-        twin._counts, twin._own = self._counts.copy(), dict(self._own)
-        return twin
-
-
-class _PoolKinds:
-    """Distinct pools of present and former hosts, shared by a FreeDevices and its copies."""
-
-    def __init__(self) -> None:
-        self.pools: list[_Pools] = []
-        self._numbers: dict[int, int] = {}
-        self._lock = threading.Lock()
-
-    def number(self, stats: Stats) -> int:
-        """Return the index in ``pools`` of this pci_stats."""
-        number = self._numbers.get(id(stats))
-        if number is None:
-            with self._lock:
-                number = self._numbers.setdefault(id(stats), len(self.pools))
-                if number == len(self.pools):
-                    self.pools.append(_Pools(stats))         # the reference keeps the object's id in use
-        return number
-
-
-class _Pools:
-    """The pools of a host; most need only the count, so the pools are parsed on demand."""
-
-    def __init__(self, stats: Stats) -> None:
-        self.stats = stats
-        self.count = sum(pool['count'] for pool in stats or ())
-
-    @functools.cached_property
-    def pools(self) -> list[pci.Pool]:
-        return pci.load_pools(self.stats or ())
-
-    def have(self, requests: Requests) -> bool:
-        return self.count >= sum(each.count for each in requests) and pci_pools.supports(self.pools, requests)
-
-
-class Devices(special_resources.SpecialResource):
+class Devices(SpecialResource):
     """The PCI devices of a request."""
 
     def __init__(self, requests: tuple[pci.Request, ...]) -> None:
         self.requests = requests
 
-    def take(self, conn: engine.Connection, node: typing.Mapping[str, typing.Any], claim: node_claims.Claim) -> bool:
-        host, guest = claim.taken.get(special_resources.PINNED, (None, None))
+    def take(self, conn: engine.Connection, node: typing.Mapping[str, typing.Any], claim: Claim) -> bool:
+        host, guest = claim.taken.get(PINNED, (None, None))
         cells = guest and [cell.id for cell in guest.cells]
         return pci_devices.claim(conn, node['host'], node['node'], self.requests, claim.instance_uuid,
                                  held=claim.migration_id is not None, topology=host, cells=cells)
@@ -162,6 +56,6 @@ def requested(conf: cfg.ConfigOpts, spec: objects.RequestSpec) -> Devices | None
     return Devices(requests) if requests else None
 
 
-def requests_of(request: pipeline.Request) -> tuple[pci.Request, ...]:
+def requests_of(request: Request) -> tuple[pci.Request, ...]:
     """Return the devices that a request needs."""
     return next((each.requests for each in request.special if isinstance(each, Devices)), ())

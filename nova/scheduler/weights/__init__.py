@@ -96,7 +96,7 @@ def pci_devices(hosts: host_view.Hosts) -> np.ndarray | None:
 
 
 def _has_policy(hosts: host_view.Hosts, policy: str) -> bool:
-    return hosts.group is not None and policy in hosts.group.policies
+    return policy in hosts.policies
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,6 +13,7 @@ from oslo_config import cfg
 
 from nova.scheduler import host_view
 from nova.scheduler.filters import plugins
+from nova.scheduler.placement_request import RequestView
 
 LOG = logging.getLogger(__name__)
 
@@ -69,10 +70,10 @@ class PerHost:
 
     def weigh(self, hosts: host_view.Hosts, positions: np.ndarray) -> tuple[float | np.ndarray, np.ndarray | None]:
         """Return (multiplier, values) at the positions; values are None if the plugin failed."""
-        states, request = list(plugins.states_of(hosts, positions)), hosts.request
-        assert request is not None               # hosts are weighed for a request
+        states = list(plugins.states_of(hosts, positions))
+        assert isinstance(hosts, RequestView)    # hosts are weighed for a request
         try:
-            values = np.asarray(self._values(states, plugins.properties(self._conf, request)), dtype=np.float64)
+            values = np.asarray(self._values(states, plugins.properties(self._conf, hosts.request)), dtype=np.float64)
             multiplier = self._multiplier(states)
         except Exception as error:
             LOG.exception('Weigher %s failed and is ignored: %s', self.name, error)

@@ -2,7 +2,7 @@
 import pytest
 
 from nova import context
-from nova.image import api as image_api
+from nova.image.embedded.images import EmbeddedImages
 from nova.image.embedded import service as embedded
 from nova.tests.contract import facts
 from nova.tests.functional import base
@@ -16,7 +16,7 @@ def api(tmp_path_factory):
     """A deployment with one of everything that the operations below show."""
     directory = tmp_path_factory.mktemp('api')
     fixture = base.ApiFixture(directory)
-    fixture.services.images = image_api.EmbeddedImages(embedded.Store(fixture.api_db, str(directory / 'images')))
+    fixture.services.images = EmbeddedImages(embedded.Store(fixture.api_db, str(directory / 'images')))
     with fixture.cell_db.writer() as conn:
         fixture.service_id = cloud_rows.service(conn, 'host1')
         cloud_rows.service(conn, 'spare')

@@ -8,6 +8,7 @@ from nova import utils
 from nova.scheduler import filters
 from nova.scheduler import groups
 from nova.scheduler import pipeline
+from nova.scheduler import placement_request
 from nova.scheduler.filters import operators
 from nova.tests import placement
 from nova.tests.placement import aggregates
@@ -341,7 +342,7 @@ def test_a_server_of_the_same_request_counts():
 def test_server_groups():
     for name, policy, left in (('ServerGroupAffinityFilter', groups.AFFINITY, ['h0']),
                                ('ServerGroupAntiAffinityFilter', groups.ANTI_AFFINITY, ['h1'])):
-        group = groups.Group('g', frozenset([policy]), 1, None, {'h0': 1})
+        group = placement_request.Group('g', frozenset([policy]), 1, None, {'h0': 1})
         asking = placement.request(group=group)
         table = pipeline.mutable_view(placement.hosts({}, {}), asking)
         assert placement.passing(placement.only(name), table, asking)[0] == left

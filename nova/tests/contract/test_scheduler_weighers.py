@@ -4,6 +4,7 @@ import pytest
 
 from nova.scheduler import groups
 from nova.scheduler import pipeline
+from nova.scheduler import placement_request
 from nova.scheduler import weights
 from nova.tests import placement
 from nova.tests.placement import aggregates
@@ -47,7 +48,7 @@ def test_a_weigher(option, changes, expected):
     (groups.SOFT_ANTI_AFFINITY, 'soft_anti_affinity_weight_multiplier', [1, 0.5, 0]),
 ])
 def test_soft_groups(policy, option, expected):
-    group = groups.Group('g', frozenset([policy]), 1, None, {'h1': 1, 'h2': 2})
+    group = placement_request.Group('g', frozenset([policy]), 1, None, {'h1': 1, 'h2': 2})
     table = placement.hosts({}, {}, {})
     options = {f'filter_scheduler__{option}': 1.0}
     assert weighed(table, placement.request(group=group), **options) == pytest.approx(expected)

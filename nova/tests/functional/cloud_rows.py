@@ -30,7 +30,7 @@ def node(conn, host, name=None, **values):
     """A compute node of 8 CPUs, 16 GiB and 100 GiB, half of it used; its uuid."""
     now = utils.utcnow()
     row = {'uuid': str(uuid.uuid4()), 'host': host, 'node': name or host, 'created_at': now, 'updated_at': now,
-           'changed': utils.change_number(), 'hypervisor_type': 'QEMU', 'hypervisor_version': 7002000,
+           'change_number': utils.change_number(), 'hypervisor_type': 'QEMU', 'hypervisor_version': 7002000,
            'host_ip': '192.0.2.1', 'cpu_info': {'arch': 'x86_64'}, 'vcpus': 8, 'memory_mb': 16384, 'local_gb': 100,
            'cpu_allocation_ratio': 4.0, 'ram_allocation_ratio': 1.0, 'disk_allocation_ratio': 1.0,
            'vcpus_used': 4, 'memory_mb_used': 8192, 'local_gb_used': 50, 'running_vms': 2,

@@ -14,7 +14,7 @@ from nova.db.servers import listing
 from nova.db.servers import shares
 from nova.db.tables import cell as tables_cell
 from nova.db.tables import network as tables_network
-from nova.image import api as image_api
+from nova.image.embedded.images import EmbeddedImages
 from nova.image.embedded import service as embedded
 from nova.network import api as network_api
 from nova.network import ipam
@@ -91,7 +91,7 @@ class Servers(base.ApiFixture):
         services.network = Recorder()
         services.networks = network_api.API(self.api_db, self.conf)
         self.network_id = setup.bootstrap(self.conf, self.api_db)
-        services.images = image_api.EmbeddedImages(
+        services.images = EmbeddedImages(
             embedded.Store(self.api_db, str(self.directory / 'images')))
         services.volumes = block_storage.EmbeddedVolumes(self.conf, self.api_db, services.images)
         services.shares = Shares()
@@ -132,7 +132,7 @@ class Servers(base.ApiFixture):
                 disabled=False,
                  forced_down=False))
         conn.execute(sa.insert(tables_cell.compute_nodes).values(
-            uuid=node.ljust(36, '0'), host=host, node=node, created_at=now, updated_at=now, changed=1,
+            uuid=node.ljust(36, '0'), host=host, node=node, created_at=now, updated_at=now, change_number=1,
             hypervisor_type='fake', hypervisor_version=1, vcpus=8, memory_mb=8192, local_gb=100,
             cpu_allocation_ratio=4.0, ram_allocation_ratio=1.0, disk_allocation_ratio=1.0,
             capabilities={**{feature.feature: True for feature in driver.FEATURES}, **capabilities},

@@ -11,7 +11,7 @@ from nova.api.servers import category as server_category
 from nova.db.placement import categories
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
-from nova.image import api as image_api
+from nova.image.embedded.images import EmbeddedImages
 from nova.tests import server_rows
 from nova.tests.functional import base
 from nova.tests.functional import servers
@@ -430,7 +430,7 @@ def test_registered_images_are_for_administrators(cloud):
     assert seen(user) == {shown, registered}
 
 
-class Elsewhere(image_api.EmbeddedImages):
+class Elsewhere(EmbeddedImages):
     """An image service that knows nothing of categories, as Glance: it shows everything to everybody."""
 
     def __init__(self, store, owner):

@@ -189,8 +189,8 @@ def test_what_became_visible_late_is_found_and_otherwise_no_numbers_are_read(clo
     before = table.hosts()
     assert len(found.seen) == 2 and 'count(' in found.seen[1]
     late = utils.change_number() - 1_000_000
-    for values in ({'used_changed': late, 'memory_mb_used': 512, 'running_vms': 1},
-                   {'changed': late, 'reserved_memory_mb': 1024}):
+    for values in ({'usage_change_number': late, 'memory_mb_used': 512, 'running_vms': 1},
+                   {'change_number': late, 'reserved_memory_mb': 1024}):
         with cloud.db.writer() as conn:
             conn.execute(sa.update(nodes).where(nodes.c.host == 'host2').values(values))
         time.sleep(0.01)
@@ -214,7 +214,7 @@ def test_all_numbers_are_read_when_their_sums_differ_alone(cloud, monkeypatch):
     assert table.hosts(full=True) is before
     assert len([statement for statement in found.seen if 'compute_nodes' in statement]) == 1
     with cloud.db.writer() as conn:                      # a change whose number is older than any window
-        conn.execute(sa.update(nodes).where(nodes.c.host == 'host3').values(used_changed=7, vcpus_used=2))
+        conn.execute(sa.update(nodes).where(nodes.c.host == 'host3').values(usage_change_number=7, vcpus_used=2))
     after = table.hosts(full=True)
     assert after.used['vcpus'][after.positions('host3')[0]] == 2
 
@@ -236,8 +236,8 @@ def test_what_is_known_of_a_claim_does_not_hide_what_came_after_it(cloud):
     table = host_table.HostTable(cloud.cells)
     position = table.hosts().positions('host2')[0]
     node = int(table.hosts().ids[position])
-    older = {'used_changed': utils.change_number(), 'memory_mb_used': 512, 'running_vms': 1}
-    newer = {'used_changed': older['used_changed'] + 1, 'memory_mb_used': 1024, 'running_vms': 2}
+    older = {'usage_change_number': utils.change_number(), 'memory_mb_used': 512, 'running_vms': 1}
+    newer = {'usage_change_number': older['usage_change_number'] + 1, 'memory_mb_used': 1024, 'running_vms': 2}
     nodes = tables_cell.compute_nodes
     with cloud.db.writer() as conn:
         conn.execute(sa.update(nodes).where(nodes.c.id == node).values(newer))
@@ -245,7 +245,7 @@ def test_what_is_known_of_a_claim_does_not_hide_what_came_after_it(cloud):
     assert table.hosts().used['memory_mb'][position] == 1024
     table.note_usage(cloud.cells.default, {node: older})
     assert table.hosts().used['memory_mb'][position] == 1024
-    newest = {**newer, 'used_changed': newer['used_changed'] + 1, 'running_vms': 3}
+    newest = {**newer, 'usage_change_number': newer['usage_change_number'] + 1, 'running_vms': 3}
     table.note_usage(cloud.cells.default, {node: newest})
     assert table.hosts().running_vms[position] == 3
 
@@ -286,7 +286,8 @@ def test_the_table_follows_all_cells(cloud, other_cell):
     table.synchronize()
     assert sorted(table.hosts().host) == [*HOSTS, *('other-' + host for host in HOSTS)]
     with cloud.cells.get(other_cell).db.writer() as conn:
-        conn.execute(sa.update(tables_cell.compute_nodes).values(running_vms=5, used_changed=int(time.time() * 1e6)))
+        conn.execute(sa.update(tables_cell.compute_nodes).values(
+            running_vms=5, usage_change_number=int(time.time() * 1e6)))
     table.synchronize()
     assert sorted(table.hosts().running_vms) == [0, 0, 0, 5, 5, 5]
     placed = [cloud.scheduler.methods.select_destinations(cloud.ctx, spec_of(cloud, uuid), [uuid])[0][0]
@@ -334,7 +335,7 @@ def test_a_claim_while_its_cell_is_looked_at_is_seen_at_the_next_look(cloud, oth
     def claim():
         with cell.db.writer() as conn:
             conn.execute(sa.update(tables_cell.compute_nodes).values(
-                running_vms=5, used_changed=utils.change_number()))
+                running_vms=5, usage_change_number=utils.change_number()))
         table.mark_claimed(cell)
     at_next(cell.db, 'changed >=', claim)
     time.sleep(0.01)

@@ -334,7 +334,7 @@ def test_two_evacuations_at_once(cloud):
 
 def shrink(conn, host, vcpus):
     conn.execute(sa.update(tables_cell.compute_nodes).where(tables_cell.compute_nodes.c.host == host).values(
-        vcpus=vcpus, cpu_allocation_ratio=1, changed=utils.change_number()))
+        vcpus=vcpus, cpu_allocation_ratio=1, change_number=utils.change_number()))
 
 
 @pytest.mark.parametrize('filled', [False, True])

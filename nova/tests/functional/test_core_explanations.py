@@ -33,7 +33,8 @@ def fill(cloud, **used):
     with cloud.db.writer() as conn:
         for host, memory_mb in used.items():
             conn.execute(sa.update(nodes).where(nodes.c.host == host).values(
-                memory_mb_used=memory_mb, changed=nodes.c.changed + 1, used_changed=nodes.c.used_changed + 1))
+                memory_mb_used=memory_mb, change_number=nodes.c.change_number + 1,
+                usage_change_number=nodes.c.usage_change_number + 1))
 
 
 def last_error(cloud, uuid):

@@ -8,11 +8,11 @@ from nova.db.placement import claims
 from nova.db.placement import compute_nodes
 from nova.db.tables import cell as tables_cell
 from nova.scheduler import node_claims
-from nova.scheduler.resources import special_resources
+from nova.scheduler import placement_request
 from nova.tests import core
 
 
-class Label(special_resources.SpecialResource):
+class Label(placement_request.SpecialResource):
     """Notes the server on the node, and the node on the server."""
 
     def take(self, conn, node, claim):
@@ -25,7 +25,7 @@ class Label(special_resources.SpecialResource):
         return True
 
 
-class OnlyOn(special_resources.SpecialResource):
+class OnlyOn(placement_request.SpecialResource):
     def __init__(self, host):
         self._host = host
 

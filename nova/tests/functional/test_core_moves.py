@@ -224,7 +224,7 @@ def test_a_destination_that_refuses_is_replaced(cloud):
         with cloud.db.writer() as conn:
             conn.execute(sa.update(tables_cell.compute_nodes).where(
                 tables_cell.compute_nodes.c.host == refusing).values(
-                memory_mb=10 ** 6, changed=utils.change_number()))
+                memory_mb=10 ** 6, change_number=utils.change_number()))
     assert tried == [refusing]
     cloud.check()
 

@@ -95,7 +95,7 @@ def test_a_host_says_what_its_cells_are(cloud):
     cells = cloud.host('host1').cells
     assert [(sorted(cell.cpuset), sorted(cell.pcpuset), cell.memory) for cell in cells] == [
         ([0, 1], [2, 3], 2048), ([4, 5], [6, 7], 2048)]
-    assert node['vcpus'] == 4 and node['memory_mb'] == 4096 and node['numa_changed']
+    assert node['vcpus'] == 4 and node['memory_mb'] == 4096 and node['numa_change_number']
     cloud.computes['host1'].inventory.report()
     assert cloud.node() == node, 'a report that says nothing new writes nothing'
 

@@ -68,10 +68,10 @@ def test_the_hosts_do_not_go_down_with_the_database(tmp_path):
             conn.execute(sa.update(services).where(services.c.host == host).values(
                 last_seen_at=now - datetime.timedelta(seconds=ago)))
     assert cloud.row(cloud.boot())['host'] == 'alive'
-    before = {host: cloud.node(host)['changed'] for host in ('dead', 'alive')}
+    before = {host: cloud.node(host)['change_number'] for host in ('dead', 'alive')}
     cloud.new_conductor().methods.report_service(None, host='controller', binary='nova-conductor', topic='conductor',
                                                  version=1)
-    assert {host for host in before if cloud.node(host)['changed'] != before[host]} == {'alive'}
+    assert {host for host in before if cloud.node(host)['change_number'] != before[host]} == {'alive'}
     assert cloud.row(cloud.boot())['host'] == 'alive'
     cloud.check()
     cloud.close()

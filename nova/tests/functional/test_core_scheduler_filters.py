@@ -56,7 +56,7 @@ def put_into(cloud, host, **metadata):
         conn.execute(sa.update(tables_cell.services).where(tables_cell.services.c.host == host).values(
             aggregates=[{'id': 1, 'uuid': 'u', 'name': 'a', 'metadata': metadata}]))
         conn.execute(sa.update(tables_cell.compute_nodes).where(tables_cell.compute_nodes.c.host == host).values(
-            changed=utils.change_number()))
+            change_number=utils.change_number()))
 
 
 # ---- hints -------------------------------------------------------------------
@@ -218,7 +218,7 @@ def test_several_zones(make):
         for host, zone in (('host1', 'a'), ('host2', 'b'), ('host3', 'c')):
             conn.execute(sa.update(tables_cell.services).where(tables_cell.services.c.host == host).values(
                 availability_zone=zone))
-        conn.execute(sa.update(tables_cell.compute_nodes).values(changed=utils.change_number()))
+        conn.execute(sa.update(tables_cell.compute_nodes).values(change_number=utils.change_number()))
     uuids = cloud.create(count=6, availability_zone='a,b')
     cloud.settle()
     assert {cloud.row(uuid)['host'] for uuid in uuids} == {'host1', 'host2'}

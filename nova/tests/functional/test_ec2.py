@@ -504,7 +504,7 @@ def test_a_token_whose_first_request_was_broken_off(cloud, ec2):
     again = {'Size': 1, 'AvailabilityZone': 'nova', 'ClientToken': 'broken'}
     assert refused(ec2.create_volume, **again) == ('Unavailable', 503)
     with cloud.api_db.writer() as conn:
-        conn.execute(sa.update(rows).values(tried_at=utils.utcnow() - datetime.timedelta(
+        conn.execute(sa.update(rows).values(attempted_at=utils.utcnow() - datetime.timedelta(
             seconds=attempts.ABANDONED_S + 1)))
     assert ec2.create_volume(**again)['VolumeId'] == made
 

@@ -39,7 +39,7 @@ def aggregated(cloud, localities):
             conn.execute(sa.update(services).where(services.c.host == host, services.c.topic == 'compute').values(
                 aggregates=[{'id': number, 'uuid': str(number), 'name': name, 'metadata': {'network_locality': name}}
                             for number, name in enumerate(names)]))
-        conn.execute(sa.update(nodes).values(changed=nodes.c.changed + 1))
+        conn.execute(sa.update(nodes).values(change_number=nodes.c.change_number + 1))
 
 
 def reported(cloud, capabilities):
@@ -49,7 +49,7 @@ def reported(cloud, capabilities):
         for host, more in capabilities.items():
             own = conn.execute(sa.select(nodes.c.capabilities).where(nodes.c.host == host)).scalar()
             conn.execute(sa.update(nodes).where(nodes.c.host == host).values(
-                capabilities={**own, **more}, changed=nodes.c.changed + 1))
+                capabilities={**own, **more}, change_number=nodes.c.change_number + 1))
 
 
 def fault(cloud, group):
@@ -116,7 +116,7 @@ def test_a_request_for_many_looks_for_a_locality_with_room_for_all(hosts):
     nodes = tables_cell.compute_nodes
     with hosts.db.writer() as conn:
         conn.execute(sa.update(nodes).where(nodes.c.host.in_(['host3', 'host4'])).values(
-            reserved_memory_mb=1024, changed=nodes.c.changed + 1))
+            reserved_memory_mb=1024, change_number=nodes.c.change_number + 1))
     assert collections.Counter(build(hosts, group_of(hosts, 'network-proximity'), 12)) == {'host3': 6, 'host4': 6}
 
 

@@ -153,7 +153,7 @@ def break_off(cloud, monkeypatch, where):
     assert create(cloud, 'one').fault[2].endswith('still in progress.')
     with cloud.api_db.writer() as conn:
         conn.execute(sa.update(KEYS).values(
-            tried_at=utils.utcnow() - datetime.timedelta(seconds=attempts.ABANDONED_S + 1)))
+            attempted_at=utils.utcnow() - datetime.timedelta(seconds=attempts.ABANDONED_S + 1)))
 
 
 @pytest.mark.parametrize('where', ['send', '_accepted'])
@@ -186,7 +186,7 @@ def test_a_server_whose_commit_nobody_answered_is_made_once(cloud, committed):
         assert bool(instances.existing(conn, [made])) is committed
     with cloud.api_db.writer() as conn:
         conn.execute(sa.update(KEYS).values(
-            tried_at=utils.utcnow() - datetime.timedelta(seconds=attempts.ABANDONED_S + 1)))
+            attempted_at=utils.utcnow() - datetime.timedelta(seconds=attempts.ABANDONED_S + 1)))
     answer = create(cloud, 'one')
     assert answer.status == 202 and {answer.json['server']['id']} == {made} == uuids(cloud)
     assert cloud.row(made)['vm_state'] == 'building'
@@ -229,7 +229,7 @@ def test_who_was_overtaken_takes_nothing_back(cloud, monkeypatch):
         monkeypatch.undo()
         with cloud.api_db.writer() as conn:
             conn.execute(sa.update(KEYS).values(
-                tried_at=utils.utcnow() - datetime.timedelta(seconds=attempts.ABANDONED_S + 1)))
+                attempted_at=utils.utcnow() - datetime.timedelta(seconds=attempts.ABANDONED_S + 1)))
         answers.append(create(cloud, 'one'))
         raise exception.BadRequest('too late')
     monkeypatch.setattr(create_facts, '_from_api_db', overtaken)

@@ -301,8 +301,8 @@ def test_a_receipt_is_no_token_and_a_token_no_receipt(cloud, clock):
     assert is_plain_refusal(person.login('token', token={'id': receipt}))
     assert is_plain_refusal(person.login('totp', receipt=token))
     row = cloud.service.find('credential', id=person.credential)
-    assert is_plain_refusal(person.login('totp', receipt=row['sealed_blob']))
-    assert cloud.service.keys.open(row['sealed_blob']) is cloud.service.keys.open(receipt) is None
+    assert is_plain_refusal(person.login('totp', receipt=row['encrypted_blob']))
+    assert cloud.service.keys.open(row['encrypted_blob']) is cloud.service.keys.open(receipt) is None
 
 
 def test_receipts_that_do_not_count(cloud, clock):
@@ -445,8 +445,8 @@ def test_secrets_are_sealed_and_told_to_nobody(cloud, caplog):
 def test_a_secret_in_another_row_is_none(cloud):
     """Who may write the table, and has no key, does not give a user a device that he has himself."""
     person, other = Person(cloud, 'p', BOTH), Person(cloud, 'o')
-    sealed = cloud.service.find('credential', id=other.credential)['sealed_blob']
-    cloud.db.run(queries.update, 'credential', person.credential, {'sealed_blob': sealed})
+    sealed = cloud.service.find('credential', id=other.credential)['encrypted_blob']
+    cloud.db.run(queries.update, 'credential', person.credential, {'encrypted_blob': sealed})
     assert is_plain_refusal(person.login('password', 'totp', code=other.code()))
     assert cloud.service.credentials.get(person.credential)['blob'] is None
 
@@ -454,9 +454,9 @@ def test_a_secret_in_another_row_is_none(cloud):
 def test_keys_go_and_secrets_stay(cloud, clock):
     person = Person(cloud, 'p', BOTH)
     ring, service = cloud.service.keys, cloud.service
-    old = service.find('credential', id=person.credential)['sealed_blob']
+    old = service.find('credential', id=person.credential)['encrypted_blob']
     late = Person(cloud, 'late', BOTH)
-    stale = service.find('credential', id=late.credential)['sealed_blob']
+    stale = service.find('credential', id=late.credential)['encrypted_blob']
     for _ in range(4):
         ring.stage()
         ring.promote()
@@ -466,7 +466,7 @@ def test_keys_go_and_secrets_stay(cloud, clock):
         """As retire_keys does it; between its two passes somebody stores what an old key has sealed."""
         credentials.reseal(cloud.db, renewed)
         if not passes:
-            cloud.db.run(queries.update, 'credential', late.credential, {'sealed_blob': stale})
+            cloud.db.run(queries.update, 'credential', late.credential, {'encrypted_blob': stale})
         passes.append(renewed)
     assert ring.retire(reseal=reseal) == 4 and len(passes) == 2
     assert ring.open_secret(person.credential, old) is None          # the old key is gone

@@ -18,8 +18,9 @@ from nova import context
 from nova import exception
 from nova.cloud import assembly
 from nova.db.images import images as db_images
-from nova.image import api
+from nova.image.embedded.images import EmbeddedImages
 from nova.image import glance
+from nova.image import granted
 from nova.image.rest.app import Application
 from nova.tests import image_corpus as corpus
 from nova.tests import image_service as service
@@ -64,12 +65,12 @@ def test_images_interface(home, tmp_path):
     assert (image['status'], image['properties'], image['tags'], image['min_ram']) == ('queued', {'a': '1'}, ['t'], 5)
     with pytest.raises(exception.ImageInactive):
         home.images.download(home.alice, image['id'], str(target))
-    api.BoundImages(home.images, home.alice).upload(image['id'], str(source), 'qcow2')
+    granted.BoundImages(home.images, home.alice).upload(image['id'], str(source), 'qcow2')
     image = home.images.show(home.alice, image['id'])
     assert (image['status'], image['disk_format'], image['container_format']) == ('active', 'qcow2', 'bare')
     assert (image['size'], image['virtual_size'], image['os_hash_algo']) == (len(corpus.qcow2()), 2 ** 20, 'sha512')
     assert image['created_at'].tzinfo is None and image['created_at'] <= image['updated_at']
-    api.BoundImages(home.images, home.alice).download(image['id'], str(target))
+    granted.BoundImages(home.images, home.alice).download(image['id'], str(target))
     assert target.read_bytes() == corpus.qcow2() and stat.S_IMODE(target.stat().st_mode) == 0o600
     changed = home.images.update(home.alice, image['id'], {'name': 'two', 'properties': {'b': '2'}})
     assert (changed['name'], changed['properties']) == ('two', {'a': '1', 'b': '2'})
@@ -147,7 +148,7 @@ def test_download_inspects_again(home, tmp_path):
 
 def test_sparse_data_stays_sparse(tmp_path):
     store = service.store(tmp_path)
-    home = Home(api.EmbeddedImages(store), store)
+    home = Home(EmbeddedImages(store), store)
     path = tmp_path / 'disk'
     path.write_bytes(b'\1' * 4096 + bytes(8 * corpus.MIB) + b'\2' * 4096 + bytes(corpus.MIB))
     image = home.images.create(home.alice, {})
@@ -166,7 +167,7 @@ def given(home, path, disk_format='qcow2'):
 def test_a_given_file_is_moved_into_the_store(tmp_path):
     """Its bytes are written once: by the program that made it."""
     store = service.store(tmp_path)
-    home = Home(api.EmbeddedImages(store), store)
+    home = Home(EmbeddedImages(store), store)
     path = tmp_path / 'disk'
     path.write_bytes(corpus.qcow2() + os.urandom(3 * corpus.MIB))
     data, inode = path.read_bytes(), path.stat().st_ino
@@ -183,7 +184,7 @@ def test_a_given_file_is_moved_into_the_store(tmp_path):
 @pytest.mark.parametrize('obstacle', ['a writer', 'a second name', 'another file system'])
 def test_a_given_file_that_cannot_be_moved_is_copied(tmp_path, obstacle):
     store = service.store(tmp_path)
-    home = Home(api.EmbeddedImages(store), store)
+    home = Home(EmbeddedImages(store), store)
     with contextlib.ExitStack() as stack:
         path = tmp_path / 'disk'
         if obstacle == 'another file system':
@@ -201,7 +202,7 @@ def test_a_given_file_that_cannot_be_moved_is_copied(tmp_path, obstacle):
 
 def test_a_given_file_is_inspected(tmp_path):
     store = service.store(tmp_path)
-    home = Home(api.EmbeddedImages(store), store)
+    home = Home(EmbeddedImages(store), store)
     path = tmp_path / 'disk'
     path.write_bytes(corpus.qcow2(features=4))
     image = home.images.create(home.alice, {})

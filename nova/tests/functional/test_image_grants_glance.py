@@ -9,6 +9,7 @@ from nova import context
 from nova import exception
 from nova import utils
 from nova.cloud import assembly
+from nova.image import granted
 from nova.image import grants
 from nova.tests import image_service
 from nova.tests.functional import test_refused_tokens
@@ -49,7 +50,7 @@ def images(glance, tmp_path):
     (tmp_path / 'own.conf').write_text(
         f'[image]\nbackend = glance\n[glance]\nauth_type = password\nauth_url = {glance.address}/keystone/v3\n'
         f'username = nova\npassword = p\nuser_domain_id = default\nendpoint_override = {glance.address}/v2\n')
-    return grants.GrantedImages(assembly.remote_images(nova_conf.new(files=[str(tmp_path / 'own.conf')])))
+    return granted.GrantedImages(assembly.remote_images(nova_conf.new(files=[str(tmp_path / 'own.conf')])))
 
 
 def task(token=USER, ended=False, lifetime_s=3600, is_admin=False):

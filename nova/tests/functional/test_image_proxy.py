@@ -2,7 +2,7 @@
 import pytest
 
 from nova import context
-from nova.image import api as image_api
+from nova.image.embedded.images import EmbeddedImages
 from nova.image.embedded import service as embedded
 from nova.tests.functional import base
 
@@ -12,7 +12,7 @@ SERVER = '11111111-2222-3333-4444-555555555555'
 @pytest.fixture
 def images(api, tmp_path):
     """Three images of the caller, named a, b, c; b is a snapshot."""
-    api.services.images = image_api.EmbeddedImages(embedded.Store(api.api_db, str(tmp_path / 'images')))
+    api.services.images = EmbeddedImages(embedded.Store(api.api_db, str(tmp_path / 'images')))
     api.context = context.RequestContext(user_id=base.USER, project_id=base.PROJECT, roles=['member'],
                                          overwrite=False)
     api.ids = {}

@@ -63,7 +63,7 @@ def look(cloud, conductor=None):
     """What the periodic task does at its next look, and what follows from it."""
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_maintenance.host_maintenances).where(
-            tables_maintenance.host_maintenances.c.next_look.is_not(None)).values(next_look=utils.utcnow()))
+            tables_maintenance.host_maintenances.c.next_check_at.is_not(None)).values(next_check_at=utils.utcnow()))
     number = (conductor or cloud.conductor).maintenance.maintain_hosts()
     cloud.settle()
     return number
@@ -109,7 +109,7 @@ def test_away_and_back(cloud):
     look(cloud)
     assert 0 < shown(cloud)['counts']['waiting'] and shown(cloud)['counts']['moving'] <= 4
     done = until(cloud, 'maintenance')
-    assert counts(done) == {'moved': 7} and done['message'] is None and done['next_look'] is None
+    assert counts(done) == {'moved': 7} and done['message'] is None and done['next_check_at'] is None
     for uuid in running + stopped:
         assert cloud.row(uuid)['host'] in ('host2', 'host3')
     assert kinds(cloud, running[0]) == [('live-migration', 'completed')]
@@ -136,7 +136,7 @@ def test_servers_without_a_place_stay_and_say_why(cloud):
     with cloud.db.writer() as conn:
         nodes = tables_cell.compute_nodes
         conn.execute(sa.update(nodes).where(nodes.c.host.in_(('host2', 'host3'))).values(
-            memory_mb=1024, changed=utils.change_number()))
+            memory_mb=1024, change_number=utils.change_number()))
     start(cloud)
     done = until(cloud, 'incomplete')
     assert counts(done) == {'moved': 1, 'failed': 1}
@@ -150,7 +150,7 @@ def test_servers_without_a_place_stay_and_say_why(cloud):
     # with room, another start tries again
     with cloud.db.writer() as conn:
         conn.execute(sa.update(nodes).where(nodes.c.host == 'host3').values(
-            memory_mb=16384, changed=utils.change_number()))
+            memory_mb=16384, change_number=utils.change_number()))
     start(cloud)
     assert counts(until(cloud, 'maintenance')) == {'moved': 2}
     assert cloud.row(big[0])['host'] == 'host3'
@@ -335,7 +335,7 @@ def test_a_conductor_dies_at_every_point(cloud, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, die)
             with cloud.db.writer() as conn:
-                conn.execute(sa.update(tables_maintenance.host_maintenances).values(next_look=utils.utcnow()))
+                conn.execute(sa.update(tables_maintenance.host_maintenances).values(next_check_at=utils.utcnow()))
             with pytest.raises(RuntimeError):
                 conductor.maintenance.maintain_hosts()
         assert conductor.maintenance.maintain_hosts() == 0        # it is taken for as long as one look may last
@@ -366,7 +366,7 @@ def test_several_conductors_move_no_more_than_allowed(cloud):
             if shown(cloud)['status'] != 'draining':
                 break
             with cloud.db.writer() as conn:
-                conn.execute(sa.update(tables_maintenance.host_maintenances).values(next_look=utils.utcnow()))
+                conn.execute(sa.update(tables_maintenance.host_maintenances).values(next_check_at=utils.utcnow()))
             threads = [threading.Thread(target=cloud.conductor.maintenance.maintain_hosts) for _ in range(3)]
             for thread in threads:
                 thread.start()

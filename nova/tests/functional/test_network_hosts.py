@@ -135,7 +135,7 @@ def test_routers_are_spread_and_leave_a_silent_host(face, fleet):
     with face.db.writer() as conn:
         row = next(row for row in db_hosts.every(conn) if row['host'] == gone)
         conn.execute(sa.update(t.hosts).where(t.hosts.c.host == gone).values(
-            seen_at=row['seen_at'] - 2 * manager.datetime.timedelta(seconds=gateways.DOWN_S)))
+            last_seen_at=row['last_seen_at'] - 2 * manager.datetime.timedelta(seconds=gateways.DOWN_S)))
     next(each for host, each in fleet.items() if host != gone).report()
     with face.db.reader() as conn:
         places = db_routers.places(conn)
@@ -270,7 +270,7 @@ def test_no_router_is_on_a_host_that_forwards_no_packets(face):
     assert set(routers('?status=ACTIVE')) == set(made) and routers('?status=DOWN') == {}
     with face.db.writer() as conn:
         conn.execute(sa.update(t.hosts).where(t.hosts.c.host == 'real').values(
-            seen_at=utils.utcnow() - 2 * manager.datetime.timedelta(seconds=gateways.DOWN_S)))
+            last_seen_at=utils.utcnow() - 2 * manager.datetime.timedelta(seconds=gateways.DOWN_S)))
     controller.report()
     assert places() == {'real'}, 'the controller takes none from a host that is silent'
     for ident, (status, reason) in routers('?status=DOWN').items():

@@ -124,7 +124,8 @@ def test_they_wait_for_hosts_of_an_older_release(face):
     """Its network service would give the addresses to any port."""
     network, (subnet,) = _network(face, ())
     with face.db.writer() as conn:
-        conn.execute(t.hosts.insert().values(host='old', address='192.0.2.9', gateway=True, seen_at=utils.utcnow()))
+        conn.execute(t.hosts.insert().values(
+            host='old', address='192.0.2.9', gateway=True, last_seen_at=utils.utcnow()))
     body = {'subnet': {'network_id': network, 'cidr': '10.9.0.0/24', 'ip_version': 4, 'service_types': [SERVER]}}
     for answer in (face('admin', 'POST', 'subnets', body),
                    face('admin', 'PUT', f'subnets/{subnet}', {'subnet': {'service_types': [SERVER]}})):

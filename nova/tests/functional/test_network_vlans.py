@@ -10,6 +10,7 @@ from nova.network.host import state as host_state
 from nova.network.linux import validators
 from nova.network.linux import overlay
 from nova.network.linux import remote
+from nova.network.linux import runner
 from nova.tests.functional import test_network_api
 from nova.tests.unit import test_network_manager as unit
 
@@ -100,9 +101,11 @@ def test_the_device_of_a_vlan():
     """Made once, and again when the VLAN or its trunk is another one."""
     ran, known = [], types.SimpleNamespace(text='')
 
-    def run(*words, stdin=None, check=True):
-        ran.append(' '.join(words))
-        return known.text if words[-1] == 'vl0123456789ab' and 'show' in words else ''
+    class Run(runner.Runner):
+        def __call__(self, *words, **options):
+            ran.append(' '.join(words))
+            return known.text if words[-1] == 'vl0123456789ab' and 'show' in words else ''
+    run = Run()
     overlay.ensure(run, OVERLAY, '192.0.2.1')
     assert 'ip link add link br-wire name vl0123456789ab mtu 1500 type vlan id 100' in ran
     assert 'ip link set dev vl0123456789ab master br0123456789ab' in ran and not any('vxlan' in each for each in ran)

@@ -41,7 +41,7 @@ class Fixture(servers.Servers):
         with self.cell_db.writer() as conn:
             conn.execute(sa.update(tables_cell.compute_nodes).where(
                 tables_cell.compute_nodes.c.host == host).values(
-                    changed=utils.change_number(), used_changed=utils.change_number(), **values))
+                    change_number=utils.change_number(), usage_change_number=utils.change_number(), **values))
 
     def disable(self, host):
         with self.cell_db.writer() as conn:
@@ -162,7 +162,7 @@ def test_the_seed_repeats_the_decision_that_the_real_placement_makes(cloud):
 def _forget(conn, server):
     """As if it had never been placed."""
     conn.execute(sa.update(tables_cell.compute_nodes).values(
-        vcpus_used=0, memory_mb_used=0, local_gb_used=0, running_vms=0, used_changed=utils.change_number()))
+        vcpus_used=0, memory_mb_used=0, local_gb_used=0, running_vms=0, usage_change_number=utils.change_number()))
     conn.execute(sa.delete(tables_cell.instances).where(tables_cell.instances.c.uuid == server))
 
 

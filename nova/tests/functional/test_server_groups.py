@@ -252,9 +252,9 @@ def test_together_where_all_of_a_request_find_room(hosts):
     with hosts.db.writer() as conn:
         nodes = tables_cell.compute_nodes
         conn.execute(sa.update(nodes).where(nodes.c.host != 'host3').values(vcpus=2, cpu_allocation_ratio=1.0,
-                                                                            changed=nodes.c.changed + 1))
+                                                                            change_number=nodes.c.change_number + 1))
         conn.execute(sa.update(nodes).where(nodes.c.host == 'host3').values(
-            reserved_memory_mb=1024, changed=nodes.c.changed + 1))
+            reserved_memory_mb=1024, change_number=nodes.c.change_number + 1))
     assert build(hosts, group_of(hosts, 'affinity'), 4, flavor={'memory_mb': 256}) == ['host3'] * 4
 
 

@@ -111,10 +111,10 @@ def test_the_audit_log_knows_who_and_no_secret(cloud, person):
 
 def test_keys_are_retired_beside_a_cloud_that_runs(cloud, person):
     ring = tokens.KeyRing(os.path.dirname(cloud.identity.keys.path))
-    old = cloud.identity.find('credential', id=person.credential)['sealed_blob']
+    old = cloud.identity.find('credential', id=person.credential)['encrypted_blob']
     ring.stage()
     ring.promote()
     assert ring.retire(reseal=lambda renewed: credentials.reseal(cloud.api_db, renewed)) == 1
     with cloud.api_db.reader() as conn:
-        assert queries.get(conn, 'credential', id=person.credential)['sealed_blob'] != old
+        assert queries.get(conn, 'credential', id=person.credential)['encrypted_blob'] != old
     assert person.login('password', 'totp', code=person.code()).status_code == 201

@@ -15,7 +15,7 @@ from nova.db import engine
 from nova.db.tables import volume as tables_volume
 from nova.db.volumes import volumes as db_volumes
 from nova.disk_files import sandbox
-from nova.image import api as image_api
+from nova.image.embedded.images import EmbeddedImages
 from nova.image.embedded import digests
 from nova.image.embedded import service as image_store
 from nova.runtime import certificates
@@ -46,7 +46,7 @@ class Home:
         self.start()
 
     def open_images(self):
-        self.images = image_api.EmbeddedImages(image_store.Store(self.db, str(self.directory / 'images')))
+        self.images = EmbeddedImages(image_store.Store(self.db, str(self.directory / 'images')))
 
     def start(self, sandbox=False):
         """The process ends, and another one goes on."""

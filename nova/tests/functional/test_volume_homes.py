@@ -9,7 +9,7 @@ from nova import exception
 from nova.cloud import assembly
 from nova.db import engine
 from nova.db.tables import volume as tables_volume
-from nova.image import api as image_api
+from nova.image.embedded.images import EmbeddedImages
 from nova.image.embedded import service as image_store
 from nova.tests import image_service as service
 from nova.volume import cinder
@@ -39,7 +39,7 @@ def home(request, tmp_path):
     """The Volumes of one home."""
     db = engine.Database(f'sqlite:///{tmp_path}/api.sqlite')
     tables_volume.volumes.metadata.create_all(db.engine)
-    images = image_api.EmbeddedImages(image_store.Store(db, str(tmp_path / 'images')))
+    images = EmbeddedImages(image_store.Store(db, str(tmp_path / 'images')))
     conf = nova_conf.new(files=[], host='h1', state_path=str(tmp_path), volume__gigabytes=20)
     store = embedded.EmbeddedVolumes(conf, db, images)
     store.images = images

@@ -87,7 +87,8 @@ def test_a_transaction_that_is_rolled_back_takes_its_record_with_it(make):
 
     def fail(conn):
         conn.execute(sa.text('SELECT nothing FROM nowhere'))
-    with recorder.recording(recorder.Record('POST', '/x', 'x', code=200)) as record:
+    record = recorder.Record('POST', '/x', 'x', code=200)
+    with recorder.recording(record):
         with pytest.raises((db_exc.DBError, sa.exc.DBAPIError)):         # some errors of statements come as they are
             db.run(fail)
         assert not record.written

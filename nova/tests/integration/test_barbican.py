@@ -217,8 +217,8 @@ def test_keys_of_volumes_by_the_account_of_the_system(cloud, url, tmp_path):
     first = made(store, volume_type='in barbican')
     row, key = key_of(first), store.passphrase(alice, first)
     name = f'volume key {row["id"]}'
-    assert row['sealed_with'] == 'barbican' and key not in str(row) and not (tmp_path / 'disk-keys').exists()
-    assert secrets_of(admin, url, name) == [f'{url}/v1/secrets/{row["sealed"]}']
+    assert row['encryption_key_id'] == 'barbican' and key not in str(row) and not (tmp_path / 'disk-keys').exists()
+    assert secrets_of(admin, url, name) == [f'{url}/v1/secrets/{row["encrypted_key"]}']
     copy = made(store, source_volume_id=first)
     assert store.passphrase(alice, copy) == key
     store.delete(alice, first)
@@ -274,8 +274,8 @@ def test_keys_of_disks_by_the_account_of_the_system(cloud, url, tmp_path):
     assert len(key) == 64 and keys.get_disk_key(system, server) == key
     with cloud.cell_db.reader() as conn:
         row = db.get(conn, server)
-    assert row['sealed_with'] == 'barbican' and key not in str(row) and not (tmp_path / 'disk-keys').exists()
-    address = f'{url}/v1/secrets/{row["sealed"]}'
+    assert row['encryption_key_id'] == 'barbican' and key not in str(row) and not (tmp_path / 'disk-keys').exists()
+    address = f'{url}/v1/secrets/{row["encrypted_key"]}'
     codes = [client.session.get(address, headers={'X-Auth-Token': client.token}).status_code
              for client in (cloud.admin(), cloud.client())]
     assert codes[0] == 200 and codes[1] in (403, 404)

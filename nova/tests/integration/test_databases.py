@@ -129,14 +129,22 @@ def test_a_deployment_of_the_tree_before_the_first_release_is_converted(make, tm
             conversion.convert(conf, api_db, cell_db)
     first = {branch: migration.revisions(branch)[0] for branch in databases}
     assert [migration.version(db) for db in databases.values()] == [migration.PREDECESSORS['api'], first['cell']]
-    assert stored.contents(api_db, 'api') == before['api']
+    # MariaDB commits the rename of a column at once
+    assert stored.contents(api_db, 'api') == (
+        stored.with_new_columns(before['api'], 'api') if api_db.url.get_backend_name() in ('mysql', 'mariadb') else
+        before['api'])
     copies = {path.name for path in tmp_path.glob(f'*{conversion.COPY}*')}
     assert conversion.convert(conf, api_db, cell_db) != []
     assert conversion.convert(conf, api_db, cell_db) == []
     for branch, db in databases.items():
         migration.check(db, branch)
         assert migration.differences(db, branch) == []
+        fresh = make(f'fresh_{branch}')
+        migration.sync(fresh, branch)
+        assert schemas.reflected(db) == schemas.reflected(fresh)
         for row in db_conversion.ROWS[branch]:
+            if isinstance(row, db_conversion.Column):
+                continue
             with db.reader() as conn:
                 assert row.new in str(conn.execute(sa.select(sa.column(row.column)).select_from(
                     sa.table(row.table))).scalars().all())
@@ -525,7 +533,7 @@ def test_the_key_of_volumes_goes_with_the_last_row_that_has_it(make):
             volumes.insert(conn, table, {'id': ident, **common, **values})
         for each in (key_id, other):
             volume_keys.insert(conn, each, 'type', 'a name', 'sealed')
-        assert volume_keys.of_type(conn, 'type') and volume_keys.sealed_with(conn) == {'a name'}
+        assert volume_keys.of_type(conn, 'type') and volume_keys.encryption_key_ids(conn) == {'a name'}
     for (table, _values), ident in zip(rows, ids):
         with db.writer() as conn:
             assert volume_keys.forget_unused(conn, key_id) == 0 and left(conn) == [key_id, other]
@@ -545,14 +553,14 @@ def test_a_key_elsewhere_is_given_up_when_nothing_has_it(make):
         volumes.insert(conn, tables_volume.volumes, {
             'id': ident, 'project_id': 'p', 'size': 1, 'status': 'available', 'metadata': {}, 'image_metadata': {},
             'key_id': key_id, 'volume_type': 'sealed', 'availability_zone': 'nova'})
-        assert volume_keys.sealed_with(conn) == set() and volume_keys.unused_outside(conn) == []
+        assert volume_keys.encryption_key_ids(conn) == set() and volume_keys.unused_outside(conn) == []
         assert volume_keys.give_up(conn, key_id) is None
         volumes.delete(conn, tables_volume.volumes, ident)
         assert volume_keys.forget_unused(conn) == 0 and volume_keys.unused_outside(conn) == [key_id]
     with db.writer() as conn:
-        assert volume_keys.give_up(conn, key_id)['sealed'] == 'secret'
+        assert volume_keys.give_up(conn, key_id)['encrypted_key'] == 'secret'
     with db.writer() as conn:
-        assert volume_keys.lock(conn, key_id)['sealed_with'] == volume_keys.GIVEN_UP
+        assert volume_keys.lock(conn, key_id)['encryption_key_id'] == volume_keys.GIVEN_UP
         assert volume_keys.unused_outside(conn) == [key_id]              # as long as it is not destroyed
         volume_keys.delete(conn, key_id)
         assert volume_keys.give_up(conn, key_id) is None

@@ -48,9 +48,10 @@ def test_one_row_for_a_server_and_one_for_each_of_its_volumes(clients):
     db.run(rows.insert_of_volume, server, volumes[1], 'newer', 'y' * 400)
     with pytest.raises(db_exc.DBDuplicateEntry):
         db.run(rows.insert_of_volume, server, volumes[0], 'newer', 'z')
-    assert db.run(rows.of_volume, server, volumes[0])['sealed'] == 'x'
-    assert db.run(rows.of_volume, server, volumes[1])['sealed'] == 'y' * 400
-    assert 'newer' in db.run(rows.sealed_with, 'another') and 'newer' not in db.run(rows.sealed_with, 'newer')
+    assert db.run(rows.of_volume, server, volumes[0])['encrypted_key'] == 'x'
+    assert db.run(rows.of_volume, server, volumes[1])['encrypted_key'] == 'y' * 400
+    assert 'newer' in db.run(rows.encryption_key_ids, 'another')
+    assert 'newer' not in db.run(rows.encryption_key_ids, 'newer')
     db.run(rows.delete_of_volume, server, volumes[0])
     assert db.run(rows.of_volume, server, volumes[0]) is None
     db.run(rows.delete_of_volumes, server)

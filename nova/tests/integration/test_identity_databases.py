@@ -64,11 +64,11 @@ def test_no_more_credentials_than_there_may_be(identity):
 def test_secrets_outlive_keys(identity):
     ring, user_id = identity.service.keys, identity.service.create_user('kept')['id']
     made = {identity.service.credentials.create(user_id, 'totp', BLOB)['id'] for _ in range(3)}
-    before = {row['id']: (row['blob'], row['sealed_blob']) for row in identity.service.credentials.list()}
+    before = {row['id']: (row['blob'], row['encrypted_blob']) for row in identity.service.credentials.list()}
     ring.stage()
     ring.promote()
     assert ring.retire(reseal=lambda renewed: credentials.reseal(identity.db, renewed)) == 1
-    after = {row['id']: (row['blob'], row['sealed_blob']) for row in identity.service.credentials.list()}
+    after = {row['id']: (row['blob'], row['encrypted_blob']) for row in identity.service.credentials.list()}
     assert made <= before.keys() == after.keys()
     for key, (blob, sealed) in before.items():
         assert after[key][0] == blob and after[key][1] != sealed

@@ -13,7 +13,7 @@ from nova import context
 from nova import exception
 from nova.db import engine
 from nova.db.tables import volume as tables
-from nova.image import api as image_api
+from nova.image.embedded.images import EmbeddedImages
 from nova.image.embedded import service as image_store
 from nova.tests import waiting
 from nova.tests.functional import test_encrypted_volumes
@@ -34,7 +34,7 @@ LUKS, MARK = test_libvirt_encryption.LUKS, test_libvirt_encryption.MARK
 def store(state_path):
     db = engine.Database(f'sqlite:///{state_path}/volumes.sqlite')
     tables.volumes.metadata.create_all(db.engine)
-    images = image_api.EmbeddedImages(image_store.Store(db, str(state_path / 'images-of-volumes')))
+    images = EmbeddedImages(image_store.Store(db, str(state_path / 'images-of-volumes')))
     conf = nova_conf.new(files=[], host='a-host', state_path=str(state_path), libvirt__sandbox_qemu_img=False,
                          image__free_disk_reserve=0)
     made = embedded.EmbeddedVolumes(conf, db, images)

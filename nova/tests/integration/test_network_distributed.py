@@ -89,7 +89,7 @@ def test_between_its_networks_a_router_is_on_the_hosts_of_the_guests(world):
         with world.face.db.writer() as conn:
             rows = networks.many(conn, t.hosts, ['host1'], 'host')
             conn.execute(t.hosts.update().where(t.hosts.c.host == 'host1').values(
-                seen_at=rows[0]['seen_at'] - manager.datetime.timedelta(seconds=20)))
+                last_seen_at=rows[0]['last_seen_at'] - manager.datetime.timedelta(seconds=20)))
         dead, *world.hosts = world.hosts
         world.report()
         world.report()

@@ -986,7 +986,7 @@ def test_a_restart_leaves_connections_alone_and_a_dead_host_loses_its_routers(wo
     with world.face.db.writer() as conn:
         rows = networks.many(conn, t.hosts, ['host1'], 'host')
         conn.execute(t.hosts.update().where(t.hosts.c.host == 'host1').values(
-            seen_at=rows[0]['seen_at'] - manager.datetime.timedelta(seconds=20)))
+            last_seen_at=rows[0]['last_seen_at'] - manager.datetime.timedelta(seconds=20)))
     run('ip', '-n', world.outer, 'link', 'set', 'tun1', 'down')
     run('ip', '-n', world.outer, 'link', 'set', 'ext1', 'down')
     world.hosts[1].manager.report()

@@ -1,7 +1,9 @@
 """Databases of the tree before the first release, made of rows.json."""
+import dataclasses
 import functools
 import json
 
+from nova.db import conversion
 from nova.db import schema
 from nova.db import state_backup
 from nova.tests import older_release
@@ -21,8 +23,18 @@ def make(db, branch):
     for table, columns, batch in rows()[branch]['tables']:
         state_backup.insert(db, branch, table, columns, batch)
     with db.writer() as conn:
+        for row in conversion.ROWS[branch]:
+            if isinstance(row, conversion.Column):       # the rows are inserted into tables with the new names
+                dataclasses.replace(row, old=row.new, new=row.old).apply(conn)
         schema.stamp(conn, revision)
     return db
+
+
+def with_new_columns(found, branch):
+    """Return ``contents`` with the new names of columns."""
+    renamed = {table: conversion.renamed_columns(branch, table) for table in found}
+    return {table: sorted(json.dumps({renamed[table].get(name, name): value for name, value in json.loads(row).items()})
+                          for row in rows) for table, rows in found.items()}
 
 
 def contents(db, branch):

@@ -82,8 +82,8 @@ def test_what_is_archived_is_moved_whole_and_nothing_else(cell):
                                   'migrations': 2, 'task_log': 3}
     shadow = SHADOWS[tables_cell.instances_history]
     with db.reader() as conn:
-        found = conn.execute(sa.select(shadow).order_by(shadow.c.gone_at)).mappings().first()
-    assert {name: found[name] for name in rows[0]} == rows[0] and found['gone_at'] == rows[0]['deleted_at']
+        found = conn.execute(sa.select(shadow).order_by(shadow.c.ended_at)).mappings().first()
+    assert {name: found[name] for name in rows[0]} == rows[0] and found['ended_at'] == rows[0]['deleted_at']
     assert nova_manage('db', 'archive_deleted_rows') == (1, '', '')
     assert nova_manage('db', 'archive_deleted_rows') == (0, '', '')
     assert counts(db, TABLES)['instance_actions'] == 1                    # of the server that lives

@@ -4,7 +4,7 @@ import pytest
 
 from nova import conf as nova_conf
 from nova.scheduler import filters
-from nova.scheduler import pipeline
+from nova.scheduler import placement_request
 from nova.scheduler.filters import categories
 from nova.tests.unit import test_scheduler
 
@@ -21,7 +21,7 @@ def hosts():
 
 def ask(hosts, **requirements):
     made = categories.CategoryRequirementsFilter(None)
-    request = pipeline.Request(resources={}, requirements=requirements)
+    request = placement_request.Request(resources={}, requirements=requirements)
     return made.mask(hosts, request), made, request
 
 

@@ -22,6 +22,7 @@ from nova.db.cells import rows as cells
 from nova.db.services import services
 from nova.runtime import state_directory
 from nova.runtime import stored_files
+from nova.tests import schemas
 from nova.tests.older_release import stored
 
 FILES = {'api': 'api.sqlite', 'cell': 'cell1.sqlite'}
@@ -75,6 +76,12 @@ def test_each_row_renames_a_stored_value_and_nothing_else_changes(deployment):
     for branch, tables in deployment.before.items():
         expected[branch] = {table: [json.loads(row) for row in rows] for table, rows in tables.items()}
         for row in conversion.ROWS[branch]:
+            if isinstance(row, conversion.Column):
+                for each in (rows := expected[branch].get(row.table, [])):
+                    assert row.old in each and row.new not in each
+                rows[:] = [{row.new if name == row.old else name: value for name, value in each.items()}
+                           for each in rows]
+                continue
             values = [each for each in expected[branch][row.table] if each[row.column] is not None]
             found = 0
             for each in values:
@@ -89,6 +96,34 @@ def test_each_row_renames_a_stored_value_and_nothing_else_changes(deployment):
     assert deployment.versions() == FIRST
     assert deployment.contents() == {branch: {table: sorted(map(json.dumps, rows)) for table, rows in tables.items()}
                                      for branch, tables in expected.items()}
+
+
+def test_the_converted_schema_is_the_one_of_the_code(deployment, tmp_path):
+    deployment.convert()
+    for branch, db in deployment.databases.items():
+        made = engine.Database(f'sqlite:///{tmp_path}/made-{branch}.sqlite')
+        schema.sync(made, branch)
+        assert schemas.reflected(db) == schemas.reflected(made) and schema.differences(db, branch) == []
+        made.dispose()
+
+
+@pytest.mark.parametrize('step', ['column', 'index'])
+def test_an_interrupted_rename_of_a_column_is_repeated(tmp_path, step):
+    """On MariaDB, which commits the rename of a column and that of its index by themselves."""
+    db = engine.Database(f'sqlite:///{tmp_path}/x.sqlite')
+    row = conversion.Column('t', 'old', 'new')
+    with db.writer() as conn:
+        conn.exec_driver_sql('CREATE TABLE t (id INTEGER PRIMARY KEY, old INTEGER, older INTEGER)')
+        conn.exec_driver_sql('CREATE INDEX ix_t_old ON t (old)')
+        conn.exec_driver_sql('CREATE INDEX ix_t_older ON t (older)')
+        if step == 'index':
+            conn.exec_driver_sql('ALTER TABLE t RENAME COLUMN old TO new')
+        assert row.apply(conn) == (step == 'column') and row.apply(conn) == 0
+        inspector = sa.inspect(conn)
+        assert [column['name'] for column in inspector.get_columns('t')] == ['id', 'new', 'older']
+        assert {index['name']: index['column_names'] for index in inspector.get_indexes('t')} == {
+            'ix_t_new': ['new'], 'ix_t_older': ['older']}
+    db.dispose()
 
 
 def test_the_copies_have_the_rows_before_the_conversion(deployment):
@@ -165,7 +200,6 @@ def test_an_interrupted_conversion_of_several_cells_is_repeated(deployment, monk
 def test_another_revision_is_refused_in_one_sentence(deployment, revision):
     with deployment.databases['api'].writer() as conn:
         schema.stamp(conn, revision)
-    before = deployment.contents
     for action in (deployment.convert, lambda: schema.sync(deployment.databases['api'], 'api'),
                    lambda: schema.check(deployment.databases['api'], 'api')):
         with pytest.raises(exception.DatabaseUnknown) as caught:
@@ -173,7 +207,7 @@ def test_another_revision_is_refused_in_one_sentence(deployment, revision):
         for word in (revision, 'api_expand_0001', 'api_0033', 'restore a backup'):
             assert word in str(caught.value)
     assert deployment.versions() == [revision, 'cell_0011'] and deployment.copies() == []
-    assert before()['cell'] == deployment.before['cell']
+    assert stored.contents(deployment.databases['cell'], 'cell') == deployment.before['cell']
 
 
 def test_a_database_that_is_due_is_refused_with_the_command(deployment):
@@ -197,9 +231,9 @@ def test_a_state_that_a_process_uses_is_not_converted(deployment, capsys):
     with state_directory.take(deployment.directory):
         code, _out, err = deployment.manage(capsys, 'db', 'convert')
     assert code == 1 and 'is in use by process' in err and deployment.copies() == []
-    deployment.databases['cell'].run(services.report, 'host2', 'nova-compute', 'compute', 'nova', 2)
+    deployment.databases['cell'].run(services.report, 'host2', 'nova-conductor', 'conductor', 'nova', 2)
     code, _out, err = deployment.manage(capsys, 'db', 'convert')
-    assert code == 1 and 'Services use this database: nova-compute on host2' in err and deployment.copies() == []
+    assert code == 1 and 'Services use this database: nova-conductor on host2' in err and deployment.copies() == []
     assert deployment.versions() == list(schema.PREDECESSORS.values())
 
 

@@ -280,7 +280,7 @@ def test_a_new_volume_reads_no_list_and_a_repetition_what_is_newer_than_it(block
     assert not [path for _method, path in storage.asked if 'detail' in path]
     with api_db.writer() as conn:                    # the first attempt was broken off, long ago
         begun = datetime.datetime(2026, 11, 5)
-        conn.execute(sa.update(ec2_tables.ec2_client_tokens).values(uuid=None, created_at=begun, tried_at=begun))
+        conn.execute(sa.update(ec2_tables.ec2_client_tokens).values(uuid=None, created_at=begun, attempted_at=begun))
     storage.asked.clear()
     volumes.create_volume(req, given)
     assert [path for _method, path in storage.asked if 'detail' in path] == ['/volumes/detail'] * 2

@@ -5,7 +5,8 @@ import pytest
 
 from nova import context
 from nova import exception
-from nova.image import api
+from nova.image.embedded.images import EmbeddedImages
+from nova.image import granted
 from nova.image import grants
 from nova.tests import image_service
 
@@ -17,7 +18,7 @@ NEW = {'name': 'i', 'disk_format': 'raw', 'container_format': 'bare', 'visibilit
 
 @pytest.fixture
 def images(tmp_path):
-    return api.EmbeddedImages(image_service.store(tmp_path))
+    return EmbeddedImages(image_service.store(tmp_path))
 
 
 def grant(images, ctx=ADMIN, lifetime_s=60, **named):
@@ -37,7 +38,7 @@ def add(images, tmp_path, data=b'data', **values):
 def test_what_it_names_can_be_read_and_nothing_else(images, tmp_path):
     named, other, public = (add(images, tmp_path) for _ in range(3))
     images.update(ADMIN, public, {'visibility': 'public'})
-    task, work = grant(images, read=[named.upper(), None]), grants.GrantedImages(images)
+    task, work = grant(images, read=[named.upper(), None]), granted.GrantedImages(images)
     work.download(task, named, str(tmp_path / 'got'))
     assert (tmp_path / 'got').read_bytes().startswith(b'data') and work.show(task, named)['id'] == named
     for asked in (images, work):
@@ -59,7 +60,7 @@ def test_what_it_names_can_be_read_and_nothing_else(images, tmp_path):
 
 def test_a_task_fills_the_image_that_was_made_for_it_and_no_other(images, tmp_path):
     mine, other = (images.create(OWNER, NEW)['id'] for _ in range(2))
-    task, work = grant(images, write=[mine]), grants.GrantedImages(images)
+    task, work = grant(images, write=[mine]), granted.GrantedImages(images)
     (tmp_path / 'copy').write_bytes(b'\0' * 512)
     work.upload(task, mine, str(tmp_path / 'copy'), 'raw')
     assert images.show(OWNER, mine)['status'] == 'active'
@@ -91,7 +92,7 @@ def test_it_ends(images, tmp_path):
     task = grant(images, lifetime_s=0.2, read=[ident])
     assert images.show(task, ident)
     time.sleep(0.25)
-    for asked in (images, grants.GrantedImages(images)):
+    for asked in (images, granted.GrantedImages(images)):
         with pytest.raises(exception.Forbidden, match='expired'):
             asked.show(task, ident)
 
@@ -102,7 +103,7 @@ def test_without_a_grant_a_host_has_nothing(images, tmp_path):
     images.update(ADMIN, ident, {'visibility': 'public'})
     for ctx in (ADMIN, OWNER, context.on_behalf_of({'project_id': 'p', 'user_id': 'u'})):
         with pytest.raises(exception.ImageNotFound):
-            grants.GrantedImages(images).show(ctx, ident)
+            granted.GrantedImages(images).show(ctx, ident)
 
 
 def test_a_deactivated_image_is_not_given(images, tmp_path):
@@ -118,7 +119,7 @@ def test_a_rotation_removes_backups_of_its_server_and_owner_alone(images, tmp_pa
     new, old = backup(), backup()
     another, plain, elsewhere = backup('another'), backup(kind='snapshot'), backup()
     images.update(ADMIN, elsewhere, {'owner': 'other', 'visibility': 'community'})
-    task, work = grant(images, write=[new], rotate=True), grants.GrantedImages(images)
+    task, work = grant(images, write=[new], rotate=True), granted.GrantedImages(images)
     assert {image['id'] for image in work.backups(task, {'status': 'active'})} == {new, old}
     for ident in (another, plain, elsewhere):
         for asked in (images, work):

@@ -13,6 +13,7 @@ from nova import utils
 from nova.scheduler import filters
 from nova.scheduler import host_view
 from nova.scheduler import pipeline
+from nova.scheduler import placement_request
 from nova.scheduler import weights
 
 CONF = nova_conf.new(files=[])
@@ -25,7 +26,7 @@ def hosts(*changes, count=None):
     rows = []
     for number, change in enumerate(changes or [{}] * count):
         rows.append({
-            'id': number + 1, 'host': f'h{number}', 'node': f'n{number}', 'changed': 1, 'vcpus': 8,
+            'id': number + 1, 'host': f'h{number}', 'node': f'n{number}', 'change_number': 1, 'vcpus': 8,
             'memory_mb': 8192, 'local_gb': 100, 'reserved_memory_mb': 0, 'reserved_disk_gb': 0,
             'cpu_allocation_ratio': 2.0, 'ram_allocation_ratio': 1.0, 'disk_allocation_ratio': 1.0, 'vcpus_used': 0,
             'memory_mb_used': 0, 'local_gb_used': 0, 'running_vms': 0, 'capabilities': {},
@@ -35,7 +36,7 @@ def hosts(*changes, count=None):
 
 
 def passing(table, using=ALL, **asked):
-    left, removals = pipeline.narrow(table, pipeline.Request(**{'resources': SMALL, **asked}), using)
+    left, removals = pipeline.narrow(table, placement_request.Request(**{'resources': SMALL, **asked}), using)
     return [table.host[position] for position in left], removals
 
 
@@ -75,7 +76,7 @@ def test_nothing_asked_of_a_resource_passes_a_full_host():
 def test_reasons_add_up():
     table = hosts({'disabled': True}, {'memory_mb_used': 8064}, {'memory_mb_used': 8192}, {'vcpus_used': 16})
     with pytest.raises(exception.NoValidHost) as caught:
-        pipeline.choose(table, pipeline.Request(SMALL), ALL, SPREAD, [str(uuidlib.uuid4())])
+        pipeline.choose(table, placement_request.Request(SMALL), ALL, SPREAD, [str(uuidlib.uuid4())])
     assert caught.value.message == (
         'No valid host was found. 4 hosts: 1 is down or disabled, 1 has too few free vCPUs (largest free 0, '
         'asked 1), 2 have too little free memory (largest free 128 MB, asked 512 MB).')
@@ -85,7 +86,7 @@ def test_reasons_add_up():
 
 def test_no_hosts_at_all():
     with pytest.raises(exception.NoValidHost) as caught:
-        pipeline.choose(hosts(count=0), pipeline.Request(SMALL), ALL, SPREAD, [str(uuidlib.uuid4())])
+        pipeline.choose(hosts(count=0), placement_request.Request(SMALL), ALL, SPREAD, [str(uuidlib.uuid4())])
     assert caught.value.message == 'No valid host was found. There are no compute hosts.'
 
 
@@ -120,11 +121,11 @@ def test_equal_hosts_are_spread_and_one_server_gets_the_same_answer():
 def test_servers_of_one_request_see_each_other():
     table = hosts(count=4)
     uuids = [str(uuidlib.uuid4()) for _ in range(16)]
-    rankings = pipeline.choose(table, pipeline.Request({**SMALL, 'memory_mb': 2048}), ALL, SPREAD, uuids)
+    rankings = pipeline.choose(table, placement_request.Request({**SMALL, 'memory_mb': 2048}), ALL, SPREAD, uuids)
     assert collections.Counter(ranking[0] for ranking in rankings) == dict.fromkeys(range(4), 4)
     assert list(table.used['memory_mb']) == [0] * 4        # the view itself is not touched
     with pytest.raises(exception.NoValidHost) as caught:
-        pipeline.choose(table, pipeline.Request({**SMALL, 'memory_mb': 2048}), ALL, SPREAD,
+        pipeline.choose(table, placement_request.Request({**SMALL, 'memory_mb': 2048}), ALL, SPREAD,
                         [*uuids, str(uuidlib.uuid4())])
     assert 'Only 16 of 17 servers have room.' in caught.value.message
 
@@ -152,5 +153,5 @@ def test_ten_thousand_hosts_are_ranked_quickly():
     """Arrays, not loops: well under a tenth of a second, generously measured."""
     table = hosts(count=10000)
     begin = time.process_time()
-    pipeline.choose(table, pipeline.Request(SMALL), ALL, SPREAD, [str(uuidlib.uuid4())])
+    pipeline.choose(table, placement_request.Request(SMALL), ALL, SPREAD, [str(uuidlib.uuid4())])
     assert time.process_time() - begin < 0.5

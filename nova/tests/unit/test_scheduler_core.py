@@ -20,7 +20,7 @@ SPREAD = weights.with_multipliers({'ram_weight_multiplier': 1.0, 'cpu_weight_mul
 
 
 def row(number, **values):
-    return {'id': number + 1, 'host': f'h{number}', 'node': f'n{number}', 'changed': 1, 'cell': 'c', 'vcpus': 8,
+    return {'id': number + 1, 'host': f'h{number}', 'node': f'n{number}', 'change_number': 1, 'cell': 'c', 'vcpus': 8,
             'memory_mb': 8192, 'local_gb': 100, 'reserved_memory_mb': 0, 'reserved_disk_gb': 0,
             'cpu_allocation_ratio': 2.0, 'ram_allocation_ratio': 1.0, 'disk_allocation_ratio': 1.0, 'vcpus_used': 0,
             'memory_mb_used': 0, 'local_gb_used': 0, 'running_vms': 0, 'capabilities': {}, 'hypervisor_type': 'fake',

@@ -10,6 +10,7 @@ from nova.scheduler import dry_run
 from nova.scheduler import explain
 from nova.scheduler import filters
 from nova.scheduler import pipeline
+from nova.scheduler import placement_request
 from nova.scheduler import weights
 from nova.tests.unit import test_scheduler as tables
 
@@ -21,7 +22,7 @@ EVERYTHING = slice(0, 1000)
 
 
 def request(**asked):
-    return pipeline.Request(**{'resources': tables.SMALL, **asked})
+    return placement_request.Request(**{'resources': tables.SMALL, **asked})
 
 
 def removal(count, reason, name='SomeFilter'):

@@ -85,7 +85,7 @@ def test_weigher():
 
 
 def row(number, **values):
-    return {'id': number, 'host': f'host{number}', 'node': f'host{number}', 'changed': 1, 'vcpus': 8,
+    return {'id': number, 'host': f'host{number}', 'node': f'host{number}', 'change_number': 1, 'vcpus': 8,
             'memory_mb': 1024, 'local_gb': 10, 'reserved_memory_mb': 0, 'reserved_disk_gb': 0,
             'cpu_allocation_ratio': 1.0, 'ram_allocation_ratio': 1.0, 'disk_allocation_ratio': 1.0, 'vcpus_used': 0,
             'memory_mb_used': 0, 'local_gb_used': 0, 'running_vms': 0, 'capabilities': {}, 'hypervisor_type': 'fake',

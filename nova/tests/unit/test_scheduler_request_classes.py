@@ -12,6 +12,7 @@ from nova import utils
 from nova.scheduler import filters
 from nova.scheduler import host_view
 from nova.scheduler import pipeline
+from nova.scheduler import placement_request
 from nova.scheduler import request_classes
 from nova.scheduler import weights
 
@@ -21,7 +22,8 @@ AGGREGATES = [{'id': 1, 'uuid': str(uuidlib.UUID(int=1)), 'name': 'a', 'metadata
 def row(number, dice, kind):
     used = {'equal': lambda: 0, 'steps': lambda: dice.randrange(4) * 512, 'any': lambda: dice.randrange(7000),
             'full': lambda: 8192 - dice.randrange(4) * 512}[kind]
-    return {'id': number + 1, 'host': f'h{number}', 'node': f'n{number}', 'changed': 1, 'used_changed': 1, 'cell': 'c',
+    return {'id': number + 1, 'host': f'h{number}', 'node': f'n{number}', 'change_number': 1, 'cell': 'c',
+            'usage_change_number': 1,
             'vcpus': 8, 'memory_mb': 8192, 'local_gb': 100, 'reserved_memory_mb': 0, 'reserved_disk_gb': 0,
             'cpu_allocation_ratio': 2.0, 'ram_allocation_ratio': 1.0, 'disk_allocation_ratio': 1.0,
             'vcpus_used': 0 if kind == 'equal' else dice.randrange(16), 'memory_mb_used': used(), 'local_gb_used': 0,
@@ -48,7 +50,7 @@ def requests(dice, count):
     for _ in range(count):
         asked, zone = dice.choice(shapes)
         uuid = str(uuidlib.UUID(int=dice.getrandbits(128)))
-        yield uuid, pipeline.Request(dict(asked), zone=zone, spec=spec(uuid, zone))
+        yield uuid, placement_request.Request(dict(asked), zone=zone, spec=spec(uuid, zone))
 
 
 @functools.cache
@@ -93,7 +95,7 @@ def test_most_of_the_time_the_hosts_are_looked_at_once(monkeypatch):
     shape = None
     for _ in range(64):
         uuid = str(uuidlib.UUID(int=dice.getrandbits(128)))
-        request = pipeline.Request({'vcpus': 1, 'memory_mb': 64, 'local_gb': 0}, spec=spec(uuid, None))
+        request = placement_request.Request({'vcpus': 1, 'memory_mb': 64, 'local_gb': 0}, spec=spec(uuid, None))
         shape = shape or request_classes.RequestClass(hosts, request, using, weighers, pipeline.SPREAD, 1)
         hosts.consume(shape.select(uuid)[0][0], request.resources)
     assert len(looks) < 32
@@ -105,12 +107,12 @@ def test_most_of_the_time_the_hosts_are_looked_at_once(monkeypatch):
 def test_what_filters_go_by_makes_another_shape(values):
     hosts, asked = host_view.Hosts([row(0, random.Random(1), 'equal')]), {'vcpus': 1, 'memory_mb': 1, 'local_gb': 1}
     uuid, other = str(uuidlib.uuid4()), str(uuidlib.uuid4())
-    shape = request_classes.RequestClass(hosts, pipeline.Request(asked, spec=spec(uuid, None)), (), (),
+    shape = request_classes.RequestClass(hosts, placement_request.Request(asked, spec=spec(uuid, None)), (), (),
                                          pipeline.SPREAD, 1)
-    assert shape.includes(pipeline.Request(dict(asked), spec=spec(other, None)))
-    assert not shape.includes(pipeline.Request(asked, spec=spec(other, None, **values)))
-    assert not shape.includes(pipeline.Request({**asked, 'vcpus': 2}, spec=spec(other, None)))
-    assert not shape.includes(pipeline.Request(asked, zone='z', spec=spec(other, None)))
+    assert shape.includes(placement_request.Request(dict(asked), spec=spec(other, None)))
+    assert not shape.includes(placement_request.Request(asked, spec=spec(other, None, **values)))
+    assert not shape.includes(placement_request.Request({**asked, 'vcpus': 2}, spec=spec(other, None)))
+    assert not shape.includes(placement_request.Request(asked, zone='z', spec=spec(other, None)))
 
 
 def test_what_is_looked_up_or_written_by_others_is_decided_by_itself():
@@ -123,8 +125,9 @@ def test_what_is_looked_up_or_written_by_others_is_decided_by_itself():
     assert not request_classes.all_builtin([*using, Own(None)], weighers)
     uuid = str(uuidlib.uuid4())
     asked = {'vcpus': 1, 'memory_mb': 1, 'local_gb': 1}
-    assert request_classes.simple(pipeline.Request(asked, spec=spec(uuid, None)), [uuid])
-    assert not request_classes.simple(pipeline.Request(asked, spec=spec(uuid, None)), [uuid, uuid])
+    assert request_classes.simple(placement_request.Request(asked, spec=spec(uuid, None)), [uuid])
+    assert not request_classes.simple(placement_request.Request(asked, spec=spec(uuid, None)), [uuid, uuid])
     assert not request_classes.simple(
-        pipeline.Request(asked, spec=spec(uuid, None), facts={'IoOpsFilter': frozenset()}), [uuid])
-    assert not request_classes.simple(pipeline.Request(asked, spec=spec(uuid, None, hints={'query': ['x']})), [uuid])
+        placement_request.Request(asked, spec=spec(uuid, None), facts={'IoOpsFilter': frozenset()}), [uuid])
+    assert not request_classes.simple(
+        placement_request.Request(asked, spec=spec(uuid, None, hints={'query': ['x']})), [uuid])

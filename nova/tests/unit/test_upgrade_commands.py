@@ -346,7 +346,7 @@ def test_hosts_whose_networks_an_older_release_plumbs(deployment):
         for host, version, ago in (('new', versions.VERSION, day), ('old', 0, day / 2), ('gone', 0, 2 * day),
                                    ('inhabited', 1, 2 * day)):
             conn.execute(sa.insert(tables_network.hosts).values(
-                host=host, address='192.0.2.1', gateway=True, seen_at=utils.utcnow() - ago, version=version))
+                host=host, address='192.0.2.1', gateway=True, last_seen_at=utils.utcnow() - ago, version=version))
         networks.insert(conn, tables_network.ports, [attach.new_port('p', {
             'id': 'n', 'port_security_enabled': True, 'network_type': 'flat'}, {'host': 'inhabited'})])
     code, out, _err = deployment.run(status.main, 'upgrade', 'check')

@@ -128,7 +128,7 @@ class IronicDriver(driver.ComputeDriver):
             raise exception.BuildFailed(instance_id=instance.uuid, reason=f'node {node["uuid"]} {why}')
         return node
 
-    def _info(self, instance: Instance, image: dict[str, Any]) -> dict[str, Any]:
+    def _info(self, instance: Instance, image: driver.ImageDocument) -> dict[str, Any]:
         """Return instance_info of a server's node; the flavor's capabilities determine the deployment."""
         specs = (instance.flavor or {}).get('extra_specs') or {}
         wanted = {key.removeprefix('capabilities:'): value for key, value in specs.items()

@@ -136,7 +136,7 @@ def _decide_secure_boot(settings: dict[str, str], traits: Collection[str]) -> No
         settings['secure_boot'] = 'required' if able and modern else 'disabled'
 
 
-def image_of(instance: Instance, request: driver.SpawnRequest) -> dict[str, Any]:
+def image_of(instance: Instance, request: driver.SpawnRequest) -> driver.ImageDocument:
     """Return the image with a guest's properties; for a boot from a volume, the volume's image."""
     return request.image or {'id': '', 'properties': instance.image_properties or {}}
 
@@ -158,7 +158,7 @@ def interfaces(network_info: driver.NetworkInfo, guest: xml.Guest) -> list[xml.I
     return made
 
 
-def _known(image: dict[str, Any], name: str, default: str, is_known: Callable[[str], object]) -> str:
+def _known(image: driver.ImageDocument, name: str, default: str, is_known: Callable[[str], object]) -> str:
     value = (image.get('properties') or {}).get(name) or default
     if not is_known(value):
         raise exception.ImageUnacceptable(image_id=image['id'], reason=f'its {name} is not known')

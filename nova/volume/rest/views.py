@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import VolumeTransfersRow
     from nova.json_types import Json
     from nova.json_types import JsonObject
+    from nova.objects.image import Image
     from nova.volume.rest.request import VolumeRequest
     from nova.volume.store import rows
     from nova.volume.store.services import Service
@@ -84,7 +85,7 @@ def volume(row: rows.Volume, request: VolumeRequest) -> JsonObject:
 _UPLOAD_SINCE = {'visibility': 1, 'protected': 1}
 
 
-def upload(row: rows.Volume, image: api.Image, request: VolumeRequest) -> JsonObject:
+def upload(row: rows.Volume, image: Image, request: VolumeRequest) -> JsonObject:
     """Return the document of an image in creation from a volume."""
     kind: JsonObject = {'id': row['volume_type_id'], 'name': row['volume_type'], 'description': None, 'extra_specs': {},
             'is_public': True, 'qos_specs_id': None}

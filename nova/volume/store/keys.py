@@ -81,12 +81,12 @@ class Keys:
         """
         if self._external:
             row = db.lock(conn, reserved) if reserved else None
-            if row is None or row['sealed_with'] != db.BARBICAN or row['type_id'] != kind['id']:
+            if row is None or row['encryption_key_id'] != db.BARBICAN or row['type_id'] != kind['id']:
                 raise exception.InvalidVolume(reason='its type has just been changed. Retry the request.')
             return row['id']
         ident = str(uuid.uuid4())
         try:
-            sealer = sealing.usable(self._path, db.sealed_with(conn))
+            sealer = sealing.usable(self._path, db.encryption_key_ids(conn))
         except sealing.Unusable as error:
             raise exception.InvalidVolume(reason=f'its key cannot be stored: {error}.') from None
         passphrase = secrets.token_hex(sealing.KEY_BYTES)
@@ -99,13 +99,13 @@ class Keys:
             row = db.get(conn, key_id)
         if row is None:
             raise exception.InvalidVolume(reason='its key is missing.')
-        if row['sealed_with'] in db.OUTSIDE:
+        if row['encryption_key_id'] in db.OUTSIDE:
             if self._manager is None:
                 raise exception.InvalidVolume(reason=f'its key cannot be read: {NO_ACCOUNT}.')
             with _own_account():
-                return self._manager.passphrase(nova_context.admin_context(), row['sealed'])
+                return self._manager.passphrase(nova_context.admin_context(), row['encrypted_key'])
         try:
-            return sealing.read_sealer(self._path).open(row['sealed_with'], row['sealed'], _owner(key_id))
+            return sealing.read_sealer(self._path).open(row['encryption_key_id'], row['encrypted_key'], _owner(key_id))
         except sealing.Unusable as error:
             raise exception.InvalidVolume(reason=f'its key cannot be decrypted: {error}.') from None
 
@@ -154,7 +154,8 @@ class Keys:
                 continue
             try:
                 # no id: the answer to the creation was lost
-                for secret in [row['sealed']] if row['sealed'] else self._manager.named(ctx, _owner(ident)):
+                known = row['encrypted_key']
+                for secret in [known] if known else self._manager.named(ctx, _owner(ident)):
                     self._manager.destroy(ctx, secret)
             except exception.Unavailable as error:
                 LOG.warning('Cannot delete %d secrets of deleted volumes in the Key Manager service. The next deletion '

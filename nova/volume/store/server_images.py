@@ -8,15 +8,15 @@ from nova.hardware import disks
 from nova.web import json_text
 
 if TYPE_CHECKING:
-    from nova.volume import api
+    from nova.objects.image import Image
 
 
-def has_data(image: api.Image) -> bool:
+def has_data(image: Image) -> bool:
     """Return whether an image has data."""
     return bool(image.get('size') or not image['properties'].get(disks.MAPPING))
 
 
-def root_snapshot(image: api.Image) -> str:
+def root_snapshot(image: Image) -> str:
     """Return the id of the root disk's snapshot. The image's owner wrote it: the caller may not have access.
 
     :raises BadRequest: the image refers to none

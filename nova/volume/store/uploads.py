@@ -17,7 +17,8 @@ from nova.volume.store import files as volume_files
 from nova.volume.store import rows
 
 if TYPE_CHECKING:
-    from nova.json_types import JsonObject
+    from nova.objects.image import ImageValues
+    from nova.objects.image import Image
     from nova.volume import api
 
 LOG = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ class Uploads:
         self._db, self._files, self._jobs, self._images = database, files, volume_jobs, images
 
     def begin(self, ctx: nova_context.RequestContext, volume_id: str, disk_format: str,
-              values: JsonObject) -> tuple[rows.Volume, api.Image]:
+              values: ImageValues) -> tuple[rows.Volume, Image]:
         """Create an image and start the upload; return (volume, image).
 
         :param values: of the image: name, visibility, protected
@@ -58,7 +59,7 @@ class Uploads:
             return rows.with_attachments(conn, [rows.change(conn, volumes, row, {'status': UPLOADING})])[0]
         row = self._db.run(reserve)
         try:
-            properties: JsonObject = {
+            properties = {
                 name: str(value) for name, value in row['image_metadata'].items() if name not in _OWN}
             image = self._images.create(ctx, {**values, 'disk_format': disk_format, 'container_format': 'bare',
                                               'min_disk': row['size'], 'properties': properties})

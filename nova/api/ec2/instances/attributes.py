@@ -63,7 +63,7 @@ def describe_instance_attribute(req: operations.Request, given: operations.Given
 
 # ---- changes
 
-def _unprotect(req: operations.Request, server: Server, wanted: Any) -> None:
+def _unprotect(req: operations.Request, server: Server, wanted: bool) -> None:
     """Refuse protection: a lock of the compute API would also block all other actions."""
     if wanted:
         raise errors.unsupported(run_parameters.UNPROTECTED)
@@ -71,7 +71,7 @@ def _unprotect(req: operations.Request, server: Server, wanted: Any) -> None:
         raise errors.Ec2Error('OperationNotPermitted', 'The server is locked in the compute API.')
 
 
-def _resize(req: operations.Request, server: Server, wanted: Any) -> None:
+def _resize(req: operations.Request, server: Server, wanted: str) -> None:
     """Resize a stopped instance and confirm the resize, if necessary when the instance is started."""
     flavor = types.flavor_of(req, wanted)
     if server['OS-EXT-STS:vm_state'] != 'stopped' or states.state_of(server) != 'stopped':
@@ -88,7 +88,7 @@ def _resize(req: operations.Request, server: Server, wanted: Any) -> None:
                                                               f'{wanted}; it is unchanged.', 500)
 
 
-def _regroup(req: operations.Request, server: Server, wanted: Any) -> None:
+def _regroup(req: operations.Request, server: Server, wanted: list[str]) -> None:
     """Replace the security groups of the first interface."""
     groups = [req.find('sg', shown, 'network', '/security-groups/{}')['security_group']['id'] for shown in wanted]
     ports = interfaces.ports_of(req, [server['id']]).get(server['id'])
@@ -100,7 +100,7 @@ def _regroup(req: operations.Request, server: Server, wanted: Any) -> None:
     req.call('network', 'PUT', f'/ports/{ports[0]["id"]}', {'port': {'security_groups': groups}})
 
 
-def _keep_volumes(req: operations.Request, server: Server, wanted: Any) -> None:
+def _keep_volumes(req: operations.Request, server: Server, wanted: list[dict[str, Any]]) -> None:
     """Set whether volumes are deleted with the instance."""
     path = f'/servers/{server["id"]}/os-volume_attachments'
     held = {row['device']: row['volumeId'] for row in req.call('compute', 'GET', path)['volumeAttachments']}
@@ -116,13 +116,13 @@ def _keep_volumes(req: operations.Request, server: Server, wanted: Any) -> None:
 
 
 def _refuse(why: str) -> Callable[[operations.Request, Server, Any], None]:
-    def refuse(req: operations.Request, server: Server, wanted: Any) -> None:
+    def refuse(req: operations.Request, server: Server, wanted: object) -> None:
         raise errors.unsupported(why)
     return refuse
 
 
-def _nothing_but(name: str, only: Any) -> Callable[[operations.Request, Server, Any], None]:
-    def check(req: operations.Request, server: Server, wanted: Any) -> None:
+def _nothing_but(name: str, only: bool | str) -> Callable[[operations.Request, Server, Any], None]:
+    def check(req: operations.Request, server: Server, wanted: object) -> None:
         if wanted != only:
             raise errors.unsupported(f'The only supported value of the attribute {name} is {str(only).lower()}'
                                      '.')

@@ -1,9 +1,10 @@
 """EC2 operations on launch templates: stored and versioned parameters of RunInstances."""
 from __future__ import annotations
 
+from collections.abc import Callable
 import orjson
 import re
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 import uuid as uuids
 
 from nova import exception
@@ -16,8 +17,11 @@ from nova.api.ec2 import protocol
 from nova.api.ec2 import tags
 from nova.api.ec2.instances import run_parameters
 from nova.db.ec2 import launch_templates as db
+from nova.db.engine import Connection
 
 LONGEST_DATA, LONGEST_DESCRIPTION = 32 * 1024, 255          # bytes of JSON, characters
+P = ParamSpec('P')
+R = TypeVar('R')
 KEPT = frozenset(f'{run_parameters.TAKES} {run_parameters.IGNORES}'.split())
 _NAME = re.compile(r'[A-Za-z0-9().\-/_]{3,128}\Z')
 _NUMBER = re.compile(r'[1-9][0-9]{0,8}\Z')
@@ -116,11 +120,12 @@ def _description(given: operations.Given) -> str | None:
     return text
 
 
-def _written(req: operations.Request, work: Any, *arguments: Any) -> Any:
+def _written(req: operations.Request, work: Callable[Concatenate[Connection, P], R], *arguments: P.args,
+             **named: P.kwargs) -> R:
     """Run a write; exceeded limits become EC2 errors."""
     req.writes()
     try:
-        return req.api_db.run(work, *arguments)
+        return req.api_db.run(work, *arguments, **named)
     except exception.BadRequest as error:
         raise errors.Ec2Error('ResourceLimitExceeded', error.message) from None
 

@@ -111,10 +111,19 @@ def _made(req: operations.Request, requested: operations.Given, given: operation
     return made, servers or None
 
 
-def _networks(req: operations.Request, given: operations.Given) -> Any:
+def _networks(req: operations.Request, given: operations.Given) -> str | list[dict[str, str]]:
     if given.get('NetworkInterfaces'):
         common = {name: given[name] for name in ('MaxCount', 'SecurityGroupIds') if given.get(name)}
-        return [network for each in given['NetworkInterfaces'] for network in _networks(req, {**common, **each})]
+        return [_network(req, {**common, **each}) for each in given['NetworkInterfaces']]
+    if given.get('NetworkInterfaceId') or given.get('SubnetId'):
+        return [_network(req, given)]
+    if given.get('PrivateIpAddress'):
+        raise errors.missing('SubnetId')
+    return _first_networks(req)
+
+
+def _network(req: operations.Request, given: operations.Given) -> dict[str, str]:
+    """Return one network of the compute API for an existing network interface or a subnet."""
     if given.get('NetworkInterfaceId'):
         if given.get('MaxCount', 1) != 1:
             raise errors.Ec2Error('InvalidParameterCombination', 'A network interface can have only one instance.')
@@ -122,18 +131,14 @@ def _networks(req: operations.Request, given: operations.Given) -> Any:
         if port['device_id']:
             raise errors.Ec2Error('InvalidNetworkInterface.InUse', f'The network interface '
                                   f'{given["NetworkInterfaceId"]} is in use.')
-        return [{'port': port['id']}]
-    if not given.get('SubnetId'):
-        if given.get('PrivateIpAddress'):
-            raise errors.missing('SubnetId')
-        return _first_networks(req)
+        return {'port': port['id']}
     network, subnet = subnet_placement.place_of(req, given['SubnetId'], given.get('PrivateIpAddress'))
     check_groups(req, given.get('SecurityGroupIds') or (), subnet)
     fixed = {'fixed_ip': given['PrivateIpAddress']} if given.get('PrivateIpAddress') else {}
-    return [{'uuid': network, **fixed}]
+    return {'uuid': network, **fixed}
 
 
-def _first_networks(req: operations.Request) -> Any:
+def _first_networks(req: operations.Request) -> str | list[dict[str, str]]:
     """Return the networks of an instance without a subnet: the only network of the default VPC.
 
     :raises Ec2Error: the default VPC does not have exactly one network

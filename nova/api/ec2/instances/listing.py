@@ -21,10 +21,11 @@ FIELDS = {'instance-id': 'InstanceId', 'instance-type': 'InstanceType', 'key-nam
 
 
 def _nested(*path: str) -> filters.Values:
-    def value(item: Any) -> Any:
+    def value(item: filters.Item) -> object:
+        found: Any = item
         for name in path:
-            item = item.get(name) if item else None
-        return item
+            found = found.get(name) if found else None
+        return found
     return value
 
 

@@ -1,9 +1,11 @@
 """EC2 operations that start, stop, reboot and terminate instances."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 import urllib.parse
 
+from nova.api.ec2 import calls
 from nova.api.ec2 import errors
 from nova.api.ec2 import operations
 from nova.api.ec2 import protocol
@@ -14,7 +16,7 @@ from nova.api.servers.schemas import CATEGORY
 
 
 def _changes(req: operations.Request, given: operations.Given, done: dict[str, str],
-             change: Any) -> list[dict[str, Any]]:
+             change: Callable[[dict[str, Any]], str]) -> list[dict[str, Any]]:
     """Change each instance of a request; return the previous and current states.
 
     :param done: {state that needs no change: itself}
@@ -31,7 +33,8 @@ def _changes(req: operations.Request, given: operations.Given, done: dict[str, s
     return rows
 
 
-def act(req: operations.Request, server: dict[str, Any], action: str, body: Any = None, wait: bool = False) -> None:
+def act(req: operations.Request, server: dict[str, Any], action: str, body: calls.Document | None = None,
+        wait: bool = False) -> None:
     """Begin an action of the compute API.
 
     :param wait: for the end of the action, at most ``waits.WAIT_S`` seconds
@@ -69,7 +72,7 @@ def stop_instances(req: operations.Request, given: operations.Given) -> dict[str
 
 
 def _of_category(req: operations.Request, given: operations.Given, method: str, action: str = '',
-                 body: Any = None) -> list[str]:
+                 body: calls.Document | None = None) -> list[str]:
     """Act on administrative instances for a request that names their category; return their IDs.
 
     The compute API hides such instances from users, so their states are omitted.

@@ -14,6 +14,7 @@ from nova.api.ec2 import operations
 from nova.api.ec2 import tags
 from nova.api.ec2.networks import routing
 from nova.db.ec2 import vpcs as db
+from nova.db.engine import Connection
 
 
 def _association(ident: str) -> str:
@@ -28,7 +29,7 @@ def _tables(req: operations.Request, known: db.Known, wanted: Iterable[str]) -> 
         ('rtb', wanted), ('vpc', known.vpcs), ('igw', known.gateways)))
     held = [row for row in known.associations.values() if row['route_table_id'] in names]
     nets = req.ids.shown('subnet', [row['subnet_id'] for row in held])
-    mains = {_association(ident): ident for ident in wanted if known.tables[ident]['main_of']}
+    mains = {_association(ident): ident for ident in wanted if known.tables[ident]['main_vpc_id']}
     joins_ = req.ids.shown('rtbassoc', [*(row['id'] for row in held), *mains])
     kept = tags.of(req, 'rtb', wanted)
     shown = []
@@ -94,7 +95,7 @@ def describe_route_tables(req: operations.Request, given: operations.Given) -> d
 def delete_route_table(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     known = db.known(req.api_db, req.project_id)
     table = routing.find(req, known, 'rtb', given['RouteTableId'])
-    if known.tables[table]['main_of'] or any(
+    if known.tables[table]['main_vpc_id'] or any(
             row['route_table_id'] == table for row in known.associations.values()):
         raise errors.Ec2Error('DependencyViolation', f"The routeTable '{given['RouteTableId']}' has dependencies and "
                                                      'cannot be deleted.')
@@ -132,7 +133,7 @@ def _associated(req: operations.Request, known: db.Known, shown: str) -> tuple[s
         if row['id'] == ident:
             return known.tables[row['route_table_id']]['vpc_id'], subnet
     for table, row in known.tables.items():
-        if row['main_of'] and _association(table) == ident:
+        if row['main_vpc_id'] and _association(table) == ident:
             return row['vpc_id'], None
     raise errors.not_found('rtbassoc', shown)
 
@@ -166,7 +167,7 @@ def replace_route_table_association(req: operations.Request, given: operations.G
     return {'NewAssociationId': req.ids.one('rtbassoc', ident), 'AssociationState': {'State': 'associated'}}
 
 
-def _replace(conn: Any, subnet: str, table: str) -> str:
+def _replace(conn: Connection, subnet: str, table: str) -> str:
     db.disassociate(conn, subnet)
     return str(db.associate(conn, subnet, table))
 

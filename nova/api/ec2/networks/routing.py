@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 import contextlib
 from typing import Any
 
+from nova.api.ec2 import calls
 from nova.api.ec2 import errors
 from nova.api.ec2 import operations
 from nova.db.ec2 import vpcs as db
@@ -40,7 +41,7 @@ def groups(req: operations.Request) -> list[dict[str, Any]]:
     return req.pages('network', '/security-groups', 'security_groups', {'project_id': req.project_id})
 
 
-def undo(req: operations.Request, method: str, path: str, body: Any = None) -> None:
+def undo(req: operations.Request, method: str, path: str, body: calls.Document | None = None) -> None:
     """Undo a call of a failed request; errors are ignored."""
     with contextlib.suppress(errors.ServiceRefused, errors.Ec2Error):
         req.call('network', method, path, body)

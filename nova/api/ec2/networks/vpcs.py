@@ -152,7 +152,7 @@ def delete_vpc(req: operations.Request, given: operations.Given) -> dict[str, An
     vpc = known.find_made(given['VpcId'])
     parts = db.known(req.api_db, req.project_id)
     subnets = [subnet for subnet, of in known.of_subnets.items() if of == vpc]
-    own = [row for row in parts.tables.values() if row['vpc_id'] == vpc and row['main_of'] is None]
+    own = [row for row in parts.tables.values() if row['vpc_id'] == vpc and row['main_vpc_id'] is None]
     groups = {row['id'] for row in routing.groups(req)} if vpc in parts.groups.values() else set()
     if subnets or own or parts.gateway_of(vpc) or any(parts.groups.get(group) == vpc for group in groups):
         raise used('vpc', given['VpcId'])

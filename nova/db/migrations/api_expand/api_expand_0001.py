@@ -81,8 +81,8 @@ def upgrade() -> None:
         sa.Column('id', sa.String(36), primary_key=True), sa.Column('direction', sa.String(8), nullable=False),
         sa.Column('ethertype', sa.String(4), nullable=False), sa.Column('protocol', sa.String(40)),
         sa.Column('port_range_min', sa.Integer), sa.Column('port_range_max', sa.Integer),
-        sa.Column('remote_ip_prefix', sa.String(43)), sa.Column('of_group', sa.Boolean, nullable=False),
-        sa.Column('in_default', sa.Boolean, nullable=False), sa.Column('in_others', sa.Boolean, nullable=False),
+        sa.Column('remote_ip_prefix', sa.String(43)), sa.Column('from_own_group', sa.Boolean, nullable=False),
+        sa.Column('used_in_default_sg', sa.Boolean, nullable=False), sa.Column('used_in_non_default_sg', sa.Boolean, nullable=False),
         sa.Column('removed', sa.Boolean, nullable=False), sa.Column('description', sa.String(255), nullable=False),
         sa.Column('created_at', MOMENT, nullable=False), sa.Column('updated_at', MOMENT, nullable=False),
         sa.Column('revision', sa.Integer, nullable=False),
@@ -110,7 +110,7 @@ def upgrade() -> None:
         sa.Column('project_id', sa.String(64), primary_key=True),
         sa.Column('token_hash', sa.String(64), primary_key=True),
         sa.Column('request_hash', sa.String(64), nullable=False), sa.Column('uuid', sa.String(64)),
-        sa.Column('created_at', MOMENT, nullable=False), sa.Column('tried_at', MOMENT, nullable=False),
+        sa.Column('created_at', MOMENT, nullable=False), sa.Column('attempted_at', MOMENT, nullable=False),
         sa.Index('ix_ec2_client_tokens_created', 'created_at'),
     )
     _create(
@@ -161,9 +161,9 @@ def upgrade() -> None:
     _create(
         'ec2_route_tables',
         sa.Column('id', sa.String(36), primary_key=True), sa.Column('project_id', sa.String(64), nullable=False),
-        sa.Column('vpc_id', sa.String(36), nullable=False), sa.Column('main_of', sa.String(36)),
+        sa.Column('vpc_id', sa.String(36), nullable=False), sa.Column('main_vpc_id', sa.String(36)),
         sa.Column('created_at', MOMENT, nullable=False),
-        sa.UniqueConstraint('main_of', name='uniq_ec2_route_tables_main'),
+        sa.UniqueConstraint('main_vpc_id', name='uniq_ec2_route_tables_main'),
         sa.Index('ix_ec2_route_tables_project', 'project_id'), sa.Index('ix_ec2_route_tables_vpc', 'vpc_id'),
     )
     _create(
@@ -230,7 +230,7 @@ def upgrade() -> None:
         sa.Column('project_id', sa.String(255), primary_key=True),
         sa.Column('key_hash', sa.String(64), primary_key=True),
         sa.Column('request_hash', sa.String(64), nullable=False), sa.Column('created_at', MOMENT, nullable=False),
-        sa.Column('tried_at', MOMENT, nullable=False), sa.Column('answer', LONG_TEXT),
+        sa.Column('attempted_at', MOMENT, nullable=False), sa.Column('answer', LONG_TEXT),
         sa.Index('ix_idempotency_keys_created', 'created_at'),
         sa.Index('ix_idempotency_keys_project', 'project_id', 'created_at'),
     )
@@ -255,7 +255,7 @@ def upgrade() -> None:
         'identity_credentials',
         sa.Column('id', sa.String(64), primary_key=True),
         sa.Column('user_id', sa.String(64), nullable=False, index=True),
-        sa.Column('type', sa.String(16), nullable=False), sa.Column('sealed_blob', sa.String(1024), nullable=False),
+        sa.Column('type', sa.String(16), nullable=False), sa.Column('encrypted_blob', sa.String(1024), nullable=False),
         sa.Column('project_id', sa.String(64)), sa.Column('created_at', MOMENT, nullable=False),
     )
     _create(
@@ -275,7 +275,7 @@ def upgrade() -> None:
     _create(
         'identity_revoked_tokens',
         sa.Column('audit_id', sa.String(32), primary_key=True),
-        sa.Column('forget_at', MOMENT, nullable=False, index=True),
+        sa.Column('expires_at', MOMENT, nullable=False, index=True),
     )
     _create(
         'identity_roles',
@@ -289,7 +289,7 @@ def upgrade() -> None:
         sa.Column('name', sa.String(255), nullable=False), sa.Column('description', LONG_TEXT),
         sa.Column('email', sa.String(255)), sa.Column('enabled', sa.Boolean, nullable=False),
         sa.Column('default_project_id', sa.String(64)), sa.Column('password_hash', sa.String(255)),
-        sa.Column('password_expires_at', MOMENT), sa.Column('tokens_void_until', MOMENT),
+        sa.Column('password_expires_at', MOMENT), sa.Column('tokens_revoked_until', MOMENT),
         sa.Column('options', LONG_TEXT), sa.Column('totp_step', sa.BigInteger),
         sa.Column('created_at', MOMENT, nullable=False),
         sa.UniqueConstraint('domain_id', 'name', name='uniq_identity_users_name'),
@@ -383,7 +383,7 @@ def upgrade() -> None:
     _create(
         'network_hosts',
         sa.Column('host', sa.String(255), primary_key=True), sa.Column('address', sa.String(39), nullable=False),
-        sa.Column('gateway', sa.Boolean, nullable=False), sa.Column('seen_at', MOMENT, nullable=False),
+        sa.Column('gateway', sa.Boolean, nullable=False), sa.Column('last_seen_at', MOMENT, nullable=False),
         sa.Column('version', sa.Integer, nullable=False, server_default='0'),
     )
     _create(
@@ -634,8 +634,8 @@ def upgrade() -> None:
     _create(
         'volume_encryption_keys',
         sa.Column('id', sa.String(36), primary_key=True), sa.Column('type_id', sa.String(36), nullable=False),
-        sa.Column('created_at', MOMENT, nullable=False), sa.Column('sealed_with', sa.String(16), nullable=False),
-        sa.Column('sealed', sa.String(255), nullable=False),
+        sa.Column('created_at', MOMENT, nullable=False), sa.Column('encryption_key_id', sa.String(16), nullable=False),
+        sa.Column('encrypted_key', sa.String(255), nullable=False),
     )
     _create(
         'volume_snapshots',
@@ -691,5 +691,5 @@ def upgrade() -> None:
     _create(
         'vpns',
         sa.Column('project_id', sa.String(64), primary_key=True), sa.Column('public_address', sa.String(45)),
-        sa.Column('public_port', sa.Integer), sa.Column('begun_at', MOMENT),
+        sa.Column('public_port', sa.Integer), sa.Column('started_at', MOMENT),
     )

@@ -70,8 +70,8 @@ def upgrade() -> None:
         sa.Column('id', sa.Integer, primary_key=True), sa.Column('uuid', sa.String(36), nullable=False, unique=True),
         sa.Column('host', sa.String(255), nullable=False), sa.Column('node', sa.String(255), nullable=False),
         sa.Column('created_at', MOMENT, nullable=False), sa.Column('updated_at', MOMENT, nullable=False),
-        sa.Column('changed', sa.BigInteger, nullable=False, index=True),
-        sa.Column('used_changed', sa.BigInteger, nullable=False, server_default='0', index=True),
+        sa.Column('change_number', sa.BigInteger, nullable=False, index=True),
+        sa.Column('usage_change_number', sa.BigInteger, nullable=False, server_default='0', index=True),
         sa.Column('hypervisor_type', sa.String(64), nullable=False),
         sa.Column('hypervisor_version', sa.Integer, nullable=False), sa.Column('host_ip', sa.String(39)),
         sa.Column('cpu_info', LONG_TEXT), sa.Column('vcpus', sa.Integer, nullable=False),
@@ -87,7 +87,7 @@ def upgrade() -> None:
         sa.Column('supported_instances', LONG_TEXT, nullable=False), sa.Column('traits', LONG_TEXT),
         sa.Column('metrics', LONG_TEXT), sa.Column('failed_builds', sa.Integer, nullable=False, server_default='0'),
         sa.Column('uptime', sa.String(255)), sa.Column('pci_stats', LONG_TEXT), sa.Column('numa_topology', LONG_TEXT),
-        sa.Column('numa_changed', sa.BigInteger, index=True),
+        sa.Column('numa_change_number', sa.BigInteger, index=True),
         sa.UniqueConstraint('host', 'node', name='uniq_compute_nodes_host_node'),
     )
     _create(
@@ -109,8 +109,8 @@ def upgrade() -> None:
         'disk_keys',
         sa.Column('id', BIG_KEY, primary_key=True),
         sa.Column('instance_uuid', sa.String(36), nullable=False, unique=True),
-        sa.Column('created_at', MOMENT, nullable=False), sa.Column('sealed_with', sa.String(16), nullable=False),
-        sa.Column('sealed', sa.String(255), nullable=False),
+        sa.Column('created_at', MOMENT, nullable=False), sa.Column('encryption_key_id', sa.String(16), nullable=False),
+        sa.Column('encrypted_key', sa.String(255), nullable=False),
     )
     _create(
         'group_locks',
@@ -141,7 +141,7 @@ def upgrade() -> None:
         sa.Column('aggregate_id', sa.Integer, nullable=False), sa.Column('status', sa.String(16), nullable=False),
         sa.Column('message', LONG_TEXT), sa.Column('created_at', MOMENT, nullable=False),
         sa.Column('updated_at', MOMENT, nullable=False), sa.Column('stopped_at', MOMENT),
-        sa.Column('next_look', MOMENT, index=True), sa.Column('project_id', sa.String(255)),
+        sa.Column('next_check_at', MOMENT, index=True), sa.Column('project_id', sa.String(255)),
         sa.Column('user_id', sa.String(255)), sa.Index('ix_host_maintenances_aggregate', 'aggregate_id'),
     )
     _create(
@@ -297,25 +297,25 @@ def upgrade() -> None:
     )
     _create(
         'shadow_instance_action_events',
-        sa.Column('shadow_id', BIG_KEY, primary_key=True), sa.Column('gone_at', MOMENT, nullable=False),
+        sa.Column('shadow_id', BIG_KEY, primary_key=True), sa.Column('ended_at', MOMENT, nullable=False),
         sa.Column('id', BIG_KEY), sa.Column('action_id', sa.BigInteger), sa.Column('event', sa.String(255)),
         sa.Column('started_at', MOMENT), sa.Column('finished_at', MOMENT), sa.Column('result', sa.String(255)),
         sa.Column('details', LONG_TEXT), sa.Column('traceback', LONG_TEXT), sa.Column('host', sa.String(255)),
-        sa.Index('ix_shadow_instance_action_events_gone', 'gone_at'),
+        sa.Index('ix_shadow_instance_action_events_gone', 'ended_at'),
     )
     _create(
         'shadow_instance_actions',
-        sa.Column('shadow_id', BIG_KEY, primary_key=True), sa.Column('gone_at', MOMENT, nullable=False),
+        sa.Column('shadow_id', BIG_KEY, primary_key=True), sa.Column('ended_at', MOMENT, nullable=False),
         sa.Column('id', BIG_KEY), sa.Column('instance_uuid', sa.String(36)), sa.Column('action', sa.String(255)),
         sa.Column('request_id', sa.String(255)), sa.Column('project_id', sa.String(255)),
         sa.Column('user_id', sa.String(255)), sa.Column('started_at', MOMENT), sa.Column('updated_at', MOMENT),
         sa.Column('finished_at', MOMENT), sa.Column('message', sa.String(255)), sa.Column('owner', sa.String(255)),
         sa.Column('deadline', MOMENT), sa.Column('arguments', LONG_TEXT),
-        sa.Index('ix_shadow_instance_actions_gone', 'gone_at'),
+        sa.Index('ix_shadow_instance_actions_gone', 'ended_at'),
     )
     _create(
         'shadow_instances',
-        sa.Column('shadow_id', BIG_KEY, primary_key=True), sa.Column('gone_at', MOMENT, nullable=False),
+        sa.Column('shadow_id', BIG_KEY, primary_key=True), sa.Column('ended_at', MOMENT, nullable=False),
         sa.Column('id', BIG_KEY), sa.Column('uuid', sa.String(36)), sa.Column('project_id', sa.String(255)),
         sa.Column('user_id', sa.String(255)), sa.Column('created_at', MOMENT), sa.Column('updated_at', MOMENT),
         sa.Column('launched_at', MOMENT), sa.Column('terminated_at', MOMENT), sa.Column('deleted_at', MOMENT),
@@ -340,11 +340,11 @@ def upgrade() -> None:
         sa.Column('system_metadata', LONG_TEXT), sa.Column('fault', LONG_TEXT),
         sa.Column('server_group_id', sa.String(36)), sa.Column('category', sa.String(255)),
         sa.Column('numa_topology', LONG_TEXT), sa.Column('cell_move', sa.String(8)),
-        sa.Index('ix_shadow_instances_gone', 'gone_at'),
+        sa.Index('ix_shadow_instances_gone', 'ended_at'),
     )
     _create(
         'shadow_migrations',
-        sa.Column('shadow_id', BIG_KEY, primary_key=True), sa.Column('gone_at', MOMENT, nullable=False),
+        sa.Column('shadow_id', BIG_KEY, primary_key=True), sa.Column('ended_at', MOMENT, nullable=False),
         sa.Column('id', BIG_KEY), sa.Column('uuid', sa.String(36)), sa.Column('instance_uuid', sa.String(36)),
         sa.Column('project_id', sa.String(255)), sa.Column('user_id', sa.String(255)),
         sa.Column('migration_type', sa.String(16)), sa.Column('status', sa.String(32)),
@@ -359,15 +359,15 @@ def upgrade() -> None:
         sa.Column('disk_remaining_bytes', sa.BigInteger), sa.Column('held_host', sa.String(255)),
         sa.Column('held_node', sa.String(255)), sa.Column('held_vcpus', sa.Integer),
         sa.Column('held_memory_mb', sa.Integer), sa.Column('held_local_gb', sa.Integer),
-        sa.Column('held_numa_topology', LONG_TEXT), sa.Index('ix_shadow_migrations_gone', 'gone_at'),
+        sa.Column('held_numa_topology', LONG_TEXT), sa.Index('ix_shadow_migrations_gone', 'ended_at'),
     )
     _create(
         'shadow_task_log',
-        sa.Column('shadow_id', BIG_KEY, primary_key=True), sa.Column('gone_at', MOMENT, nullable=False),
+        sa.Column('shadow_id', BIG_KEY, primary_key=True), sa.Column('ended_at', MOMENT, nullable=False),
         sa.Column('host', sa.String(255)), sa.Column('period_beginning', MOMENT), sa.Column('period_ending', MOMENT),
         sa.Column('state', sa.String(16)), sa.Column('updated_at', MOMENT), sa.Column('task_items', sa.Integer),
         sa.Column('errors', sa.Integer), sa.Column('message', sa.String(255)),
-        sa.Index('ix_shadow_task_log_gone', 'gone_at'),
+        sa.Index('ix_shadow_task_log_gone', 'ended_at'),
     )
     _create(
         'share_mappings',
@@ -391,6 +391,6 @@ def upgrade() -> None:
         'volume_keys',
         sa.Column('id', BIG_KEY, primary_key=True), sa.Column('instance_uuid', sa.String(36), nullable=False),
         sa.Column('volume_id', sa.String(36), nullable=False), sa.Column('created_at', MOMENT, nullable=False),
-        sa.Column('sealed_with', sa.String(16), nullable=False), sa.Column('sealed', sa.Text, nullable=False),
+        sa.Column('encryption_key_id', sa.String(16), nullable=False), sa.Column('encrypted_key', sa.Text, nullable=False),
         sa.UniqueConstraint('instance_uuid', 'volume_id', name='uniq_volume_keys_instance_volume'),
     )

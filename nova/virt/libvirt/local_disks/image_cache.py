@@ -30,6 +30,7 @@ from nova.virt import image_signatures
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.disk_files.qemu_img import Tool
+    from nova.virt.driver import ImageDocument
     from nova.virt.driver import ImageSource
 
 LOG = logging.getLogger(__name__)
@@ -66,13 +67,13 @@ class ImageCache:
 
     def __init__(self, directory: str, images: ImageSource, qemu_img: Tool,
                  inspect: Callable[[str, str], None] | None, max_age: float,
-                 verify: Callable[[Any, dict[str, Any], str], None] | None = None,
+                 verify: Callable[[Any, ImageDocument, str], None] | None = None,
                  reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
         self._reserve = reserve
         self._directory, self._images, self._qemu_img = directory, images, qemu_img
         self._inspect, self._max_age, self._verify = inspect, max_age, verify
 
-    def fetch(self, context: RequestContext, image: dict[str, Any],
+    def fetch(self, context: RequestContext, image: ImageDocument,
               report: progress.Report = progress.ignore, most_bytes: int | None = None) -> Base:
         """Return the Base of an image, downloading it if necessary.
 
@@ -117,7 +118,7 @@ class ImageCache:
             return False
         return found.path == path
 
-    def _download(self, context: RequestContext, image: dict[str, Any], path: str, report: progress.Report,
+    def _download(self, context: RequestContext, image: ImageDocument, path: str, report: progress.Report,
                   most_bytes: int | None) -> None:
         image_id, disk_format = image['id'], image['disk_format']
         part = converted = path + '.part'

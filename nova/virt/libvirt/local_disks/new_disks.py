@@ -38,7 +38,7 @@ MAKE = {'swap': ['mkswap', '-q'],
         'vfat': ['mkfs.vfat', '-n', '{label}'], 'xfs': ['mkfs.xfs', '-q', '-L', '{label}']}
 MEDIUM = 'disk.cdrom'                    # for servers of an ISO image
 FETCHED, MADE = 70, 90                   # percentage of a build done after the download, and after the root disk
-Image = dict[str, Any]                   # as returned by ImageSource.show
+Image = Mapping[str, Any]                   # as returned by ImageSource.show
 Device = dict[str, Any]                  # a row of block_device_mappings
 
 

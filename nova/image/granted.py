@@ -1,0 +1,121 @@
+"""Images for one task or caller: requests with an image grant, or with a fixed context."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from nova import context
+from nova import exception
+from nova.image import grants
+from nova.runtime import progress
+
+if TYPE_CHECKING:
+    from nova.image.api import Filters
+    from nova.image.api import Images
+    from nova.objects.image import Image
+    from nova.objects.image import ImageValues
+
+_Result = TypeVar('_Result')
+
+
+class GrantedImages:
+    """Images for tasks: a virt.driver.ImageSource, and operations for snapshots of servers.
+
+    ``ctx`` has the grant of the task (context.RequestContext.granted). An image outside the grant raises ImageNotFound;
+    an expired grant raises Forbidden.
+
+    Requests carry the user's token until it expires, so that the image service checks it too. Later ones carry the
+    service token; therefore the grant is also checked here.
+    """
+
+    def __init__(self, images: Images) -> None:
+        self._images = images
+
+    def show(self, ctx: context.RequestContext, image_id: str) -> Image:
+        return self._ask(ctx, image_id, False, lambda who: self._images.show(who, image_id))
+
+    def download(self, ctx: context.RequestContext, image_id: str, path: str,
+                 moved: progress.Moved = progress.ignore) -> None:
+        self._ask(ctx, image_id, False, lambda who: self._images.download(who, image_id, path, moved))
+
+    def upload(self, ctx: context.RequestContext, image_id: str, path: str, disk_format: str,
+               moved: progress.Moved = progress.ignore, give: bool = False) -> None:
+        self._ask(ctx, image_id, True,
+                  lambda who: self._images.upload(who, image_id, path, disk_format, moved=moved, give=give))
+
+    def update(self, ctx: context.RequestContext, image_id: str, values: ImageValues) -> Image:
+        return self._ask(ctx, image_id, True, lambda who: self._images.update(who, image_id, values))
+
+    def delete(self, ctx: context.RequestContext, image_id: str) -> None:
+        self._ask(ctx, image_id, True, lambda who: self._images.delete(who, image_id))
+
+    def backups(self, ctx: context.RequestContext, filters: Filters,
+                marker: str | None = None) -> Sequence[Image]:
+        """Return a page of the server's backups, newest first.
+
+        :param filters: as for Images.list
+        """
+        grant = _grant_of(ctx)
+        if grant is not None and not grant.rotate:
+            raise exception.Forbidden('The image grant is for no backup.')
+        if grant is not None:
+            filters = {**filters, 'image_type': grants.BACKUP, 'instance_uuid': grant.server or ''}
+        return _with_token(ctx, lambda who: self._images.list(who, filters, marker=marker,
+                                                              sort='created_at:desc,id:desc'))
+
+    def _ask(self, ctx: context.RequestContext, image_id: str, write: bool,
+             function: Callable[[context.RequestContext], _Result]) -> _Result:
+        grant = _grant_of(ctx)
+        if grant is None:
+            if not ctx.auth_token:               # from a conductor of an older release, without token
+                raise exception.ImageNotFound(image_id=str(image_id)[:64])
+        elif not grant.may(image_id, write) and not (grant.rotate and grant.has_backup(
+                _with_token(ctx, lambda who: self._images.show(who, image_id)))):
+            raise exception.ImageNotFound(image_id=str(image_id)[:64])
+        return _with_token(ctx, function, grant is not None and grant.may(image_id, write=True))
+
+
+class BoundImages:
+    """Requests for images with a fixed context."""
+
+    def __init__(self, images: Images | GrantedImages, ctx: context.RequestContext) -> None:
+        self._images, self._ctx = images, ctx
+
+    def show(self, image_id: str) -> Image:
+        return self._images.show(self._ctx, image_id)
+
+    def download(self, image_id: str, path: str) -> None:
+        self._images.download(self._ctx, image_id, path)
+
+    def upload(self, image_id: str, path: str, disk_format: str) -> None:
+        self._images.upload(self._ctx, image_id, path, disk_format)
+
+    def update(self, image_id: str, values: ImageValues) -> Image:
+        return self._images.update(self._ctx, image_id, values)
+
+    def delete(self, image_id: str) -> None:
+        self._images.delete(self._ctx, image_id)
+
+
+def _grant_of(ctx: context.RequestContext) -> grants.Grant | None:
+    """Return the Grant of a context; None: the sender of the task does not support grants."""
+    return None if ctx.image_grant is None else grants.load(ctx.image_grant)
+
+
+def _with_token(ctx: context.RequestContext, function: Callable[[context.RequestContext], _Result],
+                copy: bool = False) -> _Result:
+    """Call with the user's token, and with the service token after it has expired.
+
+    :param copy: the image is a snapshot of the server. It belongs to the requesting user, who may be an administrator,
+        and not to each user who may unshelve the server
+    """
+    if ctx.auth_token:
+        try:
+            return function(grants.holder(ctx, ctx.image_grant))
+        except exception.Unauthorized:
+            if ctx.image_grant is None:
+                raise
+        except (exception.ImageNotFound, exception.Forbidden):
+            if not copy:
+                raise
+    return function(grants.holder(ctx, ctx.image_grant, token=False))

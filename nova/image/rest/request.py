@@ -1,0 +1,19 @@
+"""Request to a handler of the Image API."""
+from __future__ import annotations
+
+import typing
+
+from nova.web.request import BaseRequest
+
+if typing.TYPE_CHECKING:
+    from nova.image.embedded.service import Store
+
+
+class ImageRequest(BaseRequest):
+    """Request to a handler; ``store`` has the images."""
+
+    __slots__ = ('store',)
+
+    def __init__(self, environ: dict[str, typing.Any], store: Store) -> None:
+        super().__init__(environ)
+        self.store = store
