@@ -297,7 +297,7 @@ class ComputeDriver(Hypervisor):
         found: int | None = self.guests().get(uuid)
         return found
 
-    def remnants(self) -> dict[str, bool]:
+    def leftovers(self) -> dict[str, bool]:
         """Return {uuid: whether the files are local to this host} of servers with files here but no guest in
         ``guests()``.
 
@@ -636,7 +636,7 @@ class Resize(typing.Protocol):
         """Delete the guest that was set aside; no error if there is none."""
         raise NotImplementedError
 
-    def kept_guests(self) -> list[str]:
+    def resize_backups(self) -> list[str]:
         """Return uuids of the guests set aside here."""
         raise NotImplementedError
 
@@ -733,12 +733,12 @@ class LiveMigration(typing.Protocol):
         """At the destination: remove the preparations for a guest that did not arrive."""
         raise NotImplementedError
 
-    def awaited_guests(self) -> list[str]:
+    def incoming_guests(self) -> list[str]:
         """Return uuids of expected guests on disks shared with another host."""
         raise NotImplementedError
 
-    def give_up_guest(self, uuid: str) -> None:
-        """Remove the preparations for one of ``awaited_guests`` except the disks, which belong to the other host."""
+    def discard_incoming_guest(self, uuid: str) -> None:
+        """Remove the preparations for one of ``incoming_guests`` except the disks, which belong to the other host."""
         raise NotImplementedError
 
 

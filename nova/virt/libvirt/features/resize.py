@@ -130,7 +130,7 @@ class Resize:
         if guest is None or guest.ownership.host not in (None, self._host):
             self._guests.remove(instance.uuid)             # the guest is on another host; its TPM state is here
 
-    def kept_guests(self) -> list[str]:
+    def resize_backups(self) -> list[str]:
         return self._storage.resize_backups.uuids()
 
     def _bring_up(self, guest: xml.Guest, power_on: bool) -> None:
