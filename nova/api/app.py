@@ -23,7 +23,7 @@ from nova.api.request import Request
 from nova.api.services import Services
 from nova.api.servers import lookup as server_lookup
 from nova.db.audit import log
-from nova.runtime import sealed_passwords
+from nova.runtime import encrypted_passwords
 from nova.web import application
 from nova.web import bodies
 from nova.web import paste_registry
@@ -247,7 +247,7 @@ class Application(application.Application):
         if extensions.load().rules:
             services.policy.add(extensions.load().rules)
         services.application = self
-        services.passwords = sealed_passwords.Passwords(services.conf)
+        services.passwords = encrypted_passwords.Passwords(services.conf)
         services.streams = ConcurrencyLimit(services.conf.api.event_streams)
         services.builds = build_admission.BuildAdmission(services.conf.api.max_waiting_builds)
         services.auditor = log.Auditor(services.api_db, services.notifier)

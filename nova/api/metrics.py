@@ -18,7 +18,7 @@ METHODS = frozenset({'GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'}
 ROUTE = 'nova.route'            # key in the environ: the matched Route, set by the Application
 
 
-class Measured:
+class MetricsMiddleware:
     """WSGI wrapper that counts and times requests.
 
     :param app: the whole pipeline

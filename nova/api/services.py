@@ -16,7 +16,7 @@ from nova.db.audit import log
 from nova.db.cells import cells as db_cells
 from nova.hardware import pci_spec
 from nova.identity import known_projects
-from nova.runtime import sealed_passwords
+from nova.runtime import encrypted_passwords
 from nova.share import api as share_api
 from nova.web import application as web_application
 from nova.web.request import ConcurrencyLimit
@@ -65,11 +65,11 @@ class Services:
     shares: share_api.Shares = share_api.NoShares()
     bare_metal: Client | None = None
     projects: known_projects.Projects = known_projects.Unknown()
-    notifier: notify.Notifier | notify.Off = notify.OFF
+    notifier: notify.Notifier | notify.NoNotifier = notify.OFF
     application: web_application.Application = dataclasses.field(init=False)
     rates: rate_limits.RateLimits = dataclasses.field(init=False)
     streams: ConcurrencyLimit = dataclasses.field(init=False)
-    passwords: sealed_passwords.Passwords = dataclasses.field(init=False)
+    passwords: encrypted_passwords.Passwords = dataclasses.field(init=False)
     builds: build_admission.BuildAdmission = dataclasses.field(init=False)
     auditor: log.Auditor = dataclasses.field(init=False)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nova.api.services import Services
     from nova.api.ec2.app import Application as Ec2
     from nova.api.ec2.operations import Bundles
-    from nova.api.metrics import Measured
+    from nova.api.metrics import MetricsMiddleware
     from nova.cloud.assembly import Application
     from nova.db.cells.cells import Cells
     from nova.db.engine import Database
@@ -62,7 +62,7 @@ def _bare_metal(conf: cfg.ConfigOpts) -> client.Client | None:
 
 
 def api(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells, images: Images, rules: Policy,
-        identity_service: IdentityService | None = None, storage: BlockStorage | None = None) -> Measured:
+        identity_service: IdentityService | None = None, storage: BlockStorage | None = None) -> MetricsMiddleware:
     """Return the compute API behind the pipeline of api-paste.ini for [identity] backend.
 
     :param rules: policy.Policy
@@ -80,7 +80,7 @@ def api(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells, images: 
     if identity_service is not None:
         parts['identity_service'] = identity_service
     registered = {name: paste_registry.register(part) for name, part in parts.items()}
-    return metrics.Measured(deploy.loadapp('config:' + paste_file(conf), name=conf.identity.backend,
+    return metrics.MetricsMiddleware(deploy.loadapp('config:' + paste_file(conf), name=conf.identity.backend,
                                            global_conf=registered))
 
 

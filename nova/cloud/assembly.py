@@ -142,7 +142,7 @@ def clients(conf: cfg.ConfigOpts, bus: Bus | None, url: str) -> Clients:
     return rpc_clients.Clients(lambda: rpc_bus.Bus(conf, url, *shared), interfaces, close=rpc_bus.Bus.close)
 
 
-def needs(bus: Bus | None, api_db: Database | None = None, cells: Cells | None = None) -> health.Needs:
+def needs(bus: Bus | None, api_db: Database | None = None, cells: Cells | None = None) -> health.Dependencies:
     """Return the health part that checks the dependencies of a daemon; None means no dependency."""
     found: dict[str, Callable[..., Any]] = {}
     if bus is not None:
@@ -152,7 +152,7 @@ def needs(bus: Bus | None, api_db: Database | None = None, cells: Cells | None =
         found['database api'] = api_db.ping
     if cells is not None:
         found['database cell'] = lambda: cells.default.db.ping()
-    return health.Needs(found)
+    return health.Dependencies(found)
 
 
 def conductor(conf: cfg.ConfigOpts, bus: Bus, host: str, api_db: Database, cells: Cells, images: Images,
@@ -238,9 +238,9 @@ def network_agent(conf: cfg.ConfigOpts, bus: Bus, host: str, helper: Helper | No
 
     :param helper: privileges.Helper that changes the host's network
     """
-    from nova.network.agents import agent
     from nova.network import drivers
     from nova.network import interface
+    from nova.network.agents import agent
 
     manager = agent.NetworkAgent(conf, host, drivers.load(conf, helper), bus.client(interface.INTERFACE))
     return service.Service(conf, 'nova-network-agent', host, interface.AGENT, manager, bus, _conductor(bus),
@@ -288,7 +288,7 @@ def compute(conf: cfg.ConfigOpts, bus: Bus, host: str, images: Images, helper: H
     from nova.compute import manager as compute_manager
     from nova.image.granted import GrantedImages
     from nova.network import interface as network_interface
-    from nova.network.agents import plumbing_client
+    from nova.network.agents import agent_client
 
     bus = bus.of_host(host)
     granted = GrantedImages(images)
@@ -297,7 +297,7 @@ def compute(conf: cfg.ConfigOpts, bus: Bus, host: str, images: Images, helper: H
     plumbed = driver.real_guests and conf.network.driver != 'fake' and conf.network.backend == 'embedded'
     networks: Any = bus.client(network_interface.INTERFACE)
     if plumbed and conf.network.agent:
-        networks, plumbed = plumbing_client.PlumbingClient(networks, bus.client(network_interface.AGENT), host), False
+        networks, plumbed = agent_client.AgentClient(networks, bus.client(network_interface.AGENT), host), False
     manager = compute_manager.ComputeManager(
         conf, host, driver, bus.client(conductor_interface.INTERFACE), networks, granted,
         network_server=host if plumbed else None)

@@ -40,7 +40,7 @@ from nova.runtime import disk_space
 from nova.runtime import durable_files
 from nova.runtime import host_identity
 from nova.runtime import release
-from nova.runtime import sealing
+from nova.runtime import secret_encryption
 from nova.runtime import state_directory
 from nova.runtime import tls
 
@@ -51,7 +51,7 @@ PIECE = 1 << 20
 CONFIGURATION = 'restored-configuration'             # below the state path
 STAGED, BEFORE = '.restoring', '.before-restore'     # suffixes of names during and after a restore
 REPLACE = '--replace-existing-state'
-SINGLE = frozenset({'driver', 'clouds.yaml', sealing.FILE})       # parts that are files, not directories
+SINGLE = frozenset({'driver', 'clouds.yaml', secret_encryption.FILE})       # parts that are files, not directories
 ROOM = 64 << 20                                      # bytes that a restore leaves free
 
 
@@ -62,7 +62,7 @@ def parts(conf: cfg.ConfigOpts) -> dict[str, pathlib.Path]:
     found['CA'] = pathlib.Path(conf.crypto.ca_path or state / 'CA')
     if conf.crypto.keys_path:
         found['CA-keys'] = pathlib.Path(conf.crypto.keys_path)
-    found[sealing.FILE] = pathlib.Path(sealing.path_of(conf))
+    found[secret_encryption.FILE] = pathlib.Path(secret_encryption.path_of(conf))
     return found
 
 
@@ -81,7 +81,7 @@ def _images(conf: cfg.ConfigOpts) -> pathlib.Path | None:
 # ---- backup
 
 @dataclasses.dataclass(frozen=True)
-class Made:
+class BackupResult:
     """Result of ``create``."""
 
     size: int                            # bytes of the file
@@ -91,7 +91,7 @@ class Made:
 
 
 def create(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells, path: str,
-           passphrase: str | None = None, with_images: bool = False) -> Made:
+           passphrase: str | None = None, with_images: bool = False) -> BackupResult:
     """Write a consistent backup of the running control plane.
 
     :param path: of the file; an existing one is replaced when the new one is complete
@@ -101,7 +101,7 @@ def create(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells,
     """
     if with_images and _images(conf) is None:
         raise exception.InvalidInput('The images are in Glance: --images is for those of an all-in-one.')
-    made: list[Made] = []
+    made: list[BackupResult] = []
 
     def write(file: BinaryIO) -> None:
         made.append(_write(conf, api_db, cells, backup_file.Writer(file, passphrase), with_images))
@@ -113,7 +113,7 @@ def create(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells,
 
 
 def _write(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells, writer: backup_file.Writer,
-           with_images: bool) -> Made:
+           with_images: bool) -> BackupResult:
     names = {cell.uuid: cell for cell in cells.all()}
     databases = [api_db, *(_reached(cell) for cell in names.values())]
     small: dict[str, bytes] = {}
@@ -145,7 +145,7 @@ def _write(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells,
         writer.add(member, data)
     lost = [data_id for data_id in wanted if not _add_image(conf, writer, data_id)]
     writer.finish({**manifest, 'images': with_images, 'lost_images': lost})
-    return Made(0, count, len(wanted) - len(lost), lost)
+    return BackupResult(0, count, len(wanted) - len(lost), lost)
 
 
 def _branch(name: str) -> str:
@@ -309,7 +309,7 @@ def _is_uuid(text: str) -> bool:
 # ---- restore
 
 @dataclasses.dataclass(frozen=True)
-class Restored:
+class RestoreResult:
     """Result of ``restore``, for the operator."""
 
     content: Content
@@ -318,7 +318,7 @@ class Restored:
     images_without_data: list[str]       # ids
 
 
-def restore(conf: cfg.ConfigOpts, path: str, passphrase: Callable[[], str], replace: bool = False) -> Restored:
+def restore(conf: cfg.ConfigOpts, path: str, passphrase: Callable[[], str], replace: bool = False) -> RestoreResult:
     """Restore the control plane from a backup. Everything is checked before the first write.
 
     :param replace: replace an existing state
@@ -369,7 +369,7 @@ class _Restore:
         self._staged: dict[pathlib.Path, pathlib.Path] = {}          # {staged: target}
         self._without_data: list[str] = []
 
-    def run(self, read: Callable[[], backup_file.Reader]) -> Restored:
+    def run(self, read: Callable[[], backup_file.Reader]) -> RestoreResult:
         self._find_places()
         self._check()
         try:
@@ -388,7 +388,7 @@ class _Restore:
         os.unlink(self._state / state_directory.INCOMPLETE)
         directories.sync(self._state)
         has_configuration = bool(self._content.manifest.get('configuration'))
-        return Restored(self._content, self._state / CONFIGURATION if has_configuration else None, replaced,
+        return RestoreResult(self._content, self._state / CONFIGURATION if has_configuration else None, replaced,
                         self._without_data)
 
     # ---- paths

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nova.runtime.http import workers
 
 
-def parts(conf: cfg.ConfigOpts, worker: workers.Inherited | None = None) -> list[service.Part]:
+def parts(conf: cfg.ConfigOpts, worker: workers.WorkerSockets | None = None) -> list[service.Part]:
     from nova.cloud import assembly
     from nova.cloud import http_server
     from nova.rpc import bus as rpc_bus

@@ -24,7 +24,7 @@ def run(binary: str, parts: Callable[..., list[service.Part]], arguments: list[s
     :param split: function(conf), called before any thread and any log; it forks the privileged process. Its result is
         the second argument of ``parts``
     :param workers: the daemon may have several processes; parts(conf, worker) returns the parts of each. worker is a
-        workers.Inherited, or None for the only process
+        workers.WorkerSockets, or None for the only process
     :param overrides: options as nova.conf.new takes them
     """
     concurrency.setup()

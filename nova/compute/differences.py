@@ -81,7 +81,7 @@ class Reporter:
              rows: collections.abc.Mapping[str, records.Row], with_volumes: bool = False) -> None:
         """Compare and report; record the servers of this host that have no record or an older one.
 
-        :param here: resources on this host, as strays.Strays.find returns them
+        :param here: resources on this host, as orphans.Orphans.find returns them
         """
         mine = {server.uuid: server for server in servers}
         known = {**{uuid: states.SHUTDOWN for uuid, what in here.items() if what == records.FILES}, **guests}

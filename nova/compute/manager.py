@@ -19,6 +19,7 @@ from nova.compute import images as compute_images
 from nova.compute import interface
 from nova.compute import inventory
 from nova.compute import notifications
+from nova.compute import orphans
 from nova.compute import power
 from nova.compute import power_states
 from nova.compute import queue
@@ -26,7 +27,6 @@ from nova.compute import records
 from nova.compute import recovery
 from nova.compute import rescue
 from nova.compute import shelve
-from nova.compute import strays
 from nova.compute import volumes as compute_volumes
 from nova.compute.host import Host
 from nova.compute.moves import live_migration
@@ -86,7 +86,7 @@ class ComputeManager:
         self._disk_clients = disk_clients.DiskClients(host)
         driver.watch_disk_clients(self._disk_clients.record)
         notifier = notifications.Notifier(host)
-        orphaned_guests = strays.Strays(host)
+        orphans_of_host = orphans.Orphans(host)
         volumes = compute_volumes.Volumes(host)
         reporter = differences.Reporter(host, volumes)
         volume_snapshots = compute_volumes.VolumeSnapshots(host)
@@ -99,16 +99,16 @@ class ComputeManager:
         rescues = rescue.Rescue(host)
         shelving = shelve.Shelve(host, volumes=volumes)
         rebuilds = rebuild.Rebuild(host, volumes=volumes)
-        migration = live_migration.LiveMigration(host, volumes=volumes, notifier=notifier, strays=orphaned_guests,
-                                                 turns=queue.Turns(conf.max_concurrent_live_migrations))
+        migration = live_migration.LiveMigration(host, volumes=volumes, notifier=notifier, orphans=orphans_of_host,
+                                                 semaphore=queue.CallbackSemaphore(conf.max_concurrent_live_migrations))
         deletions = deletion.Deletion(host, live_migration=migration)
         events = external_events.ExternalEvents(host)
         self._lost_ports = lost_ports.LostPorts(host, events.settle_ports, lambda: reporter.is_waiting)
         self.inventory = inventory.Inventory(host)
         self.availability = availability.Availability(host)
-        self.power_states = power_states.PowerStates(host, strays=orphaned_guests, reporter=reporter)
+        self.power_states = power_states.PowerStates(host, orphans=orphans_of_host, reporter=reporter)
         self._evacuation = rebuild.Evacuation(host, volumes=volumes, clients=self._disk_clients)
-        self._resize = resize.Resize(host, volumes=volumes, strays=orphaned_guests)
+        self._resize = resize.Resize(host, volumes=volumes, orphans=orphans_of_host)
         builder = build.Builder(host, volumes=volumes, inventory=self.inventory)
 
         methods: dict[str, typing.Callable[..., typing.Any]] = {
@@ -184,7 +184,7 @@ class ComputeManager:
             **methods, 'resume_background': self._background.resume_background})
         self.recovery = recovery.Recovery(
             host, methods=restarts, builder=builder,
-            power=power_operations, power_states=self.power_states, strays=orphaned_guests,
+            power=power_operations, power_states=self.power_states, orphans=orphans_of_host,
             reporter=reporter)
 
     # ---- lifecycle

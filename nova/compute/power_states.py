@@ -7,7 +7,7 @@ from nova import exception
 from nova import states
 from nova.compute.differences import Reporter
 from nova.compute.host import Host
-from nova.compute.strays import Strays
+from nova.compute.orphans import Orphans
 from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
@@ -21,8 +21,8 @@ class PowerStates:
     A state is read and reported in the server's queue, so it is never older than a task.
     """
 
-    def __init__(self, host: Host, strays: Strays, reporter: Reporter) -> None:
-        self._host, self._strays, self._reporter = host, strays, reporter
+    def __init__(self, host: Host, orphans: Orphans, reporter: Reporter) -> None:
+        self._host, self._orphans, self._reporter = host, orphans, reporter
         self._changed: set[str] = set()          # servers with unprocessed events
         self._lock = threading.Lock()
         self._event_came = threading.Event()
@@ -80,10 +80,10 @@ class PowerStates:
             LOG.warning('The power state of server %s is not reported: %s', uuid, error.message)
 
     def synchronize(self) -> int:
-        """Compare every server with its guest and remove strays; return the number of differences."""
+        """Compare every server with its guest and remove orphans; return the number of differences."""
         host, ctx = self._host, context.admin_context()
         guests = host.driver.guests()
-        here = self._strays.find(guests)
+        here = self._orphans.find(guests)
         servers = [entry['instance'] for entry in host.conductor.instances_on_host(ctx, host=host.name)]
         different = 0
         for server in servers:
@@ -91,7 +91,7 @@ class PowerStates:
             if server.task_state is None and server.vm_state != states.BUILDING and found != server.power_state:
                 self.report(server.uuid)
                 different += 1
-        rows = self._strays.settle(ctx, here, {server.uuid for server in servers})
+        rows = self._orphans.settle(ctx, here, {server.uuid for server in servers})
         self._reporter.look(ctx, guests, here, servers, rows, with_volumes=True)
         return different
 

@@ -167,8 +167,8 @@ class TaskQueue:
         return all([pool.stop(max(0, deadline - time.monotonic())) for pool in self._pools.values()])
 
 
-class Turns:
-    """Concurrency limit with a waiting line that uses no threads and blocks no other tasks of the same server.
+class CallbackSemaphore:
+    """Semaphore that calls the waiting functions: they hold no thread, and block no other tasks of the same server.
 
     :param limit: number of concurrent holders
     """
@@ -177,8 +177,8 @@ class Turns:
         self._free, self._lock = limit, threading.Lock()
         self._line: collections.deque[typing.Callable[[], typing.Any]] = collections.deque()
 
-    def take(self, begin: typing.Callable[[], typing.Any]) -> None:
-        """Call ``begin()`` when a place is free, in this thread or in the thread of another ``done``."""
+    def acquire(self, begin: typing.Callable[[], typing.Any]) -> None:
+        """Call ``begin()`` when the semaphore is free, in this thread or in that of another ``release``."""
         with self._lock:
             if not self._free:
                 self._line.append(begin)
@@ -186,8 +186,8 @@ class Turns:
             self._free -= 1
         begin()
 
-    def done(self) -> None:
-        """Release a place and start the next in line."""
+    def release(self) -> None:
+        """Release the semaphore and call the next waiting function."""
         with self._lock:
             if not self._line:
                 self._free += 1

@@ -16,10 +16,10 @@ from nova import states
 from nova.compute import build
 from nova.compute import differences
 from nova.compute import interface
+from nova.compute import orphans
 from nova.compute import power
 from nova.compute import power_states
 from nova.compute import records
-from nova.compute import strays
 from nova.compute import tasks
 from nova.compute.host import Host
 from nova.runtime import host_identity
@@ -96,9 +96,9 @@ class Recovery:
 
     def __init__(self, host: Host, methods: collections.abc.Mapping[str, typing.Callable[..., typing.Any]],
                  builder: build.Builder, power: power.Power, power_states: power_states.PowerStates,
-                 strays: strays.Strays, reporter: differences.Reporter) -> None:
+                 orphans: orphans.Orphans, reporter: differences.Reporter) -> None:
         self._host, self._methods, self._builder = host, methods, builder
-        self._power, self._power_states, self._strays, self._reporter = power, power_states, strays, reporter
+        self._power, self._power_states, self._orphans, self._reporter = power, power_states, orphans, reporter
         self._recover: dict[str, typing.Callable[[context.RequestContext, objects.Instance, Arguments], None]] = {
             'build': self._build,
             'again': self._repeat,
@@ -112,7 +112,7 @@ class Recovery:
         """Compare guests with servers and queue the step for each difference."""
         host, ctx = self._host, context.admin_context()
         guests = host.driver.guests()
-        here = self._strays.find(guests)
+        here = self._orphans.find(guests)
         entries = host.conductor.instances_on_host(ctx, host=host.name)
         booted = boot_time()
         restored = os.path.exists(os.path.join(host_identity.state_path(host.conf), state_directory.RESTORED))
@@ -130,7 +130,7 @@ class Recovery:
                 # its task ends with the request id that began it
                 self._recover[what](context.on_behalf_of(entry), server, entry['arguments'] or {})
         servers = [entry['instance'] for entry in entries]
-        rows = self._strays.settle(ctx, here, {server.uuid for server in servers})
+        rows = self._orphans.settle(ctx, here, {server.uuid for server in servers})
         self._reporter.look(ctx, guests, here, servers, rows, with_volumes=True)
 
     def _untouched(self, entry: Arguments, guests: collections.abc.Container[str]) -> str | None:

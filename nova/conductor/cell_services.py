@@ -23,7 +23,6 @@ LOG = logging.getLogger(__name__)
 Connection = engine.Connection
 Context = context.RequestContext
 Row = collections.abc.Mapping[str, typing.Any]              # row of a table: {column: value}
-Fault = dict[str, typing.Any]            # see nova.objects.faults
 RpcClient = typing.Any                   # rpc.bus.Client: it has a method for each row of an interface
 
 
@@ -55,7 +54,7 @@ class CellServices:
     images: image_api.Images
     volumes: volume_api.BlockStorage = dataclasses.field(default_factory=volume_api.NoVolumes)
     shares: share_api.Shares = dataclasses.field(default_factory=share_api.NoShares)
-    notifier: notify.Notifier | notify.Off = notify.OFF
+    notifier: notify.Notifier | notify.NoNotifier = notify.OFF
     lowest_versions: collections.abc.Callable[[], dict[str, int]] = _no_versions
 
     @property

@@ -15,14 +15,14 @@ OPTIONS = [
     cfg.IntOpt('audit_interval', default=300, min=10, max=86400,
                help='Seconds between two comparisons of the usage of compute nodes with their servers.'),
     cfg.StrOpt('disk_key_backend', default='database', choices=('database', 'barbican'),
-               help='Where new keys of encrypted disks of servers are kept. database: in that of the cell, sealed with '
-                    'disk_keys_file. barbican: in the Key Manager service that [barbican] names, by the account there. '
-                    'Keys that there are stay where they are.'),
+               help='Where new keys of encrypted disks of servers are kept. database: in that of the cell, encrypted '
+                    'with disk_keys_file. barbican: in the Key Manager service that [barbican] names, by the account '
+                    'there. Existing keys stay where they are.'),
     cfg.StrOpt('disk_keys_file', max_length=4096,
-               help='File with the key that seals, in the database, the keys of encrypted disks of servers, and of '
+               help='File with the key that encrypts, in the database, the keys of encrypted disks of servers, and of '
                     'encrypted volumes on the host of the embedded ones: base64 of 32 bytes a line. The first line '
-                    'seals; the others open what was sealed before. All conductors of a deployment have the same file, '
-                    'and who loses it loses these disks. Only the user of the daemon may read it. Empty: disk-keys '
+                    'encrypts; all lines can decrypt. All conductors of a deployment have the same file. If it is '
+                    'lost, these disks are lost. Only the user of the daemon may read it. Empty: disk-keys '
                     'below state_path. A service makes it when it is first needed, unless the database shows that '
                     'another one has it.'),
     cfg.IntOpt('max_concurrent_maintenance_moves', default=4, min=1, max=1000, mutable=True,

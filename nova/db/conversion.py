@@ -171,6 +171,7 @@ ROWS: dict[str, tuple[Column | Value | Key, ...]] = {
         Column('volume_keys', 'sealed', 'encrypted_key'),
         Column('volume_keys', 'sealed_with', 'encryption_key_id'),
         Key('instance_actions', 'arguments', 'told', 'event_facts'),
+        Key('instance_actions', 'arguments', 'sealed_password', 'encrypted_password'),
         Value('instances', 'cell_move', 'leaving', 'outgoing'),
         Value('instances', 'cell_move', 'coming', 'incoming'),
         Value('host_maintenance_servers', 'state', 'kept', 'skipped'),

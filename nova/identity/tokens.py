@@ -258,7 +258,7 @@ class KeyRing:
             return None
         return fields if found == kind else None
 
-    def _sealed(self, *fields: Any) -> str:
+    def _sealed(self, *fields: object) -> str:
         # Fernet's base64 padding is kept: '=' is allowed in a header.
         return self._current().encrypt(orjson.dumps(fields)).decode()
 
@@ -274,14 +274,14 @@ class KeyRing:
         user_id, methods, issued, expires = fields
         return Receipt(user_id, tuple(methods), EPOCH + issued * MICROSECOND, EPOCH + expires * MICROSECOND)
 
-    def seal_secret(self, owner: str, secret: str) -> str:
+    def encrypt_secret(self, owner: str, secret: str) -> str:
         """Encrypt a secret for storage.
 
         :param owner: ID of its row; the result is invalid in other rows
         """
         return self._sealed(SECRET, owner, secret)
 
-    def open_secret(self, owner: str, sealed: str) -> str | None:
+    def decrypt_secret(self, owner: str, sealed: str) -> str | None:
         """Decrypt a stored secret; None if no key matches, or it belongs to another row."""
         fields = self._opened(sealed, SECRET)
         return fields[1] if fields is not None and fields[0] == owner else None

@@ -35,7 +35,7 @@ from nova.notify import cadf
 from nova.notify import events
 from nova.notify import legacy
 from nova.notify import payloads
-from nova.notify.event import By
+from nova.notify.event import Initiator
 from nova.notify.event import Event
 from nova.notify.event import Row
 from nova.runtime import commits
@@ -57,22 +57,22 @@ _CONTEXT = ('request_id', 'global_request_id', 'user_id', 'project_id', 'user_do
             'is_admin', 'roles')
 
 
-class Off:
+class NoNotifier:
     """Notifier that sends no notifications."""
 
     on: Literal[False] = False
 
-    def publish_seal(self, name: str, seal: Any) -> None:
+    def publish_seal(self, name: str, seal: str) -> None:
         pass
 
     def stop(self, timeout: float = 0) -> None:
         pass
 
 
-OFF = Off()
+OFF = NoNotifier()
 
 
-def new(conf: cfg.ConfigOpts, binary: str = events.API) -> Notifier | Off:
+def new(conf: cfg.ConfigOpts, binary: str = events.API) -> Notifier | NoNotifier:
     """Return the notifier of a configuration; OFF if it names no driver.
 
     :param binary: publishing service
@@ -142,7 +142,7 @@ class Notifier:
 
     def record(self, conn: commits.Connection, ctx: nova_context.RequestContext, name: str, phase: str | None, row: Row,
                host: str | None = None, by: str | None = None, action: str | None = None,
-               server_uuid: str | None = None, **about: Any) -> None:
+               server_uuid: str | None = None, **about: object) -> None:
         """Queue an event of a server when the transaction is committed. The transaction holds the server's row.
 
         :param name, phase: of a row of events.EVENTS
@@ -154,16 +154,16 @@ class Notifier:
         :param about: fields of payloads.Subject in addition to the columns
         """
         uuid = server_uuid or row['uuid']
-        event = Event(name, phase, uuid, row, action, By(ctx, by, host), about)
+        event = Event(name, phase, uuid, row, action, Initiator(ctx, by, host), about)
         self._order.add(conn, uuid, functools.partial(self._put, self._render, event))
 
     def publish(self, ctx: nova_context.RequestContext | None, name: str, phase: str | None, row: Row,
-                host: str | None = None, by: str | None = None, **about: Any) -> None:
+                host: str | None = None, by: str | None = None, **about: object) -> None:
         """Queue an event outside of a transaction; for the parameters see ``record``.
 
         :param ctx: None: the service acts without a request
         """
-        by_whom = By(ctx or nova_context.admin_context(), by, host)
+        by_whom = Initiator(ctx or nova_context.admin_context(), by, host)
         self._put(self._render, Event(name, phase, None, row, None, by_whom, about))
 
     def _render(self, event: Event) -> list[Message]:
@@ -190,7 +190,7 @@ class Notifier:
         self._put(self._render_cadf, cadf.EVENT, row['request_id'], functools.partial(
             cadf.event, row, self.host, self.binary))
 
-    def publish_seal(self, name: str, seal: Any) -> None:
+    def publish_seal(self, name: str, seal: str) -> None:
         """Queue the newest seal of a database's audit log as a CADF event."""
         self._put(self._render_cadf, cadf.SEALED, None, functools.partial(
             cadf.sealed, name, seal, self.host, self.binary))
@@ -221,7 +221,7 @@ class Notifier:
         self.counts[result] += 1
         metrics.NOTIFICATIONS.labels(result).inc()
 
-    def _put(self, render: Callable[..., list[Message]], *args: Any) -> None:
+    def _put(self, render: Callable[..., list[Message]], *args: object) -> None:
         """Queue a function that returns messages to send, with its arguments."""
         try:
             self._waiting.put_nowait((render, args))

@@ -8,7 +8,7 @@ Row = typing.Mapping[str, typing.Any]
 
 
 @dataclasses.dataclass(frozen=True)
-class By:
+class Initiator:
     """Initiator of an event.
 
     ctx      context of the request
@@ -39,7 +39,7 @@ class Event:
     server_uuid: str | None
     row: Row = dataclasses.field(repr=False)
     action: str | None
-    by: By
+    by: Initiator
     about: typing.Mapping[str, typing.Any] = dataclasses.field(repr=False)
 
     def __str__(self) -> str:

@@ -46,14 +46,14 @@ def put_part(req: Request) -> Answer:
 def complete(req: Request) -> Answer:
     root = documents.parse(req.document(documents.MAX_DOCUMENT, sums=False), 'CompleteMultipartUpload')
     documents.only(root, 'Part')
-    wanted, whole, sums = [], digests.Sums(digests.sums_of(req.environ)), {}
+    wanted, whole, sums = [], digests.Checksums(digests.sums_of(req.environ)), {}
     for part in root.findall('Part')[:stores.MAX_PARTS + 1]:
         documents.only(part, 'PartNumber', 'ETag', *(f'Checksum{name.upper()}' for name in digests.CHECKSUMS))
         number, etag = part.findtext('PartNumber', ''), part.findtext('ETag', '').strip('"')
         if not re.fullmatch('[0-9]{1,5}', number):
             raise errors.S3Error('MalformedXML', 'A part has no valid number.')
         wanted.append((int(number), etag))
-        sums[int(number)] = digests.Sums({each.tag[8:].lower(): each.text or '' for each in part
+        sums[int(number)] = digests.Checksums({each.tag[8:].lower(): each.text or '' for each in part
                                           if each.tag.startswith('Checksum')})
 
     def watched(number: int, pieces: Iterable[bytes]) -> Iterator[bytes]:

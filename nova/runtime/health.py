@@ -95,7 +95,7 @@ class Heartbeat:
         return since < self._max_age_s, {'seconds_since_arrival': round(since, 1)}
 
 
-class Needs:
+class Dependencies:
     """A part that only reports dependencies of the process.
 
     :param needs: {name: function() that raises if it is unavailable}; it may block

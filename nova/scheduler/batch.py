@@ -22,7 +22,7 @@ FRESH_S = 0.02  # under load: the table knows this scheduler's claims, the claim
 Selections = list[objects.Selection]
 
 
-class Waiting(batching.Item):
+class PendingDemand(batching.Item):
     """A demand that waits for a host.
 
     placed    the selections of each server, or None if the demand must be placed separately
@@ -49,13 +49,13 @@ class BatchPlacer:
         """See placement.Placer."""
         demand = decision.Demand(request, uuids)
         if demand.batchable:
-            waiting = Waiting(demand)
+            waiting = PendingDemand(demand)
             self._batch.run(waiting)
             if waiting.placed is not None:
                 return waiting.placed
         return self._placer.place(request, uuids)
 
-    def place_batch(self, items: collections.abc.Sequence[Waiting]) -> None:
+    def place_batch(self, items: collections.abc.Sequence[PendingDemand]) -> None:
         """Set ``placed`` for the items that get hosts, and ``error`` for those with a failed filter."""
         metrics.PLACEMENT_BATCH.observe(len(items))
         if len(items) == 1 and len(items[0].demand.uuids) == 1:

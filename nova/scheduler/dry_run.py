@@ -76,12 +76,13 @@ def report(hosts: host_view.Hosts, request: Request, rules: decision.Rules, seed
         choices = [_place_of(hosts, ranking[0]) for ranking in rankings]
     near = explain.nearest(view, request, rules.filters, left)
     return {
-        'seed': seeds[0], 'asked': {name: int(amount) for name, amount in request.resources.items()},
+        'seed': seeds[0], 'requested': {name: int(amount) for name, amount in request.resources.items()},
         'hosts': len(hosts), 'filters': reports, 'remaining': len(left),
         'weighers': {each.name: each.multiplier for each in rules.weighers},
         'ranking': _ranking(view, left, rules, seeds[0], page), 'choices': choices, 'reason': reason,
         'nearest': [{'host': miss.host, 'node': miss.node,
-                     'lacks': [{'filter': name, 'reason': text} for name, text in miss.lacks]} for miss in near]}
+                     'failed_filters': [{'filter': name, 'reason': text} for name, text in miss.failed_filters]}
+                    for miss in near]}
 
 
 def _filters(hosts: host_view.Hosts, request: Request, filters: collections.abc.Iterable[base.Filter],
@@ -90,7 +91,7 @@ def _filters(hosts: host_view.Hosts, request: Request, filters: collections.abc.
     """
     left, reports = np.arange(len(hosts)), []
     for each in filters:
-        found: Document = {'name': each.name, 'asked': each.applies(request), 'reason': None, 'hosts': []}
+        found: Document = {'name': each.name, 'applies': each.applies(request), 'reason': None, 'hosts': []}
         # the filters are independent, so each one is applied separately
         passing = np.isin(left, pipeline.narrow(hosts, request, [each])[0])
         removed, left = left[~passing], left[passing]

@@ -37,19 +37,20 @@ class Removal:
 
 
 @dataclasses.dataclass(frozen=True)
-class Miss:
+class NearMiss:
     """A host that nearly passed.
 
-    lacks   ((filter, reason), …) of the filters that the host fails
+    failed_filters  ((filter, reason), …) of the filters that the host fails
     """
 
     host: str
     node: str
-    lacks: tuple[tuple[str, str], ...]
+    failed_filters: tuple[tuple[str, str], ...]
 
     def __str__(self) -> str:
-        words = ' and '.join(text for _, text in self.lacks)
-        return f'{self.host} {words}' + (' only' if len(self.lacks) == 1 and words.startswith('lacks ') else '')
+        words = ' and '.join(text for _, text in self.failed_filters)
+        only = len(self.failed_filters) == 1 and words.startswith('lacks ')
+        return f'{self.host} {words}' + (' only' if only else '')
 
 
 def removal(each: base.Filter, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> Removal:
@@ -80,7 +81,7 @@ def _joined(parts: list[str], removals: list[Removal], named: set[int]) -> str:
     return ', '.join([parts[number] for number in sorted(named)] + ([OTHERS.format(others)] if others else []))
 
 
-def details(removals: list[Removal], nearest: collections.abc.Iterable[Miss] = ()) -> str:
+def details(removals: list[Removal], nearest: collections.abc.Iterable[NearMiss] = ()) -> str:
     """Return the explanation for administrators: a line for each filter that removed hosts and each nearest host."""
     lines = [f'{each.filter} removed {each.count}: {each.reason}: {", ".join(each.hosts)}'
              + (', …' if each.count > len(each.hosts) else '') for each in removals]
@@ -88,7 +89,7 @@ def details(removals: list[Removal], nearest: collections.abc.Iterable[Miss] = (
 
 
 def nearest(hosts: host_view.Hosts, request: Request, filters: collections.abc.Iterable[base.Filter],
-            passing: collections.abc.Iterable[int] = (), limit: int = NEAREST) -> list[Miss]:
+            passing: collections.abc.Iterable[int] = (), limit: int = NEAREST) -> list[NearMiss]:
     """Return the nearest hosts: those that fail the fewest filters, then those that lack the least.
 
     If the request names or excludes hosts, only the allowed hosts count. Filters of single hosts are consulted only
@@ -117,7 +118,7 @@ def nearest(hosts: host_view.Hosts, request: Request, filters: collections.abc.I
             failed += ~passed
             short += np.where(passed, 0, each.shortfall(hosts, request))
     near = _first(near[failed[near] > 0], failed, short)[:limit]
-    return [Miss(hosts.host[position], hosts.node[position], tuple(
+    return [NearMiss(hosts.host[position], hosts.node[position], tuple(
         (each.name, each.lacks(hosts, request, position)) for each in consulted if not masks[each][position]))
         for position in near]
 

@@ -1,4 +1,7 @@
 """RPC methods of the scheduler."""
+import collections.abc
+import typing
+
 from nova.rpc.interface import Interface, Method
 
 INTERFACE = Interface(
@@ -28,11 +31,19 @@ INTERFACE = Interface(
     Method('explain', ('spec', 'seeds', 'instance_uuid', 'limit', 'offset'), call=True,
            doc='Explain how servers would be placed now; writes nothing. ``seeds``: the uuids of the new servers, '
                'which break ties; ``instance_uuid``: an existing server that would be moved, or None; ``limit``, '
-               "``offset``: page of each list of hosts. Return {'seed': the first one; 'hosts': number; 'asked': "
-               "{resource: amount}; 'filters': [{'name', 'asked': whether the request uses it, 'passed', 'removed': "
+               "``offset``: page of each list of hosts. Return {'seed': the first one; 'hosts': number; 'requested': "
+               "{resource: amount}; 'filters': [{'name', 'applies': whether the request uses it, 'passed', 'removed': "
                "numbers of hosts, 'reason' or None, 'hosts': [{'host', 'node', 'reason'}] removed}] in order; "
                "'remaining': number that passed all; 'weighers': {name: multiplier}; 'ranking': [{'host', 'node', "
                "'availability_zone', 'weight', 'weights': {weigher: part}}], best first; 'choices': [{'host', "
                "'node', 'availability_zone'}] of each server, [] if one finds no host; 'reason': why, or None; "
-               "'nearest': [{'host', 'node', 'lacks': [{'filter', 'reason'}]}]}."),
+               "'nearest': [{'host', 'node', 'failed_filters': [{'filter', 'reason'}]}]}."),
 )
+
+
+class Scheduler(typing.Protocol):
+    """A manager of the scheduler: it has the methods of INTERFACE, too."""
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def periodic_tasks(self) -> list[tuple[str, int, collections.abc.Callable[[], None]]]: ...

@@ -221,9 +221,7 @@ class Hypervisor(typing.Protocol):
 class ComputeDriver(Hypervisor):
     """Base class of drivers: constructor arguments, and defaults of the methods that are not required.
 
-    :param conf: the configuration
     :param host: name of the compute host
-    :param images: an ImageSource
     :param inspect_image: function of a path and a disk format that raises ImageUnacceptable; None skips the inspection
     :param helper: runtime.privileges.Helper that runs privileged steps; None runs them in this process
 
@@ -299,7 +297,7 @@ class ComputeDriver(Hypervisor):
         found: int | None = self.guests().get(uuid)
         return found
 
-    def remnants(self) -> dict[str, bool]:
+    def leftovers(self) -> dict[str, bool]:
         """Return {uuid: whether the files are local to this host} of servers with files here but no guest in
         ``guests()``.
 
@@ -638,7 +636,7 @@ class Resize(typing.Protocol):
         """Delete the guest that was set aside; no error if there is none."""
         raise NotImplementedError
 
-    def kept_guests(self) -> list[str]:
+    def resize_backups(self) -> list[str]:
         """Return uuids of the guests set aside here."""
         raise NotImplementedError
 
@@ -735,12 +733,12 @@ class LiveMigration(typing.Protocol):
         """At the destination: remove the preparations for a guest that did not arrive."""
         raise NotImplementedError
 
-    def awaited_guests(self) -> list[str]:
+    def incoming_guests(self) -> list[str]:
         """Return uuids of expected guests on disks shared with another host."""
         raise NotImplementedError
 
-    def give_up_guest(self, uuid: str) -> None:
-        """Remove the preparations for one of ``awaited_guests`` except the disks, which belong to the other host."""
+    def discard_incoming_guest(self, uuid: str) -> None:
+        """Remove the preparations for one of ``incoming_guests`` except the disks, which belong to the other host."""
         raise NotImplementedError
 
 

@@ -128,7 +128,7 @@ def ask_host(req: api_request.Request, server_id: str, rule: str, feature: str |
 def begin(req: api_request.Request, cell: db_cells.Cell, server_id: str, action: actions.Action,
           arguments: dict[str, Any] | None = None, values: dict[str, Any] | None = None) -> InstancesRow:
     """Run tasks.begin in a transaction; return the updated row."""
-    kept = req.services.passwords.sealed(arguments, server_id)[0] if arguments else None
+    kept = req.services.passwords.encrypted(arguments, server_id)[0] if arguments else None
     return cell.db.run(tasks.begin, req.context, server_id, action, kept, values, req.context.is_admin)
 
 

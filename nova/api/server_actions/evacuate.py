@@ -46,7 +46,7 @@ def evacuate(req: api_request.Request, id: str) -> api_request.Document | None:
         host, force = _destination(req, conn, row, body)
     arguments = {'host': host, 'force': force, 'on_shared_storage': shared,
                  'leave_stopped': req.has('evacuate_stopped'), 'accepted_risk': body.get('accepted_risk')}
-    kept, = req.services.passwords.sealed({'evacuation': True, 'admin_password': password}, id)
+    kept, = req.services.passwords.encrypted({'evacuation': True, 'admin_password': password}, id)
     cell.db.run(_begin, req.context, id, arguments, kept, req.services.conf.service_down_time)
     casts.send(cell, cell.rpc.conductor.continue_evacuation, req.context, instance_uuid=id)
     if req.has('evacuate_shared_storage_detected'):

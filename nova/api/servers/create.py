@@ -79,7 +79,7 @@ def create(req: api_request.Request) -> Document | Response:
     try:
         volumes = device_sources.reserve(req, spec['block_devices'], uuids[0])
         rows = plan.rows(uuids, reservation_id, now)
-        kept = req.services.passwords.sealed({'admin_password': password}, *uuids)
+        kept = req.services.passwords.encrypted({'admin_password': password}, *uuids)
         cell.db.run(_insert, req.context, rows, volumes, kept)
     except engine.CommitUnanswered:
         raise            # if the rows were stored, a conductor builds them; if not, it deletes the mappings
@@ -112,7 +112,7 @@ def _begun_before(req: api_request.Request, names: list[str], server: Document) 
         return None
     if server.get('return_reservation_id'):
         return {'reservation_id': row['reservation_id']}
-    kept = req.services.passwords.opened(arguments.get(names[0]), names[0])
+    kept = req.services.passwords.decrypted(arguments.get(names[0]), names[0])
     return _accepted(req, names[0], row, kept.get('admin_password') or '',
                      server_spec.security_groups(server.get('security_groups')))
 

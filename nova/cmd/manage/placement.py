@@ -94,7 +94,7 @@ def _application(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.
 
 
 def _print(found: dict[str, Any]) -> None:
-    amounts = ', '.join(f'{amount} {name}' for name, amount in found['asked'].items())
+    amounts = ', '.join(f'{amount} {name}' for name, amount in found['requested'].items())
     print(f'{found["hosts"]} hosts, of which {found["remaining"]} remain. Requested: {amounts}. '
           f'Seed: {found["seed"]}\n')
     removing = [row for row in found['filters'] if row['removed']]
@@ -103,7 +103,7 @@ def _print(found: dict[str, Any]) -> None:
             (row['name'], row['passed'], row['removed'], _why(row)) for row in removing])
         print()
     print(f'{"The other" if removing else "The"} filters removed none.')
-    skipped = [row['name'] for row in found['filters'] if not row['asked']]
+    skipped = [row['name'] for row in found['filters'] if not row['applies']]
     if skipped:
         print('Not applied to a forced host: ' + ', '.join(skipped))
     if found['ranking']:
@@ -118,7 +118,7 @@ def _print(found: dict[str, Any]) -> None:
     if found['reason']:
         print(f'No valid host: {found["reason"]}')
         for miss in found['nearest']:
-            print(f'Nearest: {miss["host"]} {" and ".join(lack["reason"] for lack in miss["lacks"])}')
+            print(f'Nearest: {miss["host"]} {" and ".join(lack["reason"] for lack in miss["failed_filters"])}')
 
 
 def _why(row: dict[str, Any]) -> str:

@@ -12,9 +12,9 @@ from nova import exception
 from nova import objects
 from nova import states
 from nova.compute import notifications
+from nova.compute import orphans
 from nova.compute import queue
 from nova.compute import records
-from nova.compute import strays
 from nova.compute import tasks
 from nova.compute import volumes
 from nova.compute.host import Host
@@ -29,13 +29,13 @@ REPORT_S = 1             # seconds between two progress reports; each one is a w
 class LiveMigration:
     """Sends and receives running guests.
 
-    :param turns: limit of concurrent outgoing migrations
+    :param semaphore: limit of concurrent outgoing migrations
     """
 
     def __init__(self, host: Host, volumes: volumes.Volumes, notifier: notifications.Notifier,
-                 strays: strays.Strays, turns: queue.Turns) -> None:
-        self._host, self._volumes, self._notifier, self._turns = host, volumes, notifier, turns
-        self._strays = strays
+                 orphans: orphans.Orphans, semaphore: queue.CallbackSemaphore) -> None:
+        self._host, self._volumes, self._notifier, self._semaphore = host, volumes, notifier, semaphore
+        self._orphans = orphans
 
     # ---- at the destination ----
 
@@ -76,8 +76,7 @@ class LiveMigration:
                                migration: objects.Migration) -> None:
         host = self._host
 
-        def end(fault: dict[str, typing.Any] | None = None, traceback: str | None = None,
-                **values: typing.Any) -> None:
+        def end(fault: faults.Fault | None = None, traceback: str | None = None, **values: object) -> None:
             host.moves.live_migration_finished(
                 ctx, migration_id=migration.id, host=host.name, values={'task_state': None, **values}, fault=fault,
                 traceback=traceback)
@@ -102,7 +101,7 @@ class LiveMigration:
         host."""
         host = self._host
         what = records.GUEST if host.records.get(instance.uuid) else records.INCOMING
-        if not self._strays.may_remove(ctx, instance.uuid, what):
+        if not self._orphans.may_remove(ctx, instance.uuid, what):
             LOG.info('Server %s has come to this host in another way; nothing is rolled back.', instance.uuid)
             return
         with self._notifier.event(ctx, instance, 'live_migration_rollback_dest'):
@@ -127,7 +126,7 @@ class LiveMigration:
     def live_migrate_instance(self, ctx: context.RequestContext, instance: objects.Instance,
                               migration: objects.Migration) -> None:
         # Administrators move servers, so the order does not depend on projects.
-        self._turns.take(lambda: self._host.queue.submit(
+        self._semaphore.acquire(lambda: self._host.queue.submit(
             instance.uuid, self._live_migrate_in_turn, ctx, instance, migration, build=queue.MIGRATION,
             project_id=instance.uuid))
 
@@ -136,7 +135,7 @@ class LiveMigration:
         try:
             self._live_migrate(ctx, instance, migration)
         finally:
-            self._turns.done()
+            self._semaphore.release()
 
     def _live_migrate(self, ctx: context.RequestContext, instance: objects.Instance,
                       migration: objects.Migration) -> None:

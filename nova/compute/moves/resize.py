@@ -15,8 +15,8 @@ from nova import hooks
 from nova import objects
 from nova import states
 from nova.compute import build
+from nova.compute import orphans
 from nova.compute import records
-from nova.compute import strays
 from nova.compute import tasks
 from nova.compute import volumes
 from nova.compute.host import Host
@@ -29,8 +29,8 @@ LOG = logging.getLogger(__name__)
 class Resize:
     """Moves servers."""
 
-    def __init__(self, host: Host, volumes: volumes.Volumes, strays: strays.Strays) -> None:
-        self._host, self._volumes, self._strays = host, volumes, strays
+    def __init__(self, host: Host, volumes: volumes.Volumes, orphans: orphans.Orphans) -> None:
+        self._host, self._volumes, self._orphans = host, volumes, orphans
 
     def prep_resize(self, ctx: context.RequestContext, instance: objects.Instance,
                     migration: objects.Migration) -> None:
@@ -164,7 +164,7 @@ class Resize:
 
     def _drop(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         host = self._host
-        if host.records.get(instance.uuid) and not self._strays.may_remove(ctx, instance.uuid, records.GUEST):
+        if host.records.get(instance.uuid) and not self._orphans.may_remove(ctx, instance.uuid, records.GUEST):
             LOG.warning('Server %s has a guest here that is newer than its row; it stays.', instance.uuid)
             return
         host.driver.destroy(ctx, instance, [])
@@ -198,7 +198,7 @@ class Resize:
         host = self._host
         ctx = context.admin_context()
         resize = host.driver.get_feature(virt.Resize)
-        backups = resize.kept_guests() if resize else []
+        backups = resize.resize_backups() if resize else []
         for entry in host.moves.continue_moves(ctx, host=host.name, resize_backups=backups):
             server = entry['instance']
             if records.refusal(host.records.get(server.uuid), server, None, ''):

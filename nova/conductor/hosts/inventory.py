@@ -19,7 +19,7 @@ from nova.db.servers import block_devices
 from nova.db.servers import history
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
-from nova.runtime import sealed_passwords
+from nova.runtime import encrypted_passwords
 
 _NO_ACTION = dict.fromkeys(('arguments', 'request_id', 'project_id', 'user_id'))
 
@@ -29,7 +29,7 @@ class Inventory:
 
     def __init__(self, services: CellServices, power_states: PowerStates) -> None:
         self._cell_db, self._notifier, self._power_states = services.cell_db, services.notifier, power_states
-        self._passwords = sealed_passwords.Passwords(services.conf)
+        self._passwords = encrypted_passwords.Passwords(services.conf)
 
     def report_nodes(self, ctx: Context, host: str, nodes: list[dict[str, typing.Any]]) -> None:
         notifier = self._notifier
@@ -63,7 +63,7 @@ class Inventory:
         found = []
         for row in rows:
             uuid, action = row['uuid'], dict(actions.get(row['uuid']) or _NO_ACTION)
-            action['arguments'] = action['arguments'] and self._passwords.opened(action['arguments'], uuid)
+            action['arguments'] = action['arguments'] and self._passwords.decrypted(action['arguments'], uuid)
             found.append({'instance': objects.Instance.from_row(row), **{name: action[name] for name in _NO_ACTION}})
         return found
 

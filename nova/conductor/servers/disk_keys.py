@@ -1,6 +1,6 @@
 """Keys of encrypted disks: one key a server, from its first disk until the server is deleted.
 
-A key is a random passphrase. The database has it sealed (AES-256-GCM, bound to the server's id) with a key of the
+A key is a random passphrase. The database has it encrypted (AES-256-GCM, bound to the server's id) with a key of the
 deployment, which is in a file of the conductors. A copy of the database opens no disk. Alternatively a Key Manager
 service has the key, and the database has its id. Hosts request the keys of servers that they run, when
 they need them, and hold them in memory only.
@@ -19,7 +19,7 @@ from nova.conductor.cell_services import Context
 from nova.db.servers import disk_keys
 from nova.db.servers import instances
 from nova.hardware import guest_options
-from nova.runtime import sealing
+from nova.runtime import secret_encryption
 from nova.volume import key_manager
 
 BARBICAN = 'barbican'                    # replaces a key's name: the service has the key
@@ -34,14 +34,14 @@ class DiskKeys:
     """Gives hosts the keys of their servers; see interface.py."""
 
     def __init__(self, services: CellServices) -> None:
-        self._cell_db, self._path = services.cell_db, sealing.path_of(services.conf)
+        self._cell_db, self._path = services.cell_db, secret_encryption.path_of(services.conf)
         self._in_barbican = services.conf.conductor.disk_key_backend == BARBICAN
         self._barbican = key_manager.find(services.conf)
 
     def get_disk_key(self, ctx: Context, instance_uuid: str) -> str:
         try:
             return self._found(ctx, instance_uuid) or self._made(ctx, instance_uuid)
-        except sealing.Unusable as error:
+        except secret_encryption.Unusable as error:
             raise exception.DiskKeyUnavailable(instance_id=instance_uuid, reason=str(error)) from None
 
     @property
@@ -67,22 +67,23 @@ class DiskKeys:
         if row is None:
             return None
         if row['encryption_key_id'] != BARBICAN:
-            return sealing.read_sealer(self._path).open(row['encryption_key_id'], row['encrypted_key'], instance_uuid)
+            return secret_encryption.read_cipher(self._path).decrypt(
+                row['encryption_key_id'], row['encrypted_key'], instance_uuid)
         if self._barbican is None:
-            raise sealing.Unusable(NO_ACCOUNT)
+            raise secret_encryption.Unusable(NO_ACCOUNT)
         try:
             return self._barbican.passphrase(_system(ctx), row['encrypted_key'])
         except exception.InvalidVolume:
-            raise sealing.Unusable('the Key Manager service does not have it, or does not give it to this '
+            raise secret_encryption.Unusable('the Key Manager service does not have it, or does not give it to this '
                                    'system') from None
 
     def _made(self, ctx: Context, instance_uuid: str) -> str:
         with self._cell_db.reader() as conn:
             server, used = instances.get(conn, instance_uuid), disk_keys.encryption_key_ids(conn, BARBICAN)
         if not guest_options.encrypted(server['flavor'], server['image_properties']):
-            raise sealing.Unusable('neither its flavor nor its image asks for encrypted disks')
-        key = secrets.token_hex(sealing.KEY_BYTES)
-        kept = self._stored(ctx, instance_uuid, key) if self._in_barbican else self._sealed(used, instance_uuid, key)
+            raise secret_encryption.Unusable('neither its flavor nor its image asks for encrypted disks')
+        key = secrets.token_hex(secret_encryption.KEY_BYTES)
+        kept = self._stored(ctx, instance_uuid, key) if self._in_barbican else self._encrypted(used, instance_uuid, key)
         try:
             self._cell_db.run(disk_keys.insert, instance_uuid, *kept)
         except db_exc.DBDuplicateEntry:
@@ -91,13 +92,13 @@ class DiskKeys:
             return self._found(ctx, instance_uuid) or self._made(ctx, instance_uuid)
         return key
 
-    def _sealed(self, used: set[str], instance_uuid: str, key: str) -> tuple[str, str]:
-        sealer = sealing.usable(self._path, used)
-        return sealer.first, sealer.seal(key, instance_uuid)
+    def _encrypted(self, used: set[str], instance_uuid: str, key: str) -> tuple[str, str]:
+        cipher = secret_encryption.usable(self._path, used)
+        return cipher.first, cipher.encrypt(key, instance_uuid)
 
     def _stored(self, ctx: Context, instance_uuid: str, key: str) -> tuple[str, str]:
         if self._barbican is None or not self._barbican.has_account:
-            raise sealing.Unusable(NO_ACCOUNT)
+            raise secret_encryption.Unusable(NO_ACCOUNT)
         return BARBICAN, self._barbican.store(_system(ctx), f'disks of server {instance_uuid}', key)
 
     # ---- volumes
@@ -108,10 +109,10 @@ class DiskKeys:
             with self._cell_db.reader() as conn:
                 row = disk_keys.of_volume(conn, instance_uuid, volume_id)
             if row is None:
-                raise sealing.Unusable(f'there is none of volume {volume_id[:36]}')
-            return sealing.read_sealer(self._path).open(row['encryption_key_id'], row['encrypted_key'],
+                raise secret_encryption.Unusable(f'there is none of volume {volume_id[:36]}')
+            return secret_encryption.read_cipher(self._path).decrypt(row['encryption_key_id'], row['encrypted_key'],
                                                         f'{instance_uuid} {volume_id}')
-        except sealing.Unusable as error:
+        except secret_encryption.Unusable as error:
             raise exception.DiskKeyUnavailable(instance_id=instance_uuid, reason=str(error)) from None
 
     def keep_volume_key(self, instance_uuid: str, volume_id: str, find: collections.abc.Callable[[], str]) -> None:
@@ -127,12 +128,12 @@ class DiskKeys:
             used = disk_keys.encryption_key_ids(conn, BARBICAN)
         key = find()
         try:
-            sealer = sealing.usable(self._path, used)
-        except sealing.Unusable as error:
+            cipher = secret_encryption.usable(self._path, used)
+        except secret_encryption.Unusable as error:
             raise exception.DiskKeyUnavailable(instance_id=instance_uuid, reason=str(error)) from None
         with contextlib.suppress(db_exc.DBDuplicateEntry):
-            self._cell_db.run(disk_keys.insert_of_volume, instance_uuid, volume_id, sealer.first,
-                              sealer.seal(key, f'{instance_uuid} {volume_id}'))
+            self._cell_db.run(disk_keys.insert_of_volume, instance_uuid, volume_id, cipher.first,
+                              cipher.encrypt(key, f'{instance_uuid} {volume_id}'))
 
     def forget_volume_keys(self, instance_uuid: str) -> None:
         self._cell_db.run(disk_keys.delete_of_volumes, instance_uuid)

@@ -8,7 +8,7 @@ from nova.db.servers import instance_actions
 from nova.db.servers import request_specs
 from nova.objects import pci
 from nova.objects import request_spec
-from nova.runtime import sealed_passwords
+from nova.runtime import encrypted_passwords
 
 
 class RequestSpecs:
@@ -16,7 +16,7 @@ class RequestSpecs:
 
     def __init__(self, services: CellServices) -> None:
         self._api_db, self._cell_db = services.api_db, services.cell_db
-        self._passwords = sealed_passwords.Passwords(services.conf)
+        self._passwords = encrypted_passwords.Passwords(services.conf)
 
     def get_request_spec(self, ctx: Context | None, instance_uuid: str) -> request_spec.RequestSpec:
         """See interface.py.
@@ -38,5 +38,5 @@ class RequestSpecs:
             flavor, arguments = kept.get(uuid, (None, None))
             if flavor is not None:       # port resources come and go with the ports
                 spec.flavor = pci.with_ports(spec.flavor, pci.of_ports(flavor).values())
-            spec.admin_password = self._passwords.opened(arguments, uuid).get('admin_password')
+            spec.admin_password = self._passwords.decrypted(arguments, uuid).get('admin_password')
         return found

@@ -34,7 +34,7 @@ from nova.objects import faults
 from nova.objects import pci
 from nova.runtime import concurrency
 from nova.runtime import metrics
-from nova.runtime import sealed_passwords
+from nova.runtime import encrypted_passwords
 
 LOG = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class Reconciler:
                  evacuations: Evacuations) -> None:
         self._services, self._conf = services, services.conf
         self._cell_db, self._api_db = services.cell_db, services.api_db
-        self._passwords = sealed_passwords.Passwords(services.conf)
+        self._passwords = encrypted_passwords.Passwords(services.conf)
         self._sizes, self._specs, self._tasks, self._builds = sizes, specs, tasks, builds
         self._deletion, self._volumes, self._moves = deletion, volumes, moves
         # result of decide() and its variants -> function(action, row)
@@ -285,7 +285,7 @@ class Reconciler:
             self._go_on[calls.conductor](context.on_behalf_of(action), row['uuid'])
             return
         method = compute_interface.INTERFACE.methods[calls.method or '']
-        arguments = {name: value for name, value in self._passwords.opened(action['arguments'], row['uuid']).items()
+        arguments = {name: value for name, value in self._passwords.decrypted(action['arguments'], row['uuid']).items()
                      if name in method.arguments}
         ctx = context.on_behalf_of(action)
         if 'spec' in method.arguments:

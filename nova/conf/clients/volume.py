@@ -22,9 +22,9 @@ OPTIONS = [
     cfg.IntOpt('per_volume_gigabytes', default=-1, min=-1, max=2147483647,
                help='GiB of one volume of a project at most. -1: no limit but that of all of them. Embedded only.'),
     cfg.StrOpt('encryption_key_backend', default='database', choices=('database', 'barbican'),
-               help='Where new keys of encrypted volumes are kept. database: in that of the API, sealed with '
-                    '[conductor] disk_keys_file. barbican: in the Key Manager service that [barbican] names, by the '
-                    'account there. Keys that there are stay where they are. Embedded only.'),
+               help='Where new keys of encrypted volumes are kept. database: in that of the API, encrypted '
+                    'with [conductor] disk_keys_file. barbican: in the Key Manager service that [barbican] names, by '
+                    'the account there. Existing keys stay where they are. Embedded only.'),
     cfg.StrOpt('backup_directory',
                help='Directory of the backups of embedded volumes; another disk than that of the volumes is what they '
                     'are for. Unset: backups, below the directory of the volumes.'),

@@ -40,7 +40,7 @@ def rows(conn: sa.Connection, noun: str, ids: Collection[str] | None = None,
     query = sa.select(table).filter_by(**match).order_by(table.c.created_at, table.c.id)
     if ids is not None:
         query = query.where(table.c.id.in_(ids))
-    return [dict(row) for row in conn.execute(query).mappings()]
+    return statements.dicts(conn.execute(query))
 
 
 def create(conn: sa.Connection, noun: str, values: ColumnValues) -> None:
@@ -129,15 +129,15 @@ def use_totp_step(conn: sa.Connection, user_id: str, step: int) -> bool:
     return bool(conn.execute(table.update().where(table.c.id == user_id, unused).values(totp_step=step)).rowcount)
 
 
-def sealed_blobs(conn: sa.Connection, after: str, limit: int) -> list[tuple[str, str]]:
-    """Return [(id, sealed blob)] of the credentials with an id above ``after``, by id."""
+def encrypted_blobs(conn: sa.Connection, after: str, limit: int) -> list[tuple[str, str]]:
+    """Return [(id, encrypted blob)] of the credentials with an id above ``after``, by id."""
     table = tables.identity_credentials
     query = sa.select(table.c.id, table.c.encrypted_blob).where(table.c.id > after).order_by(table.c.id).limit(limit)
     return [tuple(row) for row in conn.execute(query)]
 
 
 def replace_blob(conn: sa.Connection, credential_id: str, old: str, new: str) -> None:
-    """Replace a sealed blob unless it has changed since it was read."""
+    """Replace a encrypted blob unless it has changed since it was read."""
     table = tables.identity_credentials
     conn.execute(table.update().where(table.c.id == credential_id, table.c.encrypted_blob == old)
                  .values(encrypted_blob=new))
@@ -181,7 +181,7 @@ def assignments(conn: sa.Connection, **match: str) -> list[dict[str, Any]]:
                                           projects.c.id == table.c.target_id))
              .where(*(table.c[name] == value for name, value in match.items()))
              .order_by(table.c.user_id, table.c.target_type, table.c.target_id, table.c.role_id))
-    return [dict(row) for row in conn.execute(query).mappings()]
+    return statements.dicts(conn.execute(query))
 
 
 def held_role_ids(conn: sa.Connection, user_id: str, target_type: str, target_id: str) -> set[str]:

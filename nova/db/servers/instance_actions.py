@@ -36,7 +36,7 @@ def insert(conn: sa.Connection, ctx: RequestContext, uuids: list[str], action: s
            arguments_of_each: list[dict[str, Any]] | None = None) -> None:
     """Insert an action on servers; it is open (in progress) unless ``finished``.
 
-    :param arguments: without passwords (runtime/sealed_passwords.py)
+    :param arguments: without passwords (runtime/encrypted_passwords.py)
     :param arguments_of_each: arguments for each uuid instead of ``arguments``
     """
     now = utils.utcnow()
@@ -190,7 +190,7 @@ def by_instance(conn: sa.Connection, uuid: str, *, limit: int | None = None, mar
     statement = statement.order_by(table.c.started_at.desc(), table.c.id.desc())
     if limit is not None:
         statement = statement.limit(limit)
-    return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
+    return statements.dicts(conn.execute(statement))
 
 
 def get(conn: sa.Connection, uuid: str, request_id: str) -> InstanceActionsRow:
@@ -212,7 +212,7 @@ def events(conn: sa.Connection, action_id: int) -> list[InstanceActionEventsRow]
     table = instance_action_events
     statement = (sa.select(table).where(table.c.action_id == action_id)
                  .order_by(table.c.started_at.desc(), table.c.id.desc()))
-    return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
+    return statements.dicts(conn.execute(statement))
 
 
 def set_arguments(conn: sa.Connection, uuid: str, arguments: dict[str, Any]) -> None:

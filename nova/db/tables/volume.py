@@ -59,8 +59,8 @@ volume_type_projects = table(
     sa.Column('created_at', types.DateTime, nullable=False),
 )
 
-# Keys of encrypted volumes, encrypted by runtime/sealing.py. Copies of a volume share its key, which is deleted with
-# the last of them.
+# Keys of encrypted volumes, encrypted by runtime/secret_encryption.py. Copies of a volume share its key, which is
+# deleted with the last of them.
 volume_encryption_keys: types.Table[VolumeEncryptionKeysRow] = table(
     'volume_encryption_keys',
     sa.Column('id', sa.String(36), primary_key=True),

@@ -51,12 +51,12 @@ class Credentials:
             raise exception.BadRequest('A credential of type ec2 must have a project_id.')
         row: dict[str, Any] = {'id': id_of, 'user_id': user_id, 'type': kind, 'project_id': project_id,
                                'created_at': utils.utcnow()}
-        row['encrypted_blob'] = self._keys.seal_secret(row['id'], blob)
+        row['encrypted_blob'] = self._keys.encrypt_secret(row['id'], blob)
         log.about(row['id'])
         self._db.run(self._insert, row)
         return row | {'blob': blob}
 
-    def create_ec2(self, user_id: str, project_id: str) -> dict[str, Any]:
+    def create_ec2(self, user_id: str, project_id: str | None) -> dict[str, Any]:
         """Create a new EC2 key pair.
 
         :raises IdentityNotFound, Forbidden: see ``create``
@@ -88,13 +88,13 @@ class Credentials:
             row = queries.get(conn, 'credential', id=credential_id, type=kind)
         return None if row is None else self._with_blob(row)
 
-    def list(self, **match: Any) -> list[dict[str, Any]]:
+    def list(self, **match: str) -> list[dict[str, Any]]:
         with self._db.reader() as conn:
             rows = queries.rows(conn, 'credential', **match)
         return [self._with_blob(row) for row in rows]
 
     def _with_blob(self, row: dict[str, Any]) -> dict[str, Any]:
-        blob = self._keys.open_secret(row['id'], row['encrypted_blob'])
+        blob = self._keys.decrypt_secret(row['id'], row['encrypted_blob'])
         if blob is None:
             LOG.error('Cannot decrypt credential %s of user %s: its token key is missing.', row['id'], row['user_id'])
         return row | {'blob': blob}
@@ -109,7 +109,7 @@ class Credentials:
             kind = self.get(credential_id)['type']
             if KINDS[kind].check(values['blob']) != credential_id and kind == EC2:
                 raise exception.BadRequest('The access key of a credential cannot be changed.')
-            values['encrypted_blob'] = self._keys.seal_secret(credential_id, values.pop('blob'))
+            values['encrypted_blob'] = self._keys.encrypt_secret(credential_id, values.pop('blob'))
         if values and not self._db.run(queries.update, 'credential', credential_id, values):
             raise exception.IdentityNotFound(noun='credential', id=credential_id)
         self.changes += 1
@@ -197,7 +197,7 @@ KINDS = {
 def reseal(db: engine.Database, renewed: Callable[[str], str | None]) -> None:
     """Re-encrypt the secrets for ``KeyRing.retire``."""
     def page(conn: engine.Connection, after: str) -> str | None:
-        found = queries.sealed_blobs(conn, after, PAGE)
+        found = queries.encrypted_blobs(conn, after, PAGE)
         for credential_id, sealed in found:
             new = renewed(sealed)
             if new is not None:

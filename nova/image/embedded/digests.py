@@ -25,7 +25,7 @@ from nova.image.embedded import files
 from nova.runtime import concurrency
 
 if TYPE_CHECKING:
-    from nova.image.embedded.service import StoredImage
+    from nova.image.embedded.stored_image import StoredImage
 
 FRESH_S = 86400
 MOST = 10000                             # maximum number of remembered files

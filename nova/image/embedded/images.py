@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.image.embedded.service import Change
     from nova.image.embedded.service import Store
-    from nova.image.embedded.service import StoredImage
+    from nova.image.embedded.stored_image import StoredImage
     from nova.json_types import Json
     from nova.json_types import JsonObject
     from nova.objects.image import Image

@@ -27,12 +27,11 @@ from nova.image import inspector
 from nova.image.embedded import digests
 from nova.image.embedded import pending_hashes
 from nova.image.embedded.files import Files
-from nova.objects.image import Image
+from nova.image.embedded.stored_image import StoredImage
 from nova.runtime import disk_space
 from nova.web import sizes
 
 if TYPE_CHECKING:
-    from typing_extensions import ReadOnly
 
     from nova.context import RequestContext
     from nova.db.engine import Database
@@ -46,13 +45,6 @@ FEW = sizes.PAGE // sizes.IMAGE          # number of images that fit into any pa
 STEP = 64 * 2 ** 20              # reservation step of an upload with unknown length
 MEMBER_STATUSES = ('pending', 'accepted', 'rejected')
 Change = tuple[Mapping[str, 'Json'], Mapping[str, 'Json'], list[str]]          # columns, properties, tags
-
-
-class StoredImage(Image):
-    """An image with the columns of the store; administrative: a default of an instance category."""
-
-    data_id: ReadOnly[str]
-    administrative: ReadOnly[bool]
 
 
 class Store:
@@ -118,7 +110,7 @@ class Store:
         if not grant.rotate or owner is None or grant.server is None:
             return []
         search.equal['owner'] = [owner]
-        search.properties.update(image_type=grants.BACKUP, instance_uuid=grant.server or '')
+        search.properties.update(image_type=grants.BACKUP, instance_uuid=grant.server)
         return cast('list[StoredImage]', db_images.page(conn, search, owner, FEW, sizes.first))
 
     @staticmethod

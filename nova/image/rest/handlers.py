@@ -27,7 +27,7 @@ from nova.web.routes import Route
 
 if typing.TYPE_CHECKING:
     from nova.image.embedded.service import Change
-    from nova.image.embedded.service import StoredImage
+    from nova.image.embedded.stored_image import StoredImage
     from nova.image.rest.request import ImageRequest
 
 MAX_BODY = 1024 * 1024           # bytes of a JSON document

@@ -11,7 +11,7 @@ from nova.json_types import JsonObject
 
 if TYPE_CHECKING:
     from nova.image.embedded.service import Change
-    from nova.image.embedded.service import StoredImage
+    from nova.image.embedded.stored_image import StoredImage
 
 Operation = tuple[str, str, Json]                                    # operation, field or property, value
 

@@ -13,7 +13,7 @@ from nova.web import sizes
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import ImageMembersRow
-    from nova.image.embedded.service import StoredImage
+    from nova.image.embedded.stored_image import StoredImage
 
 MIB = 2 ** 20
 SIZES = ('image_size_total',)

@@ -38,7 +38,7 @@ class Channel:
     def __init__(self, sock: socket.socket, tls: ssl.SSLContext | None = None) -> None:
         self.sock = sock
         sock.setblocking(False)
-        self._secured = tls_channel.Secured(sock, tls) if tls is not None else None
+        self._secured = tls_channel.TlsConnection(sock, tls) if tls is not None else None
 
     def receive(self, size: int) -> bytes | None:
         """Return received bytes, b'' at their end, None while there are none. Under TLS return all of them, as no event
@@ -100,7 +100,7 @@ class Channel:
         self.shut(socket.SHUT_RD)
 
 
-class Pace:
+class MinimumRate:
     """Minimum transfer rate of a client while the server waits for it.
 
     :param rate: bytes a second
@@ -136,7 +136,7 @@ class OutputBuffer:
         self.sent = 0                    # bytes given to the kernel
         self.moved = time.monotonic()
         self._taken = 0
-        self._pace = Pace(limits.least_rate, limits.window_s)
+        self._pace = MinimumRate(limits.least_rate, limits.window_s)
         self._head, self.holds = b'', False
 
     def write(self, data: bytes) -> None:
@@ -212,7 +212,7 @@ class OutputBuffer:
     def restart(self) -> None:
         """Start measuring the rate now."""
         self.moved, self._taken = time.monotonic(), self._now_taken()
-        self._pace = Pace(self._limits.least_rate, self._limits.window_s)
+        self._pace = MinimumRate(self._limits.least_rate, self._limits.window_s)
 
     def keeps_pace(self) -> bool:
         """Return whether the client reads fast enough; called repeatedly after ``restart``."""
@@ -273,7 +273,7 @@ class InputStream:
                  progress: Callable[[], None]) -> None:
         self._channel, self._limits, self._progress = channel, limits, progress
         self._data, self._at = bytes(data), 0
-        self._pace = Pace(limits.least_rate, limits.window_s)
+        self._pace = MinimumRate(limits.least_rate, limits.window_s)
 
     def read(self, size: int) -> bytes:
         if self._at == len(self._data):

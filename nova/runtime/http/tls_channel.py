@@ -15,7 +15,7 @@ NOT_TLS = (b'HTTP/1.1 400 Bad Request\r\nServer: nova\r\nContent-Type: text/plai
            b'This address speaks TLS: begin with https://.\n')
 
 
-class Secured:
+class TlsConnection:
     """The server's side of TLS on one connection.
 
     :param context: of the server

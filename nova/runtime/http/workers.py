@@ -45,7 +45,7 @@ MOST = 4 << 20                       # bytes of them
 
 
 @dataclasses.dataclass(frozen=True)
-class Inherited:
+class WorkerSockets:
     """A worker's inherited sockets, and a part of its process that stops it after the end of the first process.
 
     number       from 1
@@ -74,7 +74,7 @@ class Inherited:
         return True
 
 
-def inherited() -> Inherited | None:
+def inherited() -> WorkerSockets | None:
     """Return the sockets from the first process; None: this is not a worker. To be called once."""
     given = os.environ.pop(VARIABLE, None)
     if given is None:
@@ -83,7 +83,7 @@ def inherited() -> Inherited | None:
     sockets = {name: socket.socket(fileno=facts[name]) for name in ('http', 'monitoring', 'first')}
     for sock in sockets.values():
         sock.set_inheritable(False)
-    return Inherited(facts['number'], sockets['http'], sockets['monitoring'], sockets['first'])
+    return WorkerSockets(facts['number'], sockets['http'], sockets['monitoring'], sockets['first'])
 
 
 class Pool:
@@ -100,7 +100,7 @@ class Pool:
         self._command = command or [sys.executable, *sys.orig_argv[1:]]
         self._workers: list[_Worker] = []
         self._resting = False
-        self.parts: list[health.Needs] = []
+        self.parts: list[health.Dependencies] = []
 
     def start(self) -> None:
         """Return when all workers serve.
@@ -113,7 +113,7 @@ class Pool:
         for number in range(1, options.workers + 1):
             self._workers.append(_Worker(self._binary, number, self._command, self._silent_s,
                                          server.listening_socket(options.listen, port, shared=True)))
-        self.parts = [health.Needs({f'{self._binary} worker {worker.number}': worker.check
+        self.parts = [health.Dependencies({f'{self._binary} worker {worker.number}': worker.check
                                     for worker in self._workers})]
         for worker in self._workers:
             worker.start()

@@ -161,7 +161,7 @@ class DriverContract:
         feature = self.needs(rig, driver.Resize)
         self.resize(rig, guest, runs)
         feature.confirm_migration(None, guest, [])
-        assert feature.kept_guests() == []
+        assert feature.resize_backups() == []
         self.assert_state(rig, guest, states.RUNNING if runs else states.SHUTDOWN)
         feature.confirm_migration(None, guest, [])
 
@@ -171,17 +171,17 @@ class DriverContract:
         self.resize(rig, guest, runs)
         for _ in range(2):
             feature.drop_migrated(None, guest, [])
-            assert guest.uuid not in rig.driver.guests() and feature.kept_guests() == [guest.uuid]
+            assert guest.uuid not in rig.driver.guests() and feature.resize_backups() == [guest.uuid]
         for _ in range(2):
             feature.finish_revert_migration(None, guest, [], [], runs)
             self.assert_state(rig, guest, states.RUNNING if runs else states.SHUTDOWN)
-        assert feature.kept_guests() == []
+        assert feature.resize_backups() == []
 
     def test_destroy_removes_what_a_resize_keeps(self, rig, guest):
         feature = self.needs(rig, driver.Resize)
         self.resize(rig, guest, True)
         rig.driver.destroy(None, guest, [])
-        assert feature.kept_guests() == [] and rig.leftovers(guest.uuid) == []
+        assert feature.resize_backups() == [] and rig.leftovers(guest.uuid) == []
 
     def test_a_guest_that_was_sent_is_none_of_the_hosts(self, rig, guest):
         feature = self.needs(rig, driver.Resize)
@@ -189,7 +189,7 @@ class DriverContract:
         feature.accept_guest(None, guest, guest.flavor)
         sent = feature.send_guest(None, guest, 'elsewhere', [], 0)
         assert json.loads(json.dumps(sent)) == sent == feature.send_guest(None, guest, 'elsewhere', [], 0)
-        assert guest.uuid not in rig.driver.guests() and feature.kept_guests() == [guest.uuid]
+        assert guest.uuid not in rig.driver.guests() and feature.resize_backups() == [guest.uuid]
         with pytest.raises(exception.GuestNotFound):
             feature.send_guest(None, make_instance(), 'elsewhere', [], 0)
         with pytest.raises(exception.GuestNotFound):
@@ -205,7 +205,7 @@ class DriverContract:
             sent = feature.send_guest(None, guest, rig.driver.host, [], 0)
         for _ in range(2):
             feature.finish_migration(None, guest, sent, driver.SpawnRequest(image=rig.image, network_info=[]), runs)
-        assert feature.kept_guests() == [guest.uuid]
+        assert feature.resize_backups() == [guest.uuid]
         assert rig.driver.power_state(guest) == (states.RUNNING if runs else states.SHUTDOWN)
 
     def test_a_port_comes_and_goes(self, rig, guest):

@@ -46,7 +46,7 @@ def adopt(cloud, capsys):
 def stranger(cloud, state=states.RUNNING, host='host1'):
     made = str(uuid.uuid4())
     compute = next(part.manager for part in cloud.services if part.binary == 'nova-compute' and part.host == host)
-    compute.driver.machine.strangers[made] = state
+    compute.driver.machine.foreign_guests[made] = state
     return made
 
 

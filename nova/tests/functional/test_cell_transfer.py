@@ -136,7 +136,7 @@ def test_a_cell_that_is_deleted_gets_no_more_servers(deployment):
 def test_what_waits_for_a_cell_that_is_deleted_does_not_hold_up_the_others(deployment, caplog):
     process = deployment.process()
     scheduler = process.scheduler()
-    items = [batch.Waiting(decision.Demand(scheduler.requests.of_new(deployment.spec_of(uuids[0])), uuids))
+    items = [batch.PendingDemand(decision.Demand(scheduler.requests.of_new(deployment.spec_of(uuids[0])), uuids))
              for uuids in (deployment.create() for _ in range(8))]
     delete_cell(deployment, process, 'cell2')
     scheduler.batches.place_batch(items)
@@ -252,7 +252,7 @@ def test_requests_that_wait_are_placed_together(deployment):
     with deployment.dbs['cell2'].writer() as conn:
         conn.execute(sa.update(tables_cell.compute_nodes).values(memory_mb=512 * 2))
     scheduler = deployment.process().scheduler()
-    items = [batch.Waiting(decision.Demand(scheduler.requests.of_new(deployment.spec_of(uuids[0])), uuids))
+    items = [batch.PendingDemand(decision.Demand(scheduler.requests.of_new(deployment.spec_of(uuids[0])), uuids))
              for uuids in (deployment.create(1 + number % 2) for number in range(8))]
     gone = items[3].demand.uuids[0]
     delete(deployment, gone)

@@ -44,7 +44,7 @@ def spec_of(cloud, uuid, **values):
 def waiting(cloud, count=1, scheduler=None, **values):
     uuids = cloud.insert(count, flavor=values.pop('flavor', None))
     scheduler = scheduler or cloud.scheduler
-    return batch.Waiting(decision.Demand(scheduler.requests.of_new(spec_of(cloud, uuids[0], **values)), uuids))
+    return batch.PendingDemand(decision.Demand(scheduler.requests.of_new(spec_of(cloud, uuids[0], **values)), uuids))
 
 
 def agree(cloud, items):
@@ -100,7 +100,7 @@ def test_a_server_that_was_deleted_takes_nothing_and_stops_nobody(cloud):
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.instances).where(tables_cell.instances.c.uuid == uuids[1])
                      .values(task_state='deleting'))
-    items = [batch.Waiting(decision.Demand(cloud.scheduler.requests.of_new(spec), [uuid]))
+    items = [batch.PendingDemand(decision.Demand(cloud.scheduler.requests.of_new(spec), [uuid]))
              for spec, uuid in zip(specs, uuids)]
     cloud.scheduler.batches.place_batch(items)
     assert [item.placed for item in items] == [None] * 4 and cloud.conductor.claim_check.audit() == []
@@ -111,7 +111,7 @@ def test_a_server_that_was_deleted_takes_nothing_and_stops_nobody(cloud):
 
 def test_a_message_that_came_twice_places_once(cloud):
     first = waiting(cloud)
-    again = batch.Waiting(first.demand)
+    again = batch.PendingDemand(first.demand)
     cloud.scheduler.batches.place_batch([first, again])
     assert first.placed and again.placed is None
     assert sum(cloud.node(host)['running_vms'] for host in HOSTS) == 1 and cloud.conductor.claim_check.audit() == []
@@ -176,7 +176,7 @@ def test_a_look_that_finds_nothing_is_one_select_and_keeps_the_view(cloud):
     for _ in range(3):
         time.sleep(0.01)
         assert table.hosts() is before
-    assert len(found.seen) == 3 and all('changed >=' in statement for statement in found.seen)
+    assert len(found.seen) == 3 and all('change_number >=' in statement for statement in found.seen)
 
 
 def test_what_became_visible_late_is_found_and_otherwise_no_numbers_are_read(cloud, monkeypatch):
@@ -337,7 +337,7 @@ def test_a_claim_while_its_cell_is_looked_at_is_seen_at_the_next_look(cloud, oth
             conn.execute(sa.update(tables_cell.compute_nodes).values(
                 running_vms=5, usage_change_number=utils.change_number()))
         table.mark_claimed(cell)
-    at_next(cell.db, 'changed >=', claim)
+    at_next(cell.db, 'change_number >=', claim)
     time.sleep(0.01)
     assert sorted(table.hosts().running_vms) == [0] * 6
     assert sorted(table.hosts().running_vms) == [0, 0, 0, 5, 5, 5]

@@ -15,7 +15,7 @@ from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.tables import cell as tables_cell
 from nova.objects import disk_clients
-from nova.runtime import sealed_passwords
+from nova.runtime import encrypted_passwords
 from nova.tests import races
 from nova.tests.functional import test_core_live_migration as live
 from nova.virt import fake
@@ -25,7 +25,7 @@ cloud = live.cloud
 
 
 def begin(cloud, uuid, host=None, force=False, shared=None, leave_stopped=False, accepted_risk=None):
-    kept, = sealed_passwords.Passwords(cloud.conf).sealed({'evacuation': True, 'admin_password': 'canary'}, uuid)
+    kept, = encrypted_passwords.Passwords(cloud.conf).encrypted({'evacuation': True, 'admin_password': 'canary'}, uuid)
     cloud.db.run(api._begin, cloud.ctx, uuid, {
         'host': host, 'force': force, 'on_shared_storage': shared, 'leave_stopped': leave_stopped,
         'accepted_risk': accepted_risk}, kept, cloud.conf.service_down_time)

@@ -429,7 +429,7 @@ def test_the_source_dies_between_the_arrival_and_its_record(cloud):
     cloud.kill_compute('host1')
     cloud.bus.lost = None
     assert cloud.row(uuid)['host'] == 'host1'
-    cloud.kill_compute('host2')                      # the destination does not take its guest for a stray
+    cloud.kill_compute('host2')                      # the destination does not take its guest for an orphan
     restart(cloud, 'host2')
     assert hosts_with(cloud, uuid) == ['host2']
     restart(cloud, 'host1')

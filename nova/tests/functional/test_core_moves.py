@@ -72,7 +72,7 @@ class Cloud(core.Cloud):
         """Of core.Cloud, and no guest is put aside, no share held, and the quota counts what the servers have."""
         super().check()
         for compute in self.computes.values():
-            assert compute.driver.features[virt.Resize].kept_guests() == [] and compute.driver.remnants() == {}
+            assert compute.driver.features[virt.Resize].resize_backups() == [] and compute.driver.leftovers() == {}
         table = tables_cell.migrations
         with self.db.reader() as conn:
             assert conn.execute(sa.select(table.c.id).where(sa.or_(
@@ -156,7 +156,7 @@ def test_a_move_and_its_end(cloud, stopped, ending, flavor):
     assert move['dest_host'] == '127.0.0.1' and move['held_host'] == source
     assert row['flavor'] == (flavor or core.FLAVOR) and row['memory_mb'] == row['flavor']['memory_mb']
     assert cloud.guests()[uuid] == row['host'] and cloud.conductor.claim_check.audit() == []
-    assert cloud.computes[source].driver.features[virt.Resize].kept_guests() == [uuid]
+    assert cloud.computes[source].driver.features[virt.Resize].resize_backups() == [uuid]
     assert cloud.counted(uuid) == (row['vcpus'], row['memory_mb'])
     cloud.end(uuid, ending)
     cloud.settle()
@@ -576,7 +576,7 @@ def test_a_destination_that_is_down_while_the_server_is_deleted_keeps_no_files(c
 
     def look(driver):
         driver.init_host()
-        here.extend(driver.remnants())
+        here.extend(driver.leftovers())
     cloud.start_compute(target, look)
     cloud.settle()
     assert here == [uuid] and removed('files') == before + 1
@@ -592,7 +592,7 @@ def test_files_of_a_server_that_moves_here_stay(cloud):
     cloud.settle()
     cloud.computes[target].power_states.synchronize()
     cloud.settle()
-    assert list(driver.remnants()) == [uuid] and removed('files') == before
+    assert list(driver.leftovers()) == [uuid] and removed('files') == before
     cloud.bus.lost = None
     cloud.client['conductor'].continue_move(cloud.ctx, instance_uuid=uuid)
     cloud.settle()
@@ -622,15 +622,15 @@ def test_moves_are_read_before_servers(cloud):
 def test_nothing_is_removed_without_an_answer(cloud, monkeypatch):
     monkeypatch.setattr('nova.rpc.retrying_client.RETRIES', 1)
     uuid, target = deleted_meanwhile(cloud)
-    compute = cloud.start_compute(target, lambda driver: setattr(driver, 'remnants', dict))
-    del compute.driver.remnants
+    compute = cloud.start_compute(target, lambda driver: setattr(driver, 'leftovers', dict))
+    del compute.driver.leftovers
     cloud.bus.lost = lambda topic, method, server: method == 'server_states'
     with pytest.raises(exception.ServiceUnavailable):
         compute.power_states.synchronize()
-    assert list(compute.driver.remnants()) == [uuid]
+    assert list(compute.driver.leftovers()) == [uuid]
     cloud.bus.lost = None
     compute.came_back()
-    wait(lambda: not compute.driver.remnants())
+    wait(lambda: not compute.driver.leftovers())
     cloud.settle()
     cloud.check()
 
@@ -642,8 +642,8 @@ def test_what_was_made_ready_on_shared_disks_goes_when_its_move_is_over(cloud):
     other = next(name for name in cloud.computes if name != here)
     for name in (here, other):                  # at home, the guest has come: what was made ready is its own
         feature = cloud.computes[name].driver.features[virt.LiveMigration]
-        feature.awaited_guests = lambda: [uuid] if uuid not in given_up else []
-        feature.give_up_guest = given_up.append
+        feature.incoming_guests = lambda: [uuid] if uuid not in given_up else []
+        feature.discard_incoming_guest = given_up.append
         cloud.computes[name].power_states.synchronize()
         cloud.settle()
         assert given_up == ([] if name == here else [uuid])
@@ -658,7 +658,8 @@ def test_what_no_server_is_known_of_is_reported_and_stays(cloud, caplog):
     for _ in range(2):
         compute.power_states.synchronize()
         cloud.settle()
-    assert list(compute.driver.remnants()) == [unknown] and compute.driver.features[virt.Resize].kept_guests() == [kept]
+    assert list(compute.driver.leftovers()) == [unknown]
+    assert compute.driver.features[virt.Resize].resize_backups() == [kept]
     for what in ('files', 'resize_backup'):
         assert metrics.REGISTRY.get_sample_value('nova_compute_orphans', {'kind': what}) == 1
     assert [record.message.partition(':')[0] for record in caplog.records if unknown in record.message] == [

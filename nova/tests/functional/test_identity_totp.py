@@ -469,7 +469,7 @@ def test_keys_go_and_secrets_stay(cloud, clock):
             cloud.db.run(queries.update, 'credential', late.credential, {'encrypted_blob': stale})
         passes.append(renewed)
     assert ring.retire(reseal=reseal) == 4 and len(passes) == 2
-    assert ring.open_secret(person.credential, old) is None          # the old key is gone
+    assert ring.decrypt_secret(person.credential, old) is None          # the old key is gone
     assert service.credentials.get(person.credential)['blob'] == person.blob
     for who in (person, late):
         assert who.login('password', 'totp').status_int == 201

@@ -14,7 +14,7 @@ from nova.db.servers import block_devices
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.tables import cell as tables_cell
-from nova.runtime import sealed_passwords
+from nova.runtime import encrypted_passwords
 from nova.tests.functional import base
 from nova.tests.functional import servers
 
@@ -227,7 +227,8 @@ def test_an_evacuation_begins(cloud, uuid):
     with cloud.cell_db.reader() as conn:
         kept = instance_actions.arguments_of_open(conn, [uuid])[uuid]
     assert 'canary' not in str(kept)
-    assert sealed_passwords.Passwords(cloud.conf).opened(kept, uuid) == {'evacuation': True, 'admin_password': 'canary'}
+    assert encrypted_passwords.Passwords(cloud.conf).decrypted(kept, uuid) == {
+        'evacuation': True, 'admin_password': 'canary'}
 
 
 @pytest.mark.parametrize(('version', 'body', 'shown'), [

@@ -89,9 +89,9 @@ def test_hosts_filters_weights_and_the_choice(cloud):
     cloud.change_host('host3', memory_mb_used=4096)
     found = cloud.explain()
     assert (found['hosts'], found['remaining'], found['reason']) == (4, 2, None)
-    assert found['asked'] == {'vcpus': 1, 'memory_mb': 512, 'local_gb': 1}
+    assert found['requested'] == {'vcpus': 1, 'memory_mb': 512, 'local_gb': 1}
     filters = by_name(found)
-    assert filters['ComputeFilter'] | {'passed': 3, 'removed': 1, 'asked': True} == filters['ComputeFilter']
+    assert filters['ComputeFilter'] | {'passed': 3, 'removed': 1, 'applies': True} == filters['ComputeFilter']
     assert filters['ComputeFilter']['hosts'] == [{'host': 'host1', 'node': 'node1', 'reason': 'is down or disabled'}]
     assert filters['RamFilter']['hosts'] == [
         {'host': 'host2', 'node': 'node2', 'reason': 'lacks 320 MB of memory'}]
@@ -102,7 +102,7 @@ def test_hosts_filters_weights_and_the_choice(cloud):
     for row in found['ranking']:
         assert row['weight'] == pytest.approx(sum(row['weights'].values()))
         assert row['weights'].keys() == found['weighers'].keys()
-    assert {miss['host']: [lack['filter'] for lack in miss['lacks']] for miss in found['nearest']} == {
+    assert {miss['host']: [lack['filter'] for lack in miss['failed_filters']] for miss in found['nearest']} == {
         'host1': ['ComputeFilter'], 'host2': ['RamFilter']}
     assert found['nearest'][0]['host'] == 'host2'        # what lacks the least comes first
 
@@ -228,7 +228,7 @@ def test_forcing_a_host_asks_for_room_only(cloud):
     cloud.disable('host3')
     found = cloud.explain(cloud.body(availability_zone='nova:host3'))
     filters = by_name(found)
-    assert not filters['ComputeFilter']['asked'] and filters['RamFilter']['asked']
+    assert not filters['ComputeFilter']['applies'] and filters['RamFilter']['applies']
     assert [row['host'] for row in found['choices']] == ['host3']
     with pytest.raises(exception.NoValidHost):
         cloud.scheduler.methods.select_destinations(cloud.owner, _full(cloud), [str(uuid.uuid4())])

@@ -40,7 +40,7 @@ def test_a_stop_in_the_middle_of_builds_does_not_wait_for_services_that_are_gone
     first = cloud.Cloud(state, **options)
     first.start()
     stops = [getattr(part, 'binary', type(part).__name__) for part in first.stop_order()]
-    assert stops == ['nova-state-backup', 'Server', 'EmbeddedVolumes', 'Sessions', 'Needs', 'nova-compute',
+    assert stops == ['nova-state-backup', 'Server', 'EmbeddedVolumes', 'Sessions', 'Dependencies', 'nova-compute',
                      'nova-conductor', 'nova-network', 'nova-scheduler']
     client = first.client()
     body = {'server': {'name': 'x', 'flavorRef': '1', 'imageRef': client.upload_image()}}

@@ -17,7 +17,7 @@ from nova.db.servers import request_specs
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 from nova.db.tables import network as tables_network
-from nova.runtime import sealed_passwords
+from nova.runtime import encrypted_passwords
 from nova.tests.functional import base
 from nova.tests.functional import servers
 
@@ -60,8 +60,8 @@ def test_a_server_is_stored_and_sent(cloud):
         action, = instance_actions.by_instance(conn, server['id'])
         assert block_devices.by_instance(conn, server['id']) == []         # rows are for volumes
     assert action['action'] == 'create' and action['finished_at'] is None
-    assert set(action['arguments']) == {'sealed_password'} and server['adminPass'] not in str(action['arguments'])
-    assert sealed_passwords.Passwords(cloud.conf).opened(action['arguments'], server['id']) == {
+    assert set(action['arguments']) == {'encrypted_password'} and server['adminPass'] not in str(action['arguments'])
+    assert encrypted_passwords.Passwords(cloud.conf).decrypted(action['arguments'], server['id']) == {
         'admin_password': server['adminPass']}                                 # until it ends
     device, = spec.block_devices
     assert (device['source_type'], device['destination_type'], device['boot_index']) == ('image', 'local', 0)

@@ -236,7 +236,7 @@ def make_tls(_directory):
             ours.setblocking(False)
             theirs.sendall(data[:32768])
             theirs.shutdown(socket.SHUT_WR)
-            channel = tls_channel.Secured(ours, context)
+            channel = tls_channel.TlsConnection(ours, context)
             for _piece in range(4):
                 assert not channel.receive(4096), 'plain bytes without a handshake'
     return run

@@ -126,7 +126,7 @@ class Hosts:
         """No guest is left, and nothing of one."""
         for made in self.drivers.values():
             for uuid in [*made.guests(), *(guest.uuid for guest in made.storage.records()),
-                         *made.features[contract.Resize].kept_guests()]:
+                         *made.features[contract.Resize].resize_backups()]:
                 made.destroy(None, base.make_instance(uuid=uuid), [])
                 shutil.rmtree(made.storage.path(uuid), ignore_errors=True)
 

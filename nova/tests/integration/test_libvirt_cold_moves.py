@@ -14,8 +14,8 @@ from nova.virt import driver as contract
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt.moves import addresses
-from nova.virt.libvirt.moves import transfer_progress
 from nova.virt.libvirt.moves import disk_transfer
+from nova.virt.libvirt.moves import transfer_progress
 
 pytestmark = moving.needed
 ONE, TWO = 'compute1', 'compute2'
@@ -57,7 +57,7 @@ def test_a_guest_is_resized_to_another_host_and_confirmed(fleet):
     place = pathlib.Path(fleet.drivers[TWO].storage.path(instance.uuid))
     assert local_files.qcow2_size(place / 'disk') == 2 << 30
     assert (place / 'disk.ephemeral0').stat().st_blocks * 512 < 100 << 20       # holes did not become zeros
-    kept = {name: fleet.drivers[name].features[contract.Resize].kept_guests() for name in (ONE, TWO)}
+    kept = {name: fleet.drivers[name].features[contract.Resize].resize_backups() for name in (ONE, TWO)}
     assert kept == {ONE: [instance.uuid], TWO: []}
     fleet.drivers[ONE].features[contract.Resize].confirm_migration(None, instance, [])
     fleet.only_at(TWO, instance)
@@ -106,7 +106,7 @@ def interrupt(fleet, instance, sent):
     """Leave what a nova-compute has that was killed when the files were here, and something was made of them."""
     directory = pathlib.Path(fleet.drivers[TWO].storage.path(instance.uuid))
     directory.mkdir(mode=0o711)
-    copies = transfer_progress.Arrival(
+    copies = transfer_progress.IncomingTransfer(
         str(directory), {'source': sent['source'], 'sizes': new_disks.flavor_sizes(instance)}, TWO)
     there = addresses.LibvirtAddresses(fleet.drivers[TWO].conf).uri_of(fleet.address(ONE))
     disk_transfer.fetch(there, sent['source']['directory'],
@@ -131,13 +131,13 @@ def test_files_that_came_before_a_restart_are_the_guests(fleet):
 
 @long_runs.only
 def test_files_that_came_before_a_restart_go_with_the_server_or_with_its_move(fleet):
-    """nova-compute finds them when it is back, and asks what has become of the server (compute/strays.py)."""
+    """nova-compute finds them when it is back, and asks what has become of the server (compute/orphans.py)."""
     instance = fleet.spawn(ONE)
     sent = fleet.drivers[ONE].features[contract.Resize].send_guest(None, instance, TWO, [], 0)
     interrupt(fleet, instance, sent)
-    assert fleet.drivers[TWO].remnants() == {instance.uuid: True} and fleet.drivers[ONE].remnants() == {}
+    assert fleet.drivers[TWO].leftovers() == {instance.uuid: True} and fleet.drivers[ONE].leftovers() == {}
     fleet.drivers[TWO].destroy(None, instance, [])
-    assert fleet.files(TWO, instance.uuid) == [] and fleet.drivers[TWO].remnants() == {}
+    assert fleet.files(TWO, instance.uuid) == [] and fleet.drivers[TWO].leftovers() == {}
     assert interrupt(fleet, instance, sent).exists()
     fleet.drivers[TWO].features[contract.Resize].drop_migrated(None, instance, [])
     fleet.drivers[ONE].features[contract.Resize].finish_revert_migration(None, instance, [], [], True)

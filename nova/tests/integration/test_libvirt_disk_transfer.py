@@ -34,7 +34,7 @@ from nova.virt.libvirt import events
 events.start_loop()
 uri, source, target, *names = sys.argv[1:]
 disk_copy.LARGEST = {block}
-arrival = transfer_progress.Arrival(target, {move})
+arrival = transfer_progress.IncomingTransfer(target, {move})
 arrival.begin()
 disk_transfer.fetch(uri, source, names, target, 60, arrival)
 '''
@@ -147,7 +147,7 @@ def killed(wire, places, most):
 def go_on(wire, places):
     """Copy in this process as after a restart; how many bytes have passed."""
     source, target = map(str, places)
-    before, arrival = wire.passed, transfer_progress.Arrival.interrupted(target, MOVE)
+    before, arrival = wire.passed, transfer_progress.IncomingTransfer.interrupted(target, MOVE)
     assert arrival is not None
     disk_transfer.fetch(wire.uri, source, [FIRST, SECOND], target, 60, arrival)
     for path in places[0].iterdir():
@@ -162,7 +162,7 @@ def test_a_copy_goes_on_after_its_process_was_killed(wire, places):
     data = sum(path.stat().st_blocks * 512 for path in places[0].iterdir())
     killed(wire, places, 13 << 19)
     assert (places[1] / FIRST).exists() and (places[1] / (SECOND + transfer_progress.PART)).exists()
-    offset = transfer_progress.Arrival.interrupted(str(places[1]), MOVE).of(SECOND)[1]
+    offset = transfer_progress.IncomingTransfer.interrupted(str(places[1]), MOVE).of(SECOND)[1]
     assert offset and offset % BLOCK == 0
     (places[1] / 'disk.swap').write_text('of what was made of the copies')
     go_on(wire, places)
@@ -202,10 +202,10 @@ def test_a_part_that_is_not_all_here_comes_anew(wire, places):
 
 
 def test_copies_for_another_move_are_not_taken_up(places):
-    transfer_progress.Arrival(str(places[1]), MOVE).begin()
+    transfer_progress.IncomingTransfer(str(places[1]), MOVE).begin()
     for other in ({**MOVE, 'sizes': {'disk': 1}}, {**MOVE, 'source': {**MOVE['source'], 'address': 'elsewhere'}}):
-        assert transfer_progress.Arrival.interrupted(str(places[1]), other) is None
-    assert transfer_progress.Arrival.interrupted(str(places[1]), MOVE)
+        assert transfer_progress.IncomingTransfer.interrupted(str(places[1]), other) is None
+    assert transfer_progress.IncomingTransfer.interrupted(str(places[1]), MOVE)
 
 
 def test_a_copy_goes_on_after_a_broken_connection(wire, places):

@@ -129,8 +129,8 @@ def test_a_host_that_died_before_the_rollback_takes_it_away_later():
         instance = shared.spawn(ONE, [vif('tbr-one')])
         shared.prepare(ONE, TWO, instance, [vif('tbr-two')])
         assert shared.taps() == [ONE, TWO]
-        assert shared.live(TWO).awaited_guests() == [instance.uuid] and shared.live(ONE).awaited_guests() == []
-        shared.live(TWO).give_up_guest(instance.uuid)
+        assert shared.live(TWO).incoming_guests() == [instance.uuid] and shared.live(ONE).incoming_guests() == []
+        shared.live(TWO).discard_incoming_guest(instance.uuid)
         shared.only_at(ONE, instance)
-        assert shared.taps() == [ONE] and shared.live(TWO).awaited_guests() == []
+        assert shared.taps() == [ONE] and shared.live(TWO).incoming_guests() == []
         shared.clear()

@@ -120,7 +120,7 @@ def test_what_an_older_move_left_is_not_taken_for_the_guest(rig, instance):
     rig.driver.features[contract.Resize].send_guest(None, instance, rig.driver.host, [], 0)
     assert (stale / 'disk').exists()
     rig.driver.features[contract.Resize].finish_revert_migration(None, instance, [], [], True)
-    assert rig.driver.features[contract.Resize].kept_guests() == []
+    assert rig.driver.features[contract.Resize].resize_backups() == []
 
 
 @long_runs.only
@@ -132,6 +132,6 @@ def test_a_resize_that_fails_leaves_what_was_put_aside(rig, instance):
         rig.driver.features[contract.Resize].finish_migration(None, instance, sent,
                                                               contract.SpawnRequest(image=image, network_info=[]), True)
     assert instance.uuid not in rig.driver.guests()
-    assert rig.driver.features[contract.Resize].kept_guests() == [instance.uuid]
+    assert rig.driver.features[contract.Resize].resize_backups() == [instance.uuid]
     rig.driver.features[contract.Resize].finish_revert_migration(None, instance, [], [], True)
     rig.booted(instance)

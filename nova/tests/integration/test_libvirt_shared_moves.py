@@ -95,7 +95,7 @@ def test_a_cold_move_fetches_nothing_and_is_reverted(fleet):
                                                                   contract.SpawnRequest(image=image,
                                                                                       network_info=[]), True)
     assert fleet.guests() == {ONE: {}, TWO: {instance.uuid: states.RUNNING}}
-    kept = {name: fleet.drivers[name].features[contract.Resize].kept_guests() for name in (ONE, TWO)}
+    kept = {name: fleet.drivers[name].features[contract.Resize].resize_backups() for name in (ONE, TWO)}
     assert kept == {ONE: [instance.uuid], TWO: []}
     fleet.drivers[TWO].features[contract.Resize].drop_migrated(None, instance, [])
     fleet.drivers[ONE].features[contract.Resize].finish_revert_migration(None, instance, [], [], True)

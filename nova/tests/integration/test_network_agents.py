@@ -20,7 +20,7 @@ import requests
 from nova import conf as nova_conf
 from nova import context
 from nova.network import interface
-from nova.network.agents import plumbing_client
+from nova.network.agents import agent_client
 from nova.network.linux import driver
 from nova.network.linux import runner
 from nova.rpc import bus as rpc_bus
@@ -174,7 +174,7 @@ class Host:
             url=cloud.broker.url, state=self.state, host=self.name, bridge=cloud.bridge, address=f'192.0.2.{number}'))
         self.agent = HostDaemon(self.state, f'network{number}', self._holder)
         cloud.stack.callback(self.agent.end)
-        self.client = plumbing_client.PlumbingClient(
+        self.client = agent_client.AgentClient(
             cloud.bus.client(interface.INTERFACE), cloud.bus.of_host(self.name).client(interface.AGENT), self.name)
 
     def _end_what_stays(self):

@@ -31,25 +31,25 @@ from nova.db.servers import instances
 from nova.db.tables import network as t
 from nova.network import authority
 from nova.network import fake
-from nova.network.host import state as host_state
 from nova.network import interface
 from nova.network import manager
 from nova.network import relay
+from nova.network.agents import agent
+from nova.network.agents import agent_client
+from nova.network.host import state as host_state
 from nova.network.linux import driver
 from nova.network.linux import namespaces
 from nova.network.linux import remote
 from nova.network.linux import runner
 from nova.network.operators import dns
-from nova.tests import long_runs
-from nova.tests import schemas
-from nova.tests.integration import networkd
-from nova.tests.integration import vlan_devices
-from nova.network.agents import agent
-from nova.network.agents import plumbing_client
 from nova.rpc import bus as rpc_bus
 from nova.rpc import inprocess
 from nova.runtime import certificates
+from nova.tests import long_runs
+from nova.tests import schemas
 from nova.tests.functional import test_network_api
+from nova.tests.integration import networkd
+from nova.tests.integration import vlan_devices
 from nova.tests.unit import test_metadata
 
 _COMMANDS = (*driver.COMMANDS, 'busybox', 'ping', 'nsenter', 'curl')
@@ -224,7 +224,7 @@ class AgentHost(Host):
         self.manager = agent.NetworkAgent(self.conf, self.name, self.driver, bus.client(interface.INTERFACE))
         self.served = bus.serve(interface.AGENT, self.manager, self.name, agent.admission_of_agent(self.name))
         self.served.start()
-        self.client = plumbing_client.PlumbingClient(
+        self.client = agent_client.AgentClient(
             self.world.bus.client(interface.INTERFACE), bus.client(interface.AGENT), self.name)
 
     def close(self):

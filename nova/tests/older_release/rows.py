@@ -34,7 +34,8 @@ OLD_VALUES = {
         "UPDATE migrations SET arguments = '{\"left\":[\"6d2f1b5e-3ab4-4c0c-9a58-0c1f2d3e4f51\"]}'",
         "INSERT INTO instance_actions (instance_uuid, action, request_id, started_at, updated_at, deadline, arguments) "
         f"SELECT uuid, 'attach_volume', 'req-1', '{MOMENT}', '{MOMENT}', '{MOMENT}', "
-        "'{\"bdm_uuid\":\"b\",\"told\":{\"volume_id\":\"told\"}}' FROM instances WHERE display_name = 'moving'",
+        "'{\"bdm_uuid\":\"b\",\"told\":{\"volume_id\":\"told\"},\"sealed_password\":[\"name\",\"text\"]}' "
+        "FROM instances WHERE display_name = 'moving'",
     ),
 }
 

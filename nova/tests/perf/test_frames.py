@@ -61,7 +61,7 @@ def test_show_a_server(cloud):
 
 def test_middleware_of_the_pipeline(cloud):
     uuid, service = cloud.add_server(), Tokens()
-    pipeline = metrics.Measured(loadwsgi.loadapp(f'config:{PASTE}', name='embedded', global_conf={
+    pipeline = metrics.MetricsMiddleware(loadwsgi.loadapp(f'config:{PASTE}', name='embedded', global_conf={
         'api_services': paste_registry.register(cloud.services), 'identity_service': paste_registry.register(service),
         'policy': paste_registry.register(cloud.policy), 'conf': paste_registry.register(cloud.conf)}))
     client = base.Client(pipeline, project=None)

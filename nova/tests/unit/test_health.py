@@ -77,7 +77,7 @@ def test_who_does_not_answer_holds_up_nobody(monkeypatch):
 
     def refuses():
         raise OSError('user nova at secret-host')
-    needs = health.Needs({'hangs': hangs, 'refuses': refuses, 'answers': lambda: None})
+    needs = health.Dependencies({'hangs': hangs, 'refuses': refuses, 'answers': lambda: None})
     for _ in range(3):
         found = needs.ready()
         assert not found['hangs'][0] and found['answers'][0]

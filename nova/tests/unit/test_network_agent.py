@@ -18,7 +18,7 @@ from nova.network import authority
 from nova.network import groups
 from nova.network import interface
 from nova.network.agents import agent
-from nova.network.agents import plumbing_client
+from nova.network.agents import agent_client
 from nova.network.host import state as host_state
 from nova.rpc import bus as rpc_bus
 from nova.rpc import inprocess
@@ -300,13 +300,13 @@ def test_a_port_is_plumbed_before_the_caller_goes_on(fleet):
     class Agent:
         def apply_host_state(self, ctx, server):
             done.append(f'plumbed on {server}')
-    both = plumbing_client.PlumbingClient(Services(), Agent(), 'host1')
+    both = agent_client.AgentClient(Services(), Agent(), 'host1')
     assert both.allocate_for_instance(None) == ['vif'] and done == ['allocated', 'plumbed on host1']
     assert both.network_info(None) == ['known'] and len(done) == 2
 
 
 def test_what_is_plumbed_are_methods_of_the_interface():
-    assert plumbing_client.PLUMBING_METHODS < interface.INTERFACE.methods.keys()
+    assert agent_client.PLUMBING_METHODS < interface.INTERFACE.methods.keys()
 
 
 def test_a_change_reaches_agents(fleet):

@@ -23,9 +23,9 @@ from nova.virt.fake import machine
 from nova.virt.libvirt import spec
 from nova.virt.libvirt.features import shares
 from nova.virt.libvirt.local_disks import owners
-from nova.virt.libvirt.moves import transfer_progress
+from nova.virt.libvirt.moves import leftovers
 from nova.virt.libvirt.moves import post_copy
-from nova.virt.libvirt.moves import remnants
+from nova.virt.libvirt.moves import transfer_progress
 from nova.volume.exports import daemon
 from nova.volume.exports import exporter
 
@@ -94,7 +94,7 @@ def guest(directory, content):
     assert [each.uuid for each in stored.records()] == [GOOD]
     with pytest.raises(exception.VirtError, match='read the record of the guest'):
         stored.load(BAD)
-    assert remnants.find(stored, 'one', ()) == {GOOD: True, BAD: False}
+    assert leftovers.find(stored, 'one', ()) == {GOOD: True, BAD: False}
 
 
 class Pool:
@@ -128,15 +128,15 @@ def arrival(directory, content):
     stored = moves.store(directory / 'instances', 'one')
     for uuid in (GOOD, BAD):
         (directory / 'instances' / uuid).mkdir()
-        transfer_progress.Arrival(stored.path(uuid), {'of': uuid}, 'one').begin()
+        transfer_progress.IncomingTransfer(stored.path(uuid), {'of': uuid}, 'one').begin()
     path = directory / 'instances' / GOOD / 'arriving.json'
     path.write_text(json.dumps({**json.loads(path.read_text()), 'of_a_newer_release': 1}))
     (directory / 'instances' / BAD / 'arriving.json').write_bytes(content)
-    found = transfer_progress.Arrival.interrupted(stored.path(GOOD), {'of': GOOD}, 'one')
-    found.note('disk', transfer_progress.Stamp(1, 'now'), 1)
+    found = transfer_progress.IncomingTransfer.interrupted(stored.path(GOOD), {'of': GOOD}, 'one')
+    found.note('disk', transfer_progress.FileVersion(1, 'now'), 1)
     assert json.loads(path.read_text())['of_a_newer_release'] == 1
-    assert transfer_progress.Arrival.interrupted(stored.path(BAD), {'of': BAD}, 'one') is None
-    assert remnants.find(stored, 'one', ()) == {GOOD: True, BAD: False}
+    assert transfer_progress.IncomingTransfer.interrupted(stored.path(BAD), {'of': BAD}, 'one') is None
+    assert leftovers.find(stored, 'one', ()) == {GOOD: True, BAD: False}
 
 
 def post_copy_call(directory, content):

@@ -83,7 +83,7 @@ def test_only_hosts_that_the_request_allows_come_near():
     # of a forced host only what is asked of it counts
     table = tables.hosts({'disabled': True, 'memory_mb_used': 8192})
     miss, = explain.nearest(table, request(host='h0', forced=True), FILTERS)
-    assert [name for name, _ in miss.lacks] == ['RamFilter']
+    assert [name for name, _ in miss.failed_filters] == ['RamFilter']
 
 
 class Odd:
@@ -106,7 +106,7 @@ def test_filters_for_one_host_at_a_time_are_asked_of_few():
     assert Odd.asked == 100
     misses = explain.nearest(table, request(), using, left)
     assert [miss.host for miss in misses] == ['h900', 'h902', 'h904', 'h906', 'h908']
-    assert misses[0].lacks == (('Odd', 'does not pass Odd'),) and Odd.asked <= 100 + explain.LOOKED_AT
+    assert misses[0].failed_filters == (('Odd', 'does not pass Odd'),) and Odd.asked <= 100 + explain.LOOKED_AT
 
 
 def test_details_name_hosts_and_the_sentence_does_not():

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Adoption:
-    """Take over guests among ``strangers`` of the machine."""
+    """Take over guests among ``foreign_guests`` of the machine."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -22,9 +22,9 @@ class Adoption:
         with self.machine.operation('adopt'), self.machine.lock:
             if instance.uuid in self.machine.guests:
                 return
-            if instance.uuid not in self.machine.strangers:
+            if instance.uuid not in self.machine.foreign_guests:
                 raise exception.GuestNotFound(instance_id=instance.uuid)
-            self.machine.put(instance, self.machine.strangers[instance.uuid], request.network_info)
+            self.machine.put(instance, self.machine.foreign_guests[instance.uuid], request.network_info)
 
     def let_go(self, instance: Instance) -> None:
         with self.machine.operation('let_go'), self.machine.lock:

@@ -153,7 +153,7 @@ class FakeDriver(driver.ComputeDriver):
             self.machine.forget_kept(instance.uuid)
             self.machine.note_arriving(instance.uuid, False)
 
-    def remnants(self) -> dict[str, bool]:
+    def leftovers(self) -> dict[str, bool]:
         with self.machine.lock:
             return dict.fromkeys(self.machine.arriving - self.machine.guests.keys(), True)
 

@@ -136,12 +136,12 @@ class LiveMigration:
         with self.machine.operation('rollback_live_migration'), self.machine.lock:
             self.machine.expected.pop(instance.uuid, None)
 
-    def awaited_guests(self) -> list[str]:
+    def incoming_guests(self) -> list[str]:
         """Return []: a fake host prepares no disks for an arriving guest."""
         return []
 
-    def give_up_guest(self, uuid: str) -> None:
-        """Do nothing: ``awaited_guests`` is always empty."""
+    def discard_incoming_guest(self, uuid: str) -> None:
+        """Do nothing: ``incoming_guests`` is always empty."""
 
 
 def _has_local_disks(instance: Instance) -> bool:

@@ -45,7 +45,7 @@ class Machine:
     guests     {uuid: guest}, a dict for JSON
     kept       {uuid: former state} of guests that have moved away and may be reverted
     arriving   uuids of guests with an incomplete cold migration to this host
-    strangers  {uuid: power state} of guests of another program
+    foreign_guests  {uuid: power state} of guests of another program
     tpms       {uuid: content} of the TPMs of guests in a rebuild
     expected   {uuid: [port id]} of guests that will arrive by live migration
     on_event       called with (uuid, power state) when a guest changes state without a request
@@ -63,7 +63,7 @@ class Machine:
         self.guests: dict[str, Any] = {}
         self.kept: dict[str, Any] = {}
         self.arriving: set[str] = set()
-        self.strangers: dict[str, int] = {}
+        self.foreign_guests: dict[str, int] = {}
         self.expected: dict[str, list[str]] = {}
         self.tpms: dict[str, str] = {}
         self.on_event: Callable[[str, int], None] = lambda uuid, power_state: None

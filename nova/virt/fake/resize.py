@@ -66,7 +66,7 @@ class Resize:
         with self.machine.operation('confirm_migration'), self.machine.lock:
             self.machine.forget_kept(instance.uuid)
 
-    def kept_guests(self) -> list[str]:
+    def resize_backups(self) -> list[str]:
         with self.machine.lock:
             return sorted(self.machine.kept)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nova import exception
 from nova import states
 from nova.virt import driver
-from nova.virt.libvirt.moves import remnants
+from nova.virt.libvirt.moves import leftovers
 
 if TYPE_CHECKING:
     from nova.objects.instance import Instance
@@ -58,8 +58,8 @@ class LibvirtBase(driver.ComputeDriver):
     def guest_state(self, uuid: str) -> int | None:
         return self.hypervisor.guest_state(uuid)
 
-    def remnants(self) -> dict[str, bool]:
-        return remnants.find(self.storage, self.host, self.hypervisor.guests())
+    def leftovers(self) -> dict[str, bool]:
+        return leftovers.find(self.storage, self.host, self.hypervisor.guests())
 
     def power_state(self, instance: Instance) -> int:
         return self._guests.power_state(instance.uuid)

@@ -1,4 +1,4 @@
-"""Keys of encrypted volumes: random passphrases, stored in the API database (sealed) or a Key Manager service.
+"""Keys of encrypted volumes: random passphrases, stored encrypted in the API database or a Key Manager service.
 
 A volume gets its key at creation. Its snapshots, backups and copies are copies of the same file and share the key. It
 is deleted with the last of them.
@@ -9,7 +9,7 @@ import collections.abc
 import contextlib
 import logging
 import secrets
-from typing import TypedDict
+from typing import TYPE_CHECKING
 import uuid
 
 from oslo_config.cfg import ConfigOpts
@@ -19,19 +19,16 @@ from nova import exception
 from nova.db.engine import Connection
 from nova.db.engine import Database
 from nova.db.volumes import keys as db
-from nova.runtime import sealing
+from nova.runtime import secret_encryption
 from nova.volume import key_manager
 from nova.volume.store import types
+
+if TYPE_CHECKING:
+    from nova.volume.store.rows import Stored
 
 LOG = logging.getLogger(__name__)
 
 NO_ACCOUNT = '[barbican] has no account, which is required by [volume] encryption_key_backend'
-
-
-class Encryptable(TypedDict):
-    """What the row of a volume, snapshot or backup tells about its key."""
-
-    key_id: str | None
 
 
 class Keys:
@@ -42,7 +39,7 @@ class Keys:
     """
 
     def __init__(self, conf: ConfigOpts, database: Database) -> None:
-        self._path, self._db = sealing.path_of(conf), database
+        self._path, self._db = secret_encryption.path_of(conf), database
         self._external = conf.volume.encryption_key_backend == db.BARBICAN
         self._manager = key_manager.find(conf)
         self._reserved: set[str] = set()  # by requests of this process, the only one with access to the files
@@ -67,7 +64,7 @@ class Keys:
             self._db.run(db.insert, ident, kind['id'], db.BARBICAN, '')
             with _own_account():
                 secret = self._manager.store(nova_context.admin_context(), _owner(ident),
-                                             secrets.token_hex(sealing.KEY_BYTES))
+                                             secrets.token_hex(secret_encryption.KEY_BYTES))
             self._db.run(db.set_secret, ident, secret)
             yield ident
         finally:
@@ -86,11 +83,11 @@ class Keys:
             return row['id']
         ident = str(uuid.uuid4())
         try:
-            sealer = sealing.usable(self._path, db.encryption_key_ids(conn))
-        except sealing.Unusable as error:
+            cipher = secret_encryption.usable(self._path, db.encryption_key_ids(conn))
+        except secret_encryption.Unusable as error:
             raise exception.InvalidVolume(reason=f'its key cannot be stored: {error}.') from None
-        passphrase = secrets.token_hex(sealing.KEY_BYTES)
-        db.insert(conn, ident, kind['id'], sealer.first, sealer.seal(passphrase, _owner(ident)))
+        passphrase = secrets.token_hex(secret_encryption.KEY_BYTES)
+        db.insert(conn, ident, kind['id'], cipher.first, cipher.encrypt(passphrase, _owner(ident)))
         return ident
 
     def passphrase(self, key_id: str) -> str:
@@ -105,11 +102,12 @@ class Keys:
             with _own_account():
                 return self._manager.passphrase(nova_context.admin_context(), row['encrypted_key'])
         try:
-            return sealing.read_sealer(self._path).open(row['encryption_key_id'], row['encrypted_key'], _owner(key_id))
-        except sealing.Unusable as error:
+            return secret_encryption.read_cipher(self._path).decrypt(
+                row['encryption_key_id'], row['encrypted_key'], _owner(key_id))
+        except secret_encryption.Unusable as error:
             raise exception.InvalidVolume(reason=f'its key cannot be decrypted: {error}.') from None
 
-    def of(self, row: Encryptable) -> str | None:
+    def of(self, row: Stored) -> str | None:
         """Return the passphrase of a volume, snapshot or backup (a row), or None if it is not encrypted."""
         return self.passphrase(row['key_id']) if row['key_id'] else None
 

@@ -86,7 +86,7 @@ class ColdMoves:
             raise exception.VirtError(operation='move the guest', reason=shared_storage.RECORD_NEEDED)
         with self._guests.operation(uuid):
             try:
-                copies = self._take_up(instance, sent['source'], pooled)
+                copies = self._interrupted_transfer(instance, sent['source'], pooled)
                 self._storage.clear_pool(moved)
                 disks, boot_files = self._fetch(context, instance, moved, sent['source'],
                                                 new_disks.volume_letters(request.block_devices), copies)
@@ -106,7 +106,8 @@ class ColdMoves:
                     raise exception.VirtError(operation='move the guest', reason=error.strerror) from error
                 raise
 
-    def _take_up(self, instance: Instance, source: dict[str, str], pooled: bool) -> transfer_progress.Arrival | None:
+    def _interrupted_transfer(self, instance: Instance, source: dict[str, str],
+                              pooled: bool) -> transfer_progress.IncomingTransfer | None:
         """Return the copies of an interrupted attempt. Unusable copies are removed for a new attempt in an empty
         directory.
 
@@ -115,7 +116,7 @@ class ColdMoves:
         uuid, directory = instance.uuid, self._storage.path(instance.uuid)
         move = {'source': source, 'sizes': new_disks.flavor_sizes(instance)}      # a grown disk keeps its size
         if self.is_arriving(uuid) and not pooled:
-            found = transfer_progress.Arrival.interrupted(directory, move, self._host)
+            found = transfer_progress.IncomingTransfer.interrupted(directory, move, self._host)
             if found is not None:
                 LOG.info('The copies of the disks of %s go on; %d bytes are here.', uuid, found.bytes_here())
                 return found
@@ -124,7 +125,7 @@ class ColdMoves:
         os.chmod(directory, guest_files.DIRECTORY_MODE)
         if pooled:
             return None
-        begun = transfer_progress.Arrival(directory, move, self._host)
+        begun = transfer_progress.IncomingTransfer(directory, move, self._host)
         begun.begin()
         return begun
 
@@ -148,7 +149,8 @@ class ColdMoves:
         os.unlink(path)
 
     def _fetch(self, context: RequestContext, instance: Instance, moved: xml.Guest, source: dict[str, str],
-               taken: set[str], copies: transfer_progress.Arrival | None) -> tuple[list[xml.Disk], dict[str, str]]:
+               taken: set[str],
+               copies: transfer_progress.IncomingTransfer | None) -> tuple[list[xml.Disk], dict[str, str]]:
         """Move the guest's files into its directory, grow its disks to the flavor, and return (disks, boot files).
 
         :param taken: letters of the names of its volumes

@@ -27,7 +27,6 @@ from nova.virt.libvirt.domain import volume_disks as volume
 from nova.virt.libvirt.local_disks import guest_files
 from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt.local_disks import storage
-from nova.virt.libvirt.moves import transferred_record
 from nova.virt.libvirt.moves import disk_transfer
 from nova.virt.libvirt.moves import encryption
 from nova.virt.libvirt.moves import migration_xml
@@ -35,14 +34,13 @@ from nova.virt.libvirt.moves import outgoing
 from nova.virt.libvirt.moves import pool_record
 from nova.virt.libvirt.moves import post_copy
 from nova.virt.libvirt.moves import shared_storage
+from nova.virt.libvirt.moves import transferred_record
 from nova.virt.libvirt.volumes import probe
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects.instance import Instance
-    from nova.virt.driver import Destination
-    from nova.virt.driver import MigrationFacts
-    from nova.virt.driver import NetworkInfo
+    from nova.virt.driver import Destination, MigrationFacts, NetworkInfo
     from nova.virt.libvirt.disk_clients import DiskClients
     from nova.virt.libvirt.guests import Guests
     from nova.virt.libvirt.host import Host
@@ -251,10 +249,10 @@ class LiveMigration:
             self._steps.unplug(uuid, port)
         return coming
 
-    def awaited_guests(self) -> list[str]:
+    def incoming_guests(self) -> list[str]:
         return shared_storage.list_incoming(self._storage, self._host)
 
-    def give_up_guest(self, uuid: str) -> None:
+    def discard_incoming_guest(self, uuid: str) -> None:
         with self._guests.operation(uuid):
             coming = self._unplug_expected(uuid)
             self._connections.disconnect(coming.volumes if coming is not None else ())

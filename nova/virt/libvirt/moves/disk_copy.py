@@ -28,7 +28,7 @@ class Copy:
     :ivar offset: bytes synced to disk; later bytes are sent again
     """
 
-    def __init__(self, path: str, arrival: transfer_progress.Arrival | None = None,
+    def __init__(self, path: str, arrival: transfer_progress.IncomingTransfer | None = None,
                  reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
         self.path, self._arrival, self._reserve = path, arrival, reserve
         self._part, self._block = path + transfer_progress.PART, SMALLEST
@@ -68,7 +68,7 @@ class Copy:
         durable_files.commit(self._part, self.path)
         self.whole = True
 
-    def _check(self, stamp: transfer_progress.Stamp) -> None:
+    def _check(self, stamp: transfer_progress.FileVersion) -> None:
         """Check after a restart that the copied part is complete and the source file is unchanged."""
         part_size = os.path.getsize(self._part) if os.path.exists(self._part) else -1
         if not stamp.written or stamp != self._stamp or not (
@@ -94,10 +94,11 @@ class Copy:
             self._block = max(self._block // 2, SMALLEST)
 
 
-def stamp_of(volume: libvirt.virStorageVol) -> transfer_progress.Stamp:
+def stamp_of(volume: libvirt.virStorageVol) -> transfer_progress.FileVersion:
     """Return the source libvirt's description of a file."""
     size = volume.infoFlags(libvirt.VIR_STORAGE_VOL_GET_PHYSICAL)[2]
-    return transfer_progress.Stamp(size, etree.fromstring(volume.XMLDesc()).findtext('./target/timestamps/mtime') or '')
+    return transfer_progress.FileVersion(
+        size, etree.fromstring(volume.XMLDesc()).findtext('./target/timestamps/mtime') or '')
 
 
 def _download(connection: libvirt.virConnect, volume: libvirt.virStorageVol, file: BinaryIO, offset: int,

@@ -28,7 +28,8 @@ _BROKEN = (libvirt.VIR_ERR_RPC, libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_ERR_IN
 
 
 def fetch(uri: str, directory: str, names: collections.abc.Sequence[str], target: str, timeout_s: float,
-          arrival: transfer_progress.Arrival | None = None, reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
+          arrival: transfer_progress.IncomingTransfer | None = None,
+          reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
     """Fetch files of a directory of another host.
 
     A file gets its name when it is complete. After a connection error, the copy resumes behind the last completed

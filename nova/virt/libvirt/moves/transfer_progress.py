@@ -22,7 +22,7 @@ PART = '.part'                           # suffix of an incomplete file
 
 
 @dataclasses.dataclass(frozen=True)
-class Stamp:
+class FileVersion:
     """Description of a file by its host's libvirt: the same description implies the same content.
 
     size     bytes
@@ -33,7 +33,7 @@ class Stamp:
     written: str
 
 
-class Arrival:
+class IncomingTransfer:
     """Transfer of files into a directory.
 
     :param directory: where the files arrive
@@ -43,18 +43,18 @@ class Arrival:
 
     def __init__(self, directory: str, move: dict[str, Any], host: str | None = None) -> None:
         self._directory, self._move, self._host = directory, move, host
-        self._files: dict[str, tuple[Stamp, int]] = {}
+        self._files: dict[str, tuple[FileVersion, int]] = {}
         self._unknown: dict[str, Any] = {}               # fields that another release has in the record
 
     @classmethod
-    def interrupted(cls, directory: str, move: dict[str, Any], host: str | None = None) -> Arrival | None:
+    def interrupted(cls, directory: str, move: dict[str, Any], host: str | None = None) -> IncomingTransfer | None:
         """Return the interrupted transfer of the same move, or None; files that it does not list are removed."""
-        def made(values: dict[str, Any]) -> Arrival | None:
+        def made(values: dict[str, Any]) -> IncomingTransfer | None:
             if values['move'] != move:
                 return None
             found = cls(directory, move, host)
             found._unknown = {name: value for name, value in values.items() if name not in FORMAT.known}
-            found._files = {name: (Stamp(row['size'], row['written']), row['offset'])
+            found._files = {name: (FileVersion(row['size'], row['written']), row['offset'])
                             for name, row in values['files'].items()}
             return found
 
@@ -73,7 +73,7 @@ class Arrival:
                 if entry.name not in known:
                     shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
 
-    def of(self, name: str) -> tuple[Stamp | None, int]:
+    def of(self, name: str) -> tuple[FileVersion | None, int]:
         """Return (description of the source file, offset up to which it is copied)."""
         return self._files.get(name, (None, 0))
 
@@ -81,7 +81,7 @@ class Arrival:
         """Return the bytes of the copied data, including holes."""
         return sum(offset for _stamp, offset in self._files.values())
 
-    def note(self, name: str, stamp: Stamp, offset: int) -> None:
+    def note(self, name: str, stamp: FileVersion, offset: int) -> None:
         """Record that the data before ``offset`` is on the disk."""
         self._files[name] = (stamp, offset)
         self.begin()

@@ -50,15 +50,15 @@ const Explanation = ({found}) => html`
   <${Card} title=${t('If it were placed now')}>
     ${found.reason ? html`<p class="refusal">${found.reason}</p>` : ''}
     <${Facts} rows=${[
-      [t('Asked'), `${found.asked.vcpus} vCPU, ${mebibytes(found.asked.memory_mb)}, ${found.asked.local_gb} GiB`],
+      [t('Asked'), `${found.requested.vcpus} vCPU, ${mebibytes(found.requested.memory_mb)}, ${found.requested.local_gb} GiB`],
       [t('Hosts'), number(found.hosts)],
       [t('Left'), number(found.remaining)],
       [t('It would go to'), found.choices.map((/** @type {any} */ one) => one.host).join(', ')],
     ]} /></${Card}>
   <${Card} title=${t('Filter by filter')} class="span"><ol class="funnel">${found.filters
-    .filter((/** @type {any} */ row) => row.asked)
+    .filter((/** @type {any} */ row) => row.applies)
     .map(
       (/** @type {any} */ row) => html`
     <li class=${row.removed ? 'bad' : ''}><div class="funnel-bar" style=${{width: `${found.hosts ? (row.passed / found.hosts) * 100 : 0}%`}}></div><strong>${row.name}</strong><span>${t('{count} left', {count: number(row.passed)})}${row.removed ? ` · −${number(row.removed)}` : ''}</span>${row.removed > 0 && html`<p>${row.reason}</p>`}</li>`,
     )}</ol></${Card}>
-  ${found.nearest.length > 0 && html`<${Card} title=${t('Nearest misses')} class="span"><ul class="brief wide">${found.nearest.map((/** @type {any} */ row) => html`<li><strong>${row.host}</strong><p class="quiet">${row.lacks.map((/** @type {any} */ one) => `${one.filter}: ${one.reason}`).join('; ')}</p></li>`)}</ul></${Card}>`}`;
+  ${found.nearest.length > 0 && html`<${Card} title=${t('Nearest misses')} class="span"><ul class="brief wide">${found.nearest.map((/** @type {any} */ row) => html`<li><strong>${row.host}</strong><p class="quiet">${row.failed_filters.map((/** @type {any} */ one) => `${one.filter}: ${one.reason}`).join('; ')}</p></li>`)}</ul></${Card}>`}`;

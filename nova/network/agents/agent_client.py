@@ -18,7 +18,7 @@ PLUMBING_METHODS = frozenset({
     'setup_for_instance', 'prepare_for_instance', 'unprepare_for_instance', 'unbind_ports'})
 
 
-class PlumbingClient:
+class AgentClient:
     """A client with the methods of the network interface.
 
     Both steps are idempotent: a caller without an answer of the agent calls again and gets the existing ports.

@@ -1,7 +1,7 @@
-"""Strays: resources of servers that are not on this host, such as guests, files, and copies kept for a return.
+"""Orphans: resources of servers that are not on this host, such as guests, files, and copies kept for a return.
 
 A host that was down or disconnected misses messages. Servers may be deleted during their move or move to another host.
-At its start, after a reconnect and periodically, the host looks for strays and asks a conductor about each.
+At its start, after a reconnect and periodically, the host looks for orphans and asks a conductor about each.
 """
 import collections.abc
 import logging
@@ -12,9 +12,9 @@ from nova import objects
 from nova import states
 from nova.compute import records
 from nova.compute.host import Host
-from nova.compute.records import INCOMING
 from nova.compute.records import FILES
 from nova.compute.records import GUEST
+from nova.compute.records import INCOMING
 from nova.compute.records import RESIZE_BACKUP
 from nova.compute.records import SHARED
 from nova.runtime import metrics
@@ -31,29 +31,29 @@ _LEFT = {True: '%s of server %s: no conductor knows the server. Nothing is remov
 Found = dict[str, str]                   # {uuid: kind of the resource}
 
 
-class Strays:
+class Orphans:
     """Removes resources of servers that are not on this host. Doubtful ones stay, for an administrator."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._left: Found = {}
-        metrics.ORPHANS.watch(self, lambda strays: strays.left())
+        metrics.ORPHANS.watch(self, lambda orphans: orphans.left())
 
     def left(self) -> dict[tuple[str], int]:
-        """Return {(kind,): number} of the strays that the last check left in place."""
+        """Return {(kind,): number} of the orphans that the last check left in place."""
         return {(what,): list(self._left.values()).count(what) for what in _TEXTS}
 
     def find(self, guests: collections.abc.Iterable[str]) -> Found:
         """Return the resources of servers on this host. Call it before the servers are read: a server that arrives is
-        no stray.
+        no orphan.
 
         :param guests: of the driver, read earlier
         """
         driver = self._host.driver
         migration, resize = driver.get_feature(virt.LiveMigration), driver.get_feature(virt.Resize)
-        found = dict.fromkeys(migration.awaited_guests() if migration else (), INCOMING)
-        found.update(dict.fromkeys(resize.kept_guests() if resize else (), RESIZE_BACKUP))
-        for uuid, own in driver.remnants().items():
+        found = dict.fromkeys(migration.incoming_guests() if migration else (), INCOMING)
+        found.update(dict.fromkeys(resize.resize_backups() if resize else (), RESIZE_BACKUP))
+        for uuid, own in driver.leftovers().items():
             if own or uuid not in found:
                 found[uuid] = FILES if own else SHARED
         return {**found, **dict.fromkeys(guests, GUEST)}
@@ -94,7 +94,7 @@ class Strays:
         return row is not None and self._host.records.allows_removal(what, uuid, row)
 
     def _remove(self, ctx: context.RequestContext, uuid: str, what: str) -> None:
-        """Remove a stray in the server's queue, after asking again: a move that uses no queue may have begun."""
+        """Remove an orphan in the server's queue, after asking again: a move that uses no queue may have begun."""
         driver, guest = self._host.driver, objects.Instance(uuid=uuid, network_info=[])
         if not self.may_remove(ctx, uuid, what):
             return
@@ -103,7 +103,7 @@ class Strays:
             if what == RESIZE_BACKUP:
                 self._host.driver_with(virt.Resize).confirm_migration(ctx, guest, [])
             elif what == INCOMING:
-                self._host.driver_with(virt.LiveMigration).give_up_guest(uuid)
+                self._host.driver_with(virt.LiveMigration).discard_incoming_guest(uuid)
                 self._host.network.unprepare_for_instance(ctx, instance_uuid=uuid, host=self._host.name)
             else:
                 driver.destroy(ctx, guest, [])

@@ -7,8 +7,8 @@ import os
 from nova import exception
 from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt.local_disks import storage
-from nova.virt.libvirt.moves import transfer_progress
 from nova.virt.libvirt.moves import shared_storage
+from nova.virt.libvirt.moves import transfer_progress
 
 
 def find(stored: storage.Storage, host: str, known: collections.abc.Container[str]) -> dict[str, bool]:

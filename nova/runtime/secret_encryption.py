@@ -32,7 +32,7 @@ class Unusable(Exception):
     """The key file of the deployment cannot be used; the argument is the reason."""
 
 
-class Sealer:
+class SecretCipher:
     """Encryption with the first key of a file, and decryption with any of its keys.
 
     :param keys: of the file, in its order
@@ -49,24 +49,24 @@ class Sealer:
     def names(self) -> set[str]:
         return set(self._keys)
 
-    def seal(self, text: str, owner: str) -> str:
+    def encrypt(self, text: str, owner: str) -> str:
         """Encrypt a text.
 
         :param owner: its owner, which decryption has to name
         """
         nonce = secrets.token_bytes(NONCE_BYTES)
-        sealed = self._keys[self.first].encrypt(nonce, text.encode(), owner.encode())
-        return base64.b64encode(nonce + sealed).decode()
+        encrypted = self._keys[self.first].encrypt(nonce, text.encode(), owner.encode())
+        return base64.b64encode(nonce + encrypted).decode()
 
-    def open(self, name: str, sealed: str, owner: str) -> str:
+    def decrypt(self, name: str, encrypted: str, owner: str) -> str:
         """Decrypt a text.
 
         :raises Unusable: it was encrypted with another key, or for another server
         """
         if name not in self._keys:
-            raise Unusable(f'it was sealed with a key that {CALLED} does not have')
+            raise Unusable(f'it was encrypted with a key that {CALLED} does not have')
         try:
-            found = base64.b64decode(sealed, validate=True)
+            found = base64.b64decode(encrypted, validate=True)
             return self._keys[name].decrypt(found[:NONCE_BYTES], found[NONCE_BYTES:], owner.encode()).decode()
         except (exceptions.InvalidTag, ValueError):
             raise Unusable('its data in the database was changed, or belongs to another server') from None
@@ -113,20 +113,20 @@ def path_of(conf: ConfigOpts) -> str:
     return conf.conductor.disk_keys_file or os.path.join(host_identity.state_path(conf), FILE)
 
 
-def usable(path: str, used: set[str]) -> Sealer:
-    """Return a Sealer for new keys.
+def usable(path: str, used: set[str]) -> SecretCipher:
+    """Return a SecretCipher for new keys.
 
     :param used: names of the keys in existing rows
     :raises Unusable:
     """
-    sealer = read_sealer(path, used)
-    if not used <= sealer.names:
-        raise Unusable('other keys of this deployment were sealed with a file that this service does not have')
-    return sealer
+    cipher = read_cipher(path, used)
+    if not used <= cipher.names:
+        raise Unusable('other keys of this deployment were encrypted with a file that this service does not have')
+    return cipher
 
 
-def read_sealer(path: str, used: set[str] | None = None) -> Sealer:
-    """Return a Sealer for the present file.
+def read_cipher(path: str, used: set[str] | None = None) -> SecretCipher:
+    """Return a SecretCipher for the present file.
 
     :param used: names of the keys in existing rows; if empty, the file may be made now. None: there are some
     :raises Unusable:
@@ -140,4 +140,4 @@ def read_sealer(path: str, used: set[str] | None = None) -> Sealer:
         keys = read(path)
     if keys is None:
         raise Unusable(f'this host does not have {CALLED}')
-    return Sealer(keys)
+    return SecretCipher(keys)

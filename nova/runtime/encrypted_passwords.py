@@ -12,12 +12,12 @@ from typing import Any
 from oslo_config.cfg import ConfigOpts
 
 from nova.runtime import host_identity
-from nova.runtime import sealing
+from nova.runtime import secret_encryption
 
 LOG = logging.getLogger(__name__)
 
 FILE = 'password-keys'
-PASSWORD, SEALED = 'admin_password', 'sealed_password'
+PASSWORD, ENCRYPTED = 'admin_password', 'encrypted_password'
 
 Arguments = dict[str, Any]
 
@@ -31,7 +31,7 @@ class Passwords:
     def __init__(self, conf: ConfigOpts) -> None:
         self._path = os.path.join(host_identity.state_path(conf), FILE)
 
-    def sealed(self, arguments: Arguments, *uuids: str) -> list[Arguments]:
+    def encrypted(self, arguments: Arguments, *uuids: str) -> list[Arguments]:
         """Return the arguments of an action for the database, for each of these servers.
 
         Without a usable key the password is omitted: a repeated action has none.
@@ -41,34 +41,34 @@ class Passwords:
             return [arguments] * len(uuids)
         rest = {name: value for name, value in arguments.items() if name != PASSWORD}
         try:
-            sealer = self._sealer(make=True)
-        except sealing.Unusable as error:
+            cipher = self._cipher(make=True)
+        except secret_encryption.Unusable as error:
             LOG.warning('Passwords of servers are not kept for repeated actions: %s: %s.', self._path,
                         error)
             return [rest] * len(uuids)
-        return [{**rest, SEALED: [sealer.first, sealer.seal(password, _owner(uuid))]} for uuid in uuids]
+        return [{**rest, ENCRYPTED: [cipher.first, cipher.encrypt(password, _owner(uuid))]} for uuid in uuids]
 
-    def opened(self, arguments: Arguments | None, uuid: str) -> Arguments:
-        """Return the arguments that ``sealed`` got; without the password if this process cannot decrypt it."""
-        if not arguments or SEALED not in arguments:
+    def decrypted(self, arguments: Arguments | None, uuid: str) -> Arguments:
+        """Return the arguments that ``encrypted`` got; without the password if this process cannot decrypt it."""
+        if not arguments or ENCRYPTED not in arguments:
             return arguments or {}           # an older release stored plain text
-        rest = {name: value for name, value in arguments.items() if name != SEALED}
-        name, sealed = arguments[SEALED]
+        rest = {name: value for name, value in arguments.items() if name != ENCRYPTED}
+        name, encrypted = arguments[ENCRYPTED]
         try:
-            return {**rest, PASSWORD: self._sealer().open(name, sealed, _owner(uuid))}
-        except sealing.Unusable as error:
+            return {**rest, PASSWORD: self._cipher().decrypt(name, encrypted, _owner(uuid))}
+        except secret_encryption.Unusable as error:
             LOG.warning('The password of server %s cannot be decrypted; its action is repeated without one: %s: %s.',
                         uuid, self._path, error)
             return rest
 
-    def _sealer(self, make: bool = False) -> sealing.Sealer:
-        keys = sealing.read(self._path)
+    def _cipher(self, make: bool = False) -> secret_encryption.SecretCipher:
+        keys = secret_encryption.read(self._path)
         if keys is None and make:
-            sealing.make(self._path)
-            keys = sealing.read(self._path)
+            secret_encryption.make(self._path)
+            keys = secret_encryption.read(self._path)
         if keys is None:
-            raise sealing.Unusable('the file is not there')
-        return sealing.Sealer(keys)
+            raise secret_encryption.Unusable('the file is not there')
+        return secret_encryption.SecretCipher(keys)
 
 
 def _owner(uuid: str) -> str:

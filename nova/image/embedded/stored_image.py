@@ -1,0 +1,16 @@
+"""Rows of the embedded image store."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nova.objects.image import Image
+
+if TYPE_CHECKING:
+    from typing_extensions import ReadOnly
+
+
+class StoredImage(Image):
+    """An image with the columns of the store; administrative: a default of an instance category."""
+
+    data_id: ReadOnly[str]
+    administrative: ReadOnly[bool]
