@@ -14,40 +14,43 @@ functions are an internal interface; notifications are the stable one.
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 import functools
 import logging
 import threading
-from typing import Any
+from importlib.metadata import EntryPoint
+from typing import ParamSpec, TypeVar
 
 from nova import exception
 
 LOG = logging.getLogger(__name__)
+P = ParamSpec('P')
+Result = TypeVar('Result')
 
 NAMESPACE = 'nova.hooks'
 
-_plugins: dict[Any, Any] = {}                # {hook: plugins}
+_plugins: dict[str, tuple[object, ...]] = {}                # by hook
 _lock = threading.Lock()
 
 
-def add_hook(name: str, pass_function: bool = False) -> Callable[..., Any]:
+def add_hook(name: str, pass_function: bool = False) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
     """Return a decorator that runs the hooks of a name before and after the function.
 
     :param pass_function: pass the function to the hooks as the first argument
     """
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: Callable[P, Result]) -> Callable[P, Result]:
         @functools.wraps(function)
-        def hooked(*args: Any, **kwargs: Any) -> Any:
+        def hooked(*args: P.args, **kwargs: P.kwargs) -> Result:
             plugins = _plugins.get(name)
             if plugins is None:
                 plugins = _load(name)
             if not plugins:
                 return function(*args, **kwargs)
-            more = (function,) if pass_function else ()
+            more: tuple[object, ...] = (function,) if pass_function else ()
             for plugin in plugins:
                 _run(name, plugin, 'pre', (*more, *args), kwargs)
             result = function(*args, **kwargs)
-            after = (function, result) if pass_function else (result,)
+            after: tuple[object, ...] = (function, result) if pass_function else (result,)
             for plugin in reversed(plugins):
                 _run(name, plugin, 'post', (*after, *args), kwargs)
             return result
@@ -55,7 +58,7 @@ def add_hook(name: str, pass_function: bool = False) -> Callable[..., Any]:
     return decorate
 
 
-def _load(name: str) -> tuple[Any, ...]:
+def _load(name: str) -> tuple[object, ...]:
     """Load the plugins of a hook. Errors are logged, and the plugin is skipped."""
     from stevedore import hook
 
@@ -67,11 +70,11 @@ def _load(name: str) -> tuple[Any, ...]:
         return _plugins[name]
 
 
-def _not_loaded(name: str, _manager: Any, entry_point: Any, error: Any) -> None:
+def _not_loaded(name: str, _manager: object, entry_point: EntryPoint, error: BaseException) -> None:
     LOG.error('Hook %s: cannot load plugin %s.', name, entry_point.value, exc_info=error)
 
 
-def _run(name: str, plugin: Any, when: str, args: tuple[Any, ...], kwargs: dict[str, int]) -> None:
+def _run(name: str, plugin: object, when: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
     function = getattr(plugin, when, None)
     if function is None:
         return

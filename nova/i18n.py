@@ -13,7 +13,6 @@ import functools
 import gettext
 import os
 import pathlib
-from typing import Any
 
 import oslo_i18n
 
@@ -72,11 +71,11 @@ def best_language(accept: str) -> str:
 
 
 @functools.cache
-def _catalog(language: str) -> Any:
+def _catalog(language: str) -> gettext.NullTranslations:
     return gettext.translation(DOMAIN, LOCALES, [language], fallback=True)
 
 
-def translate(text: Any, language: str) -> str:
+def translate(text: str, language: str) -> str:
     """Return the translation of a text, or the text itself without one."""
     if language == DEFAULT or not text:
         return str(text)

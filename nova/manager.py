@@ -15,20 +15,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import logging
-from typing import Any
-from typing import ClassVar
+from typing import Any, ClassVar, TYPE_CHECKING, TypeVar, overload
+
+from oslo_config import cfg
 
 from nova import context as nova_context
 from nova import exception
 from nova.rpc import interface as rpc_interface
 
+if TYPE_CHECKING:
+    from nova.rpc.bus import Bus
+
 LOG = logging.getLogger(__name__)
+Task = TypeVar('Task', bound=Callable[..., Any])
 
 DEFAULT_SPACING_S = 60.0
 _MARK = '_periodic_spacing'
 
 
-def periodic_task(function: Callable[..., Any] | None = None, *, spacing: float = DEFAULT_SPACING_S) -> Any:
+@overload
+def periodic_task(function: Task, *, spacing: float = ...) -> Task: ...
+@overload
+def periodic_task(function: None = None, *, spacing: float = ...) -> Callable[[Task], Task]: ...
+
+
+def periodic_task(function: Task | None = None, *, spacing: float = DEFAULT_SPACING_S) -> Task | Callable[[Task], Task]:
     """Return a decorator: the service calls the method periodically, with an administrator's context.
 
     :param spacing: seconds between two runs, above zero
@@ -37,7 +48,7 @@ def periodic_task(function: Callable[..., Any] | None = None, *, spacing: float 
     if spacing <= 0:
         raise exception.InvalidInput(f'The spacing of a periodic task is {spacing} s: it must be above zero.')
 
-    def mark(method: Callable[..., Any]) -> Callable[..., Any]:
+    def mark(method: Task) -> Task:
         setattr(method, _MARK, float(spacing))
         return method
     return mark if function is None else mark(function)
@@ -52,13 +63,13 @@ class Manager:
     :param host: name of its host
     :param service_name: name in logs
     :param conf: configuration of the process
-    :param bus: rpc.bus.Bus of the process for RPC clients, or None
+    :param bus: the one of the process, for RPC clients
     """
 
     interface: ClassVar[rpc_interface.Interface | None] = None
 
-    def __init__(self, host: str | None = None, service_name: str = 'undefined', conf: Any = None,
-                 bus: Any = None) -> None:
+    def __init__(self, host: str | None = None, service_name: str = 'undefined',
+                 conf: cfg.ConfigOpts | None = None, bus: Bus | None = None) -> None:
         self.host, self.service_name, self.conf, self.bus = host, service_name, conf, bus
 
     def init_host(self) -> None:

@@ -10,7 +10,7 @@ part instead. See doc/source/contributor/services.rst.
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 import functools
 import os
 import random
@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from typing import Any
+from typing import Any, Protocol, TYPE_CHECKING
 
 from oslo_config import cfg
 
@@ -41,6 +41,13 @@ from nova.runtime import tls
 from nova.runtime import wsgi
 from nova.scheduler import interface as scheduler_interface
 
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse
+    from _typeshed.wsgi import WSGIApplication
+    from _typeshed.wsgi import WSGIEnvironment
+
+    from nova.runtime import health
+
 MANAGERS = 'nova.managers'           # entry point group
 # Topics of the product: two services with one queue would each receive half of the messages.
 TAKEN = frozenset(interface.topic for interface in (
@@ -58,15 +65,15 @@ class Service:
     :param periodic_interval_max: maximum interval of a periodic task, seconds
     :param db_allowed: False: it opens no database. Signed messages need the database: a third-party service signs with
      the deployment's key, which is in the API database
-    :param bus: rpc.bus.Bus; None: a new one for ``transport_url``, closed in ``stop``
+    :param bus: None: a new one for ``transport_url``, closed in ``stop``
     :raises InvalidInput: an unsupported combination
     :raises InvalidOption: the path of the manager is invalid
     """
 
-    def __init__(self, host: str, binary: str, topic: str, manager: Any, report_interval: int | None = None,
+    def __init__(self, host: str, binary: str, topic: str, manager: object, report_interval: int | None = None,
                  periodic_enable: bool | None = None, periodic_fuzzy_delay: float | None = None,
                  periodic_interval_max: float | None = None, db_allowed: bool = True, *, conf: cfg.ConfigOpts,
-                 bus: Any = None) -> None:
+                 bus: rpc_bus.Bus | None = None) -> None:
         if topic in TAKEN:
             raise exception.InvalidInput(f'The topic {topic} is reserved for a service of the product.')
         if report_interval not in (None, conf.report_interval):
@@ -74,7 +81,7 @@ class Service:
         self.conf, self.host, self.binary, self.topic = conf, host, binary, topic
         self._own_bus = bus is None
         self.bus = _signing_bus(conf, db_allowed) if bus is None else bus
-        self.manager = _manager(manager, f'{topic}_manager', host=host, conf=conf, bus=self.bus)
+        self.manager: Any = _manager(manager, f'{topic}_manager', host=host, conf=conf, bus=self.bus)
         interface: rpc_interface.Interface | None = getattr(self.manager, 'interface', None)
         if interface is not None and interface.topic != topic:
             raise exception.InvalidInput(f'The interface of the manager has the topic {interface.topic}, its service '
@@ -87,10 +94,11 @@ class Service:
             tasks=[] if periodic_enable is False else self._tasks())
 
     @classmethod
-    def create(cls, host: str | None = None, binary: str | None = None, topic: str | None = None, manager: Any = None,
-               report_interval: int | None = None, periodic_enable: bool | None = None,
+    def create(cls, host: str | None = None, binary: str | None = None, topic: str | None = None,
+               manager: object = None, report_interval: int | None = None, periodic_enable: bool | None = None,
                periodic_fuzzy_delay: float | None = None, periodic_interval_max: float | None = None,
-               db_allowed: bool = True, *, conf: cfg.ConfigOpts | None = None, bus: Any = None) -> Service:
+               db_allowed: bool = True, *, conf: cfg.ConfigOpts | None = None,
+               bus: rpc_bus.Bus | None = None) -> Service:
         """Create a service; ``start`` starts it.
 
         :param host: None: ``host`` of [DEFAULT]
@@ -151,7 +159,7 @@ class Service:
     # ---- interface of a Process part
 
     @property
-    def refused(self) -> Any:
+    def refused(self) -> exception.ServiceExists | None:
         """Reason to stop the process, or None."""
         return self._runtime.refused
 
@@ -163,11 +171,11 @@ class Service:
         """Apply the reloaded configuration."""
         self._runtime.reload()
 
-    def alive(self) -> Any:
+    def alive(self) -> health.States:
         """See nova.runtime.health."""
         return self._runtime.alive()
 
-    def ready(self) -> Any:
+    def ready(self) -> health.States:
         """See nova.runtime.health."""
         return self._runtime.ready()
 
@@ -183,7 +191,7 @@ class Service:
 class _Hooks:
     """Adapter of a manager for the runtime."""
 
-    def __init__(self, manager: Any, interface: rpc_interface.Interface | None) -> None:
+    def __init__(self, manager: object, interface: rpc_interface.Interface | None) -> None:
         self._manager, self.prepared = manager, False
         self.methods = {name: getattr(manager, name, None) for name in (interface.methods if interface else ())}
 
@@ -205,7 +213,7 @@ def _signing_bus(conf: cfg.ConfigOpts, db_allowed: bool) -> rpc_bus.Bus:
     return made
 
 
-def _hook(manager: Any, name: str) -> None:
+def _hook(manager: object, name: str) -> None:
     getattr(manager, name, lambda: None)()       # an object that is not a Manager may lack it
 
 
@@ -219,9 +227,15 @@ def _chosen(conf: cfg.ConfigOpts, topic: str) -> str:
     return str(path)
 
 
-def _manager(given: Any, option: str, **collaborators: Any) -> Any:
+def _manager(given: object, option: str, **collaborators: object) -> object:
     found = entry_points.named(option, given, MANAGERS) if isinstance(given, str) else given
     return found(**collaborators) if callable(found) else found
+
+
+class Loader(Protocol):
+    """Source of WSGI applications."""
+
+    def load_app(self, name: str) -> WSGIApplication: ...
 
 
 class WSGIService:
@@ -229,14 +243,14 @@ class WSGIService:
 
     ``host`` and ``port`` are ``<name>_listen`` (127.0.0.1) and ``<name>_listen_port`` (0: any free port) in [DEFAULT].
 
-    :param loader: object with ``load_app(name)``; None: applications of ``paste_config`` of [http]
+    :param loader: None: applications of ``paste_config`` of [http]
     :param use_ssl: use the certificate of [http]
     :param max_url_len: maximum length of path and query, longer requests get a 414. None: the limit of the server
     :raises InvalidInput: the application or the certificate does not exist
     """
 
-    def __init__(self, name: str, loader: Any = None, use_ssl: bool = False, max_url_len: int | None = None, *,
-                 conf: cfg.ConfigOpts | None = None) -> None:
+    def __init__(self, name: str, loader: Loader | None = None, use_ssl: bool = False, max_url_len: int | None = None,
+                 *, conf: cfg.ConfigOpts | None = None) -> None:
         self.conf = nova_conf.new(sys.argv[1:]) if conf is None else conf
         self.name, self.binary = name, f'nova-{name}'
         self.conf.register_opts([cfg.HostAddressOpt(f'{name}_listen', default='127.0.0.1'),
@@ -272,7 +286,7 @@ class WSGIService:
         self._server.listen()
         self._server.start()
 
-    def stop(self, timeout: int = 0) -> Any:
+    def stop(self, timeout: float = 0) -> bool:
         """Stop accepting requests. Return True if the running ones finished within the timeout (seconds)."""
         done = self._server.stop(timeout)
         if self._certificate is not None:
@@ -292,25 +306,26 @@ class WSGIService:
         if self._certificate is not None:
             self._certificate.reload()
 
-    def alive(self) -> Any:
+    def alive(self) -> health.States:
         """See nova.runtime.health."""
         return self._server.alive()
 
 
-def _loaded(conf: cfg.ConfigOpts, name: str) -> Any:
+def _loaded(conf: cfg.ConfigOpts, name: str) -> WSGIApplication:
     from paste import deploy
 
     from nova.web import paste_registry
     try:
-        return deploy.loadapp('config:' + apis.paste_file(conf), name=name,
-                              global_conf={'conf': paste_registry.register(conf)})
+        application: WSGIApplication = deploy.loadapp('config:' + apis.paste_file(conf), name=name,
+                                                      global_conf={'conf': paste_registry.register(conf)})
     except LookupError as error:
         raise exception.InvalidInput(f'{conf.http.paste_config} has no standalone application {name}: {error}'
                                      ) from None
+    return application
 
 
-def _bounded(application: Any, most: int) -> Callable[..., Any]:
-    def bounded(environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+def _bounded(application: WSGIApplication, most: int) -> WSGIApplication:
+    def bounded(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         path = environ.get('SCRIPT_NAME', '') + environ.get('PATH_INFO', '')
         if len(path) + len(environ.get('QUERY_STRING', '')) <= most:
             return application(environ, start_response)
@@ -324,9 +339,9 @@ class Launcher:
     """Runner of services in this process, until a signal stops them."""
 
     def __init__(self) -> None:
-        self._services: list[Any] = []
+        self._services: list[Service | WSGIService] = []
 
-    def launch_service(self, server: Any, workers: int | None = 1) -> None:
+    def launch_service(self, server: Service | WSGIService, workers: int | None = 1) -> None:
         """Add a service; ``wait`` starts it.
 
         :raises InvalidInput: ``workers`` is above 1
@@ -345,7 +360,7 @@ class Launcher:
             raise exception.InvalidInput('No service was launched.')
         first = self._services[0]
         log.setup(first.conf, first.binary)
-        parts: list[Any] = []
+        parts: list[runtime.Part] = []
         for server in self._services:
             if isinstance(server, Service):
                 parts.append(assembly.needs(server.bus))
@@ -361,7 +376,7 @@ def process_launcher() -> Launcher:
 _launcher: Launcher | None = None
 
 
-def serve(server: Any, workers: int | None = None) -> None:
+def serve(server: Service | WSGIService, workers: int | None = None) -> None:
     """Launch the service of this process.
 
     :raises RuntimeError: a service was launched already

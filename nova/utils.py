@@ -10,9 +10,12 @@ import json
 import re
 from threading import Event
 import time
-from typing import Any, TypeVar
+from typing import Any, TYPE_CHECKING, TypeVar
 
 import orjson
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 Record = TypeVar('Record')
 UNKNOWN_FIELDS = 'unknown_fields'                # dataclass field for record fields of other releases
@@ -94,11 +97,11 @@ def host_id(host: str | None, project_id: str) -> str:
     return hashlib.sha224(f'{project_id}{host}'.encode()).hexdigest() if host else ''
 
 
-def dump_json(value: dict[str, Any] | list[Any]) -> str:
+def dump_json(value: Mapping[str, Any] | list[Any]) -> str:
     return encode_json(value).decode()
 
 
-def encode_json(value: Any, default: Callable[[Any], Any] | None = None) -> bytes:
+def encode_json(value: object, default: Callable[[object], object] | None = None) -> bytes:
     """Encode a document as JSON.
 
     orjson rejects integers above 64 bits, like the number of addresses of an IPv6 range; the json module encodes them.
@@ -113,7 +116,8 @@ def encode_json(value: Any, default: Callable[[Any], Any] | None = None) -> byte
         return json.dumps(value, ensure_ascii=False, separators=(',', ':'), default=default, allow_nan=False).encode()
 
 
-def load_json(text: str) -> Any:
+def load_json(text: str | bytes) -> Any:
+    """Decode a JSON document. The caller declares its type."""
     return orjson.loads(text)
 
 
@@ -131,14 +135,18 @@ def from_known(kind: type[Record], values: Mapping[str, Any]) -> Record:
     return kind(**made)
 
 
-def to_record(value: Any) -> Any:
-    """The values of a dataclass for a stored record: as dataclasses.asdict, with ``unknown_fields`` in their places."""
+def to_record(value: DataclassInstance) -> dict[str, Any]:
+    """Return a dataclass as a stored record: as dataclasses.asdict, with ``unknown_fields`` in their places."""
+    found: dict[str, Any] = {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return {**found.pop(UNKNOWN_FIELDS, {}), **found}
+
+
+def _plain(value: object) -> object:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        found = {field.name: to_record(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return {**found.pop(UNKNOWN_FIELDS, {}), **found}
+        return to_record(value)
     if isinstance(value, dict):
-        return {name: to_record(each) for name, each in value.items()}
-    return [to_record(each) for each in value] if isinstance(value, (list, tuple)) else value
+        return {name: _plain(each) for name, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def some(names: Iterable[str], most: int = 10) -> str:

@@ -9,6 +9,7 @@ import importlib
 import pathlib
 import pkgutil
 import sys
+import textwrap
 
 import sqlalchemy as sa
 
@@ -56,8 +57,11 @@ def written() -> str:
         name = ''.join(part.capitalize() for part in table.name.split('_')) + 'Row'
         if name not in used:
             continue
-        rows = '\n'.join(f'    {column.name}: {type_of(column)}' for column in table.columns)
-        parts.append(f'\n\nclass {name}(TypedDict):\n{rows}\n')
+        # a field's space would be a place to break a line
+        fields = ', '.join(f"'{column.name}': {type_of(column)}".replace(' ', '\0') for column in table.columns)
+        filled = textwrap.fill(f'{fields}}})', 120, initial_indent='    ', subsequent_indent='    ',
+                               break_long_words=False, break_on_hyphens=False).replace('\0', ' ')
+        parts.append(f"\n{name} = TypedDict('{name}', {{\n{filled}\n")
     return ''.join(parts)
 
 

@@ -1,21 +1,17 @@
 """RPC server of the certificate service."""
 from __future__ import annotations
 
-from typing import Any
-
 from nova import exception
 from nova.cert import authorities
 from nova.cert import interface
 from nova.cert import signing
+from nova.context import RequestContext
 from nova.rpc.interface import Methods
 from nova.runtime import concurrency
 
 
 class CertManager:
-    """RPC methods.
-
-    :param found: authorities.Authorities
-    """
+    """RPC methods."""
 
     methods: Methods
 
@@ -35,22 +31,22 @@ class CertManager:
 
     # Key generation and locks block in C; blocking() lets other green threads run.
 
-    def fetch_ca(self, ctx: Any, project_id: str) -> str:
+    def fetch_ca(self, ctx: RequestContext, project_id: str) -> str:
         return str(concurrency.blocking(self._authorities.trusted, project_id))
 
-    def fetch_crl(self, ctx: Any, project_id: str) -> str:
+    def fetch_crl(self, ctx: RequestContext, project_id: str) -> str:
         return str(concurrency.blocking(self._authorities.lists, project_id))
 
-    def generate_x509_cert(self, ctx: Any, user_id: str, project_id: str) -> dict[str, str]:
+    def generate_x509_cert(self, ctx: RequestContext, user_id: str, project_id: str) -> dict[str, str]:
         return _pair(concurrency.blocking(self._authorities.issue, user_id, project_id))
 
-    def generate_vpn_cert(self, ctx: Any, project_id: str) -> dict[str, str]:
+    def generate_vpn_cert(self, ctx: RequestContext, project_id: str) -> dict[str, str]:
         return _pair(concurrency.blocking(self._authorities.issue_vpn, project_id))
 
-    def verify_signature(self, ctx: Any, project_id: str, digest: str, signature: str) -> bool:
+    def verify_signature(self, ctx: RequestContext, project_id: str, digest: str, signature: str) -> bool:
         return bool(concurrency.blocking(self._authorities.has_signed, project_id, digest, signature))
 
-    def revoke_certs(self, ctx: Any, user_id: str | None, project_id: str | None) -> int:
+    def revoke_certs(self, ctx: RequestContext, user_id: str | None, project_id: str | None) -> int:
         """Revoke certificates.
 
         :raises InvalidInput: neither argument is given, which would revoke all
@@ -60,7 +56,7 @@ class CertManager:
                                                 'to revoke.')
         return int(concurrency.blocking(self._authorities.revoke, project_id, user_id))
 
-    def decrypt_text(self, ctx: Any, project_id: str, text: str) -> str:
+    def decrypt_text(self, ctx: RequestContext, project_id: str, text: str) -> str:
         return str(concurrency.blocking(self._authorities.decrypt, project_id, text))
 
 

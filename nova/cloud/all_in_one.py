@@ -303,7 +303,7 @@ class _Late:
         return self._application(environ, start_response)
 
 
-def _public(environ: auth.Environ) -> bool:
+def _public(environ: WSGIEnvironment) -> bool:
     return environ.get('PATH_INFO', '').rstrip('/') in PUBLIC
 
 

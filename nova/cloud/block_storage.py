@@ -20,6 +20,8 @@ from nova.web import paste_registry
 from nova.web import pipeline
 
 if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication, WSGIEnvironment
+
     from nova.db.engine import Database
     from nova.policy import Policy
     from nova.rpc.bus import Bus
@@ -62,13 +64,13 @@ def server(conf: ConfigOpts, api_db: Database, storage: EmbeddedVolumes, rules: 
                        trusted=conf.http.trusted_proxies, tls=certificate and certificate.context)
 
 
-def _public(environ: auth.Environ) -> bool:
+def _public(environ: WSGIEnvironment) -> bool:
     """Return whether a request is for a version document, which needs no token."""
     return environ.get('PATH_INFO', '').rstrip('/') in ('', '/v3')
 
 
-def authenticated(conf: ConfigOpts, api_db: Database, face: auth.App, rules: Policy,
-                  public: Callable[[auth.Environ], bool] = _public) -> auth.App:
+def authenticated(conf: ConfigOpts, api_db: Database, face: WSGIApplication, rules: Policy,
+                  public: Callable[[WSGIEnvironment], bool] = _public) -> WSGIApplication:
     """Put an API behind the Identity service of [identity] backend.
 
     :param public: function(environ) -> whether a request needs no token

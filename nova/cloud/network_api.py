@@ -16,16 +16,18 @@ from nova.runtime import wsgi
 from nova.web import pipeline
 
 if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication, WSGIEnvironment
+
     from nova.db.cells.cells import Cells
     from nova.db.engine import Database
-    from nova.identity import auth
     from nova.policy import Policy
     from nova.rpc.bus import Bus
 
 PATH = '/network'
 
 
-def with_api(conf: ConfigOpts, bus: Bus, api_db: Database, cells: Cells, rules: Policy, compute: auth.App) -> auth.App:
+def with_api(conf: ConfigOpts, bus: Bus, api_db: Database, cells: Cells, rules: Policy,
+             compute: WSGIApplication) -> WSGIApplication:
     """Return the compute API, with the Networking API below /network if the networks are embedded.
 
     :param cells: Cells with the servers that show the addresses
@@ -40,6 +42,6 @@ def with_api(conf: ConfigOpts, bus: Bus, api_db: Database, cells: Cells, rules: 
     return wsgi.Mounts([wsgi.Mount(PATH, network), wsgi.Mount('', compute, strip=False, max_body=None)], lambda url: {})
 
 
-def _public(environ: auth.Environ) -> bool:
+def _public(environ: WSGIEnvironment) -> bool:
     """Return whether a request is for a version document, which needs no token."""
     return environ.get('PATH_INFO', '').rstrip('/') in ('', '/v2.0')

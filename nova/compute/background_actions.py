@@ -43,7 +43,7 @@ class BackgroundAction(tasks.Undo):
         """End the action without the requested result; the message is recorded."""
         self.error = message
 
-    def ends(self, **values: typing.Any) -> None:
+    def ends(self, **values: object) -> None:
         """Add columns to set on success."""
         self.values.update(values)
 

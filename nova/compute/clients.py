@@ -6,11 +6,11 @@ import typing
 
 from nova import context
 from nova import objects
+from nova.objects.faults import Fault
 from nova.virt import driver
 
 Row = dict[str, typing.Any]
 Vif = dict[str, typing.Any]              # nova/objects/network_info.py
-Fault = dict[str, typing.Any]            # nova/objects/faults.py
 Expected = dict[str, list[typing.Any]]               # {column: allowed values}
 
 

@@ -13,6 +13,7 @@ from nova.network import interface
 from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
+Found = typing.TypeVar('Found')
 
 NETWORK_CHANGES = (interface.NETWORK_CHANGED['name'], plugging.PLUGGED, plugging.UNPLUGGED)
 
@@ -45,8 +46,8 @@ class ExternalEvents:
             self._try(self._network_changed, ctx, instance, changes)
 
     @staticmethod
-    def _try(act: typing.Callable[..., None], ctx: context.RequestContext, instance: objects.Instance,
-             events: typing.Any) -> None:
+    def _try(act: typing.Callable[[context.RequestContext, objects.Instance, Found], None],
+             ctx: context.RequestContext, instance: objects.Instance, events: Found) -> None:
         try:
             act(ctx, instance, events)
         except (exception.InstanceChanged, exception.InstanceNotFound):

@@ -159,7 +159,7 @@ class Records:
         return found or {}
 
     def note(self, server: objects.Instance, request_id: str | None = None, event: str | None = None,
-             **values: typing.Any) -> None:
+             **values: object) -> None:
         """Record that the server is on this host, as its row says.
 
         :param request_id, event: of the task that has ended

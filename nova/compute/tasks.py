@@ -111,7 +111,7 @@ class Task(Undo):
         self.leaves = self.keeps_for_return = False
         self._finish: typing.Callable[[], typing.Any] = self._write_end
 
-    def ends(self, **values: typing.Any) -> None:
+    def ends(self, **values: object) -> None:
         """Add columns to set on success."""
         self.values.update(values)
 
@@ -119,7 +119,7 @@ class Task(Undo):
         """Call this instead of the usual last write."""
         self._finish = function
 
-    def step(self, task_state: str, **values: typing.Any) -> None:
+    def step(self, task_state: str, **values: object) -> None:
         """Write an intermediate task state and columns.
 
         :raises InstanceChanged: the task no longer owns the server
@@ -166,7 +166,7 @@ class Task(Undo):
     def _write_end(self) -> None:
         self._write(self.values)
 
-    def _write(self, values: dict[str, typing.Any], fault: dict[str, typing.Any] | None = None,
+    def _write(self, values: dict[str, typing.Any], fault: faults.Fault | None = None,
                traceback: str | None = None) -> None:
         self._host.conductor.end_task(
             self._ctx, instance_uuid=self.instance.uuid, event=self.event, host=self._host.name, values=values,

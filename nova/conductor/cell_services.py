@@ -23,7 +23,6 @@ LOG = logging.getLogger(__name__)
 Connection = engine.Connection
 Context = context.RequestContext
 Row = collections.abc.Mapping[str, typing.Any]              # row of a table: {column: value}
-Fault = dict[str, typing.Any]            # see nova.objects.faults
 RpcClient = typing.Any                   # rpc.bus.Client: it has a method for each row of an interface
 
 

@@ -24,7 +24,6 @@ from nova import states
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
-from nova.conductor.cell_services import Fault
 from nova.db.servers import event_facts
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
@@ -36,6 +35,7 @@ from nova.notify import payloads
 from nova.notify.events import END
 from nova.notify.events import ERROR
 from nova.notify.events import START
+from nova.objects.faults import Fault
 
 
 class Change:
@@ -97,7 +97,7 @@ class Change:
                                                                      **self.about())
 
     def record(self, name: str, phase: str | None, row: InstancesRow, host: str | None = None, by: str | None = None,
-               **about: typing.Any) -> None:
+               **about: object) -> None:
         """Record an event, after the state change of the server.
 
         :param name: of a row of notify.events, without ``instance.``
@@ -110,13 +110,13 @@ class Change:
             self._notifier.record(self._conn, self.ctx, 'instance.' + name, phase, row, host, by,
                                   action=self.main_action.get('action'), **{**self.about(), **about})
 
-    def failure(self, name: str | None, row: InstancesRow, host: str | None, fault: Fault, **about: typing.Any) -> None:
+    def failure(self, name: str | None, row: InstancesRow, host: str | None, fault: Fault, **about: object) -> None:
         """Record a failed task of a host.
 
         :param name: of its event; None: it has none
         """
         if name is not None and ERROR in events.EVENTS['instance.' + name].phases:
-            self.record(name, ERROR, row, host, fault=fault, **about)
+            self.record(name, ERROR, row, host, None, fault=fault, **about)
         self.states(row)
         with _harmless(self._notifier, 'compute.exception'):
             self._notifier.record(self._conn, self.ctx, 'compute.exception', ERROR, payloads.failure(fault) or {}, host,

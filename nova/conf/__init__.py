@@ -46,7 +46,7 @@ class _NotingOptions(cfg.ConfigOpts):
         self.noted: list[tuple[cfg.Opt, str | None]] = []
         super().__init__()
 
-    def register_cli_opt(self, opt: cfg.Opt, group: cfg.OptGroup | str | None = None, **more: Any) -> bool:
+    def register_cli_opt(self, opt: cfg.Opt, group: cfg.OptGroup | str | None = None, **more: bool) -> bool:
         self.noted.append((opt, group.name if isinstance(group, cfg.OptGroup) else group))
         return super().register_cli_opt(opt, group, **more)
 

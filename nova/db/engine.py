@@ -52,6 +52,7 @@ Condition = sa.ColumnElement[bool]       # type of a condition on rows
 Column = sa.Column[Any]          # type of a column in such a condition
 Table = types.Table              # type of a table argument
 Savepoint = sa.NestedTransaction         # rollback point inside a transaction
+ResultRow = sa.Row[Any]          # row of a result, with its columns as attributes
 
 _Params = ParamSpec('_Params')
 _Result = TypeVar('_Result')

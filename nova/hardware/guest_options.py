@@ -15,6 +15,7 @@ from nova import exception
 from nova.hardware import guest_option_contradictions
 from nova.hardware import guest_option_rows as rows
 from nova.hardware import machines
+from nova.objects import Instance
 
 TRUE, FALSE = 'true', 'false'
 ONLY_UEFI = ('aarch64', 'arm64')         # architectures without other firmware
@@ -135,11 +136,8 @@ def traits(specs: Specs, properties: Specs) -> frozenset[str]:
     return frozenset(found - {''})
 
 
-def encrypts(server: Any) -> bool:
-    """Tell whether the local disks of a server are encrypted.
-
-    :param server: an objects.Instance
-    """
+def encrypts(server: Instance) -> bool:
+    """Return whether the local disks of a server are encrypted."""
     return encrypted(server.flavor, server.image_properties)
 
 

@@ -69,7 +69,7 @@ class Requested:
         return found
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     text = None if value is None else str(value).strip()
     return text or None
 

@@ -212,7 +212,7 @@ def _identifier(item: dict[str, typing.Any], key: str) -> str | None:
     return match[1].lower()
 
 
-def _patterns(address: typing.Any) -> dict[str, re.Pattern[str]]:
+def _patterns(address: object) -> dict[str, re.Pattern[str]]:
     """Return {part: pattern} of an address with wildcards (text) or a regular expression for each part (object)."""
     if isinstance(address, dict):
         _known_keys('address', address, set(PARTS))

@@ -16,11 +16,14 @@ uses its results. api-paste.ini selects one:
     [filter:keystone_context]
     paste.filter_factory = nova.identity.auth:keystone_factory
 """
+from __future__ import annotations
+
 import functools
-import importlib
+import pkgutil
 import re
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, TYPE_CHECKING, TypedDict
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 import orjson
 from oslo_config import cfg
@@ -35,8 +38,14 @@ from nova.runtime.http import priorities
 from nova.web import paste_registry
 from nova.web import pipeline
 
-Environ = dict[str, Any]
-App = Callable[[Environ, Callable[..., Any]], Any]              # WSGI application
+if TYPE_CHECKING:
+    from _typeshed import OptExcInfo
+    from typing_extensions import Unpack
+
+    from nova.json_types import JsonObject
+
+Environ = WSGIEnvironment
+App = WSGIApplication
 Factory = Callable[[App], App]
 
 
@@ -60,30 +69,39 @@ KEYSTONE_S = 30          # timeout, unless http_connect_timeout of [keystone_aut
 _REQUEST_ID = re.compile(r'req-[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}')
 
 
-def strip_identity(environ: dict[str, Any], start_response: Any = None) -> None:
+def strip_identity(environ: WSGIEnvironment, start_response: StartResponse | None = None) -> None:
     """Remove identity headers of a request; a filter of web.pipeline."""
     for key in [key for key in environ if key.startswith(IDENTITY_PREFIXES) and key != KEEP]:
         del environ[key]
 
 
-def compute_fault(code: int, message: str) -> dict[str, Any]:
+def compute_fault(code: int, message: str) -> JsonObject:
     """Build an error in the format of the compute API."""
     return {'unauthorized': {'code': code, 'message': message}}
 
 
-def identity_fault(code: int, message: str) -> dict[str, Any]:
+def identity_fault(code: int, message: str) -> JsonObject:
     """Build an error in the format of the identity API."""
     return {'error': {'code': code, 'message': message, 'title': 'Unauthorized'}}
 
 
-def nothing_public(environ: dict[str, Any]) -> bool:
+def nothing_public(environ: WSGIEnvironment) -> bool:
     return False
 
 
-def _inbound_request_id(environ: dict[str, Any]) -> str | None:
+def _inbound_request_id(environ: WSGIEnvironment) -> str | None:
     """Return the global request ID of a calling service, if it is well-formed."""
     given = environ.get('HTTP_X_OPENSTACK_REQUEST_ID')
     return given if given and _REQUEST_ID.fullmatch(given) else None
+
+
+class _Settings(TypedDict, total=False):
+    """Parameters of a middleware."""
+
+    public: Callable[[WSGIEnvironment], bool]
+    fault: Callable[[int, str], JsonObject]
+    auth_uri: str | None
+    is_admin: Callable[[context.RequestContext], bool] | None
 
 
 class _Middleware:
@@ -96,8 +114,8 @@ class _Middleware:
     :param is_admin: callable(context) -> bool, as Policy.is_admin; None: nobody is an administrator
     """
 
-    def __init__(self, app: App, *, public: Callable[[Environ], bool] = nothing_public,
-                 fault: Callable[[int, str], dict[str, Any]] = compute_fault, auth_uri: str | None = None,
+    def __init__(self, app: WSGIApplication, *, public: Callable[[WSGIEnvironment], bool] = nothing_public,
+                 fault: Callable[[int, str], JsonObject] = compute_fault, auth_uri: str | None = None,
                  is_admin: Callable[[context.RequestContext], bool] | None = None) -> None:
         self._app = app
         self._is_admin = is_admin or (lambda caller: False)
@@ -105,7 +123,7 @@ class _Middleware:
         self._fault = fault
         self._auth_uri = auth_uri
 
-    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         try:
             caller = self.context_of(environ)
             if 'service' not in caller.roles:                # services act for all projects
@@ -128,12 +146,12 @@ class _Middleware:
         environ[AGAIN] = functools.partial(self._again, dict(environ))         # a copy avoids a reference cycle
         return self._app(environ, start_response)
 
-    def _again(self, environ: Environ) -> context.RequestContext:
+    def _again(self, environ: WSGIEnvironment) -> context.RequestContext:
         caller = self.known_now(environ)
         caller.is_admin = self._is_admin(caller)
         return caller
 
-    def known_now(self, environ: Environ) -> context.RequestContext:
+    def known_now(self, environ: WSGIEnvironment) -> context.RequestContext:
         """Authenticate the caller of a long-running request again, without caches.
 
         :param environ: of the request
@@ -142,7 +160,7 @@ class _Middleware:
         """
         raise NotImplementedError
 
-    def context_of(self, environ: dict[str, Any]) -> context.RequestContext:
+    def context_of(self, environ: WSGIEnvironment) -> context.RequestContext:
         """Authenticate the caller.
 
         :raises Unauthorized: no valid token
@@ -150,20 +168,20 @@ class _Middleware:
         """
         raise NotImplementedError
 
-    def _refuse(self, error: exception.NovaException, environ: dict[str, Any],
-                start_response: Callable[..., Any]) -> list[bytes]:
+    def _refuse(self, error: exception.NovaException, environ: WSGIEnvironment,
+                start_response: StartResponse) -> list[bytes]:
         body = orjson.dumps(self._fault(error.code, error.message))
         start_response('401 Unauthorized', [
             ('Content-Type', 'application/json'), ('Content-Length', str(len(body))), *self._challenge(environ)])
         return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
 
-    def _challenge(self, environ: dict[str, Any]) -> list[tuple[str, str]]:
+    def _challenge(self, environ: WSGIEnvironment) -> list[tuple[str, str]]:
         """Return the headers of a 401 that name the identity URL."""
         return [('WWW-Authenticate', challenge(environ, self._auth_uri))]
 
 
-def _unavailable(error: exception.NovaException, environ: dict[str, Any],
-                 start_response: Callable[..., Any]) -> list[bytes]:
+def _unavailable(error: exception.NovaException, environ: WSGIEnvironment,
+                 start_response: StartResponse) -> list[bytes]:
     """Build the response if the token cannot be checked."""
     body = orjson.dumps({'serviceUnavailable': {'code': error.code, 'message': error.message}})
     start_response('503 Service Unavailable', [
@@ -171,7 +189,7 @@ def _unavailable(error: exception.NovaException, environ: dict[str, Any],
     return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
 
 
-def challenge(environ: dict[str, Any], uri: str | None = None) -> str:
+def challenge(environ: WSGIEnvironment, uri: str | None = None) -> str:
     """Return the value of WWW-Authenticate. Clients send passwords to this URL, so the Host header is not used.
 
     :param uri: configured identity URL; None: /identity at the address that received the request
@@ -185,7 +203,7 @@ def identity_uri(conf: cfg.ConfigOpts) -> str | None:
     return conf.http.public_url and conf.http.public_url.rstrip('/') + '/identity'
 
 
-def _request_of(environ: dict[str, Any]) -> dict[str, Any]:
+def _request_of(environ: WSGIEnvironment) -> dict[str, Any]:
     """Return the arguments of a context that describe the request."""
     return {'request_id': environ.get('openstack.request_id'),
             'global_request_id': _inbound_request_id(environ),
@@ -198,18 +216,19 @@ class EmbeddedAuth(_Middleware):
     :param identity_service: IdentityService; only ``validate`` is used
     """
 
-    def __init__(self, app: App, identity_service: Validator, **kwargs: Any) -> None:
-        super().__init__(app, **kwargs)
+    def __init__(self, app: WSGIApplication, identity_service: Validator, **settings: Unpack[_Settings]) -> None:
+        super().__init__(app, **settings)
         self._validate = identity_service.validate
 
-    def known_now(self, environ: Environ) -> context.RequestContext:
+    def known_now(self, environ: WSGIEnvironment) -> context.RequestContext:
         return self._context_of(environ, functools.partial(self._validate, trusted=False))
 
-    def context_of(self, environ: dict[str, Any]) -> context.RequestContext:
+    def context_of(self, environ: WSGIEnvironment) -> context.RequestContext:
         strip_identity(environ)
         return self._context_of(environ, self._validate)
 
-    def _context_of(self, environ: Environ, validate: Callable[..., Any]) -> context.RequestContext:
+    def _context_of(self, environ: WSGIEnvironment,
+                    validate: Callable[..., tokens.TokenData]) -> context.RequestContext:
         token = environ.get('HTTP_X_AUTH_TOKEN')
         if not token:
             raise exception.Unauthorized()
@@ -235,7 +254,7 @@ class EmbeddedAuth(_Middleware):
 class KeystoneContext(_Middleware):
     """Caller according to keystonemiddleware's auth_token, which must precede it with delay_auth_decision set."""
 
-    def context_of(self, environ: dict[str, Any]) -> context.RequestContext:
+    def context_of(self, environ: WSGIEnvironment) -> context.RequestContext:
         if environ.get('HTTP_X_IDENTITY_STATUS') != 'Confirmed':
             raise exception.Unauthorized()
         facts = _request_of(environ)
@@ -253,27 +272,24 @@ class KeystoneContext(_Middleware):
             caller.token_id = found.user.audit_id
         return caller
 
-    def known_now(self, environ: Environ) -> context.RequestContext:
+    def known_now(self, environ: WSGIEnvironment) -> context.RequestContext:
         caller = self.context_of(environ)
         if TOKEN_AGAIN in environ:
             caller.roles = environ[TOKEN_AGAIN]()
         return caller
 
-    def _challenge(self, environ: dict[str, Any]) -> list[tuple[str, str]]:
+    def _challenge(self, environ: WSGIEnvironment) -> list[tuple[str, str]]:
         """empty, because auth_token adds www_authenticate_uri to a 401"""
         return []
 
 
-def _named(path: str) -> Any:
-    """Return the object named ``package.module:name``."""
-    module, _, name = path.partition(':')
-    return getattr(importlib.import_module(module), name)
-
-
-def _settings(global_conf: dict[str, Any], local: dict[str, str]) -> dict[str, Any]:
+def _settings(global_conf: dict[str, Any], local: dict[str, str]) -> _Settings:
     """Convert the strings of a paste file to arguments of a middleware; public and fault are ``module:name``."""
-    settings: dict[str, Any] = {name: _named(local[name]) for name in ('public', 'fault') if name in local}
-    settings['is_admin'] = paste_registry.lookup(global_conf['policy']).is_admin
+    settings: _Settings = {'is_admin': paste_registry.lookup(global_conf['policy']).is_admin}
+    if 'public' in local:
+        settings['public'] = pkgutil.resolve_name(local['public'])
+    if 'fault' in local:
+        settings['fault'] = pkgutil.resolve_name(local['fault'])
     if 'auth_uri' in local:
         settings['auth_uri'] = local['auth_uri']
     return settings
@@ -305,17 +321,19 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
         request.
         """
 
-        def __init__(self, app: App, settings: dict[str, Any]) -> None:
+        def __init__(self, app: WSGIApplication, settings: dict[str, Any]) -> None:
             self._behind, app = app, self._note
             super().__init__(app, dict(settings))        # the constructor removes entries
             shared = bool(hooks.option(self, 'memcached_servers'))
             seconds = token_cache.seconds_for(int(hooks.option(self, 'token_cache_time')), shared)
-            self._cache = token_cache.TokenCache(seconds) if seconds > 0 else None
+            self._cache: token_cache.TokenCache[JsonObject, WSGIEnvironment] | None = None
+            if seconds > 0:
+                self._cache = token_cache.TokenCache(seconds)
             if self._cache and not shared:
                 # its own memory cache doubles the lifetime, is unbounded, and is scanned in each request
                 super().__init__(app, {**settings, 'token_cache_time': '-1'})
 
-        def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Any:
+        def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
             environ[TOKEN_AGAIN] = functools.partial(self._roles_now, environ.get('HTTP_X_AUTH_TOKEN', '').strip())
             known = self._known(environ)
             if known is None:                    # the logging context for auth_token
@@ -325,21 +343,22 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
                 environ.pop(key, None)
             environ.update(known)
 
-            def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
+            def start(status: str, headers: list[tuple[str, str]],
+                      error: OptExcInfo | None = None) -> Callable[[bytes], object]:
                 if status.startswith('401'):
                     headers = [*headers, *hooks.challenge(self)]
-                return start_response(status, headers, *more)
+                return start_response(status, headers, error)
             return self._behind(environ, start)
 
-        def _known(self, environ: Environ) -> dict[str, Any] | None:
+        def _known(self, environ: WSGIEnvironment) -> WSGIEnvironment | None:
             """Return the cached headers of a token, or None if auth_token must validate it."""
             token = environ.get('HTTP_X_AUTH_TOKEN')
             if not token or self._cache is None or KEEP in environ:
                 return None
-            known: dict[str, Any] | None = self._cache.derived(token.strip())
+            known = self._cache.derived(token.strip())
             return known if known is not None and known[ENDS] >= utils.utcnow() else None
 
-        def _note(self, environ: Environ, start_response: Callable[..., Any]) -> Any:
+        def _note(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
             """Application behind auth_token: caches the headers."""
             token, data = environ.get('HTTP_X_AUTH_TOKEN'), environ.get('keystone.token_info')
             if (self._cache is not None and token and KEEP not in environ and data is not None and 'token' in data
@@ -350,7 +369,7 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
                 self._cache.derive(token.strip(), data, found)
             return self._behind(environ, start_response)
 
-        def fetch_token(self, token: str, **more: Any) -> Any:
+        def fetch_token(self, token: str, **more: bool) -> JsonObject:
             if self._cache is None:
                 return self._ask(token, **more)
             return self._cache.get(token, lambda: self._ask(token, **more))
@@ -362,14 +381,13 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
             :raises Unavailable: Keystone does not respond
             """
             try:
-                data = hooks.verify(self, token)
+                return hooks.verify(self, token)
             except auth_token.InvalidToken:
                 raise exception.Unauthorized() from None
             except (keystone_exc.ClientException, auth_token.ServiceError):
                 raise exception.ServiceUnavailable(service='identity') from None
-            return [role['name'] for role in data['token'].get('roles', ())]
 
-        def _ask(self, token: str, **more: Any) -> Any:
+        def _ask(self, token: str, **more: bool) -> JsonObject:
             try:
                 return super().fetch_token(token, **more)
             except keystone_exc.ConnectTimeout:          # not handled by auth_token

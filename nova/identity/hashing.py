@@ -9,11 +9,13 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent import futures
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from nova import exception
 from nova.runtime import concurrency
 
+_Args = TypeVarTuple('_Args')
+_Result = TypeVar('_Result')
 Job = tuple[futures.Future[Any], Callable[[], Any]]
 
 IDLE_S = 5                   # idle time after which a thread ends
@@ -50,13 +52,13 @@ class HashPool:
             if self._held >= self._places and self._longest_queue(address) is None:
                 raise exception.ServiceBusy(retry_after=RETRY_S)
 
-    def run(self, address: str, function: Callable[..., Any], *args: Any) -> Any:
+    def run(self, address: str, function: Callable[[Unpack[_Args]], _Result], *args: *_Args) -> _Result:
         """Return ``function(*args)``, called by a thread of the pool.
 
         :param address: of the client; queues of addresses are served round-robin
         :raises ServiceBusy: the pool is full, or another address displaced this caller
         """
-        job: futures.Future[Any] = futures.Future()
+        job: futures.Future[_Result] = futures.Future()
         with self._changed:
             if self._held >= self._places:
                 longest = self._longest_queue(address)

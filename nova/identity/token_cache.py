@@ -6,13 +6,16 @@ from collections.abc import Callable
 import hashlib
 import threading
 import time
-from typing import Any
+from typing import Generic, TypeVar
+
+_Data = TypeVar('_Data')          # validation of a token
+_Made = TypeVar('_Made')          # data derived from it
 
 MOST = 4096                      # tokens; each takes a few kilobytes
 BESIDE_S = 10                    # limit if memcached caches validations too, because their age is unknown then
 
 
-class TokenCache:
+class TokenCache(Generic[_Data, _Made]):
     """LRU cache of token validations.
 
     :param seconds: lifetime of an entry
@@ -22,10 +25,10 @@ class TokenCache:
     def __init__(self, seconds: float, most: int = MOST, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds, self._most, self._clock = seconds, most, clock
         self._lock = threading.Lock()
-        self._kept: collections.OrderedDict[bytes, tuple[float, Any]] = collections.OrderedDict()
-        self._derived: dict[bytes, tuple[Any, Any]] = {}          # (validation, derived data) of cached tokens
+        self._kept: collections.OrderedDict[bytes, tuple[float, _Data]] = collections.OrderedDict()
+        self._derived: dict[bytes, tuple[_Data, _Made]] = {}          # (validation, derived data) of cached tokens
 
-    def get(self, token: str, ask: Callable[[], Any]) -> Any:
+    def get(self, token: str, ask: Callable[[], _Data]) -> _Data:
         """Return the cached validation of a token, or call ``ask``; exceptions are not cached."""
         key, now = _key(token), self._clock()
         with self._lock:
@@ -43,7 +46,7 @@ class TokenCache:
                 self._derived.pop(oldest, None)
         return data
 
-    def derived(self, token: str) -> Any:
+    def derived(self, token: str) -> _Made | None:
         """Return data derived from the validation of a token while it is valid, or None."""
         key, now = _key(token), self._clock()
         with self._lock:
@@ -53,7 +56,7 @@ class TokenCache:
             self._kept.move_to_end(key)
             return made[1]
 
-    def derive(self, token: str, answer: Any, made: Any) -> None:
+    def derive(self, token: str, answer: _Data, made: _Made) -> None:
         """Cache data derived from a validation, unless the validation has been replaced."""
         key = _key(token)
         with self._lock:

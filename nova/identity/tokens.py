@@ -258,7 +258,7 @@ class KeyRing:
             return None
         return fields if found == kind else None
 
-    def _sealed(self, *fields: Any) -> str:
+    def _sealed(self, *fields: object) -> str:
         # Fernet's base64 padding is kept: '=' is allowed in a header.
         return self._current().encrypt(orjson.dumps(fields)).decode()
 

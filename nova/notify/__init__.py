@@ -62,7 +62,7 @@ class NoNotifier:
 
     on: Literal[False] = False
 
-    def publish_seal(self, name: str, seal: Any) -> None:
+    def publish_seal(self, name: str, seal: str) -> None:
         pass
 
     def stop(self, timeout: float = 0) -> None:
@@ -142,7 +142,7 @@ class Notifier:
 
     def record(self, conn: commits.Connection, ctx: nova_context.RequestContext, name: str, phase: str | None, row: Row,
                host: str | None = None, by: str | None = None, action: str | None = None,
-               server_uuid: str | None = None, **about: Any) -> None:
+               server_uuid: str | None = None, **about: object) -> None:
         """Queue an event of a server when the transaction is committed. The transaction holds the server's row.
 
         :param name, phase: of a row of events.EVENTS
@@ -158,7 +158,7 @@ class Notifier:
         self._order.add(conn, uuid, functools.partial(self._put, self._render, event))
 
     def publish(self, ctx: nova_context.RequestContext | None, name: str, phase: str | None, row: Row,
-                host: str | None = None, by: str | None = None, **about: Any) -> None:
+                host: str | None = None, by: str | None = None, **about: object) -> None:
         """Queue an event outside of a transaction; for the parameters see ``record``.
 
         :param ctx: None: the service acts without a request
@@ -190,7 +190,7 @@ class Notifier:
         self._put(self._render_cadf, cadf.EVENT, row['request_id'], functools.partial(
             cadf.event, row, self.host, self.binary))
 
-    def publish_seal(self, name: str, seal: Any) -> None:
+    def publish_seal(self, name: str, seal: str) -> None:
         """Queue the newest seal of a database's audit log as a CADF event."""
         self._put(self._render_cadf, cadf.SEALED, None, functools.partial(
             cadf.sealed, name, seal, self.host, self.binary))
@@ -221,7 +221,7 @@ class Notifier:
         self.counts[result] += 1
         metrics.NOTIFICATIONS.labels(result).inc()
 
-    def _put(self, render: Callable[..., list[Message]], *args: Any) -> None:
+    def _put(self, render: Callable[..., list[Message]], *args: object) -> None:
         """Queue a function that returns messages to send, with its arguments."""
         try:
             self._waiting.put_nowait((render, args))

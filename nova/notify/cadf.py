@@ -36,14 +36,14 @@ def event(row: Row, host: str, binary: str) -> dict[str, Any]:
     return made
 
 
-def sealed(name: str, seal: Any, host: str, binary: str) -> dict[str, Any]:
+def sealed(name: str, seal: str, host: str, binary: str) -> dict[str, Any]:
     """Return the CADF event about the newest seal of a database's audit log."""
     return {
         'typeURI': TYPE, 'eventType': 'monitor', 'id': str(uuidlib.uuid4()), 'action': 'monitor', 'outcome': 'success',
         'eventTime': utils.utcnow().isoformat(timespec='microseconds') + '+0000',
         'initiator': _observer(host, binary), 'observer': _observer(host, binary),
         'target': {'typeURI': 'data/security/audit', 'id': name},
-        'attachments': [{'typeURI': 'xs:string', 'name': 'seal', 'content': str(seal)}]}
+        'attachments': [{'typeURI': 'xs:string', 'name': 'seal', 'content': seal}]}
 
 
 def _action(row: Row) -> str:
@@ -65,5 +65,5 @@ def _observer(host: str, binary: str) -> dict[str, Any]:
     return {'typeURI': 'service/compute', 'id': f'{binary}:{host}', 'name': binary}
 
 
-def _present(**values: Any) -> dict[str, Any]:
+def _present(**values: object) -> dict[str, object]:
     return {name: value for name, value in values.items() if value is not None}

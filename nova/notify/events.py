@@ -3,7 +3,6 @@
 The notifier, the reference in the documentation and the samples' test read this table.
 """
 import dataclasses
-from typing import Any
 
 START, END, ERROR = 'start', 'end', 'error'
 PAIR: tuple[str | None, ...] = (START, END)
@@ -56,13 +55,13 @@ def typed(name: str, phase: str | None) -> str:
 
 
 def _instance(name: str, when: str, payload: str = 'InstanceActionPayload', legacy: bool | str | None = True,
-              **more: Any) -> Event:
+              phases: tuple[str | None, ...] = PAIR, by: str = COMPUTE, once: bool = False) -> Event:
     """Return an event of a server.
 
     :param legacy: True: the same name, which the older form has below ``compute``; a name there; or None
     """
     old = f'compute.instance.{name if legacy is True else legacy}' if legacy else None
-    return Event('instance.' + name, when, payload, legacy=old, **more)
+    return Event('instance.' + name, when, payload, phases, by, old, once)
 
 
 _VOLUME, _SHARE = 'InstanceActionVolumePayload', 'InstanceActionSharePayload'

@@ -52,8 +52,8 @@ def build(name: str, subject: Subject) -> dict[str, Any]:
             f'{MARK}.data': {field: get(subject) for field, get in payload.fields.items()}}
 
 
-def _column(name: str, default: Any = None) -> Get:
-    def get(subject: Subject) -> Any:
+def _column(name: str, default: object = None) -> Get:
+    def get(subject: Subject) -> object:
         value = subject.get(name, default)
         return utils.isotime(value) if isinstance(value, datetime.datetime) else value
     return get
@@ -63,7 +63,7 @@ def _columns(*names: str, **renamed: str) -> dict[str, Get]:
     return {**{name: _column(name) for name in names}, **{field: _column(name) for field, name in renamed.items()}}
 
 
-def _about(name: str, default: Any = None) -> Get:
+def _about(name: str, default: object = None) -> Get:
     return lambda subject: subject.about.get(name, default)
 
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import traceback
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from nova import exception
 from nova import utils
@@ -12,8 +12,22 @@ MESSAGE_CHARACTERS = 255                  # of instance_action_events.details
 ANYONE = 'The host could not complete the operation; the administrator of this cloud can see why.'
 
 
-def fault(error: BaseException, message: str | None = None, details: str = '') -> dict[str, Any]:
-    """Return {'code', 'message', 'details', 'created'} of an exception for ``instances.fault``.
+class Fault(TypedDict):
+    """The column ``fault`` of a server, and a host's report of it.
+
+    created   time in the form of the API
+    final     in reports of failed builds: no other host can build the server
+    """
+
+    code: int
+    message: str
+    details: str
+    created: NotRequired[str | None]
+    final: NotRequired[bool]
+
+
+def fault(error: BaseException, message: str | None = None, details: str = '') -> Fault:
+    """Return the fault of an exception for ``instances.fault``.
 
     :param message: sentence for the owner that replaces the error's own
     :param details: for administrators, e.g. a traceback; the error's own details precede it
@@ -24,6 +38,12 @@ def fault(error: BaseException, message: str | None = None, details: str = '') -
     parts = (f'{type(error).__name__}: {error}', known.kwargs.get('details'), details)
     return {'code': known.code, 'message': message[:MESSAGE_CHARACTERS],
             'details': '\n'.join(str(part) for part in parts if part), 'created': utils.isotime(utils.utcnow())}
+
+
+def stored(fault: Fault) -> Fault:
+    """Return the part of a report that the column contains."""
+    return {'code': fault['code'], 'message': fault['message'], 'details': fault['details'],
+            'created': fault['created']}
 
 
 def for_administrators(message: str, details: str | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 import dataclasses
 import logging
-from typing import Any
+from wsgiref.types import StartResponse, WSGIEnvironment
 from typing import Protocol
 
 from nova import context
@@ -102,7 +102,6 @@ _SUBS = {sub for _method, _level, sub in OPERATIONS if sub}
 class Application:
     """WSGI application of the object store.
 
-    :param store: stores.Store
     :param callers: authentication
     :param allows: function(User, rule) -> bool according to the policy
     :param region: of all buckets
@@ -114,7 +113,7 @@ class Application:
         self._store, self._callers, self._allows, self._region = store, callers, allows, region
         self._finish = finish
 
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         request_id = environ.setdefault('openstack.request_id', context.new_request_id())
         context.RequestContext(request_id=request_id, remote_address=environ.get('REMOTE_ADDR'), overwrite=True)
         refused: errors.S3Error | None = None
@@ -152,7 +151,7 @@ class Application:
             return []
         return body if isinstance(body, Stream) else [body]
 
-    def _serve(self, environ: dict[str, Any], records: list[log.Record]) -> Answer:
+    def _serve(self, environ: WSGIEnvironment, records: list[log.Record]) -> Answer:
         """Serve a request.
 
         :param records: receives the audit record of a write as soon as operation and user are known
@@ -196,13 +195,13 @@ class Application:
         answer: Answer = operation(req)
         return answer
 
-    def _chain(self, environ: dict[str, Any], signed: signing.Signed | None) -> digests.Chain | None:
+    def _chain(self, environ: WSGIEnvironment, signed: signing.Signed | None) -> digests.Chain | None:
         kind = digests.header_of(environ, 'x-amz-content-sha256') or ''
         if signed is None or not signed.scope or not payload.FRAMED.get(kind, (False, False))[0]:
             return None
         return digests.Chain(self._callers.key(signed.access, signed.scope), signed.text, signed.signature)
 
-    def _caller(self, environ: dict[str, Any], params: dict[str, str]) -> tuple[signing.Signed | None, User]:
+    def _caller(self, environ: WSGIEnvironment, params: dict[str, str]) -> tuple[signing.Signed | None, User]:
         """Return (signed request, user). Reads may use a token instead of a signature, for services that act for a
         user.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent import futures
 import functools
-from typing import Any
+from typing import TypeVarTuple, Unpack
 
 from nova.objectstore import framing
 from nova.runtime import concurrency
@@ -12,7 +12,8 @@ from nova.runtime import concurrency
 THREADS = 4                       # threads of a process; more than processors have no benefit
 BATCH = 1 << 20                   # bytes of a batch: handing it over costs as much as hashing 50 KiB
 CALLS = 4096                      # calls of a batch, because pieces may be small
-_Call = tuple[Callable[..., Any], tuple[Any, ...]]
+_Args = TypeVarTuple('_Args')
+_Call = tuple[Callable[..., object], tuple[object, ...]]
 
 
 @functools.cache
@@ -31,7 +32,7 @@ class BackgroundCalls:
         self._size = 0
         self._running: futures.Future[None] | None = None
 
-    def add(self, function: Callable[[Any], Any], piece: framing.Piece) -> None:
+    def add(self, function: Callable[[framing.Piece], object], piece: framing.Piece) -> None:
         """Process a piece."""
         self._batch.append((function, (piece,)))
         self._size += len(piece)
@@ -40,7 +41,7 @@ class BackgroundCalls:
             self._running = _pool().submit(concurrency.blocking, _run, self._batch)
             self._batch, self._size = [], 0
 
-    def then(self, function: Callable[..., Any], *arguments: Any) -> None:
+    def then(self, function: Callable[[Unpack[_Args]], object], *arguments: *_Args) -> None:
         """Call a function after all previous pieces."""
         self._batch.append((function, arguments))
 

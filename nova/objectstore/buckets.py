@@ -1,7 +1,6 @@
 """Operations on the service and on buckets. Function names are action names in the audit log."""
 from __future__ import annotations
 
-from typing import Any
 
 from nova.objectstore import documents
 from nova.objectstore import errors
@@ -66,7 +65,7 @@ def list_objects(req: Request) -> Answer:
     found = req.store.page(req.project, req.bucket, prefix, delimiter, after, most)
     shown = responses.shown(req.params.get('encoding-type'))
     cut = bool(found.next is not None and most)
-    parts: list[tuple[str, Any]] = [
+    parts: list[tuple[str, documents.Value]] = [
         ('Name', req.bucket), ('Prefix', shown(prefix)), ('Delimiter', shown(delimiter) if delimiter else None),
         ('MaxKeys', most), ('EncodingType', req.params.get('encoding-type')), ('IsTruncated', cut)]
     if second:

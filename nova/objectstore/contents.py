@@ -6,7 +6,7 @@ from concurrent import futures
 import contextlib
 import os
 import pathlib
-from typing import Any
+from typing import BinaryIO
 import uuid
 
 from nova import exception
@@ -75,7 +75,7 @@ class Contents:
     def close(self) -> None:
         self._flushes.stop(0)
 
-    def open(self, name: str) -> Any:
+    def open(self, name: str) -> BinaryIO:
         """Open a content for reading.
 
         :raises FileNotFoundError: it was deleted since the lookup
@@ -135,7 +135,7 @@ def _write(number: int, pieces: list[framing.Piece]) -> int:
     return size
 
 
-def read(file: Any, start: int = 0, size: int | None = None) -> Iterator[bytes]:
+def read(file: BinaryIO, start: int = 0, size: int | None = None) -> Iterator[bytes]:
     """Yield the bytes of an open file from an offset on."""
     file.seek(start)
     while size is None or size > 0:

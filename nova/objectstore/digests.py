@@ -6,12 +6,20 @@ import binascii
 from collections.abc import Callable, Iterable
 import hashlib
 import hmac
-from typing import Any
+from typing import Any, Protocol
 import zlib
 
 from nova.objectstore import errors
 
 ALGORITHM, _EMPTY = 'AWS4-HMAC-SHA256', hashlib.sha256().hexdigest()
+
+
+class Digest(Protocol):
+    """Accumulator of a digest."""
+
+    def update(self, data: bytes, /) -> object: ...
+
+    def digest(self) -> bytes: ...
 
 
 class _Crc:
@@ -25,7 +33,7 @@ class _Crc:
         return self._value.to_bytes(self._size, 'big')
 
 
-def _aws(name: str, size: int) -> Any:
+def _aws(name: str, size: int) -> _Crc:
     """Return a checksum that the standard library lacks; imported at its first use."""
     try:
         from awscrt import checksums
@@ -35,7 +43,7 @@ def _aws(name: str, size: int) -> Any:
 
 
 # checksums of S3: () -> accumulator
-CHECKSUMS: dict[str, Callable[[], Any]] = {
+CHECKSUMS: dict[str, Callable[[], Digest]] = {
     'crc32': lambda: _Crc(zlib.crc32, 4), 'crc32c': lambda: _aws('crc32c', 4),
     'crc64nvme': lambda: _aws('crc64nvme', 8), 'sha1': hashlib.sha1, 'sha256': hashlib.sha256}
 

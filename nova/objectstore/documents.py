@@ -1,33 +1,34 @@
 """S3's XML documents."""
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 import re
-from typing import Any
+from typing import TypeAlias
 from xml.etree import ElementTree
 from xml.sax import saxutils
 
 from nova.objectstore import errors
 
+Value: TypeAlias = 'str | bool | int | Sequence[tuple[str, Value]] | None'       # of an element; None: omitted
 NAMESPACE = 'http://s3.amazonaws.com/doc/2006-03-01/'
 MAX_DOCUMENT = 2 << 20               # bytes: a thousand keys of 1024 bytes, escaped
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 
-def render(name: str, parts: Iterable[tuple[str, Any]], namespace: bool = True) -> bytes:
+def render(name: str, parts: Iterable[tuple[str, Value]], namespace: bool = True) -> bytes:
     """Format a document.
 
-    :param parts: (name, value): string, number, boolean, list of parts, or None, which is omitted
+    :param parts: (name, value)
     """
     space = f' xmlns="{NAMESPACE}"' if namespace else ''
     return f'{HEAD}<{name}{space}>{_inner(parts)}</{name}>'.encode()
 
 
-def _inner(parts: Iterable[tuple[str, Any]]) -> str:
+def _inner(parts: Iterable[tuple[str, Value]]) -> str:
     return ''.join(f'<{name}>{_text(value)}</{name}>' for name, value in parts if value is not None)
 
 
-def _text(value: Any) -> str:
+def _text(value: Value) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (list, tuple)):

@@ -4,11 +4,14 @@ from __future__ import annotations
 import datetime
 import email.utils
 import re
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nova.objectstore import errors
 from nova.objectstore.request import Request
 from nova.web import formats
+
+if TYPE_CHECKING:
+    from nova.db.engine import ResultRow
 
 KEPT = ('cache-control', 'content-disposition', 'content-encoding', 'content-language', 'expires')
 MAX_META = 2048                   # bytes of an object's metadata
@@ -36,7 +39,7 @@ def plain(value: str) -> str:
     return value
 
 
-def of(row: Any) -> list[tuple[str, str]]:
+def of(row: ResultRow) -> list[tuple[str, str]]:
     when = email.utils.format_datetime(row.modified_at.replace(microsecond=0, tzinfo=datetime.UTC), usegmt=True)
     return [('ETag', f'"{row.etag}"'), ('Last-Modified', when), ('Accept-Ranges', 'bytes'),
             # content of projects must not act as a page of this origin
@@ -59,7 +62,7 @@ def span(text: str | None, size: int) -> tuple[int, int] | None:
     return first, last
 
 
-def check(req: Request, row: Any) -> None:
+def check(req: Request, row: ResultRow) -> None:
     """Check the conditional headers of a read.
 
     :raises S3Error: a condition is false

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import BinaryIO, TYPE_CHECKING
 import urllib.parse
 
 from nova.objectstore import contents
@@ -13,6 +13,9 @@ from nova.objectstore import store as stores
 from nova.objectstore.request import Answer
 from nova.objectstore.request import Request
 from nova.web.request import Stream
+
+if TYPE_CHECKING:
+    from nova.db.engine import ResultRow
 
 
 def get(req: Request) -> Answer:
@@ -62,7 +65,7 @@ def _copy(req: Request) -> Answer:
                                             ('ETag', f'"{made.etag}"')))
 
 
-def source(req: Request) -> tuple[tuple[str, str, Any], Any]:
+def source(req: Request) -> tuple[tuple[str, str, ResultRow], BinaryIO]:
     """Return ((bucket, key, row), open file) of the source of a copy."""
     text = urllib.parse.unquote(req.header('x-amz-copy-source') or '')
     path, _, version = text.partition('?')

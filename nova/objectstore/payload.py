@@ -4,7 +4,7 @@ The content may only be used after the iteration ended, because digests and sign
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import hashlib
 import re
 from typing import Any
@@ -127,7 +127,7 @@ class Payload:
                     self._background.add(digest.update, piece)
                 yield piece
             if self._chain is not None:
-                self._background.then(_check_chunk, self._chain, found[2].decode(), digest)
+                self._background.then(_check_chunk, self._chain, found[2].decode(), digest.hexdigest)
             if size and frames.line():
                 raise self._malformed()
         self._background.end()
@@ -170,8 +170,8 @@ class Payload:
         self._sums.want({name.removeprefix('x-amz-checksum-'): value for name, value in came.items()})
 
 
-def _check_chunk(chain: digests.Chain, signature: str, digest: Any) -> None:
-    chain.check(signature, digest.hexdigest())
+def _check_chunk(chain: digests.Chain, signature: str, hexdigest: Callable[[], str]) -> None:
+    chain.check(signature, hexdigest())
 
 
 def _names(text: str | None) -> tuple[str, ...]:

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 import datetime
-from typing import Any
 import urllib.parse
 
 from nova.objectstore import documents
@@ -12,11 +11,11 @@ from nova.objectstore.request import Answer
 from nova.objectstore.request import Request
 
 
-def xml(name: str, parts: Iterable[tuple[str, Any]]) -> Answer:
+def xml(name: str, parts: Iterable[tuple[str, documents.Value]]) -> Answer:
     return 200, [], documents.render(name, parts)
 
 
-def owner(req: Request) -> tuple[str, Any]:
+def owner(req: Request) -> tuple[str, documents.Value]:
     return 'Owner', [('ID', req.project), ('DisplayName', req.project)]
 
 

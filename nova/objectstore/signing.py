@@ -133,7 +133,7 @@ def _query(params: dict[str, str]) -> str:
         (_quoted(name), _quoted(value)) for name, value in params.items() if name != 'X-Amz-Signature'))
 
 
-def _second(environ: dict[str, Any], headers: dict[str, str], params: dict[str, str], found: Any,
+def _second(environ: dict[str, Any], headers: dict[str, str], params: dict[str, str], found: re.Match[str] | None,
             now: datetime.datetime) -> Signed:
     """Extract a signature of version 2, in a header or in the query.
 

@@ -14,11 +14,12 @@ import hashlib
 import pathlib
 import re
 import threading
-from typing import Any
+from typing import BinaryIO, TYPE_CHECKING
 import uuid
 
 from nova import utils
 from nova.db import engine
+from nova.db.engine import ResultRow
 from nova.db.objects import objects as db
 from nova.db.objects import tables
 from nova.objectstore import contents
@@ -26,11 +27,15 @@ from nova.objectstore import errors
 from nova.objectstore import framing
 from nova.runtime import disk_space
 
+if TYPE_CHECKING:
+    from nova.objectstore.digests import Digest
+
 MAX_OBJECT, MAX_PUT = 5 << 40, 5 << 30            # maximum bytes of a multipart object, and of a single upload
 MAX_KEY, MAX_PARTS, MIN_PART = 1024, 10000, 5 << 20
 AHEAD = 64 << 20                                  # bytes of running uploads of a project outside its quota
 MAX_UPLOADS = 1000                                # concurrent multipart uploads of a project
 UPLOADS_DAYS = 7                                  # days after which an incomplete upload is deleted
+_Written = tuple[ResultRow, list[str]]     # a new row, and the files that nothing refers to any more
 _BUCKET = re.compile(r'[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]')
 _CONTROL = re.compile('[\x00-\x1f\x7f\ufffe\uffff\ud800-\udfff]')
 
@@ -48,7 +53,7 @@ class Limits:
 class Listing:
     """Page of a bucket: rows of objects, common prefixes, and the key after which the next page begins, or None."""
 
-    rows: Sequence[Any]
+    rows: Sequence[ResultRow]
     prefixes: Sequence[str]
     next: str | None
 
@@ -79,7 +84,7 @@ class Store:
 
     # ---- buckets
 
-    def buckets(self, project: str) -> Sequence[Any]:
+    def buckets(self, project: str) -> Sequence[ResultRow]:
         with self._db.reader() as conn:
             return db.buckets(conn, project)
 
@@ -92,7 +97,7 @@ class Store:
             raise errors.S3Error('InvalidBucketName', 'A bucket name must have 3 to 63 lowercase letters, digits, dots '
                                                       'and hyphens.')
 
-        def write(conn: Any) -> None:
+        def write(conn: engine.Connection) -> None:
             have = db.buckets(conn, project)
             if any(row.name == name for row in have):
                 raise errors.S3Error('BucketAlreadyOwnedByYou', 'Your project already has this bucket.', 409)
@@ -114,7 +119,7 @@ class Store:
 
         :raises S3Error: it does not exist, or has objects or uploads
         """
-        def write(conn: Any) -> None:
+        def write(conn: engine.Connection) -> None:
             ident = self._bucket(conn, project, name)
             if not db.is_empty(conn, ident):
                 raise errors.S3Error('BucketNotEmpty', 'The bucket has objects or incomplete uploads.',
@@ -123,7 +128,7 @@ class Store:
         self._db.run(write)
 
     @staticmethod
-    def _bucket(conn: Any, project: str, name: str) -> int:
+    def _bucket(conn: engine.Connection, project: str, name: str) -> int:
         found = db.bucket_id(conn, project, name)
         if found is None:
             raise errors.no_bucket(name[:64])
@@ -131,7 +136,7 @@ class Store:
 
     # ---- objects
 
-    def find(self, project: str, bucket: str, key: str) -> Any:
+    def find(self, project: str, bucket: str, key: str) -> ResultRow:
         """Return the row of an object.
 
         :raises S3Error: it does not exist
@@ -142,7 +147,7 @@ class Store:
             raise errors.no_key()
         return found
 
-    def read(self, project: str, bucket: str, key: str) -> tuple[Any, Any]:
+    def read(self, project: str, bucket: str, key: str) -> tuple[ResultRow, BinaryIO]:
         """Return (row, open file) of an object."""
         while True:                                       # it may be replaced between the two reads
             row = self.find(project, bucket, key)
@@ -153,10 +158,10 @@ class Store:
                     raise
 
     def put(self, project: str, bucket: str, key: str, pieces: Iterable[framing.Piece], size: int,
-            headers: dict[str, str], etag: Any) -> Any:
+            headers: dict[str, str], etag: Callable[[], str]) -> ResultRow:
         """Write an object atomically and return its row.
 
-        :param etag: () -> its ETag, after the pieces were read
+        :param etag: returns its ETag, after the pieces were read
         """
         with self._room(project, bucket, key, size):
             name = self._contents.write(pieces, size)
@@ -165,7 +170,7 @@ class Store:
 
     def remove(self, project: str, bucket: str, keys: Sequence[str]) -> None:
         """Delete objects; missing ones are ignored."""
-        def write(conn: Any) -> list[str]:
+        def write(conn: engine.Connection) -> list[str]:
             ident, gone = self._bucket(conn, project, bucket), []
             for key in keys:
                 row = db.get(conn, ident, key)
@@ -183,7 +188,7 @@ class Store:
         After a group one row is read, then twice as many each time until the next group. Otherwise a page of a thousand
         groups could read a million rows.
         """
-        rows: list[Any] = []
+        rows: list[ResultRow] = []
         prefixes: list[str] = []
         with self._db.reader() as conn:
             ident = self._bucket(conn, project, bucket)
@@ -210,15 +215,15 @@ class Store:
                     some = min(2 * some, most + 1)
         return Listing(rows, prefixes, None)
 
-    def _replace(self, conn: Any, project: str, bucket_id: int, key: str, file: str, size: int, etag: str,
-                 headers: dict[str, str]) -> tuple[Any, list[str]]:
+    def _replace(self, conn: engine.Connection, project: str, bucket_id: int, key: str, file: str, size: int, etag: str,
+                 headers: dict[str, str]) -> _Written:
         """Replace the row of an object; return (row, unreferenced files)."""
         before = db.get(conn, bucket_id, key)
         self._use(conn, project, size - (before.size if before else 0), 0 if before else 1)
         row = db.replace(conn, bucket_id, key, file=file, size=size, etag=etag, headers=headers)
         return row, [before.file] if before else []
 
-    def _named(self, name: str, write: Any) -> Any:
+    def _named(self, name: str, write: Callable[[engine.Connection], _Written]) -> ResultRow:
         """Run a write that creates the reference to a content; delete the content if the write fails."""
         try:
             row, gone = self._db.run(write)
@@ -274,7 +279,7 @@ class Store:
         if objects > 0 and used[1] + objects > self._limits.objects:
             raise errors.S3Error('QuotaExceeded', f'The quota of {self._limits.objects} objects is exceeded.', 403)
 
-    def _use(self, conn: Any, project: str, size: int, objects: int) -> None:
+    def _use(self, conn: engine.Connection, project: str, size: int, objects: int) -> None:
         used = db.used(conn, project)
         self._refuse(used, size, objects)
         db.set_used(conn, project, used[0] + size, used[1] + objects)
@@ -286,7 +291,7 @@ class Store:
         self._check(project, bucket, key, 0)
         ident = uuid.uuid4().hex
 
-        def write(conn: Any) -> None:
+        def write(conn: engine.Connection) -> None:
             bucket_id = self._bucket(conn, project, bucket)
             if db.count_uploads(conn, project) >= MAX_UPLOADS:
                 raise errors.S3Error('SlowDown', f'The project has {MAX_UPLOADS} incomplete uploads.', 503)
@@ -295,12 +300,12 @@ class Store:
         return ident
 
     def put_part(self, project: str, bucket: str, key: str, upload: str, number: int, pieces: Iterable[framing.Piece],
-                 size: int, etag: Any) -> Any:
+                 size: int, etag: Callable[[], str]) -> ResultRow:
         """Write a part and return its row."""
         with self._db.reader() as conn:
             self._begun(conn, project, bucket, key, upload)
 
-        def write(conn: Any) -> tuple[Any, list[str]]:
+        def write(conn: engine.Connection) -> _Written:
             self._begun(conn, project, bucket, key, upload)
             before = db.part(conn, upload, number)
             self._use(conn, project, size - (before.size if before else 0), 0)
@@ -310,17 +315,17 @@ class Store:
             name = self._contents.write(pieces, size)
             return self._named(name, write)
 
-    def upload(self, project: str, bucket: str, key: str, upload: str) -> tuple[Any, Sequence[Any]]:
+    def upload(self, project: str, bucket: str, key: str, upload: str) -> tuple[ResultRow, Sequence[ResultRow]]:
         """Return (row, rows of its parts) of an upload."""
         with self._db.reader() as conn:
             return self._upload(conn, project, bucket, key, upload)
 
-    def uploads(self, project: str, bucket: str) -> Sequence[Any]:
+    def uploads(self, project: str, bucket: str) -> Sequence[ResultRow]:
         with self._db.reader() as conn:
             return db.uploads(conn, self._bucket(conn, project, bucket))
 
     def complete(self, project: str, bucket: str, key: str, upload: str, wanted: Sequence[tuple[int, str]],
-                 watched: Callable[[int, Iterable[bytes]], Iterable[bytes]], bytes_wanted: int | None) -> Any:
+                 watched: Callable[[int, Iterable[bytes]], Iterable[bytes]], bytes_wanted: int | None) -> ResultRow:
         """Create an object from parts and return its row.
 
         :param wanted: (number, ETag) of each part, ordered by number
@@ -335,7 +340,7 @@ class Store:
         digests = hashlib.md5(b''.join(bytes.fromhex(part.etag) for part in chosen), usedforsecurity=False)
         etag = f'{digests.hexdigest()}-{len(chosen)}'
 
-        def write(conn: Any) -> tuple[Any, list[str]]:
+        def write(conn: engine.Connection) -> _Written:
             _row, still = self._upload(conn, project, bucket, key, upload)
             if {part.file for part in chosen} - {part.file for part in still}:
                 raise errors.S3Error('InvalidPart', 'A part was replaced during the request.')
@@ -348,17 +353,17 @@ class Store:
             return self._named(name, write)
 
     def abort(self, project: str, bucket: str, key: str, upload: str) -> None:
-        def write(conn: Any) -> list[str]:
+        def write(conn: engine.Connection) -> list[str]:
             _row, have = self._upload(conn, project, bucket, key, upload)
             return self._end_upload(conn, project, upload, have)
         self._contents.remove(*self._db.run(write))
 
-    def _end_upload(self, conn: Any, project: str, upload: str, have: Sequence[Any]) -> list[str]:
+    def _end_upload(self, conn: engine.Connection, project: str, upload: str, have: Sequence[ResultRow]) -> list[str]:
         db.delete_upload(conn, upload)
         self._use(conn, project, -sum(part.size for part in have), 0)
         return [part.file for part in have]
 
-    def _begun(self, conn: Any, project: str, bucket: str, key: str, upload: str) -> Any:
+    def _begun(self, conn: engine.Connection, project: str, bucket: str, key: str, upload: str) -> ResultRow:
         """Return the row of an upload.
 
         :raises S3Error: it does not exist
@@ -368,17 +373,18 @@ class Store:
             raise errors.no_upload()
         return row
 
-    def _upload(self, conn: Any, project: str, bucket: str, key: str, upload: str) -> tuple[Any, Sequence[Any]]:
+    def _upload(self, conn: engine.Connection, project: str, bucket: str, key: str,
+                upload: str) -> tuple[ResultRow, Sequence[ResultRow]]:
         return self._begun(conn, project, bucket, key, upload), db.parts(conn, upload)
 
-    def _expire(self, conn: Any) -> None:
+    def _expire(self, conn: engine.Connection) -> None:
         """Delete expired uploads; their files are deleted as unreferenced."""
         ended = utils.utcnow() - datetime.timedelta(days=UPLOADS_DAYS)
         for row in db.uploads_before(conn, ended):
             self._end_upload(conn, row.project_id, row.id, db.parts(conn, row.id))
 
 
-def _chosen_parts(have: Sequence[Any], wanted: Sequence[tuple[int, str]]) -> list[Any]:
+def _chosen_parts(have: Sequence[ResultRow], wanted: Sequence[tuple[int, str]]) -> list[ResultRow]:
     """Return the rows of the requested parts.
 
     :param have: rows of all parts of the upload
@@ -398,7 +404,7 @@ def _chosen_parts(have: Sequence[Any], wanted: Sequence[tuple[int, str]]) -> lis
     return chosen
 
 
-def copied(pieces: Iterable[bytes], digest: Any) -> Iterator[bytes]:
+def copied(pieces: Iterable[bytes], digest: Digest) -> Iterator[bytes]:
     """Yield pieces, and add them to a digest."""
     for piece in pieces:
         digest.update(piece)

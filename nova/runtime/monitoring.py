@@ -13,7 +13,7 @@ import functools
 import ipaddress
 import logging
 import socket
-from typing import Protocol, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 import orjson
@@ -27,6 +27,8 @@ from nova.runtime import wsgi
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
 
+    from nova.runtime import service
+
 LOG = logging.getLogger(__name__)
 
 PORTS = {'nova-all': 9770, 'nova-api': 9771, 'nova-compute': 9772, 'nova-conductor': 9773, 'nova-network': 9774,
@@ -34,14 +36,6 @@ PORTS = {'nova-all': 9770, 'nova-api': 9771, 'nova-compute': 9772, 'nova-conduct
          'nova-api-ec2': 9777, 'nova-volume': 9778, 'nova-cert': 9779,
          'nova-objectstore': 9780}
 THREADS = 4
-
-
-class Process(Protocol):
-    """The health of a process."""
-
-    def alive(self) -> health.States: ...
-
-    def ready(self) -> health.States: ...
 
 
 class Monitor:
@@ -52,7 +46,7 @@ class Monitor:
     :param listener: an inherited listening socket; None: one is made according to the options
     """
 
-    def __init__(self, conf: ConfigOpts, process: Process, binary: str,
+    def __init__(self, conf: ConfigOpts, process: service.Process, binary: str,
                  exposed: Callable[[str], tuple[bytes, str]] = metrics.exposed,
                  listener: socket.socket | None = None) -> None:
         self._options, self._process, self._binary = conf.monitoring, process, binary
@@ -96,7 +90,7 @@ class Monitor:
 class Application:
     """The WSGI application of the listener."""
 
-    def __init__(self, process: Process, exposed: Callable[[str], tuple[bytes, str]] = metrics.exposed) -> None:
+    def __init__(self, process: service.Process, exposed: Callable[[str], tuple[bytes, str]] = metrics.exposed) -> None:
         self._process, self._exposed = process, exposed
         self._paths = {'/metrics': self._metrics, '/healthz': self._healthz, '/readyz': self._readyz}
 

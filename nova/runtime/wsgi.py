@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -12,6 +12,8 @@ from nova.runtime.http import server
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+    from nova.runtime.http import framing
 
 Server = server.Server
 THREADS = server.THREADS
@@ -73,18 +75,10 @@ class Mounts:
         return mount.application(environ, start_response)
 
 
-class Body(Protocol):
-    """A request body."""
-
-    def read(self, size: int, /) -> bytes: ...
-
-    def readline(self, size: int, /) -> bytes: ...
-
-
 class _Capped:
     """A request body without a Content-Length, up to a limit."""
 
-    def __init__(self, body: Body, limit: int) -> None:
+    def __init__(self, body: framing.Readable, limit: int) -> None:
         self._body, self._limit, self._left = body, limit, limit
 
     def _counted(self, data: bytes) -> bytes:

@@ -1,6 +1,5 @@
 """The scheduler's class: the filter scheduler, or another class that the configuration names."""
-import inspect
-import typing
+import collections.abc
 
 from oslo_config import cfg
 
@@ -17,7 +16,7 @@ FILTER_SCHEDULER = ('filter_scheduler', 'nova.scheduler.FilterScheduler',
                     'nova.scheduler.filter_scheduler.FilterScheduler')
 
 
-def load(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells) -> typing.Any:
+def load(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells) -> interface.Scheduler:
     """Return an instance of the manager that ``[scheduler] driver`` names.
 
     :raises InvalidOption: the class does not exist, or lacks a method; the text lists the choices
@@ -25,12 +24,13 @@ def load(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells) -
     name = conf.scheduler.driver
     if name in FILTER_SCHEDULER:
         return manager.SchedulerManager(conf, api_db, cells)
-    cls: typing.Any = entry_points.named('[scheduler] driver', name, ENTRY_POINTS, FILTER_SCHEDULER[:1])
-    ours = inspect.isclass(cls) and issubclass(cls, manager.SchedulerManager)  # these have a table of methods
+    cls: collections.abc.Callable[..., interface.Scheduler] = entry_points.named(
+        '[scheduler] driver', name, ENTRY_POINTS, FILTER_SCHEDULER[:1])
+    is_class = isinstance(cls, type)
+    ours = isinstance(cls, type) and issubclass(cls, manager.SchedulerManager)  # these have a table of methods
     methods = [*(() if ours else interface.INTERFACE.methods), 'start', 'stop', 'periodic_tasks']
     missing = [each for each in methods if not callable(getattr(cls, each, None))]
-    if not inspect.isclass(cls) or missing:
+    if not is_class or missing:
         raise exception.InvalidOption(
             f'[scheduler] driver: {name} is not a class with the methods {", ".join(missing or methods)}.')
-    made: typing.Any = cls
-    return made(conf, api_db, cells)
+    return cls(conf, api_db, cells)

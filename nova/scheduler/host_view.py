@@ -12,6 +12,9 @@ import numpy as np
 from nova.objects import numa as topologies
 from nova.scheduler.resources import pci_table
 
+if typing.TYPE_CHECKING:
+    import numpy.typing as npt
+
 Row = collections.abc.Mapping[str, typing.Any]
 T = typing.TypeVar('T')
 
@@ -49,7 +52,7 @@ class Hosts:
     numa: collections.abc.Mapping[int, topologies.HostTopology | None] = types.MappingProxyType({})
 
     def __init__(self, rows: collections.abc.Sequence[Row]) -> None:
-        def column(name: str, dtype: typing.Any = object) -> np.ndarray:
+        def column(name: str, dtype: npt.DTypeLike = object) -> np.ndarray:
             array = np.empty(len(rows), dtype=dtype)
             array[:] = [row[name] for row in rows]
             return array

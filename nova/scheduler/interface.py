@@ -1,4 +1,7 @@
 """RPC methods of the scheduler."""
+import collections.abc
+import typing
+
 from nova.rpc.interface import Interface, Method
 
 INTERFACE = Interface(
@@ -36,3 +39,11 @@ INTERFACE = Interface(
                "'node', 'availability_zone'}] of each server, [] if one finds no host; 'reason': why, or None; "
                "'nearest': [{'host', 'node', 'failed_filters': [{'filter', 'reason'}]}]}."),
 )
+
+
+class Scheduler(typing.Protocol):
+    """A manager of the scheduler: it has the methods of INTERFACE, too."""
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def periodic_tasks(self) -> list[tuple[str, int, collections.abc.Callable[[], None]]]: ...

@@ -1,5 +1,4 @@
 """Notifications of the scheduler."""
-import typing
 
 from nova import context as nova_context
 from nova import notify
@@ -7,6 +6,7 @@ from nova import objects
 from nova.notify import events
 from nova.rpc.interface import methods_of
 from nova.scheduler.interface import INTERFACE
+from nova.scheduler.interface import Scheduler
 
 _NAME = 'scheduler.select_destinations'
 
@@ -14,10 +14,10 @@ _NAME = 'scheduler.select_destinations'
 class NotifyingManager:
     """A scheduler manager that sends a notification before and after each selection of hosts.
 
-    :param manager: from driver.load
+    :param manager: the one of driver.load
     """
 
-    def __init__(self, manager: typing.Any, notifier: notify.Notifier) -> None:
+    def __init__(self, manager: Scheduler, notifier: notify.Notifier) -> None:
         self._notifier = notifier
         self._methods = methods_of(INTERFACE, manager)
         self.methods = {**self._methods, 'select_destinations': self._select_destinations}

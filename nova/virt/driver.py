@@ -221,9 +221,7 @@ class Hypervisor(typing.Protocol):
 class ComputeDriver(Hypervisor):
     """Base class of drivers: constructor arguments, and defaults of the methods that are not required.
 
-    :param conf: the configuration
     :param host: name of the compute host
-    :param images: an ImageSource
     :param inspect_image: function of a path and a disk format that raises ImageUnacceptable; None skips the inspection
     :param helper: runtime.privileges.Helper that runs privileged steps; None runs them in this process
 

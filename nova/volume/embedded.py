@@ -48,13 +48,10 @@ from nova.volume.store import uploads as volume_uploads
 from nova.volume.store import attach_backend
 
 if TYPE_CHECKING:
-    from nova.db.tables.rows import VolumeBackupsRow
     from nova.db.tables.rows import VolumeSnapshotsRow
     from nova.db.tables.rows import VolumesRow
     from nova.json_types import JsonObject
     from nova.objects.image import Image
-
-    Source = VolumesRow | VolumeSnapshotsRow | VolumeBackupsRow
 
 GIB = jobs.GIB
 REIMAGED = ('available', 'error')
@@ -162,7 +159,7 @@ class EmbeddedVolumes(api.BlockStorage):
             values.update(_from_image(image, size))
 
         def write(conn: Connection) -> tuple[str, VolumesRow]:
-            source: Source | None = None
+            source: rows.Stored | None = None
             noun, wanted = '', size
             if snapshot_id:
                 source, noun = rows.snapshot(conn, ctx, snapshot_id, lock=True), 'the snapshot'
@@ -207,7 +204,7 @@ class EmbeddedVolumes(api.BlockStorage):
             return volume_types.find(conn, name, ctx.sees)
 
     def _kind(self, conn: Connection, ctx: nova_context.RequestContext, name: str | None,
-              source: Source | None) -> volume_types.Type:
+              source: rows.Stored | None) -> volume_types.Type:
         """Return the type of a new volume. Copies are encrypted like their source: they are the same file.
 
         :raises VolumeTypeNotFound, InvalidVolume:
@@ -220,7 +217,7 @@ class EmbeddedVolumes(api.BlockStorage):
                                                  'type.')
         return kind
 
-    def _key(self, conn: Connection, kind: volume_types.Type, source: Source | None, multiattach: bool,
+    def _key(self, conn: Connection, kind: volume_types.Type, source: rows.Stored | None, multiattach: bool,
              reserved: str | None) -> str:
         """Return the key id of a new volume of an encrypted type.
 
@@ -416,7 +413,7 @@ def _from_image(image: Image, size: int | None) -> JsonObject:
         **kept, **facts, 'image_id': image['id'], 'image_name': image['name'] or ''}}
 
 
-def _size_from(source: Source, size: int | None, noun: str) -> int:
+def _size_from(source: rows.Stored, size: int | None, noun: str) -> int:
     """Return the size of a copy: the source's, unless a larger one is given."""
     if size is not None and size < source['size']:
         raise exception.InvalidInput(reason=f"Volume size '{size}'GB cannot be smaller than {noun} size "

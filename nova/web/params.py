@@ -197,7 +197,7 @@ class Object:
 
         :raises BadRequest: the message names the invalid field
         """
-        if relaxed:
+        if relaxed and isinstance(value, dict):          # otherwise the schema refuses it
             value = self._pruned(value, version)
         validator, convert = self.compiled(version, relaxed)
         error = schema_errors.best_match(validator.iter_errors(value))

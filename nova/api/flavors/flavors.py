@@ -6,13 +6,13 @@ from oslo_utils import strutils
 from nova import context as nova_context
 from nova import exception
 from nova.api import notifications
+from nova.api import paging
 from nova.api import request as api_request
 from nova.api import shapes
 from nova.db import engine
 from nova.db.audit import log
 from nova.db.projects import flavors
 from nova.db.tables.rows import FlavorsRow
-from nova.web import paging
 from nova.web import params
 from nova.web.fields import Field
 from nova.web.fields import Fields

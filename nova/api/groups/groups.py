@@ -8,6 +8,7 @@ from typing import Any
 
 from nova import exception
 from nova.api import notifications
+from nova.api import paging
 from nova.api import request as api_request
 from nova.api.groups import metadata as server_group_metadata
 from nova.api.groups import server_groups as resource
@@ -17,7 +18,6 @@ from nova.db import engine
 from nova.db.audit import log
 from nova.db.placement import server_groups
 from nova.db.projects import quotas
-from nova.web import paging
 from nova.web import params
 from nova.web.fields import Field
 from nova.web.fields import Fields

@@ -6,12 +6,12 @@ from typing import Any
 
 from nova import context as nova_context
 from nova import exception
+from nova.api import paging
 from nova.api import request as api_request
 from nova.api import shapes
 from nova.db.audit import log
 from nova.db.placement import categories
 from nova.db.projects import flavors
-from nova.web import paging
 from nova.web import params
 from nova.web.fields import Field
 from nova.web.fields import Fields

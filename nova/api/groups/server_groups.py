@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from nova import context as nova_context
 from nova import exception
 from nova.api import notifications
+from nova.api import paging
 from nova.api import request as api_request
 from nova.api import shapes
 from nova.api.servers import category as server_category
@@ -18,7 +19,6 @@ from nova.db.placement import server_groups
 from nova.db.placement.server_groups import ANTI_AFFINITY
 from nova.db.projects import quotas
 from nova.web import formats
-from nova.web import paging
 from nova.web import params
 from nova.web.fields import ABSENT
 from nova.web.fields import Field

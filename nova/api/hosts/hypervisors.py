@@ -8,6 +8,7 @@ from typing import Any
 from nova import exception
 from nova import utils
 from nova.api import cell_queries
+from nova.api import paging
 from nova.api import request as api_request
 from nova.api import shapes
 from nova.api.hosts import services as services_api
@@ -17,7 +18,6 @@ from nova.db.placement import compute_nodes
 from nova.db.placement import hosts
 from nova.db.services import services
 from nova.web import fields
-from nova.web import paging
 from nova.web import params
 from nova.web.fields import Field
 from nova.web.fields import Fields

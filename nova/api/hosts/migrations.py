@@ -5,6 +5,7 @@ from typing import Any
 from nova import context as nova_context
 from nova import exception
 from nova.api import cell_queries
+from nova.api import paging
 from nova.api import request as api_request
 from nova.api import shapes
 from nova.api.servers import lookup as server_lookup
@@ -13,7 +14,6 @@ from nova.db.moves import migrations as server_migrations
 from nova.db.tables.rows import InstancesRow
 from nova.db.tables.rows import MigrationsRow
 from nova.web import fields
-from nova.web import paging
 from nova.web.params import DATE_TIME
 from nova.web.params import LIMIT
 from nova.web.params import Param

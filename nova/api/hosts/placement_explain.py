@@ -7,13 +7,13 @@ import uuid as uuidlib
 
 from nova import exception
 from nova import objects
+from nova.api import paging
 from nova.api import request as api_request
 from nova.api.servers import create as server_create
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.db.servers import request_specs
 from nova.objects import pci
-from nova.web import paging
 from nova.web import params
 from nova.web.params import Object
 from nova.web.params import Param

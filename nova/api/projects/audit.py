@@ -5,6 +5,7 @@ from typing import Any
 
 from nova import exception
 from nova.api import cell_queries
+from nova.api import paging
 from nova.api import request as api_request
 from nova.api import shapes
 from nova.db import engine
@@ -12,7 +13,6 @@ from nova.db.audit import records
 from nova.db.cells import cells as db_cells
 from nova.db.placement import hidden
 from nova.web import fields
-from nova.web import paging
 from nova.web import params
 from nova.web.params import Param
 from nova.web.params import Query

@@ -1,6 +1,7 @@
 """Key pairs of the caller; administrators also manage those of others."""
 
 from nova.api import notifications
+from nova.api import paging
 from nova.api import request as api_request
 from nova.api import shapes
 from nova.db import engine
@@ -9,7 +10,6 @@ from nova.db.projects import key_pairs
 from nova.db.projects import quotas
 from nova.db.tables.rows import KeyPairsRow
 from nova.objects import keypair
-from nova.web import paging
 from nova.web import params
 from nova.web.fields import Field
 from nova.web.fields import Fields

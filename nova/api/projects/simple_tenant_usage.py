@@ -11,12 +11,12 @@ from nova import exception
 from nova import states
 from nova import utils
 from nova.api import cell_queries
+from nova.api import paging
 from nova.api import request as api_request
 from nova.api.servers import category as server_category
 from nova.db import engine
 from nova.db.servers import usage
 from nova.web import formats
-from nova.web import paging
 from nova.web import params
 from nova.web.params import LIMIT
 from nova.web.params import Param

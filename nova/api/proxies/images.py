@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from nova import utils
+from nova.api import paging
 from nova.api import request as api_request
 from nova.api import shapes
 from nova.api.servers import category as server_category
 from nova.web import fields
-from nova.web import paging
 from nova.web import params
 from nova.web.fields import Field
 from nova.web.fields import Fields

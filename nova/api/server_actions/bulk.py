@@ -12,11 +12,11 @@ import urllib.parse
 
 from nova import exception
 from nova.api import faults
+from nova.api import paging
 from nova.api import request as api_request
 from nova.api.servers import listing as server_list
 from nova.api.servers import schemas as server_schemas
 from nova.json_types import Json
-from nova.web import paging
 from nova.web import params
 from nova.web.params import Array
 from nova.web.params import Object

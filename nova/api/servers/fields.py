@@ -121,11 +121,11 @@ def _image(row: Row, view: View) -> api_request.Document | str:
 
 
 def _image_with_properties(row: Row, view: View) -> api_request.Document | str:
-    image = _image(row, view)
-    if isinstance(image, dict):
-        image['properties'] = {key: value if value is None or isinstance(value, str) else str(value)
-                               for key, value in row['image_properties'].items()}
-    return image
+    image_id = row['image_id']
+    return image_id and {
+        'id': image_id, 'links': [{'rel': 'bookmark', 'href': view.images + image_id}],
+        'properties': {key: value if value is None or isinstance(value, str) else str(value)
+                       for key, value in row['image_properties'].items()}} or ''
 
 
 def _flavor_link(row: Row, view: View) -> api_request.Document:

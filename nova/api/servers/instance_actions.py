@@ -2,6 +2,7 @@
 
 from nova import states
 from nova import utils
+from nova.api import paging
 from nova.api import request as api_request
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
@@ -13,7 +14,6 @@ from nova.db.tables.rows import InstanceActionsRow
 from nova.db.tables.rows import InstancesRow
 from nova.objects import faults
 from nova.web import fields
-from nova.web import paging
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-instance-actions:'

@@ -9,6 +9,7 @@ from nova import exception
 from nova import states
 from nova import utils
 from nova.api import cell_queries
+from nova.api import paging
 from nova.api.servers import down_cells
 from nova.api import request as api_request
 from nova.api.servers import category as server_category
@@ -19,7 +20,6 @@ from nova.db import engine
 from nova.db.cells import cells as db_cells
 from nova.db.servers import listing
 from nova.web import formats
-from nova.web import paging
 from nova.web import params
 from nova.web.fields import Fields
 from nova.web.params import QueryValues

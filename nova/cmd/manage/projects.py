@@ -46,7 +46,7 @@ def create(conf: cfg.ConfigOpts, name: str, manager: str | None, description: st
         raise exception.IdentityNotFound(noun='user', id=manager)
     made = service.create_project(name, description=description)
     if user:
-        service.assign_role(user['id'], service.find('role', name='manager')['id'], 'project', made['id'])
+        service.assign_role(user['id'], service.list('role', name='manager')[0]['id'], 'project', made['id'])
     print(made['id'])
 
 

@@ -76,8 +76,7 @@ class LiveMigration:
                                migration: objects.Migration) -> None:
         host = self._host
 
-        def end(fault: dict[str, typing.Any] | None = None, traceback: str | None = None,
-                **values: typing.Any) -> None:
+        def end(fault: faults.Fault | None = None, traceback: str | None = None, **values: object) -> None:
             host.moves.live_migration_finished(
                 ctx, migration_id=migration.id, host=host.name, values={'task_state': None, **values}, fault=fault,
                 traceback=traceback)

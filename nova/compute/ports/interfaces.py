@@ -71,7 +71,7 @@ class Interfaces:
                                        host=self._host.name)
 
     def abandon_interface(self, ctx: context.RequestContext, instance: objects.Instance, port_id: str,
-                          **_request: typing.Any) -> None:
+                          **_request: object) -> None:
         """Roll back an attachment that a restart interrupted: its caller has seen it fail."""
         self._host.submit(instance, self._abandon_interface, ctx, instance, port_id)
 

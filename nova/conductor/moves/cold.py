@@ -30,7 +30,6 @@ from nova import states
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
-from nova.conductor.cell_services import Fault
 from nova.conductor.cell_services import Row
 from nova.conductor.events import Change
 from nova.conductor.events import Events
@@ -47,11 +46,11 @@ from nova.notify.events import END
 from nova.notify.events import ERROR
 from nova.notify.events import START
 from nova.objects import faults
+from nova.objects.faults import Fault
 
 LOG = logging.getLogger(__name__)
 
 _UNPLACED = 'conductor_migrate_server'       # the event of a move without a destination
-_FAULT = ('code', 'message', 'details', 'created')
 _SENT = ('finished', 'confirming', 'confirmed', 'reverting', 'reverted')      # statuses after the destination's part
 
 
@@ -156,7 +155,7 @@ class ColdMoves:
             tried = [*migration['arguments'].get('tried', ()), host]
             server_migrations.release(conn, migration_id)
             server_migrations.update(conn, migration_id, {
-                'arguments': {**migration['arguments'], 'tried': tried, 'refusal': _plain(fault)}})
+                'arguments': {**migration['arguments'], 'tried': tried, 'refusal': faults.stored(fault)}})
             instance_actions.add_event(conn, migration['instance_uuid'], 'compute_prep_resize', host=host,
                                        error=fault['message'], traceback=fault['details'])
             if change:
@@ -286,7 +285,7 @@ class ColdMoves:
             return instances.get(conn, migration['instance_uuid']), migration        # a repeated call
         arguments = {name: value for name, value in migration['arguments'].items() if name != 'guest'}
         if fault is not None:
-            arguments['fault'] = _plain(fault)
+            arguments['fault'] = faults.stored(fault)
         row = server_migrations.swap(
             conn, migration, forward=False, status='reverting', arguments=arguments,
             values={'task_state': states.RESIZE_REVERTING},
@@ -457,10 +456,6 @@ def _note_flavor(conn: Connection, uuid: str, flavor: Row) -> None:
         request_specs.update(conn, spec)
 
 
-def _plain(fault: Fault) -> Fault:
-    return {name: fault[name] for name in _FAULT}
-
-
 def _record_failure(change: Change, row: InstancesRow, event: str, host: str | None, fault: Fault,
                     spec: dict[str, typing.Any] | None) -> None:
     if event == _UNPLACED:
@@ -475,7 +470,7 @@ def _end(conn: Connection, change: Change | None, migration: MigrationsRow, even
     uuid = migration['instance_uuid']
     values = {'task_state': None, **values}
     if fault is not None:
-        values['fault'] = _plain(fault)
+        values['fault'] = faults.stored(fault)
     row = instances.update(conn, uuid, values, expect, returning=bool(change))
     instance_actions.finish(conn, uuid, event, host=host, error=fault['message'] if fault else None,
                             traceback=fault['details'] if fault else None, background=False)

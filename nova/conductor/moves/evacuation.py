@@ -18,7 +18,6 @@ from nova import states
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
-from nova.conductor.cell_services import Fault
 from nova.conductor.events import Change
 from nova.conductor.events import Events
 from nova.conductor.servers.specs import RequestSpecs
@@ -31,6 +30,7 @@ from nova.db.tables.rows import InstancesRow
 from nova.db.tables.rows import MigrationsRow
 from nova.notify.events import END
 from nova.objects import faults
+from nova.objects.faults import Fault
 
 LOG = logging.getLogger(__name__)
 

@@ -20,7 +20,6 @@ from nova import states
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
-from nova.conductor.cell_services import Fault
 from nova.conductor.cell_services import Row
 from nova.conductor.events import Events
 from nova.conductor.moves import consoles
@@ -43,6 +42,7 @@ from nova.notify.events import END
 from nova.notify.events import START
 from nova.objects import faults
 from nova.objects import pci
+from nova.objects.faults import Fault
 
 LOG = logging.getLogger(__name__)
 

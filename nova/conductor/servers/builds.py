@@ -9,7 +9,6 @@ from nova import states
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
-from nova.conductor.cell_services import Fault
 from nova.conductor.cell_services import Row
 from nova.conductor.events import Events
 from nova.conductor.servers.specs import RequestSpecs
@@ -21,6 +20,7 @@ from nova.db.servers import instances
 from nova.db.servers import request_specs
 from nova.db.services import services as db_services
 from nova.objects import faults
+from nova.objects.faults import Fault
 
 LOG = logging.getLogger(__name__)
 
@@ -166,7 +166,7 @@ class Builds:
         :param waiting: only while it waits for a host; a repeated request finds no room, because the first one has
             claimed it
         """
-        fault = {name: fault[name] for name in ('code', 'message', 'details', 'created')}
+        fault = faults.stored(fault)
         spec = self._events.spec(uuid)
 
         def write(conn: Connection) -> None:

@@ -8,7 +8,6 @@ from nova import states
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
-from nova.conductor.cell_services import Fault
 from nova.conductor.events import Events
 from nova.conductor.servers.specs import RequestSpecs
 from nova.conductor.servers.tasks import Tasks
@@ -19,6 +18,7 @@ from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.tables.rows import InstancesRow
 from nova.objects import faults
+from nova.objects.faults import Fault
 
 LOG = logging.getLogger(__name__)
 

@@ -9,7 +9,6 @@ from nova import states
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
-from nova.conductor.cell_services import Fault
 from nova.conductor.events import Events
 from nova.conductor.hosts import power_states
 from nova.conductor.servers.image_grants import ImageGrants
@@ -24,6 +23,7 @@ from nova.db.servers import mappings
 from nova.db.servers import port_devices
 from nova.db.tables.rows import InstancesRow
 from nova.objects import pci
+from nova.objects.faults import Fault
 
 LOG = logging.getLogger(__name__)
 

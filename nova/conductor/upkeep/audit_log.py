@@ -78,7 +78,7 @@ class AuditLog:
         self._exported_at[name] = time.monotonic()
         LOG.info('The audit log of database %s is sealed up to %s', name, seal)
         if self._notifier.on:
-            self._notifier.publish_seal(name, seal)
+            self._notifier.publish_seal(name, str(seal))
 
     def expire_audit_log(self) -> int:
         """Remove records older than the configured retention; return their number."""

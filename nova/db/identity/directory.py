@@ -40,7 +40,7 @@ def rows(conn: sa.Connection, noun: str, ids: Collection[str] | None = None,
     query = sa.select(table).filter_by(**match).order_by(table.c.created_at, table.c.id)
     if ids is not None:
         query = query.where(table.c.id.in_(ids))
-    return [dict(row) for row in conn.execute(query).mappings()]
+    return statements.dicts(conn.execute(query))
 
 
 def create(conn: sa.Connection, noun: str, values: ColumnValues) -> None:
@@ -181,7 +181,7 @@ def assignments(conn: sa.Connection, **match: str) -> list[dict[str, Any]]:
                                           projects.c.id == table.c.target_id))
              .where(*(table.c[name] == value for name, value in match.items()))
              .order_by(table.c.user_id, table.c.target_type, table.c.target_id, table.c.role_id))
-    return [dict(row) for row in conn.execute(query).mappings()]
+    return statements.dicts(conn.execute(query))
 
 
 def held_role_ids(conn: sa.Connection, user_id: str, target_type: str, target_id: str) -> set[str]:

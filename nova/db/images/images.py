@@ -85,7 +85,7 @@ def get(conn: sa.Connection, image_id: str, lock: bool = False) -> dict[str, Any
     if lock:
         row = conn.execute(_LOCK, {'key_id': image_id}).mappings().first()
         return _with_relations(conn, [row])[0] if row else None
-    rows = [dict(row) for row in conn.execute(_WHOLE, {'key_id': image_id}).mappings()]
+    rows = statements.dicts(conn.execute(_WHOLE, {'key_id': image_id}))
     if not rows:
         return None
     more = [(row.pop('more_name'), row.pop('more_value')) for row in rows]
@@ -213,7 +213,7 @@ def members(conn: sa.Connection, image_id: str, member: str | None = None) -> li
     query = sa.select(t.image_members).where(t.image_members.c.image_id == image_id)
     if member is not None:
         query = query.where(t.image_members.c.member == member)
-    return [statements.to_dict(row) for row in conn.execute(query.order_by(t.image_members.c.created_at)).mappings()]
+    return statements.dicts(conn.execute(query.order_by(t.image_members.c.created_at)))
 
 
 def add_member(conn: sa.Connection, values: ImageMembersRow) -> None:

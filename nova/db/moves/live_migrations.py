@@ -28,6 +28,7 @@ from nova.db.tables.cell import migrations
 if TYPE_CHECKING:
     from nova.db.tables.rows import MigrationsRow
     from nova.db.types import ColumnValue
+    from nova.objects.faults import Fault
 
 
 def open_of(conn: sa.Connection, uuid: str, migration_type: str) -> MigrationsRow | None:
@@ -52,7 +53,7 @@ def note(conn: sa.Connection, migration_id: int, expect: tuple[str, ...], change
 
 
 def end(conn: sa.Connection, migration: Mapping[str, Any], status: str, *, event: str, host: str | None,
-        fault: dict[str, Any] | None = None, traceback: str | None = None) -> bool:
+        fault: Fault | None = None, traceback: str | None = None) -> bool:
     """End a live migration that did not reach its destination: the server is idle, and the claim is released.
 
     :param migration: its ``id`` and its ``instance_uuid``

@@ -152,8 +152,8 @@ def _set(conn: sa.Connection, maintenance_id: int, values: ColumnValues) -> None
 
 def of_aggregate(conn: sa.Connection, aggregate_id: int) -> list[dict[Any, Any]]:
     """Return the maintenances in an aggregate by host name, each with ``counts`` ({state: number})."""
-    return _counted(conn, [statements.to_dict(row) for row in conn.execute(sa.select(table).where(
-        table.c.aggregate_id == aggregate_id).order_by(table.c.host)).mappings()])
+    return _counted(conn, statements.dicts(conn.execute(sa.select(table).where(
+        table.c.aggregate_id == aggregate_id).order_by(table.c.host))))
 
 
 def of_host(conn: sa.Connection, host: str, aggregate_id: int) -> dict[Any, Any] | None:
@@ -178,8 +178,8 @@ def _counted(conn: sa.Connection, rows: list[HostMaintenancesRow]) -> list[dict[
 
 def due(conn: sa.Connection, now: datetime) -> list[HostMaintenancesRow]:
     """Return the maintenances that a conductor should process now."""
-    return [statements.to_dict(row) for row in conn.execute(sa.select(table).where(
-        table.c.next_check_at <= now).order_by(table.c.next_check_at)).mappings()]
+    return statements.dicts(conn.execute(
+        sa.select(table).where(table.c.next_check_at <= now).order_by(table.c.next_check_at)))
 
 
 def take(conn: sa.Connection, row: HostMaintenancesRow, until: datetime) -> bool:
@@ -198,8 +198,8 @@ def in_state(conn: sa.Connection, maintenance_id: int, state: str,
              limit: int | None = None) -> list[HostMaintenanceServersRow]:
     """Return the rows of the servers in a state, longest waiting first."""
     statement = sa.select(servers).where(servers.c.maintenance_id == maintenance_id, servers.c.state == state)
-    return [statements.to_dict(row) for row in conn.execute(statement.order_by(
-        servers.c.updated_at, servers.c.instance_uuid).limit(limit)).mappings()]
+    return statements.dicts(conn.execute(statement.order_by(
+        servers.c.updated_at, servers.c.instance_uuid).limit(limit)))
 
 
 def add_servers(conn: sa.Connection, row: HostMaintenancesRow) -> int:

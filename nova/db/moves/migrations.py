@@ -93,7 +93,7 @@ def open_of(conn: sa.Connection, uuid: str) -> list[MigrationsRow]:
     """Return the unfinished moves of a server, oldest first; normally at most one."""
     statement = sa.select(migrations).where(
         migrations.c.instance_uuid == uuid, migrations.c.status.not_in(OVER)).order_by(migrations.c.id)
-    return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
+    return statements.dicts(conn.execute(statement))
 
 
 def open_of_many(conn: sa.Connection, uuids: list[str]) -> dict[str, MigrationsRow]:
@@ -108,14 +108,14 @@ def open_on_host(conn: sa.Connection, host: str) -> list[MigrationsRow]:
     c = migrations.c
     statement = sa.select(migrations).where(
         sa.or_(c.source_compute == host, c.dest_compute == host), c.status.not_in(OVER)).order_by(c.id)
-    return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
+    return statements.dicts(conn.execute(statement))
 
 
 def finished_before(conn: sa.Connection, before: datetime, limit: int = 200) -> list[MigrationsRow]:
     """Return moves that have waited for confirmation since before this time."""
     c = migrations.c
     statement = sa.select(migrations).where(c.status == 'finished', c.updated_at < before).order_by(c.id).limit(limit)
-    return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
+    return statements.dicts(conn.execute(statement))
 
 
 def place_of(conn: sa.Connection, uuid: str,
@@ -159,7 +159,7 @@ def page(conn: sa.Connection, project_id: nova_context.Projects, filters: dict[s
         statement = statement.where(c.updated_at <= utils.end_of_second(changes_before))
     if limit is not None:
         statement = statement.limit(limit)
-    return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
+    return statements.dicts(conn.execute(statement))
 
 
 def update(conn: sa.Connection, migration_id: int, values: ColumnValues,

@@ -103,9 +103,9 @@ def of_ids(conn: sa.Connection, idents: list[str] | set[str]) -> dict[str, Ports
 def on_host(conn: sa.Connection, host: str) -> list[PortsRow]:
     """Return the ports of guests on a host or migrating to it; router ports are left out, as they have no filters."""
     c = t.ports.c
-    return [statements.to_dict(row) for row in conn.execute(
+    return statements.dicts(conn.execute(
         sa.select(t.ports).where(sa.or_(c.host == host, c.migrating_to == host), c.device_id != '',
-                                 c.device_owner.not_like('network:router_%')).order_by(c.id)).mappings()]
+                                 c.device_owner.not_like('network:router_%')).order_by(c.id)))
 
 
 def lock_many(conn: sa.Connection, idents: list[str]) -> dict[str, PortsRow]:

@@ -23,8 +23,8 @@ DEFAULT = 'default'
 
 def of_project(conn: sa.Connection, project_id: str) -> list[SecurityGroupsRow]:
     """Return the groups of a project as dicts."""
-    return [statements.to_dict(row) for row in conn.execute(sa.select(t.security_groups).where(
-        t.security_groups.c.project_id == nova_context.the_project(project_id))).mappings()]
+    return statements.dicts(conn.execute(sa.select(t.security_groups).where(
+        t.security_groups.c.project_id == nova_context.the_project(project_id))))
 
 
 # condition on groups that the caller may see and use for ports: own and shared ones

@@ -52,8 +52,8 @@ def page(conn: sa.Connection, *, name: str | None = None, deleted: bool = False)
     conditions = [] if deleted else [_LIVE]
     if name is not None:
         conditions.append(instance_categories.c.name == name)
-    return [statements.to_dict(row) for row in conn.execute(
-        sa.select(instance_categories).where(*conditions).order_by(instance_categories.c.id)).mappings()]
+    return statements.dicts(conn.execute(
+        sa.select(instance_categories).where(*conditions).order_by(instance_categories.c.id)))
 
 
 def get(conn: sa.Connection, ident: str, *, deleted: bool = False, lock: bool = False) -> InstanceCategoriesRow:

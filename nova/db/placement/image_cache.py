@@ -57,7 +57,7 @@ def overdue(conn: sa.Connection, now: datetime.datetime) -> list[ImageCacheTasks
     """Return rows with an expired deadline, oldest first."""
     statement = (sa.select(table).where(table.c.deadline < now, table.c.state == WAITING)
                  .order_by(table.c.id).limit(PAGE))
-    return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
+    return statements.dicts(conn.execute(statement))
 
 
 def postpone(conn: sa.Connection, ids: list[int], deadline: datetime.datetime) -> None:

@@ -56,8 +56,8 @@ def by_instance(conn: sa.Connection, uuid: str) -> list[BlockDeviceMappingsRow]:
 def of_metadata(conn: sa.Connection, uuid: str) -> list[dict[str, Any]]:
     """Return [{column of OF_METADATA: value}] of a server's disks in the order of creation."""
     c = block_device_mappings.c
-    return [statements.to_dict(row) for row in conn.execute(
-        sa.select(*(c[name] for name in OF_METADATA)).where(c.instance_uuid == uuid).order_by(c.id)).mappings()]
+    return statements.dicts(conn.execute(
+        sa.select(*(c[name] for name in OF_METADATA)).where(c.instance_uuid == uuid).order_by(c.id)))
 
 
 def by_volume(conn: sa.Connection, volume_id: str) -> list[BlockDeviceMappingsRow]:

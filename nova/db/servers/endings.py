@@ -51,7 +51,7 @@ _FACTS = sa.select(
 
 def read(conn: sa.Connection, uuid: str) -> Ending | None:
     """Return the Ending of a server, or None without a row."""
-    found = [statements.to_dict(row) for row in conn.execute(_FACTS, {'key_uuid': uuid}).mappings()]
+    found = statements.dicts(conn.execute(_FACTS, {'key_uuid': uuid}))
     if not found:
         return None
     arguments = [row.pop('open_arguments') or {} for row in found]

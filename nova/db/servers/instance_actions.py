@@ -190,7 +190,7 @@ def by_instance(conn: sa.Connection, uuid: str, *, limit: int | None = None, mar
     statement = statement.order_by(table.c.started_at.desc(), table.c.id.desc())
     if limit is not None:
         statement = statement.limit(limit)
-    return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
+    return statements.dicts(conn.execute(statement))
 
 
 def get(conn: sa.Connection, uuid: str, request_id: str) -> InstanceActionsRow:
@@ -212,7 +212,7 @@ def events(conn: sa.Connection, action_id: int) -> list[InstanceActionEventsRow]
     table = instance_action_events
     statement = (sa.select(table).where(table.c.action_id == action_id)
                  .order_by(table.c.started_at.desc(), table.c.id.desc()))
-    return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
+    return statements.dicts(conn.execute(statement))
 
 
 def set_arguments(conn: sa.Connection, uuid: str, arguments: dict[str, Any]) -> None:

@@ -100,7 +100,7 @@ def in_state(conn: sa.Connection, vm_state: str, idle: bool = False) -> list[Ins
     statement = sa.select(instances).where(instances.c.vm_state == vm_state).order_by(instances.c.id)
     if idle:
         statement = statement.where(instances.c.task_state.is_(None))
-    return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
+    return statements.dicts(conn.execute(statement))
 
 
 def merged(conn: sa.Connection, uuid: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def merged(conn: sa.Connection, uuid: str, values: dict[str, Any]) -> dict[str, 
 def by_host(conn: sa.Connection, host: str) -> list[InstancesRow]:
     """Return the rows of the servers of a host, oldest first."""
     statement = sa.select(instances).where(instances.c.host == host).order_by(instances.c.id)
-    return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
+    return statements.dicts(conn.execute(statement))
 
 
 def _expected(uuid: str,

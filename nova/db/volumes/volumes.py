@@ -94,7 +94,7 @@ def attachments(conn: sa.Connection, *, volume_ids: list[str] | None = None,
         statement = statement.where(table.c.volume_id.in_(volume_ids))
     if instance_uuid is not None:
         statement = statement.where(table.c.instance_uuid == instance_uuid)
-    return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
+    return statements.dicts(conn.execute(statement))
 
 
 def readonly(conn: sa.Connection, volume_ids: set[str]) -> set[str]:
@@ -110,7 +110,7 @@ def connected(conn: sa.Connection, attachment_id: str | None = None) -> list[dic
         table.c.connector.is_not(None))
     if attachment_id is not None:
         statement = statement.where(table.c.id == attachment_id)
-    return [dict(row) for row in conn.execute(statement).mappings()]
+    return statements.dicts(conn.execute(statement))
 
 
 def delete_snapshots(conn: sa.Connection, volume_id: str) -> list[str]:
@@ -128,14 +128,13 @@ def delete_transfer(conn: sa.Connection, volume_id: str) -> None:
 
 def every(conn: sa.Connection, table: sa.Table) -> list[dict[str, Any]]:
     """Return all rows of a table, for a comparison with the files at start-up."""
-    return [dict(row) for row in conn.execute(sa.select(table).order_by(table.c.created_at)).mappings()]
+    return statements.dicts(conn.execute(sa.select(table).order_by(table.c.created_at)))
 
 
 def unfinished(conn: sa.Connection, table: sa.Table, equal: dict[str, Any]) -> list[dict[str, Any]]:
     """Return rows in status 'creating' with these values."""
     conditions = [table.c[name] == value for name, value in equal.items()]
-    return [dict(row) for row in conn.execute(
-        sa.select(table).where(table.c.status == 'creating', *conditions)).mappings()]
+    return statements.dicts(conn.execute(sa.select(table).where(table.c.status == 'creating', *conditions)))
 
 
 def being_copied(conn: sa.Connection, volume_id: str) -> bool:
@@ -272,7 +271,7 @@ def _page(conn: sa.Connection, table: sa.Table, conditions: list[sa.ColumnElemen
         statement = statement.limit(limit)
     if offset:
         statement = statement.limit(limit if limit is not None else 1000).offset(offset)
-    return [dict(row) for row in conn.execute(statement).mappings()]
+    return statements.dicts(conn.execute(statement))
 
 
 def _after(column: sa.Column[Any], value: object, direction: str) -> sa.ColumnElement[bool]:

@@ -56,7 +56,7 @@ class Credentials:
         self._db.run(self._insert, row)
         return row | {'blob': blob}
 
-    def create_ec2(self, user_id: str, project_id: str) -> dict[str, Any]:
+    def create_ec2(self, user_id: str, project_id: str | None) -> dict[str, Any]:
         """Create a new EC2 key pair.
 
         :raises IdentityNotFound, Forbidden: see ``create``
@@ -88,7 +88,7 @@ class Credentials:
             row = queries.get(conn, 'credential', id=credential_id, type=kind)
         return None if row is None else self._with_blob(row)
 
-    def list(self, **match: Any) -> list[dict[str, Any]]:
+    def list(self, **match: str) -> list[dict[str, Any]]:
         with self._db.reader() as conn:
             rows = queries.rows(conn, 'credential', **match)
         return [self._with_blob(row) for row in rows]

@@ -1,8 +1,10 @@
 """Projects, users, roles, role assignments and application credentials."""
+from __future__ import annotations
+
 import datetime
 import uuid
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, TYPE_CHECKING, TypedDict, TypeVar, TypeVarTuple, Unpack
 
 from oslo_db import exception as db_exc
 
@@ -17,7 +19,14 @@ from nova.identity import passwords
 from nova.identity import tokens
 from nova.identity.embedded import password_rules
 
-Rows = list[dict[str, Any]]
+if TYPE_CHECKING:
+    from nova.json_types import Json
+    from nova.json_types import JsonObject
+
+Row = dict[str, Any]                     # of any noun
+Rows = list[Row]
+_Args = TypeVarTuple('_Args')
+_Result = TypeVar('_Result')
 Projects = list[IdentityProjectsRow]
 
 DOMAIN: dict[str, Any] = {'id': 'default', 'name': 'Default', 'description': 'The default domain', 'enabled': True}
@@ -44,6 +53,18 @@ def expand(held_ids: Collection[str], roles: Rows) -> Rows:
     return [role for role in roles if role['name'] in names]
 
 
+class UserValues(TypedDict, total=False):
+    """Changed values of a user."""
+
+    name: str
+    password: str | None
+    description: str | None
+    email: str | None
+    enabled: bool
+    default_project_id: str | None
+    options: JsonObject
+
+
 class Directory:
     """Reads and changes the directory. Every change calls ``forget``, which clears token caches.
 
@@ -63,7 +84,8 @@ class Directory:
     def forget(self) -> None:
         """Hook that is called after every change."""
 
-    def write(self, function: Callable[..., Any], *args: Any, noun: str = 'row', name: str = '') -> Any:
+    def write(self, function: Callable[[engine.Connection, Unpack[_Args]], _Result], *args: *_Args,
+              noun: str = 'row', name: str = '') -> _Result:
         """Run ``function(conn, …)`` in a transaction; a duplicate name becomes IdentityExists."""
         try:
             result = self.db.run(function, *args)
@@ -81,7 +103,7 @@ class Directory:
 
     # ---- all nouns
 
-    def find(self, noun: str, **match: Any) -> Any:
+    def find(self, noun: str, **match: str) -> Row | None:
         """Return the row that matches, or None."""
         with self.db.reader() as conn:
             return queries.get(conn, noun, **match)
@@ -92,9 +114,9 @@ class Directory:
             raise exception.IdentityNotFound(noun=noun.replace('_', ' '), id=row_id)
         return row
 
-    def list(self, noun: str, **match: Any) -> Rows:
+    def list(self, noun: str, **match: str | bool) -> Rows:
         with self.db.reader() as conn:
-            return queries.rows(conn, noun, **match)
+            return queries.rows(conn, noun, None, **match)
 
     def _create(self, noun: str, values: dict[str, Any],
                 insert: Callable[[engine.Connection, str, dict[str, Any]], None] = queries.create) -> dict[str, Any]:
@@ -121,7 +143,7 @@ class Directory:
             return row | values
         return self.write(change, noun=noun, name=values.get('name', ''))
 
-    def _delete(self, noun: str, function: Callable[..., Any], row_id: str) -> None:
+    def _delete(self, noun: str, function: Callable[[engine.Connection, str], bool], row_id: str) -> None:
         if not self.write(function, row_id):
             raise exception.IdentityNotFound(noun=noun.replace('_', ' '), id=row_id)
 
@@ -133,7 +155,7 @@ class Directory:
             'id': project_id, 'domain_id': DOMAIN['id'], 'name': name, 'description': description,
             'enabled': enabled, 'tags': list(tags)})
 
-    def update_project(self, project_id: str, **values: Any) -> dict[str, Any]:
+    def update_project(self, project_id: str, **values: Json) -> dict[str, Any]:
         return self._update('project', project_id, values)
 
     def delete_project(self, project_id: str) -> None:
@@ -162,13 +184,14 @@ class Directory:
             'password_hash': None if password is None else self._hashed('', password),
             'password_expires_at': None if password is None else self.rules.expires_at()})
 
-    def update_user(self, user_id: str, by_rules: bool = True, **values: Any) -> dict[str, Any]:
+    def update_user(self, user_id: str, by_rules: bool = True, **given: Unpack[UserValues]) -> dict[str, Any]:
         """Update a user; a new password, or disabling, invalidates tokens.
 
         :param by_rules: False for a generated password
-        :param values: columns, and ``password``; ``options`` are merged, None removes an option
+        :param given: columns, and ``password``; ``options`` are merged, None removes an option
         :raises PasswordRefused: the password violates the rules
         """
+        values: dict[str, Any] = {**given}
         if 'password' in values:
             password = values.pop('password')
             if password is not None and by_rules:
@@ -202,7 +225,7 @@ class Directory:
     def create_role(self, name: str, *, description: str | None = None, role_id: str | None = None) -> dict[str, Any]:
         return self._create('role', {'id': role_id, 'name': name, 'description': description})
 
-    def update_role(self, role_id: str, **values: Any) -> dict[str, Any]:
+    def update_role(self, role_id: str, **values: Json) -> dict[str, Any]:
         self._refuse_default(role_id)
         return self._update('role', role_id, values)
 
@@ -250,12 +273,11 @@ class Directory:
             held = queries.held_role_ids(conn, user_id, target_type, target_id)
             return queries.rows(conn, 'role', ids=held)
 
-    def assignments(self, effective: bool = False, **match: Any) -> Rows:
+    def assignments(self, effective: bool = False, role_id: str | None = None, **match: str) -> Rows:
         """Return rows of queries.assignments; ``effective`` adds implied roles.
 
-        :param match: user_id, role_id, target_type, target_id
+        :param match: user_id, target_type, target_id
         """
-        role_id = match.pop('role_id', None)
         with self.db.reader() as conn:
             rows = queries.assignments(conn, **match)
             roles = queries.rows(conn, 'role') if effective else []

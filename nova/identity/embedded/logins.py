@@ -29,7 +29,7 @@ class Proof(NamedTuple):
     claims          of the presented token
     """
 
-    user_id: Any
+    user_id: str
     expires_at: datetime.datetime | None = None
     project_id: str | None = None
     credential_id: str | None = None
@@ -104,8 +104,10 @@ class Logins:
     def _by_password(self, given: dict[str, Any], address: str) -> Proof:
         credentials = given.get('user') or {}
         user = self._user_of(credentials)
-        self._checks.secret(credentials.get('password'), user and user['password_hash'],
-                           (user['id'] if user else _name(credentials), address), user and user['id'])
+        self._checks.secret(credentials.get('password'), user['password_hash'] if user else None,
+                           (user['id'] if user else _name(credentials), address), user['id'] if user else None)
+        if user is None:                 # no secret is an unknown user's
+            raise exception.Unauthorized()
         ends_at = password_rules.end_of(user)
         if ends_at is not None and ends_at <= utils.utcnow():        # only after the password was verified
             log.about(user['id'])
@@ -116,22 +118,26 @@ class Logins:
         """Failures have a separate counter; otherwise a correct password would reset it."""
         credentials = given.get('user') or {}
         user = self._user_of(credentials)
-        user_id = user and user['id']
+        user_id: str | None = user['id'] if user else None
         self._checks.check(('totp\0' + (user_id or _name(credentials)), address), user_id,
                            lambda: self._credentials.take_code(user_id, credentials.get('passcode') or '',
                                                                self._clock()))
+        if user_id is None:
+            raise exception.Unauthorized()
         return Proof(user_id)
 
     def _by_credential(self, given: dict[str, Any], address: str) -> Proof:
         credentials = given.get('user') or {}
-        row: Any = None
+        row: directory.Row | None = None
         if 'id' in given:
             row = self._directory.find('application_credential', id=given['id'])
         elif (user := self._user_of(credentials)) is not None:
-            row = self._directory.find('application_credential', user_id=user['id'], name=given.get('name'))
-        self._checks.secret(given.get('secret'), row and row['secret_hash'],
+            row = self._directory.find('application_credential', user_id=user['id'], name=given.get('name') or '')
+        self._checks.secret(given.get('secret'), row['secret_hash'] if row else None,
                            (row['id'] if row else given.get('id') or _name(credentials), address),
-                           row and row['user_id'])
+                           row['user_id'] if row else None)
+        if row is None:
+            raise exception.Unauthorized()
         return Proof(row['user_id'], row['expires_at'], row['project_id'], row['id'])
 
     def _by_token(self, given: dict[str, Any], address: str) -> Proof:
@@ -140,12 +146,12 @@ class Logins:
         return Proof(data.user_id, data.claims.expires_at, data.project_id if credential_id else None,
                      credential_id, data.claims)
 
-    def _user_of(self, credentials: dict[str, Any]) -> Any:
+    def _user_of(self, credentials: dict[str, Any]) -> directory.Row | None:
         if 'id' in credentials:
             return self._directory.find('user', id=credentials['id'])
         if not directory.is_domain(**_words(credentials.get('domain'))):
             return None
-        return self._directory.find('user', domain_id=directory.DOMAIN['id'], name=credentials.get('name'))
+        return self._directory.find('user', domain_id=directory.DOMAIN['id'], name=credentials.get('name') or '')
 
     def change_password(self, user_id: str, original: str, new: str, address: str = '') -> None:
         """Change the password of a user who knows the present one; tokens become invalid.
@@ -153,8 +159,9 @@ class Logins:
         :raises PasswordRefused: the password violates the rules or was used before
         """
         user = self._directory.find('user', id=user_id)
-        self._checks.secret(original, user and user['password_hash'], (user_id, address), user and user_id)
-        if not user['enabled']:
+        self._checks.secret(original, user['password_hash'] if user else None, (user_id, address),
+                           user_id if user else None)
+        if user is None or not user['enabled']:
             raise exception.Unauthorized()
         self._directory.rules.check(new)
         self._refuse_past(user, new, address)
@@ -180,7 +187,8 @@ def _name(credentials: dict[str, Any]) -> str:
     return str(credentials.get('id') or credentials.get('name') or '').lower()
 
 
-def _scope(conn: engine.Connection, scope: Any, user_id: str, bound: Proof | None) -> tuple[str | None, str | None]:
+def _scope(conn: engine.Connection, scope: str | dict[str, Any] | None, user_id: str,
+           bound: Proof | None) -> tuple[str | None, str | None]:
     """Return ('project', 'domain', 'system' or None, ID) of the requested scope.
 
     :param bound: proof that limits this login to one project, or None
@@ -207,7 +215,7 @@ def _scope(conn: engine.Connection, scope: Any, user_id: str, bound: Proof | Non
     return kind, found
 
 
-def _kind_of(scope: Any) -> tuple[str | None, dict[str, Any]]:
+def _kind_of(scope: str | dict[str, Any] | None) -> tuple[str | None, dict[str, Any]]:
     """Return (kind of the scope, its value); kind None: not specified."""
     if not isinstance(scope, dict):
         return scope, {}

@@ -18,7 +18,6 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 from nova import exception
 
@@ -37,10 +36,10 @@ class _Failures:
     free_at: float = float('-inf')       # end of the delay
 
 
-class _Bounded(collections.OrderedDict[Any, Any]):
+class _Bounded(collections.OrderedDict[tuple[str, str], float]):
     """Dictionary that evicts the least recently written entry."""
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: tuple[str, str], value: float) -> None:
         super().__setitem__(key, value)
         self.move_to_end(key)
         if len(self) > MAX_KEYS:

@@ -1,4 +1,6 @@
 """HTTP API of the embedded identity service: the subset of Keystone's v3 API that common clients use."""
+from __future__ import annotations
+
 import http.client
 import typing
 
@@ -18,18 +20,21 @@ from nova.web.request import Headers
 from nova.web.request import Response
 from nova.web.routes import Route
 
+if typing.TYPE_CHECKING:
+    from nova.identity.embedded.service import IdentityService
+    from nova.json_types import Json
+
 
 class IdentityApi(application.Api[operations.Request]):
     """Hooks of the identity API: paths below /v3, and the version document.
 
-    :param service: IdentityService
     :param uri: public URL for WWW-Authenticate; None: the address that received the request
     """
 
     max_body = 114688
     stores_data = False              # a caller who wants to delete something needs a new token
 
-    def __init__(self, service: typing.Any, uri: str | None = None) -> None:
+    def __init__(self, service: IdentityService, uri: str | None = None) -> None:
         super().__init__(handlers.ROUTES)
         self._service, self._uri = service, uri
 
@@ -57,7 +62,7 @@ class IdentityApi(application.Api[operations.Request]):
         if typing.cast(operations.Row, row).hashes:
             self._service.checks.expect_room(req.remote_address)         # before any work on the request
 
-    def parse(self, raw: bytes) -> typing.Any:
+    def parse(self, raw: bytes) -> Json:
         try:
             return json_text.parse(raw)
         except ValueError:
@@ -88,6 +93,6 @@ class IdentityApi(application.Api[operations.Request]):
         return [('Vary', 'X-Auth-Token'), ('x-openstack-request-id', req.environ['openstack.request_id'])]
 
 
-def Application(service: typing.Any, uri: str | None = None) -> application.Application:
+def Application(service: IdentityService, uri: str | None = None) -> application.Application:
     """Build the WSGI application, to be mounted at /identity; the parameters are those of IdentityApi."""
     return application.Application(IdentityApi(service, uri))

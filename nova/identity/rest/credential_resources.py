@@ -9,6 +9,7 @@ from nova.identity.rest import resources
 from nova.identity.rest import schemas
 from nova.identity.rest import views
 from nova.identity.embedded import credentials
+from nova.json_types import JsonObject
 from nova.web.request import Response
 
 Row = operations.Row
@@ -23,7 +24,7 @@ def _reaches(req: operations.Request, kind: str, project_id: str | None) -> bool
     caller = req.caller
     if caller.credential is None or 'admin' in caller.roles:
         return True
-    if kind != credentials.EC2 or project_id != caller.project_id:
+    if kind != credentials.EC2 or project_id is None or project_id != caller.project_id:
         return False
     held = req.service.assignments(effective=True, user_id=caller.user_id, target_type='project', target_id=project_id)
     return {row['role_name'] for row in held} <= set(caller.roles)
@@ -57,7 +58,7 @@ def _project(req: operations.Request, user_id: str, given: dict[str, Any]) -> st
     return wanted
 
 
-def list_user_credentials(req: operations.Request) -> dict[str, Any]:
+def list_user_credentials(req: operations.Request) -> JsonObject:
     resources.refuse_restricted(req)
     match = {name: req.query[name] for name in ('user_id', 'type') if name in req.query}
     if 'admin' not in req.caller.roles and match.setdefault('user_id', req.caller.user_id) != req.caller.user_id:
@@ -67,7 +68,7 @@ def list_user_credentials(req: operations.Request) -> dict[str, Any]:
                             operations.url_of(req))
 
 
-def create_user_credential(req: operations.Request) -> dict[str, Any]:
+def create_user_credential(req: operations.Request) -> JsonObject:
     resources.refuse_restricted(req)
     given = req.body['credential']
     if given['user_id'] != req.caller.user_id and 'admin' not in req.caller.roles:
@@ -78,11 +79,11 @@ def create_user_credential(req: operations.Request) -> dict[str, Any]:
     return {'credential': views.credential(row, req.root_url)}
 
 
-def show_user_credential(req: operations.Request, credential_id: str) -> dict[str, Any]:
+def show_user_credential(req: operations.Request, credential_id: str) -> JsonObject:
     return {'credential': views.credential(_own(req, credential_id), req.root_url)}
 
 
-def update_user_credential(req: operations.Request, credential_id: str) -> dict[str, Any]:
+def update_user_credential(req: operations.Request, credential_id: str) -> JsonObject:
     row, given = _own(req, credential_id), req.body['credential']
     if given.get('user_id', row['user_id']) != row['user_id']:
         raise exception.Forbidden('The user of a credential cannot be changed.')
@@ -104,14 +105,14 @@ def delete_user_credential(req: operations.Request, credential_id: str) -> None:
 
 # ---- EC2 keys, Keystone's older resource
 
-def list_ec2(req: operations.Request, user_id: str) -> dict[str, Any]:
+def list_ec2(req: operations.Request, user_id: str) -> JsonObject:
     resources.refuse_restricted(req)
     rows = _within_reach(req, req.service.credentials.list(user_id=user_id, type=credentials.EC2))
     return views.collection('credentials', [views.ec2_credential(row, req.root_url) for row in rows if row['blob']],
                             operations.url_of(req))
 
 
-def create_ec2(req: operations.Request, user_id: str) -> dict[str, Any]:
+def create_ec2(req: operations.Request, user_id: str) -> JsonObject:
     resources.refuse_restricted(req)
     project_id = _project(req, user_id, {'project_id': req.body['tenant_id']})
     _check_reach(req, credentials.EC2, project_id)
@@ -127,7 +128,7 @@ def _of_access(req: operations.Request, user_id: str, access: str) -> dict[str, 
     return row
 
 
-def show_ec2(req: operations.Request, user_id: str, credential_id: str) -> dict[str, Any]:
+def show_ec2(req: operations.Request, user_id: str, credential_id: str) -> JsonObject:
     return {'credential': views.ec2_credential(_of_access(req, user_id, credential_id), req.root_url)}
 
 
@@ -143,7 +144,7 @@ def token_of_signature(req: operations.Request) -> Response:
     return Response(views.token(data, req.service.catalog(data.project_id)), 200, [('X-Subject-Token', token)])
 
 
-def caller_of_text(req: operations.Request) -> dict[str, Any]:
+def caller_of_text(req: operations.Request) -> JsonObject:
     """Return the owner of a signed S3 request without issuing a token. The object store checks the time of the request.
 
     :raises BadRequest: the string to sign is not base64 of text

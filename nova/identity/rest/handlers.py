@@ -11,6 +11,7 @@ from nova.identity.rest import resources
 from nova.identity.rest import schemas
 from nova.identity.rest import views
 from nova.identity.embedded import catalog
+from nova.json_types import JsonObject
 from nova.web.request import Response
 
 Row = operations.Row
@@ -18,11 +19,11 @@ Row = operations.Row
 
 # ---- versions
 
-def versions(req: operations.Request) -> dict[str, Any]:
+def versions(req: operations.Request) -> JsonObject:
     return {'versions': {'values': [views.version(req.root_url)]}}
 
 
-def version(req: operations.Request) -> dict[str, Any]:
+def version(req: operations.Request) -> JsonObject:
     return {'version': views.version(req.root_url)}
 
 
@@ -67,31 +68,31 @@ def revoke_token(req: operations.Request) -> None:
     req.service.tokens.revoke(token)
 
 
-def show_catalog(req: operations.Request) -> dict[str, Any]:
+def show_catalog(req: operations.Request) -> JsonObject:
     if not req.caller.role_rows:
         raise exception.Forbidden('A token without a scope has no catalog.')
     return {'catalog': req.service.catalog(req.caller.project_id), 'links': {'self': operations.url_of(req)}}
 
 
-def token_projects(req: operations.Request) -> dict[str, Any]:
+def token_projects(req: operations.Request) -> JsonObject:
     rows = req.service.projects_of(req.caller.user_id)
     return views.collection('projects', [views.project(row, req.root_url) for row in rows],
                             operations.url_of(req))
 
 
-def token_domains(req: operations.Request) -> dict[str, Any]:
+def token_domains(req: operations.Request) -> JsonObject:
     held = req.service.assignments(user_id=req.caller.user_id, target_type='domain')
     return views.collection('domains', [views.domain(req.root_url)] if held else [], operations.url_of(req))
 
 
-def token_system(req: operations.Request) -> dict[str, Any]:
+def token_system(req: operations.Request) -> JsonObject:
     held = req.service.assignments(user_id=req.caller.user_id, target_type='system')
     return views.collection('system', [{'all': True}] if held else [], operations.url_of(req))
 
 
 # ---- catalog resources (read-only, from the configuration)
 
-def _services(req: operations.Request) -> list[dict[str, Any]]:
+def _services(req: operations.Request) -> list[JsonObject]:
     return [{'id': row['id'], 'type': row['type'], 'name': row['name'], 'enabled': True, 'description': '',
              'links': {'self': f'{req.root_url}/v3/services/{row["id"]}'}} for row in req.service.catalog(None)]
 
@@ -102,7 +103,7 @@ def _endpoints(req: operations.Request) -> list[dict[str, Any]]:
             for row in req.service.catalog(None) for endpoint in row['endpoints']]
 
 
-def _regions(req: operations.Request) -> list[dict[str, Any]]:
+def _regions(req: operations.Request) -> list[JsonObject]:
     names = {endpoint['region_id'] for endpoint in _endpoints(req)} or {catalog.REGION}
     return [{'id': name, 'description': '', 'parent_region_id': None,
              'links': {'self': f'{req.root_url}/v3/regions/{name}'}} for name in sorted(names)]
@@ -113,7 +114,7 @@ FILTERS = ('type', 'name', 'service_id', 'interface', 'region_id')
 
 
 def _list_of(key: str) -> Callable[[operations.Request], dict[str, Any]]:
-    def handler(req: operations.Request) -> dict[str, Any]:
+    def handler(req: operations.Request) -> JsonObject:
         wanted = {name: req.query[name] for name in FILTERS if name in req.query}
         rows = [row for row in CATALOG[key](req)
                 if all(name not in row or row[name] == value for name, value in wanted.items())]
@@ -122,7 +123,7 @@ def _list_of(key: str) -> Callable[[operations.Request], dict[str, Any]]:
 
 
 def _one_of(key: str) -> Callable[[operations.Request, str], dict[str, Any]]:
-    def handler(req: operations.Request, row_id: str) -> dict[str, Any]:
+    def handler(req: operations.Request, row_id: str) -> JsonObject:
         row = next((row for row in CATALOG[key](req) if row['id'] == row_id), None)
         if row is None:
             raise exception.IdentityNotFound(noun=key[:-1], id=row_id)

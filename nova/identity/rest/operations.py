@@ -1,12 +1,18 @@
 """Route, rule and request types of the identity API."""
+from __future__ import annotations
+
 import collections.abc
 import dataclasses
 import typing
 import urllib.parse
 
 from nova import context
+from nova.identity.tokens import TokenData
 from nova.web import request
 from nova.web import routes
+
+if typing.TYPE_CHECKING:
+    from nova.identity.embedded.service import IdentityService
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,14 +25,14 @@ class Row(routes.Route):
     hashes: bool = False
 
 
-Rule = collections.abc.Callable[[typing.Any, dict[str, str]], bool]
+Rule = collections.abc.Callable[[TokenData, dict[str, str]], bool]
 
 
-def _is_admin(caller: typing.Any, parts: dict[str, str]) -> bool:
+def _is_admin(caller: TokenData, parts: dict[str, str]) -> bool:
     return 'admin' in caller.roles
 
 
-def _is_self(caller: typing.Any, parts: dict[str, str]) -> bool:
+def _is_self(caller: TokenData, parts: dict[str, str]) -> bool:
     return caller.user_id == parts['user_id']
 
 
@@ -48,17 +54,16 @@ RULES: dict[str | None, Rule | None] = {
 class Request(request.BaseRequest):
     """Argument of the handlers.
 
-    service   IdentityService
-    caller    TokenData of the caller; None for 'public' operations
+    caller    not set for 'public' operations
     query     {name: last value}
     """
 
     __slots__ = ('service', 'caller')
 
-    def __init__(self, environ: dict[str, typing.Any], service: typing.Any) -> None:
+    def __init__(self, environ: dict[str, typing.Any], service: IdentityService) -> None:
         super().__init__(environ)
         self.service = service
-        self.caller: typing.Any = None
+        self.caller: TokenData
         # replace the logging context of the previous request in this thread
         context.RequestContext(request_id=environ.get('openstack.request_id'), remote_address=self.remote_address,
                                overwrite=True)

@@ -10,6 +10,7 @@ from nova.identity.rest import schemas
 from nova.identity.rest import views
 from nova.identity.embedded import directory
 from nova.identity.embedded import password_rules
+from nova.json_types import JsonObject
 
 Row = operations.Row
 
@@ -36,7 +37,7 @@ def _values(req: operations.Request, noun: str) -> dict[str, Any]:
 
 
 def _listed(req: operations.Request, noun: str, view: Callable[[dict[str, Any], str], dict[str, Any]],
-            filters: Collection[str], keep: Callable[[dict[str, Any]], bool] = lambda row: True) -> dict[str, Any]:
+            filters: Collection[str], keep: Callable[[dict[str, Any]], bool] = lambda row: True) -> JsonObject:
     """List the rows of a noun that match the query's filters.
 
     :param keep: additional condition
@@ -50,7 +51,7 @@ def _listed(req: operations.Request, noun: str, view: Callable[[dict[str, Any], 
     return views.collection(noun + 's', [view(row, req.root_url) for row in rows], operations.url_of(req))
 
 
-def _own_or_admin(req: operations.Request, own_name: str) -> None:
+def _own_or_admin(req: operations.Request, own_name: str | None) -> None:
     """Allow lists to administrators, and to others the lookup of their own object by name."""
     if 'admin' not in req.caller.roles and (own_name is None or req.query.get('name') != own_name):
         raise exception.Forbidden('You are not authorized to perform the requested action.')
@@ -58,13 +59,13 @@ def _own_or_admin(req: operations.Request, own_name: str) -> None:
 
 # ---- domains (only one)
 
-def list_domains(req: operations.Request) -> dict[str, Any]:
+def list_domains(req: operations.Request) -> JsonObject:
     name, enabled = req.query.get('name'), req.query.get('enabled', 'true').lower()
     shown = (name is None or directory.is_domain(name=name)) and enabled not in ('0', 'false', 'no', 'off')
     return views.collection('domains', [views.domain(req.root_url)] if shown else [], operations.url_of(req))
 
 
-def show_domain(req: operations.Request, domain_id: str) -> dict[str, Any]:
+def show_domain(req: operations.Request, domain_id: str) -> JsonObject:
     if not directory.is_domain(id=domain_id):
         raise exception.IdentityNotFound(noun='domain', id=domain_id)
     return {'domain': views.domain(req.root_url)}
@@ -76,7 +77,7 @@ def change_domain(req: operations.Request, **parts: str) -> None:
 
 # ---- projects
 
-def list_projects(req: operations.Request) -> dict[str, Any]:
+def list_projects(req: operations.Request) -> JsonObject:
     _own_or_admin(req, req.caller.project_name)
     if req.query.get('is_domain', '').lower() in ('1', 'true'):
         return views.collection('projects', [], operations.url_of(req))
@@ -94,16 +95,16 @@ _TAG_FILTERS: dict[str, Callable[[set[str], set[str]], bool]] = {
     'not-tags': lambda wanted, tags: not wanted <= tags, 'not-tags-any': lambda wanted, tags: not wanted & tags}
 
 
-def create_project(req: operations.Request) -> dict[str, Any]:
+def create_project(req: operations.Request) -> JsonObject:
     values = _values(req, 'project')
     return {'project': views.project(req.service.create_project(**values), req.root_url)}
 
 
-def show_project(req: operations.Request, project_id: str) -> dict[str, Any]:
+def show_project(req: operations.Request, project_id: str) -> JsonObject:
     return {'project': views.project(req.service.get('project', project_id), req.root_url)}
 
 
-def update_project(req: operations.Request, project_id: str) -> dict[str, Any]:
+def update_project(req: operations.Request, project_id: str) -> JsonObject:
     values = _values(req, 'project')
     return {'project': views.project(req.service.update_project(project_id, **values), req.root_url)}
 
@@ -114,7 +115,7 @@ def delete_project(req: operations.Request, project_id: str) -> None:
 
 # ---- users
 
-def list_users(req: operations.Request) -> dict[str, Any]:
+def list_users(req: operations.Request) -> JsonObject:
     _own_or_admin(req, req.caller.user_name)
     return _listed(req, 'user', views.user, ('name', 'domain_id', 'enabled'), _expiring(req))
 
@@ -142,15 +143,15 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     'neq': operator.ne}
 
 
-def create_user(req: operations.Request) -> dict[str, Any]:
+def create_user(req: operations.Request) -> JsonObject:
     return {'user': views.user(req.service.create_user(**_values(req, 'user')), req.root_url)}
 
 
-def show_user(req: operations.Request, user_id: str) -> dict[str, Any]:
+def show_user(req: operations.Request, user_id: str) -> JsonObject:
     return {'user': views.user(req.service.get('user', user_id), req.root_url)}
 
 
-def update_user(req: operations.Request, user_id: str) -> dict[str, Any]:
+def update_user(req: operations.Request, user_id: str) -> JsonObject:
     return {'user': views.user(req.service.update_user(user_id, **_values(req, 'user')), req.root_url)}
 
 
@@ -164,7 +165,7 @@ def change_password(req: operations.Request, user_id: str) -> None:
     req.service.logins.change_password(user_id, given['original_password'], given['password'], req.remote_address)
 
 
-def user_projects(req: operations.Request, user_id: str) -> dict[str, Any]:
+def user_projects(req: operations.Request, user_id: str) -> JsonObject:
     rows = req.service.projects_of(user_id)
     return views.collection('projects', [views.project(row, req.root_url) for row in rows],
                             operations.url_of(req))
@@ -172,27 +173,27 @@ def user_projects(req: operations.Request, user_id: str) -> dict[str, Any]:
 
 # ---- groups (unsupported: always empty)
 
-def list_groups(req: operations.Request, **parts: str) -> dict[str, Any]:
+def list_groups(req: operations.Request, **parts: str) -> JsonObject:
     return views.collection('groups', [], operations.url_of(req))
 
 
 # ---- roles
 
-def list_roles(req: operations.Request) -> dict[str, Any]:
+def list_roles(req: operations.Request) -> JsonObject:
     if req.query.get('domain_id'):
         return views.collection('roles', [], operations.url_of(req))
     return _listed(req, 'role', views.role, ('name',))
 
 
-def create_role(req: operations.Request) -> dict[str, Any]:
+def create_role(req: operations.Request) -> JsonObject:
     return {'role': views.role(req.service.create_role(**_values(req, 'role')), req.root_url)}
 
 
-def show_role(req: operations.Request, role_id: str) -> dict[str, Any]:
+def show_role(req: operations.Request, role_id: str) -> JsonObject:
     return {'role': views.role(req.service.get('role', role_id), req.root_url)}
 
 
-def update_role(req: operations.Request, role_id: str) -> dict[str, Any]:
+def update_role(req: operations.Request, role_id: str) -> JsonObject:
     return {'role': views.role(req.service.update_role(role_id, **_values(req, 'role')), req.root_url)}
 
 
@@ -200,19 +201,19 @@ def delete_role(req: operations.Request, role_id: str) -> None:
     req.service.delete_role(role_id)
 
 
-def _inference(prior: dict[str, Any], roles: list[dict[str, Any]]) -> dict[str, Any]:
+def _inference(prior: dict[str, Any], roles: list[dict[str, Any]]) -> JsonObject:
     names = directory.IMPLIED.get(prior['name'], ())[:1]
     return {'prior_role': {'id': prior['id'], 'name': prior['name']},
             'implies': [{'id': role['id'], 'name': role['name']} for role in roles if role['name'] in names]}
 
 
-def list_inferences(req: operations.Request) -> dict[str, Any]:
+def list_inferences(req: operations.Request) -> JsonObject:
     roles = req.service.list('role')
     rows = [row for row in (_inference(role, roles) for role in roles) if row['implies']]
-    return {'role_inferences': rows, 'links': {'self': operations.url_of(req)}}
+    return {'role_inferences': [*rows], 'links': {'self': operations.url_of(req)}}
 
 
-def list_implied(req: operations.Request, role_id: str) -> dict[str, Any]:
+def list_implied(req: operations.Request, role_id: str) -> JsonObject:
     return {'role_inference': _inference(req.service.get('role', role_id), req.service.list('role')),
             'links': {'self': operations.url_of(req)}}
 
@@ -223,7 +224,7 @@ def list_implied(req: operations.Request, role_id: str) -> dict[str, Any]:
 ASSIGNMENT_FILTERS = {'user.id': 'user_id', 'role.id': 'role_id'}
 
 
-def list_assignments(req: operations.Request) -> dict[str, Any]:
+def list_assignments(req: operations.Request) -> JsonObject:
     query = req.query
     match = {column: query[name] for name, column in ASSIGNMENT_FILTERS.items() if query.get(name)}
     for kind in ('project', 'domain'):
@@ -252,7 +253,7 @@ def _target(kind: str, parts: dict[str, str]) -> str:
 
 
 def held_roles(kind: str) -> Callable[..., dict[str, Any]]:
-    def handler(req: operations.Request, user_id: str, **target: str) -> dict[str, Any]:
+    def handler(req: operations.Request, user_id: str, **target: str) -> JsonObject:
         rows = req.service.held_roles(user_id, kind, _target(kind, target))
         return views.collection('roles', [views.role(row, req.root_url) for row in rows], operations.url_of(req))
     return handler
@@ -294,18 +295,18 @@ def _credential(req: operations.Request, user_id: str, credential_id: str) -> di
     return row
 
 
-def _shown(req: operations.Request, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _shown(req: operations.Request, rows: list[dict[str, Any]]) -> list[JsonObject]:
     roles = {row['id']: row for row in req.service.list('role')}
     return [views.application_credential(row, roles, req.root_url) for row in rows]
 
 
-def list_credentials(req: operations.Request, user_id: str) -> dict[str, Any]:
+def list_credentials(req: operations.Request, user_id: str) -> JsonObject:
     match = {'name': req.query['name']} if req.query.get('name') else {}
     rows = _shown(req, req.service.list('application_credential', user_id=user_id, **match))
     return views.collection('application_credentials', rows, operations.url_of(req))
 
 
-def create_credential(req: operations.Request, user_id: str) -> dict[str, Any]:
+def create_credential(req: operations.Request, user_id: str) -> JsonObject:
     refuse_restricted(req)
     given = req.body['application_credential']
     if given.get('project_id') not in (None, req.caller.project_id):
@@ -327,7 +328,7 @@ def _moment(text: str, name: str) -> datetime.datetime:
         raise exception.BadRequest(f'{name} is not an ISO 8601 time.') from None
 
 
-def show_credential(req: operations.Request, user_id: str, credential_id: str) -> dict[str, Any]:
+def show_credential(req: operations.Request, user_id: str, credential_id: str) -> JsonObject:
     return {'application_credential': _shown(req, [_credential(req, user_id, credential_id)])[0]}
 
 

@@ -1,9 +1,10 @@
 """Schemas of request bodies. Unknown keys are ignored, as in Keystone; wrong types are refused."""
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nova import exception
+from nova.json_types import JsonObject
 from nova.web import json_schema
 
 # No NUL, because PostgreSQL cannot store it.
@@ -13,21 +14,21 @@ SECRET = {'type': 'string', 'minLength': 1, 'maxLength': 4096}
 FLAG = {'type': 'boolean'}
 
 
-def obj(required: Sequence[str] = (), **properties: Any) -> dict[str, Any]:
+def obj(required: Sequence[str] = (), **properties: Mapping[str, object]) -> dict[str, Any]:
     return {'type': 'object', 'required': list(required), 'properties': properties}
 
 
-def name(length: int) -> dict[str, Any]:
+def name(length: int) -> JsonObject:
     """Return the schema of a name: not only spaces."""
     return {'type': 'string', 'minLength': 1, 'maxLength': length,
             'pattern': r'\A[^\x00]*[^\s\x00][^\x00]*\Z'}
 
 
-def maybe(schema: dict[str, Any]) -> dict[str, Any]:
+def maybe(schema: dict[str, Any]) -> JsonObject:
     return {'anyOf': [schema, {'type': 'null'}]}
 
 
-def wrapped(key: str, schema: dict[str, Any]) -> dict[str, Any]:
+def wrapped(key: str, schema: dict[str, Any]) -> JsonObject:
     return obj([key], **{key: schema})
 
 
@@ -113,7 +114,7 @@ class Body:
     def __init__(self, schema: dict[str, Any]) -> None:
         self.schema, self._validator = schema, json_schema.Validator(schema)
 
-    def validate(self, body: dict[str, Any], _version: int = 0, _relaxed: bool = False) -> dict[str, Any]:
+    def validate(self, body: dict[str, Any], _version: int = 0, _relaxed: bool = False) -> JsonObject:
         """Validate a body and return it.
 
         :raises BadRequest: names the invalid field without its value, which may be a password

@@ -1,5 +1,6 @@
 """Views of the identity API."""
 import datetime
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nova import exception
@@ -8,6 +9,7 @@ from nova.identity import tokens
 from nova.identity.embedded import credentials
 from nova.identity.embedded import directory
 from nova.identity.embedded import password_rules
+from nova.json_types import JsonObject
 
 DOMAIN = directory.DOMAIN
 DOMAIN_REF: dict[str, Any] = {'id': DOMAIN['id'], 'name': DOMAIN['name']}
@@ -18,27 +20,27 @@ def time(moment: datetime.datetime | None) -> str | None:
     return None if moment is None else moment.strftime('%Y-%m-%dT%H:%M:%S.%fZ')
 
 
-def _with_link(row: dict[str, Any], base: str, collection: str) -> dict[str, Any]:
+def _with_link(row: dict[str, Any], base: str, collection: str) -> JsonObject:
     return row | {'links': {'self': f'{base}/v3/{collection}/{row["id"]}'}}
 
 
-def collection(key: str, rows: list[dict[str, Any]], url: str) -> dict[str, Any]:
+def collection(key: str, rows: Sequence[JsonObject], url: str) -> JsonObject:
     """Build a list with paging links."""
-    return {key: rows, 'links': {'next': None, 'self': url, 'previous': None}, 'truncated': False}
+    return {key: [*rows], 'links': {'next': None, 'self': url, 'previous': None}, 'truncated': False}
 
 
-def domain(base: str) -> dict[str, Any]:
+def domain(base: str) -> JsonObject:
     return _with_link(DOMAIN | {'tags': [], 'options': {}}, base, 'domains')
 
 
-def project(row: dict[str, Any], base: str) -> dict[str, Any]:
+def project(row: Mapping[str, Any], base: str) -> JsonObject:
     return _with_link({
         'id': row['id'], 'name': row['name'], 'domain_id': row['domain_id'], 'parent_id': row['domain_id'],
         'description': row['description'], 'enabled': row['enabled'], 'is_domain': False, 'tags': row['tags'],
         'options': {}}, base, 'projects')
 
 
-def user(row: dict[str, Any], base: str) -> dict[str, Any]:
+def user(row: dict[str, Any], base: str) -> JsonObject:
     shown = {'id': row['id'], 'name': row['name'], 'domain_id': row['domain_id'], 'enabled': row['enabled'],
              'password_expires_at': utils.exact_time(password_rules.end_of(row)), 'options': row.get('options') or {}}
     shown |= {name: row[name] for name in ('description', 'email', 'default_project_id')
@@ -46,13 +48,13 @@ def user(row: dict[str, Any], base: str) -> dict[str, Any]:
     return _with_link(shown, base, 'users')
 
 
-def role(row: dict[str, Any], base: str) -> dict[str, Any]:
+def role(row: dict[str, Any], base: str) -> JsonObject:
     return _with_link({
         'id': row['id'], 'name': row['name'], 'domain_id': None, 'description': row['description'],
         'options': {'immutable': True} if row['name'] in directory.ROLES else {}}, base, 'roles')
 
 
-def assignment(row: dict[str, Any], base: str, names: bool) -> dict[str, Any]:
+def assignment(row: dict[str, Any], base: str, names: bool) -> JsonObject:
     """Build the view of a role assignment on a project, domain or the system."""
     system = row['target_type'] == 'system'
     shown: dict[str, Any] = {'role': {'id': row['role_id']}, 'user': {'id': row['user_id']},
@@ -70,7 +72,7 @@ def assignment(row: dict[str, Any], base: str, names: bool) -> dict[str, Any]:
     return shown
 
 
-def application_credential(row: dict[str, Any], roles: dict[str, dict[str, Any]], base: str) -> dict[str, Any]:
+def application_credential(row: dict[str, Any], roles: dict[str, dict[str, Any]], base: str) -> JsonObject:
     """Build the view of an application credential.
 
     :param roles: {id: row} of all roles
@@ -84,27 +86,27 @@ def application_credential(row: dict[str, Any], roles: dict[str, dict[str, Any]]
         'system': None}, base, f'users/{row["user_id"]}/application_credentials')
 
 
-def credential(row: dict[str, Any], base: str) -> dict[str, Any]:
+def credential(row: dict[str, Any], base: str) -> JsonObject:
     names = ('id', 'user_id', 'type', 'blob', 'project_id')
     return _with_link({name: row[name] for name in names}, base, 'credentials')
 
 
-def ec2_credential(row: dict[str, Any], base: str) -> dict[str, Any]:
+def ec2_credential(row: dict[str, Any], base: str) -> JsonObject:
     pair = credentials.pair_of(row['blob'])
     url = f'{base}/v3/users/{row["user_id"]}/credentials/OS-EC2/{pair["access"]}'
     return {'user_id': row['user_id'], 'tenant_id': row['project_id'], 'trust_id': None, **pair, 'links': {'self': url}}
 
 
-def receipt(missing: exception.FactorsMissing) -> dict[str, Any]:
+def receipt(missing: exception.FactorsMissing) -> JsonObject:
     """Build the response to a login that needs more methods."""
     user = missing.user
     return {'receipt': {'methods': list(missing.methods), 'issued_at': time(missing.issued_at),
                         'expires_at': time(missing.expires_at),
                         'user': {'id': user['id'], 'name': user['name'], 'domain': DOMAIN_REF}},
-            'required_auth_methods': missing.rules}
+            'required_auth_methods': [[*rule] for rule in missing.rules]}
 
 
-def token(data: tokens.TokenData, catalog: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+def token(data: tokens.TokenData, catalog: list[dict[str, Any]] | None = None) -> JsonObject:
     """Build the response to a login or a validation."""
     claims = data.claims
     shown: dict[str, Any] = {
@@ -128,7 +130,7 @@ def token(data: tokens.TokenData, catalog: list[dict[str, Any]] | None = None) -
     return {'token': shown}
 
 
-def version(base: str) -> dict[str, Any]:
+def version(base: str) -> JsonObject:
     return {'id': 'v3.14', 'status': 'stable', 'updated': '2020-04-07T00:00:00Z',
             'links': [{'rel': 'self', 'href': f'{base}/v3/'}],
             'media-types': [{'base': 'application/json',

@@ -118,7 +118,7 @@ class Store:
         if not grant.rotate or owner is None or grant.server is None:
             return []
         search.equal['owner'] = [owner]
-        search.properties.update(image_type=grants.BACKUP, instance_uuid=grant.server or '')
+        search.properties.update(image_type=grants.BACKUP, instance_uuid=grant.server)
         return cast('list[StoredImage]', db_images.page(conn, search, owner, FEW, sizes.first))
 
     @staticmethod

@@ -122,8 +122,7 @@ class NetworkAgent:
 
     def _follow(self, whole: bool, look: bool) -> None:
         # before the driver begins: without an answer the host is not touched
-        known: JsonObject = {'distributed_routers': True, 'dns_names': True, 'migrations': True,
-                             'domains': True}
+        known: JsonObject = {'distributed_routers': True, 'dns_names': True, 'migrations': True, 'domains': True}
         if not whole and self._state is not None and self._revision:
             known |= {'revision': [*self._revision], 'members': [*sorted(self._state.members)]}
         answer = self._services.host_state(

@@ -37,8 +37,7 @@ class BatchedCalls(Generic[_Order, _Result]):
         self._function, self._name = function, name
         self._lock = threading.Lock()
         # a lane lasts as long as it has callers
-        self._lanes: weakref.WeakValueDictionary[Hashable, batching.Batch[_Call[_Order, _Result]]]
-        self._lanes = weakref.WeakValueDictionary()
+        self._lanes = weakref.WeakValueDictionary[Hashable, batching.Batch[_Call[_Order, _Result]]]()
 
     def __call__(self, lane: Hashable, order: _Order) -> _Result:
         """Return the result of an order. A run has orders of one lane; runs of one lane are serialized."""

@@ -148,8 +148,8 @@ def filters(conn: Connection, host: str, known: set[str]) -> tuple[Rules, Member
 
 def _rules(conn: Connection, groups: set[str]) -> Rules:
     rules: dict[str, list[SecurityGroupRulesRow]] = {group: [] for group in groups}
-    rows: list[SecurityGroupRulesRow] = networks.many(conn, t.security_group_rules, groups, 'security_group_id')
-    for rule in sorted(rows, key=lambda rule: rule['id']):
+    for rule in sorted(networks.many(conn, t.security_group_rules, groups, 'security_group_id'),
+                       key=lambda rule: rule['id']):
         rules[rule['security_group_id']].append(
             {**rule, 'protocol': group_rules.canonical_protocol(rule['protocol'], rule['ethertype'])})
     return rules

@@ -45,9 +45,8 @@ def load(conn: Connection, rows: dict[str, NetworksRow], host: str, physical: di
     if not rows:
         return OverlayState([], {})
     numbers = networks.segments_of(conn, rows)
-    of_ports: list[PortsRow] = networks.many(conn, t.ports, rows, 'network_id')
-    of_subnets: list[SubnetsRow] = networks.many(conn, t.subnets, rows, 'network_id')
-    ports, subnets = _by_network(of_ports), _by_network(of_subnets)
+    ports = _by_network(networks.many(conn, t.ports, rows, 'network_id'))
+    subnets = _by_network(networks.many(conn, t.subnets, rows, 'network_id'))
     fixed = networks.addresses_of(conn, [row['id'] for found in ports.values() for row in found])
     places = {row['host']: row['address'] for row in hosts.every(conn)}
     vlans = networks.vlans_of(conn, [ident for ident, row in rows.items() if row['network_type'] == networks.VLAN])

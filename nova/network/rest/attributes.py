@@ -10,8 +10,8 @@ import re
 import typing
 from collections.abc import Callable, Mapping
 
-from nova import context as nova_context
 from nova import exception
+from nova.context import RequestContext
 from nova.json_types import Json
 from nova.json_types import JsonObject
 from nova.network import group_rules
@@ -233,7 +233,7 @@ def protocol(value: Json) -> str:
 ident = text(36)
 
 
-def parse(rows: Mapping[str, Attribute], context: nova_context.RequestContext, values: Mapping[str, Json],
+def parse(rows: Mapping[str, Attribute], context: RequestContext, values: Mapping[str, Json],
           creating: bool) -> dict[str, typing.Any]:
     """Return the checked values of a request, with defaults for a create.
 
@@ -280,8 +280,7 @@ _TOGETHER = ({'port_id', 'fixed_ip_address'}, {'internal_port_id', 'internal_ip_
              {'gateway_ip', 'allocation_pools'}, {'port_security_enabled', 'security_groups'})
 
 
-def different(rows: Mapping[str, Attribute], view: Mapping[str, typing.Any],
-              values: JsonObject) -> JsonObject:
+def different(rows: Mapping[str, Attribute], view: Mapping[str, typing.Any], values: JsonObject) -> JsonObject:
     """Return the changed values of an update, with related attributes. Unchanged values have no effect.
 
     :param rows: {name: Attribute}
@@ -295,7 +294,7 @@ def different(rows: Mapping[str, Attribute], view: Mapping[str, typing.Any],
     return found
 
 
-def owner(context: nova_context.RequestContext, values: dict[str, typing.Any]) -> str:
+def owner(context: RequestContext, values: dict[str, typing.Any]) -> str:
     """Return the project of a new resource; removes its attributes from ``values``."""
     tenant, project = values.pop('tenant_id', None), values.pop('project_id', None)
     if tenant and project and tenant != project:

@@ -3,16 +3,16 @@ from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING
 
-from nova import context as nova_context
 from nova import exception
-from nova.db import engine
+from nova.context import RequestContext
+from nova.db.engine import Connection
 from nova.db.audit import log
 from nova.db.networks import networks as db
 from nova.db.networks import tags as db_tags
 from nova.json_types import JsonObject
 from nova.network.rest import attributes
 from nova.network.rest.resource import Resource
-from nova.network.rest.resource import Row
+from nova.network.rest.resource import R
 
 if TYPE_CHECKING:
     from nova.network.rest.request import Deps
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 MAX_ID = 255                # maximum length of an id in a lookup
 
 
-def get_visible(conn: engine.Connection, context: nova_context.RequestContext, resource: Resource[Row],
-                ident: str) -> Row:
+def get_visible(conn: Connection, context: RequestContext, resource: Resource[R], ident: str) -> R:
     """Return a row visible to the caller. Another project's row is treated as missing.
 
     :raises NotFound:
@@ -33,8 +32,7 @@ def get_visible(conn: engine.Connection, context: nova_context.RequestContext, r
     return row
 
 
-def get_changeable(conn: engine.Connection, context: nova_context.RequestContext, resource: Resource[Row], ident: str,
-                   rule: str) -> Row:
+def get_changeable(conn: Connection, context: RequestContext, resource: Resource[R], ident: str, rule: str) -> R:
     """Return a row that the caller may change.
 
     :param rule: policy rule named in the error
@@ -46,8 +44,7 @@ def get_changeable(conn: engine.Connection, context: nova_context.RequestContext
     return row
 
 
-def removable(conn: engine.Connection, context: nova_context.RequestContext, resource: Resource[Row],
-              ident: str) -> Row:
+def removable(conn: Connection, context: RequestContext, resource: Resource[R], ident: str) -> R:
     """Return a row that the caller may delete.
 
     :raises NotFound, PolicyDenied:
@@ -61,8 +58,7 @@ def removable(conn: engine.Connection, context: nova_context.RequestContext, res
     return row
 
 
-def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, resource: Resource[Any],
-           values: JsonObject) -> str:
+def create(conn: Connection, deps: Deps, context: RequestContext, resource: Resource[Any], values: JsonObject) -> str:
     """Create a resource like a POST with these values, and return its id.
 
     :raises InvalidInput, PolicyDenied, OverQuota: and the resource's own errors
@@ -72,8 +68,7 @@ def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     return ident
 
 
-def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, resource: Resource[Row],
-           row: Row) -> None:
+def delete(conn: Connection, deps: Deps, context: RequestContext, resource: Resource[R], row: R) -> None:
     """Delete a resource that the caller may change, with its tags."""
     resource.delete(conn, deps, context, row)
     if resource.tagged:

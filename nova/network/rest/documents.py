@@ -198,7 +198,7 @@ def show_quotas(req: NetworkRequest, project: str) -> JsonDocument:
         return {project: {f'{project}_id': req.context.project_id}}
     _check_project(req, project)
     with req.deps.api_db.reader() as conn:
-        return {'quota': quotas.of_project(conn, req.deps.conf, project)}
+        return {'quota': quotas.limits(req.deps.conf, db_limits.of(conn, project))}
 
 
 def update_quotas(req: NetworkRequest, project: str) -> JsonDocument:

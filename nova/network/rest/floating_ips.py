@@ -5,9 +5,9 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, TYPE_CHECKING
 
-from nova import context as nova_context
 from nova import exception
-from nova.db import engine
+from nova.context import RequestContext
+from nova.db.engine import Connection
 from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.networks import ports as db_ports
@@ -30,8 +30,7 @@ MAX_FORWARDINGS = 256          # of one address: each is a rule that its router 
 CONSTANTS = {'dns_domain': '', 'dns_name': '', 'qos_policy_id': None, 'qos_network_policy_id': None}
 
 
-def views(conn: engine.Connection, context: nova_context.RequestContext,
-          rows: list[FloatingIpsRow]) -> list[resource.View]:
+def views(conn: Connection, context: RequestContext, rows: list[FloatingIpsRow]) -> list[resource.View]:
     forwarded: dict[str, list[dict[str, Any]]] = {}
     for row in db.forwardings(conn, [row['id'] for row in rows]):
         forwarded.setdefault(row['floating_ip_id'], []).append(forwarding_view(row))
@@ -48,7 +47,7 @@ def _details(port: Mapping[str, Any] | None) -> dict[str, Any] | None:
         'name', 'network_id', 'mac_address', 'admin_state_up', 'status', 'device_id', 'device_owner'))
 
 
-def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, values: dict[str, Any]) -> str:
+def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
     project = a.owner(context, values)
     quotas.check(conn, deps.conf, 'floatingip', project)
     network, subnets = routers.external(conn, context, values['floating_network_id'])
@@ -72,13 +71,12 @@ def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     return ident
 
 
-def _locked(conn: engine.Connection, row: FloatingIpsRow) -> FloatingIpsRow:
+def _locked(conn: Connection, row: FloatingIpsRow) -> FloatingIpsRow:
     return resource.found(db_networks.lock(conn, t.floating_ips, row['id']),
                           faults.FloatingIPNotFound(floatingip_id=row['id']))
 
 
-def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: FloatingIpsRow,
-           values: dict[str, Any]) -> None:
+def update(conn: Connection, deps: Deps, context: RequestContext, row: FloatingIpsRow, values: dict[str, Any]) -> None:
     row = _locked(conn, row)
     if values.get('description') is not None:
         db_networks.update(conn, t.floating_ips, row['id'], {'description': values['description']})
@@ -92,13 +90,13 @@ def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
         raise exception.BadRequest('fixed_ip_address needs the port_id of its port.')
 
 
-def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: FloatingIpsRow) -> None:
+def delete(conn: Connection, deps: Deps, context: RequestContext, row: FloatingIpsRow) -> None:
     db_networks.lock(conn, t.floating_ips, row['id'])
     db.remove_floating(conn, row['id'])
     db_ports.remove(conn, [row['floating_port_id']])
 
 
-def _associate(conn: engine.Connection, context: nova_context.RequestContext, row: Mapping[str, Any], port_id: str,
+def _associate(conn: Connection, context: RequestContext, row: Mapping[str, Any], port_id: str,
                address: str | None) -> None:
     """Associate the floating address with a fixed address of a port."""
     if db.forwardings(conn, [row['id']]):
@@ -112,7 +110,7 @@ def _associate(conn: engine.Connection, context: nova_context.RequestContext, ro
         'port_id': port['id'], 'fixed_ip_address': entry['ip_address'], 'router_id': router, 'status': 'ACTIVE'})
 
 
-def _fixed(conn: engine.Connection, context: nova_context.RequestContext, port_id: str,
+def _fixed(conn: Connection, context: RequestContext, port_id: str,
            address: str | None) -> tuple[PortsRow, dict[str, str]]:
     """Return (port, {'subnet_id', 'ip_address'}) of the caller's port for a floating address."""
     port = db_networks.lock(conn, t.ports, port_id)
@@ -126,7 +124,7 @@ def _fixed(conn: engine.Connection, context: nova_context.RequestContext, port_i
     return port, fixed[0]
 
 
-def _router(conn: engine.Connection, row: Mapping[str, Any], port_id: str, entry: dict[str, Any]) -> str:
+def _router(conn: Connection, row: Mapping[str, Any], port_id: str, entry: dict[str, Any]) -> str:
     router = db.towards(conn, entry['subnet_id'], row['floating_network_id'], row['project_id'])
     if router is None:
         raise faults.ExternalGatewayForFloatingIPNotFound(
@@ -150,24 +148,24 @@ def forwarding_view(row: Mapping[str, Any]) -> resource.View:
     return resource.columns(row, ('id', *_FORWARDING))
 
 
-def list_forwardings(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: FloatingIpsRow,
+def list_forwardings(conn: Connection, deps: Deps, context: RequestContext, row: FloatingIpsRow,
                      body: None) -> JsonDocument:
     return {'port_forwardings': [forwarding_view(each) for each in db.forwardings(conn, [row['id']])]}
 
 
-def show_forwarding(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: FloatingIpsRow,
-                    body: None, part: str) -> JsonDocument:
+def show_forwarding(conn: Connection, deps: Deps, context: RequestContext, row: FloatingIpsRow, body: None,
+                    part: str) -> JsonDocument:
     return {'port_forwarding': forwarding_view(_forwarding(conn, row, part))}
 
 
-def _forwarding(conn: engine.Connection, row: FloatingIpsRow, ident: str) -> PortForwardingsRow:
+def _forwarding(conn: Connection, row: FloatingIpsRow, ident: str) -> PortForwardingsRow:
     found = [each for each in db.forwardings(conn, [row['id']]) if each['id'] == ident]
     if not found:
         raise faults.PortForwardingNotFound(id=ident)
     return found[0]
 
 
-def create_forwarding(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: FloatingIpsRow,
+def create_forwarding(conn: Connection, deps: Deps, context: RequestContext, row: FloatingIpsRow,
                       body: JsonObject) -> JsonDocument:
     values = a.parse(_FORWARDING, context, a.below(body, 'port_forwarding'), creating=True)
     row = _locked(conn, row)
@@ -182,8 +180,8 @@ def create_forwarding(conn: engine.Connection, deps: Deps, context: nova_context
     return {'port_forwarding': forwarding_view(made)}
 
 
-def update_forwarding(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: FloatingIpsRow,
-                      body: JsonObject, part: str) -> JsonDocument:
+def update_forwarding(conn: Connection, deps: Deps, context: RequestContext, row: FloatingIpsRow, body: JsonObject,
+                      part: str) -> JsonDocument:
     row = _locked(conn, row)
     known = _forwarding(conn, row, part)
     given = a.different(_FORWARDING, known, a.below(body, 'port_forwarding'))
@@ -199,16 +197,15 @@ def update_forwarding(conn: engine.Connection, deps: Deps, context: nova_context
     return {'port_forwarding': forwarding_view({**known, **changed})}
 
 
-def delete_forwarding(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: FloatingIpsRow,
-                      body: None, part: str) -> None:
+def delete_forwarding(conn: Connection, deps: Deps, context: RequestContext, row: FloatingIpsRow, body: None,
+                      part: str) -> None:
     row = _locked(conn, row)
     db_networks.delete(conn, t.port_forwardings, _forwarding(conn, row, part)['id'])
     if not db.forwardings(conn, [row['id']]):
         db_networks.update(conn, t.floating_ips, row['id'], {'router_id': None, 'status': 'DOWN'})
 
 
-def _resolved(conn: engine.Connection, context: nova_context.RequestContext, row: FloatingIpsRow,
-              values: dict[str, Any]) -> dict[str, Any]:
+def _resolved(conn: Connection, context: RequestContext, row: FloatingIpsRow, values: dict[str, Any]) -> dict[str, Any]:
     """Return the columns of a port forwarding, and place the floating address on the router of the port."""
     _port, entry = _fixed(conn, context, values['internal_port_id'], values['internal_ip_address'])
     router = _router(conn, row, values['internal_port_id'], entry)
@@ -219,7 +216,7 @@ def _resolved(conn: engine.Connection, context: nova_context.RequestContext, row
             **{name: values[name] for name in ('protocol', 'external_port', 'internal_port', 'internal_port_id')}}
 
 
-def _check_single(conn: engine.Connection, row: Mapping[str, Any], made: Mapping[str, Any]) -> None:
+def _check_single(conn: Connection, row: Mapping[str, Any], made: Mapping[str, Any]) -> None:
     for each in db.forwardings(conn, [row['id']]):
         if each['id'] != made['id'] and (each['protocol'], each['external_port']) == (
                 made['protocol'], made['external_port']):

@@ -4,9 +4,9 @@ from __future__ import annotations
 from typing import Any, NoReturn, TYPE_CHECKING
 import uuid
 
-from nova import context as nova_context
 from nova import exception
-from nova.db import engine
+from nova.context import RequestContext
+from nova.db.engine import Connection
 from nova.db.networks import group_templates as db
 from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
@@ -28,15 +28,14 @@ _C = t.default_group_rules.c
 _SAME = ('direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max', 'remote_ip_prefix')
 
 
-def views(conn: engine.Connection, context: nova_context.RequestContext,
-          rows: list[DefaultSecurityGroupRulesRow]) -> list[resource.View]:
+def views(conn: Connection, context: RequestContext, rows: list[DefaultSecurityGroupRulesRow]) -> list[resource.View]:
     return [{'id': row['id'], 'description': row['description'], **resource.columns(row, _SAME),
              'remote_group_id': PARENT if row['from_own_group'] else None, 'remote_address_group_id': None,
              'used_in_default_sg': row['used_in_default_sg'],
              'used_in_non_default_sg': row['used_in_non_default_sg']} for row in rows]
 
 
-def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, values: dict[str, Any]) -> str:
+def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
     if not context.is_admin:
         raise exception.PolicyDenied(rule='create_default_security_group_rule')
     rule = security.stored_rule(conn, {name: values[name] for name in groups.RULE_COLUMNS if name in values})
@@ -54,17 +53,16 @@ def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     return row['id']
 
 
-def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: DefaultSecurityGroupRulesRow,
+def update(conn: Connection, deps: Deps, context: RequestContext, row: DefaultSecurityGroupRulesRow,
            values: dict[str, Any]) -> NoReturn:
     raise exception.BadRequest('A default rule cannot be changed: delete it and create another one.')
 
 
-def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext,
-           row: DefaultSecurityGroupRulesRow) -> None:
+def delete(conn: Connection, deps: Deps, context: RequestContext, row: DefaultSecurityGroupRulesRow) -> None:
     db.remove(conn, row['id'])
 
 
-def prepare(conn: engine.Connection, context: nova_context.RequestContext) -> None:
+def prepare(conn: Connection, context: RequestContext) -> None:
     db.ensure(conn)
 
 

@@ -5,9 +5,10 @@ import uuid
 from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
 
-from nova import context as nova_context
 from nova import exception
+from nova.context import RequestContext
 from nova.db import engine
+from nova.db.engine import Connection
 from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.networks import security_groups as db
@@ -29,8 +30,7 @@ RULE_COLUMNS = ('security_group_id', 'direction', 'ethertype', 'protocol', 'port
 
 # ---- groups ------------------------------------------------------------------------
 
-def group_views(conn: engine.Connection, context: nova_context.RequestContext,
-                rows: list[SecurityGroupsRow]) -> list[resource.View]:
+def group_views(conn: Connection, context: RequestContext, rows: list[SecurityGroupsRow]) -> list[resource.View]:
     rules: dict[str, list[dict[str, Any]]] = {}
     idents = [row['id'] for row in rows]
     shared = db_networks.shared_among(conn, idents, context.project_id)
@@ -41,8 +41,7 @@ def group_views(conn: engine.Connection, context: nova_context.RequestContext,
             for row in rows]
 
 
-def create_group(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext,
-                 values: dict[str, Any]) -> str:
+def create_group(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
     project = a.owner(context, values)
     if values['name'] == db.DEFAULT:
         raise faults.SecurityGroupDefaultAlreadyExists()
@@ -55,7 +54,7 @@ def create_group(conn: engine.Connection, deps: Deps, context: nova_context.Requ
     return ident
 
 
-def update_group(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: SecurityGroupsRow,
+def update_group(conn: Connection, deps: Deps, context: RequestContext, row: SecurityGroupsRow,
                  values: dict[str, Any]) -> None:
     stored = {name: values[name] for name in ('name', 'description') if values.get(name) is not None}
     if 'name' in stored and stored['name'] != row['name'] and db.DEFAULT in (stored['name'], row['name']):
@@ -64,8 +63,7 @@ def update_group(conn: engine.Connection, deps: Deps, context: nova_context.Requ
     db_networks.update(conn, t.security_groups, row['id'], stored)
 
 
-def delete_group(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext,
-                 row: SecurityGroupsRow) -> None:
+def delete_group(conn: Connection, deps: Deps, context: RequestContext, row: SecurityGroupsRow) -> None:
     db_networks.lock(conn, t.security_groups, row['id'])
     if db.in_use(conn, row['id']):
         raise exception.SecurityGroupInUse(security_group_id=row['id'])
@@ -74,7 +72,7 @@ def delete_group(conn: engine.Connection, deps: Deps, context: nova_context.Requ
     db.remove(conn, row['id'])
 
 
-def prepare(conn: engine.Connection, context: nova_context.RequestContext) -> None:
+def prepare(conn: Connection, context: RequestContext) -> None:
     """Create the project's default group if it is missing."""
     if context.project_id:
         db.ensure_default(conn, context.project_id)
@@ -101,14 +99,12 @@ def _rule_view(row: SecurityGroupRulesRow) -> resource.View:
             'belongs_to_default_sg': None}
 
 
-def rule_views(conn: engine.Connection, context: nova_context.RequestContext,
-               rows: list[SecurityGroupRulesRow]) -> list[resource.View]:
+def rule_views(conn: Connection, context: RequestContext, rows: list[SecurityGroupRulesRow]) -> list[resource.View]:
     default = db.defaults_among(conn, {row['security_group_id'] for row in rows})
     return [{**_rule_view(row), 'belongs_to_default_sg': row['security_group_id'] in default} for row in rows]
 
 
-def create_rule(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext,
-                values: dict[str, Any]) -> str:
+def create_rule(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
     a.owner(context, values)
     group = _group(conn, context, values['security_group_id'])
     if values['remote_group_id'] and values['remote_group_id'] != group['id']:
@@ -124,7 +120,7 @@ def create_rule(conn: engine.Connection, deps: Deps, context: nova_context.Reque
     return ident
 
 
-def _group(conn: engine.Connection, context: nova_context.RequestContext, ident: str) -> SecurityGroupsRow:
+def _group(conn: Connection, context: RequestContext, ident: str) -> SecurityGroupsRow:
     """Lock and return a group that the caller may change."""
     row = db_networks.lock(conn, t.security_groups, ident)
     if row is None or not resource.owner(context, row):
@@ -132,14 +128,13 @@ def _group(conn: engine.Connection, context: nova_context.RequestContext, ident:
     return row
 
 
-def update_rule(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: SecurityGroupRulesRow,
+def update_rule(conn: Connection, deps: Deps, context: RequestContext, row: SecurityGroupRulesRow,
                 values: dict[str, Any]) -> None:
     db_networks.update(conn, t.security_group_rules, row['id'],
                        {'description': values.get('description') or ''})
 
 
-def delete_rule(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext,
-                row: SecurityGroupRulesRow) -> None:
+def delete_rule(conn: Connection, deps: Deps, context: RequestContext, row: SecurityGroupRulesRow) -> None:
     db_networks.delete(conn, t.security_group_rules, row['id'])
 
 

@@ -12,10 +12,10 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, cast, TYPE_CHECKING
 
-from nova import context as nova_context
 from nova import exception
 from nova import utils
-from nova.db import engine
+from nova.context import RequestContext
+from nova.db.engine import Connection
 from nova.db.networks import hosts as db_hosts
 from nova.db.networks import listing
 from nova.db.networks import networks as db
@@ -50,7 +50,7 @@ IPV6_MODES = ('slaac', 'dhcpv6-stateful', 'dhcpv6-stateless')
 VXLAN_BYTES = 50            # overhead of an encapsulated frame (RFC 7348)
 
 
-def _allow(deps: Deps, context: nova_context.RequestContext, network: Mapping[str, Any], rule: str) -> None:
+def _allow(deps: Deps, context: RequestContext, network: Mapping[str, Any], rule: str) -> None:
     """Check that the caller may create such networks; raises PolicyDenied (project networks may not be flat)."""
     if not context.is_admin and network['network_type'] == db.FLAT and not deps.conf.network.project_ranges:
         raise exception.PolicyDenied(rule=rule)
@@ -58,8 +58,7 @@ def _allow(deps: Deps, context: nova_context.RequestContext, network: Mapping[st
 
 # ---- networks --------------------------------------------------------------------
 
-def network_views(conn: engine.Connection, context: nova_context.RequestContext,
-                  rows: list[NetworksRow]) -> list[resource.View]:
+def network_views(conn: Connection, context: RequestContext, rows: list[NetworksRow]) -> list[resource.View]:
     subnets: dict[str, list[str]] = {}
     idents = [row['id'] for row in rows]
     for row in sorted(db.many(conn, t.subnets, idents, 'network_id'), key=lambda row: row['created_at']):
@@ -82,8 +81,7 @@ def _provider(row: Mapping[str, Any], number: int | None) -> dict[str, Any]:
             'provider:segmentation_id': number}
 
 
-def create_network(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext,
-                   values: dict[str, Any]) -> str:
+def create_network(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
     project = a.owner(context, values)
     kind = values['provider:network_type'] or (
         db.FLAT if values['router:external'] or deps.conf.network.project_ranges else managers.project_type(deps.conf))
@@ -138,7 +136,7 @@ def _check_port_security(row: Mapping[str, Any], wanted: bool | None) -> None:
                                             'vlan: guests of other projects share the routing table of the hosts.')
 
 
-def _check_domain(conn: engine.Connection, wanted: str, present: str) -> None:
+def _check_domain(conn: Connection, wanted: str, present: str) -> None:
     """Check that all hosts support dns_domain.
 
     :raises Conflict: hosts of an older release would announce another domain
@@ -149,7 +147,7 @@ def _check_domain(conn: engine.Connection, wanted: str, present: str) -> None:
                                  f'{utils.some(older)}.')
 
 
-def _check_default(conn: engine.Connection, row: Mapping[str, Any], wanted: bool) -> None:
+def _check_default(conn: Connection, row: Mapping[str, Any], wanted: bool) -> None:
     """Check that there is at most one default external network.
 
     :raises DefaultExternalNetworkExists:
@@ -167,7 +165,7 @@ def _check_mtu(deps: Deps, kind: str, mtu: int | None) -> None:
         raise exception.InvalidInput(reason=f'mtu must be at most {most} in a network of type vxlan.')
 
 
-def _number(conn: engine.Connection, wanted: int | None) -> int:
+def _number(conn: Connection, wanted: int | None) -> int:
     """Return the requested segmentation id of an overlay, or a free one."""
     if wanted is None:
         return _free_number(conn)
@@ -176,7 +174,7 @@ def _number(conn: engine.Connection, wanted: int | None) -> int:
     return wanted
 
 
-def _free_number(conn: engine.Connection) -> int:
+def _free_number(conn: Connection) -> int:
     """Return an unused segmentation id. The unique key refuses the second of two concurrent choices."""
     while True:
         number = random.choice(db.SEGMENTS)
@@ -184,7 +182,7 @@ def _free_number(conn: engine.Connection) -> int:
             return number
 
 
-def update_network(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: NetworksRow,
+def update_network(conn: Connection, deps: Deps, context: RequestContext, row: NetworksRow,
                    values: dict[str, Any]) -> None:
     _allow(deps, context, row, 'update_network')
     stored = {name: values[name] for name in ('name', 'description', 'admin_state_up', 'mtu', 'shared',
@@ -210,7 +208,7 @@ def update_network(conn: engine.Connection, deps: Deps, context: nova_context.Re
         db_ports.evict(conn, row['id'], row['project_id'])
 
 
-def _outside(conn: engine.Connection, row: Mapping[str, Any], external: bool) -> dict[str, Any]:
+def _outside(conn: Connection, row: Mapping[str, Any], external: bool) -> dict[str, Any]:
     """Return the changed columns of a network that becomes external or internal.
 
     :raises NetworkInUse: it has ports, or subnets of another network type
@@ -224,8 +222,7 @@ def _outside(conn: engine.Connection, row: Mapping[str, Any], external: bool) ->
     return {'external': external, 'is_default': False}
 
 
-def delete_network(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext,
-                   row: NetworksRow) -> None:
+def delete_network(conn: Connection, deps: Deps, context: RequestContext, row: NetworksRow) -> None:
     _allow(deps, context, row, 'delete_network')
     unused = [floating for floating in db.many(conn, t.floating_ips, [row['id']], 'floating_network_id')
               if floating['router_id'] is None] if row['external'] else []
@@ -275,8 +272,7 @@ NETWORKS = resource.Resource(
 
 # ---- subnets -----------------------------------------------------------------------
 
-def subnet_views(conn: engine.Connection, context: nova_context.RequestContext,
-                 rows: list[SubnetsRow]) -> list[resource.View]:
+def subnet_views(conn: Connection, context: RequestContext, rows: list[SubnetsRow]) -> list[resource.View]:
     return [{
         **resource.times(row), 'name': row['name'], 'network_id': row['network_id'], 'cidr': row['cidr'],
         'ip_version': row['ip_version'], 'gateway_ip': row['gateway_ip'], 'enable_dhcp': row['enable_dhcp'],
@@ -287,8 +283,7 @@ def subnet_views(conn: engine.Connection, context: nova_context.RequestContext,
     } for row in rows]
 
 
-def _check_service_types(conn: engine.Connection, context: nova_context.RequestContext, wanted: list[str],
-                         present: list[str]) -> None:
+def _check_service_types(conn: Connection, context: RequestContext, wanted: list[str], present: list[str]) -> None:
     """Check and return the changed service_types.
 
     :param present: current value; sending it back is allowed
@@ -305,8 +300,7 @@ def _check_service_types(conn: engine.Connection, context: nova_context.RequestC
                                  f'{utils.some(older)}.')
 
 
-def create_subnet(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext,
-                  values: dict[str, Any]) -> str:
+def create_subnet(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
     network = db.lock(conn, t.networks, values['network_id'])
     if network is None or not (resource.owner(context, network) or network['shared']):
         raise exception.NetworkNotFound(network_id=values['network_id'])
@@ -342,7 +336,7 @@ def create_subnet(conn: engine.Connection, deps: Deps, context: nova_context.Req
     return row['id']
 
 
-def update_subnet(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: SubnetsRow,
+def update_subnet(conn: Connection, deps: Deps, context: RequestContext, row: SubnetsRow,
                   values: dict[str, Any]) -> None:
     network = resource.found(db.get(conn, t.networks, row['network_id']),
                              exception.NetworkNotFound(network_id=row['network_id']))
@@ -374,8 +368,7 @@ def update_subnet(conn: engine.Connection, deps: Deps, context: nova_context.Req
         _serve_dhcp(conn, deps, network, {**fresh, **stored})
 
 
-def delete_subnet(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext,
-                  row: SubnetsRow) -> None:
+def delete_subnet(conn: Connection, deps: Deps, context: RequestContext, row: SubnetsRow) -> None:
     network = resource.found(db.get(conn, t.networks, row['network_id']),
                              exception.NetworkNotFound(network_id=row['network_id']))
     _allow(deps, context, network, 'delete_subnet')
@@ -386,8 +379,7 @@ def delete_subnet(conn: engine.Connection, deps: Deps, context: nova_context.Req
     db.remove_subnet(conn, row['id'])
 
 
-def _serve_dhcp(conn: engine.Connection, deps: Deps, network: NetworksRow,
-                subnet: Mapping[str, Any]) -> None:
+def _serve_dhcp(conn: Connection, deps: Deps, network: NetworksRow, subnet: Mapping[str, Any]) -> None:
     """Claim an address of the subnet for DHCP and DNS, equal on all hosts, or release it."""
     port = next((port for port in db_ports.in_network(conn, network['id']) if port['device_owner'] == db_ports.DHCP),
                 None)
@@ -434,7 +426,7 @@ def _check_versions(cidr: ranges.Cidr, row: Mapping[str, Any]) -> None:
         raise exception.InvalidInput(reason=f'Name servers and routes of {cidr} must be IPv{cidr.version}.')
 
 
-def _check_range(deps: Deps, context: nova_context.RequestContext, cidr: ranges.Cidr) -> None:
+def _check_range(deps: Deps, context: RequestContext, cidr: ranges.Cidr) -> None:
     allowed = deps.conf.network.project_ranges
     if not context.is_admin and not ranges.covers(map(ipaddress.ip_network, allowed), cidr):
         raise exception.InvalidInput(reason=f'Subnets of projects must be in {", ".join(allowed)}.')

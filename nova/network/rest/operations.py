@@ -20,7 +20,7 @@ from nova.network.rest import faults
 from nova.network.rest import pages
 from nova.network.rest import servers
 from nova.network.rest.resource import Resource
-from nova.network.rest.resource import Row
+from nova.network.rest.resource import R
 from nova.network.rest.resource import Stored
 from nova.network.rest.resource import View
 from nova.network.rest.resource import found as found_row
@@ -71,7 +71,7 @@ class UncheckedBody:
         return document
 
 
-def _views(conn: Connection, context: RequestContext, resource: Resource[Row], rows: list[Row],
+def _views(conn: Connection, context: RequestContext, resource: Resource[R], rows: list[R],
            query: pages.Query = ()) -> list[View]:
     """Return the views of rows, with their tags unless the query excludes them."""
     views = resource.views(conn, context, rows)
@@ -83,7 +83,7 @@ def _views(conn: Connection, context: RequestContext, resource: Resource[Row], r
     return views
 
 
-def _columns(resource: Resource[Row], query: pages.Query) -> tuple[list[str] | None, set[str]]:
+def _columns(resource: Resource[R], query: pages.Query) -> tuple[list[str] | None, set[str]]:
     """Return (columns to read, requested fields) of a list; columns None: whole rows."""
     named = pages.named(query)
     if resource.narrow is None or not named:
@@ -94,7 +94,7 @@ def _columns(resource: Resource[Row], query: pages.Query) -> tuple[list[str] | N
     return [name for name in plain if name in named or name == 'id'], named
 
 
-def index(resource: Resource[Row], req: NetworkRequest) -> JsonDocument:
+def index(resource: Resource[R], req: NetworkRequest) -> JsonDocument:
     if resource.prepare:
         with req.deps.api_db.writer() as conn:
             resource.prepare(conn, req.context)
@@ -104,7 +104,7 @@ def index(resource: Resource[Row], req: NetworkRequest) -> JsonDocument:
         if columns is not None and resource.narrow is not None:
             views = resource.narrow[2](conn, rows, named)
         else:
-            whole = typing.cast('list[Row]', rows)           # no columns were chosen
+            whole = typing.cast('list[R]', rows)           # no columns were chosen
             views = pages.fields(req.query, _views(conn, req.context, resource, whole, req.query))
     number = sizes.fitting(views)
     document = {resource.plural: views[:number]}
@@ -113,13 +113,13 @@ def index(resource: Resource[Row], req: NetworkRequest) -> JsonDocument:
     return document
 
 
-def show(resource: Resource[Row], req: NetworkRequest, id: str) -> JsonDocument:
+def show(resource: Resource[R], req: NetworkRequest, id: str) -> JsonDocument:
     with req.deps.api_db.reader() as conn:
         view = _views(conn, req.context, resource, [calls.get_visible(conn, req.context, resource, id)], req.query)
     return {resource.singular: pages.fields(req.query, view)[0]}
 
 
-def create(resource: Resource[Row], req: NetworkRequest) -> JsonDocument:
+def create(resource: Resource[R], req: NetworkRequest) -> JsonDocument:
     several = req.body.get(resource.plural) if resource.plural not in resource.attributes else None
 
     def make(conn: Connection) -> tuple[list[View], list[str]]:
@@ -143,7 +143,7 @@ def _tags_of(body: JsonObject) -> list[str] | None:
     return _check_tags(body.pop('tags')) if 'tags' in body else None
 
 
-def update(resource: Resource[Row], req: NetworkRequest, id: str) -> JsonDocument:
+def update(resource: Resource[R], req: NetworkRequest, id: str) -> JsonDocument:
     def change(conn: Connection) -> tuple[View, list[str]]:
         row = calls.get_changeable(conn, req.context, resource, id, f'update_{resource.singular}')
         _check_revision(req, row)
@@ -162,7 +162,7 @@ def update(resource: Resource[Row], req: NetworkRequest, id: str) -> JsonDocumen
     return {resource.singular: view}
 
 
-def delete(resource: Resource[Row], req: NetworkRequest, id: str) -> None:
+def delete(resource: Resource[R], req: NetworkRequest, id: str) -> None:
     def drop(conn: Connection) -> list[str]:
         row = calls.removable(conn, req.context, resource, id)
         _check_revision(req, row)
@@ -173,7 +173,7 @@ def delete(resource: Resource[Row], req: NetworkRequest, id: str) -> None:
     _refresh(resource, req, req.deps.api_db.run(drop))
 
 
-def act(resource: Resource[Row], function: collections.abc.Callable[..., JsonDocument | None], reads: bool,
+def act(resource: Resource[R], function: collections.abc.Callable[..., JsonDocument | None], reads: bool,
         req: NetworkRequest, id: str, **parts: str) -> JsonDocument | None:
     """Handle a resource-specific operation."""
     def work(conn: Connection) -> JsonDocument | None:
@@ -206,7 +206,7 @@ def _check_tag(value: Json) -> str:
     return tag
 
 
-def tags(resource: Resource[Row], req: NetworkRequest, id: str) -> JsonDocument | None:
+def tags(resource: Resource[R], req: NetworkRequest, id: str) -> JsonDocument | None:
     """Handle GET, PUT or DELETE of all tags."""
     def work(conn: Connection) -> JsonDocument:
         row = calls.get_visible(conn, req.context, resource, id)
@@ -221,7 +221,7 @@ def tags(resource: Resource[Row], req: NetworkRequest, id: str) -> JsonDocument 
     return None if req.method == 'DELETE' else found
 
 
-def tag(resource: Resource[Row], req: NetworkRequest, id: str, tag: str) -> None:
+def tag(resource: Resource[R], req: NetworkRequest, id: str, tag: str) -> None:
     """Handle GET, PUT or DELETE of one tag."""
     def work(conn: Connection) -> None:
         row = calls.get_visible(conn, req.context, resource, id)
@@ -249,7 +249,7 @@ def _check_revision(req: NetworkRequest, row: Stored) -> None:
         raise faults.RevisionNumberConstraintFailed(expected=number.strip(), current=row['revision'])
 
 
-def _shown(conn: Connection, resource: Resource[Row], row: Row) -> _Shown:
+def _shown(conn: Connection, resource: Resource[R], row: R) -> _Shown:
     return resource.server_view(conn, row) if resource.server_view is not None else (None, None)
 
 
@@ -259,7 +259,7 @@ def _showing(conn: Connection, shown: set[_Shown]) -> list[str]:
     return servers.of_ports(conn, idents) if idents else []
 
 
-def _refresh(resource: Resource[Row], req: NetworkRequest, showing: collections.abc.Sequence[str] = ()) -> None:
+def _refresh(resource: Resource[R], req: NetworkRequest, showing: collections.abc.Sequence[str] = ()) -> None:
     """Notify the network service of a change.
 
     :param showing: uuids of servers that show the change
@@ -279,11 +279,11 @@ def refresh(req: NetworkRequest, what: str) -> None:
         LOG.warning('Cannot notify the network service of a changed %s: %s', what, error)
 
 
-def _made(conn: Connection, resource: Resource[Row], ident: str) -> Row:
+def _made(conn: Connection, resource: Resource[R], ident: str) -> R:
     return found_row(db.get(conn, resource.table, ident), resource.missing(ident))
 
 
-def routes(resource: Resource[Row]) -> collections.abc.Iterator[Route]:
+def routes(resource: Resource[R]) -> collections.abc.Iterator[Route]:
     """Return the routes of a resource. Their policy names appear in the audit log and in errors."""
     one, body = f'/{resource.path}/{{id}}', WrappedBody(resource.singular)
 

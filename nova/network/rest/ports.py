@@ -8,7 +8,8 @@ from typing import Any, TYPE_CHECKING
 from nova import context as nova_context
 from nova import exception
 from nova import utils
-from nova.db import engine
+from nova.context import RequestContext
+from nova.db.engine import Connection
 from nova.db.networks import hosts as db_hosts
 from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
@@ -37,11 +38,11 @@ CONSTANTS = {'binding:vnic_type': 'normal', 'dns_domain': '',
 # fields that a list can read without whole rows: columns, and data of other tables
 PLAIN = ('id', 'project_id', 'name', 'description', 'network_id', 'mac_address', 'admin_state_up', 'status',
          'device_id', 'device_owner', 'port_security_enabled', 'dns_name', 'qos_policy_id')
-OF_OTHERS: dict[str, Callable[[engine.Connection, list[str]], dict[str, list[Any]]]] = {
+OF_OTHERS: dict[str, Callable[[Connection, list[str]], dict[str, list[Any]]]] = {
     'fixed_ips': db_networks.addresses_of, 'security_groups': db_groups.of_ports}
 
 
-def partial_views(conn: engine.Connection, rows: list[dict[str, Any]], wanted: set[str]) -> list[dict[str, Any]]:
+def partial_views(conn: Connection, rows: list[dict[str, Any]], wanted: set[str]) -> list[dict[str, Any]]:
     """Return views of ports with a few fields.
 
     :param rows: rows with id and the requested columns
@@ -57,8 +58,7 @@ def partial_views(conn: engine.Connection, rows: list[dict[str, Any]], wanted: s
     return found
 
 
-def views(conn: engine.Connection, context: nova_context.RequestContext,
-          rows: list[PortsRow]) -> list[resource.View]:
+def views(conn: Connection, context: RequestContext, rows: list[PortsRow]) -> list[resource.View]:
     idents = [row['id'] for row in rows]
     fixed, groups = db_networks.addresses_of(conn, idents), db_groups.of_ports(conn, idents)
     nets = {row['id']: row for row in db_networks.many(conn, t.networks, {row['network_id'] for row in rows})}
@@ -81,7 +81,7 @@ def views(conn: engine.Connection, context: nova_context.RequestContext,
     return found
 
 
-def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, values: dict[str, Any]) -> str:
+def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
     project = a.owner(context, values)
     quotas.check(conn, deps.conf, 'port', project)
     usable = db_networks.usable(conn, project, [values['network_id']], lock=True)
@@ -112,8 +112,7 @@ def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     return ident
 
 
-def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: PortsRow,
-           values: dict[str, Any]) -> None:
+def update(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow, values: dict[str, Any]) -> None:
     names = ('name', 'description', 'admin_state_up', 'device_id', 'device_owner', 'dns_name', 'extra_dhcp_opts')
     changeable = {'name', 'description'} | ({'fixed_ips'} if row['device_owner'] == db.INTERFACE else set())
     if row['device_owner'].startswith('network:') and values.keys() - changeable:
@@ -142,7 +141,7 @@ def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     db_networks.update(conn, t.ports, row['id'], stored)
 
 
-def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: PortsRow) -> None:
+def delete(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow) -> None:
     row = resource.found(db_networks.lock(conn, t.ports, row['id']), exception.PortNotFound(port_id=row['id']))
     if row['device_owner'] == db.INTERFACE and not resource.owner(context, row):       # see removable
         return db.remove_from_router(conn, row)
@@ -154,25 +153,24 @@ def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     db.remove(conn, [row['id']])
 
 
-def removable(conn: engine.Connection, context: nova_context.RequestContext, row: PortsRow) -> bool:
+def removable(conn: Connection, context: RequestContext, row: PortsRow) -> bool:
     """Return whether the caller may delete a port, as owner of the port or network."""
     return resource.owner(context, row) or resource.owner(context, _network(conn, row))
 
 
-def _network(conn: engine.Connection, row: PortsRow) -> NetworksRow:
+def _network(conn: Connection, row: PortsRow) -> NetworksRow:
     return resource.found(db_networks.get(conn, t.networks, row['network_id']),
                           exception.NetworkNotFound(network_id=row['network_id']))
 
 
-def _check_mac(conn: engine.Connection, context: nova_context.RequestContext, network: NetworksRow,
-               mac: str) -> None:
+def _check_mac(conn: Connection, context: RequestContext, network: NetworksRow, mac: str) -> None:
     if not resource.owner(context, network):
         raise exception.PolicyDenied(rule='create_port:mac_address')
     if db.count(conn, mac_address=mac):
         raise faults.MacAddressInUse(network_id=network['id'], mac=mac)
 
 
-def _security(conn: engine.Connection, context: nova_context.RequestContext, network: NetworksRow,
+def _security(conn: Connection, context: RequestContext, network: NetworksRow,
               values: dict[str, Any]) -> dict[str, Any]:
     """Return the columns of port security and allowed address pairs."""
     enabled = values['port_security_enabled']
@@ -196,8 +194,8 @@ def _security(conn: engine.Connection, context: nova_context.RequestContext, net
         {'mac_address': None, **pair} for pair in pairs] or None}
 
 
-def _change_addresses(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext,
-                      row: PortsRow, wanted: list[dict[str, Any]]) -> None:
+def _change_addresses(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow,
+                      wanted: list[dict[str, Any]]) -> None:
     """Keep unchanged addresses, release the others and claim new ones."""
     db.lock_many(conn, [row['id']])                         # lock order: ports before subnets, as in allocation
     network, subnets = db_networks.usable(
@@ -221,7 +219,7 @@ def _change_addresses(conn: engine.Connection, deps: Deps, context: nova_context
                    anywhere=resource.owner(context, network), owner=row['device_owner'])
 
 
-def _shown(conn: engine.Connection, row: resource.Row) -> tuple[str, Any]:
+def _shown(conn: Connection, row: PortsRow) -> tuple[str, Any]:
     """Return the addresses that a server with this port shows."""
     held = db_networks.addresses_of(conn, [row['id']]).get(row['id'], [])
     return row['id'], tuple(entry['ip_address'] for entry in held)
@@ -233,7 +231,7 @@ def _stays(subnets: list[Any], wanted: dict[str, Any], have: list[dict[str, str]
     return all(entry['subnet_id'] == ident for entry in have)
 
 
-def _groups(conn: engine.Connection, project: str, wanted: list[str] | None) -> list[str]:
+def _groups(conn: Connection, project: str, wanted: list[str] | None) -> list[str]:
     """Return the ids of own or shared groups in a request; the default group for None."""
     if wanted is None:
         return [db_groups.ensure_default(conn, project)]

@@ -8,9 +8,9 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TYPE_CHECKING
 
-from nova import context as nova_context
 from nova import exception
-from nova.db import engine
+from nova.context import RequestContext
+from nova.db.engine import Connection
 from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.networks import qos as db
@@ -43,8 +43,7 @@ def _rule_view(row: Mapping[str, Any]) -> dict[str, Any]:
             **resource.columns(row, _RULE)}
 
 
-def views(conn: engine.Connection, context: nova_context.RequestContext,
-          rows: list[QosPoliciesRow]) -> list[resource.View]:
+def views(conn: Connection, context: RequestContext, rows: list[QosPoliciesRow]) -> list[resource.View]:
     idents = [row['id'] for row in rows]
     rules, markings = db.rules_of(conn, idents), db.markings_of(conn, idents)
     shared = db_networks.shared_among(conn, idents, context.project_id)
@@ -55,7 +54,7 @@ def views(conn: engine.Connection, context: nova_context.RequestContext,
              'rules': shown.get(row['id'], [])} for row in rows]
 
 
-def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, values: dict[str, Any]) -> str:
+def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
     project = a.owner(context, values)
     if not context.is_admin:
         raise exception.PolicyDenied(rule='create_policy')
@@ -67,13 +66,12 @@ def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     return row['id']
 
 
-def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: QosPoliciesRow,
-           values: dict[str, Any]) -> None:
+def update(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow, values: dict[str, Any]) -> None:
     db_networks.update(conn, t.qos_policies, row['id'], {
         name: values[name] for name in ('name', 'description', 'shared') if values.get(name) is not None})
 
 
-def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: QosPoliciesRow) -> None:
+def delete(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow) -> None:
     db_networks.lock(conn, t.qos_policies, row['id'])
     user = db.in_use(conn, row['id'])
     if user:
@@ -81,8 +79,7 @@ def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     db.remove(conn, row['id'])
 
 
-def chosen(conn: engine.Connection, context: nova_context.RequestContext, known: str | None,
-           wanted: str | None) -> str | None:
+def chosen(conn: Connection, context: RequestContext, known: str | None, wanted: str | None) -> str | None:
     """Check and return the policy id for a port or network.
 
     :param known: current policy
@@ -120,30 +117,29 @@ def _below(body: JsonObject, kind: str) -> JsonObject:
             if name not in ('tenant_id', 'project_id')}
 
 
-def _rule(conn: engine.Connection, row: QosPoliciesRow, ident: str) -> QosRulesRow:
+def _rule(conn: Connection, row: QosPoliciesRow, ident: str) -> QosRulesRow:
     for rule in db.rules_of(conn, [row['id']]).get(row['id'], []):
         if rule['id'] == ident:
             return rule
     raise faults.QosRuleNotFound(policy_id=row['id'], rule_id=ident[:60])
 
 
-def _check_single(conn: engine.Connection, row: Mapping[str, Any], made: Mapping[str, Any]) -> None:
+def _check_single(conn: Connection, row: Mapping[str, Any], made: Mapping[str, Any]) -> None:
     for rule in db.rules_of(conn, [row['id']]).get(row['id'], []):
         if rule['direction'] == made['direction'] and rule['id'] != made['id']:
             raise faults.QosRuleExists(policy_id=row['id'], direction=made['direction'])
 
 
-def list_rules(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: QosPoliciesRow,
-               body: None) -> JsonDocument:
+def list_rules(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow, body: None) -> JsonDocument:
     return {f'{KIND}_rules': [_rule_view(rule) for rule in db.rules_of(conn, [row['id']]).get(row['id'], [])]}
 
 
-def show_rule(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: QosPoliciesRow,
-              body: None, part: str) -> JsonDocument:
+def show_rule(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow, body: None,
+              part: str) -> JsonDocument:
     return {f'{KIND}_rule': _rule_view(_rule(conn, row, part))}
 
 
-def create_rule(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: QosPoliciesRow,
+def create_rule(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow,
                 body: JsonObject) -> JsonDocument:
     values = a.parse(_RULE, context, _below(body, KIND), creating=True)
     db_networks.lock(conn, t.qos_policies, row['id'])
@@ -154,8 +150,8 @@ def create_rule(conn: engine.Connection, deps: Deps, context: nova_context.Reque
     return {f'{KIND}_rule': _rule_view(made)}
 
 
-def update_rule(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: QosPoliciesRow,
-                body: JsonObject, part: str) -> JsonDocument:
+def update_rule(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow, body: JsonObject,
+                part: str) -> JsonDocument:
     db_networks.lock(conn, t.qos_policies, row['id'])
     known = _rule(conn, row, part)
     changed = a.parse(_RULE, context, a.different(_RULE, known, _below(body, KIND)), creating=False)
@@ -167,8 +163,8 @@ def update_rule(conn: engine.Connection, deps: Deps, context: nova_context.Reque
     return {f'{KIND}_rule': _rule_view({**known, **changed})}
 
 
-def delete_rule(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: QosPoliciesRow,
-                body: None, part: str) -> None:
+def delete_rule(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow, body: None,
+                part: str) -> None:
     db_networks.lock(conn, t.qos_policies, row['id'])
     db_networks.delete(conn, t.qos_rules, _rule(conn, row, part)['id'])
     db_networks.update(conn, t.qos_policies, row['id'], {})
@@ -184,24 +180,24 @@ def _marking_view(marking: Mapping[str, Any]) -> dict[str, Any]:
             'dscp_mark': marking['dscp_mark']}
 
 
-def _marking(conn: engine.Connection, row: QosPoliciesRow, ident: str) -> Mapping[str, Any]:
+def _marking(conn: Connection, row: QosPoliciesRow, ident: str) -> Mapping[str, Any]:
     found = db.markings_of(conn, [row['id']]).get(row['id'])
     if found is None or found['id'] != ident:
         raise faults.QosRuleNotFound(policy_id=row['id'], rule_id=ident[:60])
     return found
 
 
-def list_markings(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: QosPoliciesRow,
+def list_markings(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow,
                   body: None) -> JsonDocument:
     return {f'{MARKING}_rules': [_marking_view(each) for each in db.markings_of(conn, [row['id']]).values()]}
 
 
-def show_marking(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: QosPoliciesRow,
-                 body: None, part: str) -> JsonDocument:
+def show_marking(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow, body: None,
+                 part: str) -> JsonDocument:
     return {f'{MARKING}_rule': _marking_view(_marking(conn, row, part))}
 
 
-def create_marking(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: QosPoliciesRow,
+def create_marking(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow,
                    body: JsonObject) -> JsonDocument:
     values = a.parse(_MARKING, context, _below(body, MARKING), creating=True)
     db_networks.lock(conn, t.qos_policies, row['id'])
@@ -211,8 +207,8 @@ def create_marking(conn: engine.Connection, deps: Deps, context: nova_context.Re
     return _marked(conn, made)
 
 
-def update_marking(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: QosPoliciesRow,
-                   body: JsonObject, part: str) -> JsonDocument:
+def update_marking(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow, body: JsonObject,
+                   part: str) -> JsonDocument:
     db_networks.lock(conn, t.qos_policies, row['id'])
     known = _marking(conn, row, part)
     values = a.parse(_MARKING, context, a.different(_MARKING, known, _below(body, MARKING)), creating=False)
@@ -221,14 +217,14 @@ def update_marking(conn: engine.Connection, deps: Deps, context: nova_context.Re
     return _marked(conn, {'policy_id': row['id'], 'id': known['id'], 'dscp_mark': values['dscp_mark']})
 
 
-def _marked(conn: engine.Connection, made: QosMarkingsRow) -> dict[str, Any]:
+def _marked(conn: Connection, made: QosMarkingsRow) -> dict[str, Any]:
     db.mark(conn, made)
     db_networks.update(conn, t.qos_policies, made['policy_id'], {})
     return {f'{MARKING}_rule': _marking_view(made)}
 
 
-def delete_marking(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: QosPoliciesRow,
-                   body: None, part: str) -> None:
+def delete_marking(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow, body: None,
+                   part: str) -> None:
     db_networks.lock(conn, t.qos_policies, row['id'])
     _marking(conn, row, part)
     db.unmark(conn, row['id'])
@@ -241,8 +237,7 @@ def _nothing(kind: str) -> Callable[..., dict[str, Any]]:
     return lambda conn, deps, context, row, body: {f'{kind}_rules': []}
 
 
-def _refused(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: QosPoliciesRow,
-             body: JsonObject) -> NoReturn:
+def _refused(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow, body: JsonObject) -> NoReturn:
     raise exception.BadRequest('QoS rules of this type are not supported: only bandwidth_limit and dscp_marking can be '
                                'enforced by the hosts.')
 

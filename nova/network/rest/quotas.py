@@ -4,7 +4,7 @@ from __future__ import annotations
 from oslo_config import cfg
 
 from nova import exception
-from nova.db import engine
+from nova.db.engine import Connection
 from nova.db.networks import limits as db_limits
 from nova.db.projects import quotas as db_quotas
 from nova.json_types import JsonObject
@@ -23,7 +23,7 @@ def limits(conf: cfg.ConfigOpts, own: dict[str, int] | None = None) -> dict[str,
     return {name: quotas.limit(conf, name, own) for name in quotas.COUNTED}
 
 
-def check(conn: engine.Connection, conf: cfg.ConfigOpts, name: str, project_id: str, adding: int = 1) -> None:
+def check(conn: Connection, conf: cfg.ConfigOpts, name: str, project_id: str, adding: int = 1) -> None:
     """Check the quota; the project's other requests wait until the transaction ends.
 
     :raises OverQuota:
@@ -34,15 +34,10 @@ def check(conn: engine.Connection, conf: cfg.ConfigOpts, name: str, project_id: 
         raise faults.OverQuota(resource=name) from None
 
 
-def details(conn: engine.Connection, conf: cfg.ConfigOpts, project_id: str) -> dict[str, dict[str, int]]:
+def details(conn: Connection, conf: cfg.ConfigOpts, project_id: str) -> dict[str, dict[str, int]]:
     return {name: {'limit': limit, 'reserved': 0,
                    'used': quotas.used(conn, name, project_id)}
             for name, limit in limits(conf, db_limits.of(conn, project_id)).items()}
-
-
-def of_project(conn: engine.Connection, conf: cfg.ConfigOpts, project_id: str) -> dict[str, int]:
-    """Return {resource: limit} of a project."""
-    return limits(conf, db_limits.of(conn, project_id))
 
 
 def options(body: JsonObject) -> bool:
@@ -56,7 +51,7 @@ def options(body: JsonObject) -> bool:
     return bool(check)
 
 
-def replace(conn: engine.Connection, project_id: str, wanted: dict[str, int], check_usage: bool) -> None:
+def replace(conn: Connection, project_id: str, wanted: dict[str, int], check_usage: bool) -> None:
     """Set all limits of a project, or none.
 
     :param check_usage: refuse a limit below the usage

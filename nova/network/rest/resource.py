@@ -6,8 +6,8 @@ import datetime
 import typing
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
-from nova import context as nova_context
 from nova import utils
+from nova.context import RequestContext
 from nova.json_types import JsonDocument
 
 if typing.TYPE_CHECKING:
@@ -45,11 +45,11 @@ class Stored(typing.TypedDict):
 
 
 Found = typing.TypeVar('Found')
-Row = typing.TypeVar('Row', bound=Stored)
+R = typing.TypeVar('R', bound=Stored)             # the row type of a resource
 
 
 @dataclasses.dataclass(frozen=True)
-class Resource(typing.Generic[Row]):
+class Resource(typing.Generic[R]):
     """A resource.
 
     visible   function(context) -> condition on rows visible to the caller
@@ -68,24 +68,24 @@ class Resource(typing.Generic[Row]):
 
     singular: str
     plural: str
-    table: Table[Row]
+    table: Table[R]
     attributes: dict[str, Attribute]
     listing: Listing
-    visible: Callable[[nova_context.RequestContext], Condition]
-    writable: Callable[[nova_context.RequestContext, Row], bool]
-    views: Callable[[Connection, nova_context.RequestContext, list[Row]], list[View]]
-    create: Callable[[Connection, Deps, nova_context.RequestContext, dict[str, typing.Any]], str]
-    update: Callable[[Connection, Deps, nova_context.RequestContext, Row, dict[str, typing.Any]], None]
-    delete: Callable[[Connection, Deps, nova_context.RequestContext, Row], None]
+    visible: Callable[[RequestContext], Condition]
+    writable: Callable[[RequestContext, R], bool]
+    views: Callable[[Connection, RequestContext, list[R]], list[View]]
+    create: Callable[[Connection, Deps, RequestContext, dict[str, typing.Any]], str]
+    update: Callable[[Connection, Deps, RequestContext, R, dict[str, typing.Any]], None]
+    delete: Callable[[Connection, Deps, RequestContext, R], None]
     missing: Callable[[str], Exception]
-    prepare: Callable[[Connection, nova_context.RequestContext], None] | None = None
+    prepare: Callable[[Connection, RequestContext], None] | None = None
     actions: tuple[tuple[str, str, Callable[..., JsonDocument | None]], ...] = ()
     narrow: tuple[Sequence[str], Collection[str],
                   Callable[[Connection, list[dict[str, typing.Any]], set[str]], list[View]]] | None = None
     tagged: bool = True
-    server_view: Callable[[Connection, Row], tuple[str | None, Hashable]] | None = None
+    server_view: Callable[[Connection, R], tuple[str | None, Hashable]] | None = None
     at: str = ''
-    removable: Callable[[Connection, nova_context.RequestContext, Row], bool] | None = None
+    removable: Callable[[Connection, RequestContext, R], bool] | None = None
 
     @property
     def path(self) -> str:
@@ -102,7 +102,7 @@ def found(row: Found | None, missing: Exception) -> Found:
     return row
 
 
-def owner(context: nova_context.RequestContext, row: Owned) -> bool:
+def owner(context: RequestContext, row: Owned) -> bool:
     return context.is_admin or bool(context.project_id) and row['project_id'] == context.project_id
 
 

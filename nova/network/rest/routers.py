@@ -8,7 +8,8 @@ from typing import Any, TYPE_CHECKING
 
 from nova import context as nova_context
 from nova import exception
-from nova.db import engine
+from nova.context import RequestContext
+from nova.db.engine import Connection
 from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.networks import ports as db_ports
@@ -36,8 +37,7 @@ _GATEWAY = a.record(network_id_=a.ident, enable_snat=a.boolean, external_fixed_i
     a.record(subnet_id=a.ident, ip_address=a.address), 4))
 
 
-def views(conn: engine.Connection, context: nova_context.RequestContext,
-          rows: list[RoutersRow]) -> list[resource.View]:
+def views(conn: Connection, context: RequestContext, rows: list[RoutersRow]) -> list[resource.View]:
     gateway_ids: dict[str, str] = {}
     for port in db_networks.many(conn, t.ports, [row['id'] for row in rows], 'device_id'):
         if port['device_owner'] == db_ports.GATEWAY:
@@ -62,7 +62,7 @@ def _status(row: RoutersRow, active: bool) -> dict[str, str | None]:
             'start a nova-network with driver = linux and routers = true in [network].'}
 
 
-def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, values: dict[str, Any]) -> str:
+def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
     project = a.owner(context, values)
     quotas.check(conn, deps.conf, 'router', project)
     row = {'id': str(uuid.uuid4()), 'project_id': project, 'name': values['name'],
@@ -75,13 +75,12 @@ def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     return row['id']
 
 
-def _locked(conn: engine.Connection, row: RoutersRow) -> RoutersRow:
+def _locked(conn: Connection, row: RoutersRow) -> RoutersRow:
     return resource.found(db_networks.lock(conn, t.routers, row['id']),
                           faults.RouterNotFound(router_id=row['id']))
 
 
-def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: RoutersRow,
-           values: dict[str, Any]) -> None:
+def update(conn: Connection, deps: Deps, context: RequestContext, row: RoutersRow, values: dict[str, Any]) -> None:
     row = _locked(conn, row)
     stored = {name: values[name] for name in ('name', 'description', 'admin_state_up') if values.get(name) is not None}
     if 'availability_zone_hints' in values:
@@ -94,7 +93,7 @@ def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     db_networks.update(conn, t.routers, row['id'], stored)
 
 
-def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: RoutersRow) -> None:
+def delete(conn: Connection, deps: Deps, context: RequestContext, row: RoutersRow) -> None:
     db_networks.lock(conn, t.routers, row['id'])
     if db.interfaces(conn, [row['id']]):
         raise faults.RouterInUse(router_id=row['id'])
@@ -104,7 +103,7 @@ def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
 
 # ---- the gateway ---------------------------------------------------------------
 
-def _set_gateway(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
+def _set_gateway(conn: Connection, deps: Deps, context: RequestContext, row: Mapping[str, Any],
                  info: dict[str, Any] | None) -> None:
     """Set or remove the external gateway of a router."""
     if info:
@@ -124,8 +123,7 @@ def _set_gateway(conn: engine.Connection, deps: Deps, context: nova_context.Requ
         'external_network_id': info and info['network_id'], 'enable_snat': (info or {}).get('enable_snat', True)})
 
 
-def _check_rights(conn: engine.Connection, context: nova_context.RequestContext, row: Mapping[str, Any],
-                  info: dict[str, Any]) -> None:
+def _check_rights(conn: Connection, context: RequestContext, row: Mapping[str, Any], info: dict[str, Any]) -> None:
     """Check permissions: fixed external addresses and disabling SNAT need ownership of the external network.
 
     Repeating the router's current values is allowed.
@@ -143,12 +141,12 @@ def _check_rights(conn: engine.Connection, context: nova_context.RequestContext,
         raise exception.PolicyDenied(rule=f'update_router:external_gateway_info:{denied}')
 
 
-def _gateway_ports(conn: engine.Connection, row: Mapping[str, Any]) -> list[str]:
+def _gateway_ports(conn: Connection, row: Mapping[str, Any]) -> list[str]:
     return [port['id'] for port in db_networks.many(conn, t.ports, [row['id']], 'device_id')
             if port['device_owner'] == db_ports.GATEWAY]
 
 
-def _add_gateway_port(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
+def _add_gateway_port(conn: Connection, deps: Deps, context: RequestContext, row: Mapping[str, Any],
                       info: dict[str, Any]) -> None:
     network, subnets = external(conn, context, info['network_id'])
     on_router = [ipaddress.ip_network(subnet['cidr']) for subnet in db.subnets_on(conn, row['id'])]
@@ -160,8 +158,7 @@ def _add_gateway_port(conn: engine.Connection, deps: Deps, context: nova_context
     db_networks.insert(conn, t.ports, [port])
 
 
-def external(conn: engine.Connection, context: nova_context.RequestContext,
-             ident: str) -> tuple[NetworksRow, list[Any]]:
+def external(conn: Connection, context: RequestContext, ident: str) -> tuple[NetworksRow, list[Any]]:
     """Return (network, subnets) of an external network, with the subnets locked.
 
     :raises NetworkNotFound: no such network, or not visible to the caller
@@ -187,7 +184,7 @@ def service_port(network: NetworksRow, owner: str, device_id: str, host: str = '
 
 # ---- interfaces -----------------------------------------------------------------
 
-def add_interface(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: RoutersRow,
+def add_interface(conn: Connection, deps: Deps, context: RequestContext, row: RoutersRow,
                   body: JsonObject) -> JsonDocument:
     row, given = _locked(conn, row), _named(body)
     port, subnet = _of_port(conn, context, given['port_id']) if given.keys() == {'port_id'} else (
@@ -223,7 +220,7 @@ def add_interface(conn: engine.Connection, deps: Deps, context: nova_context.Req
     return _interface(row, ident, subnet)
 
 
-def remove_interface(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: RoutersRow,
+def remove_interface(conn: Connection, deps: Deps, context: RequestContext, row: RoutersRow,
                      body: JsonObject) -> JsonDocument:
     row, given = _locked(conn, row), _named(body, both=True)
     found = [each for each in db.interfaces(conn, [row['id']])
@@ -246,7 +243,7 @@ def _named(body: JsonObject, both: bool = False) -> dict[str, str]:
     return given
 
 
-def _subnet(conn: engine.Connection, context: nova_context.RequestContext, ident: str) -> SubnetsRow:
+def _subnet(conn: Connection, context: RequestContext, ident: str) -> SubnetsRow:
     row = db_networks.seen(conn, t.subnets, db_networks.visible_subnets(context), ident)
     if row is None:
         raise exception.SubnetNotFound(subnet_id=ident)
@@ -254,7 +251,7 @@ def _subnet(conn: engine.Connection, context: nova_context.RequestContext, ident
     return row
 
 
-def _of_port(conn: engine.Connection, context: nova_context.RequestContext, ident: str) -> tuple[PortsRow, SubnetsRow]:
+def _of_port(conn: Connection, context: RequestContext, ident: str) -> tuple[PortsRow, SubnetsRow]:
     """Return (port, subnet) of the caller's port for a router interface."""
     port = db_networks.lock(conn, t.ports, ident)
     if port is None or not resource.owner(context, port) or not db_ports.seen(conn, context, [ident]):
@@ -279,7 +276,7 @@ def _check_apart(cidr: ranges.Cidr, others: Iterable[ranges.Cidr]) -> None:
             raise exception.BadRequest(f'Range {cidr} overlaps with {other}, which is already connected to the router.')
 
 
-def _check_unneeded(conn: engine.Connection, row: RoutersRow, subnet: Mapping[str, Any]) -> None:
+def _check_unneeded(conn: Connection, row: RoutersRow, subnet: Mapping[str, Any]) -> None:
     """Check that no floating address and no route uses the subnet."""
     ports = {floating['port_id'] for floating in db.floating_through(conn, row['id'])}
     ports |= {each['internal_port_id'] for each in db.forwardings(
@@ -294,18 +291,16 @@ def _check_unneeded(conn: engine.Connection, row: RoutersRow, subnet: Mapping[st
 
 # ---- routes -----------------------------------------------------------------------
 
-def add_routes(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: RoutersRow,
-               body: JsonObject) -> None:
+def add_routes(conn: Connection, deps: Deps, context: RequestContext, row: RoutersRow, body: JsonObject) -> None:
     return _change_routes(conn, row, body, lambda routes, given: [
         *routes, *(route for route in given if route not in routes)])
 
 
-def remove_routes(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: RoutersRow,
-                  body: JsonObject) -> None:
+def remove_routes(conn: Connection, deps: Deps, context: RequestContext, row: RoutersRow, body: JsonObject) -> None:
     return _change_routes(conn, row, body, lambda routes, given: [route for route in routes if route not in given])
 
 
-def _change_routes(conn: engine.Connection, row: RoutersRow, body: JsonObject,
+def _change_routes(conn: Connection, row: RoutersRow, body: JsonObject,
                    change: Callable[[Routes, Routes], Routes]) -> None:
     row = _locked(conn, row)
     given = body.get('router')
@@ -317,7 +312,7 @@ def _change_routes(conn: engine.Connection, row: RoutersRow, body: JsonObject,
     return None
 
 
-def _check_routes(conn: engine.Connection, row: RoutersRow, routes: Routes) -> None:
+def _check_routes(conn: Connection, row: RoutersRow, routes: Routes) -> None:
     """Check that next hops are on connected subnets, and not the router's own addresses."""
     if len(routes) > MAX_ROUTES:
         raise exception.BadRequest(f'A router has at most {MAX_ROUTES} routes.')
@@ -339,8 +334,7 @@ def _check_routes(conn: engine.Connection, row: RoutersRow, routes: Routes) -> N
         seen.add((str(destination), str(hop)))
 
 
-def l3_agents(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext,
-              row: RoutersRow, body: None) -> JsonDocument:
+def l3_agents(conn: Connection, deps: Deps, context: RequestContext, row: RoutersRow, body: None) -> JsonDocument:
     """Return the router's host in the form of a list of agents."""
     alive = bool(db.active(conn, [row['id']], gateways.DOWN_S))
     return {'agents': [] if not row['host'] or not context.is_admin else [

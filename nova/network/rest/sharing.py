@@ -5,9 +5,10 @@ import uuid
 from collections.abc import Callable
 from typing import Any, NamedTuple, TYPE_CHECKING
 
-from nova import context as nova_context
 from nova import exception
+from nova.context import RequestContext
 from nova.db import engine
+from nova.db.engine import Connection
 from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.networks import ports as db_ports
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
     from nova.network.rest.request import Deps
 
 
-def views(conn: engine.Connection, context: nova_context.RequestContext,
-          rows: list[NetworkSharesRow]) -> list[resource.View]:
+def views(conn: Connection, context: RequestContext, rows: list[NetworkSharesRow]) -> list[resource.View]:
     return [{'id': row['id'], 'project_id': row['project_id'], 'tenant_id': row['project_id'],
              'object_type': row['object_type'], 'object_id': row['network_id'], 'action': row['action'],
              'target_tenant': row['target_project'], 'target_project': row['target_project']} for row in rows]
@@ -42,10 +42,10 @@ class Kind(NamedTuple):
 
     table: engine.Table[Any]
     missing: Callable[[str], exception.NovaException]
-    users: Callable[[engine.Connection, str], set[str]] | None
+    users: Callable[[Connection, str], set[str]] | None
 
 
-def _in_pool(conn: engine.Connection, ident: str) -> set[str]:
+def _in_pool(conn: Connection, ident: str) -> set[str]:
     return {project for project, _cidr in db_pools.pieces(conn, ident)}
 
 
@@ -58,7 +58,7 @@ KINDS = {
 }
 
 
-def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, values: dict[str, Any]) -> str:
+def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
     project, kind = a.owner(context, values), KINDS[values['object_type']]
     shared = db_networks.lock(conn, kind.table, values['object_id'])
     if shared is None or not resource.owner(context, shared):
@@ -74,12 +74,12 @@ def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     return row['id']
 
 
-def _check_target(context: nova_context.RequestContext, target: str) -> None:
+def _check_target(context: RequestContext, target: str) -> None:
     if target == db_networks.EVERYBODY and not context.is_admin:
         raise exception.PolicyDenied(rule='create_rbac_policy:target_tenant')
 
 
-def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: NetworkSharesRow,
+def update(conn: Connection, deps: Deps, context: RequestContext, row: NetworkSharesRow,
            values: dict[str, Any]) -> None:
     target = values.get('target_tenant')
     if target is None or target == row['target_project']:
@@ -90,13 +90,13 @@ def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     _end(conn, row)
 
 
-def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: NetworkSharesRow) -> None:
+def delete(conn: Connection, deps: Deps, context: RequestContext, row: NetworkSharesRow) -> None:
     _check_unused(conn, row)
     db_networks.delete(conn, t.shares, row['id'])
     _end(conn, row)
 
 
-def _check_unused(conn: engine.Connection, row: NetworkSharesRow) -> None:
+def _check_unused(conn: Connection, row: NetworkSharesRow) -> None:
     """Check that no project uses the object because of this policy only."""
     kind = KINDS[row['object_type']]
     shared = db_networks.lock(conn, kind.table, row['network_id'])
@@ -110,7 +110,7 @@ def _check_unused(conn: engine.Connection, row: NetworkSharesRow) -> None:
             raise faults.RbacPolicyInUse(object_id=shared['id'])
 
 
-def _end(conn: engine.Connection, row: NetworkSharesRow) -> None:
+def _end(conn: Connection, row: NetworkSharesRow) -> None:
     """Evict projects that no policy permits any more: the owner of the network decides."""
     network = db_networks.get(conn, t.networks, row['network_id']) if row['object_type'] == 'network' else None
     if network is not None and not network['shared']:

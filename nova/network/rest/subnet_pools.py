@@ -9,9 +9,9 @@ import ipaddress
 from typing import Any, TYPE_CHECKING
 import uuid
 
-from nova import context as nova_context
 from nova import exception
-from nova.db import engine
+from nova.context import RequestContext
+from nova.db.engine import Connection
 from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.networks import subnet_pools as db
@@ -35,8 +35,7 @@ COUNTED_AS = {4: 32, 6: 64}         # default_quota counts ranges of this length
 PREFIX_DELEGATION = 'prefix_delegation'     # the API's id for prefix delegation
 
 
-def views(conn: engine.Connection, context: nova_context.RequestContext,
-          rows: list[SubnetPoolsRow]) -> list[resource.View]:
+def views(conn: Connection, context: RequestContext, rows: list[SubnetPoolsRow]) -> list[resource.View]:
     shared = db_networks.shared_among(conn, [row['id'] for row in rows], context.project_id)
     return [{**resource.times(row), 'name': row['name'], 'shared': row['shared'] or row['id'] in shared,
              'is_default': row['default_of'] is not None, 'ip_version': row['ip_version'], 'prefixes': row['prefixes'],
@@ -44,7 +43,7 @@ def views(conn: engine.Connection, context: nova_context.RequestContext,
             for row in rows]
 
 
-def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, values: dict[str, Any]) -> str:
+def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
     project = a.owner(context, values)
     prefixes = _prefixes(values['prefixes'])
     version = prefixes[0].version
@@ -59,8 +58,7 @@ def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     return row['id']
 
 
-def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: SubnetPoolsRow,
-           values: dict[str, Any]) -> None:
+def update(conn: Connection, deps: Deps, context: RequestContext, row: SubnetPoolsRow, values: dict[str, Any]) -> None:
     row = _locked(conn, row['id'])
     stored = {name: values[name] for name in ('name', 'description') if values.get(name) is not None}
     stored |= _lengths(row['ip_version'], resource.columns(row, LENGTHS) | {
@@ -75,7 +73,7 @@ def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     db_networks.update(conn, t.subnet_pools, row['id'], stored)
 
 
-def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: SubnetPoolsRow) -> None:
+def delete(conn: Connection, deps: Deps, context: RequestContext, row: SubnetPoolsRow) -> None:
     _locked(conn, row['id'])
     if db.pieces(conn, row['id']):
         raise faults.SubnetPoolInUse(subnetpool_id=row['id'])
@@ -83,13 +81,13 @@ def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     db_networks.delete(conn, t.subnet_pools, row['id'])
 
 
-def add_prefixes(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: SubnetPoolsRow,
+def add_prefixes(conn: Connection, deps: Deps, context: RequestContext, row: SubnetPoolsRow,
                  body: JsonObject) -> JsonDocument:
     row = _locked(conn, row['id'])
     return _store(conn, row, _prefixes([*row['prefixes'], *_body_prefixes(body)]))
 
 
-def remove_prefixes(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: SubnetPoolsRow,
+def remove_prefixes(conn: Connection, deps: Deps, context: RequestContext, row: SubnetPoolsRow,
                     body: JsonObject) -> JsonDocument:
     row = _locked(conn, row['id'])
     left: list[ranges.Cidr] = _of(row)
@@ -100,7 +98,7 @@ def remove_prefixes(conn: engine.Connection, deps: Deps, context: nova_context.R
     return _store(conn, row, left)
 
 
-def _store(conn: engine.Connection, row: SubnetPoolsRow, prefixes: list[ranges.Cidr]) -> dict[str, Any]:
+def _store(conn: Connection, row: SubnetPoolsRow, prefixes: list[ranges.Cidr]) -> dict[str, Any]:
     kept = [ipaddress.ip_network(cidr) for _project, cidr in db.pieces(conn, row['id'])]
     stored = [str(each) for each in _fitting(conn, row, ranges.merged(prefixes), kept)]
     db_networks.update(conn, t.subnet_pools, row['id'], {'prefixes': stored})
@@ -116,7 +114,7 @@ def _body_prefixes(body: JsonObject) -> list[str]:
 
 # ---- checks ----------------------------------------------------------------------
 
-def _locked(conn: engine.Connection, ident: str) -> SubnetPoolsRow:
+def _locked(conn: Connection, ident: str) -> SubnetPoolsRow:
     return resource.found(db_networks.lock(conn, t.subnet_pools, ident), faults.SubnetPoolNotFound(subnetpool_id=ident))
 
 
@@ -138,7 +136,7 @@ def _prefixes(given: Sequence[str]) -> list[ranges.Cidr]:
     return ranges.merged(found)
 
 
-def _fitting(conn: engine.Connection, row: SubnetPoolsRow, prefixes: list[ranges.Cidr],
+def _fitting(conn: Connection, row: SubnetPoolsRow, prefixes: list[ranges.Cidr],
              kept: Iterable[ranges.Cidr]) -> list[ranges.Cidr]:
     """Check the pool's new prefixes: they must cover the ranges in use.
 
@@ -166,7 +164,7 @@ def _lengths(version: int, values: Mapping[str, Any]) -> dict[str, int]:
     return {'min_prefixlen': low, 'default_prefixlen': usual, 'max_prefixlen': high}
 
 
-def _check_default(conn: engine.Connection, row: Mapping[str, Any]) -> None:
+def _check_default(conn: Connection, row: Mapping[str, Any]) -> None:
     """Report a second default pool. The unique key decides between concurrent requests."""
     if row['default_of'] is not None:
         known = db_networks.many(conn, t.subnet_pools, [row['default_of']], 'default_of')
@@ -176,7 +174,7 @@ def _check_default(conn: engine.Connection, row: Mapping[str, Any]) -> None:
 
 # ---- allocation ------------------------------------------------------------------
 
-def allocate(conn: engine.Connection, context: nova_context.RequestContext, values: Mapping[str, Any], project: str,
+def allocate(conn: Connection, context: RequestContext, values: Mapping[str, Any], project: str,
              others: Sequence[str]) -> tuple[str | None, str]:
     """Return (pool id or None, CIDR) for a new subnet.
 
@@ -204,7 +202,7 @@ def allocate(conn: engine.Connection, context: nova_context.RequestContext, valu
     return pool['id'], str(found)
 
 
-def _chosen(conn: engine.Connection, context: nova_context.RequestContext, values: Mapping[str, Any]) -> str | None:
+def _chosen(conn: Connection, context: RequestContext, values: Mapping[str, Any]) -> str | None:
     ident: str | None = values['subnetpool_id']
     if ident == PREFIX_DELEGATION:
         raise exception.InvalidInput(reason='subnetpool_id: prefix delegation is not supported. Give a pool or a cidr.')

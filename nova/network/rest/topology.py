@@ -9,7 +9,8 @@ from typing import Any, TYPE_CHECKING
 
 from nova import context as nova_context
 from nova import exception
-from nova.db import engine
+from nova.context import RequestContext
+from nova.db.engine import Connection
 from nova.db.networks import networks as db_networks
 from nova.db.networks import routers as db_routers
 from nova.db.networks import topologies as db
@@ -72,7 +73,7 @@ def _view(ident: str, project: str) -> JsonDocument:
     return {'auto_allocated_topology': {'id': ident, 'project_id': project, 'tenant_id': project}}
 
 
-def check(conn: engine.Connection) -> str:
+def check(conn: Connection) -> str:
     """Return the id of the default external network.
 
     :raises AutoAllocationFailure: the administrator has not prepared automatic allocation
@@ -86,12 +87,12 @@ def check(conn: engine.Connection) -> str:
     return outside[0]['id']
 
 
-def make(conn: engine.Connection, deps: Deps, project: str) -> str:
+def make(conn: Connection, deps: Deps, project: str) -> str:
     """Return the network id of a project's topology, creating it if missing."""
     outside, known = check(conn), db.of(conn, project)
     if known is not None:
         return known['network_id']
-    context = nova_context.RequestContext(user_id=None, project_id=project, roles=['member'])
+    context = RequestContext(user_id=None, project_id=project, roles=['member'])
 
     def made(kind: resource.Resource[Any], **values: Json) -> str:
         return kind.create(conn, deps, context, a.parse(kind.attributes, context, values, creating=True))
@@ -105,7 +106,7 @@ def make(conn: engine.Connection, deps: Deps, project: str) -> str:
     return network
 
 
-def _remove(conn: engine.Connection, deps: Deps, project: str) -> None:
+def _remove(conn: Connection, deps: Deps, project: str) -> None:
     known = db.of(conn, project)
     if known is None:
         raise exception.NotFound()

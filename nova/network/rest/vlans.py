@@ -6,7 +6,7 @@ import random
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
-from nova.db import engine
+from nova.db.engine import Connection
 from nova.db.networks import networks
 from nova.network.rest import faults
 
@@ -20,7 +20,7 @@ def ranges(conf: ConfigOpts) -> list[tuple[str, range]]:
     return found
 
 
-def chosen(conn: engine.Connection, conf: ConfigOpts, physical: str | None, vlan: int | None) -> tuple[str, int]:
+def chosen(conn: Connection, conf: ConfigOpts, physical: str | None, vlan: int | None) -> tuple[str, int]:
     """Return (physical network, VLAN) of a new network.
 
     :param physical: requested physical network, or None

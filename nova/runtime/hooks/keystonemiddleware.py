@@ -1,11 +1,10 @@
 """Private parts of keystonemiddleware 13.0.1."""
 from __future__ import annotations
 
-from typing import Any, TYPE_CHECKING, TypedDict
+from typing import Any, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from keystonemiddleware import auth_token
-
 
 # Keys that auth_token sets in addition to the headers that it also removes, and keys for plugins of keystoneauth.
 _MORE = ('HTTP_OPENSTACK_SYSTEM_SCOPE', 'keystone.token_auth', 'keystone.token_info')
@@ -23,22 +22,9 @@ def challenge(protocol: auth_token.AuthProtocol) -> list[tuple[str, str]]:
     return list(protocol._reject_auth_headers)
 
 
-class Role(TypedDict):
-    name: str
-
-
-class Token(TypedDict, total=False):
-    roles: list[Role]
-
-
-class Verified(TypedDict):
-    token: Token
-
-
-def verify(protocol: auth_token.AuthProtocol, token: str) -> Verified:
-    """Verify a token with Keystone now, without the caches of auth_token."""
-    found: Verified = protocol._identity_server.verify_token(token)
-    return found
+def verify(protocol: auth_token.AuthProtocol, token: str) -> list[str]:
+    """Verify a token with Keystone now, without the caches of auth_token; return the names of its roles."""
+    return [role['name'] for role in protocol._identity_server.verify_token(token)['token'].get('roles', ())]
 
 
 def option(protocol: auth_token.AuthProtocol, name: str) -> Any:

@@ -52,7 +52,7 @@ def refusal(status: str, text: str) -> bytes:
             f'Connection: close\r\n{later}\r\n').encode() + body
 
 
-class Source(Protocol):
+class Readable(Protocol):
     """The bytes of a request: gathered ones, or those of the connection."""
 
     def read(self, size: int, /) -> bytes: ...
@@ -60,7 +60,7 @@ class Source(Protocol):
     def readline(self, size: int = ..., /) -> bytes: ...
 
 
-def read_headers(rfile: Source, headers: dict[bytes, bytes] | None = None) -> dict[bytes, bytes]:
+def read_headers(rfile: Readable, headers: dict[bytes, bytes] | None = None) -> dict[bytes, bytes]:
     """Return the headers as {b'Title-Case': value}; stricter than cheroot's reader.
 
     A name with an underscore is dropped: in the WSGI environ it equals the name with a dash.
@@ -98,7 +98,7 @@ class Body:
     :param most: buffer limit that an unwanted larger body exceeds; None: all has arrived, or it is an upload
     """
 
-    def __init__(self, rfile: Source, length: int | None, gathered: bool = True, most: int | None = None) -> None:
+    def __init__(self, rfile: Readable, length: int | None, gathered: bool = True, most: int | None = None) -> None:
         self._rfile, self._chunked, self._left = rfile, length is None, length or 0
         self._gathered, self._most = gathered, most
         self._first, self._ended = True, length == 0
@@ -224,7 +224,7 @@ class Request(server.HTTPRequest):
         self.close_connection = True
         self.conn.wfile.write(refusal(str(status), msg))
 
-    def header_reader(self, rfile: Source, headers: dict[bytes, bytes]) -> None:
+    def header_reader(self, rfile: Readable, headers: dict[bytes, bytes]) -> None:
         read_headers(rfile, headers)
         if not self.conn.streams:        # it has arrived, or is not wanted: the client gets no 100 Continue
             headers.pop(b'Expect', None)

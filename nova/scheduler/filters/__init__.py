@@ -15,7 +15,6 @@ A class with the method ``host_passes`` for single hosts works too: see plugins.
 """
 import collections.abc
 import importlib
-import inspect
 import types
 import typing
 
@@ -76,12 +75,14 @@ def available(names: collections.abc.Iterable[str]) -> dict[str, typing.Any]:
             found |= builtin_filters()
             continue
         thing = _loaded('available_filters', name)
-        classes = [thing] if inspect.isclass(thing) else thing()
+        classes = [thing] if isinstance(thing, type) else thing()
         found |= {cls.__name__: cls for cls in classes}
     return found
 
 
-def _loaded(option: str, name: str) -> typing.Any:
+def _loaded(option: str, name: str) -> type[typing.Any] | collections.abc.Callable[
+        [], collections.abc.Iterable[type[typing.Any]]]:
+    """Return a class, or a function that returns classes."""
     return entry_points.named(option, name, ENTRY_POINTS, sorted(builtin_filters()))
 
 
@@ -110,9 +111,11 @@ def load(conf: cfg.ConfigOpts, names: collections.abc.Iterable[str]) -> list[Fil
     return found
 
 
-def _made(conf: cfg.ConfigOpts, cls: typing.Any) -> Filter:
-    if inspect.isclass(cls) and issubclass(cls, Filter):
-        return cls(conf)
+def _made(conf: cfg.ConfigOpts, cls: collections.abc.Callable[..., typing.Any]) -> Filter:
+    is_filter = isinstance(cls, type) and issubclass(cls, Filter)
+    if is_filter:
+        made: Filter = cls(conf)
+        return made
     if not callable(getattr(cls, 'host_passes', None)):
         raise exception.InvalidOption(f'enabled_filters: {cls} has no method host_passes.')
     return PerHost(conf, cls())

@@ -31,10 +31,10 @@ class AggregateInstanceExtraSpecsFilter(base.CachedFilter):
 
     run_on_rebuild = False
 
-    def key(self, request: Request) -> typing.Any:
+    def key(self, request: Request) -> frozenset[tuple[str, str]]:
         specs = request_fields.extra_specs(request)
         found = request_fields.scoped(specs, 'aggregate_instance_extra_specs') if specs else {}
-        return frozenset((key, str(value)) for key, value in found.items()) or None
+        return frozenset((key, str(value)) for key, value in found.items())
 
     def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         requirements = self.key(request)
@@ -57,7 +57,7 @@ class AggregateTypeAffinityFilter(base.CachedFilter):
 
     run_on_rebuild = False
 
-    def key(self, request: Request) -> typing.Any:
+    def key(self, request: Request) -> str | None:
         return request_fields.flavor(request).get('name')
 
     def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
@@ -80,7 +80,7 @@ class AggregateMultiTenancyIsolation(base.CachedFilter):
 
     run_on_rebuild = False
 
-    def key(self, request: Request) -> typing.Any:
+    def key(self, request: Request) -> str | None:
         return getattr(request.spec, 'project_id', None)
 
     def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
@@ -99,9 +99,8 @@ class AggregateMultiTenancyIsolation(base.CachedFilter):
 class AggregateImagePropertiesIsolation(base.CachedFilter):
     """Hosts with aggregate metadata that agree with the image: a key that both have shares a value."""
 
-    def key(self, request: Request) -> typing.Any:
-        found = request_fields.properties(request)
-        return frozenset((key, str(value)) for key, value in found.items()) or None
+    def key(self, request: Request) -> frozenset[tuple[str, str]]:
+        return frozenset((key, str(value)) for key, value in request_fields.properties(request).items())
 
     def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         options = self.conf.filter_scheduler

@@ -1,9 +1,9 @@
 """Host attributes by the names of the documented interface for single hosts, for plugins, queries and extra specs."""
 import collections.abc
-import typing
 
 import numpy as np
 
+from nova.json_types import Json
 from nova.scheduler import host_view
 
 Read = collections.abc.Callable[[host_view.Hosts], np.ndarray]
@@ -90,7 +90,7 @@ def path(hosts: host_view.Hosts, names: collections.abc.Sequence[str]) -> np.nda
     return found[codes]
 
 
-def under(value: typing.Any, names: collections.abc.Sequence[str]) -> typing.Any:
+def under(value: Json, names: collections.abc.Sequence[str]) -> Json:
     """Return a value in nested dicts, or None."""
     for name in names:
         if not isinstance(value, dict) or name not in value:

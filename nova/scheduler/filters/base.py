@@ -1,6 +1,7 @@
 """Base classes of filters: a mask over the hosts and a sentence about the removed hosts."""
 from __future__ import annotations
 
+import collections.abc
 import typing
 
 import numpy as np
@@ -68,7 +69,7 @@ class Filter:
         """Tell whether ``limits`` applies to this request, for a filter that has limits."""
         return True
 
-    def external_facts(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> typing.Any:
+    def external_facts(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> object:
         """Return data from another service, read once for each request without an open transaction."""
         return None
 
@@ -84,17 +85,17 @@ class Filter:
 class CachedFilter(Filter):
     """A filter that is independent of usage; its masks are cached by key."""
 
-    def key(self, request: Request) -> typing.Any:
-        """Return the hashable part of the request that decides, or None if every host passes."""
+    def key(self, request: Request) -> collections.abc.Hashable:
+        """Return the part of the request that decides; None or empty if every host passes."""
         raise NotImplementedError
 
     def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
-        """Return the mask for a key that is not None."""
+        """Return the mask for a key that is not empty."""
         raise NotImplementedError
 
     def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         key = self.key(request)
-        if key is None:
+        if not key:
             return hosts.all_pass
         return hosts.cached((self.name, key), lambda: self.judge(hosts, request))
 

@@ -81,13 +81,13 @@ def _judge(hosts: host_view.Hosts, attribute: attributes.Attribute, rest: typing
 class ImagePropertiesFilter(base.CachedFilter):
     """Hosts that support the architecture, hypervisor type, VM mode and hypervisor version of the image."""
 
-    def key(self, request: Request) -> typing.Any:
+    def key(self, request: Request) -> tuple[typing.Any, ...]:
         properties = request_fields.properties(request)
         if not properties:
-            return None
+            return ()
         guest = [_first(properties, names) for *names, _ in _IMAGE]
         version = _first(properties, _VERSION)
-        return (*map(_canonical, guest), version) if version or any(guest) else None
+        return (*map(_canonical, guest), version) if version or any(guest) else ()
 
     def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         *guest, version = self.key(request)
@@ -142,7 +142,7 @@ class TraitsFilter(base.CachedFilter):
     (nova/hardware/guest_options.py). The filter is always consulted, because traits may be a security requirement.
     """
 
-    def key(self, request: Request) -> typing.Any:
+    def key(self, request: Request) -> frozenset[tuple[str, str]]:
         sources = request_fields.extra_specs(request), request_fields.properties(request)
         found = ((_TRAIT.fullmatch(key), value) for items in sources
                  for key, value in items.items() if key.startswith('trait'))
@@ -150,7 +150,7 @@ class TraitsFilter(base.CachedFilter):
         if request_fields.trusted_certificates(request):
             needed |= {guest_option_rows.TRUSTED_CERTIFICATES}
         return frozenset({*((key[1], str(value)) for key, value in found if key),
-                          *((name, 'required') for name in needed)}) or None
+                          *((name, 'required') for name in needed)})
 
     def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         required, forbidden = self._traits(request)

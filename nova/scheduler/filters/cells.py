@@ -20,8 +20,8 @@ class CellFilter(base.CachedFilter):
 
     selects_hosts = True
 
-    def key(self, request: Request) -> typing.Any:
-        return request.cell or request.disabled_cells or None
+    def key(self, request: Request) -> str | tuple[str, ...]:
+        return request.cell or request.disabled_cells
 
     def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         if request.cell:

@@ -69,9 +69,9 @@ class SimpleCIDRAffinityFilter(base.CachedFilter):
 
     run_on_rebuild = False
 
-    def key(self, request: Request) -> typing.Any:
+    def key(self, request: Request) -> tuple[str, ...]:
         near = request_fields.hint(request, 'build_near_host_ip')
-        return None if near is None else (str(near), str(request_fields.hint(request, 'cidr') or DEFAULT_CIDR))
+        return () if near is None else (str(near), str(request_fields.hint(request, 'cidr') or DEFAULT_CIDR))
 
     def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         network = _network(*self.key(request))

@@ -13,26 +13,30 @@ if typing.TYPE_CHECKING:
     from nova.scheduler.placement_request import Request
 
 
+ISOLATED, OTHER = 'isolated', 'other'       # kinds of images
+
+
 class IsolatedHostsFilter(base.CachedFilter):
     """``isolated_hosts`` for images of ``isolated_images``.
 
     Other images may use these hosts too if ``restrict_isolated_hosts_to_isolated_images`` is false.
     """
 
-    def key(self, request: Request) -> typing.Any:
+    def key(self, request: Request) -> str:
         options = self.conf.filter_scheduler
         if not options.isolated_hosts and not options.isolated_images:
-            return None
-        isolated = request_fields.image_id(request) in options.isolated_images
-        return isolated if isolated or options.restrict_isolated_hosts_to_isolated_images else None
+            return ''
+        if request_fields.image_id(request) in options.isolated_images:
+            return ISOLATED
+        return OTHER if options.restrict_isolated_hosts_to_isolated_images else ''
 
     def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         isolated = hosts.on_hosts(self.conf.filter_scheduler.isolated_hosts)
-        return isolated if self.key(request) else np.logical_not(isolated)
+        return isolated if self.key(request) == ISOLATED else np.logical_not(isolated)
 
     def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
-        return 'is|are not reserved for the image, which needs isolated hosts' if self.key(request) else (
-            'is|are reserved for other images')
+        return ('is|are not reserved for the image, which needs isolated hosts' if self.key(request) == ISOLATED
+                else 'is|are reserved for other images')
 
 
 FILTERS = (IsolatedHostsFilter,)

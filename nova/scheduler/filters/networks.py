@@ -38,8 +38,9 @@ class NetworkResourcesFilter(base.Filter):
     def needs_facts(self, spec: objects.RequestSpec) -> bool:
         return self._finder is not None and not spec.has_no_networks
 
-    def external_facts(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> typing.Any:
-        """Return a reachable_hosts.ReachableHosts, or None if all hosts are suitable."""
+    def external_facts(self, hosts: host_view.Hosts, spec: objects.RequestSpec
+                       ) -> reachable_hosts.ReachableHosts | None:
+        """Return the reachable hosts, or None if all hosts are suitable."""
         assert self._finder is not None              # see needs_facts
         requested = spec.requested_networks if isinstance(spec.requested_networks, list) else []
         return self._finder.find(spec.instance_uuid, requested)

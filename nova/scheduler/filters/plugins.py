@@ -46,7 +46,7 @@ class BaseHostFilter:
     needs_instances = False
     RUN_ON_REBUILD = True
 
-    def host_passes(self, host_state: typing.Any, filter_properties: dict[str, typing.Any]) -> bool:
+    def host_passes(self, host_state: types.SimpleNamespace, filter_properties: dict[str, typing.Any]) -> bool:
         """Tell whether the host may take the server.
 
         :param host_state: attributes.ATTRIBUTES, and ``aggregates``, ``metrics``, ``limits`` and ``instances``
@@ -55,12 +55,19 @@ class BaseHostFilter:
         raise NotImplementedError
 
 
+class HostFilter(typing.Protocol):
+    """A filter for single hosts: BaseHostFilter, or any object with its method."""
+
+    @property
+    def host_passes(self) -> collections.abc.Callable[..., object]: ...
+
+
 class PerHost(base.Filter):
     """Adapter of a filter for single hosts, consulted only about remaining hosts."""
 
     run_on_rebuild = True
 
-    def __init__(self, conf: cfg.ConfigOpts, wrapped: typing.Any) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, wrapped: HostFilter) -> None:
         super().__init__(conf)
         self._wrapped = wrapped
         self._takes_spec = _takes_spec(wrapped)
@@ -98,7 +105,7 @@ class PerHost(base.Filter):
         return found
 
 
-def _takes_spec(wrapped: typing.Any) -> bool:
+def _takes_spec(wrapped: HostFilter) -> bool:
     try:
         names = list(inspect.signature(wrapped.host_passes).parameters)
     except (TypeError, ValueError):

@@ -12,6 +12,7 @@ import typing
 import numpy as np
 import orjson
 
+from nova.json_types import Json
 from nova.scheduler.filters import attributes
 from nova.scheduler.filters import base
 from nova.scheduler.filters import request_fields
@@ -53,7 +54,7 @@ class JsonFilter(base.Filter):
         return 'does|do not satisfy the hint query'
 
 
-def parsed(query: typing.Any) -> list[typing.Any]:
+def parsed(query: Json) -> list[Json]:
     """Return the query as lists.
 
     :raises Malformed: the query is not valid
@@ -65,7 +66,8 @@ def parsed(query: typing.Any) -> list[typing.Any]:
             raise Malformed('it is not JSON') from None
     if not isinstance(query, list) or not query:
         raise Malformed('it is not a list that begins with an operation')
-    parts, waiting = 0, [(query, 1)]
+    parts = 0
+    waiting: list[tuple[Json, int]] = [(query, 1)]
     while waiting:
         item, depth = waiting.pop()
         parts += 1
@@ -76,7 +78,7 @@ def parsed(query: typing.Any) -> list[typing.Any]:
     return query
 
 
-def evaluate(hosts: host_view.Hosts, query: list[typing.Any]) -> np.ndarray:
+def evaluate(hosts: host_view.Hosts, query: list[Json]) -> np.ndarray:
     """Return the mask of a query.
 
     :raises Malformed: an operation or an attribute does not exist
@@ -97,7 +99,7 @@ def evaluate(hosts: host_view.Hosts, query: list[typing.Any]) -> np.ndarray:
                     f'{", ".join(_COMPARISONS)}')
 
 
-def _mask(hosts: host_view.Hosts, item: typing.Any) -> np.ndarray:
+def _mask(hosts: host_view.Hosts, item: Json) -> np.ndarray:
     if isinstance(item, list) and item:
         return evaluate(hosts, item)
     if isinstance(item, bool):
@@ -105,12 +107,12 @@ def _mask(hosts: host_view.Hosts, item: typing.Any) -> np.ndarray:
     raise Malformed(f'{str(item)[:32]!r} is not a condition')
 
 
-def _flat(items: list[typing.Any]) -> list[typing.Any]:
+def _flat(items: list[Json]) -> list[Json]:
     """Flatten lists: ['in', '$x', [1, 2]] means ['in', '$x', 1, 2]."""
     return [each for item in items for each in (item if isinstance(item, list) else [item])]
 
 
-def _value(hosts: host_view.Hosts, item: typing.Any) -> typing.Any:
+def _value(hosts: host_view.Hosts, item: Json) -> np.ndarray | float | str | None:
     """Return an array for an attribute, or the constant."""
     if isinstance(item, (list, dict)):
         raise Malformed('a list or object is in the place of a value')
@@ -123,8 +125,8 @@ def _value(hosts: host_view.Hosts, item: typing.Any) -> typing.Any:
     return attributes.path(hosts, names)
 
 
-def _compared(hosts: host_view.Hosts, compare: Comparison, left: typing.Any, right: typing.Any) -> np.ndarray:
-    left, right = _value(hosts, left), _value(hosts, right)
+def _compared(hosts: host_view.Hosts, compare: Comparison, first: Json, second: Json) -> np.ndarray:
+    left, right = _value(hosts, first), _value(hosts, second)
     numeric = all(isinstance(each, (int, float)) or isinstance(each, np.ndarray) and each.dtype != object
                   for each in (left, right))
     if numeric:
@@ -136,7 +138,7 @@ def _compared(hosts: host_view.Hosts, compare: Comparison, left: typing.Any, rig
     return np.array([_holds(compare, *pair) for pair in pairs], dtype=bool)
 
 
-def _holds(compare: Comparison, left: typing.Any, right: typing.Any) -> bool:
+def _holds(compare: Comparison, left: object, right: object) -> bool:
     """Compare two values; incomparable types yield False."""
     if left is None or right is None:
         return False

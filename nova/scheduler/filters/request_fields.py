@@ -4,6 +4,7 @@ from __future__ import annotations
 import typing
 
 from nova import objects
+from nova.json_types import Json
 from nova.scheduler.placement_request import Request
 
 # documented extra specs without a scope that are not requirements on hosts
@@ -33,12 +34,12 @@ def trusted_certificates(request: Request) -> list[str] | None:
     return (getattr(request.spec, 'image', None) or {}).get('trusted_certs')
 
 
-def hints(spec: objects.RequestSpec | None, name: str) -> list[typing.Any]:
+def hints(spec: objects.RequestSpec | None, name: str) -> list[Json]:
     """Return the values of a scheduler hint, [] without it."""
     return (getattr(spec, 'hints', None) or {}).get(name) or []
 
 
-def hint(request: Request, name: str) -> typing.Any:
+def hint(request: Request, name: str) -> Json:
     """Return the only or first value of a scheduler hint, None without it."""
     return next(iter(hints(request.spec, name)), None)
 

@@ -49,7 +49,7 @@ class TrustedFilter(base.Filter):
     def needs_facts(self, spec: objects.RequestSpec) -> bool:
         return KEY in ((spec.flavor or {}).get('extra_specs') or {})
 
-    def external_facts(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> typing.Any:
+    def external_facts(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> dict[str, str]:
         """Return {host: level}; hosts with a level older than attestation_auth_timeout are polled."""
         names = set(hosts.host.tolist())
         with self._lock:

@@ -6,6 +6,7 @@ that decision.
 import dataclasses
 import inspect
 import logging
+import types
 import typing
 
 import numpy as np
@@ -22,7 +23,7 @@ LOG = logging.getLogger(__name__)
 class WeighedHost:
     """A host during weighing: ``obj`` is its host_state, ``weight`` its present weight."""
 
-    obj: typing.Any
+    obj: types.SimpleNamespace
     weight: float = 0.0
 
 
@@ -38,7 +39,7 @@ class BaseHostWeigher:
         """Return the multiplier of the normalised weights; it may take the host_state as a parameter."""
         return 1.0
 
-    def weight_object(self, host_state: typing.Any, weight_properties: dict[str, typing.Any]) -> float:
+    def weight_object(self, host_state: types.SimpleNamespace, weight_properties: dict[str, typing.Any]) -> float:
         """Return the weight of one host, larger is better.
 
         :param host_state: see filters.attributes
@@ -61,8 +62,9 @@ class PerHost:
 
     multiplier = 1.0         # for the report of a dry run; see ``weigh``
 
-    def __init__(self, conf: cfg.ConfigOpts, wrapped: typing.Any) -> None:
-        self._conf, self._wrapped = conf, wrapped
+    def __init__(self, conf: cfg.ConfigOpts, wrapped: BaseHostWeigher) -> None:
+        self._conf = conf
+        self._wrapped: typing.Any = wrapped          # it may have methods of older interfaces
 
     @property
     def name(self) -> str:

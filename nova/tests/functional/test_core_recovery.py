@@ -538,3 +538,8 @@ def test_a_guest_that_holds_the_device_of_a_lost_port_shows_it(cloud):
     driver.failures.clear()
     change()
     assert ports_of(cloud, uuid) == ([first['id']],) * 2
+
+
+def test_a_server_without_a_host_has_no_host_that_is_up(cloud):
+    assert cloud.services.host_is_up('host1')
+    assert not cloud.services.host_is_up(None)

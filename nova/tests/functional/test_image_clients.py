@@ -24,6 +24,7 @@ from nova.image import granted
 from nova.image.rest.app import Application
 from nova.tests import image_corpus as corpus
 from nova.tests import image_service as service
+from nova.tests import waiting
 from nova.tests import warm_client
 
 SECRET = 'x:' + service.ALICE
@@ -174,8 +175,10 @@ def test_a_given_file_is_moved_into_the_store(tmp_path):
     image = given(home, path)
     stored = home.data_file()
     assert not path.exists() and os.stat(stored).st_ino == inode and os.stat(stored).st_mode & 0o777 == 0o600
-    assert image['status'] == 'active' and image['size'] == len(data) and image['os_hash_algo'] == 'sha512'
-    assert image['checksum'] == hashlib.md5(data).hexdigest()
+    assert image['status'] == 'active' and image['size'] == len(data)
+    waiting.wait_for(lambda: home.images.show(home.alice, image['id'])['checksum'], 30, 'the checksums')
+    image = home.images.show(home.alice, image['id'])
+    assert image['os_hash_algo'] == 'sha512' and image['checksum'] == hashlib.md5(data).hexdigest()
     assert image['os_hash_value'] == hashlib.sha512(data).hexdigest()
     home.images.download(home.alice, image['id'], str(tmp_path / 'target'))
     assert (tmp_path / 'target').read_bytes() == data

@@ -338,11 +338,11 @@ def test_auth_token_asks_keystone_past_its_cache():
     class Server:
         def verify_token(self, token):
             asked.append(token)
-            return {'token': {'roles': []}}
+            return {'token': {'roles': [{'name': 'reader'}]}}
     assert callable(protocol._identity_server.verify_token), (
         'AuthProtocol has no _identity_server any more: streams are not ended when Keystone revokes a token.')
     protocol._identity_server = Server()
-    assert [keystonemiddleware.verify(protocol, 'token') for _ in range(2)] == [{'token': {'roles': []}}] * 2
+    assert [keystonemiddleware.verify(protocol, 'token') for _ in range(2)] == [['reader']] * 2
     assert asked == ['token'] * 2
 
 

@@ -10,6 +10,7 @@ from nova.scheduler import host_view
 from nova.scheduler import weights
 from nova.scheduler.filters import pci as filters
 from nova.scheduler.resources import pci as placement
+from nova.scheduler.resources import pci_table
 
 
 def stats(count, vendor='10de', node=None):
@@ -26,12 +27,12 @@ STATS = [None, ALIKE, ALIKE, stats(1), [], [*stats(1), *stats(2, '8086')]]
 
 @pytest.fixture
 def free():
-    return placement.FreeDevices(STATS)
+    return pci_table.FreeDevices(STATS)
 
 
 def test_counts(free):
     assert free.counts.tolist() == [0, 2, 2, 1, 0, 3]
-    assert placement.FreeDevices([None, []]).counts is None and placement.FreeDevices([]).counts is None
+    assert pci_table.FreeDevices([None, []]).counts is None and pci_table.FreeDevices([]).counts is None
 
 
 def test_alike_hosts_are_judged_once(free, monkeypatch):
@@ -62,7 +63,7 @@ def test_many_changes_do_not_pile_up(free):
 
 
 def hosts(stats):
-    return types.SimpleNamespace(pci=placement.FreeDevices(stats), all_pass=np.ones(len(stats), dtype=bool))
+    return types.SimpleNamespace(pci=pci_table.FreeDevices(stats), all_pass=np.ones(len(stats), dtype=bool))
 
 
 def asking(*requests):

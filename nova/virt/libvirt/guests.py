@@ -32,8 +32,7 @@ from nova.virt.libvirt.volumes import probe
 
 if TYPE_CHECKING:
     from nova.objects.instance import Instance
-    from nova.virt.driver import NetworkInfo
-    from nova.virt.driver import SpawnRequest
+    from nova.virt.driver import NetworkInfo, SpawnRequest
     from nova.virt.libvirt.host import Host
     from nova.virt.libvirt.local_disks.storage import Storage
     from nova.virt.libvirt.platform import Platform
@@ -47,7 +46,6 @@ class Guests(guest_power.GuestPower):
     """Lifecycle of the domains of this host.
 
     :param host: name of this host
-    :param volumes: VolumeConnections of this host
     :param clients: recorder of the Ceph clients of guests
     :param disk_key: function(uuid) -> passphrase of a guest's encrypted disks; raises VirtError
     """

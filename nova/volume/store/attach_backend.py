@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 import os
 import pathlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
@@ -18,7 +18,6 @@ from nova.runtime import durable_files
 from nova.runtime import host_identity
 from nova.runtime import tls
 from nova.volume.exports import exporter
-from nova.volume.store import attachments
 from nova.volume.store import files as volume_files
 
 if TYPE_CHECKING:
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from nova.json_types import JsonObject
     from nova.volume import api
 
+CLOSING = 'closing'              # status of an attachment during the closing of its export
+PREVIOUS_HOST = 'previous_host'  # key of a connector: previous host with a closing export
 # file in [volume] export_tls_dir: function(content), which raises ValueError
 _CREDENTIALS: dict[str, Callable[[bytes], object]] = {
     'ca-cert.pem': x509.load_pem_x509_certificate, 'server-cert.pem': x509.load_pem_x509_certificate,
@@ -37,8 +38,15 @@ CERTIFICATE = 'volumes'          # name of the deployment's certificate for expo
 CERTIFICATE_DAYS = certificates.AUTHORITY_LEFT_DAYS - 1
 
 
-class EmbeddedAttachBackend(attachments.AttachBackend):
-    """Files and exports.
+class Access(TypedDict):
+    """How a host reaches a volume."""
+
+    driver_volume_type: str
+    data: JsonObject
+
+
+class EmbeddedAttachBackend:
+    """Access of hosts to volumes: files and exports.
 
     :param conf: uses [volume], host, my_ip and state_path
     :param database: the API database
@@ -73,15 +81,18 @@ class EmbeddedAttachBackend(attachments.AttachBackend):
         return self.exports.stop(timeout)
 
     def is_export(self, connector: api.Connector | None) -> bool:
+        """Return whether access through this connector needs ``close``."""
         if not connector:
             return False
         return connector.get('host') != self._conf.host and connector.get('ip') not in (None, self._conf.my_ip)
 
     def check(self, connector: api.Connector) -> None:
+        """Check that the connector's host can access volumes; raises InvalidVolume."""
         if self.is_export(connector):
             self.exports.check(connector.get('host'))
 
-    def open(self, row: VolumesRow, attachment_id: str, connector: api.Connector) -> attachments.Access:
+    def open(self, row: VolumesRow, attachment_id: str, connector: api.Connector) -> Access:
+        """Give a host access to a volume; raises InvalidVolume."""
         common: JsonObject = {'volume_id': row['id'], 'access_mode': 'ro' if row['readonly'] else 'rw',
                   'multiattach': bool(row['multiattach']), 'encrypted': row['key_id'] is not None}
         if not self.is_export(connector):
@@ -93,6 +104,7 @@ class EmbeddedAttachBackend(attachments.AttachBackend):
         return {'driver_volume_type': 'nbd', 'data': {**common, **made, 'tls': True}}
 
     def close(self, attachment_id: str, connector: api.Connector) -> None:
+        """End the host's access."""
         self.exports.close(attachment_id, str(connector['host']))
 
     def copy(self, attachment_id: str, connector: api.Connector, path: str) -> None:
@@ -107,7 +119,7 @@ class EmbeddedAttachBackend(attachments.AttachBackend):
         with self._db.reader() as conn:
             for row in db.connected(conn, attachment_id):
                 connector = row['connector']
-                if row['status'] != attachments.CLOSING and self.is_export(connector):
+                if row['status'] != CLOSING and self.is_export(connector):
                     found.append(exporter.DesiredExport(
                         row['id'], str(connector['host']), self._files.volume(row['volume_id']), bool(row['readonly'])))
         return found
@@ -116,8 +128,8 @@ class EmbeddedAttachBackend(attachments.AttachBackend):
         with self._db.reader() as conn:
             found = db.connected(conn)
         return {(host, row['id']) for row in found for host in (
-            row['connector'].get('host') if row['status'] == attachments.CLOSING else None,
-            row['connector'].get(attachments.PREVIOUS_HOST)) if host is not None}
+            row['connector'].get('host') if row['status'] == CLOSING else None,
+            row['connector'].get(PREVIOUS_HOST)) if host is not None}
 
     def _credentials(self) -> str:
         """Return the directory with QEMU's certificate files; created from the deployment's certificates by default."""

@@ -6,7 +6,7 @@ written and closed before the row is deleted, so that the next server finds the 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 import uuid
 
 from nova import context as nova_context
@@ -17,8 +17,10 @@ from nova.db.engine import Database
 from nova.db.tables.volume import volume_attachments
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
-from nova.json_types import JsonObject
 from nova.volume.store import rows
+from nova.volume.store.attach_backend import CLOSING
+from nova.volume.store.attach_backend import EmbeddedAttachBackend
+from nova.volume.store.attach_backend import PREVIOUS_HOST
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import VolumesRow
@@ -26,38 +28,6 @@ if TYPE_CHECKING:
 
 
 HELD = ('reserved', 'attaching', 'in-use')
-CLOSING = 'closing'              # status of an attachment during the closing of its export
-PREVIOUS_HOST = 'previous_host'  # key of a connector: previous host with a closing export
-
-
-class Access(TypedDict):
-    """How a host reaches a volume."""
-
-    driver_volume_type: str
-    data: JsonObject
-
-
-class AttachBackend:
-    """Access of hosts to volumes."""
-
-    def check(self, connector: api.Connector) -> None:
-        """Check that the connector's host can access volumes; raises InvalidVolume."""
-        raise NotImplementedError
-
-    def open(self, row: VolumesRow, attachment_id: str, connector: api.Connector) -> Access:
-        """Give a host access to a volume: {'driver_volume_type', 'data'}.
-
-        :raises InvalidVolume: not possible
-        """
-        raise NotImplementedError
-
-    def is_export(self, connector: api.Connector | None) -> bool:
-        """Return whether access through this connector needs ``close``."""
-        raise NotImplementedError
-
-    def close(self, attachment_id: str, connector: api.Connector) -> None:
-        """End the host's access."""
-        raise NotImplementedError
 
 
 class Attachments:
@@ -67,7 +37,7 @@ class Attachments:
     :param backend: access of hosts to volumes
     """
 
-    def __init__(self, database: Database, backend: AttachBackend) -> None:
+    def __init__(self, database: Database, backend: EmbeddedAttachBackend) -> None:
         self._db, self._backend = database, backend
 
     def attach(self, ctx: nova_context.RequestContext, volume_id: str, instance_uuid: str) -> str:

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import logging
 import threading
-from typing import cast, TYPE_CHECKING, TypedDict
+from typing import cast, TYPE_CHECKING
 
 from nova import context as nova_context
 from nova import exception
@@ -45,13 +45,6 @@ RESTORING, ERROR_RESTORING = 'restoring-backup', 'error_restoring'       # of a 
 RESTORING_FROM = 'restoring'                                             # of its backup
 
 
-class Owned(TypedDict):
-    """What the row of a volume, snapshot or backup tells about its job."""
-
-    id: str
-    project_id: str
-
-
 @dataclasses.dataclass(frozen=True)
 class _Work:
     ident: str                           # id of the result; one job for each id at a time
@@ -75,23 +68,23 @@ class VolumeJobs:
         self._requeued: dict[str, _Work] = {}        # requested during a run of the same id
         self._turns: fairness.FairQueue[_Work] = fairness.FairQueue(WORKERS)
 
-    def make_volume(self, ctx: nova_context.RequestContext, row: Owned) -> None:
+    def make_volume(self, ctx: nova_context.RequestContext, row: VolumesRow) -> None:
         """Start creating the data of a volume with status 'creating'."""
         self.work(row, functools.partial(self._volume, ctx, row['id']))
 
-    def fill_volume(self, ctx: nova_context.RequestContext, row: Owned) -> None:
+    def fill_volume(self, ctx: nova_context.RequestContext, row: VolumesRow) -> None:
         """Start writing its image to a volume with status 'downloading'."""
         self.work(row, functools.partial(self._fill, ctx, row['id']))
 
-    def make_snapshot(self, row: Owned) -> None:
+    def make_snapshot(self, row: VolumeSnapshotsRow) -> None:
         """Start the copy for a snapshot with status 'creating', of a volume that is not in use."""
         self.work(row, functools.partial(self._snapshot, row['id']))
 
-    def copy_snapshot(self, row: Owned, write: Callable[[str], None]) -> None:
+    def copy_snapshot(self, row: VolumeSnapshotsRow, write: Callable[[str], None]) -> None:
         """Like ``make_snapshot`` for an exported volume; ``write`` writes a point-in-time copy to a qcow2 file."""
         self.work(row, functools.partial(self._snapshot, row['id'], write))
 
-    def start_copy(self, row: Owned, begin: Callable[[str], None]) -> None:
+    def start_copy(self, row: VolumeSnapshotsRow, begin: Callable[[str], None]) -> None:
         """Like ``make_snapshot`` for an encrypted volume in use: the guest's QEMU copies it.
 
         ``begin`` gets the path of the target file; ``finish_snapshot`` ends the copy. Creating the file takes seconds
@@ -99,7 +92,7 @@ class VolumeJobs:
         """
         self.work(row, functools.partial(self._start, row['id'], begin))
 
-    def make_backup(self, row: Owned) -> None:
+    def make_backup(self, row: VolumeBackupsRow) -> None:
         """Start the copy for a backup with status 'creating'; it waits for its snapshot."""
         self.work(row, functools.partial(self._backup, row['id']))
 
@@ -107,7 +100,7 @@ class VolumeJobs:
         """Start restoring its backup to a volume with status 'restoring-backup'."""
         self.work(row, functools.partial(self._restore, row['id'], row['backup_id'] or ''))
 
-    def work(self, row: Owned, job: Callable[[], None]) -> None:
+    def work(self, row: rows.Stored, job: Callable[[], None]) -> None:
         """Start a job on a volume, snapshot or backup, scheduled fairly between projects."""
         self._submit(row['id'], job, row['project_id'])
 
@@ -221,7 +214,7 @@ class VolumeJobs:
                           lambda target, group: self._images.readable(ctx, image_id, target, group),
                           self._keys.of(row), 0 if self._images.in_place else image.get('size') or 0)
 
-    def _copy(self, source: str, path: str, row: VolumesRow | VolumeSnapshotsRow | VolumeBackupsRow) -> None:
+    def _copy(self, source: str, path: str, row: rows.Stored) -> None:
         """Copy a file; source and copy have the same encryption."""
         self._files.copy(source, path, self._files.room(source, row['size'] * GIB, row['key_id']))
 

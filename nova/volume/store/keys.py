@@ -9,7 +9,7 @@ import collections.abc
 import contextlib
 import logging
 import secrets
-from typing import TypedDict
+from typing import TYPE_CHECKING
 import uuid
 
 from oslo_config.cfg import ConfigOpts
@@ -23,15 +23,12 @@ from nova.runtime import secret_encryption
 from nova.volume import key_manager
 from nova.volume.store import types
 
+if TYPE_CHECKING:
+    from nova.volume.store.rows import Stored
+
 LOG = logging.getLogger(__name__)
 
 NO_ACCOUNT = '[barbican] has no account, which is required by [volume] encryption_key_backend'
-
-
-class Encryptable(TypedDict):
-    """What the row of a volume, snapshot or backup tells about its key."""
-
-    key_id: str | None
 
 
 class Keys:
@@ -110,7 +107,7 @@ class Keys:
         except secret_encryption.Unusable as error:
             raise exception.InvalidVolume(reason=f'its key cannot be decrypted: {error}.') from None
 
-    def of(self, row: Encryptable) -> str | None:
+    def of(self, row: Stored) -> str | None:
         """Return the passphrase of a volume, snapshot or backup (a row), or None if it is not encrypted."""
         return self.passphrase(row['key_id']) if row['key_id'] else None
 

@@ -25,6 +25,7 @@ from nova.db.volumes import volumes as db
 from nova.json_types import JsonObject
 from nova.volume.store import types
 
+Stored = VolumesRow | VolumeSnapshotsRow | VolumeBackupsRow       # what has data in a file
 _Row = TypeVar('_Row', VolumesRow, VolumeSnapshotsRow, VolumeBackupsRow)
 
 

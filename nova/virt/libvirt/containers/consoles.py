@@ -28,7 +28,6 @@ NOTHING_YET = -2                         # virStreamRecv
 class Consoles:
     """Reader of the consoles.
 
-    :param hypervisor: the Host
     :param path: function of a uuid -> path of the file
     """
 

@@ -32,7 +32,7 @@ def disk(devices: etree.Element, disk: volumes.Disk) -> etree.Element:
     """Add the element of a local disk."""
     element = add(devices, 'disk', type=disk.source['type'] if disk.source else 'file', device=disk.device)
     add(element, 'driver', **volumes.driver(disk.format, disk, disk.device != 'disk'))
-    source = {'type': 'file', 'path': disk.file, 'luks': disk.secret} if disk.source is None else disk.source
+    source = disk.source or {'type': 'file', 'path': disk.file, **({'luks': disk.secret} if disk.secret else {})}
     element.append(volumes.source_element(source))
     # The chain is complete: libvirt must not probe the files for more.
     backing = add(element, 'backingStore')

@@ -11,14 +11,12 @@ from nova.virt.libvirt.domain.tree import add
 HYPERV = ('relaxed', 'vapic', 'vpindex', 'runtime', 'synic', 'reset', 'frequencies', 'tlbflush', 'ipi')
 SPINLOCK_RETRIES = 8191                  # attempts after which a Windows guest notifies the hypervisor
 SEV_POLICY, SEV_ES_POLICY = 0x33, 0x37   # AMD's SEV API: no debugging, no key sharing, only SEV hosts (and ES)
-
-
 DEFAULT = 'pc'
 
 
 @dataclasses.dataclass
 class Hardware:
-    """Virtual hardware of a hardware.
+    """Virtual hardware of a guest.
 
     virt_type  type of the domain: 'kvm', 'qemu' or 'lxc'
     machine    machine type
@@ -99,7 +97,7 @@ def _is_secure(hardware: Hardware) -> bool:
 def features(root: etree.Element, hardware: Hardware) -> None:
     element = add(root, 'features')
     add(element, 'acpi')
-    if hardware.arch is None:               # a PC
+    if hardware.arch is None:            # a PC
         add(element, 'apic')
     if 'pmu' in hardware.settings:
         add(element, 'pmu', state='on' if hardware.is_on('pmu') else 'off')

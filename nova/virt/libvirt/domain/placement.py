@@ -34,19 +34,13 @@ def vcpu(count: int, cell_cpus: Iterable[int] | None = None, most: int = 0) -> e
 
 
 def elements(host: numa.HostTopology, guest: numa.GuestTopology) -> list[etree.Element]:
-    """Return the placement elements of a guest with a topology, except the processor's.
-
-    :param host: HostTopology, guest: GuestTopology placed on it
-    """
+    """Return the placement elements of a guest with a topology, except the processor's."""
     made = (cputune(host, guest), numatune(guest), memory_backing(host, guest))
     return [element for element in made if element is not None]
 
 
 def cputune(host: numa.HostTopology, guest: numa.GuestTopology) -> etree.Element:
-    """Return the pinning of vCPUs and emulator threads, and the real-time vCPUs.
-
-    :param host: HostTopology, guest: GuestTopology placed on it
-    """
+    """Return the pinning of vCPUs and emulator threads, and the real-time vCPUs."""
     root = etree.Element('cputune')
     places = _places(host, guest)
     for number, place in sorted(places.items()):

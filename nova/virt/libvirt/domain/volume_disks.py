@@ -22,14 +22,51 @@ OLD_MACHINES = ('pc', 'pc-i440fx')       # machine types with IDE as the default
 NETWORK = 'network'
 
 Device = dict[str, typing.Any]           # a row of block_device_mappings
-Source = dict[str, typing.Any]
+
+
+class DiskSource(typing.TypedDict, total=False):
+    """QEMU's source of a disk, as a connector returns it.
+
+    type         'file', 'block' or 'network'
+    path         of a file or a block device
+    protocol     of a network source, with ``name``; ``hosts``: [[host, port]], or ``socket``: path of a socket
+    auth         {'username', 'type', 'uuid' or 'usage'}: login at the storage with a libvirt secret
+    secret       {'usage', 'value', 'base64'}: the value of that secret, if libvirt does not have it
+    luks         id of the LUKS secret
+    format       qcow2 for a chain of files (chain.py)
+    below        the backing files of the active one
+    limits       of the block storage; ``volume`` moves them to the Volume
+    encrypted    whether the disk is encrypted; a connection replaces it by ``luks``
+    connection   {'driver_volume_type', 'data', 'device'} of an initiator of the host's kernel
+    """
+
+    type: str
+    path: str
+    protocol: str
+    name: str
+    hosts: list[list[typing.Any]]
+    socket: str
+    tls: bool
+    tls_hostname: str | None
+    initiator: str
+    reconnect_s: int
+    auth: dict[str, str]
+    secret: dict[str, typing.Any]
+    luks: str
+    format: str
+    below: list[list[str]]
+    readonly: bool
+    shareable: bool
+    encrypted: bool
+    limits: dict[str, int]
+    connection: dict[str, typing.Any]
 
 
 @dataclasses.dataclass
 class Disk:
     """Disk of a guest. ``format`` is the format it was created with and never detected from its content.
 
-    ``source``: QEMU's source as of a Volume if the disk is no file; ``file`` is always its name.
+    ``source``: QEMU's source if the disk is no file; ``file`` is always its name.
     ``secret``: id of the libvirt secret for LUKS; None: not encrypted. ``device``: 'disk' or 'cdrom'.
     """
 
@@ -41,7 +78,7 @@ class Disk:
     cache: str = 'writeback'
     backing_file: str | None = None
     backing_format: str | None = None
-    source: Source | None = None
+    source: DiskSource | None = None
     secret: str | None = None
     device: str = 'disk'
     detect_zeroes: str = 'off'
@@ -59,9 +96,7 @@ class Volume:
     """Volume of a guest.
 
     target      libvirt's name of the device
-    source      result of a connector: 'type' ('file', 'block' or 'network') and its data; 'luks': id of the LUKS
-                secret; 'format': qcow2 for a chain of files (chain.py), and 'below': the backing files of the active
-                one
+    source      result of a connector
     boot_order  1: the guest boots from it; None: never
     cache       QEMU's cache mode
     limits      {name of LIMITS: number}, of its block storage
@@ -70,7 +105,7 @@ class Volume:
     volume_id: str
     target: str
     bus: str
-    source: Source
+    source: DiskSource
     device: str = 'disk'
     boot_order: int | None = None
     readonly: bool = False
@@ -100,7 +135,7 @@ class Choices:
     detect_zeroes: str = 'off'
 
 
-def volume(device: Device, source: Source, properties: dict[str, typing.Any], machine: str, taken: set[str],
+def volume(device: Device, source: DiskSource, properties: dict[str, typing.Any], machine: str, taken: set[str],
            choices: Choices) -> Volume:
     """Return the Volume of a device.
 
@@ -130,7 +165,7 @@ def volume(device: Device, source: Source, properties: dict[str, typing.Any], ma
                   tag=device.get('tag'), limits=limits)
 
 
-def _is_scsi(source: Source) -> bool:
+def _is_scsi(source: DiskSource) -> bool:
     """Return whether a source may get SCSI commands; for a host block device, the device decides."""
     return source['type'] == 'block' or source.get('protocol') == 'iscsi'
 
@@ -185,7 +220,7 @@ def element(disk: Volume) -> etree.Element:
     return root
 
 
-def _below(parent: etree.Element, source: Source) -> None:
+def _below(parent: etree.Element, source: DiskSource) -> None:
     """Add all backing files: libvirt and QEMU search for no others and probe no format."""
     for name, form in source.get('below', ()):
         parent = etree.SubElement(parent, 'backingStore', type=source['type'])
@@ -194,29 +229,32 @@ def _below(parent: etree.Element, source: Source) -> None:
     etree.SubElement(parent, 'backingStore')
 
 
-def files_of(source: Source) -> list[chain.File]:
+def files_of(source: DiskSource) -> list[chain.File]:
     """Return the files of a file source or a chain, active file first."""
     place = source['path'] if source['type'] == 'file' else source['name']
     return [(os.path.basename(place), source.get('format', chain.RAW)),
             *((name, form) for name, form in source.get('below', ()))]
 
 
-def with_files(source: Source, files: list[chain.File]) -> Source:
+def with_files(source: DiskSource, files: list[chain.File]) -> DiskSource:
     """Return the source with these files in the same directory."""
     (name, form), *rest = files
     made = named(source, name)
     if form == chain.RAW:
-        return {key: value for key, value in made.items() if key not in ('format', 'below')}
+        made.pop('format', None)
+        made.pop('below', None)
+        return made
     return {**made, 'format': form, 'below': [list(each) for each in rest]}
 
 
-def named(source: Source, name: str) -> Source:
+def named(source: DiskSource, name: str) -> DiskSource:
     """Return the source for another file in the same directory."""
-    key = 'path' if source['type'] == 'file' else 'name'
-    return {**source, key: os.path.join(os.path.dirname(source[key]), name)}
+    if source['type'] == 'file':
+        return {**source, 'path': os.path.join(os.path.dirname(source['path']), name)}
+    return {**source, 'name': os.path.join(os.path.dirname(source['name']), name)}
 
 
-def snapshot(target: str, source: Source, others: typing.Iterable[str]) -> str:
+def snapshot(target: str, source: DiskSource, others: typing.Iterable[str]) -> str:
     """Return the XML that switches a guest to an overlay of its active file.
 
     https://libvirt.org/formatsnapshot.html
@@ -271,7 +309,7 @@ def limit(root: etree.Element, limits: Mapping[str, typing.Any]) -> None:
 
 
 def spread(found: typing.Iterable[Disk | Volume], threads: int, choices: Choices) -> None:
-    """Assign I/O threads round-robin to the virtio disks among these."""
+    """Assign I/O threads round-robin to the virtio disks of a guest."""
     number = 0
     for each in found:
         each.iothread = None
@@ -281,14 +319,14 @@ def spread(found: typing.Iterable[Disk | Volume], threads: int, choices: Choices
 
 
 def quietest(volume: Volume, found: typing.Iterable[Disk | Volume]) -> int | None:
-    """Return the I/O thread with the fewest of these for a Volume, or None."""
+    """Return the I/O thread with the fewest of a guest's other disks for a Volume, or None."""
     used = [each.iothread for each in found if each.iothread]
     if volume.bus != 'virtio' or not used:
         return None
     return min(range(1, max(used) + 1), key=used.count)
 
 
-def source_element(source: Source) -> etree.Element:
+def source_element(source: DiskSource) -> etree.Element:
     """Return the source element of a disk with the id of its secret."""
     made = _source(source)
     if source.get('luks'):
@@ -302,7 +340,7 @@ def _encryption(parent: etree.Element, secret: str) -> None:
     etree.SubElement(encryption, 'secret', type='passphrase', uuid=secret)
 
 
-def _source(source: Source) -> etree.Element:
+def _source(source: DiskSource) -> etree.Element:
     if source['type'] == 'file':
         return etree.Element('source', file=source['path'])
     if source['type'] == 'block':
@@ -312,8 +350,8 @@ def _source(source: Source) -> etree.Element:
         made.set('name', source['name'])
     if source.get('tls'):
         made.set('tls', 'yes')
-        if source.get('tls_hostname'):
-            made.set('tlsHostname', source['tls_hostname'])
+        if host := source.get('tls_hostname'):
+            made.set('tlsHostname', host)
     for host, port in source.get('hosts', ()):
         etree.SubElement(made, 'host', {'name': host, **({'port': str(port)} if port else {})})
     if source.get('socket'):

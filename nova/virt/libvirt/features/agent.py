@@ -85,10 +85,7 @@ class Agent:
             self._thaw_if_marked(guest.uuid)
 
     def network_facts(self, guest: xml.Guest) -> list[guest_network.Interface]:
-        """Return the interfaces that the agent reports (guest_network.described), or [] if no agent responds.
-
-        :param guest: xml.Guest
-        """
+        """Return the interfaces that the agent reports (guest_network.described), or [] if no agent responds."""
         operation = 'read the addresses'
         found: list[guest_network.Interface] = []
 

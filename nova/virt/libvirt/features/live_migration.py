@@ -40,9 +40,7 @@ from nova.virt.libvirt.volumes import probe
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects.instance import Instance
-    from nova.virt.driver import Destination
-    from nova.virt.driver import MigrationFacts
-    from nova.virt.driver import NetworkInfo
+    from nova.virt.driver import Destination, MigrationFacts, NetworkInfo
     from nova.virt.libvirt.disk_clients import DiskClients
     from nova.virt.libvirt.guests import Guests
     from nova.virt.libvirt.host import Host

@@ -34,9 +34,7 @@ from nova.virt.libvirt.local_disks import records
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects.instance import Instance
-    from nova.virt.driver import BlockDevice
-    from nova.virt.driver import ImageDocument
-    from nova.virt.driver import NetworkInfo
+    from nova.virt.driver import BlockDevice, ImageDocument, NetworkInfo
     from nova.virt.libvirt.disk_clients import DiskClients
     from nova.virt.libvirt.guests import Guests
     from nova.virt.libvirt.host import Host

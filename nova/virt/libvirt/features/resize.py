@@ -24,10 +24,7 @@ from nova.virt.libvirt.moves import shared_storage
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects.instance import Instance
-    from nova.virt.driver import BlockDevice
-    from nova.virt.driver import GuestDocument
-    from nova.virt.driver import NetworkInfo
-    from nova.virt.driver import SpawnRequest
+    from nova.virt.driver import BlockDevice, GuestDocument, NetworkInfo, SpawnRequest
     from nova.virt.libvirt.features.cold_moves import ColdMoves
     from nova.virt.libvirt.guests import Guests
     from nova.virt.libvirt.privileged.remote import RemoteSteps

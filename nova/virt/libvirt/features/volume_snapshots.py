@@ -80,7 +80,7 @@ class VolumeSnapshots:
                 f'{" of the format ".join(files[0])}'))
         return chain.size(header)
 
-    def _put_on_top(self, instance: Instance, guest: xml.Guest, volume: disk.Volume, fresh: disk.Source,
+    def _put_on_top(self, instance: Instance, guest: xml.Guest, volume: disk.Volume, fresh: disk.DiskSource,
                     size: int) -> None:
         before, uuid = volume.source, guest.uuid
         if self._guests.is_active(uuid):

@@ -17,6 +17,7 @@ from nova.virt.libvirt.local_disks import image_cache
 
 if typing.TYPE_CHECKING:
     from nova.disk_files.qemu_img import Tool
+    from nova.virt.libvirt.domain.volume_disks import DiskSource
     from nova.virt.libvirt.local_disks.ceph_login import Hypervisor
     from oslo_config.cfg import ConfigOpts
 
@@ -45,7 +46,6 @@ class Place(typing.Protocol):
     def check_hypervisor(self, hypervisor: Hypervisor) -> None:
         """Check libvirt once it is connected.
 
-        :param hypervisor: hosts.Host
         :raises VirtError: it cannot open such disks
         """
 
@@ -89,7 +89,7 @@ class Place(typing.Protocol):
     def release(self, disk: xml.Disk) -> None:
         """Release what was set aside of a disk; for files as ``restore``."""
 
-    def source(self, path: str) -> dict[str, typing.Any] | None:
+    def source(self, path: str) -> DiskSource | None:
         """Return QEMU's source of the disk, as in an xml.Disk; None if it is the file at its path."""
 
     def disks_of(self, uuid: str) -> list[str]:

@@ -21,7 +21,6 @@ class Hypervisor(Protocol):
 def of(options: ConfigOpts.GroupAttr) -> dict[str, str] | None:
     """Return {'username', 'uuid'}, or None if Ceph requires no authentication.
 
-    :param options: the section [libvirt]
     :raises VirtError: the user has no secret
     """
     if bool(options.rbd_user) != bool(options.rbd_secret_uuid):

@@ -36,8 +36,6 @@ class GuestFiles:
     """Locations of the files of all guests.
 
     :param directory: of all guests of this deployment on this host
-    :param images: an ImageSource
-    :param qemu_img: a qemu_img.Tool
     :param inspect: see ImageCache
     :param disks: local_disks.base.Place of new disks; None: qcow2 files
     :param max_age: seconds; see ImageCache

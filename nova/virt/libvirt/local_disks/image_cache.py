@@ -59,8 +59,6 @@ class ImageCache:
     """Cache of checked images.
 
     :param directory: of the cached images
-    :param images: an ImageSource
-    :param qemu_img: a qemu_img.Tool
     :param inspect: called with (path, disk format) after a download; raises if the image must not be used
     :param max_age: seconds after which an unused image is removed
     :param verify: called with (context, image, path) before each use of a file; raises on an invalid signature

@@ -47,7 +47,6 @@ def prepare(partition: int, network: bool = False) -> None:
 def inject(options: ConfigOpts.GroupAttr, disks: Sequence[xml.Disk], request: SpawnRequest) -> None:
     """Write users' files and the network configuration into the root disk of a server without a config drive.
 
-    :param options: [libvirt]
     :raises VirtError: there are files, and this host does not inject files
     """
     if request.config_drive is not None:

@@ -25,8 +25,7 @@ from nova.virt.libvirt.local_disks import image_cache
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects.instance import Instance
-    from nova.virt.driver import ImageSource
-    from nova.virt.driver import SpawnRequest
+    from nova.virt.driver import ImageSource, SpawnRequest
     from nova.virt.libvirt.domain.volume_disks import Volume
     from nova.virt.libvirt.local_disks.base import Place
     from nova.virt.libvirt.local_disks.guest_files import GuestFiles
@@ -47,7 +46,6 @@ class NewDisks:
     """Factory of disks.
 
     :param storage: of the guests
-    :param images: an ImageSource
     """
 
     def __init__(self, storage: GuestFiles, images: ImageSource) -> None:

@@ -30,6 +30,7 @@ from nova.virt.libvirt.local_disks import pool as pools
 
 if typing.TYPE_CHECKING:
     from nova.disk_files.qemu_img import Tool
+    from nova.virt.libvirt.domain.volume_disks import DiskSource
     from nova.virt.libvirt.local_disks.ceph_login import Hypervisor
     from oslo_config.cfg import ConfigOpts
 
@@ -46,7 +47,6 @@ CONVERTED = 50                          # percentage done when the image is raw,
 class Rbd:
     """Storage backend of a Ceph pool.
 
-    :param pool: a Pool
     :param host: name of this host
     :param auth: {'username', 'uuid'} of libvirt's secret; None: no authentication
     :param cache: QEMU's cache mode
@@ -138,10 +138,10 @@ class Rbd:
     def _disk(self, path: str, target: str, bus: str, readonly: bool = False) -> xml.Disk:
         return xml.Disk(path, 'raw', target, bus, readonly=readonly, cache=self.cache, source=self.source(path))
 
-    def source(self, path: str) -> dict[str, typing.Any]:
+    def source(self, path: str) -> DiskSource:
         """Return QEMU's source of a disk with this host's configuration."""
-        made: dict[str, typing.Any] = {'type': 'network', 'protocol': 'rbd', 'hosts': self._monitors,
-                                       'name': f'{self._pool.name}/{name_of(path)}'}
+        made: DiskSource = {'type': 'network', 'protocol': 'rbd', 'hosts': self._monitors,
+                        'name': f'{self._pool.name}/{name_of(path)}'}
         if self._auth:
             made['auth'] = {**self._auth, 'type': 'ceph'}
         return made

@@ -79,7 +79,6 @@ class Limits:
 def flags(options: ConfigOpts.GroupAttr, copied: bool, incremental: bool, tls: bool, seen: bool) -> int:
     """Return the flags of migrateToURI3.
 
-    :param options: [libvirt]
     :param copied: local disks are copied
     :param incremental: copy only the data above the images, which the destination has
     :param seen: both hosts see the same content of all other disks, and neither caches it

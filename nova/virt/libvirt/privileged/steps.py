@@ -24,7 +24,6 @@ CONSOLE_LOG = 'console.log'
 class LocalSteps:
     """Steps run in this process.
 
-    :param conf: the configuration
     :param directory: of the guests
     :ivar qemu_img: a qemu_img.Tool
     """

@@ -33,7 +33,6 @@ RECONNECT_S = 60             # time for which a guest waits for a lost export be
 _P = typing.ParamSpec('_P')
 _Result = typing.TypeVar('_Result')
 Data = dict[str, typing.Any]
-Source = dict[str, typing.Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Connector:
     def __init__(self, kind: str, initiator: str) -> None:
         self.kind, self.initiator = kind, initiator
 
-    def connect(self, data: Data) -> Source:
+    def connect(self, data: Data) -> disk.DiskSource:
         """Return the source of a disk.Volume; idempotent.
 
         :raises VirtError: this host does not reach it
@@ -78,24 +77,24 @@ class Connector:
     def extend(self, data: Data) -> None:
         """Rescan a grown volume, if the host needs it."""
 
-    def read(self, source: Source) -> bytes:
+    def read(self, source: disk.DiskSource) -> bytes:
         """Return the first bytes of a file source.
 
         :raises VirtError: the source is no file, or is unreadable
         """
         raise _refused(f'files of {self.kind} volumes cannot be read here')
 
-    def name_below(self, source: Source, name: str, form: str) -> None:
+    def name_below(self, source: disk.DiskSource, name: str, form: str) -> None:
         """Set the backing file name in the header of a file that no QEMU has open, after libvirt has merged others."""
 
 
 class Local(Connector):
     """File of this host."""
 
-    def connect(self, data: Data) -> Source:
+    def connect(self, data: Data) -> disk.DiskSource:
         return {'type': 'file', 'path': data['device_path']}
 
-    def read(self, source: Source) -> bytes:
+    def read(self, source: disk.DiskSource) -> bytes:
         return chain.read_file(source['path'])
 
 
@@ -105,8 +104,9 @@ class Nbd(Connector):
     qemu.conf names the certificates in nbd_tls_x509_cert_dir.
     """
 
-    def connect(self, data: Data) -> Source:
-        made = {'type': 'network', 'protocol': 'nbd', 'name': data.get('export') or '', 'reconnect_s': RECONNECT_S}
+    def connect(self, data: Data) -> disk.DiskSource:
+        made: disk.DiskSource = {'type': 'network', 'protocol': 'nbd', 'name': data.get('export') or '',
+                        'reconnect_s': RECONNECT_S}
         if data.get('socket'):
             return {**made, 'socket': data['socket']}
         if not data.get('tls'):
@@ -117,8 +117,8 @@ class Nbd(Connector):
 class Rbd(Connector):
     """Image of a Ceph pool, through librbd in QEMU."""
 
-    def connect(self, data: Data) -> Source:
-        made: Source = {'type': 'network', 'protocol': 'rbd', 'name': data['name'],
+    def connect(self, data: Data) -> disk.DiskSource:
+        made: disk.DiskSource = {'type': 'network', 'protocol': 'rbd', 'name': data['name'],
                         'hosts': [list(pair) for pair in zip(data.get('hosts') or (), data.get('ports') or (),
                                                              strict=False)]}
         if data.get('auth_enabled'):
@@ -135,13 +135,13 @@ class Rbd(Connector):
 class Iscsi(Connector):
     """iSCSI target accessed by QEMU (libiscsi), without a session of the host's kernel."""
 
-    def connect(self, data: Data) -> Source:
+    def connect(self, data: Data) -> disk.DiskSource:
         _check_login(data)
         portal = PORTAL.match(data['target_portal'])
         if portal is None:
             raise _refused('the address of its target is none')
         name = f'{data["target_iqn"]}/{int(data.get("target_lun") or 0)}'
-        made: Source = {'type': 'network', 'protocol': 'iscsi', 'name': name, 'initiator': self.initiator,
+        made: disk.DiskSource = {'type': 'network', 'protocol': 'iscsi', 'name': name, 'initiator': self.initiator,
                         'hosts': [[portal['host'], int(portal['port'])]]}
         if (data.get('auth_method') or '').upper() == 'CHAP':
             made['auth'] = {'username': data['auth_username'], 'type': 'iscsi', 'usage': name}
@@ -154,7 +154,7 @@ class Iscsi(Connector):
 class Nfs(Connector):
     """File of an NFS server accessed by QEMU (libnfs), without a mount that could hang."""
 
-    def connect(self, data: Data) -> Source:
+    def connect(self, data: Data) -> disk.DiskSource:
         host, colon, directory = str(data['export']).rpartition(':/')
         host, name = host.strip('[]'), str(data['name'])
         if not (colon and HOST.match(host)) or '..' in f'{directory}/{name}'.split('/') or not name:
@@ -162,10 +162,10 @@ class Nfs(Connector):
         return {'type': 'network', 'protocol': 'nfs', 'name': f'/{directory.strip("/")}/{name}'.replace('//', '/'),
                 'hosts': [[host, None]]}
 
-    def read(self, source: Source) -> bytes:
+    def read(self, source: disk.DiskSource) -> bytes:
         return chain.read_nfs(source['hosts'][0][0], source['name'])
 
-    def name_below(self, source: Source, name: str, form: str) -> None:
+    def name_below(self, source: disk.DiskSource, name: str, form: str) -> None:
         """Replace the network location written by QEMU, which the block storage does not understand."""
         chain.name_below_nfs(source['hosts'][0][0], source['name'], name, form)
 
@@ -181,7 +181,7 @@ class Initiator(typing.Protocol):
 class Brick(Connector):
     """Volume that needs an initiator of the host's kernel: through os-brick, if it is installed."""
 
-    def connect(self, data: Data) -> Source:
+    def connect(self, data: Data) -> disk.DiskSource:
         if self.kind == 'iscsi':
             _check_login(data)
         device = _asked(self._connector().connect_volume, data)
@@ -219,7 +219,7 @@ class Connectors:
         self.initiator, self._host, self._options = _initiator(host), host, options
         self._made: dict[str, Connector] = {}
 
-    def connect(self, info: dict[str, typing.Any]) -> Source:
+    def connect(self, info: dict[str, typing.Any]) -> disk.DiskSource:
         """Return the source of a connection ({'driver_volume_type', 'data'}).
 
         :raises VirtError: this host does not reach it, or does not support such connections
@@ -244,7 +244,7 @@ class Connectors:
         source['limits'] = _limits(data.get('qos_specs') or {})
         return source
 
-    def below(self, info: dict[str, typing.Any], source: Source) -> list[chain.File]:
+    def below(self, info: dict[str, typing.Any], source: disk.DiskSource) -> list[chain.File]:
         """Return the backing files of a qcow2 source.
 
         :raises VirtError: they are rejected or unreadable
@@ -254,18 +254,18 @@ class Connectors:
         directory = os.path.dirname(source['path']) if source['type'] == 'file' else None
         return chain.follow(name, lambda each: reader.read(disk.named(source, each)), directory)
 
-    def header(self, source: Source) -> bytes:
+    def header(self, source: disk.DiskSource) -> bytes:
         """Return the first bytes of a file of a connected source.
 
         :raises VirtError: they are unreadable
         """
         return self._of_source(source).read(source)
 
-    def name_below(self, source: Source, name: str, form: str) -> None:
+    def name_below(self, source: disk.DiskSource, name: str, form: str) -> None:
         """Set the backing file name of a connected source; see Connector."""
         self._of_source(source).name_below(source, name, form)
 
-    def _of_source(self, source: Source) -> Connector:
+    def _of_source(self, source: disk.DiskSource) -> Connector:
         return self._of({'driver_volume_type': 'local' if source['type'] == 'file' else source['protocol']})
 
     def disconnect(self, info: dict[str, typing.Any]) -> None:

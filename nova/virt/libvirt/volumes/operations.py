@@ -90,7 +90,7 @@ _ON_TOP = (libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_DISK_ONLY | libvirt.VIR_DOMAIN_SNA
 _ALONE = libvirt.VIR_DOMAIN_START_PAUSED | libvirt.VIR_DOMAIN_START_AUTODESTROY
 
 
-def put_on_top(domain: libvirt.virDomain, target: str, source: dict[str, Any], size: int) -> bool:
+def put_on_top(domain: libvirt.virDomain, target: str, source: disk.DiskSource, size: int) -> bool:
     """Switch the guest to another file, an overlay of the active one.
 
     :param size: bytes of the disk in it

@@ -42,7 +42,7 @@ def check(volumes: typing.Iterable[disk.Volume], answer_s: float | None = None) 
                     f'the storage of volume {volume.volume_id} {failures[0]}'))
 
 
-def _ways(source: disk.Source) -> list[Callable[[float], socket.socket]]:
+def _ways(source: disk.DiskSource) -> list[Callable[[float], socket.socket]]:
     """Return a connect function for each server of a source."""
     if source.get('socket'):
         return [functools.partial(_unix, source['socket'])]

@@ -3,38 +3,17 @@ import datetime
 import operator
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
-from wsgiref.types import WSGIEnvironment
-
-from oslo_config import cfg
+from typing import Any, TypeVar
 
 from nova import exception
-from nova.web import params
+from nova.api.request import Request
 from nova.web import sizes
 
 Row = TypeVar('Row', bound=Mapping[str, Any])
 BY_ID = operator.itemgetter('id')
 
 
-class Configured(Protocol):
-    @property
-    def conf(self) -> cfg.ConfigOpts: ...
-
-
-class ListRequest(Protocol):
-    """The part of a request that pages of a list need."""
-
-    environ: WSGIEnvironment
-    query: params.QueryValues
-
-    @property
-    def services(self) -> Configured: ...
-
-    def url(self, *parts: object) -> str:
-        """Return the URL of a resource."""
-
-
-def limit(req: ListRequest, name: str = 'limit') -> int:
+def limit(req: Request, name: str = 'limit') -> int:
     """Return the page size: the requested limit, at most [api] max_limit.
 
     ``limit=0`` is an empty page.
@@ -44,12 +23,12 @@ def limit(req: ListRequest, name: str = 'limit') -> int:
     return maximum if wanted is None else min(wanted, maximum)
 
 
-def marker(req: ListRequest) -> str | None:
+def marker(req: Request) -> str | None:
     """Return the ID after which the page begins, or None."""
     return req.query.one('marker')
 
 
-def page(rows: Sequence[Row], req: ListRequest, key: str = 'id') -> tuple[Sequence[Row], bool]:
+def page(rows: Sequence[Row], req: Request, key: str = 'id') -> tuple[Sequence[Row], bool]:
     """Return one page of rows that are in memory, and whether more follow.
 
     :param key: column that markers refer to
@@ -65,7 +44,7 @@ def page(rows: Sequence[Row], req: ListRequest, key: str = 'id') -> tuple[Sequen
     return rows[start:start + size], len(rows) > start + size
 
 
-def next_links(req: ListRequest, collection: str, last_id: object) -> list[dict[str, str]]:
+def next_links(req: Request, collection: str, last_id: object) -> list[dict[str, str]]:
     """Return [{rel: next, href}] with the URL of the page after ``last_id``."""
     pairs = [(name, value) for name, value in urllib.parse.parse_qsl(
         req.environ.get('QUERY_STRING', ''), keep_blank_values=True) if name != 'marker']
@@ -73,7 +52,7 @@ def next_links(req: ListRequest, collection: str, last_id: object) -> list[dict[
     return [{'rel': 'next', 'href': f'{req.url(collection)}?{query}'}]
 
 
-def add_links(body: dict[str, Any], req: ListRequest, collection: str, key: str, last_id: object, more: bool,
+def add_links(body: dict[str, Any], req: Request, collection: str, key: str, last_id: object, more: bool,
               marker_of: Callable[[Any], object] | None = None) -> dict[str, Any]:
     """Add ``<key>_links`` to the body of a list that has another page.
 
