@@ -569,7 +569,7 @@ def deleted_meanwhile(cloud):
     return uuid, target
 
 
-def test_a_destination_that_is_down_while_the_server_is_deleted_keeps_no_files(cloud):
+def test_files_of_a_deleted_server_are_removed_from_its_destination(cloud):
     """There is no guest of what had come, so nothing looked for it."""
     uuid, target = deleted_meanwhile(cloud)
     before, here = removed('files'), []
@@ -635,7 +635,7 @@ def test_nothing_is_removed_without_an_answer(cloud, monkeypatch):
     cloud.check()
 
 
-def test_what_was_made_ready_on_shared_disks_goes_when_its_move_is_over(cloud):
+def test_incoming_guests_are_discarded_after_their_move(cloud):
     """A host that died before the rollback kept the ports of the guest plugged until the next attempt."""
     uuid, given_up = cloud.boot(), []
     here = cloud.row(uuid)['host']
@@ -650,7 +650,7 @@ def test_what_was_made_ready_on_shared_disks_goes_when_its_move_is_over(cloud):
     cloud.check()
 
 
-def test_what_no_server_is_known_of_is_reported_and_stays(cloud, caplog):
+def test_unknown_orphans_are_reported_and_kept(cloud, caplog):
     unknown, kept = '70a599e0-31e7-49b7-b260-868f441e8620', '70a599e0-31e7-49b7-b260-868f441e8621'
     compute = cloud.computes['host1']
     compute.driver.machine.note_arriving(unknown, True)

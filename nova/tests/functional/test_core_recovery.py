@@ -217,7 +217,7 @@ def test_a_guest_that_stopped_while_the_compute_was_away(cloud):
     assert cloud.row(uuid)['vm_state'] == states.STOPPED
 
 
-def test_strays(cloud):
+def test_orphans_are_removed_at_start_unless_unknown(cloud):
     """A guest of a server deleted meanwhile is removed; one that nobody knows is left alone."""
     uuid = cloud.boot()
     cloud.kill_compute('host1')
@@ -241,7 +241,7 @@ def test_strays(cloud):
     assert list(compute.driver.guests()) == [unknown]
 
 
-def test_strays_of_a_host_that_was_cut_off(cloud):
+def test_orphans_are_removed_after_a_reconnect(cloud):
     """It was thought to be down, and has not been started again."""
     uuid, stays = cloud.boot(), cloud.boot()
     with cloud.db.writer() as conn:

@@ -100,7 +100,7 @@ def test_a_host_may_be_in_several(hosts):
     assert set(build(hosts, other, 6)) == {'host2', 'host3'}
 
 
-def test_members_that_are_apart_already_get_no_company(hosts):
+def test_network_proximity_refuses_hosts_if_members_are_in_two_localities(hosts):
     aggregated(hosts, RACKS)
     group = group_of(hosts, 'network-proximity')
     for host in ('host1', 'host3'):                     # an administrator may

@@ -221,7 +221,7 @@ def test_an_expired_key_is_a_new_one(cloud):
     assert answer.status == 202 and answer.json['server']['id'] != first and len(uuids(cloud)) == 2
 
 
-def test_who_was_overtaken_takes_nothing_back(cloud, monkeypatch):
+def test_a_superseded_request_rolls_nothing_back(cloud, monkeypatch):
     """A request that hangs is taken over; when it ends at last, the answer that was given stays."""
     answers = []
 

@@ -438,7 +438,7 @@ def test_a_new_key_in_the_place_of_the_old_one(fleet):
     assert again._own().id == new.id
 
 
-def test_nobody_renews_the_key_of_another_host(fleet):
+def test_a_host_cannot_renew_the_key_of_another_host(fleet):
     fleet.joined('host1')
     bus, part = fleet.joined('host2')
     key = signatures.Key()

@@ -198,7 +198,7 @@ def test_metadata_is_not_given_by_a_router_of_another_project(face):
     assert behind(face, strange, address) is None
 
 
-def test_metadata_is_not_given_where_a_network_behind_the_router_has_a_guest_that_sends_as_it_likes(face):
+def test_metadata_is_refused_if_a_port_behind_the_router_has_no_port_security(face):
     """The owner of the shared network did so from another one of its networks."""
     network, subnet = shared(face)
     gate = router(face)

@@ -136,7 +136,7 @@ def test_a_delete_of_a_server_whose_host_is_down(cloud):
     assert told(cloud)[-2:] == ['instance.delete.start', 'instance.delete.end']
 
 
-def test_nobody_is_told_of_what_was_not_done(cloud):
+def test_a_refused_change_sends_no_notification(cloud):
     uuid = cloud.boot()
     before = told(cloud)
     with pytest.raises(exception.InstanceChanged):

@@ -158,7 +158,7 @@ def test_equal_items_are_found_in_linear_time(limits):
     assert schema.validate({'x': [1, True, '1', [], {}]}, 1)
 
 
-def test_nobody_looks_at_the_items_of_a_list_that_is_too_long():
+def test_items_of_a_too_long_list_are_not_validated():
     schema = Object(Param('x', Array(params.STRING, maxItems=2)))
     with pytest.raises(exception.BadRequest, match='more than 2 items'):
         schema.validate({'x': [1, 2, 3]}, 1)

@@ -76,7 +76,7 @@ def test_connections_that_have_read_a_large_table_keep_few_of_its_pages(tmp_path
     db.dispose()
 
 
-def test_nobody_else_reads_its_files(tmp_path):
+def test_database_files_are_readable_by_their_owner_only(tmp_path):
     """Whoever makes them, and whatever umask he has: tokens and passwords' hashes stand in them."""
     path = tmp_path / 't.sqlite'
     db = engine.Database(f'sqlite:///{path}')

@@ -102,7 +102,7 @@ def test_the_agent_has_what_a_service_with_the_database_has(fleet):
     assert host_state.as_json(told) == {**loaded, 'tunnel': '192.0.2.1'}
 
 
-def test_a_report_plumbs_when_something_is_different_and_again_when_that_failed(fleet):
+def test_a_report_applies_a_changed_state_and_repeats_a_failed_attempt(fleet):
     fleet.agent.start()
     begun = len(fleet.driver.states)
     fleet.agent.report()
@@ -272,7 +272,7 @@ def test_what_a_host_says_is_looked_at(fleet, method, arguments):
         getattr(fleet.of_host, method)(context.admin_context(), host='host1', **arguments)
 
 
-def test_an_agent_plumbs_for_its_own_host_alone(fleet):
+def test_an_agent_serves_only_its_own_host(fleet):
     server = fleet.bus.serve(interface.AGENT, fleet.agent, 'host1', agent.admission_of_agent('host1'))
     server.start()
     try:
@@ -286,7 +286,7 @@ def test_an_agent_plumbs_for_its_own_host_alone(fleet):
         server.wait(30)
 
 
-def test_a_port_is_plumbed_before_the_caller_goes_on(fleet):
+def test_the_host_applies_a_port_before_the_call_returns(fleet):
     done = []
 
     class Services:
@@ -305,7 +305,7 @@ def test_a_port_is_plumbed_before_the_caller_goes_on(fleet):
     assert both.network_info(None) == ['known'] and len(done) == 2
 
 
-def test_what_is_plumbed_are_methods_of_the_interface():
+def test_plumbing_methods_are_methods_of_the_interface():
     assert agent_client.PLUMBING_METHODS < interface.INTERFACE.methods.keys()
 
 

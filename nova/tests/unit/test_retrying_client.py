@@ -56,7 +56,7 @@ def test_what_is_behind_it_may_restart_too(monkeypatch, error):
 
 
 @pytest.mark.parametrize('error', [exception.ServiceUnavailable(service='scheduler'), exception.Unavailable('Cinder')])
-def test_a_relayed_silence_makes_nobody_hang_for_minutes(monkeypatch, error):
+def test_a_relayed_timeout_is_not_retried_for_minutes(monkeypatch, error):
     """A conductor that waits a minute itself, for a service behind it, is asked once."""
     assert ask(monkeypatch, [error] * 9, answers_s=60)[:2] == (1, 60)
     times, took, result = ask(monkeypatch, [error] * 9)
