@@ -41,7 +41,7 @@ EDITS = (
     ('nova/virt/fake/machine.py', r"\{'console': \[\]\}", lambda found: "{'console': [], 'mood': 'new'}"),
     ('nova/virt/libvirt/local_disks/records.py', r"    name='record of a guest',\n",
      lambda found: found[0] + f'    {UPGRADE}\n'),
-    ('nova/virt/libvirt/xml.py', r'    memory_source: str = memory\.ANONYMOUS\n',
+    ('nova/virt/libvirt/xml.py', r'    moved_from: str \| None = None\n',
      lambda found: found[0] + "    mood: str = 'new'\n"),
 )
 
