@@ -146,10 +146,9 @@ class Guest:
 
     def to_record(self) -> dict[str, Any]:
         """Return the values of the record."""
-        record: dict[str, Any] = {}
-        for field in dataclasses.fields(self):
-            value = utils.to_record(getattr(self, field.name))
-            record.update(value if field.name in (*PARTS, utils.UNKNOWN_FIELDS) else {field.name: value})
+        record = utils.to_record(self)
+        for name in PARTS:
+            record.update(record.pop(name))
         return record
 
 
