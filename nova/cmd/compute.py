@@ -42,7 +42,7 @@ def parts(conf: cfg.ConfigOpts, helper: Helper | None) -> list[service.Part]:
 
     stored_files.convert(conf)
     if helper is not None:
-        LOG.info('Process %s does privileged steps for this one, whose user is %s.', helper.pid, os.geteuid())
+        LOG.info('Process %s runs privileged operations for this process, which has uid %s.', helper.pid, os.geteuid())
     bus = rpc_bus.Bus(conf)
     return [*([helper] if helper else ()), assembly.needs(bus), assembly.enrolled(conf, bus),
             assembly.compute(conf, bus, conf.host, assembly.remote_images(conf), helper)]
