@@ -21,7 +21,7 @@ LOG = logging.getLogger(__name__)
 
 
 def split(conf: cfg.ConfigOpts) -> Helper | None:
-    """Become [privileges] user; return the Helper that keeps root's rights, or None without need or without a user."""
+    """Switch to [privileges] user. Return the Helper, a process that keeps root's rights, or None if there is none."""
     from nova.cmd import ordinary
 
     user = ordinary.prepare(conf, 'nova-compute')
