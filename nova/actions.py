@@ -1,8 +1,9 @@
-"""Table of actions on servers: one row has all facts of an action, in one structure for each part that reads them.
+"""Table of actions on servers: one row defines an action. Each group of readers has its own dataclass in the row.
 
-An action with a usual frame needs a row here, a method of the driver, a body on the compute host and a route of the
-API. Refusals of the API, the statement that begins a task, its frame on the host, recovery at the start of a host, the
-reconciler, notifications, the reference in the documentation and the contract tests use these rows.
+A new action usually needs a row here, a driver method, a method of the compute service and an API route.
+
+Readers of these rows: the checks of the API, the database update that starts a task, compute/tasks.py, the recovery of
+a compute service, the reconciler, notifications, the documentation and the contract tests.
 """
 import dataclasses
 import functools
@@ -31,11 +32,11 @@ TaskStates: typing.TypeAlias = tuple[str | None, ...] | None
 
 @dataclasses.dataclass(frozen=True)
 class Restart:
-    """What a compute does at its start with an action that it finds interrupted.
+    """Recovery of an interrupted action when the compute service starts.
 
     method     of the compute
-    arguments  {name: value where the action's record has none}; the record may have more, which are not handed over
-    repeats    it does the action again; False: it gives the action up, and takes back what was begun
+    arguments  {name: default value}; the action's record overrides them, and its other arguments are not passed
+    repeats    True: repeat the action; False: abandon it and roll back its changes
     """
 
     method: str
@@ -55,16 +56,16 @@ def abandon(method: str, **arguments: object) -> Restart:
 
 @dataclasses.dataclass(frozen=True)
 class Conditions:
-    """Conditions under which an action can begin: of the statement that begins it, of the API and the dashboard.
+    """Conditions under which an action can begin, checked by the API, the dashboard and the update that sets the task.
 
-    vm_states           allowed before, or ANY
-    task_states         allowed before, or ANY; IDLE when nothing else may be running
+    vm_states           vm states in which the action is allowed, or ANY
+    task_states         task states in which the action is allowed, or ANY; IDLE: no other task may run
     locked              refused to non-admins while the server is locked
     host                needs a server that has a host
     claims_devices      it claims the devices of the server's ports on another host: refused while such a port is being
                         attached or detached
-    one_at_a_time       refused while the previous one of the same server is open; of a background action
-    refused_with_shares reason of the refusal for a server that has shares, the end of a sentence
+    one_at_a_time       background actions: refused while the same action of the server is open
+    refused_with_shares reason why servers with shares are refused, as the end of an error message
     """
 
     vm_states: VmStates
@@ -86,9 +87,8 @@ class Requirements:
     """Requirements that the API checks before an action begins.
 
     capability            name of the required driver feature, or None
-    loses                 parts of a guest's machine whose state it would lose (TPM, UEFI): it is refused for a server
-                          that has one
-    refused_if_encrypted  reason of the refusal for a server whose local disks are encrypted, the end of a sentence
+    loses                 devices whose state the action would lose (TPM, UEFI): servers that have one are refused
+    refused_if_encrypted  reason why servers with encrypted local disks are refused, as the end of an error message
     """
 
     capability: str | None = None
@@ -100,9 +100,9 @@ class Requirements:
 class Outcome:
     """States that a task sets on its host.
 
-    after          vm state at the usual end (None: unchanged)
+    after          vm state on success (None: unchanged)
     on_failure     vm state when the task fails (None: unchanged)
-    started        task state that the host sets when it takes the server up (None: unchanged)
+    started        task state that the host sets when it begins the task (None: unchanged)
     keeps_stopped  a server that was stopped is STOPPED at the end, instead of ``after``
     """
 
@@ -114,10 +114,10 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Frame(Outcome):
-    """Frame of a task on a host (compute/tasks.py): of an action, or of a step of one.
+    """States before, during and after a task on a host, for compute/tasks.py. A task is an action or a step of one.
 
     task_event  name of the event in the action's record
-    taken_in    task states in which a host takes the server up; None: it does nothing
+    taken_in    task states in which a host may begin the task; None among them: no task state is set
     """
 
     task_event: str
@@ -128,10 +128,10 @@ class Frame(Outcome):
 class Calls:
     """Methods of other services that perform an action.
 
-    method     of the compute's RPC interface, or None where no compute is called first
-    restart    what a compute does at its start with an interrupted one; None: nothing, the reconciler continues it
-    conductor  method of the conductor's RPC interface that continues it, with the instance's uuid, where the server may
-               have no host
+    method     of the compute's RPC interface, or None if the action does not begin with a call to a compute service
+    restart    recovery of an interrupted action at the start of a compute service; None: left to the reconciler
+    conductor  method(instance uuid) of the conductor's RPC interface that continues an action whose server may have no
+               host
     task_name  name of the task where it is not that of ``method``
     """
 
@@ -142,7 +142,7 @@ class Calls:
 
     @property
     def task_event(self) -> str:
-        """Name of the event of its task on a host, in the action's record; '' where no host works on it."""
+        """Name of the event in the action's record for the task on a host; '' if no host takes part."""
         name = self.task_name or self.method or (self.restart.method if self.restart else '')
         return 'compute_' + name if name else ''
 
@@ -151,8 +151,8 @@ class Calls:
 class Events:
     """Notifications of an action (nova/notify/events.py, without ``instance.``).
 
-    notification     event of the server that its task begins and ends
-    on_request       event of the server that is sent when the API has begun the action
+    notification     event type: NAME.start and NAME.end are sent around the task
+    on_request       event type that is sent when the API accepts the action
     no_event_reason  reason why it has no event of its own
     """
 
@@ -165,13 +165,13 @@ class Events:
 class Action:
     """One action on a server.
 
-    name        as in the request body and, where ``event`` is empty, in the instance action's record
+    name        key in the request body; also the name of the instance action record if ``event`` is empty
     policy      rule that guards it
     tasks       all task states that it passes through, in order; the first one is set when the action begins.
                 Empty: the action sets none
     event       name of the instance action record
-    background  it takes a while and sets no task state: several may wait for the same server, and its record stays open
-                until it is done
+    background  the action sets no task state, so that several can wait for one server; its record stays open until the
+                action ends
     """
 
     name: str
@@ -187,7 +187,7 @@ class Action:
 
     @property
     def running(self) -> str | None:
-        """The task state that begins it."""
+        """The first task state of the action, or None."""
         return self.tasks[0] if self.tasks else None
 
     @property
@@ -197,26 +197,26 @@ class Action:
 
     @functools.cached_property
     def frame(self) -> Frame:
-        """Frame of its task. An action that is not repeated begins once, in its first task state."""
+        """Frame of the task. A host begins an action that cannot be repeated only in its first task state."""
         restart = self.calls.restart
         return Frame(task_event=self.calls.task_event, **vars(self.outcome),
                      taken_in=self.tasks if restart is None or restart.repeats else self.tasks[:1])
 
     @property
     def needs_host(self) -> bool:
-        """Whether it can begin only on a server that has a host. A deletion can begin without one."""
+        """Whether the action requires a server with a host. A deletion does not."""
         return self.conditions.host or self.calls.method is not None and self.outcome.after != DELETED
 
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A step of a move, done by one of its two hosts; the conductor writes its end.
+    """A step of a move on one of its two hosts. The conductor records the end of the step.
 
     method        of the compute's RPC interface
     end           column of the move that names the host
-    tasks         task states in which the host takes the server up
+    tasks         task states in which the host may begin the step
     started       task state that the host sets then (None: unchanged)
-    notification  event of the server that it begins and ends
+    notification  event type: NAME.start and NAME.end are sent around the step
     task_name     name of its task where it is not that of ``method``
     """
 
@@ -242,13 +242,13 @@ FINISH = Step('finish_resize', DESTINATION, (states.RESIZE_MIGRATED, states.RESI
 CONFIRM = Step('confirm_resize', SOURCE, (states.RESIZE_CONFIRMING,), notification='resize_confirm')
 REVERT = Step('revert_resize', DESTINATION, (states.RESIZE_REVERTING,), notification='resize_revert')
 TAKE_BACK = Step('finish_revert_resize', SOURCE, (states.RESIZE_REVERTING,))
-# Of a resize that leaves the guest running, the only step.
+# The only step of a resize that leaves the guest running.
 GROW = Step('grow_instance', SOURCE, (states.RESIZE_PREP, states.RESIZE_FINISH), states.RESIZE_FINISH, 'resize_finish')
 MOVE_STEPS = (PREPARE, SEND, FINISH, CONFIRM, REVERT, TAKE_BACK, GROW)
-# task state -> the step that a server in it waits for; TAKE_BACK follows REVERT when the move's row says so
+# task state -> the step that a server in it waits for. TAKE_BACK replaces REVERT once ``swapped`` of the move is false
 STEP_OF_TASK = {task: step for step in reversed(MOVE_STEPS) for task in reversed(step.tasks)}
 
-# The guest leaves its source and, on the destination, has arrived: two tasks of one name.
+# Two tasks with one event name: sending the guest on the source, and finishing on the destination.
 LIVE_MIGRATION = Step('live_migrate_instance', SOURCE, (states.MIGRATING,), task_name='live_migration')
 
 # ---- rows ---------------------------------------------------------------------
@@ -300,7 +300,7 @@ ROWS = (
            (states.REBUILDING, states.REBUILD_BLOCK_DEVICE_MAPPING, states.REBUILD_SPAWNING),
            Outcome(ACTIVE, on_failure=ERROR, started=states.REBUILDING, keeps_stopped=True),
            Calls('rebuild_instance', repeat('rebuild_instance', preserve_ephemeral=False)), Events('rebuild')),
-    # on its new host it is a rebuild, which a restart there leaves to a conductor
+    # the new host runs a rebuild; after a restart of that host the conductor continues it
     Action('evacuate', _RULE + 'os-evacuate',
            Conditions((ACTIVE, STOPPED, ERROR), task_states=ANY, locked=False, host=True,
                       refused_with_shares=_OTHER_HOST), (states.REBUILDING,), Outcome(ACTIVE, keeps_stopped=True),
@@ -322,7 +322,7 @@ ROWS = (
     Action('unrescue', _RULE + 'os-unrescue', Conditions((RESCUED,)), (states.UNRESCUING,),
            Outcome(ACTIVE, on_failure=ERROR), Calls('unrescue_instance', repeat('unrescue_instance')),
            Events('unrescue'), Requirements('rescue')),
-    # where the server leaves its host at once, it goes on as shelveOffload
+    # if shelved servers are offloaded immediately, the action continues as shelveOffload
     Action('shelve', _RULE + 'os-shelve:shelve', Conditions(_SNAPSHOTS, refused_with_shares=_OTHER_HOST),
            (states.SHELVING, states.SHELVING_IMAGE_PENDING_UPLOAD, states.SHELVING_IMAGE_UPLOADING),
            Outcome(SHELVED, started=states.SHELVING),
@@ -399,7 +399,7 @@ ROWS = (
     Action('delete', _RULE + 'servers:delete', Conditions(ANY, task_states=ANY), (states.DELETING,),
            Outcome(DELETED, on_failure=ERROR), Calls('terminate_instance', repeat('terminate_instance')),
            Events('delete')),
-    # what a delete is while the deployment keeps deleted servers for a time
+    # a delete request, if the deployment keeps deleted servers for some time (reclaim_instance_interval)
     Action('softDelete', _RULE + 'servers:delete',
            Conditions((ACTIVE, PAUSED, SUSPENDED, STOPPED, RESCUED, ERROR), task_states=ANY), (states.SOFT_DELETING,),
            Outcome(SOFT_DELETED), Calls('soft_delete_instance', repeat('soft_delete_instance')), Events('soft_delete'),
@@ -417,33 +417,33 @@ BUILD = Action('create', _RULE + 'servers:create', Conditions((states.BUILDING,)
                (states.SCHEDULING, states.BLOCK_DEVICE_MAPPING, states.NETWORKING, states.SPAWNING),
                Outcome(ACTIVE, started=states.SPAWNING), Calls('build_instance'), Events('create'))
 
-# What is requested of a live migration while it runs; its record says that it was.
+# Requests during a live migration. Their action records state only that they were made.
 ABORT_MIGRATION = Action('abort', _RULE + 'servers:migrations:delete', Conditions(ANY, task_states=(states.MIGRATING,)),
                          event='live_migration_cancel')
 FORCE_COMPLETE = Action('force_complete', _RULE + 'servers:migrations:force_complete',
                         Conditions(ANY, task_states=(states.MIGRATING,)), event='live_migration_force_complete')
 
-# ---- what follows from the rows -------------------------------------------------
+# ---- derived from the rows -------------------------------------------------
 
 
 def _first(pairs: typing.Iterable[tuple[str, Action]]) -> dict[str, Action]:
-    """Of several rows with one key the first one."""
+    """Return {key: action}; the first row with a key counts."""
     found: dict[str, Action] = {}
     for key, action in pairs:
         found.setdefault(key, action)
     return found
 
 
-# task state -> the action that a server in it waits for; those that share one have the same methods
+# task state -> the action that a server in it waits for; actions with a common task state have the same methods
 OF_TASK = _first((task, action) for action in ROWS for task in action.tasks)
-# name in an action's record -> the action; those that share one have the same notification but softDelete
+# name in an action's record -> the action; all actions of one name but softDelete have the same notification
 OF_RECORD = _first((action.record, action) for action in (BUILD, *ROWS))
 # records of background actions, which run during the main one of a server
 BACKGROUND = frozenset(action.record for action in ROWS if action.background)
 # task states in which a server waits for a conductor, or for the next message to a host
 WAITING = (states.SCHEDULING, states.DELETING, *(task for action in ROWS if action.calls.conductor
            for task in action.tasks))
-# event of a host's task -> notification that it begins and ends
+# event name of a host's task -> event type of its notifications
 NOTIFICATION_OF_TASK = {
     **{row.frame.task_event: row.events.notification for row in (BUILD, *ROWS)
        if row.events.notification and row.tasks and row.frame.task_event},

@@ -25,7 +25,7 @@ class Projects(enum.Enum):
     NONE = 'no project'
 
 
-# These values equal no id and not None: a query without an explicit project is an error, not a query for all projects.
+# No id and not None equals these values, so a query that lacks a project fails and never returns all projects.
 ALL_PROJECTS = Projects.ALL
 NO_PROJECT = Projects.NONE         # public resources, if a table has such
 

@@ -689,7 +689,7 @@ class VirtError(NovaException):
 
 
 class RecordUnreadable(NovaException):
-    """A record on the disk of a service is damaged, or of a release whose records this one does not read."""
+    """A record on the disk of a service is damaged, or its format is from an incompatible release."""
 
     template = 'The %(name)s %(source)s cannot be read: %(reason)s.'
 

@@ -5,7 +5,7 @@
 
 ``nova.api.faults`` translates error messages for users: the templates of ``nova.exception`` and texts marked with
 ``_()``. Catalogs are in ``nova/locale``; ``tools/messages.py`` extracts, updates and compiles them. Log messages are
-not translated, so one language is searched.
+not translated, so that operators can search for the English text.
 """
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types of JSON values whose shape is not known: what ``json.loads`` returns, and what it takes."""
+"""Types of JSON values of unknown structure: results of ``json.loads`` and arguments of ``json.dumps``."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -6,6 +6,6 @@ from typing import TypeAlias
 
 Json: TypeAlias = None | bool | int | float | str | list['Json'] | dict[str, 'Json']
 JsonObject: TypeAlias = dict[str, Json]
-# what ``json.dumps`` takes: a dict or list of known values is not a JsonObject, because a reader could change it
+# Read-only argument of ``json.dumps``: type checkers accept dict[str, str] here, but not as a JsonObject.
 Encodable: TypeAlias = None | bool | int | float | str | Sequence['Encodable'] | Mapping[str, 'Encodable']
 JsonDocument: TypeAlias = Mapping[str, Encodable]

@@ -5,8 +5,8 @@
         return service.wait()
 
 starts the manager class in ``counter_manager`` of [DEFAULT]. The service is in the list of services, and runs its RPC
-methods and periodic tasks. It stops like the other daemons. A command of ``nova.cmd.common.run`` can include it as a
-part instead. See doc/source/contributor/services.rst.
+methods and periodic tasks. It stops like the other daemons. Alternatively, a process of
+``nova.cmd.common.run`` can include it as a part. See doc/source/contributor/services.rst.
 """
 from __future__ import annotations
 

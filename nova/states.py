@@ -18,7 +18,7 @@ SHELVED_OFFLOADED = 'shelved_offloaded'
 VM_STATES = (ACTIVE, BUILDING, PAUSED, SUSPENDED, STOPPED, RESCUED, RESIZED, SOFT_DELETED, DELETED, ERROR,
              SHELVED, SHELVED_OFFLOADED)
 
-# ---- states of a server as reported to a host that has resources of it ---------------
+# ---- states of a server in the answer to a host that still has its resources ---------
 DELETED_FOR_GOOD = 'deleted'
 ELSEWHERE = 'elsewhere'      # on another host or on none
 NEEDED = 'needed'            # on this host, or part of a move
@@ -106,7 +106,9 @@ def status(vm_state: str, task_state: str | None) -> str:
 
 
 def states_of_status(wanted: typing.Container[str]) -> list[tuple[str, list[str] | None, list[str]]]:
-    """Return [(vm_state, task_states or None for any but ``excluded``, excluded)] with one of these statuses.
+    """Return [(vm_state, task_states, excluded)] for these statuses.
+
+    task_states None: any task state but the excluded ones.
 
     The list filter ``status=`` becomes a condition on these two columns.
     """

@@ -68,7 +68,7 @@ def exact_time(moment: datetime.datetime | None) -> str | None:
 
 
 def change_number() -> int:
-    """Return the current time in microseconds, the number of a changed row by which readers find it.
+    """Return the current time in microseconds. Rows store it at each change, so that readers can select changed rows.
 
     Clocks differ and commits become visible out of order, so readers look back over an overlapping window.
     """

@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def _split(conf: cfg.ConfigOpts, driver: str | None) -> Helpers:
-    """Choose the drivers and become [privileges] user; return the Helpers that keep root's rights."""
+    """Choose the drivers and switch to [privileges] user. Return the Helpers, processes that keep root's rights."""
     from nova.cloud import drivers
     from nova.cmd import ordinary
     from nova.network.linux import remote as network_remote
@@ -66,7 +66,7 @@ def _split(conf: cfg.ConfigOpts, driver: str | None) -> Helpers:
 
 def _parts(conf: cfg.ConfigOpts, helpers: Helpers) -> list[Any]:
     for helper in helpers.values():
-        LOG.info('Process %s does privileged steps for this one, whose user is %s.', helper.pid, os.geteuid())
+        LOG.info('Process %s runs privileged operations for this process, which has uid %s.', helper.pid, os.geteuid())
     return [*helpers.values(), _Announced(cloud(conf, helpers))]
 
 

@@ -1,4 +1,4 @@
-"""nova-cert: a certificate authority for the users of the cloud, on the host that has its keys."""
+"""nova-cert: the certificate authority for users of the cloud. It runs on the host with the private keys."""
 from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING

@@ -15,7 +15,7 @@ NOT_USABLE = 127             # exit code: --max-count is no number above zero
 
 
 class Refused(Exception):
-    """Ends the command because a value is not usable; with this sentence and a specific exit code."""
+    """Invalid argument. Ends the command with an error message and a specific exit code."""
 
     def __init__(self, sentence: str, code: int) -> None:
         super().__init__(sentence)
@@ -23,7 +23,7 @@ class Refused(Exception):
 
 
 class Ended(Exception):
-    """Ends the command with this sentence on standard output, where deployment tools read it, and an exit code."""
+    """Ends the command with a message on standard output, where deployment tools read it, and an exit code."""
 
     def __init__(self, sentence: str, code: int) -> None:
         super().__init__(sentence)

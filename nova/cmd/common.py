@@ -42,7 +42,7 @@ def run(binary: str, parts: Callable[..., list[service.Part]], arguments: list[s
     from nova.runtime import service
 
     os.umask(0o077)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)         # until service.Process handles it; it would end the start
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)         # until service.Process handles it: it would end the process
     try:
         conf = nova_conf.new(sys.argv[1:] if arguments is None else arguments, None, **overrides)
         more = [split(conf)] if split else []

@@ -21,7 +21,7 @@ LOG = logging.getLogger(__name__)
 
 
 def split(conf: cfg.ConfigOpts) -> Helper | None:
-    """Become [privileges] user; return the Helper that keeps root's rights, or None without need or without a user."""
+    """Switch to [privileges] user. Return the Helper, a process that keeps root's rights, or None if there is none."""
     from nova.cmd import ordinary
 
     user = ordinary.prepare(conf, 'nova-compute')
@@ -42,7 +42,7 @@ def parts(conf: cfg.ConfigOpts, helper: Helper | None) -> list[service.Part]:
 
     stored_files.convert(conf)
     if helper is not None:
-        LOG.info('Process %s does privileged steps for this one, whose user is %s.', helper.pid, os.geteuid())
+        LOG.info('Process %s runs privileged operations for this process, which has uid %s.', helper.pid, os.geteuid())
     bus = rpc_bus.Bus(conf)
     return [*([helper] if helper else ()), assembly.needs(bus), assembly.enrolled(conf, bus),
             assembly.compute(conf, bus, conf.host, assembly.remote_images(conf), helper)]

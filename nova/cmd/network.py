@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 
 
 def split(conf: cfg.ConfigOpts) -> Helper | None:
-    """Become [privileges] user; return the Helper that keeps root's rights, or None without need or without a user."""
+    """Switch to [privileges] user. Return the Helper, a process that keeps root's rights, or None if there is none."""
     from nova.cmd import ordinary
     from nova.network.linux import remote
 
@@ -46,7 +46,7 @@ def parts(conf: cfg.ConfigOpts, helper: Helper | None) -> list[service.Part]:
     from nova.rpc import bus as rpc_bus
 
     if helper is not None:
-        LOG.info('Process %s touches the host for this one, whose user is %s.', helper.pid, os.geteuid())
+        LOG.info('Process %s runs privileged operations for this process, which has uid %s.', helper.pid, os.geteuid())
     if conf.network.agent and conf.network.backend == 'neutron':
         raise exception.InvalidInput(reason='[network] agent and backend = neutron exclude each other: the '
                                             'Networking service has agents of its own.')
@@ -63,8 +63,10 @@ def parts(conf: cfg.ConfigOpts, helper: Helper | None) -> list[service.Part]:
 
 
 def _is_control_plane(conf: cfg.ConfigOpts) -> bool:
-    """Return whether it serves agents, next to the conductors, and does not change its host. Agents trust no other
-    host."""
+    """Return whether this service serves agents and leaves its own host's network unchanged.
+
+    Agents trust only such services, which run beside the conductors.
+    """
     return bool(conf.network.backend == 'embedded' and conf.network.driver == 'fake' and not conf.network.routers)
 
 
@@ -77,9 +79,9 @@ def _signs_as_deployment(bus: Bus, api_db: Database) -> bool:
     try:
         assembly.sign_as_deployment(bus, api_db)
     except db_exc.DBError as error:
-        LOG.warning('The account of the API database may not read the key of the deployment. This service signs as a '
-                    'host, and agents learn of changes with their next report, in about 2 s: give it the account of '
-                    'the conductors. %s', error)
+        LOG.warning('The database account of this service cannot read the key of the deployment, so it signs as a host '
+                    'and agents get changes only with their next report (about 2 s). Use the account of the '
+                    'conductors. %s', error)
         return False
     return True
 

@@ -1,6 +1,6 @@
 """Unprivileged daemons: root starts a daemon, which becomes an ordinary user and keeps a separate privileged process.
 
-The daemon stays root, and logs the reason, if that user could not do its work.
+If the user lacks necessary rights, the daemon stays root and logs the reason.
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KEPT = {
 # Names that mark a root-owned directory as the daemon's, so that its owner may be changed.
 MARKS = {'nova-all': {'driver', 'lock'}, 'nova-compute': {'services'}, 'nova-network': {'services'}}
 POLICY = 'policy.yaml'
-INSTANCES = 'instances'                  # of daemons with real guests
+INSTANCES = 'instances'                  # directory of the guests, for daemons with a hypervisor
 STATE_MODE = 0o711                       # QEMU runs as a separate user and traverses it to the disks
 # groups of libvirt's socket, of /dev/kvm, and of the sockets of guests' serial ports
 GUEST_GROUPS = ('libvirt', 'kvm', 'libvirt-qemu')
@@ -59,7 +59,7 @@ def prepare(conf: cfg.ConfigOpts, binary: str) -> pwd.struct_passwd | None:
     _give_state(conf, binary, state, user)
     log = _log_file(conf, binary)
     if log:
-        with contextlib.suppress(OSError):               # for example a link: then that user opens it
+        with contextlib.suppress(OSError):               # for example a link: the user opens the log later
             os.close(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o640))
     for path in filter(None, _files_to_give(conf, binary)):
         privileges.hand_over(path, user)
@@ -106,7 +106,7 @@ def _give_state(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, user: pw
     if binary == 'nova-all' and conf.image.directory:
         privileges.hand_over(conf.image.directory, user)
     if runs_guests(conf, binary):
-        from nova.virt.libvirt.local_disks import storage   # needs what nova[libvirt] brings
+        from nova.virt.libvirt.local_disks import storage   # imports packages of nova[libvirt]
         storage.take_over(str(state / INSTANCES), user)
 
 
@@ -137,7 +137,7 @@ def guest_helper(conf: cfg.ConfigOpts, user: pwd.struct_passwd) -> privileges.He
 # ---- obstacles: a sentence, or '' --------------------------------------------------------
 
 def _is_ours(state: pathlib.Path, binary: str, user: pwd.struct_passwd) -> bool:
-    """Return whether the state path is new, that user's, or one that root has used as the daemon's."""
+    """Return whether the state path is new, belongs to the user, or was used by the daemon as root."""
     if not state.exists():
         return True
     status, names = state.stat(), set(os.listdir(state)) - {'lost+found'}
@@ -153,7 +153,7 @@ def _led_away(instances: pathlib.Path, user: pwd.struct_passwd) -> str:
 
 
 def _no_lists(state: pathlib.Path) -> str:
-    """Return an error if the file system has no access lists, with which the user reads QEMU's disks."""
+    """Return an error if the file system lacks POSIX ACLs, which let the user read QEMU's disks."""
     from nova.disk_files import files
     try:
         with tempfile.NamedTemporaryFile(dir=_existing(state)) as file:

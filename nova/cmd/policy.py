@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nova.web.routes import Route
 
 MAY, MAY_NOT = 0, 1
-# Operations below these are open to all unless their rows have a rule; their other rules concern fields.
+# Operations with these path prefixes are open to all unless their route has a rule. Other rules concern fields.
 OPEN = ('/flavors', '/images')
 
 

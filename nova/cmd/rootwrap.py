@@ -1,8 +1,8 @@
 """nova-rootwrap CONFIG COMMAND [WORD...]: compatibility with commands of older deployments, as root through sudo.
 
 No command is run. Each command maps to a step of the privileged part of nova-compute, which checks its arguments. Other
-commands are refused, see nova/virt/libvirt/privileged/rootwrap.py. nova-compute itself has that part as a process and
-does not use this program.
+commands are refused, see nova/virt/libvirt/privileged/rootwrap.py. nova-compute itself runs the privileged part as
+a process and does not use this program.
 
 Exit codes are those of rootwrap: 0; 1: the step failed; 96: unknown here; 97: the configuration is wrong; 98: no
 command; 99: refused.

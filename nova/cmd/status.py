@@ -2,7 +2,7 @@
 
     nova-status upgrade check
 
-Exit codes: 0 all is well; 1 something asks for a look; 2 something must be done first; 255 it could not be found out.
+Exit codes: 0 success; 1 warnings; 2 failures that prevent the upgrade; 255 the checks could not run.
 """
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def _signatures(given: Deployment) -> Result:
     from nova.rpc import inprocess
 
     if not rpc_bus.configured(given.conf) or given.conf.transport_url.startswith(inprocess.SCHEME + ':'):
-        return Code.SUCCESS, None            # one process: its senders are known
+        return Code.SUCCESS, None            # all services run in one process: no signatures are needed
     with given.api_db.reader() as conn:
         required, rows = message_keys.requires_signatures(conn), message_keys.of_hosts(conn)
     good = {row['host'] for row in rows if message_keys.is_good(row)}

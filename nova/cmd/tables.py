@@ -11,7 +11,7 @@ import unicodedata
 def escaped(text: str, keep: str = '') -> str:
     """Return a text with an escape for each unprintable character.
 
-    Control characters command a terminal. Marks of bidirectional text, characters without width, and line and
+    Control characters control the terminal. Marks of bidirectional text, characters without width, and line and
     paragraph separators change the order or the look of other characters.
 
     :param keep: characters that stay
@@ -67,7 +67,7 @@ def print_table(header: Sequence[str], rows: Iterable[Iterable[object]]) -> None
 
 
 def print_framed(header: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
-    """Print a table with a frame, from which scripts around these commands cut their columns."""
+    """Print a table with a frame, which scripts parse."""
     table = [[_cell(value) for value in row] for row in (header, *rows)]
     widths = _widths(table)
     frame = '+' + '+'.join('-' * (width + 2) for width in widths) + '+'

@@ -1,7 +1,6 @@
-"""Options, one module a group. ``new()`` builds a configuration of its own: there is no global one.
+"""Configuration options, with one module for each group. ``new()`` returns a new configuration; there is no global one.
 
-Everything outside ``nova.cmd`` is handed ``conf`` or the value it needs, so that several clouds can run in one
-process.
+Code outside ``nova.cmd`` gets ``conf`` or single values as arguments, so that several clouds can run in one process.
 """
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ def list_opts() -> list[tuple[Any, list[cfg.Opt]]]:
 
 
 def valued_options() -> set[str]:
-    """The options of a command line that are followed by a value, as they are written: --config-file, …"""
+    """Return the command-line options that take a value, for example --config-file."""
     noting = _NotingOptions()
     _fill(noting, files=[])
     return {f'--{group + "-" if group else ""}{option.name}'.replace('_', '-') for option, group in noting.noted
@@ -40,7 +39,7 @@ def valued_options() -> set[str]:
 
 
 class _NotingOptions(cfg.ConfigOpts):
-    """Notes which options a command line can have: [(option, name of its group or None)]."""
+    """Configuration that records its command-line options in ``noted``: [(option, name of its group or None)]."""
 
     def __init__(self) -> None:
         self.noted: list[tuple[cfg.Opt, str | None]] = []

@@ -1,4 +1,4 @@
-"""[api_database]: what all cells share."""
+"""[api_database]: the database that all cells share."""
 from nova.conf.database import options
 
 GROUP = 'api_database'

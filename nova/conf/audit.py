@@ -1,4 +1,4 @@
-"""[audit]: the log of who did what."""
+"""[audit]: the audit log."""
 from oslo_config import cfg
 
 GROUP = 'audit'

@@ -1,16 +1,16 @@
-"""The periods over which usage is audited: hours, days, months or years, from a moment in them on."""
+"""Usage audit periods: hours, days, months or years, with an optional offset of their beginning."""
 from __future__ import annotations
 
 import datetime
 import re
 
-# unit, and where in it a period begins: a minute of the hour, an hour of the day, a day of the month, a month
+# unit@offset: the minute of the hour, hour of the day, day of the month, or month, at which periods begin
 PATTERN = re.compile(r'^(hour(@[0-5]?[0-9])?|day(@([01]?[0-9]|2[0-3]))?|month(@([1-9]|1[0-9]|2[0-8]))?'
                      r'|year(@([1-9]|1[0-2]))?)\Z')
 
 
 def last_completed(period: str, before: datetime.datetime) -> tuple[datetime.datetime, datetime.datetime]:
-    """(beginning, ending) of the newest period that had ended at a moment.
+    """Return (beginning, end) of the latest completed period.
 
     :param period: as PATTERN has it, e.g. 'month', 'day@18'
     :param before: naive UTC datetime
@@ -31,7 +31,7 @@ def last_completed(period: str, before: datetime.datetime) -> tuple[datetime.dat
 
 
 def _earlier(moment: datetime.datetime, unit: str) -> datetime.datetime:
-    """The same moment of the month or year before."""
+    """Return the same time one month or year earlier."""
     if unit == 'year':
         return moment.replace(year=moment.year - 1)
     if moment.month == 1:

@@ -1,4 +1,4 @@
-"""[conductor]: building servers and looking after what was left undone."""
+"""[conductor]: building servers, and repeating interrupted tasks."""
 from oslo_config import cfg
 
 GROUP = 'conductor'

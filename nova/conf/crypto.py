@@ -5,7 +5,7 @@ GROUP = 'crypto'
 
 
 def _before(name: str) -> list[cfg.DeprecatedOpt]:
-    """The option had this name in [DEFAULT]."""
+    """Return the former name of an option in [DEFAULT]."""
     return [cfg.DeprecatedOpt(name, group='DEFAULT')]
 
 

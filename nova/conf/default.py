@@ -1,4 +1,4 @@
-"""[DEFAULT]: what every service has."""
+"""[DEFAULT]: options of every service."""
 import socket
 
 from oslo_config import cfg

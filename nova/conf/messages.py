@@ -1,4 +1,4 @@
-"""[messages]: whose messages services take."""
+"""[messages]: signatures of RPC messages."""
 from oslo_config import cfg
 
 GROUP = 'messages'

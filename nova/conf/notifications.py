@@ -1,5 +1,5 @@
-"""[notifications]: which notifications are sent, and in which form. Whether they are sent, and where, says
-[oslo_messaging_notifications].
+"""[notifications]: which notifications are sent, and in which form. [oslo_messaging_notifications]
+enables them and sets the driver.
 """
 from oslo_config import cfg
 

@@ -1,4 +1,4 @@
-"""[oslo_middleware]: what the API believes of a proxy in front of it (the name is the one that operators know)."""
+"""[oslo_middleware]: trust in the headers of a proxy in front of the API. The group name is that of oslo.middleware."""
 from oslo_config import cfg
 
 GROUP = 'oslo_middleware'

@@ -1,4 +1,4 @@
-"""[privileges]: who a daemon is once its privileged part stands apart."""
+"""[privileges]: the ordinary user of a daemon whose privileged operations run in a separate process."""
 from oslo_config import cfg
 
 GROUP = 'privileges'

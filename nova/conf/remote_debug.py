@@ -1,4 +1,4 @@
-"""[remote_debug]: a debugger that the process asks for."""
+"""[remote_debug]: connection of the process to a waiting debugger."""
 from oslo_config import cfg
 
 GROUP = 'remote_debug'

@@ -1,4 +1,4 @@
-"""[upgrade_levels]: what is sent to services of an older release; see doc/source/admin/upgrades.rst."""
+"""[upgrade_levels]: RPC versions for services of an older release; see doc/source/admin/upgrades.rst."""
 from oslo_config import cfg
 
 GROUP = 'upgrade_levels'

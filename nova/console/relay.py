@@ -58,7 +58,7 @@ _DATA = (frames.Opcode.TEXT, frames.Opcode.BINARY, frames.Opcode.CONT)
 class Session:
     """One client at one console.
 
-    :param protocol: open
+    :param protocol: WebSocket protocol in the state OPEN
     :param stream: of the hypervisor, after its authentication
     :param greeting: handshake with the client; None: none
     :param ended: function(session, reason), called once

@@ -109,9 +109,9 @@ class Sessions:
     def open(self, kind: str, token: str, address: str, protocol: ServerProtocol) -> Opened:
         """Open a connection for a token; the session starts with the client's connection.
 
-        :param kind: of proxy
+        :param kind: kind of proxy, 'vnc', 'spice' or 'serial'
         :param address: of the client
-        :param protocol: it has accepted the client
+        :param protocol: WebSocket protocol, after the opening handshake
         :raises ConsoleTokenNotFound: the token is invalid for this proxy
         :raises TooManyRequests: too many sessions
         :raises ConsoleUnreachable: the hypervisor is unreachable or refuses the connection

@@ -1,4 +1,4 @@
-"""Existence check of projects in requests of administrators, because limits for an unknown project are mistakes."""
+"""Existence check of projects in requests of administrators, to reject quotas of mistyped projects."""
 from __future__ import annotations
 
 import logging

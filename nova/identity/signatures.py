@@ -24,7 +24,7 @@ def matches(secret: str, signed: dict[str, Any]) -> bool:
     params, headers = dict(signed['params']), _headers(signed)
     version_4 = _is_v4(params, headers)
     if version_4 and params.get('SignatureVersion') in ('0', '1', '2'):
-        return False                           # the library would check that version, without the time of version 4
+        return False                           # the library would verify that version, without X-Amz-Date
     if not version_4 and (params.get('SignatureVersion'), params.get('SignatureMethod')) != ('2', 'HmacSHA256'):
         return False                           # the library ignores the method in the request
     for name in ('Signature', 'X-Amz-Signature'):

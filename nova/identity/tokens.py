@@ -174,7 +174,7 @@ class KeyRing:
     def _write(self, keys: Sequence[bytes], replace: bool, path: str | None = None) -> None:
         """Write the file in one step; without ``replace`` the first of several processes wins."""
         path, content = path or self.path, b'\n'.join(keys) + b'\n'
-        # root may do it for the user of the service
+        # if root writes the file, the owner stays the user of the service
         owner = durable_files.owner_of(self.path) if os.path.exists(self.path) else None
         if replace:
             durable_files.replace(path, content, owner=owner)

@@ -32,7 +32,7 @@ def code(secret: bytes, step: int) -> str:
 
 
 def step_of(secrets: list[bytes], given: str, now: float) -> int | None:
-    """Return the step of a code for any of the secrets: the present one, or BACK before it; else None.
+    """Return the time step whose code matches, or None. The present step and BACK earlier steps are checked.
 
     :param now: seconds since the epoch
     """

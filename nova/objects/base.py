@@ -1,8 +1,8 @@
 """Base of the versioned objects: data between services, without I/O.
 
-Objects are built from keyword arguments, or with ``from_row`` from a database row with equal column names. Lists are
-not built of objects. A new field increases the object's minor version and is listed in ``ADDED``. Receivers must work
-without it, because older services do not send it. rpc/versions.py maps services to versions.
+Objects are built from keyword arguments, or with ``from_row`` from a database row with equal column names. Lists
+of objects are plain Python lists. A new field increases the object's minor version and is listed in ``ADDED``.
+Receivers must work without it, because older services do not send it. rpc/versions.py maps services to versions.
 """
 from __future__ import annotations
 

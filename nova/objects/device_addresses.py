@@ -1,11 +1,11 @@
-"""Addresses that a server's guest finds its devices at, as its host records them.
+"""Bus addresses of a server's devices inside its guest, recorded by its host.
 
 The record is the key KEY of the system metadata of a server with tagged devices::
 
     {key of a device: [bus, address]}
 
 The key of a network interface is its MAC address, that of a volume its id, and that of another disk its device name.
-The metadata documents have the same words: ``pci`` with an address as ``0000:00:03.0``, ``usb`` with bus and port,
+The metadata documents use the same bus names: ``pci`` with an address as ``0000:00:03.0``, ``usb`` with bus and port,
 ``ide`` with bus and unit, ``scsi`` and ``sata`` with controller, bus, target and unit.
 """
 from __future__ import annotations
@@ -24,7 +24,7 @@ Addresses = dict[str, list[str]]
 
 
 def problem(values: object) -> str | None:
-    """Why a value is no record; None: it is one."""
+    """Return the reason why a value is not a valid record, or None."""
     if not isinstance(values, dict) or len(values) > MAX_DEVICES:
         return f'it is no record of at most {MAX_DEVICES} devices'
     bad = next((name for name, place in values.items() if not _is_device(name, place)), None)
@@ -32,25 +32,25 @@ def problem(values: object) -> str | None:
 
 
 def _is_device(name: object, place: object) -> bool:
-    """Return whether the record may have this entry."""
+    """Return whether an entry of the record is valid."""
     return (isinstance(name, str) and bool(_NAME.match(name)) and isinstance(place, list) and len(place) == 2
             and all(isinstance(each, str) for each in place) and place[0] in BUSES and bool(_ADDRESS.match(place[1])))
 
 
 def limited(found: Addresses) -> Addresses:
-    """Return the entries that the record may have; an adopted disk may have a serial number of any form."""
+    """Return the valid entries, at most MAX_DEVICES. The serial number of an adopted disk can be an invalid key."""
     return dict(itertools.islice(((name, place) for name, place in found.items() if _is_device(name, place)),
                                  MAX_DEVICES))
 
 
 def read(metadata: dict[str, typing.Any] | None) -> Addresses:
-    """The record in a server's system metadata; {}: there is none, or it is not understood."""
+    """Return the record in a server's system metadata, or {} if it is missing or malformed."""
     values = (metadata or {}).get(KEY)
     return {} if problem(values) else typing.cast(Addresses, values)
 
 
 def of_device(device: typing.Mapping[str, typing.Any], known: Addresses) -> tuple[str, str]:
-    """(bus, address) of a device of ``devices`` in meta_data.json, as it is recorded or as the device has it."""
+    """Return (bus, address) for an entry of ``devices`` in meta_data.json: recorded, or as in the entry."""
     key = (device.get('mac') or '').lower() or device.get('serial') or device.get('path')
     found = known.get(key) if key else None
     return (found[0], found[1]) if found else (device['bus'], device['address'])

@@ -41,7 +41,7 @@ class Record:
     def clients_of(self, host: str) -> Images | None:
         """Return the clients of a host's guest, or None if that host has no record.
 
-        If the record's host is blocked, no other host has run the guest since.
+        If the host of the record is fenced, the result is empty for each host: no other host has run the guest since.
         """
         if self.host == self.fenced:
             return {}

@@ -47,7 +47,7 @@ def stored(fault: Fault) -> Fault:
 
 
 def for_administrators(message: str, details: str | None) -> str:
-    """Return the message of a fault, with the error in place of the generic sentence.
+    """Return the message of a fault. The generic sentence ANYONE is replaced by the error in ``details``.
 
     :param details: the fault's, or a traceback in the form of ``trace``
     """

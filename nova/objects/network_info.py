@@ -16,7 +16,7 @@ PREFIX = 'tap'
 
 
 def devname(port_id: str) -> str:
-    """Return the name of the port's tap device: at most 14 characters fit with the kernel's terminator."""
+    """Return the name of the port's tap device: 14 characters, as Linux limits interface names to 15."""
     return PREFIX + port_id[:11]
 
 

@@ -23,7 +23,7 @@ class Device:
     tags         from the configuration: physical_network, trusted, remote_managed, resource_class, …
     status       'unavailable': a physical function with claimed virtual ones, or the reverse; 'removed': assigned to a
                  guest, but no longer found by the host
-    held         in the share of the guest's move, not in that of the server's own row
+    held         claimed for a move of the server, not for the server's present host
     """
 
     address: str

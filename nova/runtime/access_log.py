@@ -81,6 +81,6 @@ class _Body:
 
 
 def _word(value: object, most: int = MAX_WORD) -> str:
-    """Escape a word of a line, which callers control: quotes, spaces and line ends."""
+    """Escape quotes, spaces and line ends in a value that the caller controls."""
     text = '-' if value in (None, '') else str(value)[:most]
     return ''.join(char if char.isprintable() and char not in '"\\ ' else f'\\x{ord(char):02x}' for char in text)

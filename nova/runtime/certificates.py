@@ -92,10 +92,10 @@ class Authority:
         return self.directory / 'ca.pem'
 
     def pair(self, name: str, hosts: Iterable[str], days: int = DAYS, use: x509.ObjectIdentifier = SERVER) -> Pair:
-        """Return the certificate of a server or client with these host names and addresses, valid for ``days`` if it is
-        made.
+        """Return the certificate of a server or client with these host names and addresses.
 
-        It is replaced if it expires within LEFT_DAYS, if hosts or use differ, or if another authority signed it.
+        A missing one is made, valid for ``days``. One is replaced if it expires within LEFT_DAYS, if hosts or use
+        differ, or if another authority signed it.
 
         :raises InvalidInput: a name is invalid, or the directory cannot be used
         """

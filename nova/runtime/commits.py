@@ -39,8 +39,8 @@ def before(conn: Connection, function: typing.Callable[[typing.Any, set[str]], o
 class OrderedCallbacks:
     """Caller of functions after commits, in the order in which they were added for each key.
 
-    The caller of ``add`` holds a row lock of the key, so this is the order of the commits. Otherwise a thread could
-    overtake another one after its commit.
+    The caller of ``add`` holds a row lock of the key, so this is the order of the commits. Without this class, a
+    thread could commit first and call its function last.
     """
 
     def __init__(self) -> None:

@@ -100,7 +100,7 @@ def join(thread: threading.Thread, seconds: float) -> bool:
 
 
 def spawn_native(name: str, function: Callable[[*_Positional], object], *args: *_Positional) -> threading.Thread:
-    """Start a daemon thread of the operating system under either model: for loops that run in C.
+    """Start a native daemon thread, also under eventlet, for functions that block in C.
 
     Under eventlet it must not use locks, logs or queues of this project; it passes results through a Mailbox.
     """

@@ -1,7 +1,7 @@
 """Encryption of passwords in the arguments of open actions: the databases never contain them in plain text.
 
 The API makes the key, in a file of the state directory. A conductor decrypts a password only to repeat an action after
-a restart or a lost message, and needs the same file: the message of the action itself contains the password.
+a restart or a lost message, and needs the same file. Normally the RPC message of the action contains the password.
 """
 from __future__ import annotations
 

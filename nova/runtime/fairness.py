@@ -72,12 +72,12 @@ class Shares:
 class FairQueue(Generic[Work]):
     """Queue of work for a limited number of threads, which projects share fairly by ``Shares``.
 
-    The more projects are busy, the fewer threads each has, and the next project finds a free thread while fewer
-    projects than threads are busy. Of the waiting projects, the one of least cost is next.
+    With more busy projects, each has fewer threads. A new project finds a free thread as long as there are fewer busy
+    projects than threads. Of the waiting projects, the one of least cost is next.
 
-    :param max_running: maximum number of running works
-    :param spare: whether a project leaves threads free; otherwise a single project may use all, and another one waits
-        until a work has ended: for short works
+    :param max_running: maximum number of running jobs
+    :param spare: whether a project leaves threads free. False, for short jobs: one project may use all threads, and
+        others wait for the end of a job
     """
 
     def __init__(self, max_running: int, spare: bool = True) -> None:
@@ -87,7 +87,7 @@ class FairQueue(Generic[Work]):
         self._waiting: dict[str, collections.deque[Work]] = {}       # the last to arrive or start are at the end
 
     def take(self, project_id: str, work: Work) -> bool:
-        """Return whether a work may start now; else it waits until ``ended`` returns it."""
+        """Return whether a job may start now. Otherwise it waits until ``ended`` returns it."""
         with self._lock:
             if project_id not in self._waiting and self._shares.has_room(project_id, self._free, self._spare):
                 self._shares.start(project_id)
@@ -96,7 +96,7 @@ class FairQueue(Generic[Work]):
             return False
 
     def ended(self, project_id: str) -> list[Work]:
-        """Record the end of a project's work; return the works to start now."""
+        """Record the end of a project's job; return the jobs to start now."""
         with self._lock:
             self._shares.stop(project_id)
             found = []
@@ -109,7 +109,7 @@ class FairQueue(Generic[Work]):
             return found
 
     def forget(self) -> list[Work]:
-        """Remove all waiting works, and return them."""
+        """Remove all waiting jobs, and return them."""
         with self._lock:
             waiting, self._waiting = self._waiting, {}
         return [work for works in waiting.values() for work in works]

@@ -20,7 +20,7 @@ States = Mapping[str, State]                     # by name
 
 # Workers that make no progress for so long are considered stuck.
 STUCK_S = 600
-# A heartbeat may wait for a broker, which no restart repairs. One that takes longer has lost its thread.
+# A heartbeat may wait for a broker, which no restart repairs. After this time its thread is considered stuck.
 HEARTBEAT_STUCK_S = 300
 ANSWER_S = 3                 # a check that takes longer has failed
 FRESH_S = 1                  # validity of a check's result

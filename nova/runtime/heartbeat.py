@@ -144,7 +144,7 @@ class Sender:
         self._identity.release()
 
     def send(self, ask: bool = False) -> bool:
-        """Send a heartbeat if the service responds itself; return whether it was sent.
+        """Send a heartbeat if the service takes messages from its own queue; return whether it was sent.
 
         :param ask: request the state of the service and the versions of others
         :raises ServiceExists: the name belongs to another service by now
@@ -167,7 +167,7 @@ class Sender:
             LOG.warning('%s could not report: %s', self._binary, error)
             return False
         before, self._reported_at = self._reported_at, time.monotonic()
-        # less than the timeout of others, as a cast is written later than it is sent
+        # below service_down_time, because a conductor writes the heartbeat some time after it was sent
         if before is not None and self._reported_at - before > 0.8 * self._valid_s and self.on_return is not None:
             self.on_return()
         return True

@@ -54,7 +54,7 @@ class Helper:
         ``failure`` or ValueError for invalid ones
     :param failure: class of the errors that ``call`` raises, made of keyword arguments, ``reason`` among them
     :param callers: maximum number of concurrent operations
-    :param capabilities: function that returns the numbers of the capabilities to keep, called there; None: all
+    :param capabilities: function that returns the numbers of the capabilities to keep, called in the helper; None: all
     :param name: in the health of the process
     """
 
@@ -120,7 +120,7 @@ class Helper:
         return answer['result']
 
     def alive(self) -> dict[str, tuple[bool, JsonObject]]:
-        """Return the helper's health, see nova.runtime.health: the daemon has to be restarted without it."""
+        """Return the helper's health, see nova.runtime.health. Without the helper the daemon must be restarted."""
         if not self._ended and self.pid is not None:
             try:
                 self._ended = os.waitpid(self.pid, os.WNOHANG)[0] == self.pid
@@ -130,7 +130,7 @@ class Helper:
         return {self._name: (not gone, {'error': ENDED} if gone else {'process': self.pid})}
 
     def start(self) -> None:
-        """Do nothing: as a part of a Process it has started before."""
+        """Do nothing: the helper starts in ``fork``, before the Process starts its parts."""
 
     def stop(self, timeout: float = 0) -> None:
         """End the helper after its running operations, or at the latest ``timeout`` and some seconds later."""

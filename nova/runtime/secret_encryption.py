@@ -128,7 +128,7 @@ def usable(path: str, used: set[str]) -> SecretCipher:
 def read_cipher(path: str, used: set[str] | None = None) -> SecretCipher:
     """Return a SecretCipher for the present file.
 
-    :param used: names of the keys in existing rows; if empty, the file may be made now. None: there are some
+    :param used: names of the keys in existing rows; if empty, a missing file is made. None: unknown, no file is made
     :raises Unusable:
     """
     keys = read(path)

@@ -97,7 +97,7 @@ class Service:
     :param interface: None for a service without a queue
     :param topic: topic in the service rows; None: the interface's, or the binary without nova-
     :param conductor: receiver of the heartbeats; None: no heartbeats
-    :param tasks: further periodic tasks, as the manager's
+    :param tasks: additional periodic tasks, in the format of the manager's ``periodic_tasks()``
     :param admission: rpc.admission.Admission, the rights of compute hosts; None: they have none
     """
 
@@ -135,7 +135,7 @@ class Service:
             self._heart.lock_name()
             if self.topic == 'compute':
                 self._heart.register()
-        if self._stopping.is_set():      # while it waited for a conductor
+        if self._stopping.is_set():      # stopped while waiting for a conductor
             return
         self._prepared = True
         getattr(self.manager, 'start', _nothing)()
@@ -160,7 +160,7 @@ class Service:
         deadline = time.monotonic() + timeout
         self._stopping.set()
         done = True
-        if self._server is not None and self._serving:       # oslo.messaging would wait for a start
+        if self._server is not None and self._serving:       # stop() of a server that was not started would block
             self._server.stop()
             done = self._server.wait(max(0.01, deadline - time.monotonic()))
         ended = [concurrency.join(thread, max(0.01, deadline - time.monotonic())) for thread in self._threads]
@@ -174,7 +174,7 @@ class Service:
         return done
 
     def reload(self) -> None:
-        """Apply a reloaded configuration; a heartbeat fetches the versions that this service cannot read itself."""
+        """Apply a reloaded configuration. A heartbeat fetches the RPC versions if this service has no database."""
         if self._pins is not None:
             self._pins.reload()
         if self._heart is not None and self._prepared:

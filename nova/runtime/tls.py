@@ -73,7 +73,7 @@ def wanted(conf: ConfigOpts) -> bool:
 def given(conf: ConfigOpts) -> Tls | None:
     """Return TLS with the operator's own files; None if the configuration names none.
 
-    :raises InvalidInput: only one of both is named, or they cannot be used
+    :raises InvalidInput: only one of the two files is configured, or they are unusable
     """
     options = conf.http
     if options.tls == 'off' and bool(options.cert_file) == bool(options.key_file):

@@ -2,7 +2,7 @@
 
 A record is a JSON object. Two fields are its header:
 
-    version      version of the format that the release knows which wrote the record last
+    version      format version of the release that wrote the record last
     readable_by  lowest version of the format that can read the record
 
 A record without a header has version 1. The rules for a change are in doc/source/contributor/records.rst:

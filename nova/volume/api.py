@@ -91,7 +91,7 @@ class Connection(TypedDict):
 
 
 class Images(Protocol):
-    """What the block storage needs of nova.image.api.Images."""
+    """The part of nova.image.api.Images that the block storage uses."""
 
     in_place: bool
 

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 GIB = jobs.GIB
 REIMAGED = ('available', 'error')
-# what the metadata of a volume tells of its image, besides its properties
+# image attributes that are stored with the image properties in the metadata of a volume
 _FACTS = ('container_format', 'disk_format', 'min_disk', 'min_ram', 'size', 'checksum')
 DELETABLE = ('available', 'error', 'error_restoring', 'error_extending')
 
@@ -139,7 +139,7 @@ class EmbeddedVolumes(api.BlockStorage):
                metadata: dict[str, str] | None = None, of_server_images: bool = True) -> rows.Volume:
         """See api.py.
 
-        :param of_server_images: whether an image without data stands for the snapshot that it names; False: refuse it
+        :param of_server_images: for an image without data, use the snapshot that it names; False: refuse the image
         """
         image = self._active_image(ctx, image_id) if image_id else None
         if image and not server_images.has_data(image):

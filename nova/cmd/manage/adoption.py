@@ -1,7 +1,7 @@
 """nova-manage vm adopt: libvirt guests without a server become servers.
 
-The command inspects the guest and creates the server. The compute service of the host takes over the guest, as it would
-build another one: doc/source/adr/0032-adopted-guests.rst.
+The command inspects the guest and creates the server. The compute service of the host takes over the guest in
+its build task, see doc/source/adr/0032-adopted-guests.rst.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.features import adopted
 
 REFUSED, NOTHING_DONE = 1, 3
-BUS = 'nova-inprocess:///adoption'       # a message without a receiver: the conductor finds the server waiting
+BUS = 'nova-inprocess:///adoption'       # nothing receives messages: the reconciler finds the server
 WAIT_S = 300                             # seconds for the compute service
 POLL_S = 0.5
 

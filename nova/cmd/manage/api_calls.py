@@ -1,6 +1,7 @@
-"""Calls of the compute API by commands, with all its checks.
+"""Requests of nova-manage commands to the compute API, with all checks of the API.
 
-With a broker the operation runs in the process of the command. Otherwise a running nova-all runs it.
+In a deployment with a message broker, the API runs in the process of the command. Otherwise a running nova-all
+serves the request.
 """
 from __future__ import annotations
 
@@ -18,14 +19,14 @@ if TYPE_CHECKING:
 
 def ask(application: Application, project: str, method: str, path: str, body: object, microversion: str = 'latest',
         query: str = '', user: str = 'nova-manage', **more: object) -> Any:
-    """Return the JSON document of an operation's answer, whose shape is the operation's, or None without one.
+    """Return the JSON document of an API response, or None if the response has no body.
 
     :param project: id of the project of the administrator's request
-    :param path: below the version
+    :param path: path after the version
     :param user: id of the administrator
-    :param more: of the environ
+    :param more: additional keys of the WSGI environ
     :raises NotFound: the resource does not exist
-    :raises NovaException: the operation refuses the request, with its sentence
+    :raises NovaException: the API refuses the request; with its error message
     """
     from nova import context
 
@@ -48,11 +49,11 @@ def ask(application: Application, project: str, method: str, path: str, body: ob
 
 def ask_all_in_one(conf: cfg.ConfigOpts, path: str, body: object, microversion: str, method: str = 'POST',
                    query: str = '') -> tuple[Any, str | None]:
-    """Return (JSON document of the answer of a running nova-all, or None; CA file of its TLS).
+    """Send a request to a running nova-all. Return (JSON document of the response or None, CA file of nova-all).
 
-    :param path: below the version
+    :param path: path after the version
     :raises NotFound: the resource does not exist
-    :raises NovaException: there is no nova-all, or it refuses the request, with its sentence
+    :raises NovaException: no nova-all responds, or it refuses the request; with its error message
     """
     from keystoneauth1 import exceptions as client_errors
     from keystoneauth1 import session as sessions

@@ -24,7 +24,7 @@ _VERBOSE = flag('print the number of rows of each table')
 
 def archive_deleted_rows(conf: cfg.ConfigOpts, max_rows: int, until_complete: bool, before: str | None, purge: bool,
                          verbose: bool, all_cells: bool, task_log: bool, sleep: int) -> int:
-    """Move deleted servers, with their actions and migrations, to the shadow tables: out of the reach of the API."""
+    """Move deleted servers, with their actions and migrations, to the shadow tables, which the API does not read."""
     from nova.db.servers import archive
     if max_rows < 1:
         raise Refused(f'Invalid value for --max_rows: {max_rows}; it must be 1 or more.', 2)
@@ -49,7 +49,7 @@ def archive_deleted_rows(conf: cfg.ConfigOpts, max_rows: int, until_complete: bo
 
 
 def purge(conf: cfg.ConfigOpts, all: bool, before: str | None, verbose: bool, all_cells: bool) -> int:
-    """Remove what stands in the shadow tables."""
+    """Delete rows of the shadow tables."""
     from nova.db.servers import archive
     if not all and before is None:
         raise Refused('Either --all or --before is needed.', 1)
@@ -61,7 +61,7 @@ def purge(conf: cfg.ConfigOpts, all: bool, before: str | None, verbose: bool, al
 
 
 def null_instance_uuid_scan(conf: cfg.ConfigOpts, delete: bool) -> int:
-    """List, and with --delete remove, rows that name no server though they belong to one."""
+    """List rows without the uuid of their server (instance_uuid is NULL); --delete deletes them."""
     from nova.cloud import assembly
     from nova.db.servers import archive
     _api_db, db = assembly.open_databases(conf)

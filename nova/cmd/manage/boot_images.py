@@ -21,7 +21,7 @@ KINDS: tuple[Literal['kernel_id', 'ramdisk_id'], ...] = ('kernel_id', 'ramdisk_i
 
 
 def check_boot_images(conf: cfg.ConfigOpts, detach: bool) -> int:
-    """List servers whose kernel or ramdisk is an image that their project may not see: 1 when there are some."""
+    """List servers whose kernel or ramdisk image is not visible to their project. Exit code 1: such servers exist."""
     from nova.cloud import assembly
     api_db, cells = assembly.checked_databases(conf)
     verdict = _Verdict(assembly.images(conf, api_db), conf.image.backend == 'embedded')
@@ -56,7 +56,7 @@ class _Server(Protocol):
 class _Verdict:
     """Checks the images of servers.
 
-    :param answers: whether ``images`` can check as the server's project: Glance needs a token of its user
+    :param answers: whether ``images`` can check as the server's project; Glance would require a token of the user
     """
 
     def __init__(self, images: Images, answers: bool) -> None:
@@ -84,7 +84,7 @@ class _Verdict:
 
 
 def _detach(conn: engine.Connection, uuid: str, image_id: str) -> bool:
-    """Remove an image from a server's row, a ramdisk together with its kernel; return whether the row was unchanged."""
+    """Remove a kernel (with its ramdisk) or a ramdisk from a server's row. False: the row has another image now."""
     from nova.db.servers import instances
     instances.lock(conn, uuid)
     row = instances.get(conn, uuid)

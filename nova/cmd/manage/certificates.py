@@ -40,20 +40,21 @@ def _list(conf: cfg.ConfigOpts, project: str | None = None, user: str | None = N
 
 
 def ca(conf: cfg.ConfigOpts, project: str) -> None:
-    """Print the certificates that users of a project trust, PEM, the newest first; they are made if there are none."""
+    """Print the CA certificates of a project in PEM format, the newest first. Missing ones are created."""
     print(_authorities(conf).trusted(project), end='')
 
 
 def crl(conf: cfg.ConfigOpts, project: str) -> None:
-    """Print the revocation lists of the authority of a project and of those above it, PEM. Each is good for 30 days:
-    give it to who checks certificates at least every two weeks.
+    """Print the revocation lists of a project's authority and of its parents, in PEM format.
+
+    A list is valid for 30 days. Distribute it to the verifiers of certificates at least every two weeks.
     """
     print(_authorities(conf).lists(project), end='')
 
 
 def revoke(conf: cfg.ConfigOpts, project: str | None = None, user: str | None = None,
            serial: str | None = None) -> int:
-    """Revoke certificates: one, those of a user, of a project, or of a user in a project. 1 when none is valid."""
+    """Revoke one certificate, or those of a user or project or both. Exit code 1: no certificate was valid."""
     from nova import exception
     if not (project or user or serial):
         raise exception.InvalidInput('Name what to revoke: --serial, --user, --project.')
@@ -71,8 +72,10 @@ def _number(serial: str) -> int:
 
 
 def rotate(conf: cfg.ConfigOpts, project: str | None = None, forget: bool = False) -> None:
-    """Make a new key and certificate of the authority of the cloud, or of a project. Those before stay trusted until
-    they end, and what was encrypted for them can be read. A running nova-cert uses the new ones at once.
+    """Create a new key and certificate of the authority of the cloud or of a project.
+
+    Earlier certificates stay trusted until they expire, and data encrypted for them can be decrypted. A running
+    nova-cert uses the new ones immediately.
     """
     made = _authorities(conf).rotate(project, forget)
     print(made.subject.rfc4514_string())

@@ -25,7 +25,7 @@ MICROVERSION = '2.99'
 
 
 def console(conf: cfg.ConfigOpts, server: str, follow_window: bool) -> None:
-    """Work at the serial console of a server in this terminal. Ctrl+] and a point leave it."""
+    """Connect this terminal to the serial console of a server. Ctrl+] and a period end the connection."""
     from websockets import exceptions as refusals
     from websockets import typing
     from websockets.sync import client
@@ -50,7 +50,7 @@ def console(conf: cfg.ConfigOpts, server: str, follow_window: bool) -> None:
 
 
 def _of_all_in_one(conf: cfg.ConfigOpts, server: str) -> tuple[str, str | None]:
-    """Return (address of the console, CA file of its TLS) from a running nova-all."""
+    """Return (address of the console, CA file for its certificate) from a running nova-all."""
     from nova.cmd.manage import api_calls
 
     document, authority = api_calls.ask_all_in_one(conf, f'/servers/{_checked(server)}/remote-consoles', _WANTED,

@@ -1,7 +1,7 @@
 """nova-manage state differences: show and resolve differences between guests and rows.
 
-Hosts report differences at their start and while they run (nova/compute/differences.py). A row that names another host
-follows a guest only by this command: a host must not take over servers of others without an administrator.
+Hosts report differences at their start and while they run (nova/compute/differences.py). If a row names another
+host, only this command changes it: a host must not take over servers of others without an administrator.
 """
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ class Difference:
 
 
 def show_differences(conf: cfg.ConfigOpts, server: list[str] | None, settle: bool) -> int:
-    """Show guests that differ from their rows, as after a restored database; with --settle let the rows follow them.
-    Exit code 3: there are differences that are not settled.
+    """Show guests that differ from their rows, for example after a restore of the database.
+
+    --settle updates the rows to match the guests. Exit code 3: unresolved differences remain.
     """
     from nova.cloud import assembly
     api_db, cells = assembly.checked_databases(conf)
@@ -168,7 +169,7 @@ def _settle(api_db: engine.Database, difference: Difference, followed: bool,
         guest_reports.settled(conn, report, True)
         return None
     lost = _enter_ports(api_db, difference) if ports_are_here and kind in (rules.NEWER, rules.UNKNOWN) else ''
-    refused = cell.db.run(write)           # last: then its host plugs it
+    refused = cell.db.run(write)           # last, because the host then plugs the ports
     return refused or f'Its row follows the guest on {host}.{lost}', refused is None
 
 

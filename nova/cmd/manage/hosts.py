@@ -1,4 +1,4 @@
-"""nova-manage host: approved compute hosts, by the keys that sign their messages."""
+"""nova-manage host: approve and revoke the keys with which compute hosts sign their messages."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -48,10 +48,10 @@ def keys(conf: cfg.ConfigOpts) -> None:
 
 
 def approve(conf: cfg.ConfigOpts, name: str, fingerprint: str) -> None:
-    """Take messages of a host that are signed with this key. Compare it with what the log of the host says.
+    """Accept messages of a host that are signed with this key. Compare the fingerprint with that in the host's log.
 
-    A host whose service was deleted, or whose key was revoked, starts again after it. If somebody else may have the
-    key, remove message-key.HOST of the host before, so that it makes another one.
+    This also restores a host whose service was deleted or whose key was revoked. If the key may be compromised, first
+    delete the file message-key.HOST on the host: it then creates a new key.
     """
     from nova.db.services import message_keys
 
@@ -68,7 +68,7 @@ def approve(conf: cfg.ConfigOpts, name: str, fingerprint: str) -> None:
 
 
 def revoke(conf: cfg.ConfigOpts, name: str) -> None:
-    """Take no message of a host any more: services notice within 10 seconds."""
+    """Reject all messages of a host. Services apply this within 10 seconds."""
     from nova.db.services import message_keys
     if not _api_db(conf).run(message_keys.revoke, name):
         raise Refused(f'Host {name} has no key.', 1)
@@ -76,7 +76,7 @@ def revoke(conf: cfg.ConfigOpts, name: str) -> None:
 
 
 def rotate(conf: cfg.ConfigOpts, name: str) -> None:
-    """Let a host make a new key; it does at its next look, within 5 minutes. The one before is good for an hour."""
+    """Request a new key of a host. The host creates it within 5 minutes, and its old key remains valid for an hour."""
     from nova.db.services import message_keys
     if not _api_db(conf).run(message_keys.renew, name):
         raise Refused(f'Host {name} has no key that is approved.', 1)
@@ -84,7 +84,7 @@ def rotate(conf: cfg.ConfigOpts, name: str) -> None:
 
 
 def stage_key(conf: cfg.ConfigOpts) -> None:
-    """Make the next key of the deployment: hosts learn it within 5 minutes, nothing is signed with it yet."""
+    """Create the next key of the deployment, unused before promote_key. Hosts fetch it within 5 minutes."""
     import base64
 
     from nova.db.services import message_keys
@@ -102,7 +102,7 @@ def stage_key(conf: cfg.ConfigOpts) -> None:
 
 
 def promote_key(conf: cfg.ConfigOpts, force: bool) -> None:
-    """Sign with the next key of the deployment, within a minute; messages of the one before are good for a day."""
+    """Sign with the next key of the deployment, within a minute. Messages with the old key remain valid for a day."""
     import datetime
 
     from nova import utils

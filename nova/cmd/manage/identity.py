@@ -33,7 +33,7 @@ def _lifetime(conf: cfg.ConfigOpts) -> int:
 
 
 def rotate_keys(conf: cfg.ConfigOpts) -> None:
-    """Seal new tokens with a new key, where one host alone has the keys. The tokens that there are stay valid."""
+    """Encrypt new tokens with a new key, if only one host has the keys. Existing tokens stay valid."""
     ring = key_ring(conf)
     ring.stage()
     ring.promote()
@@ -42,7 +42,7 @@ def rotate_keys(conf: cfg.ConfigOpts) -> None:
 
 
 def stage_key(conf: cfg.ConfigOpts) -> None:
-    """Make the next key, which validates and seals nothing yet: the first step where several hosts have the keys."""
+    """Create the next key, which is not used for new tokens yet. This is the first step with several hosts."""
     path = key_ring(conf).stage()
     print(f'The next key is in {path}.\nCopy that file to the same place on each other host that has the keys, of the '
           'same owner and mode 0600; processes read it by themselves.\n'
@@ -50,7 +50,7 @@ def stage_key(conf: cfg.ConfigOpts) -> None:
 
 
 def promote_key(conf: cfg.ConfigOpts) -> None:
-    """Seal new tokens with the staged key: the second step, when every host has it."""
+    """Encrypt new tokens with the staged key. This is the second step, after every host has the key."""
     ring = key_ring(conf)
     ring.promote()
     print('The staged key seals tokens now.\n'
@@ -60,8 +60,10 @@ def promote_key(conf: cfg.ConfigOpts) -> None:
 
 
 def retire_keys(conf: cfg.ConfigOpts, force: bool = False) -> None:
-    """Remove the keys before the present one, when no token that they have sealed is valid any more. What they have
-    sealed in the database, the secrets of one-time codes, is sealed with the present one first."""
+    """Remove the keys before the present one, after the tokens that they encrypted have expired.
+
+    TOTP secrets in the database are first encrypted with the present key.
+    """
     import functools
 
     from nova.cloud import assembly
@@ -73,8 +75,10 @@ def retire_keys(conf: cfg.ConfigOpts, force: bool = False) -> None:
 
 
 def recover(conf: cfg.ConfigOpts, name: str) -> None:
-    """Let a user in again who has lost the password or the device of one-time codes, and print a new password. The
-    tokens of that user are void."""
+    """Restore access of a user who has lost the password or the TOTP device, and print a new password.
+
+    The user's tokens become invalid.
+    """
     from nova.cloud import assembly
     from nova.identity.embedded import bootstrap
     key_ring(conf)                                  # check that this deployment has the keys, on this host

@@ -22,7 +22,7 @@ _KINDS = {'machine': 'ami', 'kernel': 'aki', 'ramdisk': 'ari'}      # names in t
 def image_register(conf: cfg.ConfigOpts, path: str, owner: str | None, disk_format: str | None,
                    container_format: str | None, name: str | None, kernel_id: str | None, ramdisk_id: str | None,
                    private: bool) -> None:
-    """Register a disk image; its format is looked up in the file unless given."""
+    """Register a disk image. Without --disk-format, the format is detected from the file."""
     kinds = {'kernel_id': kernel_id, 'ramdisk_id': ramdisk_id}
     properties = {name: value for name, value in kinds.items() if value}
     register(store(conf), path, project(conf, owner), disk_format or ('ami' if properties else _format_of(path)),
@@ -67,9 +67,9 @@ def convert(conf: cfg.ConfigOpts, directory: str) -> None:
 
 
 def _bexar(path: pathlib.Path) -> dict[str, Any]:
-    """Return the content of info.json with this code's names.
+    """Return the content of an info.json file under the keys that ``convert`` uses.
 
-    :raises InvalidInput: it does not have the format
+    :raises InvalidInput: the file does not have this format
     """
     from nova import exception
     try:

@@ -21,8 +21,9 @@ SYSLOGS = ('/var/log/syslog', '/var/log/messages')
 
 
 def errors(conf: cfg.ConfigOpts) -> None:
-    """Print the errors in the log files of this host, the newest first; those in the journal where the daemons write no
-    files: their standard error is there under systemd.
+    """Print the errors in the log files of this host, the newest first.
+
+    If no log files are configured, print those in the systemd journal, which contains the daemons' standard error.
     """
     if not (conf.log_file or conf.log_dir):
         return _errors_of_journal()
@@ -77,7 +78,7 @@ def _journal(*words: str) -> list[str]:
 
 
 def syslog(conf: cfg.ConfigOpts, number: int) -> None:
-    """Print the newest lines that daemons of ours have written to the system's log."""
+    """Print the newest lines of nova daemons in the system log."""
     from nova import exception
     if number < 1:
         raise exception.InvalidInput(reason=f'{number} lines cannot be shown.')

@@ -49,7 +49,7 @@ UNEXPECTED = 255             # exit code for other failures of the commands with
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; return its exit code.
 
-    Other exit codes are 1 (or the command's own) with a sentence on stderr, and 2 for a wrong command line.
+    After an error it is 1, or the command's own, with a message on stderr. For a wrong command line it is 2.
     """
     warnings.filterwarnings('ignore', message=r'\s*Eventlet is deprecated')       # from libraries with optional support
     concurrency.setup()
@@ -169,7 +169,7 @@ def _services(conf: cfg.ConfigOpts,
 
 
 def _list_services(conf: cfg.ConfigOpts) -> int:
-    """List the services with their states: 1 when a cell is down."""
+    """List the services with their states. Exit code 1: a cell is down."""
     from nova import utils
     from nova.db.services import services
     now = utils.utcnow()
@@ -182,7 +182,7 @@ def _list_services(conf: cfg.ConfigOpts) -> int:
 
 
 def _list_hosts(conf: cfg.ConfigOpts) -> int:
-    """List the compute hosts: 1 when a cell is down."""
+    """List the compute hosts. Exit code 1: a cell is down."""
     found, down = _services(conf, 'compute')
     tables.print_table(('Host', 'Cell', 'Zone'), [(row['host'], cell.name, row['availability_zone'])
                                                   for cell, row in found])
@@ -190,7 +190,7 @@ def _list_hosts(conf: cfg.ConfigOpts) -> int:
 
 
 def _assign_vpn(conf: cfg.ConfigOpts) -> None:
-    """Give servers that are older than categories, and made of vpn_image_id, the category of instance_cat_vpn."""
+    """Assign the category of instance_cat_vpn to servers of vpn_image_id from before categories existed."""
     from nova import exception
     from nova.cloud import assembly
     from nova.db.placement import categories
@@ -202,9 +202,10 @@ def _assign_vpn(conf: cfg.ConfigOpts) -> None:
 
 
 def _create_network(conf: cfg.ConfigOpts, **wanted: str | int | None) -> None:
-    """Make the network that [network] describes, shared by all projects; nothing when it is there. Once for a cloud of
-    daemons, before nova-network starts. With options: other networks, of a project or for all, each a VLAN if one is
-    named.
+    """Create the default network of [network], shared by all projects, if it is missing.
+
+    Run this once in a cloud of several daemons, before nova-network starts. Options create other networks instead: for
+    one project or all, and optionally VLANs.
     """
     if set(wanted.values()) != {None}:
         manage_networks.create(conf, **wanted)
@@ -216,7 +217,7 @@ def _create_network(conf: cfg.ConfigOpts, **wanted: str | int | None) -> None:
 
 
 def _network_grants(conf: cfg.ConfigOpts, account: str) -> None:
-    """Print the SQL that gives an account what nova-network needs; run it as an administrator after each upgrade."""
+    """Print SQL that grants an account the rights for nova-network. Run it as an administrator after each upgrade."""
     from nova.cloud import assembly
     from nova.db import grants
     for db, kind in zip(assembly.open_databases(conf), (grants.API, grants.CELL)):
@@ -225,7 +226,7 @@ def _network_grants(conf: cfg.ConfigOpts, account: str) -> None:
 
 
 def _teardown_network(conf: cfg.ConfigOpts) -> None:
-    """Remove the bridges, DHCP servers and filters of this host; the next start of its network service makes them."""
+    """Remove the bridges, DHCP servers and filters of this host. The next start of nova-network creates them again."""
     from nova.network import drivers
     drivers.load(conf).teardown()
 

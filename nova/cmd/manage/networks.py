@@ -116,7 +116,7 @@ def _pieces(text: str, version: int, count: int, size: int | None) -> list[Any]:
 
 
 def _range_v6(text: str) -> ipaddress.IPv6Network:
-    """Return a range that may be wider than a network's, which is checked at its creation.
+    """Parse an IPv6 range. Its size is checked when the networks are created.
 
     :raises InvalidInput:
     """
@@ -128,7 +128,7 @@ def _range_v6(text: str) -> ipaddress.IPv6Network:
 
 
 def _pool(cidr: ipaddress.IPv4Network, given: dict[str, Any]) -> dict[str, str]:
-    """Return the first and the last address for ports: those of --fixed-cidr without the gateway at its beginning.
+    """Return the first and the last address of --fixed-cidr for ports. A gateway at the beginning is excluded.
 
     :raises InvalidInput:
     """
@@ -149,7 +149,7 @@ def delete_network(conf: cfg.ConfigOpts, network: str) -> None:
 
 
 def modify_network(conf: cfg.ConfigOpts, network: str, project: str | None, disassociate_project: bool) -> None:
-    """Give a network to a project, or take it from its project: it is for all then."""
+    """Assign a network to a project, or make it available to all projects."""
     from nova import exception
     from nova.network.operators import networks as operators
     if bool(project) == disassociate_project:
@@ -159,7 +159,7 @@ def modify_network(conf: cfg.ConfigOpts, network: str, project: str | None, disa
 
 
 def list_fixed(conf: cfg.ConfigOpts, host: str | None) -> None:
-    """List the addresses that ports have, and those that are reserved; of leased ones until when."""
+    """List the addresses of ports with the ends of their leases, and the reserved addresses."""
     from nova import utils
     from nova.db.networks import addresses
     now = utils.utcnow()
@@ -172,33 +172,34 @@ def list_fixed(conf: cfg.ConfigOpts, host: str | None) -> None:
 
 
 def reserve(conf: cfg.ConfigOpts, address: str) -> None:
-    """Keep an address of the cloud's own networks from being given to a port."""
+    """Reserve an address of the embedded networks: no port gets it."""
     from nova.network.operators import networks as operators
     operators.reserve(_api_db(conf), address, True)
 
 
 def unreserve(conf: cfg.ConfigOpts, address: str) -> None:
-    """Let ports have an address again that was reserved."""
+    """Release a reserved address."""
     from nova.network.operators import networks as operators
     operators.reserve(_api_db(conf), address, False)
 
 
 def create_floating(conf: cfg.ConfigOpts, ip_range: str, pool: str, interface: str | None) -> None:
-    """Let floating addresses be had from a range: a subnet of the network to the outside that has the pool's name,
-    which is made where it is missing. Its first address is the way out.
+    """Create a floating address range: a subnet of the external network with the name of the pool.
+
+    A missing external network is created. The first address of the range is the gateway.
     """
     from nova.network.operators import floating_ranges
     floating_ranges.create(conf, _api_db(conf), ip_range, pool, interface)
 
 
 def delete_floating(conf: cfg.ConfigOpts, ip_range: str) -> None:
-    """Take a range back from which floating addresses could be had; none of them may be in use."""
+    """Delete a floating address range that has no addresses in use."""
     from nova.network.operators import floating_ranges
     floating_ranges.delete(_api_db(conf), ip_range)
 
 
 def list_floating(conf: cfg.ConfigOpts) -> None:
-    """List all floating addresses, and where they lead."""
+    """List all floating addresses with their fixed addresses and ports."""
     from nova.db.networks import networks
     from nova.db.tables import network as t
     with _api_db(conf).reader() as conn:

@@ -1,4 +1,4 @@
-"""nova-manage placement explain: placement of a server as POST /os-scheduler/explain answers it, at present.
+"""nova-manage placement explain: how the scheduler would place a server now, as in POST /os-scheduler/explain.
 
 The operation runs in this process with a read-only scheduler: no API and no scheduler have to run.
 """

@@ -27,8 +27,9 @@ PROPERTIES_MOST = 64
 def prepare(conf: cfg.ConfigOpts, source: str, owner: str | None, checksum: str | None, name: str | None,
             private: bool, disk_format: str, min_ram: int, property: list[str] | None, allow_network: list[str] | None,
             ca_file: str | None) -> None:
-    """Make an image of a distribution's cloud image, qcow2 or raw: a file, or an https URL with its checksum. It is
-    checked, copied by qemu-img in the sandbox, and uploaded with firmware, bus, agent and minimum sizes that suit it.
+    """Create an image from a distribution's cloud image: a file, or an https URL with a checksum; qcow2 or raw.
+
+    The cloud image is checked, copied by qemu-img in the sandbox, and uploaded with suitable image properties.
     """
     from nova import exception
     if not 0 <= min_ram <= 1 << 20:
@@ -64,8 +65,7 @@ def _properties(pairs: list[str]) -> dict[str, str]:
 
 def _local(conf: cfg.ConfigOpts, source: str, checksum: str | None, directory: str, networks: list[str],
            ca_file: str | None) -> str:
-    """Return the path of a copy of the source with the right checksum: it does not change, and the sandbox may read
-    it."""
+    """Return the path of a copy of the source with the right checksum, which the sandbox may read."""
     from nova import exception
     from nova.image import fetch
     from nova.image.embedded import files

@@ -34,7 +34,7 @@ def list_projects(conf: cfg.ConfigOpts) -> None:
 
 
 def create(conf: cfg.ConfigOpts, name: str, manager: str | None, description: str) -> None:
-    """Make a project and print its id; its manager, where one is named, gets the role of that name in it."""
+    """Create a project and print its id. A given manager gets the role "manager" in it."""
     from nova import exception
     from nova.identity.embedded import directory
     from nova.identity.rest import schemas
@@ -65,7 +65,7 @@ def delete(conf: cfg.ConfigOpts, project: str) -> None:
 
 
 def quota(conf: cfg.ConfigOpts, project: str, key: str | None, value: int | None) -> None:
-    """List a project's limits of servers and what it uses; with --key and --value, set one first."""
+    """List a project's compute quotas and usage. --key and --value set a quota first."""
     from nova import exception
     service = identity(conf)
     row = project_row(service, project)
@@ -81,8 +81,9 @@ def quota(conf: cfg.ConfigOpts, project: str, key: str | None, value: int | None
 
 
 def scrub(conf: cfg.ConfigOpts, project: str) -> int:
-    """Delete the servers and the server groups of a project and its own limits: 1 when servers are left after 120 s.
-    Its images and volumes stay.
+    """Delete the servers, the server groups and the quotas of a project. Its images and volumes stay.
+
+    Exit code 1: servers are left after 120 s.
     """
     service = identity(conf)
     row = project_row(service, project)

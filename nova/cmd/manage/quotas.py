@@ -15,7 +15,7 @@ PROJECT = {'metavar': 'PROJECT', 'help': known_projects.HELP}
 
 
 def show(conf: cfg.ConfigOpts, project: str) -> None:
-    """List the limits of a project's images, volumes and snapshots, and what it uses of them."""
+    """List the quotas and the usage of a project's images, volumes and snapshots."""
     from nova.db.images import images
     from nova.db.projects import storage_quotas
     from nova.db.volumes import volumes
@@ -31,7 +31,7 @@ def show(conf: cfg.ConfigOpts, project: str) -> None:
 
 
 def set_limit(conf: cfg.ConfigOpts, project: str, resource: str, limit: int) -> None:
-    """Set a limit of a project's images, volumes or snapshots. What the project has stays."""
+    """Set a quota of a project's images, volumes or snapshots. Existing resources stay."""
     from nova import exception
     from nova.db.projects import quotas
     from nova.db.projects import storage_quotas
@@ -44,7 +44,7 @@ def set_limit(conf: cfg.ConfigOpts, project: str, resource: str, limit: int) -> 
 
 
 def reset(conf: cfg.ConfigOpts, project: str) -> None:
-    """Let a project have the default limits of images, volumes and snapshots again."""
+    """Reset the quotas of images, volumes and snapshots of a project to the defaults."""
     from nova.db.projects import quotas
     from nova.db.projects import storage_quotas
     api_db = _api_db(conf)

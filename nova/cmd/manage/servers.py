@@ -21,7 +21,7 @@ TAKEN_S = 5                  # seconds for the broker to accept the notification
 # ---- vm ----------------------------------------------------------------------
 
 def list_servers(conf: cfg.ConfigOpts, host: str | None) -> int:
-    """List the servers, all or those of one host: 1 when a cell is down."""
+    """List all servers, or those of one host. Exit code 1: a cell is down."""
     from nova import utils
     from nova.cloud import assembly
     from nova.db.servers import instances
@@ -44,7 +44,7 @@ def live_migrate(conf: cfg.ConfigOpts, server: str, host: str) -> None:
 
 
 def evacuate(conf: cfg.ConfigOpts, server: str, host: str | None, accept_risk: str | None) -> None:
-    """Build a server of a host that is down on another one, as the API's evacuate does and with all its checks."""
+    """Evacuate a server from a host that is down, as the API's evacuate does and with all its checks."""
     values = {'host': host, 'accepted_risk': accept_risk}
     uuid = _act(conf, server, {'evacuate': {name: value for name, value in values.items() if value is not None}})
     print(f'Evacuation of {uuid} initiated. What became of it: openstack server event list {uuid}')
@@ -97,12 +97,12 @@ def find(api_db: engine.Database, cells: db_cells.Cells, name: str) -> tuple[str
 # ---- service -----------------------------------------------------------------
 
 def enable(conf: cfg.ConfigOpts, host: str, binary: str) -> None:
-    """Let a service get new work again."""
+    """Enable a service for new work."""
     _set_disabled(conf, host, binary, False)
 
 
 def disable(conf: cfg.ConfigOpts, host: str, binary: str) -> None:
-    """Give a service no new work; what it has goes on."""
+    """Disable a service for new work. Its present work continues."""
     _set_disabled(conf, host, binary, True)
 
 

@@ -17,12 +17,12 @@ _MODULES = {'bpython': 'bpython', 'ipython': 'IPython', 'python': 'code'}
 
 
 def bpython(conf: cfg.ConfigOpts) -> None:
-    """Start bpython; ipython, then python, where it is not installed."""
+    """Start bpython, or ipython or python if it is not installed."""
     _interact(conf, 'bpython')
 
 
 def ipython(conf: cfg.ConfigOpts) -> None:
-    """Start ipython; python where it is not installed."""
+    """Start ipython, or python if it is not installed."""
     _interact(conf, 'ipython')
 
 
@@ -37,7 +37,7 @@ def run(conf: cfg.ConfigOpts) -> None:
 
 
 def script(conf: cfg.ConfigOpts, path: str) -> None:
-    """Run a script that finds the same names as a shell."""
+    """Run a script with the same predefined names as in a shell."""
     runpy.run_path(path, _names(conf), '__main__')
 
 

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
 
 def backup(conf: cfg.ConfigOpts, file: str, images: bool, encrypt: bool, passphrase_file: str | None) -> None:
-    """Write the control plane, as it is at one moment, to a file (mode 0600), while the cloud works: databases, keys,
-    certificates, policy and configuration; not the disks of servers and volumes.
+    """Back up the control plane of a running cloud, consistently, to a file (mode 0600).
+
+    It contains databases, keys, certificates, policy and configuration, but no disks of servers and volumes.
     """
     from nova.cloud import assembly
     from nova.cloud import state_backup
@@ -32,7 +33,7 @@ def backup(conf: cfg.ConfigOpts, file: str, images: bool, encrypt: bool, passphr
 
 
 def _refuse_plain(file: str, passphrase_file: str | None) -> None:
-    """Check that an expected passphrase is used: it proves the origin of a backup, an unencrypted file does not."""
+    """Refuse an unencrypted file if a passphrase is configured: only encryption proves the origin of a backup."""
     from nova import exception
     from nova.runtime import backup_file
     from nova.runtime import passphrases
@@ -45,7 +46,7 @@ def _refuse_plain(file: str, passphrase_file: str | None) -> None:
 
 
 def check(conf: cfg.ConfigOpts, file: str, passphrase_file: str | None) -> None:
-    """Read all of a backup, check it, and say what it has; nothing is changed."""
+    """Check a whole backup and print a summary of its content, without changes."""
     from nova import exception
     from nova.cloud import state_backup
     _refuse_plain(file, passphrase_file)
@@ -57,8 +58,9 @@ def check(conf: cfg.ConfigOpts, file: str, passphrase_file: str | None) -> None:
 
 
 def restore(conf: cfg.ConfigOpts, file: str, passphrase_file: str | None, replace_existing_state: bool) -> None:
-    """Make the control plane of a backup here, where no service runs. All of the file is checked before anything is
-    written; a state that is there is replaced only if that is said.
+    """Restore the control plane from a backup on this machine, while no service runs.
+
+    The whole file is checked before the first change. Existing state is replaced only with --replace-existing-state.
     """
     import functools
 

@@ -20,7 +20,7 @@ def _authority(conf: cfg.ConfigOpts, directory: str | None = None) -> certificat
 
 
 def status(conf: cfg.ConfigOpts, directory: str | None = None) -> int:
-    """List the certificates, for whom they are, and when they end: 1 when one ends within 30 days."""
+    """List the certificates with their hosts and expiry. Exit code 1: a certificate expires within 30 days."""
     import datetime
 
     from nova import utils
@@ -40,8 +40,8 @@ def status(conf: cfg.ConfigOpts, directory: str | None = None) -> int:
 
 
 OF_CLIENT = '-client'              # suffix of a host's second certificate
-# Configuration lines of the server, and of its clients, by purpose, with {name}. memcached and PostgreSQL read
-# their files as separate users.
+# {purpose: (configuration lines of the server, those of its clients)}; {name} is replaced. memcached and PostgreSQL
+# read their files as separate users.
 LINES: dict[str, tuple[str, ...]] = {
     'rabbitmq': ('''/etc/rabbitmq/rabbitmq.conf
 listeners.tcp = none
@@ -153,8 +153,9 @@ def _pack(path: str, parts: dict[str, pathlib.Path]) -> None:
 
 def issue(conf: cfg.ConfigOpts, name: str, host: list[str], use: str | None = None, directory: str | None = None,
           archive: str | None = None) -> None:
-    """Make the certificate of a server, or renew it: NAME.pem and NAME.key, and ca.pem for its clients. For brokers,
-    databases, proxies, nova-api and hypervisors of a fleet.
+    """Issue or renew a server certificate: NAME.pem and NAME.key, with ca.pem for its clients.
+
+    Servers are brokers, databases, proxies, nova-api and hypervisors.
     """
     from nova import exception
     from nova.runtime import certificates
@@ -179,7 +180,7 @@ def issue(conf: cfg.ConfigOpts, name: str, host: list[str], use: str | None = No
 
 
 def renew(conf: cfg.ConfigOpts, authority: bool = False, directory: str | None = None) -> None:
-    """Renew the certificates that are there, with new keys. SIGHUP lets running daemons use them."""
+    """Renew all certificates, with new keys. Running daemons load them on SIGHUP."""
     from nova.runtime import certificates
     there = _authority(conf, directory)
     if authority:

@@ -22,8 +22,9 @@ OPTIONS = {'--max-count': {'metavar': 'N', 'dest': 'max_count', 'default': None,
 
 
 def convert(conf: cfg.ConfigOpts) -> None:
-    """Convert the databases of the tree before the first release, and this host's files, while no service runs. The
-    databases are copied first; nothing is done where all was converted.
+    """Convert databases and files of this host from a version before the first release, while no service runs.
+
+    The databases are copied first. Converted ones are left unchanged.
     """
     from nova.cloud import conversion
     copies = conversion.convert_if_due(conf)
@@ -89,7 +90,7 @@ def _run(api_db: engine.Database, cells: db_cells.Cells, totals: dict[str, list[
 def contract(branch: str) -> Callable[[cfg.ConfigOpts], None]:
     """Return the command that contracts the databases of one branch."""
     def command(conf: cfg.ConfigOpts) -> None:
-        """Drop and tighten what only older releases need; refused while their services are alive."""
+        """Remove schema elements that only older releases need. Refused while services of older releases are alive."""
         from nova import exception
         from nova.cloud import assembly
         from nova.db import online_migrations as online

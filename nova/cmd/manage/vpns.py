@@ -29,8 +29,9 @@ def run(conf: cfg.ConfigOpts, project: str) -> None:
 
 
 def spawn(conf: cfg.ConfigOpts) -> int:
-    """Make the VPN instances of all projects that have none: 1 when one was refused. The projects are those of the
-    embedded identity service.
+    """Create VPN instances for all projects of the embedded identity service that have none.
+
+    Exit code 1: a VPN instance could not be created.
     """
     from nova import exception
     refused = 0
@@ -46,8 +47,9 @@ def spawn(conf: cfg.ConfigOpts) -> int:
 
 
 def change(conf: cfg.ConfigOpts, project: str, address: str, port: str) -> None:
-    """Set the address and the port where clients reach the VPN instance of a project, as where another router passes
-    them on. They are shown; nothing is set up for them.
+    """Set the displayed address and port of a project's VPN instance, for example if another router forwards them.
+
+    This configures no forwarding.
     """
     from nova.api.proxies import cloudpipe
     from nova.cloud import assembly

@@ -1,4 +1,4 @@
-"""[barbican]: the Key Manager service that has the keys of encrypted volumes. The names are those of keystoneauth1."""
+"""[barbican]: the Key Manager service that has the keys of encrypted volumes. Options are those of keystoneauth1."""
 from nova.conf.clients import keystoneauth
 
 GROUP = 'barbican'

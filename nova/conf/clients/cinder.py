@@ -1,4 +1,4 @@
-"""[cinder]: the Block Storage service, when [volume]/backend is cinder. The names are those of keystoneauth1."""
+"""[cinder]: the Block Storage service, when [volume]/backend is cinder. Options are those of keystoneauth1."""
 from nova.conf.clients import keystoneauth
 
 GROUP = 'cinder'

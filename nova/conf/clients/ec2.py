@@ -1,4 +1,4 @@
-"""[ec2]: the EC2 API. The names of the account, for nova-api-ec2, are those of keystoneauth1."""
+"""[ec2]: the EC2 API. nova-api-ec2's account for Keystone is configured with the options of keystoneauth1."""
 from oslo_config import cfg
 
 from nova.conf.clients import keystoneauth

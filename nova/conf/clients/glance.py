@@ -1,4 +1,4 @@
-"""[glance]: the Image service, when [image]/backend is glance. The names are those of keystoneauth1."""
+"""[glance]: the Image service, when [image]/backend is glance. Options are those of keystoneauth1."""
 from nova.conf.clients import keystoneauth
 
 GROUP = 'glance'

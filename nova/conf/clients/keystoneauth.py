@@ -1,7 +1,7 @@
-"""The options of keystoneauth1 that each section of another service has: their names, types and defaults.
+"""Names, types and defaults of the keystoneauth1 options, for each section that configures access to another service.
 
-The library loads ``requests`` with all that it needs (8 MB) wherever it is imported, also in daemons that ask no
-other service. So the options are written down here; their texts are the library's, read where a sample is printed.
+Importing keystoneauth1 loads ``requests`` and its dependencies (8 MB), also in daemons that call no other service.
+Therefore this module defines the options without their help texts. The sample generator imports the library for these.
 """
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_config import types
 
-# oslo.config calls it; its annotations allow only classes of its own
+# Any, because the annotations of oslo.config allow only its own type classes
 _TEXT: Any = str
 
 SESSION: tuple[cfg.Opt, ...] = (
@@ -50,22 +50,22 @@ SERVICE = (*SESSION, *LOGIN, *ADAPTER)
 
 
 def register_newer(conf: cfg.ConfigOpts, section: str) -> None:
-    """Add what the library's release reads for a session and this table does not know yet."""
+    """Register session options of the installed keystoneauth1 that are missing in SESSION."""
     from keystoneauth1 import loading
     conf.register_opts([option for option in loading.get_session_conf_options()
                         if option.dest not in conf[section]], group=section)
 
 
 def described(options: Iterable[cfg.Opt]) -> list[cfg.Opt]:
-    """The options of a section, those above with the library's texts."""
+    """Return the options of a section, with the help texts of keystoneauth1 for those of SERVICE."""
     own = {id(option) for option in SERVICE}
     return [_library()[option.dest] if id(option) in own else option for option in options]
 
 
 def logins(options: Iterable[cfg.Opt]) -> list[cfg.Opt]:
-    """The options of the ways to log in that most use, for the sample of a section that logs in; else none.
+    """Return the options of the usual auth plugins for the sample configuration, or [] if the section has no login.
 
-    keystoneauth1 registers those of the way that auth_type names.
+    At run time keystoneauth1 registers the options of the plugin in auth_type.
     """
     return list(_logins().values()) if any(option is LOGIN[0] for option in options) else []
 
@@ -86,5 +86,5 @@ def _logins() -> dict[str, cfg.Opt]:
 def _unique(*groups: list[cfg.Opt]) -> dict[str, cfg.Opt]:
     options = {option.dest: copy.copy(option) for group in groups for option in group}
     for option in options.values():
-        option.required = False          # nothing of it is needed where the section is not used
+        option.required = False          # the section itself is optional
     return options

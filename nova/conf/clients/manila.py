@@ -1,4 +1,4 @@
-"""[manila]: the Shared File Systems service that has the shares of servers. The names are those of keystoneauth1."""
+"""[manila]: the Shared File Systems service that has the shares of servers. Options are those of keystoneauth1."""
 from nova.conf.clients import keystoneauth
 
 GROUP = 'manila'

@@ -9,12 +9,12 @@ GROUP = 'network'
 
 
 def _range(text: str) -> str:
-    """An item's type: an IPv4 network."""
+    """Option type of a list item: an IPv4 network."""
     return str(ipaddress.IPv4Network(text))
 
 
 def _vlans(text: str) -> str:
-    """An item's type: VLANs of a physical network, as NAME:FIRST:LAST."""
+    """Option type of a list item: a VLAN range of a physical network, NAME:FIRST:LAST."""
     name, *numbers = text.split(':')
     if not name or len(numbers) != 2 or not all(number.isascii() and number.isdigit() for number in numbers):
         raise ValueError(f'{text!r} is not NAME:FIRST:LAST')
@@ -23,7 +23,7 @@ def _vlans(text: str) -> str:
     return text
 
 
-# oslo.config calls them; its annotations allow only classes of its own
+# Any, because the annotations of oslo.config allow only its own type classes
 _RANGE: Any = _range
 _VLANS: Any = _vlans
 

@@ -1,4 +1,4 @@
-"""[neutron]: the Networking service, when [network]/backend is neutron. The names are those of keystoneauth1."""
+"""[neutron]: the Networking service, when [network]/backend is neutron. Options are those of keystoneauth1."""
 from oslo_config import cfg
 
 from nova.conf.clients import keystoneauth

@@ -1,4 +1,4 @@
-"""[volume]: where volumes come from, and the bounds of the embedded block storage."""
+"""[volume]: the backend of volumes, and the limits of the embedded block storage."""
 from oslo_config import cfg
 
 GROUP = 'volume'

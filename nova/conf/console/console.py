@@ -1,4 +1,4 @@
-"""[console]: what all console proxies share."""
+"""[console]: common options of all console proxies."""
 from oslo_config import cfg
 from oslo_config import types
 

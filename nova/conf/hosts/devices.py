@@ -1,4 +1,4 @@
-"""[devices]: what hosts divide among guests."""
+"""[devices]: mediated devices of hosts."""
 from oslo_config import cfg
 from oslo_config import types
 

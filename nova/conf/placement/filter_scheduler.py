@@ -9,7 +9,7 @@ GROUP = 'filter_scheduler'
 
 
 def _before(*names: str) -> dict[str, Any]:
-    """The names that an option has had in [DEFAULT]."""
+    """Return keyword arguments of an option for its former names in [DEFAULT]."""
     return {'deprecated_opts': [cfg.DeprecatedOpt(name, group='DEFAULT') for name in names]}
 
 

@@ -1,4 +1,4 @@
-"""[placement]: the Placement service that Neutron reports bandwidth and segments to. keystoneauth1's names."""
+"""[placement]: the Placement service that Neutron reports bandwidth and segments to. Options of keystoneauth1."""
 from oslo_config import cfg
 
 from nova.conf.clients import keystoneauth
@@ -9,5 +9,5 @@ OPTIONS = list(keystoneauth.SERVICE)
 
 
 def enabled(conf: cfg.ConfigOpts) -> bool:
-    """Whether there is such a service."""
+    """Return whether the Placement service is configured."""
     return bool(conf.network.backend == 'neutron' and conf.placement.auth_type)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nova.json_types import Json
     from nova.json_types import JsonObject
 
-Row = dict[str, Any]                     # of any noun
+Row = dict[str, Any]                     # of any kind of object (noun): user, project, role, …
 Rows = list[Row]
 _Args = TypeVarTuple('_Args')
 _Result = TypeVar('_Result')

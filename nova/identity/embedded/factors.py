@@ -24,7 +24,7 @@ def check(keys: tokens.KeyRing, user: dict[str, Any], methods: tuple[str, ...], 
     """Check that the methods satisfy a rule.
 
     A token has the methods of its original login, so that rescoping needs no further factor. Application credentials
-    are exempt, because their owner created them after such a login.
+    are exempt, because their owner satisfied the rules before creating them.
 
     :param methods: used methods, including those of the receipt
     :param before: receipt sent with the login

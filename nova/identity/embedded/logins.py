@@ -106,7 +106,7 @@ class Logins:
         user = self._user_of(credentials)
         self._checks.secret(credentials.get('password'), user['password_hash'] if user else None,
                            (user['id'] if user else _name(credentials), address), user['id'] if user else None)
-        if user is None:                 # no secret is an unknown user's
+        if user is None:                 # unknown user: any secret is wrong
             raise exception.Unauthorized()
         ends_at = password_rules.end_of(user)
         if ends_at is not None and ends_at <= utils.utcnow():        # only after the password was verified

@@ -10,7 +10,7 @@
 - Users behind one NAT address share its delay.
 - Attackers choose the names, so names must not evict the failures of other names within the window. An address has
   MOST_NAMES counters. Further names share one counter, except users who have logged in from there; the first rule does
-  not apply to these names. The same holds for MAX_KEYS names of all addresses.
+  not apply to these names. The same applies when all addresses together have MAX_KEYS names.
 """
 import collections
 import dataclasses

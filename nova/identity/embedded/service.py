@@ -36,9 +36,8 @@ class IdentityService(directory.Directory):
                  catalog: Callable[[str | None], Any], clock: Callable[[], float] = time.time,
                  elapsed: Callable[[], float] = time.monotonic) -> None:
         options = conf.identity
-        # Number of threads that may wait for a hash, so that others stay free. The HTTP server admits fewer logins at a
-        # time
-        # (cloud/http_server.py), so a burst is queued there instead of refused.
+        # Number of threads that may wait for a hash, so that others stay free. The HTTP server admits fewer
+        # concurrent logins (cloud/http_server.py), so a burst is queued there instead of refused.
         places = conf.http.threads * 3 // 4
         super().__init__(api_db, options.password_hash_rounds, hashing.HashPool(hashing.workers(), places),
                          password_rules.PasswordRules(options.password_min_length, options.password_regex,

@@ -21,8 +21,9 @@ SHARED = datetime.timedelta(minutes=1)           # time for which further reques
 
 
 class SignedRequests:
-    """Authenticates signed requests. Multi-factor rules do not apply, because the owner created the keys after such a
-    login.
+    """Authenticates signed requests.
+
+    Multi-factor rules do not apply, because the owner of the keys satisfied them before creating the keys.
 
     :param credentials: storage of the key pairs
     :param tokens_of: issues the tokens

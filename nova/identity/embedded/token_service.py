@@ -143,7 +143,7 @@ def _bounded(conn: engine.Connection, claims: tokens.Claims, held: list[dict[str
              known: list[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return (application credential of a token, roles that it grants).
 
-    A credential becomes invalid with its expiry, its row, or any of its roles.
+    A credential is invalid if it is expired or deleted, or if its owner has lost one of its roles.
     """
     row = queries.get(conn, 'application_credential', id=claims.credential_id)
     if (row is None or row['user_id'] != claims.user_id or row['project_id'] != claims.scope_id

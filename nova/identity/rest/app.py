@@ -32,7 +32,7 @@ class IdentityApi(application.Api[operations.Request]):
     """
 
     max_body = 114688
-    stores_data = False              # a caller who wants to delete something needs a new token
+    stores_data = False              # accept logins while the disk is full: freeing space requires a token
 
     def __init__(self, service: IdentityService, uri: str | None = None) -> None:
         super().__init__(handlers.ROUTES)

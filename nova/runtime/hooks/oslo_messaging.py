@@ -23,7 +23,7 @@ BaseDriver, BaseListener, BaseIncoming = base.BaseDriver, base.Listener, base.Rp
 serialize_exception, deserialize_exception = common.serialize_remote_exception, common.deserialize_remote_exception
 ENVELOPE_VERSION: str = common._RPC_ENVELOPE_VERSION
 RABBIT_GROUP = 'oslo_messaging_rabbit'
-# Options that it registers on the global configuration only.
+# Options that oslo.messaging registers only on the global configuration.
 GLOBAL_OPTIONS = (('oslo_messaging_tracing', tracing_client.oslo_messaging_tracing),
                   ('oslo_messaging_metrics', metrics_client.oslo_messaging_metrics))
 

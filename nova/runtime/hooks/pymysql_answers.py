@@ -89,7 +89,7 @@ class _Connection(connections.Connection):
             raise
 
     def take(self, size: int, packets: int) -> None:
-        """Consume bytes that have arrived, of so many packets."""
+        """Consume received bytes, which belong to ``packets`` packets."""
         self._rfile.read(size)
         self._next_seq_id = (self._next_seq_id + packets) % 256
 

@@ -1,6 +1,6 @@
 """Private parts of SQLAlchemy 2.1.9: the methods of a dialect that a pool calls.
 
-They take an engine: nothing is imported, since not every daemon loads SQLAlchemy.
+The functions take an engine. SQLAlchemy is not imported, since not every daemon needs it.
 """
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients by address: an IPv4 address, or the /64 of an IPv6 address, which one customer has."""
+"""Client identification: a client is an IPv4 address or an IPv6 /64 network, which usually belongs to one customer."""
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Peer(Protocol):
-    """A connection, or a job of one, by its client."""
+    """A connection, or a request of a connection, with the address of its client."""
 
     address: str
     client: str

@@ -1,7 +1,7 @@
 """Fast scan of an incomplete request: how much of it has arrived.
 
-The scan only decides when and by which thread the request is processed. ``framing`` parses the same bytes strictly. It
-never waits for more than the gathered bytes, except for an upload.
+The scan only decides when and by which thread the request is processed. ``framing`` parses the
+gathered bytes strictly, and waits for more only in an upload.
 """
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Arrival:
         self.data = bytearray(data)
         self.line: bytes | None = None       # b'METHOD /path…' without the version, once the headers are complete
         self.expects = False            # the client waits for 100 Continue
-        self._looked = 0                # the end of the headers is not before it
-        # of the body; end None: it is chunked
+        self._looked = 0                # position up to which the end of the headers was searched
+        # bounds of the body; end None: the body is chunked
         self._begin: int = 0
         self._end: int | None = 0
         self._next = 0                  # beginning of the next chunk

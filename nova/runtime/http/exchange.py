@@ -125,7 +125,7 @@ class Connection:
     def join(self, project_id: str) -> None:
         """Assign the request to this project, and wait for its share of the threads.
 
-        :raises ServiceBusy: too many requests wait so
+        :raises ServiceBusy: too many requests wait for a slot
         """
         self.dispatcher.join(self.priority, self, project_id)
 
@@ -185,7 +185,7 @@ class Connection:
             self.wfile.drop()
 
     def discard(self) -> bool:
-        """Discard what a refused client still sends; return False if it has ended, or is too much."""
+        """Discard further data of a refused client. Return False at the end of the data or above the limit."""
         try:
             while (data := self.channel.receive(self.limits.piece)) is not None:
                 self.discarded += len(data)

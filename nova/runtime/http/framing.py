@@ -95,7 +95,7 @@ class Body:
     :param rfile: the gathered bytes, or the connection's stream
     :param length: bytes; None: it is chunked
     :param gathered: whether reading never waits for the client
-    :param most: buffer limit that an unwanted larger body exceeds; None: all has arrived, or it is an upload
+    :param most: buffer limit of a body that must not exceed it; None: all has arrived, or it is an upload
     """
 
     def __init__(self, rfile: Readable, length: int | None, gathered: bool = True, most: int | None = None) -> None:

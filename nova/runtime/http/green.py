@@ -35,7 +35,7 @@ NO_DESCRIPTORS_S = 0.1
 class _Channel(channels.Channel):
     def __init__(self, sock: socket.socket, tls: ssl.SSLContext | None) -> None:
         super().__init__(getattr(sock, 'fd', sock), tls)
-        self._green = sock                       # it closes the other one when it is garbage
+        self._green = sock                       # keep a reference: its garbage collection would close the socket
 
     def rest(self) -> None:
         eventlet.sleep(0)
@@ -58,7 +58,7 @@ class Green:
         self.dispatcher = priorities.Dispatcher[exchange.Connection](plan, lambda conn: conn.turn.set(), trusted)
         self.turned = time.monotonic()
         self._conns: set[exchange.Connection] = set()
-        self._ahead = threading.Lock()           # of connections with a next request that has arrived
+        self._ahead = threading.Lock()           # held in turn by connections with pipelined requests
         self._stopping = False
         self._thread: threading.Thread | None = None
 
@@ -148,7 +148,7 @@ class Green:
                 conn.close()
 
     def _give_way(self, conn: exchange.Connection) -> None:
-        """Yield before the connection's next request; of requests that have arrived already, one at a time.
+        """Yield before the connection's next request. Connections with pipelined requests take turns.
 
         A green thread runs until it waits, which a client that sends requests without end would prevent.
         """

@@ -40,7 +40,7 @@ def join(environ: WSGIEnvironment, project_id: str | None) -> None:
     """Assign a request to its caller's project, and wait until the project may use the thread.
 
     :param project_id: or the id of a user without a project; None: the request is on behalf of many projects
-    :raises ServiceBusy: too many requests of the project, or of all, wait so
+    :raises ServiceBusy: too many requests wait for a slot, of this project or in total
     """
     if project_id and JOIN in environ:
         environ[JOIN](project_id)
@@ -163,7 +163,7 @@ class Dispatcher(Generic[Job]):
     def join(self, name: str, job: Job, project_id: str) -> None:
         """Assign a running job to its project, and wait until the project may use the thread.
 
-        :raises ServiceBusy: too many jobs of this project, or of all, wait so
+        :raises ServiceBusy: too many jobs wait for a slot, of this project or in total
         """
         with self._lock:
             if job in self._projects:

@@ -1,8 +1,8 @@
 """Exports of volumes to guests on other hosts: a daemon for each compute host, an export for each attachment.
 
 Attachments define the exports. Missing exports are opened at the start and every minute; an exited daemon is restarted
-within two seconds. An export ends only by a request, or if its attachment is closing. A missing attachment, or one with
-another host, is no reason: the database may have been restored from a backup.
+within two seconds. An export is closed only on request, or if its attachment is closing. It stays open if it
+has no attachment or one with another host, because the database may have been restored from a backup.
 """
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ class Exporter:
             except exception.InvalidVolume as error:
                 self._unreadable.add(daemon.directory, error)
                 continue
-            with self._locked(host, wait=False) as held:         # not locked: it is being started or stopped
+            with self._locked(host, wait=False) as held:         # False: another thread is starting or stopping it
                 dead = held and daemon.record() is not None and not daemon.is_alive()
             if dead:
                 LOG.warning('The exporter of host %s exited and is restarted.', host)
@@ -225,7 +225,7 @@ class Exporter:
     def _close_exports(self, daemon: daemons.Daemon, nodes: list[str]) -> None:
         """Close exports. A daemon that fails to do so is killed and restarted without them.
 
-        Another server may get the volume next.
+        The exports must be closed because another server may use the volume next.
         """
         try:
             daemon.close(*nodes)

@@ -29,7 +29,7 @@ MOST = {'metadata': sizes.METADATA, 'image_metadata': sizes.IMAGE}      # bytes 
 def added(column: Column, given: dict[str, str], refusal: str) -> Change:
     """Return a change that adds or replaces items.
 
-    :raises BadRequest: in the change, with the text ``refusal``: more than MOST_ITEMS items
+    :raises BadRequest: by the returned change, for more than MOST_ITEMS items; ``refusal`` is the message
     """
     def change(row: Items) -> JsonObject:
         merged: JsonObject = {**row[column], **given}
@@ -50,7 +50,7 @@ def replaced(given: dict[str, str] | None) -> dict[str, str]:
 
 
 def removed(column: Column, key: str) -> Change:
-    """Return a change that removes an item; raises MetadataItemNotFound (in the change: no such item)."""
+    """Return a change that removes an item; the change raises MetadataItemNotFound if the item is missing."""
     def change(row: Items) -> JsonObject:
         if key not in row[column]:
             raise exception.MetadataItemNotFound(key=key[:255])

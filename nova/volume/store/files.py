@@ -116,7 +116,7 @@ class VolumeFiles:
         :raises InsufficientStorage: no space for the copy
         """
         self._make_directories()
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)    # of the backups: guests do not open them
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)    # backups only: guests do not open them
         if self.clone(source, path, size):
             return
         with self._reserved_space(disk_space.used_bytes(source), path + PART), self._atomic_write(path) as part:

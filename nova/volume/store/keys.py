@@ -42,7 +42,7 @@ class Keys:
         self._path, self._db = secret_encryption.path_of(conf), database
         self._external = conf.volume.encryption_key_backend == db.BARBICAN
         self._manager = key_manager.find(conf)
-        self._reserved: set[str] = set()  # by requests of this process, the only one with access to the files
+        self._reserved: set[str] = set()  # for running requests; only this process creates volumes
 
     @contextlib.contextmanager
     def reserved(self, kind: types.Type | None) -> collections.abc.Iterator[str | None]:

@@ -1,6 +1,6 @@
 """Rows visible to a caller: its own project's, or all for administrators.
 
-The query functions return a dict with the columns of the table in question: the casts name its type.
+The query functions return untyped dicts of columns. The functions here cast them to the type of the table.
 """
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from nova.db.volumes import volumes as db
 from nova.json_types import JsonObject
 from nova.volume.store import types
 
-Stored = VolumesRow | VolumeSnapshotsRow | VolumeBackupsRow       # what has data in a file
+Stored = VolumesRow | VolumeSnapshotsRow | VolumeBackupsRow       # rows of objects with a data file
 _Row = TypeVar('_Row', VolumesRow, VolumeSnapshotsRow, VolumeBackupsRow)
 
 

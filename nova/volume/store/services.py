@@ -16,7 +16,7 @@ BINARY, TOPIC = 'nova-volume', 'volume'
 
 
 class Service(TypedDict):
-    """What the API shows of a service."""
+    """A service as the API returns it."""
 
     binary: str
     host: str

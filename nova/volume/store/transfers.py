@@ -65,7 +65,7 @@ class Transfers:
                                                      'data to a volume of the other project.')
             if db.has_snapshots(conn, row['id']):
                 raise exception.InvalidVolume(reason='it has snapshots, which would stay in this project.')
-            db.delete_transfer(conn, row['id'])              # a transfer that ended with a reset of the status
+            db.delete_transfer(conn, row['id'])              # a stale one, if the status was reset
             db.update(conn, volumes, row['id'], {'status': AWAITING})
             return cast(VolumeTransfersRow, db.insert(conn, volume_transfers, {
                 'id': ident, 'volume_id': row['id'], 'project_id': row['project_id'], 'name': name,

@@ -1,7 +1,7 @@
 """nova-manage cell_v2: the cells themselves; for their hosts and servers see ``contents``.
 
 The commands read and write rows: no daemon has to run. They use the API database of the configuration. A missing URL is
-the configured one. Daemons notice a change of rows within a minute.
+taken from the configuration. Daemons notice a change of rows within a minute.
 """
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def list_cells(conf: cfg.ConfigOpts, verbose: bool) -> None:
     known = known_cells.Known(conf)
     rows = []
     for row in known.rows:
-        # with --verbose as stored in the row, with variables, unless it leaves them to the configuration
+        # --verbose shows stored URLs with their variables; an empty URL means the configured one
         urls = [row['transport_url'] or known.transport or '', row['database_url'] or known.database]
         rows.append((row['name'], row['uuid'], *(urls if verbose else map(cell_urls.masked, urls)), row['disabled']))
     tables.print_framed(('Name', 'UUID', 'Transport URL', 'Database Connection', 'Disabled'), rows)
 
 
 def map_cell0(conf: cfg.ConfigOpts, database_connection: str | None, transport_url: str | None) -> None:
-    """Make cell0 known, where servers stay that no host was found for."""
+    """Register cell0, the cell of servers for which no host was found."""
     known = known_cells.Known(conf)
     if not _make_cell0(known, database_connection, transport_url):
         print('Cell0 is already setup')
@@ -52,7 +52,7 @@ def map_cell0(conf: cfg.ConfigOpts, database_connection: str | None, transport_u
 def _make_cell0(known: known_cells.Known, database: str | None = None, transport: str | None = None) -> bool:
     """Create cell0; return whether there was none.
 
-    :raises InvalidInput: its database is that of another cell
+    :raises InvalidInput: another cell uses the database
     """
     from nova.db.cells import cells
     from nova.db.cells import urls as cell_urls
@@ -87,7 +87,7 @@ def sync_cell0(conf: cfg.ConfigOpts) -> None:
 
 def create_cell(conf: cfg.ConfigOpts, name: str | None, transport_url: str | None, database_connection: str | None,
                 verbose: bool, disabled: bool) -> int | None:
-    """Make a cell known: 1 when a URL is missing or not valid, 2 when another cell has the broker or the database."""
+    """Register a cell. Exit code 1: a URL is missing or invalid; 2: another cell uses the broker or the database."""
     known = known_cells.Known(conf)
     transport, database = transport_url or known.transport, database_connection or known.database
     used = known.using(*known_cells.check_urls(known, transport, database))
@@ -104,7 +104,11 @@ def create_cell(conf: cfg.ConfigOpts, name: str | None, transport_url: str | Non
 
 def update_cell(conf: cfg.ConfigOpts, cell_uuid: str, name: str | None, transport_url: str | None,
                 database_connection: str | None, disable: bool, enable: bool) -> int:
-    """Change a cell: 1 there is none, 2 not possible, 3 another one has the URL, 4 both ways, 5 cell0 as well."""
+    """Change a cell.
+
+    Exit code 1: unknown cell; 2: invalid change; 3: another cell has the URL; 4: --disable and --enable; 5: cell0
+    cannot be disabled.
+    """
     from nova import exception
     from nova.db.cells import cells
     from nova.db.cells import rows as cell_rows
@@ -137,7 +141,7 @@ def update_cell(conf: cfg.ConfigOpts, cell_uuid: str, name: str | None, transpor
 
 
 def delete_cell(conf: cfg.ConfigOpts, cell_uuid: str, force: bool) -> int:
-    """Forget an empty cell: 1 there is none, 2 it has hosts, 3 it has servers, 4 mappings of servers that are gone."""
+    """Delete an empty cell. Exit code 1: unknown; 2: hosts; 3: servers; 4: mappings of deleted servers."""
     from nova.db.cells import rows as cell_rows
     known = known_cells.Known(conf)
     row = known.find(cell_uuid)
@@ -172,7 +176,7 @@ def _mapped(known: known_cells.Known, cell_uuid: str) -> Iterator[Sequence[str]]
 
 
 def simple_cell_setup(conf: cfg.ConfigOpts, transport_url: str | None) -> int:
-    """Set up a deployment of one cell: 1 when no host reports, or no broker is named."""
+    """Set up a deployment with one cell. Exit code 1: no compute host has reported, or transport_url is missing."""
     from nova.db.cells import rows as cell_rows
     known = known_cells.Known(conf)
     if not (transport_url or known.transport):
@@ -189,7 +193,7 @@ def simple_cell_setup(conf: cfg.ConfigOpts, transport_url: str | None) -> int:
 
 
 def map_cell_and_hosts(conf: cfg.ConfigOpts, name: str | None, transport_url: str | None, verbose: bool) -> None:
-    """Make the cell of the configured database known, and map its hosts."""
+    """Register the cell of the configured database, and map its hosts."""
     known = known_cells.Known(conf)
     cell = _own_cell(known, name, transport_url)
     if not contents.map_hosts(known, cell):
@@ -210,7 +214,7 @@ def _own_cell(known: known_cells.Known, name: str | None, transport: str | None)
                                'database_url': known.database, 'transport_url': transport})
 
 
-# of nova-manage db sync
+# options of nova-manage db sync
 SYNC = {'--local_cell': flag('leave cell0 as it is')}
 COMMANDS: dict[str, Callable[..., int | None]] = {function.__name__: function for function in (
     simple_cell_setup, map_cell0, map_cell_and_hosts, create_cell, update_cell, list_cells, delete_cell)}

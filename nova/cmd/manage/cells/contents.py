@@ -54,7 +54,7 @@ def map_hosts(known: known_cells.Known, cell: Row, by_service: bool = False,
 
 
 def discover_hosts(conf: cfg.ConfigOpts, cell_uuid: str | None, verbose: bool, strict: bool, by_service: bool) -> int:
-    """Map the hosts that report and are not mapped: 1 when --strict found none, 2 when a host is in two cells."""
+    """Map reporting hosts without a mapping. Exit code 1: --strict, and none was found; 2: a host is in two cells."""
     from nova import exception
     from nova.db.cells import cells
     known = known_cells.Known(conf)
@@ -76,7 +76,7 @@ def discover_hosts(conf: cfg.ConfigOpts, cell_uuid: str | None, verbose: bool, s
 
 
 def list_hosts(conf: cfg.ConfigOpts, cell_uuid: str | None) -> int:
-    """List the hosts of all cells or of one: 1 when there is no such cell."""
+    """List the hosts of all cells or of one. Exit code 1: unknown cell."""
     from nova.db.cells import rows as cell_rows
     known = known_cells.Known(conf)
     if cell_uuid is not None:
@@ -87,7 +87,7 @@ def list_hosts(conf: cfg.ConfigOpts, cell_uuid: str | None) -> int:
 
 
 def delete_host(conf: cfg.ConfigOpts, cell_uuid: str, host: str) -> int:
-    """Forget a host without servers: 1 no such cell, 2 no such host, 3 it is in another cell, 4 it has servers."""
+    """Delete a host without servers. Exit code 1: unknown cell; 2: unknown host; 3: in another cell; 4: has servers."""
     from nova.db.cells import rows as cell_rows
     known = known_cells.Known(conf)
     cell = known.find(cell_uuid)
@@ -107,7 +107,7 @@ def delete_host(conf: cfg.ConfigOpts, cell_uuid: str, host: str) -> int:
 # ---- servers -----------------------------------------------------------------
 
 def map_instances(conf: cfg.ConfigOpts, cell_uuid: str, max_count: str | None, reset: bool) -> int:
-    """Map the servers of a cell's database, the oldest first: 1 when more are left than --max-count."""
+    """Map the servers of a cell's database, the oldest first. Exit code 1: more are left, or unknown cell."""
     from nova.db.cells import rows as cell_rows
     left = command_line.count(max_count)
     known = known_cells.Known(conf)
@@ -126,7 +126,7 @@ def map_instances(conf: cfg.ConfigOpts, cell_uuid: str, max_count: str | None, r
 
 
 def verify_instance(conf: cfg.ConfigOpts, uuid: str, quiet: bool) -> int:
-    """Say in which cell a server is: 1 not mapped, 2 its cell is not known, 3 it was deleted, 4 no cell has it."""
+    """Print the cell of a server. Exit code 1: not mapped; 2: unknown cell; 3: deleted; 4: in no cell."""
     from nova.db.cells import rows as cell_rows
     from nova.db.servers import mappings
     known = known_cells.Known(conf)

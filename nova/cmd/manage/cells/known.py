@@ -18,7 +18,7 @@ CELL = {'required': True, 'metavar': 'UUID', 'help': 'of the cell'}         # of
 def _api_database(conf: cfg.ConfigOpts) -> engine.Database:
     """Open the API database.
 
-    :raises DatabaseNotReady: its schema is not the one of this code
+    :raises DatabaseNotReady: its schema has another version than this code
     """
     from nova.db import schema as migration
     from nova.db.cells import cells
@@ -96,7 +96,7 @@ class Known:
 
 
 def refuse(sentence: str) -> NoReturn:
-    """Refuse with this sentence.
+    """Raise InvalidInput with a message.
 
     :raises InvalidInput:
     """
