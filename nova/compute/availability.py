@@ -51,7 +51,7 @@ class Availability:
                     self._host.conductor.report_availability(context.admin_context(), host=self._host.name,
                                                              reason=reason)
                 except exception.NovaException as error:
-                    LOG.warning('Whether this host can take servers is reported later: %s', error.message)
+                    LOG.warning('Cannot report yet whether this host can take servers: %s', error.message)
                     return
                 if reason and reason != told:
                     LOG.error('This host takes no new servers: %s.', reason)

@@ -28,7 +28,7 @@ class BackgroundAction(tasks.Undo):
     """State of a background action in progress.
 
     instance   the server when the action began
-    values     columns that the end sets
+    values     columns to set when the action succeeds
     error      reason of a refusal, or None
     insists    the action stays open, and is repeated, until it is rolled back
     """
@@ -51,10 +51,10 @@ class BackgroundAction(tasks.Undo):
 @contextlib.contextmanager
 def action(host: Host, ctx: context.RequestContext, instance: objects.Instance, event: str,
            ) -> collections.abc.Iterator[BackgroundAction]:
-    """Frame a background action of the context's request; record a failure and raise it again.
+    """Context manager of a background action: begin it, record its end or failure, and re-raise a failure.
 
-    The action stays open if a service does not answer, or the action insists, and it cannot be rolled back; see
-    ``keep``.
+    A failed action stays open if it cannot be rolled back completely (see ``keep``), and either a service did not
+    answer or ``insists`` is set.
 
     :raises InstanceChanged, InstanceNotFound: the action is over, or the server was deleted
     """

@@ -1,4 +1,4 @@
-"""Differences between this host's guests and the database: reports, and plugging of guests after a resolution.
+"""Differences between this host's guests and the database: report them, and plug guests after their resolution.
 
 A host does not change rows of servers that belong to another host. An administrator resolves such a difference with
 ``nova-manage state differences --settle``.
@@ -47,7 +47,8 @@ def compare(guests: collections.abc.Mapping[str, int], servers: collections.abc.
     if host_records.complete:
         found.update((uuid, differences.ABSENT) for uuid, server in servers.items()
                      if uuid not in guests and host_records.get(uuid) is None and is_settled_here(server))
-        # guests that left with a newer row than the present one; a guest that is leaving may have left since the read
+        # The record says that the guest left with a newer row. A server with a task is skipped: its guest may have left
+        # since ``servers`` was read.
         found.update((uuid, differences.ABSENT) for uuid, server in servers.items()
                      if (record := host_records.get(uuid)) is not None and record.left and uuid not in found
                      and server.task_state is None
@@ -94,12 +95,12 @@ class Reporter:
                 host.records.note(server)
         for uuid in set(host.records.uuids()) - mine.keys() - here.keys() - known.keys():
             host.records.forget(uuid)
-        for uuid, row in rows.items():               # a crash came between the end of the move and its record
+        for uuid, row in rows.items():               # the host crashed after a move, before it recorded the move
             record = host.records.get(uuid)
             if here.get(uuid) == records.RESIZE_BACKUP and record is not None and row.generation is not None and (
                     record.generation < row.generation):
                 host.records.note_left(uuid, row.generation)
-        if all(server.obj_attr_is_set('generation') for server in mine.values()):  # otherwise from an older conductor
+        if all(server.obj_attr_is_set('generation') for server in mine.values()):  # older conductors send none
             host.records.finish()
 
     def report(self, ctx: context.RequestContext, guests: collections.abc.Mapping[str, int],
@@ -151,7 +152,7 @@ class Reporter:
         return reports
 
     def _plug(self, ctx: context.RequestContext, uuid: str) -> None:
-        """Plug ports and volumes of a guest in the server's queue: its row names this host again."""
+        """Plug ports and volumes of a guest after its row was changed to this host. Runs in the server's queue."""
         host = self._host
         try:
             entries = host.conductor.instances_on_host(ctx, host=host.name)
@@ -161,11 +162,11 @@ class Reporter:
                 devices = self._volumes.connect(ctx, server, objects.RequestSpec(block_devices=[]))
                 self._volumes.complete(ctx, server, devices)
                 host.records.note(server)
-                LOG.info('The row of server %s follows its guest on this host.', uuid)
+                LOG.info('The row of server %s matches its guest on this host again.', uuid)
             self._done.add(uuid)
             self.found.pop(uuid, None)
         except (exception.NovaException, OSError) as error:
-            LOG.error('Server %s, whose row follows its guest, is not plugged yet: %s', uuid, error)
+            LOG.error('Cannot plug ports and volumes of server %s yet: %s', uuid, error)
         finally:
             self._plugging.discard(uuid)
 
@@ -175,6 +176,6 @@ _TEXTS = {
                        'from a backup. The guest is left as it is. See `nova-manage state differences`.',
     differences.UNKNOWN: 'The guest of server %(uuid)s on host %(host)s has no row. It is left as it is. See '
                          '`nova-manage state differences`.',
-    differences.ABSENT: 'Server %(uuid)s is on host %(host)s by its row, and has never had a guest there. Nothing is '
-                        'started. See `nova-manage state differences`.',
+    differences.ABSENT: 'The row of server %(uuid)s names host %(host)s, which has never had a guest of it. No guest '
+                        'is started. See `nova-manage state differences`.',
 }

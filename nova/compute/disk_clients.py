@@ -37,14 +37,14 @@ class DiskClients:
 
     @contextlib.contextmanager
     def evacuation(self, uuid: str) -> collections.abc.Iterator[None]:
-        """Frame an evacuation to this host. On success the former host may host the server again."""
+        """Context manager of an evacuation to this host. On success the fence of the former host is removed."""
         try:
             yield
         except BaseException:
             self._fenced.pop(uuid, None)
             raise
         if self._fenced.pop(uuid, None) is not None:
-            with contextlib.suppress(exception.InstanceChanged, exception.InstanceNotFound):  # it failed, or has left
+            with contextlib.suppress(exception.InstanceChanged, exception.InstanceNotFound):  # the server has left
                 self.record(uuid, {}, False)
 
     def complete(self) -> None:

@@ -60,9 +60,9 @@ class ExternalEvents:
         try:
             self._read_ports(ctx, instance, [], trusted)
         except (exception.InstanceChanged, exception.InstanceNotFound):
-            LOG.info('Server %s has left: its ports are not compared.', instance.uuid)
+            LOG.info('Server %s is no longer on this host: its ports are not checked.', instance.uuid)
         except exception.NovaException as error:
-            LOG.warning('The ports of server %s are not compared: %s', instance.uuid, error.message)
+            LOG.warning('Cannot check the ports of server %s: %s', instance.uuid, error.message)
 
     def _network_changed(self, ctx: context.RequestContext, instance: objects.Instance,
                          events: list[dict[str, typing.Any]]) -> None:

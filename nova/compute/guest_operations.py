@@ -52,7 +52,7 @@ class GuestOperations:
         try:
             with background_actions.action(self._host, ctx, instance, _CRASH_DUMP):
                 dump(instance)
-        except exception.InstanceChanged:                # an API of the previous release ends the record itself
+        except exception.InstanceChanged:                # nova-api of the previous release closes the record itself
             dump(instance)
 
     def abandon_crash_dump(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
@@ -123,7 +123,7 @@ class GuestOperations:
         :raises InstanceInvalidState: the server does not run
         :raises InstanceNotReady: its guest is gone
         :raises Unsupported: this host makes no screenshots, or the server has no screen
-        :raises ServiceBusy: too many concurrent screenshots, which may hang with their guests
+        :raises ServiceBusy: too many concurrent screenshots; a screenshot blocks if its guest hangs
         """
         self._running_state(instance, 'get_console_screenshot')
         screenshots.check()

@@ -27,8 +27,8 @@ class Host:
 
     conf          configuration
     name          of the compute host
-    driver        of its hypervisor; the API refuses operations that its capabilities lack, and ``driver_with`` is
-                  the second check
+    driver        of its hypervisor; the API already refuses operations that the driver does not support, and
+                  ``driver_with`` checks again
     conductor     client of the conductors, which retries while none answers
     moves         the same client for moves of servers
     volumes       the same client for block devices, volumes and shares of servers
@@ -57,8 +57,8 @@ class Host:
 
     def submit(self, server: objects.Instance, function: typing.Callable[[*_Args], object], *args: *_Args,
                build: bool | str = False) -> None:
-        """Queue a task of a server in the share of its project; see TaskQueue.submit."""
-        # only the uuid of a deleted server may be known
+        """Queue a task of a server; worker threads are shared fairly between projects. See TaskQueue.submit."""
+        # the uuid of a deleted server may be all that is known
         project_id = server.project_id if server.obj_attr_is_set('project_id') else ''
         self.queue.submit(server.uuid, function, *args, build=build, project_id=project_id)
 

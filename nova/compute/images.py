@@ -27,7 +27,7 @@ COPY_S = 4 * 3600               # seconds; timeout of the snapshots
 _UNNAMED = ''                   # a snapshot with an unknown id
 REST_S = 10                     # seconds; longest freeze of a guest's file systems, until the copies have begun
 
-# of an unfinished image or backup
+# frame that ends an interrupted image or backup
 ABANDON = dataclasses.replace(actions.ACTIONS['createImage'].frame, started=None, taken_in=(
     *actions.ACTIONS['createImage'].tasks, states.IMAGE_BACKUP))
 
@@ -73,10 +73,10 @@ class Snapshots:
             with self._at_rest(instance) as rests:
                 ends = time.monotonic() + REST_S
                 left = self._snapshot_volumes(ctx, instance.uuid, image_id)
-                # copies of this host begin some time after this answer; for other snapshots only completion is reported
+                # copies on this host begin after this answer; other snapshots report only their completion
                 while rests and left and not copies.wait(left, LOOK_S):
                     if time.monotonic() > ends:
-                        LOG.warning('Some volumes of %s are copied while its guest writes: the others took over %s s.',
+                        LOG.warning('Some volume copies of server %s have not begun in %s s: it is unfrozen.',
                                     instance.uuid, REST_S)
                         break
                     left = self._snapshot_volumes(ctx, instance.uuid, image_id)
@@ -122,7 +122,7 @@ class Snapshots:
                 if required:
                     raise
                 rests = False
-                LOG.warning('The volumes of %s are copied while it writes: %s', instance.uuid, error.message)
+                LOG.warning('Server %s is not frozen while its volumes are copied: %s', instance.uuid, error.message)
             yield rests
         finally:
             with contextlib.suppress(exception.VirtError, exception.GuestNotFound):     # the guest was not frozen

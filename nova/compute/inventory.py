@@ -37,13 +37,13 @@ from nova.virt import traits
 LOG = logging.getLogger(__name__)
 
 REPORT_AGAIN_S = 600         # seconds between two reports of unchanged nodes
-THIS = '$COMPUTE_NODE'       # in a file: the node that reads it
+THIS = '$COMPUTE_NODE'       # name in a file for the node that reads the file
 
 
 class Inventory:
     """Reports the nodes of this host to a conductor.
 
-    :raises InvalidOption: an option or a file has no meaning
+    :raises InvalidOption: an option or a file is invalid
     """
 
     def __init__(self, host: Host) -> None:

@@ -60,7 +60,7 @@ class ComputeManager:
     :param name: of this compute host
     :param conductor_client, network_client: RPC clients
     :param network_server: host of the network service that is used; None: any
-    :raises InvalidOption: an option has no meaning
+    :raises InvalidOption: an option is invalid
     """
 
     methods: Methods

@@ -26,7 +26,7 @@ _TEXTS = {GUEST: 'The guest', FILES: 'Files of an incomplete step', RESIZE_BACKU
           SHARED: 'Files of an incomplete step of this host, or of one that shares its directory,',
           INCOMING: 'Files prepared for a live migration on shared disks'}
 _LEFT = {True: '%s of server %s: no conductor knows the server. Nothing is removed; an operator should look at it.',
-         False: '%s of server %s: the server is on another host by its row, but the row is not newer than this host\'s '
+         False: '%s of server %s: its row names another host, but the row is not newer than this host\'s '
                 'record. Nothing is removed. See `nova-manage state differences`.'}
 Found = dict[str, str]                   # {uuid: kind of the resource}
 
@@ -60,7 +60,7 @@ class Orphans:
 
     def settle(self, ctx: context.RequestContext, found: Found,
                servers: collections.abc.Container[str]) -> dict[str, records.Row]:
-        """Remove resources of servers that are deleted or elsewhere, as a row newer than the record says; keep others.
+        """Remove resources of a server if its row is newer than the record and says that it is deleted or elsewhere.
 
         :param servers: uuids of this host's
         :returns: reports of the conductors about the other servers
@@ -89,7 +89,7 @@ class Orphans:
                 conductor.server_states(ctx, host=host, uuids=uuids).items()}
 
     def may_remove(self, ctx: context.RequestContext, uuid: str, what: str) -> bool:
-        """Return whether a server is gone, as a row newer than this host's record says."""
+        """Return whether the server's row says that it is gone, and is newer than this host's record."""
         row = self._rows(ctx, [uuid]).get(uuid)
         return row is not None and self._host.records.allows_removal(what, uuid, row)
 

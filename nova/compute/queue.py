@@ -24,7 +24,7 @@ _Result = typing.TypeVar('_Result')
 Function = typing.Callable[..., object]
 
 MIGRATION = 'live-migration'
-COPIES, COPIES_AT_ONCE = 'copies', 4       # of volumes, in the background of tasks that wait for them
+COPIES, COPIES_AT_ONCE = 'copies', 4       # copies of volumes; a task of the server waits for them
 LOOK_S = 1           # seconds between two checks whether the awaited task was given up
 
 
@@ -65,11 +65,11 @@ class TaskQueue:
             separate limit
         :param project_id: project for fair scheduling; '': the host's own work
         """
-        # it may start on the thread of the previous task
+        # keep the caller's context: the thread of the previous task may run the work
         work = _Work(uuid, project_id, build, concurrency.with_context(function), args)
         with self._lock:
             if self._stopped:
-                LOG.info('Task for server %s came while stopping; it is done after the next start.', uuid)
+                LOG.info('The service is stopping: a task of server %s is continued at the next start.', uuid)
                 return
             if uuid in self._waiting:
                 self._waiting[uuid].append(work)
@@ -111,7 +111,7 @@ class TaskQueue:
         except (exception.InstanceChanged, exception.InstanceNotFound) as error:
             LOG.info('A task of server %s was superseded: %s', work.uuid, error.message)
         except Exception:
-            LOG.exception('A task of server %s failed outside of its own care.', work.uuid)
+            LOG.exception('A task of server %s failed with an error that it does not handle.', work.uuid)
         finally:
             self._next(work)
 

@@ -82,11 +82,11 @@ def is_removable(what: str, record: Record | None, row: Row) -> bool:
     if row.state not in states.GONE or what == SHARED and row.state != states.DELETED_FOR_GOOD:
         return False
     if record is None:
-        # a guest that arrived without a record, or of a release without records, stays if in doubt
+        # a guest without a record is kept in doubt: an older release wrote none, or it has just arrived
         return what != GUEST or row.state == states.DELETED_FOR_GOOD
     if record.is_newer_than(row.generation) or row.generation is None:
         return False
-    # files kept for a return are also removed if the generation is that of the departure
+    # a resize backup is also removed if the generation has not changed since the guest left
     return row.state == states.DELETED_FOR_GOOD or what == RESIZE_BACKUP and record.left or (
         row.generation > record.generation)
 
@@ -210,7 +210,7 @@ class Records:
     def check_name(self, host: str, guests: collections.abc.Iterable[str]) -> None:
         """Check that guests of this hypervisor are not recorded under another host name.
 
-        :raises InvalidInput: they are, because the name in the configuration has changed
+        :raises InvalidInput: a guest has such a record; the host name in the configuration has changed
         """
         if self.complete or self._all is None or not os.path.isdir(self._all):  # the service has run with this name
             return

@@ -50,7 +50,7 @@ def boot_time() -> float:
     return time.time() - uptime + (int(fields.split()[START_FIELD]) / os.sysconf('SC_CLK_TCK') if name in INITS else 0)
 
 
-# comparison of a restored server without a running guest with its disks
+# frame of _settle: check the disks of a restored server that has no running guest
 SETTLE = actions.Frame(task_event=actions.ACTIONS['os-stop'].frame.task_event, taken_in=(None,),
                        started=states.POWERING_OFF, on_failure=states.ERROR)
 # states of servers with disks on this host
@@ -59,7 +59,7 @@ WITH_DISKS = (states.ACTIVE, states.PAUSED, states.STOPPED, states.SUSPENDED, st
 
 def decide(server: objects.Instance, power_state: int | None, *, booted_after: bool, resume: bool,
            restored: bool = False) -> str | None:
-    """Return the step for a server of this host: 'build', 'again', 'start', 'lost', 'align', 'settle' or None.
+    """Return the recovery step of a server of this host, a key of Recovery._recover, or None.
 
     :param power_state: of its guest, None without one
     :param booted_after: the machine was booted after the last write of the row
@@ -172,7 +172,7 @@ class Recovery:
     def _settle(self, ctx: context.RequestContext, server: objects.Instance, arguments: Arguments) -> None:
         """Set a restored server to off, or to ERROR with the reason if it cannot be started here.
 
-        It uses no queue: at the next start the restored rows are no longer known as such.
+        It does not use the queue: after another restart the host no longer knows that the rows were restored.
         """
         with (contextlib.suppress(exception.InstanceChanged, exception.InstanceNotFound),
               tasks.task(self._host, ctx, server, dataclasses.replace(SETTLE, taken_in=(server.task_state,))) as task):

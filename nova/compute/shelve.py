@@ -82,7 +82,7 @@ class Shelve:
             ctx, instance_uuid=server.uuid, event=actions.ACTIONS['shelveOffload'].frame.task_event, host=host.name,
             task_state=states.SHELVING_OFFLOADING, fault=None))
 
-    # ---- and back ----
+    # ---- unshelve ----
 
     def unshelve_instance(self, ctx: context.RequestContext, instance: objects.Instance,
                           spec: objects.RequestSpec) -> None:

@@ -4,9 +4,9 @@
         host.driver.power_off(task.instance)
         task.ends(power_state=SHUTDOWN)
 
-The frame has the task states in which the task begins, and the states at its end. The beginning is a conditional
-write: a repeated or late message ends there. On success one conditional write sets the end. If a delete came first, or
-the body failed, the undo stack unwinds.
+The frame has the task states in which the task begins, and the states at its end. The task begins with a conditional
+write, which fails for a repeated or late message. On success one conditional write sets the end. If a delete came
+first, or the body failed, the undo stack unwinds.
 """
 import collections.abc
 import contextlib
@@ -29,8 +29,9 @@ LOG = logging.getLogger(__name__)
 
 UNREACHABLE = 'The hypervisor does not answer; the server keeps its state. Try again later.'
 
-SPACING = 10                    # percent, and
-SPACING_S = 1  # seconds; smallest steps between two values of progress: each is a write of the conductor
+# minimum difference between two written values of progress, in percent and seconds: a conductor writes each one
+SPACING = 10
+SPACING_S = 1
 
 # events of tasks that create a guest on a host which had none
 _MAKES = frozenset(row.frame.task_event for row in (
@@ -88,10 +89,10 @@ class Task(Undo):
     ctx        the context of the request, with the image grant of the task
     after      vm state at the usual end, None: unchanged
     on_failure vm state when the body fails, None: unchanged
-    values     columns that the end sets
+    values     columns to set when the task succeeds
     ended      True once the end was written
     leaves     True: after it the server has no guest on this host
-    keeps_for_return   True: the guest has left, and its files are kept for a return; the body records it
+    keeps_for_return   True: the guest has left, and its files are kept for a return; the code in the frame records this
     """
 
     def __init__(self, host: Host, ctx: context.RequestContext, frame: actions.Frame,
@@ -195,7 +196,7 @@ class Gauge:
             self._task.show(percent)
         except (exception.InstanceChanged, exception.InstanceNotFound):
             raise
-        except exception.NovaException as error:             # the task matters more
+        except exception.NovaException as error:             # a task does not fail because of its progress
             LOG.info('The progress of %s is not shown: %s', self._task.instance.uuid, error)
 
 
@@ -203,11 +204,11 @@ class Gauge:
 def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, frame: actions.Frame, *,
          lives_on: str | None = None,
          give_up: typing.Callable[[Task, Exception], None] | None = None) -> collections.abc.Iterator[Task]:
-    """Frame a task; see the module's docstring.
+    """Context manager of a task; see the module's docstring.
 
     :param frame: of an action, or of a step of one
     :param give_up: called with (task, error) when the body fails, instead of the usual record of a failure
-    :param lives_on: the server's host if it is another one; such a task writes its end separately
+    :param lives_on: host of the server, if not this one; the caller then writes the end with ``ends_with``
     :raises InstanceChanged, InstanceNotFound: the server is not waiting for this task (any more)
     """
     event = frame.task_event
@@ -232,7 +233,7 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, fr
             with current.harmless():
                 current.failed(refused)
             raise refused
-        if record is None and event in _MAKES:  # if a host dies during the task, it finds the owner of the guest
+        if record is None and event in _MAKES:  # for the case that the host dies during the task
             host.records.note(row)
         try:
             yield current

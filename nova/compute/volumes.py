@@ -22,7 +22,7 @@ LOG = logging.getLogger(__name__)
 
 POLL_S = 1           # seconds between two checks of volumes that are being created
 REPORT_S = 5         # seconds between two progress reports of a merge
-MERGED = 89          # percent of a snapshot's removal that are done at the end of its merge; 90 means complete
+MERGED = 89          # progress in percent at the end of a merge; the volume service takes 90 for a complete removal
 
 Devices = list[dict[str, typing.Any]]
 
@@ -104,7 +104,7 @@ class Volumes:
             try:
                 device = host.volumes.get_volume_device(ctx, **which)
             except exception.InstanceChanged:
-                return                   # a crash between the detachment and its record: the task is done
+                return                   # detached before a crash, but not recorded: nothing is left to do
             current.undo(host.volumes.volume_detach_failed, ctx, **which)
             host.driver_with(virt.Volumes).detach_volume(ctx, current.instance, device)
             current.keep()
@@ -123,7 +123,7 @@ class Volumes:
                      'new_attachment_id': new_attachment_id}
             device = host.volumes.get_volume_device(ctx, instance_uuid=instance.uuid, bdm_uuid=bdm_uuid)
             info = device['connection_info']
-            if device['attachment_id'] != new_attachment_id:         # otherwise recorded, but not completed
+            if device['attachment_id'] != new_attachment_id:         # otherwise the swap was recorded before a crash
                 current.undo(host.volumes.volume_swap_failed, ctx, **which)
                 info = host.volumes.connect_new_volume(ctx, attachment_id=new_attachment_id,
                                                        connector=self.connector(), device_name=device['device_name'])
@@ -138,7 +138,7 @@ class Volumes:
 
 
 class _Copies:
-    """Copies of one server's volumes in the background of one of its tasks."""
+    """Copies of volumes of a server that run in the background while one task of the server waits for them."""
 
     def __init__(self) -> None:
         self._begun: set[str] = set()
@@ -266,7 +266,7 @@ class Shares:
 
 @contextlib.contextmanager
 def _recorded() -> collections.abc.Iterator[None]:
-    """Ignore a refusal: the action's record has it, and no caller waits."""
+    """Suppress an error: the action record contains it, and no caller waits for the result."""
     try:
         yield
     except (exception.InstanceChanged, exception.InstanceNotFound):

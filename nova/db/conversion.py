@@ -1,4 +1,4 @@
-"""Conversion of a database of the tree before the first release.
+"""Conversion of a database that was created by the code before the first release.
 
 The tables of its last revision (``schema.PREDECESSORS``) are those of the first revision of this tree, except for names
 of columns. The conversion renames columns and stored values, one row of ROWS each, and records the new revision. One
@@ -53,7 +53,7 @@ class Value:
 
     @property
     def place(self) -> str:
-        """Where ``apply`` renames something, for the log."""
+        """Text for the log: what ``apply`` changes."""
         return f'rows of {self.table}.{self.column}'
 
     def apply(self, conn: Connection) -> int:
@@ -74,7 +74,7 @@ class Key:
 
     @property
     def place(self) -> str:
-        """Where ``apply`` renames something, for the log."""
+        """Text for the log: what ``apply`` changes."""
         return f'rows of {self.table}.{self.column}'
 
     def apply(self, conn: Connection) -> int:
@@ -113,7 +113,7 @@ class Column:
 
     @property
     def place(self) -> str:
-        """Where ``apply`` renames something, for the log."""
+        """Text for the log: what ``apply`` changes."""
         return f'columns of {self.table}'
 
     def apply(self, conn: Connection) -> int:
@@ -187,7 +187,7 @@ def renamed_columns(branch: str, table: str) -> dict[str, str]:
 
 
 def is_due(db: engine.Database, branch: str) -> bool:
-    """Return whether a database is of the tree before the first release."""
+    """Return whether a database was created by the code before the first release."""
     return schema.version(db) == schema.PREDECESSORS[branch]
 
 
@@ -198,7 +198,7 @@ def copy(db: engine.Database, path: str) -> None:
     """
     part = f'{db.url.database}.before-conversion.part'
     try:
-        for name in (part, part + '-wal', part + '-shm', part + '-journal'):        # of an interrupted conversion
+        for name in (part, part + '-wal', part + '-shm', part + '-journal'):        # left by an interruption
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name)
         os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))

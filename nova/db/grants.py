@@ -35,11 +35,11 @@ NETWORK = (
     Grant(API, 'cells', READ),
     Grant(API, 'host_mappings', READ),  # for the check whether a host of an older release belongs to this cloud
     Grant(API, 'instance_mappings', READ),               # for the check whether ports may be removed
-    Grant(API, 'request_specs', READ),                   # files for a guest, former hosts of builds
+    Grant(API, 'request_specs', READ),                   # files to inject into a guest; hosts of earlier build attempts
     Grant(API, 'metadata_keys', ('SELECT', 'INSERT')),
     Grant(API, 'message_keys', READ, tuple(column.name for column in message_keys.PUBLIC)),
     *(Grant(API, table, WRITE) for table in ('ports', 'addresses', 'port_security_groups')),
-    *(Grant(API, table, CHANGE) for table in ('networks', 'subnets')),           # locks are updates
+    *(Grant(API, table, CHANGE) for table in ('networks', 'subnets')),           # row locks require UPDATE
     # host of a router or address; removal of ports
     *(Grant(API, table, CHANGE) for table in ('routers', 'floating_ips')),
     *(Grant(API, table, READ) for table in ('router_interfaces', 'network_segments', 'network_vlans', 'network_shares',
@@ -65,7 +65,7 @@ NETWORK = (
 
 
 def statements(conn: sa.Connection, database: str, account: str) -> list[str]:
-    """Return the SQL that grants an account the rows of NETWORK in one database; on MariaDB it works from any database.
+    """Return the GRANT statements of NETWORK in one database. On MariaDB they may be run in any database.
 
     :param conn: a connection to the database
     :param database: API or CELL

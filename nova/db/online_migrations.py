@@ -1,8 +1,8 @@
-"""Rows that an older release has left, brought into today's form in batches while everything runs.
+"""Online data migrations: convert rows of an older release in batches while the services run.
 
-The conductors do it by themselves, in the background, and ``nova-manage db online_data_migrations`` does it at once. A
-migration that is done finds nothing more; it stays in ROWS until no release that may be upgraded from needs it. Two
-of them at the same time do no harm: what was converted already is left alone.
+The conductors run them in the background, and ``nova-manage db online_data_migrations`` runs them at once. A migration
+stays in ROWS as long as an upgrade from a release that needs it is supported. Concurrent runs are safe: converted rows
+are skipped.
 """
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-BATCH = 50                   # rows that are converted in one go
-REST_S = 3600                # so long a background run leaves alone what it found done
-BACKGROUND_S = 60            # spacing of the background runs
+BATCH = 50                   # rows of one batch
+REST_S = 3600                # pause after a run that found nothing to convert
+BACKGROUND_S = 60            # interval of the background runs
 
 
 @dataclasses.dataclass(frozen=True)
 class Migration:
     """
-    find     function(api_db, cells, limit) -> list of what is to be converted, ``limit`` at most
-    convert  function(api_db, cells, found) -> how many were; each one stays as it is, or is done
+    find     function(api_db, cells, limit) -> at most ``limit`` items to convert
+    convert  function(api_db, cells, found) -> number of converted items; an item is converted completely or not at all
     """
 
     name: str
@@ -47,7 +47,7 @@ class Migration:
 # ---- hosts that reported before hosts were mapped to cells
 
 def unmapped_hosts(api_db: engine.Database, cells: Cells, limit: int | None) -> list[tuple[str, str]]:
-    """[(host, cell uuid)] of compute hosts whose cell the API database does not know; None: no limit."""
+    """Return [(host, cell uuid)] of compute hosts without a mapping, at most ``limit``; None: no limit."""
     with api_db.reader() as conn:
         known = cell_rows.cells_of_hosts(conn)
     answers, _down = cells.scatter(_compute_hosts)
@@ -71,7 +71,7 @@ def _insert_mappings(conn: sa.Connection, rows: list[dict[str, str]]) -> None:
 # ---- request specs that are older than instance categories
 
 def _specs_without_category(api_db: engine.Database, cells: Cells, limit: int) -> list[Any]:
-    """[(instance uuid, category)]"""
+    """Return [(instance uuid, category)]."""
     with api_db.reader() as conn:
         return list(conn.execute(
             sa.select(specs.c.instance_uuid, instance_mappings.c.category)
@@ -93,10 +93,10 @@ def _store_categories(conn: sa.Connection, categories: dict[str, str]) -> int:
     return len(rows)
 
 
-# ---- ids of the EC2 API that are older than their digits
+# ---- ids of the EC2 API without the column ``digits``, which older releases did not fill
 
 def _ids_without_digits(api_db: engine.Database, cells: Cells, limit: int) -> list[Any]:
-    """[(number, uuid)]"""
+    """Return [(number, uuid)]."""
     with api_db.reader() as conn:
         query = sa.select(ec2_ids.c.id, ec2_ids.c.uuid).where(ec2_ids.c.digits.is_(None))
         return list(conn.execute(query.limit(limit)))
@@ -118,19 +118,22 @@ ROWS = (
 
 
 def run_batch(migration: Migration, api_db: engine.Database, cells: Cells, limit: int | None = None) -> tuple[int, int]:
-    """(found, converted) of one batch of one migration; ``limit`` rows of it, BATCH unless given."""
+    """Run one batch of a migration; return the numbers (found, converted).
+
+    :param limit: size of the batch; None: BATCH
+    """
     limit = BATCH if limit is None else limit
     found = migration.find(api_db, cells, limit)
     return len(found), migration.convert(api_db, cells, found) if found else 0
 
 
 def unfinished(api_db: engine.Database, cells: Cells) -> list[str]:
-    """Names of the migrations that have something to convert."""
+    """Return the names of the migrations that have rows to convert."""
     return [migration.name for migration in ROWS if migration.find(api_db, cells, 1)]
 
 
 class Background:
-    """Runs them a batch each at a time; ``counts`` is {name: rows that were converted}."""
+    """Runs one batch of each migration at a time; ``counts`` is {name: number of converted rows}."""
 
     def __init__(self, api_db: engine.Database, cells: Cells) -> None:
         self._api_db, self._cells = api_db, cells
@@ -145,7 +148,7 @@ class Background:
             try:
                 found, done = run_batch(migration, self._api_db, self._cells)
             except Exception:
-                LOG.exception('Online data migration %s failed; it is tried again', migration.name)
+                LOG.exception('Online data migration %s failed. The next background run tries again.', migration.name)
                 continue
             self.counts[migration.name] += done
             if not found:

@@ -47,7 +47,10 @@ class Images:
         raise NotImplementedError
 
     def create(self, ctx: RequestContext, values: ImageValues) -> Image:
-        """Create an image without data (status queued) and return it; 'properties' and 'tags' as in an image."""
+        """Create an image without data (status queued) and return it.
+
+        :param values: fields of the image, with 'properties' and 'tags'
+        """
         raise NotImplementedError
 
     def update(self, ctx: RequestContext, image_id: str, values: ImageValues, purge_props: bool = False) -> Image:
@@ -69,7 +72,7 @@ class Images:
 
     @contextlib.contextmanager
     def readable(self, ctx: RequestContext, image_id: str, path: str, group: int | None = None) -> Iterator[str]:
-        """Context manager: path of a file with the data, which is not written to.
+        """Context manager that yields the path of a file with the data. The caller must not write to the file.
 
         Results may be used only after the block has ended without an error: the checksum may be verified concurrently.
 

@@ -5,8 +5,8 @@ task it gives the compute host a grant for exactly these images: some to read, s
 creates), until the task's time limit. A compute host requests images only with the grant of its task; images outside it
 do not exist for the task.
 
-The embedded store signs grants and verifies signatures. Another image service does not; there granted.GrantedImages
-enforces the grant, see doc/source/adr/0012-image-grants.rst.
+The embedded store signs grants and verifies signatures. With another image service, granted.GrantedImages
+enforces the grants; see doc/source/adr/0012-image-grants.rst.
 """
 from __future__ import annotations
 

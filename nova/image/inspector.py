@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 HEAD = 64 * 1024                 # ISO 9660 volume descriptors begin at 32 KiB
 TAIL = 1536                      # VHD footer, VMDK footer and its end marker
 WINDOW = 1024 * 1024             # no supported header structure is larger
-STEPS = 64                       # windows for one parser
+STEPS = 64                       # maximum number of reads of one parser
 
 # guests do not boot compressed files, but a kernel or ramdisk may be compressed
 COMPRESSED = frozenset({'gzip', 'xz', 'zstd', 'bzip2', 'lz4'})
@@ -33,7 +33,8 @@ BOOT_PARTS = frozenset({'raw', 'gpt', 'mbr', 'kernel', 'ramdisk'})
 CONTENTS = BOOT_PARTS | COMPRESSED       # plain bytes without references to files
 PLAIN = BOOT_PARTS | {'luks'}
 
-# Instead of raw: a container's file system, which may be compressed; an image of volumes, which may have no data.
+# Special cases of disk_format raw. archive: file system of a container, may be compressed. mapped: image of volumes,
+# may have no data.
 ARCHIVE, MAPPED = 'archive', 'mapped'
 
 # disk_format -> formats of the data

@@ -215,7 +215,7 @@ class Notifier:
     def failed(self, what: object) -> None:
         """Count and log an event that could not be rendered; the operation continues."""
         self._count('failed')
-        LOG.exception('There is no notification of %s.', what)
+        LOG.exception('Cannot create or queue the notification of %s.', what)
 
     def _count(self, result: str) -> None:
         self.counts[result] += 1

@@ -49,7 +49,7 @@ def sealed(name: str, seal: str, host: str, binary: str) -> dict[str, Any]:
 def _action(row: Row) -> str:
     if row['action'] in _AUTHENTICATE:
         return 'authenticate'
-    # the body and the route both name an action on a server
+    # an action on a server: its name is in the route
     return f'update/{row["route"].rpartition(":")[2]}' if '/action:' in row['route'] else _ACTIONS.get(
         row['method'], 'unknown')
 

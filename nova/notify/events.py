@@ -17,9 +17,9 @@ class Event:
     """One kind of event.
 
     name      without its phase
-    when      a sentence
+    when      sentence for the documentation: when the event is published
     payload   name of its row in payloads.PAYLOADS
-    phases    a None among them means the name without a phase
+    phases    phases of the event; None: the event type is the name without a phase
     by        the service that publishes it: the first part of the publisher's id
     legacy    name in the older form, or None
     once      the older form has one event for all phases, at the end
@@ -58,7 +58,7 @@ def _instance(name: str, when: str, payload: str = 'InstanceActionPayload', lega
               phases: tuple[str | None, ...] = PAIR, by: str = COMPUTE, once: bool = False) -> Event:
     """Return an event of a server.
 
-    :param legacy: True: the same name, which the older form has below ``compute``; a name there; or None
+    :param legacy: name in the older form, without ``compute.instance.``; True: the same name; None: not published there
     """
     old = f'compute.instance.{name if legacy is True else legacy}' if legacy else None
     return Event('instance.' + name, when, payload, phases, by, old, once)

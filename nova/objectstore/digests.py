@@ -51,7 +51,8 @@ CHECKSUMS: dict[str, Callable[[], Digest]] = {
 class Checksums:
     """Checksums of a content.
 
-    :param wanted: {name: base64} with S3's names; values of ``more`` are known later
+    :param wanted: expected checksums {S3 name: base64}
+    :param more: names of checksums with values that follow later (``want``)
     :raises S3Error: unsupported checksum
     """
 

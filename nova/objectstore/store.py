@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MAX_OBJECT, MAX_PUT = 5 << 40, 5 << 30            # maximum bytes of a multipart object, and of a single upload
 MAX_KEY, MAX_PARTS, MIN_PART = 1024, 10000, 5 << 20
-AHEAD = 64 << 20                                  # bytes of running uploads of a project outside its quota
+AHEAD = 64 << 20                                  # uncounted bytes of a project's running uploads; see _room
 MAX_UPLOADS = 1000                                # concurrent multipart uploads of a project
 UPLOADS_DAYS = 7                                  # days after which an incomplete upload is deleted
 _Written = tuple[ResultRow, list[str]]     # a new row, and the files that nothing refers to any more
@@ -161,7 +161,7 @@ class Store:
             headers: dict[str, str], etag: Callable[[], str]) -> ResultRow:
         """Write an object atomically and return its row.
 
-        :param etag: returns its ETag, after the pieces were read
+        :param etag: function that returns the ETag of the object, called after the pieces were read
         """
         with self._room(project, bucket, key, size):
             name = self._contents.write(pieces, size)
@@ -185,8 +185,8 @@ class Store:
         """Return a page of keys with a prefix, sorted by bytes; keys with a common prefix up to a delimiter are
         grouped.
 
-        After a group one row is read, then twice as many each time until the next group. Otherwise a page of a thousand
-        groups could read a million rows.
+        The first query after a group reads one row, and each further one twice as many, until the next group. With full
+        pages, a thousand groups could read a million rows.
         """
         rows: list[ResultRow] = []
         prefixes: list[str] = []
@@ -237,8 +237,8 @@ class Store:
     def _room(self, project: str, bucket: str, key: str, size: int) -> Iterator[None]:
         """Reserve quota for an upload before its content is read.
 
-        Bytes of running uploads count towards the quota, except the first AHEAD bytes of a project: several uploads to
-        one key leave one object.
+        Bytes of running uploads count towards the quota, except the first AHEAD bytes of a project:
+        concurrent uploads to one key need space for one object only.
         """
         with self._lock:
             self._check(project, bucket, key, size, max(0, self._coming[project] - AHEAD))

@@ -1,8 +1,8 @@
 """Claims for new servers in a deployment of several cells: each claim is made in the host's cell.
 
-A server's rows are in the cell that created it, or where its build has failed. One transaction in the host's cell
-claims the host and copies the server. When all servers of the request have a host, the copies become final
-(db/moves/cell_transfer.py). Until then everything can be rolled back, so a failed request leaves no claim.
+The rows of a new server are in the cell that created it, or in the cell in which its build has failed. One transaction
+in the host's cell claims the host and copies the server. When all servers of the request have a host, the copies become
+final (db/moves/cell_transfer.py). Until then everything can be rolled back, so a failed request leaves no claim.
 """
 import collections
 import collections.abc
@@ -59,7 +59,7 @@ class CrossCellClaimer:
     # ---- batches -------------------------------------------------------------------
 
     def claim_batch(self, hosts: host_view.Hosts, decisions: claimer.Decisions) -> claimer.Placed:
-        """Claim for the demands with servers in one common cell and go to one other cell."""
+        """Claim hosts for those demands that transfer all servers from one common cell to one other cell."""
         uuids = [uuid for each in decisions.values() for uuid in each.demand.uuids]
         homes = cell_transfer.settled_homes(self._api_db, self._cells, uuids) if uuids else {}
         source = self._cells.get(collections.Counter(homes.values()).most_common(1)[0][0]) if homes else None

@@ -67,7 +67,7 @@ class Demand:
 
     @property
     def enough_hosts(self) -> int | None:
-        """Length of a ranking, or None for all hosts: many hosts may refuse a claim on special resources."""
+        """Length of a ranking. None: rank all hosts, because many may refuse a claim on special resources."""
         return pipeline.MAX_CANDIDATES if self.batchable else None
 
 
@@ -145,7 +145,7 @@ class _Batch:
             if each.includes(request):
                 return each
         rules = self._rules
-        weighers = [each for each in rules.weighers if isinstance(each, weights.Weigher)]  # all of them: all_builtin
+        weighers = [each for each in rules.weighers if isinstance(each, weights.Weigher)]  # only for the type checker
         self._classes.append(request_classes.RequestClass(
             self._hosts, request, rules.filters, weighers, rules.tie_break, rules.ranked))
         return self._classes[-1]

@@ -71,7 +71,7 @@ def refreshed(cells: db_cells.Cells, group: Group) -> Group:
 
 
 def split(group: Group, hosts: host_view.Hosts) -> bool:
-    """Tell whether members with affinity are in cells that each allowed their own members, but not together.
+    """Tell whether members with affinity are in several cells that together violate the policy.
 
     :param hosts: a view of the hosts
     """
@@ -121,7 +121,7 @@ def _locality(row: collections.abc.Mapping[str, typing.Any]) -> frozenset[str]:
 class LockedMembers:
     """The members of a group during claims, locked so that no other scheduler places one until the transaction ends.
 
-    :param group: a Group; without a mutual policy it allows everything
+    :param group: a Group; without a policy of MUTUAL it allows every host
     :param table: the view of the hosts
     :param cell_uuid: cell of the connection; members in other cells are those of the group's ``places``
     """

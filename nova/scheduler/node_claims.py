@@ -1,4 +1,4 @@
-"""Claims on nodes in one transaction: counted resources by condition, groups under a lock, special resources.
+"""Claims on nodes in one transaction: counted resources by conditional UPDATE, groups under a lock, special resources.
 
 KINDS has a row for each kind of special resource. A request without any costs no additional statement.
 """
@@ -92,7 +92,7 @@ class NodeClaims:
     def _take_special(self, claim: Claim) -> bool:
         if not self._request.special:
             return True
-        node = compute_nodes.get(self._conn, claim.node_id)  # locked by the claim on its numbers
+        node = compute_nodes.get(self._conn, claim.node_id)  # locked by the claim of counted resources
         return all(each.take(self._conn, node, claim) for each in self._request.special)
 
     def give_back(self, claim: Claim) -> None:

@@ -133,7 +133,7 @@ def ranked(hosts: host_view.Hosts, positions: np.ndarray, score: np.ndarray, ins
 def _highest(values: np.ndarray, enough_hosts: int) -> tuple[typing.Any, np.ndarray] | None:
     """Return (a threshold that at least ``enough_hosts`` values reach, their positions), or None to take all.
 
-    It avoids sorting: the maxima of that many blocks reach the threshold.
+    It avoids sorting all values: the threshold is chosen so that the maxima of ``enough_hosts`` blocks reach it.
     """
     blocks = len(values) // BLOCK
     if blocks <= enough_hosts:

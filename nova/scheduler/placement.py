@@ -14,7 +14,7 @@ from nova.scheduler import host_table
 from nova.scheduler import host_view
 from nova.scheduler.placement_request import Request
 
-# decisions after failed claims; in each round another scheduler was faster
+# maximum number of decisions for one request: a claim fails if another scheduler was faster
 MAX_ROUNDS = 10
 
 Selections = list[objects.Selection]

@@ -27,7 +27,7 @@ class Group:
     between       a member has two hosts: it moves, or its move can still be reverted
     places        {uuid of a cell: {(member, host)}}
     unknown       cells that did not answer; members may be there
-    within        network locality that the servers of one request try under network-proximity, or None for any
+    within        network locality to which this attempt is limited under network-proximity, or None for any
     """
 
     uuid: str
@@ -60,7 +60,7 @@ class SpecialResource:
         """Take the resource from a node in the claim's transaction; return whether the node has it.
 
         The node's row is locked until the transaction ends, and its counted resources are claimed. If this or a later
-        resource returns False, all changes are rolled back. The order is that of KINDS.
+        resource returns False, all changes are rolled back. Resources are taken in the order of KINDS.
         :param node: the current compute_nodes row
         :param claim: the server's claim; columns for the holder's row go into ``claim.values``
         """

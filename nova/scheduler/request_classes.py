@@ -1,7 +1,7 @@
 """Classes of equivalent requests in a batch: one evaluation of all hosts serves all requests of a class.
 
 Between two such requests only the chosen hosts change. Their weights are recomputed with ``weights.score``. All hosts
-are evaluated again if a changed host may no longer pass the filters and either would be chosen or may be an end of the
+are evaluated again if a changed host may no longer pass the filters, and it would be chosen or may be an end of the
 range by which weights are normalised.
 """
 from __future__ import annotations

@@ -40,8 +40,8 @@ class Api(typing.Generic[R]):
     :param routes: Route rows
     :cvar content_type: media type of the API's documents
     :cvar max_body: maximum size of a request document in bytes
-    :cvar stores_data: POST, PUT and PATCH store data, so they are refused while disk space is short. False for an API
-     with deletions by these methods.
+    :cvar stores_data: POST, PUT and PATCH store data, so they are refused while disk space is short. Set it
+     to False in an API that also deletes with these methods.
     """
 
     content_type = JSON

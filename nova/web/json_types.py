@@ -69,7 +69,7 @@ def _apply(schema: Schema, word: str, names: list[str]) -> None:
         schema['enum'] = values = []
         for text in word.removeprefix('one of ').split(','):
             constant = _constant(text, names)
-            values.append(text if constant in values else constant)  # both true and the word 'true'
+            values.append(text if constant in values else constant)  # the constant True and the text 'True' may occur
     elif word.startswith('pattern '):
         schema['pattern'] = portable(word.removeprefix('pattern '))
     elif name == 'format':

@@ -5,7 +5,7 @@ import typing
 from nova import i18n
 from nova.web import static
 
-# t('text') in the page's modules, and the texts of its tables: label: 'text'
+# translatable texts in the JavaScript modules: t('text'), and values of keys such as label: 'text'
 _MARKED = re.compile(rb"""\bt\(\s*'((?:[^'\\\n]|\\.)+)'|\b(?:label|title|help|empty|ask): '((?:[^'\\\n]|\\.)+)'""")
 
 

@@ -36,7 +36,7 @@ SERVICES = {
 }
 Document = Mapping[str, object] | Sequence[Mapping[str, object]]         # JSON body of a request
 PIECE = 1 << 16                       # bytes
-_NAMED = re.compile('/[^/?]+/[^/?]+')  # a collection and a member
+_NAMED = re.compile('/[^/?]+/[^/?]+')  # path of a resource: collection and id
 AUTH_FAILURE = ('AuthFailure', 'The signature, its time or the access key is not valid.', 401)
 
 
@@ -167,7 +167,7 @@ class Caller:
         return document
 
     def _look_up(self, service: str, path: str) -> None:
-        """Read the resource in the path of a write, because the service would check it first.
+        """Dry run of a write: read the resource in the path, to get the error that the service would return.
 
         :raises ServiceRefused: it is not visible to the caller
         """

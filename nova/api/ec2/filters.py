@@ -12,7 +12,7 @@ from typing import Any
 from nova.api.ec2 import errors
 
 MOST_FILTERS, MOST_VALUES = 50, 200
-MOST_PATTERNS = 50                # values with wildcards of one request; each is matched with each item
+MOST_PATTERNS = 50                # values with wildcards in one request; every item is compared with all of them
 Item = dict[str, Any]
 Values = Callable[[Item], Any]
 
@@ -82,8 +82,8 @@ def page(items: Sequence[Item], given: dict[str, Any], key: str, least: int = 5,
          most: int = 1000) -> tuple[list[Item], str | None]:
     """Return the items of one page, and the token of the next one.
 
-    :param given: the request: MaxResults, NextToken
-    :param key: of an item's ID; items are sorted by it
+    :param given: parameters of the request (MaxResults, NextToken)
+    :param key: name of the ID field of an item; items are sorted by ID
     :raises Ec2Error: malformed token, or size out of range
     """
     size, token = given.get('MaxResults'), given.get('NextToken')

@@ -86,7 +86,7 @@ def _seen(req: api_request.Request, rows: list[api_request.Row]) -> list[api_req
 
 
 def _filters(req: api_request.Request) -> dict[str, Any]:
-    """Return {column: value}; other projects require a policy rule."""
+    """Return the filters {column: value}. Reading records of other projects requires a policy rule."""
     filters = {column: req.query.one(name) for name, column in _FILTERS.items() if name in req.query}
     if req.query.one('all_projects', False):
         req.authorize(ALL_PROJECTS)

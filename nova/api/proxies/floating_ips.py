@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from nova.network.neutron import floating as neutron_floating
 
 _RULE = 'os_compute_api:os-floating-ips:'
-LAST = 35                   # for addresses
-LAST_ACTION = 43            # for actions on servers
+LAST = 35                   # last minor version of the resource
+LAST_ACTION = 43            # last minor version of the server actions
 
 
 LOG = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ def _of(req: api_request.Request) -> floating.FloatingIps | neutron_floating.Flo
 
 
 def notify_hosts(req: api_request.Request, what: str = 'floating IP') -> None:
-    """Cast to network services to reload; a missed cast is covered by the next periodic report."""
+    """Send the network services a cast to reload. After a lost cast they reload at their next periodic report."""
     try:
         req.services.network.refresh_ports(req.context, port_ids=[])
     except exception.Unavailable as error:

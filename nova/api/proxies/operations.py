@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from nova.web.params import Object
 
-LAST = 35                        # last microversion of most of them
+LAST = 35                        # last microversion of most operations
 ANY = Object(closed=False)       # bodies are validated only if the operations are enabled; otherwise they return 410
 
 

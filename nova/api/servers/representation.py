@@ -43,7 +43,7 @@ def _shown(req: api_request.Request, rows: Sequence[api_request.Document]) -> li
 
 
 def added(answer: Response, shown: Sequence[api_request.Document]) -> Response:
-    """Add views to the response of POST /servers: to its server, or for all servers of the reservation."""
+    """Add views to the response of POST /servers: in ``server``, or for a reservation in ``servers``."""
     if not shown:
         return answer
     assert isinstance(answer.body, dict)

@@ -242,7 +242,7 @@ PATTERNS = ('kernel_id', 'ramdisk_id', 'hostname', 'key_name', 'power_state', 'n
             'access_ip_v4', 'access_ip_v6', 'auto_disk_config', 'progress', 'ip', 'ip6', 'created_at')
 PLAIN = ('user_id', 'project_id', 'tenant_id', 'launch_index', 'image_ref', 'image', 'vm_state', 'task_state',
          'host', 'uuid', 'sort_dir', 'all_tenants', 'soft_deleted', 'deleted', 'status', 'marker')
-# ignored for compatibility with the tables of the first implementation
+# accepted and ignored: names of related tables that the original Nova accepted as filters
 WITHOUT_EFFECT = ('block_device_mapping', 'services', 'metadata', 'system_metadata', 'info_cache',
                   'security_groups', 'pci_devices')
 

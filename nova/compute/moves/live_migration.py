@@ -102,7 +102,7 @@ class LiveMigration:
         host = self._host
         what = records.GUEST if host.records.get(instance.uuid) else records.INCOMING
         if not self._orphans.may_remove(ctx, instance.uuid, what):
-            LOG.info('Server %s has come to this host in another way; nothing is rolled back.', instance.uuid)
+            LOG.info('Server %s may belong to this host: nothing is rolled back.', instance.uuid)
             return
         with self._notifier.event(ctx, instance, 'live_migration_rollback_dest'):
             host.driver_with(virt.LiveMigration).rollback_live_migration(ctx, instance, instance.network_info, facts)
@@ -166,7 +166,7 @@ class LiveMigration:
                                                 deadline_s=host.conf.conductor.task_deadline)
 
     def _obey(self, server: objects.Instance, requests: dict[str, bool]) -> None:
-        """Follow the requests of users that may have been lost as messages.
+        """Carry out requests of users to abort or complete; their RPC messages may have been lost.
 
         :param requests: current requests, as the conductor has them
         :raises MigrationAborted:
@@ -183,13 +183,13 @@ class LiveMigration:
         try:
             host.driver_with(virt.LiveMigration).post_live_migration_at_source(ctx, server, server.network_info, facts)
         except exception.NovaException as error:
-            LOG.error('Server %s has left; what it still has here could not be removed: %s', server.uuid, error)
+            LOG.error('Cannot remove all resources of migrated server %s from this host: %s', server.uuid, error)
         host.moves.live_migration_arrived(ctx, migration_id=migration.id, host=host.name)
         try:
             host.network.client.refresh_ports(ctx, server=host.name,
                                                  port_ids=[vif['id'] for vif in server.network_info])
         except exception.Unavailable:
-            LOG.info('The plumbing of server %s here goes at the next look.', server.uuid)
+            LOG.info('The ports of server %s are removed from this host with a delay.', server.uuid)
 
     def _live_migration_failed(self, ctx: context.RequestContext, migration: objects.Migration,
                                error: Exception) -> None:
@@ -208,7 +208,7 @@ class LiveMigration:
             self._host.driver_with(virt.LiveMigration).force_complete_live_migration(instance)
 
     def stop(self, instance: objects.Instance) -> None:
-        """Abort a migration for a delete, which does not wait for it."""
+        """Abort a running migration because the server is deleted; do not wait for the end."""
         migration = self._host.driver.get_feature(virt.LiveMigration)
         if migration:
             migration.abort_live_migration(instance)

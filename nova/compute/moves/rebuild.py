@@ -170,7 +170,7 @@ class Evacuation:
         # absent from the answer of a conductor of the previous release; None: the server is deleted
         generation = entry.get('generation')
         if record is not None and (record.disputed or generation is not None and generation < record.generation):
-            LOG.error('Server %s was evacuated from this host by a row that is older than its guest here; the guest '
+            LOG.error('Server %s was evacuated from this host, but its row is older than its guest here; the guest '
                       'is left as it is.', guest.uuid)
             return
         if not entry['over']:

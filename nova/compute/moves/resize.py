@@ -1,8 +1,8 @@
 """Cold moves on the hosts: resize and migrate, with confirmation and revert.
 
 Each step is one message of a conductor. The step ends with a call to a conductor, which decides the next one
-(conductor/moves/cold.py). A repeated request, after a crash or a lost message, repeats the step. The step ends at its
-beginning if the server has already advanced.
+(conductor/moves/cold.py). A repeated request, after a crash or a lost message, repeats the step. A step does
+nothing if the server is already past it.
 """
 import contextlib
 import logging
@@ -53,7 +53,7 @@ class Resize:
 
     def resize_instance(self, ctx: context.RequestContext, instance: objects.Instance,
                         migration: objects.Migration) -> None:
-        """On the source: stop the guest and put it aside."""
+        """On the source: stop the guest and keep its files for a revert ("put aside")."""
         self._host.submit(instance, self._send, ctx, instance, migration)
 
     def _send(self, ctx: context.RequestContext, instance: objects.Instance,
@@ -73,7 +73,7 @@ class Resize:
 
         def sent() -> None:
             host.moves.move_sent(ctx, migration_id=migration.id, host=host.name, guest=guest)
-            if server.obj_attr_is_set('generation'):     # the conductor's write has raised it
+            if server.obj_attr_is_set('generation'):     # the conductor has increased the generation
                 host.records.note_left(server.uuid, server.generation + 1)
         task.ends_with(sent)
 
@@ -165,7 +165,7 @@ class Resize:
     def _drop(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         host = self._host
         if host.records.get(instance.uuid) and not self._orphans.may_remove(ctx, instance.uuid, records.GUEST):
-            LOG.warning('Server %s has a guest here that is newer than its row; it stays.', instance.uuid)
+            LOG.warning('The guest of server %s is newer than its database row: it is not removed.', instance.uuid)
             return
         host.driver.destroy(ctx, instance, [])
         host.records.forget(instance.uuid)
@@ -174,7 +174,7 @@ class Resize:
 
     def _step(self, ctx: context.RequestContext, instance: objects.Instance, migration: objects.Migration,
               step: actions.Step, lives_on: str | None = None) -> contextlib.AbstractContextManager[tasks.Task]:
-        """Return the frame of a step: a conductor handles its failure."""
+        """Return the context manager of a step; it reports a failure to a conductor."""
         host = self._host
 
         def give_up(task: tasks.Task, error: Exception) -> None:
@@ -202,7 +202,8 @@ class Resize:
         for entry in host.moves.continue_moves(ctx, host=host.name, resize_backups=backups):
             server = entry['instance']
             if records.refusal(host.records.get(server.uuid), server, None, ''):
-                LOG.error('The resize backup of server %s stays: the database is older than its record.', server.uuid)
+                LOG.error('The resize backup of server %s is kept: the database is older than the record of this host.',
+                          server.uuid)
                 host.records.dispute(server.uuid)
             elif entry['restore']:
                 host.submit(server, self._take_back, ctx, server, server.vm_state == states.ACTIVE)

@@ -1,6 +1,6 @@
 """Lost ports: the server has lost them, but the guest still has their devices, because an event was lost.
 
-A server shows the ports that its guest was given; the network service lists the ports that it has. A port that is shown
+The server's row shows the ports of the guest; the network service lists the ports of the server. A port that is shown
 but not listed is detached from the guest. An empty list is no proof: the service's user may have lost the right to see
 ports. Devices are therefore detached only if another port is listed, of the same server or, at start-up, of any server
 of the host.
@@ -33,7 +33,7 @@ def lost(shown: list[Vif], listed: list[Vif]) -> list[Vif]:
 def detach(host: Host, ctx: context.RequestContext, server: objects.Instance, vif: Vif) -> None:
     """Detach the device of a deleted port from the guest; release it if it is a PCI device of the host.
 
-    :raises VirtError: the guest holds it
+    :raises VirtError: the guest does not release the device
     """
     feature = host.driver.get_feature(virt.Interfaces)
     if feature:

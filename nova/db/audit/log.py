@@ -48,7 +48,7 @@ _Row = TypeVar('_Row', bound=Mapping[str, object])
 WRITES = frozenset({'POST', 'PUT', 'PATCH', 'DELETE'})
 DROPPED = 'audit:dropped'        # action of a record that summarizes refused requests without records
 FOR_OWNER = 'ByOtherProject'     # reason of the record for the project that owns the server
-# columns about the caller that this project's record lacks; it has the user, the action, the time and the result
+# columns that are empty in the owner's record, which shows only user, action, time and result
 _OF_CALLER = ('domain_id', 'roles', 'credential_id', 'service_user_id', 'remote_address')
 LONGEST = 255                    # characters of a column
 MOST = 100                       # records of one separate INSERT
@@ -57,7 +57,7 @@ ONE_RATE, ONE_BURST = 2, 200
 ALL_RATE, ALL_BURST = 20, 2000
 CALLERS = 1000                   # callers with a separate counter of refused requests
 SUMMARY_S = 10                   # interval of summaries of refused requests without records
-AWAY_S = 5                       # seconds after a database failure in which other refusals do not wait for it
+AWAY_S = 5                       # seconds without another attempt after a database failure
 
 _current: contextvars.ContextVar[Record | None] = contextvars.ContextVar('nova_audit_record', default=None)
 

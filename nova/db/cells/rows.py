@@ -1,4 +1,4 @@
-"""The rows of cells, and which hosts and servers are theirs: what the commands of cells read and write."""
+"""Rows of cells and the mappings of hosts and servers to cells, for the cell commands."""
 from __future__ import annotations
 
 import builtins
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import CellsRow
     from nova.db.types import ColumnValues
 
-# what a mapping has of its server
+# columns of a server that its mapping repeats
 _OF_SERVER = ('project_id', 'user_id', 'vcpus', 'memory_mb', 'created_at', 'server_group_id', 'category')
 
 
 def list(conn: sa.Connection) -> builtins.list[CellsRow]:
-    """All rows as dicts, by name."""
+    """Return all cells as dicts, ordered by name."""
     return statements.dicts(conn.execute(sa.select(cells).order_by(cells.c.name)))
 
 
 def counts(conn: sa.Connection) -> dict[str, dict[str, int]]:
-    """{uuid of a cell: {'hosts': their number, 'servers': their number}}, by the mappings; zeros of any other cell."""
+    """Return {cell uuid: {'hosts': number, 'servers': number}} of the mappings; zeros for a cell without any."""
     found: dict[str, dict[str, int]] = collections.defaultdict(lambda: {'hosts': 0, 'servers': 0})
     for name, table, condition in (('hosts', host_mappings, sa.true()),
                                    ('servers', instance_mappings, sa.not_(instance_mappings.c.queued_for_delete))):
@@ -45,7 +45,7 @@ def counts(conn: sa.Connection) -> dict[str, dict[str, int]]:
 
 
 def answers(conn: sa.Connection) -> bool:
-    """True, of a cell's database that can be read."""
+    """Return True if the cell's database can be read."""
     return conn.execute(sa.select(1)).scalar() == 1
 
 
@@ -67,7 +67,7 @@ def delete(conn: sa.Connection, uuid: str) -> None:
 # ---- hosts -------------------------------------------------------------------
 
 def hosts(conn: sa.Connection, cell_uuid: str | None = None) -> builtins.list[tuple[str, str, str]]:
-    """[(cell's name, cell's uuid, host)] of all cells or of one, in order."""
+    """Return [(cell name, cell uuid, host)] of all cells or of one, ordered by name and host."""
     statement = sa.select(cells.c.name, cells.c.uuid, host_mappings.c.host).join_from(
         host_mappings, cells, cells.c.uuid == host_mappings.c.cell_uuid).order_by(cells.c.name, host_mappings.c.host)
     if cell_uuid is not None:
@@ -79,12 +79,12 @@ _CELL_OF_HOST = sa.select(host_mappings.c.cell_uuid).where(host_mappings.c.host 
 
 
 def cell_of_host(conn: sa.Connection, host: str) -> str | None:
-    """The uuid of the cell of a host; None: it has none."""
+    """Return the uuid of a host's cell, or None."""
     return conn.execute(_CELL_OF_HOST, {'host': host}).scalar()
 
 
 def cells_of_hosts(conn: sa.Connection, hosts: Collection[str] | None = None) -> dict[str, str]:
-    """{host: uuid of its cell} of all mapped hosts, or of these."""
+    """Return {host: cell uuid} of all mapped hosts, or of ``hosts``."""
     statement = sa.select(host_mappings.c.host, host_mappings.c.cell_uuid)
     if hosts is not None:
         statement = statement.where(host_mappings.c.host.in_([*hosts]))
@@ -92,16 +92,16 @@ def cells_of_hosts(conn: sa.Connection, hosts: Collection[str] | None = None) ->
 
 
 def map_host(conn: sa.Connection, host: str, cell_uuid: str) -> str:
-    """The uuid of the cell of a host, which is the one that is given where it had none."""
+    """Map a host to a cell unless it is mapped; return the uuid of its cell."""
     while True:
         engine.insert_ignore(conn, host_mappings, {'host': host, 'cell_uuid': cell_uuid})
         found = cell_of_host(conn, host)
-        if found is not None:                # None: a mapping that it had was deleted in between
+        if found is not None:                # None: another process has deleted the mapping since
             return found
 
 
 def move_host(conn: sa.Connection, host: str, old: str, new: str) -> None:
-    """Let a host that a cell had, which is gone, belong to another one."""
+    """Map a host of a deleted cell to another cell."""
     statements.update(conn, host_mappings, {'cell_uuid': new}, host=host, cell_uuid=old)
 
 
@@ -110,14 +110,14 @@ def forget_host(conn: sa.Connection, host: str) -> None:
 
 
 def reporting(conn: sa.Connection, by_service: bool = False) -> dict[str, str]:
-    """{host: uuid} of the compute nodes of a cell's database, or of its compute services."""
+    """Return {host: uuid} of the compute nodes in a cell's database, or of its compute services."""
     statement = (sa.select(services.c.host, services.c.uuid).where(services.c.topic == 'compute') if by_service else
                  sa.select(compute_nodes.c.host, compute_nodes.c.uuid))
     return {host: uuid for host, uuid in conn.execute(statement.order_by(sa.text('host')))}
 
 
 def first_service_at(conn: sa.Connection) -> datetime | None:
-    """When the oldest service of a cell's database came to be; None: it knows none."""
+    """Return the creation time of the oldest service in a cell's database, or None."""
     return conn.execute(sa.select(sa.func.min(services.c.created_at))).scalar()
 
 
@@ -128,19 +128,19 @@ def has_servers(conn: sa.Connection, host: str) -> bool:
 # ---- servers -----------------------------------------------------------------
 
 def mapped(conn: sa.Connection, cell_uuid: str, marker: str, limit: int) -> Sequence[str]:
-    """The next uuids of servers that are mapped to a cell, in order."""
+    """Return the next ``limit`` uuids after ``marker`` of servers mapped to a cell, in order."""
     c = instance_mappings.c
     return conn.execute(sa.select(c.instance_uuid).where(c.cell_uuid == cell_uuid, c.instance_uuid > marker)
                         .order_by(c.instance_uuid).limit(limit)).scalars().all()
 
 
 def any_exists(conn: sa.Connection, uuids: Sequence[str]) -> bool:
-    """Whether a cell's database has any of these servers."""
+    """Return whether a cell's database has any of these servers."""
     return conn.execute(sa.select(instances.c.id).where(instances.c.uuid.in_(uuids)).limit(1)).first() is not None
 
 
 def place_of_server(conn: sa.Connection, uuid: str) -> str | None:
-    """'live', 'deleted' or None: where a cell's database has a server."""
+    """Return 'live' if a cell's database has the server, 'deleted' if its history has it, or None."""
     for name, table in (('live', instances), ('deleted', instances_history)):
         if conn.execute(sa.select(table.c.id).where(table.c.uuid == uuid).limit(1)).first() is not None:
             return name
@@ -148,9 +148,9 @@ def place_of_server(conn: sa.Connection, uuid: str) -> str | None:
 
 
 def oldest(conn: sa.Connection, after: tuple[datetime, int] | None, limit: int) -> builtins.list[dict[Any, Any]]:
-    """The next servers of a cell's database with what a mapping has of them, from oldest to newest.
+    """Return the next servers in a cell's database with the columns for their mappings, oldest first.
 
-    :param after: (created_at, id) of the last one; None: from the first one on
+    :param after: (created_at, id) of the previous page's last server; None: begin with the oldest
     """
     c = instances.c
     statement = sa.select(c.id, c.uuid, c.vm_state, *(c[name] for name in _OF_SERVER))
@@ -163,9 +163,10 @@ def oldest(conn: sa.Connection, after: tuple[datetime, int] | None, limit: int) 
 
 def map_servers(conn: sa.Connection, cell_uuid: str, rows: builtins.list[dict[Any, Any]],
                 limit: int | None = None) -> tuple[int, bool]:
-    """Map those of these rows of ``oldest`` that are not mapped; (how many were, whether more are left).
+    """Map the unmapped servers of ``rows`` to a cell; return (number of new mappings, whether servers are left).
 
-    :param limit: servers at most; None: all
+    :param rows: rows of ``oldest``
+    :param limit: maximum number of new mappings; None: all
     """
     c = instance_mappings.c
     known = set(conn.execute(sa.select(c.instance_uuid).where(

@@ -12,9 +12,9 @@ from nova.db import engine
 from nova.db.tables.ec2 import ec2_launch_template_versions as of_versions
 from nova.db.tables.ec2 import ec2_launch_templates as table
 
-MOST, MOST_VERSIONS = 100, 100                  # of a project, of a template
+MOST, MOST_VERSIONS = 100, 100                  # per project, per template
 Row = dict[str, Any]
-# a template with its highest version number; the default version cannot be deleted, so one exists
+# a template with its highest version number; a version exists, because the default one cannot be deleted
 _SHOWN = sa.select(table, sa.select(sa.func.max(of_versions.c.number)).where(
     of_versions.c.template_id == table.c.id).scalar_subquery().label('newest'))
 

@@ -13,7 +13,7 @@ from nova import utils
 from nova.db import engine
 from nova.db.tables import ec2 as t
 
-MOST_GATEWAYS, MOST_TABLES, MOST_ROUTES = 100, 200, 15           # of a project, of a project, of a table
+MOST_GATEWAYS, MOST_TABLES, MOST_ROUTES = 100, 200, 15           # per project, per project, per route table
 Row = dict[str, Any]
 
 

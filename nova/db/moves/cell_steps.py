@@ -8,8 +8,8 @@
     copy_changes   new cell   changes in the old cell since the read are applied
     remove     old cell       its rows are removed unless they have changed since the read
 
-Each step is one idempotent transaction of one database. Before ``switch``, ``cancel``, ``stay`` and ``drop`` roll an
-attempt back. db/moves/cell_transfer.py calls the steps in order.
+Each step is one idempotent transaction of one database. ``cancel``, ``stay`` and ``drop`` roll an attempt back if
+``switch`` has not run yet. db/moves/cell_transfer.py calls the steps in order.
 """
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import CellMovesRow, InstanceActionsRow
 
 OUTGOING, INCOMING = 'outgoing', 'incoming'       # values of instances.cell_move
-# columns that placement sets, and columns of each cell
+# columns that are not copied: each cell, or the claim in the new cell, sets its own
 _PLACED = frozenset(('id', 'uuid', 'created_at', 'updated_at', 'host', 'node', 'availability_zone', 'numa_topology',
                      'cell_move'))
 _COPIED = tuple(str(column.name) for column in instances.columns if column.name not in _PLACED)
@@ -63,14 +63,14 @@ class Snapshot:
         return (self.row['vm_state'], self.row['task_state']) == (states.BUILDING, states.SCHEDULING)
 
     def plain(self) -> dict[str, Any]:
-        """Return the part that others may change, in its JSON form."""
+        """Return the columns and actions to compare for concurrent changes, in their JSON form."""
         return utils.load_json(utils.dump_json({
             'row': {name: self.row[name] for name in _COPIED},
             'actions': [[*map(str, _key(action)), str(action['finished_at'])] for action in self.actions]}))
 
 
 def _key(action: InstanceActionsRow) -> tuple[str, str, datetime.datetime]:
-    """Return the key of an action in any cell."""
+    """Return a key of an action that is the same in both cells."""
     return action['request_id'], action['action'], action['started_at']
 
 
@@ -96,7 +96,7 @@ def where(conn: sa.Connection, uuids: list[str]) -> dict[str, tuple[str, str | N
 
 
 def register(conn: sa.Connection, move_id: str, cell_uuid: str, uuids: list[str]) -> set[str]:
-    """Register an attempt; return the set of servers of a cell that only this attempt may move."""
+    """Register an attempt; return the servers that only this attempt may move."""
     conn.execute(sa.update(instance_mappings).where(
         _m.instance_uuid.in_(uuids), _m.cell_uuid == cell_uuid, _m.move_id.is_(None)).values(move_id=move_id))
     return {uuid for uuid, (_, found) in where(conn, uuids).items() if found == move_id}
@@ -171,14 +171,14 @@ def _delete(conn: sa.Connection, found: dict[str, Snapshot]) -> None:
     uuids = list(found)
     actions = [action['id'] for snapshot in found.values() for action in snapshot.actions]
     conn.execute(sa.delete(instance_action_events).where(instance_action_events.c.action_id.in_(actions)))
-    # a server without a host has no disks; the new cell creates another key
+    # disk keys are not copied: a server without a host has no disks, and the new cell creates a key
     for table in (instance_actions, *_RELATED, disk_keys, cell_moves):
         conn.execute(sa.delete(table).where(table.c.instance_uuid.in_(uuids)))
     conn.execute(sa.delete(instances).where(instances.c.uuid.in_(uuids)))
 
 
 def expedite(conn: sa.Connection, uuid: str) -> None:
-    """Let a reconciler build or delete a server in its next run, because no message announces it here."""
+    """Let the next run of a reconciler build or delete a server, because no RPC message was sent in this cell."""
     now = utils.utcnow()
     waiting = sa.select(instances.c.uuid).where(
         instances.c.uuid == uuid, instances.c.task_state.in_((states.SCHEDULING, *_DELETES)))
@@ -188,7 +188,7 @@ def expedite(conn: sa.Connection, uuid: str) -> None:
 
 
 def forget(conn: sa.Connection, uuids: list[str]) -> None:
-    """Remove transfer records without a server."""
+    """Remove the cell_moves rows of servers."""
     conn.execute(sa.delete(cell_moves).where(cell_moves.c.instance_uuid.in_(uuids)))
 
 
@@ -204,7 +204,7 @@ def leave(conn: sa.Connection, move_id: str, uuids: list[str], other_cell: str) 
         return {}
     conn.execute(sa.update(instances).where(c.uuid.in_(marked)).values(cell_move=OUTGOING))
     found = snapshots(conn, marked)
-    forget(conn, marked)                             # records of attempts with a deleted server
+    forget(conn, marked)                             # rows of earlier attempts
     conn.execute(sa.insert(cell_moves), [
         {'instance_uuid': uuid, 'move_id': move_id, 'other_cell': other_cell, 'created_at': utils.utcnow(),
          'base': snapshot.plain()} for uuid, snapshot in found.items()])

@@ -1,7 +1,8 @@
 """Transfer of servers between cells, by the steps of db/moves/cell_steps.py.
 
 No two databases are locked at the same time. An interrupted attempt leaves rows in cell_moves, by which any process can
-finish it or roll it back. The mapping decides between the two and names the server's cell.
+finish it or roll it back. Whether it is finished or rolled back depends on the cell
+in the server's mapping.
 """
 from __future__ import annotations
 
@@ -159,7 +160,7 @@ def settled_homes(api_db: Database, cells: db_cells.Cells, uuids: list[str]) -> 
     for uuid, cell_uuid, move_id in old:
         if (cell := cells.get(cell_uuid)) is not None:
             settle(api_db, cells, cell, uuid)
-        api_db.run(cell_steps.cancel, move_id, [uuid])           # of an attempt that did not mark its server
+        api_db.run(cell_steps.cancel, move_id, [uuid])           # it may not have marked the server yet
     if old:
         with api_db.reader() as conn:
             where = cell_steps.where(conn, uuids)
@@ -185,7 +186,7 @@ def _settled(api_db: Database, cells: db_cells.Cells, cell: db_cells.Cell, uuid:
 
 
 def settle(api_db: Database, cells: db_cells.Cells, cell: db_cells.Cell, uuid: str) -> bool:
-    """Leave a server only in the cell of its mapping; return False if nothing was to be done.
+    """Finish an interrupted attempt to transfer a server, or roll it back; return False if there is none.
 
     :param cell: source or destination of the transfer
     """

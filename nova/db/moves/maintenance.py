@@ -42,7 +42,7 @@ DRAINING, MAINTENANCE, INCOMPLETE, REBALANCING, ENDED = (
 AWAY, BACK = 'away', 'back'
 WAITING, MOVING, MOVED, FAILED, SKIPPED, DELETED = 'waiting', 'moving', 'moved', 'failed', 'skipped', 'deleted'
 STATES = (WAITING, MOVING, MOVED, FAILED, SKIPPED, DELETED)
-DIRECTION = {DRAINING: AWAY, REBALANCING: BACK}      # by the statuses in which servers are moved
+DIRECTION = {DRAINING: AWAY, REBALANCING: BACK}      # {status in which servers are moved: direction}
 
 
 # ---- requests ------------------------------------------------------------
@@ -183,7 +183,7 @@ def due(conn: sa.Connection, now: datetime) -> list[HostMaintenancesRow]:
 
 
 def take(conn: sa.Connection, row: HostMaintenancesRow, until: datetime) -> bool:
-    """Reserve a maintenance for the caller until then; return False if another process has it."""
+    """Reserve a maintenance for the caller until the time ``until``; return False if another process has it."""
     return bool(conn.execute(sa.update(table).where(
         table.c.id == row['id'], table.c.next_check_at == row['next_check_at']).values(next_check_at=until)).rowcount)
 

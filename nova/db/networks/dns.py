@@ -85,10 +85,10 @@ def is_floating(conn: sa.Connection, address: str, project_id: str) -> bool:
 
 
 def resolved(conn: sa.Connection, projects: Collection[str]) -> list[tuple[str, str, str]]:
-    """Return sorted [(project with networks that resolve it or PUBLIC, address, full name)].
+    """Return sorted [(project whose networks resolve the name, or PUBLIC; address; full name)].
 
     Each domain has a row with '' as address. A public name counts while its project has the floating address.
-    :param projects: projects of the requested own domains
+    :param projects: projects whose own domains are included
     """
     domain, entry, floating = t.dns_domains.c, t.dns_entries.c, t.floating_ips.c
     held = sa.exists().where(floating.floating_ip_address == entry.address, floating.project_id == entry.project_id)

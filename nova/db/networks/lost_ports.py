@@ -24,7 +24,7 @@ def enter(conn: sa.Connection, server: dict[str, Any], host: str, number_of: Cal
     known = ports.of_ids(conn, [vif['id'] for vif in vifs]) if vifs else {}
     named = server.get('security_groups') or [security_groups.DEFAULT]
     groups = [group['id'] for group in security_groups.of_project(conn, server['project_id']) if group['name'] in named]
-    lost, usable = [], networks.usable(conn, server['project_id'])       # hosts may name any network
+    lost, usable = [], networks.usable(conn, server['project_id'])       # a host may name any network
     for position, vif in enumerate(vifs):
         if vif['id'] in known:
             continue

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nova.db.types import ColumnValues, RowT, Table
 
 
-EVERYBODY, SHARED = '*', 'access_as_shared'        # values of a share
+EVERYBODY, SHARED = '*', 'access_as_shared'        # target ``all projects`` and action of a share (Neutron RBAC)
 FLAT, OVERLAY, VLAN = 'flat', 'vxlan', 'vlan'  # types of networks; all but flat ones are overlay or VLAN networks
 SEGMENTS = range(1, 1 << 16)  # segment numbers of overlay networks, also used as conntrack zones: 16 bits
 VLANS = range(1, 4095)                      # of a physical network (IEEE 802.1Q)
@@ -275,7 +275,7 @@ def usable(conn: sa.Connection, project_id: nova_context.Projects | str, idents:
            lock: bool = False) -> dict[str, tuple[NetworksRow, list[SubnetsRow]]]:
     """Return {network id: (network, [subnet])} of networks that a project may use.
 
-    :param project_id: ALL_PROJECTS with ``idents`` of networks that are known to be usable
+    :param project_id: project, or ALL_PROJECTS if the caller has already checked ``idents``
     :param idents: exactly these networks; None: all that the project may use
     :param lock: lock the subnets until the transaction ends, so that requests for addresses are serialized; a network
         without subnets is locked itself, which prevents a change of its owner
@@ -327,7 +327,10 @@ def numbers(conn: sa.Connection, subnet_id: str, first: int, last: int, limit: i
 
 def oldest_resting(conn: sa.Connection, subnet_id: str, spans: list[tuple[int, int]],
                    besides: Collection[int] = ()) -> int | None:
-    """Return the number of the longest released address in these [(first, last)] except ``besides``, or None."""
+    """Return the number of the address that was released first, in the ranges [(first, last)], or None.
+
+    :param besides: numbers to skip
+    """
     c = t.addresses.c
     within = sa.or_(*[c.number.between(first, last) for first, last in spans])
     return conn.execute(sa.select(c.number).where(c.subnet_id == subnet_id, c.port_id.is_(None), within,
@@ -336,7 +339,7 @@ def oldest_resting(conn: sa.Connection, subnet_id: str, spans: list[tuple[int, i
 
 
 def take_resting(conn: sa.Connection, subnet_id: str, number: int, port_id: str) -> bool:
-    """Assign a resting address to a port; return False if it does not rest."""
+    """Assign a resting (released, not yet deleted) address to a port; return False if it is not resting."""
     c = t.addresses.c
     return bool(revisions.execute(conn, sa.update(t.addresses).where(
         c.subnet_id == subnet_id, c.number == number, c.port_id.is_(None)).values(

@@ -1,10 +1,10 @@
 """Revision of the tables that the hosts' network plumbing is built from.
 
 A transaction that changes one of these tables increments a counter in its last statement. A few rows share the count,
-so that transactions rarely wait for each other, and then only for a commit. A reader that reads the sums before the
-tables sees at least the state of these sums. An increasing key would not guarantee this, because transactions commit in
-another order than they begin. There are two counters: security group rules change most often, and are a small part of
-the data of a host.
+so that transactions rarely wait for each other, and then only for a commit. A reader that reads the sums first, and
+then the tables, sees all changes that the sums count. An increasing key would not guarantee this, because transactions
+commit in another order than they begin. There are two counters: security group rules change most often, and are a small
+part of the data of a host.
 """
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ _CURRENT = sa.select(t.revisions.c.kind, sa.func.sum(t.revisions.c.number)).grou
 
 
 def _counted(kinds: Collection[str]) -> str | None:
-    """Return the only counter to increment: readers of REST read everything. Two rows could cause deadlocks."""
+    """Return the counter to increment. One is enough, because a change of REST makes readers read everything, and
+    locks on two rows could cause deadlocks.
+    """
     return REST if REST in kinds else FILTERS if kinds else None
 
 

@@ -35,7 +35,7 @@ def remove_interface(conn: sa.Connection, router_id: str, subnet_id: str) -> Non
 
 
 def leave(conn: sa.Connection, router_id: str, subnet_id: str) -> None:
-    """Remove a subnet from a router, with the floating addresses to it and the router's port there."""
+    """Remove a subnet and its port from a router; disassociate the router's floating addresses from the subnet."""
     here = sa.select(t.addresses.c.port_id).where(t.addresses.c.subnet_id == subnet_id)
     c, through = t.floating_ips.c, sa.select(t.floating_ips.c.id).where(t.floating_ips.c.router_id == router_id)
     revisions.execute(conn, sa.delete(t.port_forwardings).where(

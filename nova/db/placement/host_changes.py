@@ -40,12 +40,12 @@ def _since(*usage: sa.Column[typing.Any]) -> sa.CompoundSelect[typing.Any]:
 
 
 def _sums(*columns: sa.Column[typing.Any]) -> sa.CompoundSelect[typing.Any]:
-    """Select the number and sum of each column in [since, until), which verifies thousands of rows with one."""
+    """Select count and sum of each column in [since, until): one row to compare instead of thousands."""
     return sa.union_all(*[sa.select(sa.func.count(), sa.func.sum(column % MODULUS)).where(
         column >= sa.bindparam('since'), column < sa.bindparam('until')) for column in columns])
 
 
-# with the usage, or only the numbers if most of many rows are known
+# two forms: with the usage, or without it if the caller already knows most of the rows
 _WITH_USAGE, _NUMBERS_SINCE = _since(*[_c[name] for name in USAGE[1:]]), _since()
 _NUMBERS = sa.select(_c.id, _c.change_number, _c.usage_change_number)
 _SUMS = _sums(_c.change_number, _c.usage_change_number)

@@ -234,7 +234,7 @@ def check_and_grow(conn: sa.Connection, limits: Limits | dict[str, int], project
     counted = conn.execute(sa.select(table.c.vcpus, table.c.memory_mb, table.c.user_id).where(
         table.c.instance_uuid == uuid)).first()
     if counted is None:
-        return                            # deleted; the begin of the move reports it
+        return                            # deleted; the transaction that begins the move raises the error
     most = max(counted.vcpus, vcpus), max(counted.memory_mb, memory_mb)
     for bounds, used in _bounds(conn, limits, project_id, counted.user_id):
         _refuse_over(bounds, used, {'cores': most[0] - counted.vcpus, 'ram': most[1] - counted.memory_mb})

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from nova.db.tables.rows import BlockDeviceMappingsRow
 
-NEWEST = 1000                            # most connections in a check
+NEWEST = 1000                            # maximum number of connections that some_ceph_images reads
 # Disk columns readable by guests. The metadata service reads only these: connection_info contains secrets.
 OF_METADATA = ('tag', 'disk_bus', 'device_name', 'volume_id', 'source_type', 'destination_type', 'guest_format',
                'boot_index')
@@ -40,7 +40,7 @@ def insert_many(conn: sa.Connection, uuids: list[str], devices: list[dict[str, A
 
 
 def some_ceph_images(conn: sa.Connection) -> set[str]:
-    """Return the Ceph images (pool/image) of volumes in the newest NEWEST connections."""
+    """Return the Ceph images (pool/image) of the NEWEST most recent volume connections."""
     statement = sa.select(block_device_mappings.c.connection_info).where(
         block_device_mappings.c.connection_info.is_not(None)).order_by(block_device_mappings.c.id.desc()).limit(NEWEST)
     infos = [info for info in conn.execute(statement).scalars() if info]

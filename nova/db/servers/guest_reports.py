@@ -33,7 +33,7 @@ _NOT_STORED = ('id', 'updated_at', 'deleted_at')
 
 
 def replace(conn: sa.Connection, host: str, reports: list[dict[str, Any]], done: list[str]) -> set[str]:
-    """Replace a host's reports; return the uuids of settled servers that are not done."""
+    """Replace a host's reports; return the uuids of settled servers whose guests are not plugged yet."""
     c = guest_reports.c
     conn.execute(sa.delete(guest_reports).where(c.host == host, sa.or_(
         c.settled.is_(sa.false()), c.instance_uuid.in_(done))))

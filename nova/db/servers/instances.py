@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 COLUMNS = tuple(column.name for column in instances.columns)
 BLANK: dict[str, Any] = dict.fromkeys(COLUMNS)          # an empty row
 _MOVED = tuple(name for name in COLUMNS if name != 'id')
-FEW = 16  # expected values with a parameter each; a longer list needs a new statement text each time
+FEW = 16  # maximum number of expected values with a parameter each; longer lists change the statement text
 NEXT_GENERATION = instances.c.generation + 1     # of a server that changes its host
 SET = object()                # in expected values: anything but NULL
 _UUID = instances.c.uuid == sa.bindparam('key_uuid')
@@ -123,9 +123,9 @@ def by_host(conn: sa.Connection, host: str) -> list[InstancesRow]:
 
 def _expected(uuid: str,
               expect: ColumnValues | None) -> tuple[tuple[tuple[str, int, bool, bool], ...], dict[str, Any]]:
-    """Return (conditions, parameters) of a statement for the server if it is as expected.
+    """Return (conditions, parameters) for a statement that applies only if the server is as expected.
 
-    A condition is (column, number of values, -1 for many, whether NULL is allowed, whether any other value is allowed).
+    A condition is (column, number of values or -1 if many, is NULL allowed, is any value but NULL allowed).
     """
     expected: list[tuple[str, int, bool, bool]] = []
     parameters: dict[str, Any] = {'key_uuid': uuid}

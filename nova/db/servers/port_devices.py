@@ -87,7 +87,7 @@ def release_offloaded(conn: sa.Connection, uuid: str, port_id: str) -> None:
 def release_unneeded(conn: sa.Connection, uuid: str, claimed: Iterable[pci.Request], flavor: dict[str, Any]) -> None:
     """Release claims of this transaction for ports that were removed after the claim was requested.
 
-    :param flavor: of the claim's locked row: the server's or its move's
+    :param flavor: flavor in the locked row that holds the claim: the server's row or its migration's
     """
     for port_id in {request.request_id for request in claimed if request.request_id} - pci.of_ports(flavor).keys():
         pci_devices.release_port(conn, uuid, port_id)
@@ -98,7 +98,7 @@ def _without(flavor: dict[str, Any], port_id: str) -> dict[str, Any]:
 
 
 def end(conn: sa.Connection, uuid: str, request_id: str, event: str, failed: bool) -> None:
-    """Release the device of a port that the end of a request's action leaves unused, before the action is closed."""
+    """Before an action is closed: release the device of its port if the server no longer has the port."""
     action = instance_actions.open_of(conn, uuid, request_id) if (event, failed) in _WITHOUT else None
     if action is not None:
         release(conn, uuid, (action['arguments'] or {}).get('port_id', ''))

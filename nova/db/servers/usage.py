@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ('uuid', 'project_id', 'host', 'display_name', 'vm_state', 'launched_at', 'terminated_at', 'memory_mb',
            'vcpus', 'root_gb', 'ephemeral_gb')
-FETCH = 1000             # rows in memory while all are read
+FETCH = 1000             # rows in memory at a time
 _Condition = Callable[[types.Columns], sa.ColumnElement[bool]]
 
 

@@ -150,8 +150,8 @@ def is_up(row: Mapping[str, Any] | sa.RowMapping, down_time: int, now: datetime.
 def any_up(conn: sa.Connection, rows: Iterable[Mapping[str, Any] | sa.RowMapping], down_time: int) -> bool:
     """Tell whether one of these services of a cell counts as up for decisions about servers.
 
-    Silence counts up to the newest heartbeat of any service of the cell. While heartbeats cannot be written, because
-    the database or all conductors are down, no service goes down. Afterwards ``resume`` takes over.
+    The age of a heartbeat is measured at the time of the cell's newest heartbeat. While heartbeats cannot be written,
+    because the database or all conductors are down, no service goes down. Afterwards ``resume`` takes over.
     """
     now = utils.utcnow()
     if any(is_up(row, down_time, now) for row in rows):

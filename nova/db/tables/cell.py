@@ -164,9 +164,9 @@ instance_action_events: types.Table[InstanceActionEventsRow] = cell_table(
     sa.Index('ix_instance_action_events_action', 'action_id'),
 )
 
-# One row for each move of a server to another place or flavor. It holds a second share of a node in addition to the
-# server's own row: first the destination's, and after the move (``swapped``) the source's, until the move is confirmed,
-# reverted or finished. held_host is NULL without a share. See db/moves/migrations.py.
+# One row for each move of a server to another place or flavor. It holds a claim on a second node, in addition to the
+# claim of the server's row: first on the destination, after the move (``swapped``) on the source. The claim ends
+# when the move is confirmed, reverted or finished. held_host is NULL without a claim. See db/moves/migrations.py.
 migrations: types.Table[MigrationsRow] = cell_table(
     'migrations',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
@@ -192,7 +192,7 @@ migrations: types.Table[MigrationsRow] = cell_table(
     # progress of a live migration in bytes
     *(sa.Column(f'{what}_{part}_bytes', sa.BigInteger) for what in ('memory', 'disk')
       for part in ('total', 'processed', 'remaining')),
-    # held share
+    # claim on the second node
     sa.Column('held_host', sa.String(255)),
     sa.Column('held_node', sa.String(255)),
     sa.Column('held_vcpus', sa.Integer, nullable=False, default=0),
@@ -232,7 +232,8 @@ block_device_mappings: types.Table[BlockDeviceMappingsRow] = cell_table(
     sa.Index('ix_block_device_mappings_volume', 'volume_id'),
 )
 
-# differences from the rows reported by hosts: nova/differences.py; one row for each server and host until settled
+# Differences between guests and rows, reported by hosts; one row for each server and host until it is settled. See
+# nova/differences.py.
 guest_reports: types.Table[GuestReportsRow] = cell_table(
     'guest_reports',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
@@ -244,7 +245,7 @@ guest_reports: types.Table[GuestReportsRow] = cell_table(
     sa.Column('server', types.Json, nullable=False),         # fields of objects.Instance in the host's record
     sa.Column('volumes', types.Json, nullable=False),        # {volume id: {'attachment_id', 'device_name'}}
     sa.Column('reported_at', types.DateTime, nullable=False),
-    sa.Column('settled', sa.Boolean, nullable=False, default=False),   # its host must still plug it
+    sa.Column('settled', sa.Boolean, nullable=False, default=False),   # resolved, but a host must still plug the guest
     sa.UniqueConstraint('host', 'instance_uuid', 'kind', name='uniq_guest_reports_host_instance_kind'),
 )
 
@@ -301,7 +302,7 @@ services: types.Table[ServicesRow] = cell_table(
     sa.Column('disabled', sa.Boolean, nullable=False, default=False),
     sa.Column('disabled_reason', sa.String(255)),
     sa.Column('forced_down', sa.Boolean, nullable=False, default=False),
-    sa.Column('identity', sa.String(36)),                    # of the host that owns the name, or NULL
+    sa.Column('identity', sa.String(36)),                    # identity of the host that owns the service name, or NULL
     # aggregates of a compute service's host by id: [{id, uuid, name, metadata}], with the zone in the metadata
     sa.Column('aggregates', types.SharedList),
     sa.UniqueConstraint('host', 'binary', name='uniq_services_host_binary'),

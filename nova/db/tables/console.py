@@ -27,9 +27,9 @@ console_auth_tokens: types.Table[ConsoleAuthTokensRow] = cell_table(
     sa.Column('project_id', sa.String(255)),                         # of the requesting user, for the audit of sessions
     sa.Column('user_id', sa.String(255)),
     sa.Column('secret', sa.String(255)),  # password of the console, encrypted with the token
-    sa.Column('user_token_id', sa.String(64)),                       # user token that ends it, or NULL
+    sa.Column('user_token_id', sa.String(64)),                       # user token with which this token ends
     sa.Column('user_token_ends_at', types.DateTime),
-    sa.Column('user_claims', sa.Text),                               # of that token, see nova.identity.tokens.text_of
+    sa.Column('user_claims', sa.Text),                               # claims of the user token; see tokens.text_of
     sa.Column('used_until', types.DateTime),                         # end of a session's lease; NULL: never used
     sa.Index('ix_console_auth_tokens_instance', 'instance_uuid'),
     sa.Index('ix_console_auth_tokens_expires', 'expires_at'))

@@ -11,7 +11,7 @@ from nova.db.tables.cell import cell_table
 if TYPE_CHECKING:
     from nova.db.tables.rows import TaskLogRow
 
-# one row for each host and period; the key admits one of several audits
+# one row for each host and period; the key refuses concurrent audits of one period
 task_log: types.Table[TaskLogRow] = cell_table(
     'task_log',
     sa.Column('host', sa.String(255), primary_key=True),

@@ -87,7 +87,7 @@ class Files:
     def adopt(self, data_id: str, path: str, disk_format: str, max_virtual_size: int, image_id: str) -> Sizes | None:
         """Move a file on the store's file system into the store, without copying its data.
 
-        It must belong to this process or to a user from whom it may take files. It must not be open for writing:
+        The process must own the file or be able to change its owner. The file must not be open for writing:
         QEMU, which wrote it, could change it after the inspection.
 
         :returns: {'size', 'virtual_size'}, without checksums (PendingHashes); None: the file must be copied instead

@@ -104,5 +104,5 @@ def _columns(values: ImageValues) -> JsonObject:
 
 def _public(row: StoredImage) -> Image:
     """Return an image without the columns of the store."""
-    columns = cast('Mapping[str, object]', row)          # its own names of columns are no plain strings
+    columns = cast('Mapping[str, object]', row)          # for the type checker: a TypedDict has literal keys
     return cast('Image', {name: columns[name] for name in (*fields.FIELDS, 'properties') if name in columns})

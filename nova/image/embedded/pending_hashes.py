@@ -1,7 +1,7 @@
 """Checksums of images that were moved into the store: computed after the image is active, one image after the other.
 
-Moving a file copies nothing, so hashing it would be most of a snapshot's time. The reference's images whose location
-was added are hashed in the background, too (``do_secure_hash``). Until then the image's checksums are null.
+Moving a file copies nothing, so hashing it would be most of a snapshot's time. Glance also hashes in the background
+if a location was added to an image (``do_secure_hash``). Until then the image's checksums are null.
 """
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Search:
     sort: list[tuple[str, str]] = dataclasses.field(default_factory=list)     # (column, 'asc' or 'desc')
     limit: int = DEFAULT_LIMIT
     marker: str | None = None
-    cut: bool = False                    # set by the page: it ended before its limit, at nova.web.sizes.PAGE
+    cut: bool = False                    # set if the page ended before its limit, at nova.web.sizes.PAGE bytes
 
 
 def parse(pairs: list[tuple[str, str]]) -> Search:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 GIB = 2 ** 30
 MAX_MEMBERS = 128
-FEW = sizes.PAGE // sizes.IMAGE          # number of images that fit into any page
+FEW = sizes.PAGE // sizes.IMAGE          # number of images that fit into a page even at their maximum size
 STEP = 64 * 2 ** 20              # reservation step of an upload with unknown length
 MEMBER_STATUSES = ('pending', 'accepted', 'rejected')
 Change = tuple[Mapping[str, 'Json'], Mapping[str, 'Json'], list[str]]          # columns, properties, tags
@@ -64,7 +64,7 @@ class Store:
         self.db, self.max_virtual_size, self._limits = db, max_virtual_size, limits
         self.files, self.digests = Files(directory, max_size, reserve), digests.Digests()
         self._pending = pending_hashes.PendingHashes(db, self.files)
-        self._key = grants.new_key()  # key of this process: tasks that outlive it are repeated with another grant
+        self._key = grants.new_key()  # one key for each process; after a restart tasks get a new grant
 
     def recover(self) -> None:
         """Reset interrupted uploads; call once at start, before the first upload."""
@@ -104,7 +104,7 @@ class Store:
             return cast('list[StoredImage]', db_images.page(conn, search, ctx.sees, FEW, sizes.first))
 
     def _backups(self, conn: Connection, ctx: RequestContext, search: Search) -> list[StoredImage]:
-        """Return the images visible to a rotation: backups of its server with the new image's owner."""
+        """Return the images that a backup rotation may see: backups of the server with the new image's owner."""
         grant = grants.load(ctx.image_grant or '', self._key)
         owner = self._owner_of_copies(conn, grant)
         if not grant.rotate or owner is None or grant.server is None:
@@ -312,7 +312,7 @@ class Store:
     def _use(self, conn: Connection, owner: str | None, resource: str, adding: int) -> int | None:
         """Check a project's quota; its other requests wait until the transaction ends.
 
-        :param adding: bytes, or a number
+        :param adding: bytes, or number of uploads
         :returns: available amount including ``adding``; None: unlimited
         :raises QuotaExceeded:
         """

@@ -293,7 +293,7 @@ _IMAGE = '/v2/images/{image_id}'
 _TAG, _MEMBERS = _IMAGE + '/tags/{tag}', _IMAGE + '/members'
 _MEMBER = _MEMBERS + '/{member}'
 
-# handlers read the bodies: a 404 precedes reading, and a refused upload is drained
+# streams: the handler reads the body, so that it can return 404 first, and drain the body of a refused upload
 ROUTES = (
     Route('GET', '/v2/images', list_images),
     Route('POST', '/v2/images', create_image, status=201, streams=True),

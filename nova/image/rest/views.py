@@ -27,7 +27,7 @@ PLAIN = ('id', 'name', 'status', 'visibility', 'owner', 'protected', 'os_hidden'
 def image(row: StoredImage) -> JsonObject:
     """Return the flat form: columns, links and properties. Links are relative to the service's root."""
     url = f'/v2/images/{row["id"]}'
-    columns = cast('Mapping[str, Json]', row)            # its own names of columns are no plain strings
+    columns = cast('Mapping[str, Json]', row)            # for the type checker: a TypedDict has literal keys
     return {**row['properties'], **{name: columns[name] for name in PLAIN},
             'created_at': utils.isotime(row['created_at']), 'updated_at': utils.isotime(row['updated_at']),
             'self': url, 'file': f'{url}/file', 'schema': '/v2/schemas/image'}

@@ -16,7 +16,7 @@ if typing.TYPE_CHECKING:
 
 
 class MachineFilter(base.Filter):
-    """Free machines of the resource class that the flavor names, or without one all hosts that are no machines.
+    """Free machines of the resource class in the flavor. For a flavor without one: all hosts that are not bare metal.
 
     The filter is always consulted. The claim enforces one server for each machine.
     """

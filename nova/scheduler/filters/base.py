@@ -43,7 +43,7 @@ class Filter:
         return None if mask is hosts.all_pass else mask[left]
 
     def applies(self, request: Request) -> bool:
-        """Tell whether the filter is consulted; for a forced host only selection and capacity count."""
+        """Tell whether the filter is consulted. A forced host is checked only by selecting and capacity filters."""
         return not request.forced or self.checks_capacity or self.selects_hosts
 
     @property

@@ -32,7 +32,7 @@ class ComputeFilter(base.Filter):
     run_on_rebuild = False
 
     def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
-        # the cached mask serves all requests for a while; the down time of services is many times longer
+        # a mask that is FRESH_S old is accurate enough, because service_down_time is many times longer
         known: dict[typing.Any, typing.Any] = hosts.cached(self.name, dict)
         now = time.monotonic()
         seen, until, mask = known.get('mask', (None, 0, None))

@@ -28,7 +28,7 @@ _TRAIT = re.compile(r'trait(?:[1-9][0-9]*|_[a-zA-Z0-9_-]{1,64})?:(.*)', re.DOTAL
 
 
 class ComputeCapabilitiesFilter(base.Filter):
-    """Hosts that satisfy the flavor's extra specs of the scope ``capabilities``, and those without a scope.
+    """Hosts that satisfy the flavor's extra specs with the scope ``capabilities`` or without a scope.
 
     ``capabilities:cpu_info:features = <all-in> aes avx``: a path of host attributes, and a value with an operator.
     """

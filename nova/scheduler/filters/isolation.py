@@ -17,7 +17,7 @@ ISOLATED, OTHER = 'isolated', 'other'       # kinds of images
 
 
 class IsolatedHostsFilter(base.CachedFilter):
-    """``isolated_hosts`` for images of ``isolated_images``.
+    """Images in ``isolated_images`` run only on hosts in ``isolated_hosts``.
 
     Other images may use these hosts too if ``restrict_isolated_hosts_to_isolated_images`` is false.
     """

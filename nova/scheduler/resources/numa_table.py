@@ -37,7 +37,7 @@ class Topologies:
         self._marks: dict[str, int] = {}                 # cell's uuid: the newest change number
         self._numbers: dict[tuple[str, int], int] = {}   # (cell's uuid, node's id): change number of the known row
         self._read_at = self._read_all = float('-inf')
-        # a view's ids, the topologies known then, the index in the cells of each host
+        # cache of _of: the ids of a view, self._known at that time, and the result
         self._index: tuple[typing.Any, typing.Any, typing.Any] = (None, None, None)
 
     def mask(self, hosts: host_view.Hosts, guest: topologies.GuestTopology) -> np.ndarray:
@@ -56,7 +56,7 @@ class Topologies:
         return (None if text is None else numa_claims.load_host(text)), limits
 
     def _of(self, hosts: host_view.Hosts) -> np.ndarray:
-        """Return the index in the cells of each host of a view; -1 for unknown hosts."""
+        """Return for each host of a view its index in self._cells; -1 for unknown hosts."""
         ids, known, index = self._index
         if ids is not hosts.ids or known is not self._known:
             index = np.array([self._known[place][0] if place in self._known else -1

@@ -66,7 +66,7 @@ def of_request(given: Mapping[str, Any]) -> dict[str, Any]:
     """Normalize the parameters of a request to those of a template.
 
     A single network interface is replaced by parameters of the instance; for several see ``_several``. Tags for volumes
-    are removed if no volume is created, because Ansible sends them.
+    are removed if no volume is created, because Ansible always sends them.
 
     :raises Ec2Error: an unsupported parameter
     """
