@@ -83,7 +83,7 @@ def register_options(conf: ConfigOpts) -> None:
         conf.register_opts(options, group=group)
     for name, value in _RABBIT_DEFAULTS.items():
         found = conf.get_location(name, 'oslo_messaging_rabbit')
-        if found is None or found.location is not cfg.Locations.set_override:      # set_default would hide the override
+        if found is None or found.location is not cfg.Locations.set_override:      # set_default replaces the location
             conf.set_default(name, value, group='oslo_messaging_rabbit')
     conf.set_default('control_exchange', EXCHANGE)
     conf.set_default('transport_url', None)
