@@ -45,7 +45,7 @@ class Snapshots:
         step(states.IMAGE_PENDING_UPLOAD)
         try:
             root = guest.disks[0]
-            # for a stopped guest, the free space is checked before the copy
+            # for a stopped guest, the space for the copy is claimed before it begins
             sources = [] if root.source or not self._guests.is_active(guest.uuid) else [
                 path for path in (root.file, root.backing_file) if path]
             with self._storage.snapshot_path(instance.uuid, sources) as path:
