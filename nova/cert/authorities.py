@@ -70,7 +70,7 @@ class Authorities:
     def issue(self, user_id: str, project_id: str) -> signing.Signer:
         """Issue a certificate for a user in a project; its key is not stored.
 
-        :raises QuotaExceeded: the user has CERTIFICATES of them
+        :raises QuotaExceeded: the user already has CERTIFICATES certificates in the project
         """
         _check_id(user_id)
         return self._issue(user_id, project_id, lambda now, signer: signing.of_user(user_id, project_id, now, signer))
@@ -88,7 +88,7 @@ class Authorities:
             if place.count(project_id, user_id) >= CERTIFICATES:
                 place.forget_ended(project_id, user_id, now)
             if user_id == signing.VPN:
-                place.forget_oldest(project_id, user_id, CERTIFICATES - 1)      # of deleted instances
+                place.forget_oldest(project_id, user_id, CERTIFICATES - 1)      # they belong to deleted instances
             used = place.count(project_id, user_id)
             if used >= CERTIFICATES:
                 raise exception.QuotaExceeded(resource='certificates', requested=1, used=used, limit=CERTIFICATES)

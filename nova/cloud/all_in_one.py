@@ -101,7 +101,7 @@ class Cloud:
         try:
             self._take_directory()
             http = self._listen()
-            self._started.append(http)       # only its address is taken so far
+            self._started.append(http)       # bound to its address, but not yet serving
             self._open()
             self._compose()
             self._started.append(assembly.needs(self.bus, self.api_db, self.cells))
@@ -219,13 +219,14 @@ class Cloud:
         self.consoles = consoles.held(conf, self.api_db, self.cells, self.hosts)
 
     def _take_over(self) -> None:
-        """Take up the interrupted work of the former process: this process holds the directory."""
+        """Resume the interrupted work of the previous process: it has ended, as this one holds the directory's lock."""
         if self.conf.volume.backend == 'embedded':
             self.volumes.recover()
             self._started.append(self.volumes)
         if not rpc_bus.configured(self.conf):        # with a broker other processes may be working
             self.services[0].manager.take_over()
-        (self.state_path / state_directory.RESTORED).unlink(missing_ok=True)  # the computes have compared their guests
+        # the compute services have compared their guests with the restored servers
+        (self.state_path / state_directory.RESTORED).unlink(missing_ok=True)
 
     def _application(self) -> auth.App:
         rules = policy.Policy(self.conf)
@@ -244,7 +245,7 @@ class Cloud:
             wsgi.Mount('/v2.1', compute, strip=False, max_body=None),
             wsgi.Mount('/v2', compute, strip=False, max_body=None),
             wsgi.Mount('/v3.0', compute, strip=False, max_body=None),
-            wsgi.Mount('/v1.0', compute, strip=False, max_body=None),      # the same groups at their first path
+            wsgi.Mount('/v1.0', compute, strip=False, max_body=None),   # server groups' first path: api/group_xml.py
         ], index)
         if self.conf.ec2.enabled:
             mounts.add(wsgi.Mount(EC2_PATH, apis.local_ec2(

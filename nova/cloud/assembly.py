@@ -42,9 +42,11 @@ if TYPE_CHECKING:
 Application = Callable[[dict[str, Any], Callable[..., Any]], Any]          # of WSGI
 
 AUDIT_INTERVAL = 600                # seconds between two searches for ports of deleted servers
-LATE_INTERVAL = 20                  # seconds; the same for recently allocated ports
+LATE_INTERVAL = 20                  # seconds between two such searches among recently allocated ports
 NETWORK_SYNC_INTERVAL = 60          # seconds between two comparisons of a host's plumbing with the database
-PROVIDERS_INTERVAL = 30         # seconds; a new host gets a provider, below which Neutron creates those of its agents
+# seconds between two searches for new hosts without a resource provider; Neutron creates the providers of its agents
+# below that one
+PROVIDERS_INTERVAL = 30
 VIRT_DRIVERS = 'nova.virt.drivers'          # groups of entry points for drivers of other packages
 # (compute_driver, [libvirt] virt_type): driver with a subset of the features
 CONTAINERS = {('libvirt', 'lxc'): 'nova.virt.libvirt.containers.driver.ContainerDriver'}
@@ -63,7 +65,7 @@ def checked_databases(conf: cfg.ConfigOpts, bus: Bus | None = None, sign: bool =
     """Return (API database, Cells) of a daemon.
 
     :param bus: rpc.bus.Bus of the process
-    :param sign: with the deployment's key
+    :param sign: sign messages with the deployment's key
     :raises DatabaseNotReady: a schema is not the one of this code
     """
     from nova.db import schema as migration
@@ -92,7 +94,7 @@ def sign_as_deployment(bus: Bus, api_db: Database) -> None:
 def enrolled(conf: cfg.ConfigOpts, bus: Bus, api_db: Database | None = None) -> Enrolment:
     """Return the enrolment of a compute or network service: it registers the host's key before all other work.
 
-    :param api_db: of a network service, which takes messages of all hosts; it does not read the deployment's key
+    :param api_db: for a network service: API database, to verify messages of all hosts; None: a compute service
     """
     from nova.rpc import enrolment
     trusted = None
@@ -357,8 +359,8 @@ def volumes(conf: cfg.ConfigOpts, api_db: Database, images: Images, cells: Cells
     """Return the BlockStorage of [volume] backend.
 
     :param images: nova.image.api.Images, source of the embedded volumes
-    :param cells: Cells with the guests that the embedded block storage notifies of volume changes, and with its
-        services
+    :param cells: of the embedded block storage: Cells with the guests that it notifies of volume changes, and with
+        its service rows
     """
     from nova.runtime import entry_points
     if conf.volume.backend == 'embedded':
@@ -385,7 +387,7 @@ def networks(conf: cfg.ConfigOpts, api_db: Database) -> network_api.API | neutro
 
 
 def shares(conf: cfg.ConfigOpts) -> Shares:
-    """Return the client of the Shared File Systems service, or the one for none, as [manila] says."""
+    """Return the client of the Shared File Systems service, or NoShares if [manila] configures none."""
     from nova.share import api
     from nova.share import manila
     named = conf.manila.auth_type or conf.manila.endpoint_override
@@ -412,7 +414,7 @@ def metadata_server(conf: cfg.ConfigOpts, api_db: Database, cells: Cells, addres
 def remote_images(conf: cfg.ConfigOpts) -> Images:
     """Return the images of a daemon without a database.
 
-    :raises InvalidInput: the images are the all-in-one's own, without an address in [glance]
+    :raises InvalidInput: [image] backend is embedded: such a daemon needs an Image service
     """
     if conf.image.backend == 'embedded':
         raise exception.InvalidInput('This service has no image store of its own: set backend in [image] to glance, '

@@ -32,9 +32,9 @@ PATH = '/volume'
 
 
 class Manager:
-    """Background work of the service: interrupted copies, and exports.
+    """Start and stop of the storage: interrupted copies and exports are recovered at the start.
 
-    :param timeout: seconds that its copies may still take at the end
+    :param timeout: seconds to wait for running copies at the stop
     """
 
     def __init__(self, storage: EmbeddedVolumes, timeout: float) -> None:
@@ -56,7 +56,10 @@ def service(conf: ConfigOpts, bus: Bus, storage: EmbeddedVolumes) -> services.Se
 
 def server(conf: ConfigOpts, api_db: Database, storage: EmbeddedVolumes, rules: Policy,
            certificate: Tls | None = None) -> wsgi.Server:
-    """Return the server of its API, not started: below /volume, and at the root as Block Storage services have it."""
+    """Return the HTTP server of the API, not started.
+
+    The API is below /volume, and also at the root, where a separate Block Storage service has it.
+    """
     face = authenticated(conf, api_db, log.Face(app.Application(storage), log.Auditor(api_db, notify.new(conf))),
                          rules)
     return wsgi.Server(wsgi.Mounts([wsgi.Mount(PATH, face), wsgi.Mount('', face)], lambda url: {}), conf.volume.listen,

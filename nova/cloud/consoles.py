@@ -24,7 +24,7 @@ from nova.runtime import wsgi
 if TYPE_CHECKING:
     from nova.db.tables.rows import ConsoleAuthTokensRow
 
-INSTANCES = 'instances'                 # of nova.virt.libvirt.local_disks.storage
+INSTANCES = 'instances'                 # as in nova.virt.libvirt.local_disks.storage
 # Paths below /console of the all-in-one: kind of proxy, and the end of its URL.
 PLACES = {'novnc': ('vnc', 'vnc_auto.html'), 'spice': ('spice', 'spice_auto.html'), 'serial': ('serial', '')}
 
@@ -38,7 +38,7 @@ def held(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells,
     def gone(projects: set[str]) -> set[str]:
         """Return deleted or disabled projects; empty with an external identity service, which sends no notifications.
 
-        Consoles end with their tokens there.
+        With an external service, a console ends when its token expires.
         """
         if not projects or conf.identity.backend != 'embedded':
             return set()

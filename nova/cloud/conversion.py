@@ -5,7 +5,7 @@ Each step may be interrupted and repeated:
 1. check that no service uses the databases
 2. copy all databases: SQLite files next to the originals, databases of servers as one state backup
 3. convert the stored files (nova.runtime.stored_files)
-4. convert the databases that are due, one transaction each (nova.db.conversion)
+4. convert the databases with the old schema, one transaction each (nova.db.conversion)
 """
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BACKUP = 'state'                         # name of the state backup in the state
 
 def convert(conf: cfg.ConfigOpts, api_db: engine.Database, cell_db: engine.Database,
             hosts: Collection[str] = ()) -> list[str]:
-    """Convert a deployment if one of its databases is due; return the files with the copies.
+    """Convert a deployment if one of its databases has the old schema; return the paths of the copies.
 
     The caller holds the lock of the state directory.
 
@@ -60,7 +60,7 @@ def convert(conf: cfg.ConfigOpts, api_db: engine.Database, cell_db: engine.Datab
             state_backup.check_stopped(conf, db, hosts)
         copies = _copy(conf, api_db, cells, [db for db, _branch in due])
         stored_files.convert(conf)
-        # the API database last, the home cell before it: a repeated call tests these two only
+        # the default cell and the API database last: a repeated call checks only these two
         for db, branch in reversed(due):
             conversion.convert(db, branch)
     return copies

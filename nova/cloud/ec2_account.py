@@ -11,7 +11,7 @@ from nova.runtime import rest_client
 if TYPE_CHECKING:
     from keystoneauth1 import session as sessions
 
-TIMEOUT_S = 60                # without an answer, unless [ec2] says otherwise
+TIMEOUT_S = 60                # seconds to wait for an answer, unless [ec2] sets a timeout
 
 
 def session_of(conf: ConfigOpts) -> tuple[sessions.Session, str, float]:

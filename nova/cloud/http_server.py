@@ -62,6 +62,6 @@ def plan(conf: cfg.ConfigOpts) -> priorities.Plan:
     ], FACES, apart=[
         priorities.Priority('health', 1, 1),
         priorities.Priority('downloads', quarter, quarter, each=max(1, quarter // 2)),
-        # two more than the limit, to refuse further streams
+        # two threads more than streams, so that further requests for streams can be refused
         priorities.Priority('streams', streams + 2, streams + 2),
     ])

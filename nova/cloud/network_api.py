@@ -30,7 +30,7 @@ def with_api(conf: ConfigOpts, bus: Bus, api_db: Database, cells: Cells, rules: 
              compute: WSGIApplication) -> WSGIApplication:
     """Return the compute API, with the Networking API below /network if the networks are embedded.
 
-    :param cells: Cells with the servers that show the addresses
+    :param cells: Cells with the servers that are notified of changed addresses
     :param compute: the compute API
     """
     if conf.network.backend != 'embedded':

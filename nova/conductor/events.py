@@ -72,7 +72,7 @@ class Change:
 
     @property
     def main_action(self) -> dict[str, typing.Any]:
-        """The open action that is no background one; {} without one."""
+        """The open action that is not a background action; {} if there is none."""
         found = [action for action in self._actions if action['action'] not in actions.BACKGROUND]
         return found[-1] if found else {}
 
@@ -90,7 +90,7 @@ class Change:
     # ---- events
 
     def states(self, row: InstancesRow) -> None:
-        """Record a state change of the server, once and as configured."""
+        """Record a state change of the server at most once, if such notifications are configured."""
         if self.before is not None and not self._states_recorded:
             with _harmless(self._notifier, 'instance.update'):
                 self._states_recorded = self._notifier.record_states(self._conn, self.ctx, self.before, row,

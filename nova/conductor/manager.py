@@ -177,7 +177,7 @@ class ConductorManager:
     def take_over(self) -> None:
         """Take up the work of a dead process immediately, in a deployment with a single process.
 
-        Call it before the first request: until then a mapping without a row is a lost one.
+        Call it before the first request: it removes every instance mapping that has no instance row yet.
         """
         self.lost_mappings.remove_lost_mappings(0)
         self.reconciler.take_over()

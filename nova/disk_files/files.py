@@ -61,7 +61,8 @@ def _is_file(fd: int, path: str) -> bool:
 def give_to_guest(path: str) -> None:
     """Share a file with QEMU while this process keeps read access.
 
-    libvirt changes its owner when the guest starts, and to root if it does not remember the previous owner.
+    libvirt changes the owner when the guest starts. When it stops, the owner becomes root unless libvirt has
+    recorded the previous owner.
     """
     os.chmod(path, GUEST_MODE)
     if os.geteuid():

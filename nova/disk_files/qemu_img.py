@@ -25,7 +25,7 @@ INFO_CPU_SECONDS = 10
 INFO_TIMEOUT = 30
 TABLES = 64 * 1024 ** 2                  # maximum bytes of an empty qcow2 file; 1/64 of the data is added
 QCOW2_MAGIC = b'QFI\xfb'
-# LUKS benchmarks the processor before it derives a key; a tick-based kernel may report no usage
+# QEMU measures the CPU time of a key derivation; a kernel that counts ticks may report none, and a retry helps
 UNMEASURED, ATTEMPTS = b'accurate CPU usage', 10
 LUKS = 'luks'                            # format
 CIPHER = 'cipher-alg=aes-256,cipher-mode=xts,ivgen-alg=plain64,hash-alg=sha256'      # aes-xts-plain64, 256 bits
@@ -94,7 +94,7 @@ class QemuImg:
     def measure(self, path: str, disk_format: str, backing_file: str | None = None) -> int:
         """Return the maximum bytes of a disk's copy: its uncompressed data as a qcow2 file.
 
-        Holes and zeros named by its tables do not count.
+        Holes do not count, nor do clusters of zeros that the tables of the disk mark as such.
 
         :param backing_file: as for ``resize``
         :raises VirtError: the format differs, or reading exceeds the limits
@@ -115,7 +115,7 @@ class QemuImg:
                key: str | None = None) -> None:
         """Resize an unused disk to ``size`` bytes.
 
-        :param backing_file: its backing file by this service's record
+        :param backing_file: its backing file according to this service's record
         """
         self._run('resize a disk', ['resize', '-q', *_opened(path, disk_format, key), str(size)],
                   reads=[backing_file] if backing_file else [], writes=[path], largest=size, key=key)

@@ -59,7 +59,7 @@ SYSTEM_CALLS = (
     'rt_sigtimedwait', 'sched_getaffinity', 'sched_yield', 'select', 'set_robust_list', 'set_tid_address',
     'sigaltstack', 'signalfd4',
     'tgkill', 'time', 'timer_create', 'timer_delete', 'timer_settime', 'timerfd_create', 'timerfd_settime',
-    # bubblewrap's wait, and the identity that setpriv drops
+    # needed by bubblewrap to wait, and by setpriv to drop privileges
     'capget', 'capset', 'execve', 'getegid', 'geteuid', 'getgid', 'getgroups', 'getpid', 'getppid', 'getresgid',
     'getresuid', 'getuid', 'prctl', 'setgroups', 'setresgid', 'setresuid', 'wait4')
 CLONE_THREAD = 0x00010000                # clone(2): a thread, not a process
@@ -288,7 +288,7 @@ def _filter() -> bytes:
 
 
 def _above(path: str) -> list[str]:
-    """Return the parent directories of a path, outermost first; bwrap would create them only for root."""
+    """Return the parent directories of a path, outermost first: bwrap would create them with access for root alone."""
     found: list[str] = []
     while (path := os.path.dirname(path)) != '/':
         found.insert(0, path)

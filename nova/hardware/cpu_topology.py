@@ -30,7 +30,7 @@ def choose(flavor: Mapping[str, Any], properties: Mapping[str, Any] | None,
     :raises InvalidInput: a value is malformed, the image exceeds the flavor's limits, or no such product exists
     """
     requested = guest_request.Requested(flavor.get('extra_specs'), properties)
-    # vCPUs that may be added at run time have their places from the beginning
+    # the topology includes vCPUs that may be hot-plugged later
     vcpus = max(flavor['vcpus'], growth.of_flavor(flavor)[0])
     if vcpus > cpus.LIMIT:
         raise exception.InvalidInput(reason=f'{vcpus} vCPUs are more than {cpus.LIMIT}.')

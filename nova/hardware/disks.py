@@ -13,7 +13,7 @@ SWAP = 'swap'
 # file systems of ephemeral disks
 FORMATS = ('ext2', 'ext3', 'ext4', 'vfat', 'xfs')
 DEFAULT_FORMAT = 'ext4'
-# for the files of a volume, which are in one directory: a name cannot lead to another place
+# name of a volume's file; it cannot lead out of the directory
 FILE_NAME = re.compile(r'[0-9A-Za-z_][0-9A-Za-z._+-]{0,254}\Z', re.ASCII)
 FILE_NAME_RULE = 'a name of letters, digits and ._+-, without directories'
 RAW, QCOW2 = 'raw', 'qcow2'

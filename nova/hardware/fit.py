@@ -17,7 +17,7 @@ Devices = tuple[Sequence[pci.Pool], Sequence[pci.Request]]
 
 MAX_SETS = 5000            # most sets of host cells checked for near devices
 
-# lacks in the order of the checks: the last one is the nearest miss
+# reasons why no cell fits, in the order of the checks; the latest reason found is reported
 MEMORY = 'has no NUMA node with enough free memory'
 PAGES = 'has no NUMA node with enough free memory pages of the size'
 CPUS = 'has no NUMA node with enough free CPUs'
@@ -129,9 +129,9 @@ def _order(host: numa.HostTopology, guest: numa.GuestTopology, limits: Overcommi
 
 
 def _sets(order: Sequence[numa.HostCell], size: int, devices: bool) -> Iterator[Sequence[numa.HostCell]]:
-    """Yield candidate lists of host cells, likely ones first: around each cell those nearest to it.
+    """Yield candidate lists of host cells, likely ones first: each cell with those nearest to it.
 
-    If devices must be near, other sets follow, otherwise all cells, which are known to fit.
+    Without devices, a list of all cells follows, which is known to fit. With devices, other sets of cells follow.
     """
     seen = set()
     for first in order:
@@ -148,7 +148,7 @@ def _sets(order: Sequence[numa.HostCell], size: int, devices: bool) -> Iterator[
 
 
 def _match(fitting: Sequence[set[int]], numbers: Sequence[int]) -> list[int] | None:
-    """Return distinct host cells of ``numbers`` for the guest cells, in order of preference, or None.
+    """Return a different host cell for each guest cell, or None; earlier ones in ``numbers`` are preferred.
 
     :param fitting: [host cells that a guest cell fits in] in the order of the guest's cells
     """

@@ -16,9 +16,9 @@ from nova.objects import pci
 VCPUS, MEMORY = 'max_vcpus', 'max_mem_mb'
 # MiB: Linux adds memory in aligned blocks of this size (x86: SECTION_SIZE_BITS is 27)
 BLOCK_MB = 128
-# memory modules between two starts of a guest; each resize is one
+# maximum memory modules added between two starts of a guest; each resize adds one
 SLOTS = 16
-# vCPUs of QEMU's PC without an interrupt-remapping IOMMU
+# maximum vCPUs of QEMU's PC machines without an interrupt-remapping IOMMU
 MOST_VCPUS = 255
 # extra specs that can change while the guest runs
 LIMITS = 'quota:disk_'
@@ -46,7 +46,7 @@ def check(flavor: Flavor, properties: Mapping[str, Any] | None, topology: numa.G
     """Check the maximum for guests of this flavor and image.
 
     :param topology: the requested topology
-    :raises InvalidInput: with the sentence
+    :raises InvalidInput: the maximum is not usable
     """
     vcpus, memory_mb = of_flavor(flavor)
     if not vcpus and not memory_mb:

@@ -17,7 +17,7 @@ COMPUTE = 'the compute service'
 FACT = 'no service: it is information about the image'
 REFUSED = 'no service: it is refused'
 
-# trait of hosts that implement all rows of GUEST without another trait; hosts of older releases lack it
+# trait of hosts that implement every GUEST row that names no other trait; hosts of older releases lack it
 ALL_OPTIONS = 'CUSTOM_GUEST_OPTIONS'
 # trait of hosts that verify image signatures
 TRUSTED_CERTIFICATES = 'COMPUTE_TRUSTED_CERTS'

@@ -76,7 +76,7 @@ def check(specs: Specs, properties: Specs) -> None:
 
     :param specs: extra specs of the flavor
     :param properties: of the image
-    :raises InvalidInput: with the sentence
+    :raises InvalidInput: an option is not supported, or options contradict each other
     """
     for whose, row, key, value in _given(specs, properties):
         _check_value(whose, row, key, value)
@@ -111,7 +111,7 @@ def settings(specs: Specs, properties: Specs) -> dict[str, str]:
     for whose, row, key, value in _given(specs, properties):
         if row.by != rows.GUEST or not value:
             continue
-        _check_value(whose, row, key, value)         # also for servers from before values were checked
+        _check_value(whose, row, key, value)         # older servers have values that were not checked
         if row.values == rows.BOOLEAN:
             value = TRUE if re.fullmatch(rows.TRUE, value) else FALSE
         before = found.setdefault(row.name, value)
@@ -128,7 +128,7 @@ def settings(specs: Specs, properties: Specs) -> dict[str, str]:
 
 
 def traits(specs: Specs, properties: Specs) -> frozenset[str]:
-    """Return the traits that a server of this flavor and image needs, in addition to those that they name."""
+    """Return the traits that the options of a flavor and an image need, without the traits that they name."""
     found = set()
     for _whose, row, _key, value in _given(specs, properties):
         if row.traits:
@@ -142,7 +142,7 @@ def encrypts(server: Instance) -> bool:
 
 
 def encrypted(flavor: Specs, properties: Specs) -> bool:
-    """Tell the same of a flavor with its ``extra_specs`` and an image."""
+    """Return whether a flavor (with ``extra_specs``) and an image encrypt the local disks of a server."""
     return any(row.name == 'ephemeral_encryption' and re.fullmatch(rows.TRUE, value)
                for _whose, row, _key, value in _given((flavor or {}).get('extra_specs'), properties))
 

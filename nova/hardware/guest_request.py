@@ -2,8 +2,8 @@
 
 The flavor's extra spec ``hw:name`` and the image's property ``hw_name`` have the same meaning. If both are set, the
 rules of https://docs.openstack.org/nova/latest/admin/cpu-topologies.html, huge-pages.html, real-time.html and
-https://docs.openstack.org/nova/latest/configuration/extra-specs.html apply. A refusal is a BadRequest with the key in
-its sentence: extra specs are checked when set only since 2.86, and image properties never.
+https://docs.openstack.org/nova/latest/configuration/extra-specs.html apply. Errors are BadRequests that
+name the key, because the API checks extra specs only since 2.86, and image properties never.
 """
 import re
 from collections.abc import Mapping, Sequence
@@ -145,7 +145,7 @@ def pci_policy(flavor: Mapping[str, Any], properties: Mapping[str, Any] | None) 
 
 
 def _realtime(requested: Requested, vcpus: int, policy: str, emulator: str | None) -> frozenset[int]:
-    """Return the real-time vCPUs: at least one, and not all unless the emulator's threads have a place.
+    """Return the real-time vCPUs: at least one, and all only with an emulator_threads_policy.
 
     See https://docs.openstack.org/nova/latest/admin/real-time.html.
     """

@@ -21,11 +21,11 @@ def pools(devices: Sequence[pci.Device]) -> list[pci.Pool]:
 
 def supports(available: Sequence[pci.Pool], requests: Sequence[pci.Request], host: numa.HostTopology | None = None,
              cells: Collection[int] | None = None) -> bool:
-    """Tell whether the pools satisfy the requests: necessary for choose(), and all that a scheduler can know.
+    """Tell whether the pools satisfy the requests. A scheduler can check only this; choose() may still find nothing.
 
     :param available: [Pool]
     :param host: HostTopology, or None for a guest without topology
-    :param cells: ids of the guest's cells of the host
+    :param cells: ids of the host cells on which the guest is placed
     """
     return _assign(available, requests, host, cells) is not None
 
@@ -114,7 +114,7 @@ def claim(devices: Sequence[pci.Device], requests: Sequence[pci.Request], chosen
           held: bool = False) -> list[pci.Device]:
     """Return the devices after a guest has got ``chosen`` (see choose()).
 
-    :param held: for a move of the guest
+    :param held: whether the devices are for a move of the guest
     :raises ValueError: a device is not available
     """
     changed = []
@@ -134,9 +134,10 @@ def claim(devices: Sequence[pci.Device], requests: Sequence[pci.Request], chosen
 
 def release(devices: Sequence[pci.Device], instance_uuid: str, request_id: str | None = None,
             held: bool | None = None) -> list[pci.Device]:
-    """Return the devices after a guest has released all, those of one port, or those of a move or not.
+    """Return the devices after a guest has released some. Devices that the host no longer has are dropped.
 
-    Devices that the host no longer has are dropped.
+    :param request_id: release only those of this request; None: of all
+    :param held: True: release only those for a move; False: only the others; None: all
     """
     found = []
     for device in devices:

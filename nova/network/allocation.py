@@ -1,7 +1,7 @@
 """Allocate and release ports of servers: many servers of one project in one transaction.
 
 The subnets are locked until the transaction ends, so addresses do not collide. If two messages concern one server, the
-second sees the port created by the first, also when another service reads it.
+second sees the port created by the first, also when another service processes it.
 """
 from __future__ import annotations
 

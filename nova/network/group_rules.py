@@ -26,7 +26,7 @@ PROTOCOLS = {
 }
 WITH_PORTS = ('tcp', 'udp', 'sctp', 'udplite', 'dccp')
 ICMP = ('icmp', 'icmpv6')
-# Aliases. Network services know the names in PROTOCOLS and numbers.
+# Other names of protocols. Network services accept only the names in PROTOCOLS, and numbers.
 ALIASES = {'ipv6-icmp': 'icmpv6', 'ipv6-encap': '41', 'ipv6-route': '43', 'ipv6-frag': '44', 'ipv6-nonxt': '59',
            'ipv6-opts': '60'}
 ANY = ('any', '0')

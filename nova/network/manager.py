@@ -52,14 +52,14 @@ AUDIT_AGE_S = 120       # a younger port may belong to a server that is not visi
 
 
 class NetworkManager:
-    """Allocation of ports and plumbing of a host; other kinds of work are attributes.
+    """Allocation of ports and plumbing of a host. Objects in attributes do the other work.
 
     methods  RPC methods of interface.py
 
     :param api_db: the API database
     :param host: name of this host
     :param driver: drivers.load(conf)
-    :param cell_db: database of the cell of its hosts, to find servers; None: hosts do not call
+    :param cell_db: database of the cell of its hosts, to find servers; None: compute hosts do not call this service
     :param others: RPC client of all network services, to notify them of changes; None: there are none
     :param agents: RPC client of all agents, to notify them of changes; None: there are none
     """
@@ -187,7 +187,7 @@ class NetworkManager:
             self._refresh()
 
     def _releasable_by(self, rows: list[Any], instance_uuid: str, caller: str) -> list[Any]:
-        """Return the ports of a server that a compute host may release: all of its own server, else those on the host.
+        """Return the ports that a compute host may release: all if the server is on it, else only the ports on it.
 
         The server's host is read only if a port is on another host.
         """
@@ -247,7 +247,7 @@ class NetworkManager:
     def audit(self, live_instances: list[str] | set[str], among: set[str] | None = None) -> list[str]:
         """Release the ports of servers that no longer exist; return the servers' uuids.
 
-        :param live_instances: uuids of all servers, read after the call was decided on
+        :param live_instances: uuids of existing servers, read after ``among``
         :param among: uuids to check; None: all servers with ports
         """
         with self.api_db.reader() as conn:
@@ -260,7 +260,7 @@ class NetworkManager:
             self._refresh()
         return gone
 
-    # ---- transactions of many callers -------------------------------------------------
+    # ---- one transaction for several callers ------------------------------------------
 
     def _allocate(self, orders: list[allocation.AllocationRequest]) -> list[list[dict[str, Any]]]:
         return self.api_db.run(ipam.retry_on_duplicate(

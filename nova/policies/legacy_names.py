@@ -165,7 +165,7 @@ def _of_rules(known: frozenset[str], extras: frozenset[str]) -> dict[str, list[s
 
 def text(rule: str, known: Mapping[str, str], written: Mapping[str, str],
          extras: frozenset[str]) -> tuple[str, str] | None:
-    """Return (check, deciding legacy name) of a rule that files know by legacy names only, None without one.
+    """Return (check, deciding legacy name) of a rule, or None if the files have none of its legacy names.
 
     :param known: {rule: current default}
     :param written: {name: check} of the files, as text
@@ -182,7 +182,7 @@ def text(rule: str, known: Mapping[str, str], written: Mapping[str, str],
 
 
 def _bound(check: str, known: Mapping[str, str]) -> list[str]:
-    """Return the checks that keep a rule within the caller's project or user, if the current default does.
+    """Return the check that limits a rule to the caller's user or project, if the current default has such a limit.
 
     The older API checked that in code, so its files could permit quotas and key pairs to everybody.
     """

@@ -7,8 +7,8 @@ user:
     RIGHTS = {'update_instance': (admission.expects_caller, admission.columns('values', {'task_state'}))}
     bus.serve(INTERFACE, manager, host, admission.Admission('conductor', RIGHTS, facts))
 
-A check is a function(call) that raises if the call is not allowed. The first check that needs facts reads them. A
-condition in a statement of the method therefore costs nothing here.
+A check is a function(call) that raises if the call is not allowed. The first check that needs facts reads them. If the
+method's own statement contains the condition, no facts are read.
 """
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def allow(call: Call) -> None:
 
 
 def host_is_caller(call: Call) -> None:
-    """Check that ``host`` is the caller. It suffices if the method's statements have this condition."""
+    """Check that ``host`` is the caller. No more is needed if the method's SQL statements select by ``host``."""
     if call.arguments.get('host') != call.host:
         call.refuse(f'it speaks for host {call.arguments.get("host")}')
 

@@ -83,7 +83,7 @@ def register_options(conf: ConfigOpts) -> None:
         conf.register_opts(options, group=group)
     for name, value in _RABBIT_DEFAULTS.items():
         found = conf.get_location(name, 'oslo_messaging_rabbit')
-        if found is None or found.location is not cfg.Locations.set_override:      # else it would look like a default
+        if found is None or found.location is not cfg.Locations.set_override:      # set_default replaces the location
             conf.set_default(name, value, group='oslo_messaging_rabbit')
     conf.set_default('control_exchange', EXCHANGE)
     conf.set_default('transport_url', None)
@@ -125,7 +125,7 @@ class Bus:
         self._host: str | None = None
         # within one process the sender is known
         mode = signatures.OFF if alone else conf.messages.signatures
-        # without an option, each daemon decides before it takes messages
+        # if the option is not set, each daemon chooses the mode before it takes messages
         self.signatures = keys or signatures.Signatures(
             mode or signatures.ACCEPT, undecided=not mode,
             directory=os.path.join(host_identity.state_path(conf), host_identity.DIRECTORY))
@@ -327,7 +327,7 @@ class Server:
             serializer.Serializer(backport=backport),
             check=None if keys is None else functools.partial(keys.check, interface.topic, server, interface)))
         self._rpc = self._new()
-        # they wait for the messages of earlier subscriptions
+        # each ends an earlier subscription and waits for its running messages
         self._unsubscribing: list[threading.Thread] = []
         self._stopped, self._changing = False, threading.Lock()
         self._again = threading.Event()
@@ -340,7 +340,7 @@ class Server:
         queue_declaration.follow(server.listener, self._again.set)
 
     def declared_again(self) -> contextlib.AbstractContextManager[bool]:
-        """Return a context manager (``utils.taken``): whether queues were redeclared, which may have lost messages."""
+        """Return a context manager (``utils.taken``) of whether queues were redeclared; messages may be lost."""
         return utils.taken(self._again)
 
     def stop(self) -> None:
@@ -409,7 +409,7 @@ def _endpoint(interface: Interface, manager: object, work: health.Work, admissio
 
 def _check_rights(admission: rpc_admission.Admission, name: str, function: Callable[..., Result]
                   ) -> Callable[..., Result]:
-    """Return a function that checks the sender's rights before each call; the only such place."""
+    """Return a function that checks the sender's rights before each call. No other code checks them."""
     def method(context: RequestContext, **arguments: object) -> Result:
         return function(admission.admit(context, name, arguments), **arguments)
     return method

@@ -1,7 +1,7 @@
 """Signing key of a compute host: made at its first start and registered with a conductor.
 
 Two files in ``<state path>/services``: the host's key, and the trusted public keys of the deployment. A third file
-marks a host that was new to a release which requires signatures unless the configuration says otherwise.
+marks a host that was first started with a release that requires signatures by default.
 """
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Enrolment:
         self._deployment = _read(self._pinned_path)
         self._keys.trusted = self._looks_up or self._trusted
         if not self._deployment:
-            # the answer that names the key precedes it, and is not a signed message
+            # the key arrives in an answer that is not signed
             LOG.info('This host does not know the key of its deployment yet.')
         while not self._stopping.is_set():
             state = self._ask(key)

@@ -86,7 +86,7 @@ class Replays:
         try:
             self._floors = FLOORS.read_as(f'{path}.floors', _floors) or {}
         except exception.RecordUnreadable as error:
-            LOG.error('%s A message whose number is forgotten may be repeated until it is too old.', error.message)
+            LOG.error('%s A message whose number was dropped may be accepted again until it is too old.', error.message)
 
     def _append(self, record: bytes) -> None:
         if self._path is None:

@@ -76,10 +76,10 @@ class Inventory:
             evacuated = live_migrations.list_evacuated(conn, host)
             rows = instances.get_many(conn, uuids)
             gone = history.generations(conn, [uuid for uuid in uuids if uuid not in rows])
-        # the move decides about a guest that comes or goes
+        # the host needs the guests of its open moves: the end of the move decides about them
         moving = {uuid for uuid, move in moves.items()
                   if uuid in rows and host in (move['source_compute'], move['dest_compute'])}
-        # their disks may belong to the new guest
+        # old guests of evacuated servers: their disks may belong to the new guest
         moving.update(entry['instance_uuid'] for entry in evacuated)
 
         def state(uuid: str) -> str:

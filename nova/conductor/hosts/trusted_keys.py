@@ -15,8 +15,8 @@ from nova.rpc import signatures
 LOOK_S = 10                  # longest time for which a revoked key is accepted
 UNKNOWN_S = 1                # lifetime of a failed lookup in mode ACCEPT
 MOST = 10_000
-# Largest number of keys in one lookup. Used keys past half of their lifetime are included, so that not every host's
-# message costs a statement.
+# Largest number of keys in one lookup. A lookup also includes used keys past half of their lifetime: otherwise each
+# host would cost a statement.
 BATCH = 500
 
 
@@ -53,7 +53,7 @@ class TrustedKeys:
         """
         if keys.undecided:
             keys.decide(bool(self._signing_row()['signatures_required']))
-        # in other modes an unknown key may be approved at any time, and each call of its sender is a lookup
+        # in other modes failed lookups are not cached, because an unknown key may be approved at any time
         self._unknown_s = UNKNOWN_S if keys.mode == signatures.ACCEPT else 0
         keys.trusted = self.of
         keys.follow(self._own)

@@ -1,8 +1,8 @@
 """Cold moves: resize and migrate, from the request to the confirmation.
 
 The move's row and the server's task state hold the progress. ``continue_move`` sends the next step for every caller:
-the API, a restarted host or the reconciler. Computes run the steps (compute/moves/resize.py) and end each with one of
-the calls here: one transaction, then the next step.
+the API, a restarted host or the reconciler. Computes run the steps (compute/moves/resize.py). At the end of a step, the
+compute calls a method here, which commits one transaction and sends the next step.
 
     resize_prep        pre-migrating    the destination is chosen and checks the guest   prep_resize
     resize_migrating   migrating        the source stops the guest and puts it aside     resize_instance
@@ -60,11 +60,9 @@ def grows(migration: Row) -> bool:
 
 
 def next_step(task_state: str, migration: Row) -> tuple[str, str] | None:
-    """Return (compute method, host) of the next step in this task state.
+    """Return (compute method, host) of the next step in this task state, or None without a destination.
 
-    None: the destination is not chosen yet.
-
-    :param migration: its open move
+    :param migration: the open move of the server
     """
     if task_state == states.RESIZE_PREP and migration['held_host'] is None:
         return None
@@ -171,7 +169,7 @@ class ColdMoves:
             self.continue_move(ctx, migration['instance_uuid'])
 
     def move_accepted(self, ctx: Context, migration_id: int, host: str) -> None:
-        """Start the source after the destination has accepted."""
+        """Send the step of the source after the destination has accepted the guest."""
         def write(conn: Connection) -> tuple[MigrationsRow, InstancesRow] | None:
             migration = server_migrations.get(conn, migration_id, lock=True)
             if server_migrations.update(conn, migration_id, {'status': 'migrating'}, {
@@ -433,7 +431,7 @@ class ColdMoves:
     def _settle_quota(self, uuid: str, flavor: Row | None = None) -> None:
         """Set the quota usage of a server to this flavor, or to the maximum that its move may need.
 
-        The write precedes the end of the move: the next request makes its own reservation.
+        The usage is written before the move ends: the next request can then make its own reservation.
         """
         if flavor is not None:
             self._api_db.run(quotas.set_size, uuid, flavor['vcpus'], flavor['memory_mb'])
@@ -466,7 +464,7 @@ def _record_failure(change: Change, row: InstancesRow, event: str, host: str | N
 
 def _end(conn: Connection, change: Change | None, migration: MigrationsRow, event: str, host: str | None,
          fault: Fault | None, values: dict[str, typing.Any], expect: dict[str, typing.Any]) -> InstancesRow:
-    """Run the last write of an action; return the server's row for a change, with event and action recorded."""
+    """Finish an action: update the server, record event and action. Return the server's row if ``change`` is set."""
     uuid = migration['instance_uuid']
     values = {'task_state': None, **values}
     if fault is not None:

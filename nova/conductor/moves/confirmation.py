@@ -33,7 +33,7 @@ class Confirmation:
                 self._cell_db.run(server_migrations.begin_end, ctx, move['instance_uuid'],
                                   actions.ACTIONS['confirmResize'], 'confirming', True)
             except exception.NovaException as error:
-                LOG.info('The move of server %s is not confirmed by itself: %s', move['instance_uuid'], error)
+                LOG.info('Cannot confirm the move of server %s automatically: %s', move['instance_uuid'], error)
                 continue
             self._moves.continue_move(ctx, move['instance_uuid'])
             confirmed += 1

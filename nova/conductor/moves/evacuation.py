@@ -108,7 +108,7 @@ class Evacuations:
                     ctx, server=interrupted['host'], facts=interrupted['facts'],
                     instance=objects.Instance(uuid=row['uuid'], network_info=[]))
             except exception.Unavailable:
-                LOG.info('Host %s is away; it asks for orphans when it is back.', interrupted['host'])
+                LOG.info('Host %s is down; it looks for orphaned guests when it is back.', interrupted['host'])
 
     def _send_evacuation(self, ctx: Context, row: InstancesRow, migration: MigrationsRow) -> None:
         try:
@@ -141,7 +141,7 @@ class Evacuations:
             # a host that was only reported down can remove its guests now
             self._services.compute.remove_evacuated_guests(ctx, server=source)
         except exception.Unavailable:
-            LOG.debug('Host %s removes what it has when it is back.', source)
+            LOG.debug('Host %s is down; it removes evacuated guests when it is back.', source)
 
     def evacuation_failed(self, ctx: Context, migration_id: int, host: str, fault: Fault,
                           traceback: str | None) -> None:

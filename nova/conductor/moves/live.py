@@ -1,6 +1,6 @@
 """Live migration: from the request to the guest at its destination, or the rollback.
 
-    accepted        a destination is chosen, claimed and checked, then the source
+    accepted        a destination is chosen, claimed and checked; then the source starts
     queued          the source has queued it; its concurrency is limited       live_migrate_instance
     preparing       volumes and network are prepared at the destination
     running         the guest is being copied
@@ -369,7 +369,8 @@ class LiveMigrations:
             self._services.compute.rollback_live_migration(ctx, server=migration['dest_compute'], instance=instance,
                                                            facts=migration['arguments']['facts'])
         except exception.Unavailable as error:
-            LOG.warning('Server %s leaves something on %s: %s', instance.uuid, migration['dest_compute'], error.message)
+            LOG.warning('Cannot clean up the failed live migration of server %s on host %s: %s', instance.uuid,
+                        migration['dest_compute'], error.message)
             self._services.network.unprepare_for_instance(ctx, instance_uuid=instance.uuid,
                                                           host=migration['dest_compute'])
 

@@ -163,7 +163,7 @@ class Maintenance:
 
     def _move_more(self, row: HostMaintenancesRow, at_once: int) -> None:
         with self._cell_db.reader() as conn:
-            # more than are started: some may be busy or deleted
+            # read more than can start now: some may be busy or deleted
             waiting = maintenance.in_state(conn, row['id'], maintenance.WAITING, 4 * at_once)
             servers = instances.get_many(conn, [entry['instance_uuid'] for entry in waiting])
             hosts = {server['host'] for server in servers.values() if server['host']} | {row['host']}

@@ -98,7 +98,7 @@ class Deletion:
     def _deallocate(self, ctx: Context, instance_uuid: str, host: str | None) -> None:
         """Release the addresses of a server.
 
-        If the server never had a host, the network service of any cell is used: the API level need not have one.
+        If the server never had a host, the network service of any cell is used: the top-level conductor may have none.
 
         :raises Unavailable:
         """
@@ -144,7 +144,7 @@ class Deletion:
         for other in other_hosts:
             self._moves.drop_on(ctx, other, instance_uuid)
         if other_hosts:
-            self._volumes.release_attachments(ctx, instance_uuid)        # attachments for a destination
+            self._volumes.release_attachments(ctx, instance_uuid)        # those for the destination of a move
         self._api_db.run(forget, [instance_uuid])
 
     def _destroy(self, conn: Connection, ctx: Context, last: endings.Ending, host: str | None,
@@ -195,7 +195,7 @@ class Deletion:
                 LOG.warning('Image %s of server %s stays without data: %s', image_id, uuid, error)
 
     def _remove_shelved_image(self, ctx: Context, row: InstancesRow) -> None:
-        """Delete the shelved image of a server that ends, before its row: the row names the image.
+        """Delete the shelved image of a server before the row of the server, which names the image.
 
         The call is repeated if its answer is lost.
         """
@@ -224,7 +224,7 @@ def forget(conn: Connection, uuids: list[str], cell_uuid: str | None = None) -> 
 def _record_end_of_guest(change: Change, row: InstancesRow) -> None:
     """Record the end of the guest if a host runs the deletion.
 
-    Other servers have no guest or a host that is down: then no host has recorded the beginning.
+    Otherwise there is no guest, or its host is down. No host has recorded the start of the deletion then.
     """
     if change.on_host():
         change.record('shutdown', END, row, row['host'])

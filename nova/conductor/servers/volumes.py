@@ -37,7 +37,7 @@ class Volumes:
     def __init__(self, services: CellServices, grants: ImageGrants, keys: DiskKeys) -> None:
         self._cell_db, self._storage, self._grants = services.cell_db, services.volumes, grants
         self._keys = keys
-        # (uuid of a device, column of its row, ids; all but one are orphans of the block storage)
+        # (uuid of a device, column, ids in the block storage: the row has one of them, the others are orphans)
         self._doubtful: collections.deque[tuple[str, str, set[str]]] = collections.deque()
         # background action -> its rollback
         self._take_back: dict[str, collections.abc.Callable[..., None]] = {
@@ -114,7 +114,7 @@ class Volumes:
             bdm_uuid, column, made = doubt = self._doubtful.popleft()
             try:
                 for ident in self._cell_db.run(_left_over, bdm_uuid, column, made):
-                    LOG.warning('Device %s does not have %s %s; it is given back.', bdm_uuid, column, ident)
+                    LOG.warning('Releasing an orphan: device %s does not have %s %s.', bdm_uuid, column, ident)
                     self._give_back(column, ident)
             except Exception:
                 self._doubtful.append(doubt)
@@ -135,7 +135,7 @@ class Volumes:
         return {**device, 'connection_info': info}
 
     def _keep_key(self, ctx: Context, instance_uuid: str, volume_id: str, info: Row) -> None:
-        """Store the passphrase of an encrypted volume; the owner's request may read it."""
+        """Store the passphrase of an encrypted volume; it is read with the token of the owner's request."""
         if info['data'].get('encrypted'):
             self._keys.keep_volume_key(instance_uuid, volume_id, lambda: self._storage.passphrase(ctx, volume_id))
 
@@ -207,7 +207,7 @@ class Volumes:
             try:
                 take_back(ctx, action['instance_uuid'], **(action['arguments'] or {}))
             except (exception.InstanceChanged, exception.InstanceNotFound) as error:
-                LOG.info('Nothing is left of %s: %s', action['action'], error.message)
+                LOG.info('There is nothing to roll back for %s: %s', action['action'], error.message)
 
     def release_attachments(self, ctx: Context, instance_uuid: str) -> None:
         """Release the attachments of a server that no row names."""

@@ -33,7 +33,8 @@ class LostMappings:
     def remove_lost_mappings(self, age_s: float = MAPPING_AGE_S, within_s: float | None = None) -> int:
         """Remove mappings to this cell and specs of servers that are deleted or have no instance row.
 
-        Mappings younger than ``age_s`` are skipped unless the history has the server: the row may be written soon.
+        Mappings younger than ``age_s`` are skipped, because the row may be written soon. Those of servers in the
+        history are always removed.
         Mappings older than all services of this database are skipped too: they show that the configuration names the
         wrong database.
 
@@ -61,8 +62,8 @@ class LostMappings:
         lost = [uuid for uuid in missing if uuid in deleted or oldest <= created[uuid] < before]
         older = [uuid for uuid in missing if uuid not in deleted and created[uuid] < min(oldest, before)]
         if older:
-            LOG.error('%d servers of this cell are older than its database, which has not got them; their mappings '
-                      'stay. Look whether [database] connection names the right one.', len(older))
+            LOG.error('%d servers of this cell are older than its database and have no row there; their mappings are '
+                      'kept. Check whether [database] connection names the right database.', len(older))
         if not lost:
             return 0
         removed = self._api_db.run(forget, lost, self._cell_uuid)

@@ -78,7 +78,7 @@ def decide(row: Row | None, host_up: bool, old: bool) -> str:
 
 
 def decide_evacuation(row: Row | None, host_up: bool, old: bool) -> str:
-    """Return the step for an overdue evacuation; 'evacuate' in the task state that it shares with a rebuild."""
+    """Return the step for an overdue evacuation: 'evacuate' in the task state of rebuilds, else as ``decide``."""
     if row is not None and row['task_state'] == states.REBUILDING:
         return 'evacuate'
     return decide(row, host_up, old)
@@ -308,7 +308,7 @@ class Reconciler:
             while self.reconcile(expedites):
                 expedites = False            # the taken tasks have new deadlines
         except Exception:
-            LOG.exception('What was interrupted is not taken up at once; the periodic task does it.')
+            LOG.exception('Cannot resume interrupted tasks now; the periodic task retries.')
 
 
 def _going_on(function: GoOn) -> Work:

@@ -77,7 +77,7 @@ class Synchronization:
         oldest = now - datetime.timedelta(seconds=self._conf.conductor.task_timeout)
         lost = [row['id'] for row in rows if row['created_at'] < oldest]
         if lost:
-            LOG.warning('%d images were not fetched ahead of time: their hosts did not do it.', len(lost))
+            LOG.warning('%d images were not cached: their hosts did not fetch them before the deadline.', len(lost))
             self._cell_db.run(image_cache.give_up, lost)
         waiting = [row for row in rows if row['created_at'] >= oldest]
         if waiting:

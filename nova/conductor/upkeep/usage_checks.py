@@ -65,7 +65,7 @@ class QuotaCheck:
     def _check_sizes(self) -> int:
         if time.monotonic() < self._sizes_due:
             return 0
-        self._sizes_due = time.monotonic() + SIZES_S         # set before the check: a request during the check counts
+        self._sizes_due = time.monotonic() + SIZES_S         # set first, so that a request during the check is not lost
         marker = ''
         wrong: list[Any] = []
         while True:
@@ -79,7 +79,7 @@ class QuotaCheck:
         return 0
 
     def doubt_sizes(self) -> None:
-        """Request a check of all sizes: a database was unavailable."""
+        """Request a check of all sizes, after a database was unavailable."""
         self._sizes_due = 0.0
 
     def _wrong_sizes(self, counted: Sizes) -> Sizes:
@@ -93,7 +93,7 @@ class QuotaCheck:
             counted = mappings.sizes_of(conn, self._cell_uuid, suspects)
         wrong = self._wrong_sizes(counted)
         for uuid, size in wrong.items():
-            LOG.warning('The quota counts server %s with the size that it has again.', uuid)
+            LOG.warning('Corrected the size of server %s in the quota usage.', uuid)
             self._api_db.run(quotas.set_size, uuid, *size)
         return len(wrong)
 
@@ -110,6 +110,6 @@ class QuotaCheck:
         wrong = {uuid: True for uuid, task_state in soft.items() if task_state is None and uuid not in queued}
         wrong.update({uuid: False for uuid, row in others.items() if row['task_state'] is None})
         for uuid, value in wrong.items():
-            LOG.warning('Server %s is %s by the quota again.', uuid, 'left out' if value else 'counted')
+            LOG.warning('Server %s is %s the quota usage again.', uuid, 'excluded from' if value else 'included in')
             self._api_db.run(mappings.set_queued, uuid, value)
         return len(wrong)

@@ -61,7 +61,7 @@ class LinuxDriver:
         self._loaded_offload: tuple[str, dict[str, int]] | None = None     # text, and device indexes at that time
         self._offload_supported: bool | None = None if conf.network.flow_offload else False       # None: not probed yet
         self._repaired: list[str] = []
-        self._known: set[str] = set()             # namespaces that existed before
+        self._known: set[str] = set()             # namespaces of earlier runs: a missing one is a repair
         self._routers: dict[str, router.RouterPlumbing] = {}
         self._applied: dict[str, tuple[Any, ...]] = {}  # {id of a network or router: arguments that it was set up with}
         self._leases = leases.Leases(self.directory / 'leases')
@@ -345,7 +345,7 @@ class LinuxDriver:
         return None
 
     def _relayed_networks(self, served: list[host_state.Network]) -> list[host_state.Network]:
-        """Return the flat networks served by the metadata relay: an agent has no database."""
+        """Return the flat networks served by the metadata relay, which only an agent uses, as it has no database."""
         return [network for network in served if self.conf.network.agent and self.conf.network.metadata_host
                 and not network.external and any(subnet.gateway for subnet in network.subnets)]
 

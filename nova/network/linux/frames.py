@@ -83,8 +83,8 @@ def from_guest(port: Port, number: int = 0) -> list[str]:
     metadata = f'ether type ip ip daddr {relay.ADDRESS} ' + (
         f'ip saddr != {anonymous_set(own)} drop' if own else 'drop')
     if not port.port_security:
-        # Both tag types: the kernel takes a frame with tag 0 for an untagged one, after rules that see another type.
-        # The receiver of a packet that a host reassembles does not see the fragments.
+        # Drop both tag types: the kernel accepts a frame with tag 0 as untagged, but rules for IP do not match it.
+        # Drop fragments here: if a host reassembles them, rules for the receiver see only the whole packet.
         others = f' ether saddr != {port.mac}' if port.incoming else ''
         return ['ether type { 8021q, 8021ad } drop', f'ether type {RARP}{others} drop', metadata, *_FRAGMENTS, 'accept']
     known = allowed_addresses(port)

@@ -21,7 +21,7 @@ COMMAND = 'nova-dhcpbridge'
 FIELDS = ('mac', 'address', 'until')
 FORMAT = versioned_records.RecordFormat(
     name='record of a lease', version=dhcpbridge.VERSION, fields=frozenset(FIELDS), required=frozenset(FIELDS))
-MAX = 65536                      # files that are read: dnsmasq has no more leases
+MAX = 65536                      # maximum of files that are read; dnsmasq allows no more leases
 
 
 class Leases:

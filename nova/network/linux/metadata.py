@@ -13,7 +13,7 @@ from nova.network.linux.namespaces import Namespace
 
 LOG = logging.getLogger(__name__)
 
-USER = 'nobody'                  # as dnsmasq's: it needs no other access
+USER = 'nobody'                  # also dnsmasq's user; the relay needs no further rights
 LOCAL = f'{relay.ADDRESS}/32'
 # Creates the socket, inside the namespace if there is one, and passes it to the relay.
 _LISTEN = (

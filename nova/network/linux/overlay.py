@@ -84,7 +84,7 @@ def _bridge(run: runner.Runner, overlay: Overlay) -> None:
 
 def _entries(run: runner.Runner, name: str, overlay: Overlay, switched: Callable[[str], dict[str, str]]) -> None:
     text = run('bridge', '-json', 'fdb', 'show', 'dev', name)
-    # after reading the table: an entry that is switched in between is in neither, and stays
+    # read after the table: otherwise an entry that is switched in between would be deleted
     remotes, expected = dict(overlay.remotes), dict(overlay.migrating)
     moved = {mac: host for mac, host in switched(name).items() if expected.get(mac) == host}
     # A guest that leaves is local until it runs on the target host. The entry is written in advance: it is needed as

@@ -122,7 +122,7 @@ def _sources(router: Router) -> list[str]:
     for interfaces in on.values():
         names = frames.anonymous_set(f'"{frames.router_name(interface)}"' for interface in interfaces)
         ranges = [str(ipaddress.ip_interface(each).network) for interface in interfaces for each in interface.addresses
-                  if not each.endswith('/32')]                  # a floating address, which is in such a range
+                  if not each.endswith('/32')]                  # /32: a floating address within a range
         for family, version in (('ip', 4), ('ip6', 6)):
             if known := frames.of_version(sorted(set(ranges)), version):
                 rules.append(f'iifname != {names} {family} saddr {frames.anonymous_set(known)} drop')

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nova.db.engine import Connection, Database
     from nova.db.tables.rows import DnsDomainsRow, DnsEntriesRow
 
-LONGEST = 189                    # a domain: with a label before it, a name has at most 253 characters
+LONGEST = 189                    # characters of a domain; a label of 63 and a dot before it make a name of 253
 _LABEL = re.compile(r'[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?')
 TYPES = {'A': 4, 'AAAA': 6}      # record type -> IP version
 

@@ -83,7 +83,7 @@ def make(conn: Connection, deps: Deps, context: RequestContext, network: JsonObj
     for subnet in subnets:
         calls.create(conn, deps, context, rest_networks.SUBNETS, {
             'network_id': ident, 'name': network['name'], **owner, **subnet})
-    log.about(ident)                 # not about its subnets
+    log.about(ident)                 # the audit record names the network, not its subnets
     if for_all:
         operators.give(conn, ident, None)
     return ident

@@ -142,7 +142,7 @@ def assign_network(api_db: Database, ident: str, project: str | None) -> None:
     """Assign a network to a project; None: to all projects.
 
     :raises NetworkNotFound:
-    :raises NetworkInUse: other projects have ports in it; for None: any project has
+    :raises NetworkInUse: other projects have ports in it; without a project: it has servers or a router
     :raises Conflict: an external network cannot be assigned to all projects
     """
     def change(conn: Connection) -> None:

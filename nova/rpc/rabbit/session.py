@@ -95,7 +95,7 @@ class Session:
         self._redelivers = False
         self._first = True
         self._connected_at: float | None = None        # time of the last reconnection
-        self._declared: set[str] = set()                # by this connection's messages
+        self._declared: set[str] = set()                # names that messages declared on this connection
         self._declares = True
         self._durable = False                          # the broker refuses transient queues
 
@@ -317,7 +317,7 @@ class Session:
             LOG.error('The broker %s:%s is unavailable: %s. Trying again.', broker.host, broker.port, error)
 
     def _pause(self, failures: int, brokers: int) -> None:
-        """Wait before the next attempt; after a good connection only until a caller needs one."""
+        """Wait before the next attempt, at most until a caller needs a connection."""
         settings = self._settings
         rounds = failures // brokers
         if failures % brokers == 0 and not self._closed:

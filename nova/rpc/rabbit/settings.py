@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 Options: TypeAlias = cfg.ConfigOpts.GroupAttr          # [oslo_messaging_rabbit]
 PORT = 5672
-# Default of unacknowledged messages for each queue: enough that the broker need not wait, and few enough that all their
-# numbers are kept (envelope.Numbers). Without a limit the broker sends a process its whole backlog. After a lost
-# connection, finished but unacknowledged work was then repeated.
+# Default limit of unacknowledged messages for each queue. With fewer, the broker would wait; with more, not all of
+# their numbers would be kept (envelope.Numbers). Without a limit the broker sends a process its whole backlog, and
+# sends finished but unacknowledged work again after a lost connection.
 PREFETCH = 300
-# Options that make queues survive the broker. RPC queues ignore their defaults, which apply to the other driver only:
-# no state exists only in such a message, and writing to disk costs a third of a broker's time (ADR 0049). Notifications
-# are never sent again, so their queue follows the defaults.
+# Options that make queues survive the broker. RPC queues use them only if they are set: an RPC message is never the
+# only copy of a state, and writing to disk costs a third of a broker's time (ADR 0049). Notifications are never sent
+# again, so their queue follows the defaults.
 KEPT = ('amqp_durable_queues', 'rabbit_quorum_queue')
 # Options of oslo.messaging's driver that this one lacks.
 _NOT_HERE = ('rabbit_stream_fanout', 'rabbit_ha_queues', 'use_queue_manager', 'kombu_compression')

@@ -86,7 +86,7 @@ class ContainerGuests(guest_power.GuestPower):
         try:
             self.remove(uuid)
         except (exception.VirtError, OSError):
-            LOG.exception('What a failed build left of %s could not be removed.', uuid)
+            LOG.exception('Cannot clean up after the failed build of %s.', uuid)
 
 
 def _undefine(found: libvirt.virDomain) -> None:

@@ -45,7 +45,7 @@ class Snapshots:
         step(states.IMAGE_PENDING_UPLOAD)
         try:
             root = guest.disks[0]
-            # the size of the copy of a guest that is off is measured before the copy begins
+            # for a stopped guest, the space for the copy is claimed before it begins
             sources = [] if root.source or not self._guests.is_active(guest.uuid) else [
                 path for path in (root.file, root.backing_file) if path]
             with self._storage.snapshot_path(instance.uuid, sources) as path:
@@ -72,7 +72,7 @@ class Snapshots:
                 raise exception.VirtError(operation=OPERATION, reason='the copy of the disk failed')
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)          # the guest stopped during the copy: its disk is copied below
-        # the copy of a disk in a pool is first written to another file without known progress
+        # a disk in a pool is first copied to another file, whose progress is unknown
         sources = [each for each in (root.file, root.backing_file) if each and not root.source]
         with progress.watched(path, sources, copied):
             self._storage.of(root).copy(root, path)

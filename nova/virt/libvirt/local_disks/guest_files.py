@@ -39,7 +39,7 @@ class GuestFiles:
     :param inspect: see ImageCache
     :param disks: local_disks.base.Place of new disks; None: qcow2 files
     :param max_age: seconds; see ImageCache
-    :param reserve: nova.runtime.disk_space.Reserve that snapshots, images and arriving guests leave
+    :param reserve: nova.runtime.disk_space.Reserve: space that snapshots, images and arriving guests must leave free
     :param verify: see ImageCache
     :param host: owner of the guests saved and listed here; others may share the directory. None: all owners
     :param key: function(uuid of a guest) -> the passphrase of its disks; raises VirtError
@@ -159,7 +159,7 @@ class GuestFiles:
         :raises VirtError: the pool has disks of such a guest
         """
         self._disks.check_new(uuid)
-        os.makedirs(self.path(uuid), exist_ok=True)          # a rebuild keeps files of the machine
+        os.makedirs(self.path(uuid), exist_ok=True)          # exists in a rebuild that keeps some files
         os.chmod(self.path(uuid), DIRECTORY_MODE)
 
     def remove_disk(self, uuid: str, name: str) -> None:

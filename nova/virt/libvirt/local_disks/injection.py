@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 OFF, FIND, WHOLE = -2, -1, 0             # [libvirt] inject_partition
-INJECT_S = 600                           # an emulated machine first builds its appliance
+INJECT_S = 600                           # seconds; without KVM, libguestfs takes long to build and boot its appliance
 OPERATION = 'write files into the disk'
 MODE, NETWORK_MODE = '0440', '0644'
 
@@ -66,8 +66,8 @@ def write(disk: xml.Disk, files: Sequence[tuple[str, bytes]], partition: int, in
 
     :param files: [(path, bytes)]
     :param partition: number of the root partition; FIND: the first with an OS; WHOLE: the disk is one file system
-    :param interfaces: result of guest_interfaces.text if the guest OS has that file; failures without ``files`` are
-        ignored
+    :param interfaces: content of guest_interfaces.PATH; None: do not write it. Without ``files``, failures are only
+        logged
     :raises VirtError: the disk is no file or encrypted, or lacks the partition or a known file system
     """
     try:
@@ -91,7 +91,7 @@ def command(disk: xml.Disk, files: Sequence[tuple[str, str]], partition: int, st
 
     :param files: [(path in the guest, path here)]
     :param stamp: seconds since 1970, for the name of the old file
-    :param interfaces: path here of that file
+    :param interfaces: path on this host of the new guest_interfaces.PATH
     """
     words = ['guestfish', '--rw', f'--format={disk.format}', '-a', disk.file]
     words += ['-i'] if partition == FIND else ['-m', f'/dev/sda{partition or ""}']

@@ -114,7 +114,7 @@ class Storage(guest_files.GuestFiles):
         self._shares = reflink.possible(self.directory)
 
     def _may_clean(self, path: str, others: set[str]) -> bool:
-        """Return whether the record excludes that another host writes in a directory."""
+        """Return whether the records show that no other host writes in a directory."""
         return path not in others and path not in self.unreadable
 
     def check_reach(self, uuid: str) -> None:
@@ -139,7 +139,7 @@ class Storage(guest_files.GuestFiles):
         self.record(guest)
 
     def record(self, guest: xml.Guest) -> None:
-        """Save a guest, as ``save`` does, without a change of the owner."""
+        """Save a guest as ``save`` does, but keep the recorded owner host."""
         records.write(self.path(guest.uuid), guest)
         self._parsed.pop(guest.uuid, None)
 
@@ -154,7 +154,7 @@ class Storage(guest_files.GuestFiles):
         return [] if self._pool is None else self._pool.images_of(uuid)
 
     def release(self, guest: xml.Guest) -> None:
-        """Make the present state of a guest's disks final."""
+        """Delete the earlier state of a guest's disks that was kept for a restore."""
         for disk in guest.disks:
             self.of(disk).release(disk)
 
@@ -291,7 +291,7 @@ class Storage(guest_files.GuestFiles):
         self.unreadable.discard_missing()
         guests = [*self.records(), *self.resize_backups.guests().values()]
         if self.unreadable:
-            LOG.warning('Cached images stay: the records that cannot be read may use them.')
+            LOG.warning('Unused cached images are not removed: guest records that cannot be read may need them.')
             return
         self.cache.remove_unused({disk.backing_file for guest in guests if guest for disk in guest.files()})
         self._disks.remove_unused()

@@ -12,10 +12,10 @@ from nova.virt.libvirt.moves import transfer_progress
 
 
 def find(stored: storage.Storage, host: str, known: collections.abc.Container[str]) -> dict[str, bool]:
-    """Return {uuid: whether the directory is local to ``host``, by its record or that of its arrival}.
+    """Return {uuid: whether ``host`` owns the directory according to the record of the guest or of its transfer}.
 
-    Directories of another host, or kept for one, are omitted. A directory without a record may be new and of a host
-    that shares the directory of all guests.
+    Directories of another host, or kept for one, are omitted. A directory without a record may be a new one of another
+    host that shares the parent directory.
     :param known: guests of the hypervisor
     """
     found = {}

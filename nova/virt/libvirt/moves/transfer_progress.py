@@ -1,7 +1,7 @@
 """Progress of the transfer of an arriving guest's files: a record in their directory for a resume after a restart.
 
 The record exists from the beginning of the copies until the guest is recorded, before its first start. It is ignored
-once the guest has a record. So its files are unchanged since the transfer or derived only from it.
+once the guest has a record. Until then no guest has written to the files.
 """
 from __future__ import annotations
 

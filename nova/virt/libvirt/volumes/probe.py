@@ -78,7 +78,7 @@ def _failure(connect: Callable[[float], socket.socket], words: bytes, greeting: 
                     return 'closed the connection'
                 found += more
             return None if found.startswith(greeting) else 'is something else than it should be'
-    except PermissionError:                # affects this process; QEMU is another user
+    except PermissionError:                # only of this process: QEMU runs as another user
         return None
     except TimeoutError:
         return f'did not answer within {seconds:.0f} seconds'
