@@ -29,7 +29,7 @@ _KEY = re.compile(r'\A[0-9A-Za-z+/]{16,512}={0,2}\Z', re.ASCII)
 def check(protocol: object, location: object) -> None:
     """Validate an export location.
 
-    :raises ValueError: hosts cannot mount this; the message is a sentence
+    :raises ValueError: hosts cannot mount this location; the message is a sentence
     """
     _parts(protocol, location)
 

@@ -94,7 +94,7 @@ class LiveMigration:
             other.machine.save()
 
     def await_live_migration(self, instance: Instance, progress: Callable[[dict[str, int]], None]) -> None:
-        """Send a guest in post-copy until it is complete: ``ahead`` names the host where it already runs."""
+        """Complete the transfer of a guest in post-copy; ``ahead`` names the host where the guest already runs."""
         with self.machine.operation('await_live_migration'):
             ahead = self.machine.guests.get(instance.uuid, {}).get('ahead')
         job = _Job(GIB, instance)

@@ -31,9 +31,9 @@ FORMAT = versioned_records.RecordFormat(
         'console', 'copies', 'disk_gb', 'dumps', 'memory_mb', 'networks', 'numa_topology', 'pci_devices', 'power_state',
         'ran', 'rests', 'shares', 'tpm', 'vcpus', 'volumes'}))
 ARRIVING = versioned_records.RecordFormat(name='record of an arriving simulated guest', fields=frozenset())
-CONSOLE_LINES = 1000         # maximum of a guest
+CONSOLE_LINES = 1000         # maximum of each guest
 STEPS = 10                   # progress reports of an operation that takes time
-DISK_BYTES = 1024 * 1024     # of a snapshot
+DISK_BYTES = 1024 * 1024     # size of a snapshot
 
 
 class Machine:
@@ -87,7 +87,8 @@ class Machine:
         with self.lock:
             self.guests = self._read(self.guests_file)
             self.kept = self._read(self.kept_file)
-            self.arriving = set(map(str, _loaded(self.arriving_file)))       # of a list, or of records by uuid
+            # the file has a list of uuids, or records by uuid
+            self.arriving = set(map(str, _loaded(self.arriving_file)))
 
     def save(self) -> None:
         """Write the guests."""

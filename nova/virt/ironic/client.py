@@ -17,7 +17,7 @@ from nova.json_types import Json, JsonObject
 from nova.runtime import rest_client
 
 SERVICE_TYPE = 'baremetal'
-VERSION = '1.82'                         # of the API: with shards
+VERSION = '1.82'                         # microversion of the API that added shards
 FIELDS = ('uuid', 'name', 'resource_class', 'properties', 'traits', 'instance_uuid', 'instance_info', 'power_state',
           'target_power_state', 'provision_state', 'target_provision_state', 'maintenance', 'last_error', 'driver_info',
           'console_enabled')
@@ -30,7 +30,8 @@ Node = dict[str, Any]
 
 
 class Client:
-    """Client shared by all threads. Errors of the Bare Metal service become a VirtError with its sentence."""
+    """Client shared by all threads. An error of the Bare Metal service is raised as VirtError with the service's
+    message."""
 
     def __init__(self, conf: ConfigOpts) -> None:
         self._options = conf.ironic
@@ -60,7 +61,7 @@ class Client:
     def node(self, uuid: str) -> Node:
         """Return a node.
 
-        :raises VirtError: there is none
+        :raises VirtError: the node does not exist
         """
         found = self.find(uuid)
         if found is None:

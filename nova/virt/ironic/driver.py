@@ -40,7 +40,7 @@ NOT_ENROLLED = {'enroll', 'verifying', 'manageable', 'inspecting', 'inspect wait
 # files of a config drive, and their names in the Bare Metal service
 DRIVE = {'openstack/latest/meta_data.json': 'meta_data', 'openstack/latest/network_data.json': 'network_data',
          'openstack/latest/user_data': 'user_data', 'openstack/latest/vendor_data.json': 'vendor_data'}
-OLD_VERSION = 1                          # hypervisor_version: nodes have none
+OLD_VERSION = 1                          # hypervisor_version: nodes have no version
 
 
 class IronicDriver(driver.ComputeDriver):
@@ -113,7 +113,7 @@ class IronicDriver(driver.ComputeDriver):
         self._nodes.switch_on(uuid)
 
     def _ready(self, instance: Instance) -> Node:
-        """Return the scheduled node once it has been cleaned of its last server.
+        """Return the scheduled node after the cleaning that follows its previous server.
 
         :raises BuildFailed: the node cannot have a server
         """
@@ -165,7 +165,7 @@ class IronicDriver(driver.ComputeDriver):
                 lambda found: found['instance_uuid'] != instance.uuid or found['provision_state'] in {
                     AVAILABLE, *CLEANED},
                 lambda found: found['provision_state'] in ('error', 'clean failed'))
-        if node['instance_uuid'] == instance.uuid:               # it was claimed but not deployed
+        if node['instance_uuid'] == instance.uuid:               # the node was claimed but not deployed
             self._client.update(uuid, 'give the node back', ('/instance_info', {}), ('/instance_uuid', None))
 
     # ---- power

@@ -26,7 +26,7 @@ if typing.TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-LOOK_S = 10                              # for one query of Ceph while a guest waits for its start
+LOOK_S = 10                              # timeout in seconds of a Ceph query, during which the start of a guest waits
 Record = typing.Callable[[str, disk_clients.Images, bool], None]
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.xml import Guest
 
 POLL = 0.2                               # seconds between two polls of a guest
-SHUTDOWN_RETRY_S = 10                    # after which the shutdown request is repeated
+SHUTDOWN_RETRY_S = 10                    # seconds after which the shutdown request is repeated
 IMAGE_CACHE_INTERVAL = 3600              # seconds between two cleanups of the image cache
 
 

@@ -228,7 +228,7 @@ class Guests(guest_power.GuestPower):
             self.remove(uuid, keep_machine=keep_machine)
             self._volumes.disconnect(guest.volumes if guest else ())
         except (exception.VirtError, OSError):
-            LOG.exception('What a failed build left of %s could not be removed.', uuid)
+            LOG.exception('Cannot clean up after the failed build of %s.', uuid)
 
     def keeps_machine(self, instance: Instance, guest: xml.Guest | None) -> bool:
         """Return whether a rebuilt guest reuses its UEFI variables and TPM.

@@ -6,7 +6,7 @@ import dataclasses
 
 from nova import exception
 
-LARGEST = 1 << 32                        # limit of ids; the last one means no id
+LARGEST = 1 << 32                        # number of ids; the highest id is invalid
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +33,7 @@ def parse(option: str, texts: Iterable[str]) -> tuple[Range, ...]:
 
 
 def of(ranges: Iterable[Range], guest: int) -> int | None:
-    """Return the host's id of a container's id, or None."""
+    """Return the host id to which a container's id is mapped, or None if the id is not mapped."""
     return next((each.host + guest - each.guest for each in ranges
                  if guest in range(each.guest, each.guest + each.count)), None)
 

@@ -64,7 +64,7 @@ ARCHIVE = 'archive'                      # of nova.image.inspector: a root file 
 class ContainerDriver(base.LibvirtBase):
     """Implement the required methods of the driver interface in nova/virt/driver.py.
 
-    :param inspect_image, helper: as of LibvirtDriver
+    :param inspect_image, helper: as in LibvirtDriver
     """
 
     _guests: guests.ContainerGuests

@@ -21,8 +21,8 @@ class Resources:
     """Processors and memory of a guest.
 
     processor      visible {'sockets', 'cores', 'threads'} (hardware.cpu_topology); None: one core a socket
-    numa           GuestTopology as text; None: it has none
-    cell, cpuset   without a topology: its NUMA node (None: any) and its CPUs as text
+    numa           GuestTopology as text; None if the guest has no topology
+    cell, cpuset   for a guest without topology: NUMA node (None: any) and CPUs as text
     memory_source  memory backing since its start (memory.py)
     """
 

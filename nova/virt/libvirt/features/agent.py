@@ -35,7 +35,7 @@ LOG = logging.getLogger(__name__)
 
 AGENT_SECONDS = 10
 FACTS_SECONDS = 3            # for requests that also report other facts
-MARK = 'frozen'              # a guest to thaw
+MARK = 'frozen'              # file that marks a guest to thaw
 ADMINISTRATORS = {'windows': 'Administrator'}        # by os_type; the default is root
 _PAUSED = 'the guest is paused or off, and its agent with it'
 _BY_AGENT = libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT

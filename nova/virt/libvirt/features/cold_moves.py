@@ -118,7 +118,7 @@ class ColdMoves:
         if self.is_arriving(uuid) and not pooled:
             found = transfer_progress.IncomingTransfer.interrupted(directory, move, self._host)
             if found is not None:
-                LOG.info('The copies of the disks of %s go on; %d bytes are here.', uuid, found.bytes_here())
+                LOG.info('Resuming the copies of the disks of %s; %d bytes are here.', uuid, found.bytes_here())
                 return found
         self._guests.remove(uuid)
         os.mkdir(directory)
@@ -142,7 +142,7 @@ class ColdMoves:
             return
         path = tpm_state.fetch(self._addresses.uri_of(source['address']), guest.uuid, kind,
                                self._storage.path(guest.uuid), self._conf.libvirt.qemu_img_timeout)
-        # swtpm creates its files at the start of a guest: no instruction of the guest runs
+        # swtpm creates its files when a guest starts; the guest starts paused, so it runs no instruction
         self._guests.start_paused(guest)
         self._hypervisor.guest('take in the TPM', guest.uuid, calls.stop)
         self._hypervisor.run('take in the TPM', tpm_state.put, guest.uuid, kind, tpm_state.read(path))

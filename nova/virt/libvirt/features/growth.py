@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.host import Host
     from nova.virt.libvirt.local_disks.storage import Storage
 
-TAKE_BACK_S = 10                         # for a guest to release memory of a failed resize
+TAKE_BACK_S = 10                         # timeout in seconds for a guest to release the memory of a failed resize
 POLL_S = 0.2
 OPERATION = 'give the guest more'
 NO_ROOM = 'it was started without room for so many CPUs, or so much memory'

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.privileged.steps import LocalSteps
 
 UNPLUG_SECONDS = 60          # the guest OS must release a device; a booting one ignores the request
-UNPLUG_RETRY_S = 5           # after which the request is repeated
+UNPLUG_RETRY_S = 5           # seconds after which the request is repeated
 POLL = 0.2
 
 
@@ -72,7 +72,7 @@ class Interfaces:
     def _unplug(self, uuid: str, text: str, path: str) -> None:
         """Unplug a device and wait for its release.
 
-        :raises VirtError: the guest holds the device
+        :raises VirtError: the guest does not release the device
         """
         deadline, ask_at = time.monotonic() + UNPLUG_SECONDS, 0.0
         operation = 'unplug the port'

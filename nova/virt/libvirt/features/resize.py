@@ -44,13 +44,13 @@ class Resize:
         self._connections, self._cold_moves = connections, cold_moves
 
     def accept_guest(self, context: RequestContext, instance: Instance, flavor: dict[str, Any]) -> None:
-        """Check what the claim, which has checked the flavor, cannot know.
+        """Check the conditions that the resource claim does not cover. The claim has checked the flavor.
 
         :raises VirtError: the disks are in the pool and the record is on another host, or the disk reserve is used up
         """
         stored = self._storage
         stored.check_reach(instance.uuid)
-        if stored.load(instance.uuid) is None:               # it is on another host, or set aside
+        if stored.load(instance.uuid) is None:               # the guest is on another host, or set aside
             stored.check_free()
 
     def send_guest(self, context: RequestContext, instance: Instance, dest_host: str | None, network_info: NetworkInfo,
@@ -117,7 +117,7 @@ class Resize:
                 stored.resize_backups.restore(uuid)
                 os.rename(kept, stored.path(uuid))
             guest = self._guests.refresh(uuid, network_info)
-            # a new connection may have another address
+            # a reconnected volume may have another address
             guest.volumes = self._connections.connect_all(instance, block_devices, guest.hardware.machine, guest.disks,
                                                           guest.volumes)
             stored.release(guest)        # after the rename: a repeated revert finds the backup

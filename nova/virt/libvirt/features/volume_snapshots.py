@@ -173,8 +173,8 @@ class VolumeSnapshots:
         """Merge files of a volume.
 
         :param relative: see operations.begin_merge
-        :param note: called before the guest leaves its active file, when the other file has all its data
-        :raises VirtError: it failed or timed out; the volume's content is unchanged
+        :param note: called before the guest switches to the other file, once that file has all data
+        :raises VirtError: the merge failed or timed out; the volume's content is unchanged
         """
         ask, active = self._hypervisor.guest, merge.commit and merge.top == 0
         present = ask(DELETE, uuid, operations.files, target)

@@ -35,7 +35,7 @@ def _no_key(uuid: str) -> NoReturn:
 class GuestFiles:
     """Locations of the files of all guests.
 
-    :param directory: of all guests of this deployment on this host
+    :param directory: directory of all guests of this deployment on this host
     :param inspect: see ImageCache
     :param disks: local_disks.base.Place of new disks; None: qcow2 files
     :param max_age: seconds; see ImageCache
@@ -70,7 +70,7 @@ class GuestFiles:
     def of(self, disk: xml.Disk) -> Place:
         """Return the Place of a recorded Disk.
 
-        :raises VirtError: this host does not reach it
+        :raises VirtError: this host cannot access the disk
         """
         if disk.secret:
             return self._encrypted(disk.secret)
@@ -88,7 +88,7 @@ class GuestFiles:
     def place_of_new(self, uuid: str, encrypted: bool) -> Place:
         """Return the Place of a new disk.
 
-        :raises VirtError: this host cannot encrypt it
+        :raises VirtError: this host cannot encrypt the disk
         """
         if not encrypted:
             return self._disks
@@ -129,7 +129,7 @@ class GuestFiles:
         return os.path.isdir(self.path(uuid))
 
     def load(self, uuid: str) -> xml.Guest | None:
-        """Return the recorded Guest, or None."""
+        """Return the recorded Guest, or None if there is no record."""
         return records.read(self.path(uuid))
 
     def is_ours(self, guest: xml.Guest) -> bool:
@@ -156,7 +156,7 @@ class GuestFiles:
     def make_directory(self, uuid: str) -> None:
         """Create a guest's directory.
 
-        :raises VirtError: the pool has disks of such a guest
+        :raises VirtError: the pool has disks of a guest with this uuid
         """
         self._disks.check_new(uuid)
         os.makedirs(self.path(uuid), exist_ok=True)          # exists in a rebuild that keeps some files

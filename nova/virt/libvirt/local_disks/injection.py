@@ -68,7 +68,7 @@ def write(disk: xml.Disk, files: Sequence[tuple[str, bytes]], partition: int, in
     :param partition: number of the root partition; FIND: the first with an OS; WHOLE: the disk is one file system
     :param interfaces: content of guest_interfaces.PATH; None: do not write it. Without ``files``, failures are only
         logged
-    :raises VirtError: the disk is no file or encrypted, or lacks the partition or a known file system
+    :raises VirtError: the disk is not a file, is encrypted, or lacks the partition or a known file system
     """
     try:
         if disk.secret or disk.source:

@@ -36,11 +36,11 @@ def fetch(uri: str, directory: str, names: collections.abc.Sequence[str], target
     block. With an ``arrival`` a call after a restart resumes too, if the source file is unchanged. Without one,
     existing files with a final name are kept.
 
-    :param uri: of the other host's libvirt
-    :param directory: on the other host
+    :param uri: URI of the other host's libvirt
+    :param directory: directory on the other host
     :param target: directory here
-    :param reserve: nova.runtime.disk_space.Reserve that the files leave
-    :raises InsufficientStorage: there is no space for them
+    :param reserve: nova.runtime.disk_space.Reserve: free space that the files must leave
+    :raises InsufficientStorage: there is no space for the files
     :raises VirtError: the host is unreachable, or a file is missing there or incomplete here
     """
     copies = [disk_copy.Copy(os.path.join(target, name), arrival, reserve) for name in names]

@@ -106,7 +106,7 @@ def is_there(directory: str) -> bool:
 def host_of(directory: str) -> str | None:
     """Return the destination host of the copies in a directory, or None if unknown.
 
-    :raises RecordUnreadable: it cannot be read
+    :raises RecordUnreadable: the record cannot be read
     """
     values = FORMAT.read(os.path.join(directory, NAME)) or {}
     return values.get('host')

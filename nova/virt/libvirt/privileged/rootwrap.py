@@ -35,7 +35,7 @@ def step(words: Sequence[str], users: Sequence[str], directory: str) -> Step:
 
     :param words: arguments of the command
     :param users: name and id of the calling user
-    :param directory: of the guests
+    :param directory: directory of the guests
     :raises ValueError: with a sentence: the command is unsupported
     """
     name = os.path.basename(words[0]) if words else ''
