@@ -270,6 +270,6 @@ def _named(requests: list[selection.Request], name: Literal['network_id', 'port_
 def _are_used(network: NetworksRow, names: Collection[str]) -> bool:
     """Return whether new ports in the network get security groups.
 
-    :raises NetworkRequestInvalid: they get none, but names has other groups than the default
+    :raises NetworkRequestInvalid: new ports get none, but ``names`` has groups other than the default
     """
     return security.check_used(network['id'], attach.has_port_security(network), names)

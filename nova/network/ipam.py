@@ -198,7 +198,7 @@ def check_free(conn: Connection, subnets: list[SubnetsRow], address: str, gatewa
 class AddressAllocator:
     """Chooses addresses for the ports of one transaction, which locks the subnets, and stores them in bulk.
 
-    :param rested_before: see quarantine
+    :param rested_before: see quarantine_cutoff
     :param size: expected number of addresses for each subnet, read in one statement
     """
 
@@ -274,7 +274,7 @@ def claim(conn: Connection, network_id: str, subnets: list[SubnetsRow], port_id:
     :param mac: MAC of the port
     :param gateways: True: the port of a router, which has the gateway's address
     :param anywhere: see check_fixed
-    :param owner: its device_owner, which selects among the subnets if nothing is wanted
+    :param owner: device_owner of the port, which selects among the subnets if ``wanted`` is empty
     :raises FixedIpInUse, NoMoreFixedIps, InvalidInput, SubnetNotFound:
     """
     allocator = AddressAllocator(conn, rested_before)
@@ -310,7 +310,7 @@ def new_mac() -> str:
 
 
 def retry_on_duplicate(function: Callable[Concatenate[Connection, P], T]) -> Callable[Concatenate[Connection, P], T]:
-    """Decorate a transaction: run it again if a duplicate key shows that another one took a MAC or address."""
+    """Decorate a transaction: run it again if a duplicate key shows that another transaction took a MAC or address."""
     @functools.wraps(function)
     def inner(conn: Connection, /, *args: P.args, **kwargs: P.kwargs) -> T:
         try:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 # request key: True if an administrator named a network that the server's project may not use
 GRANTED: Final = 'granted'
-Usable = dict[str, 'tuple[NetworksRow, list[SubnetsRow]]']           # of networks.usable(…)
+Usable = dict[str, 'tuple[NetworksRow, list[SubnetsRow]]']           # result of networks.usable(…)
 
 
 class Request(TypedDict, total=False):
@@ -66,7 +66,7 @@ def choose(usable: Usable) -> list[Request]:
 def is_of_project(network: NetworksRow, project_id: str) -> bool:
     """Return whether the project may create ports in a network.
 
-    :param network: of networks.usable(…) for the project
+    :param network: one of networks.usable(…) for the project
     """
     return bool(network['shared'] or network['project_id'] == project_id)
 

@@ -95,7 +95,7 @@ class Port:
     groups: list[str]
     pairs: list[AddressPair] = dataclasses.field(default_factory=list)
     port_security: bool = True                                    # False: only VLAN tags are filtered
-    limits: list[Any] = dataclasses.field(default_factory=list)        # [[direction, kbit/s, burst in kbit, 0: any]]
+    limits: list[Any] = dataclasses.field(default_factory=list)  # [[direction, kbit/s, burst in kbit (0: default)]]
     dscp_mark: int | None = None                                  # DSCP value of the packets that the guest sends
     incoming: bool = False  # the guest runs on another host and migrates to this one
     # during a migration: [address of the other host, key shared by the two hosts, in hexadecimal digits]
@@ -207,10 +207,10 @@ class HostState:
     members: Members
     overlays: list[Overlay] = dataclasses.field(default_factory=list)
     routers: list[Router] = dataclasses.field(default_factory=list)
-    # {bridge: bridge of the operator} of networks there
+    # {bridge of a flat network: bridge of the operator on the network's physical network}
     physical_bridges: dict[str, str] = dataclasses.field(default_factory=dict)
     tunnel: str = ''                                               # this host's tunnel address
-    host: str = ''                                                 # its name
+    host: str = ''                                                 # name of this host
     metadata_key: str = ''  # key of the metadata relay's signatures (hexadecimal digits); '': no metadata
     # [[id of the network that resolves it, '' for all, address, full name]] of user-defined names. An entry with '' as
     # address names a parent domain

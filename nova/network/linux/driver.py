@@ -280,7 +280,8 @@ class LinuxDriver:
             except exception.NetworkPlumbingError:                # something else removed the changed objects
                 self._repaired.append('filters')
         self._loaded = None
-        if not self._offload_supported:                                # flow offload of an earlier run of this service
+        # remove flow offload that an earlier run of this service has loaded
+        if not self._offload_supported:
             self.run('nft', '-f', '-', stdin=flow_offload.remove(self.table), check=False)
         self.run('nft', '-f', '-', stdin=self._offload_removal() + text)
         self._loaded = text
@@ -345,7 +346,8 @@ class LinuxDriver:
         return None
 
     def _relayed_networks(self, served: list[host_state.Network]) -> list[host_state.Network]:
-        """Return the flat networks served by the metadata relay, which only an agent uses, as it has no database."""
+        """Return the flat networks served by the metadata relay. Only an agent uses it there, because it has no
+        database."""
         return [network for network in served if self.conf.network.agent and self.conf.network.metadata_host
                 and not network.external and any(subnet.gateway for subnet in network.subnets)]
 

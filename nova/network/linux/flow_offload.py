@@ -19,7 +19,7 @@ from nova.network.linux import frames
 if TYPE_CHECKING:
     from nova.network.host.state import HostState, Overlay, Port
 
-SHORT_S = 10            # then one packet takes the normal path, which refreshes conntrack and the bridge's FDB
+SHORT_S = 10            # seconds; then one packet takes the normal path, which refreshes conntrack and the bridge's FDB
 MAX_CONNECTIONS = 16384            # connections of a device; others take the normal path
 # (protocol names for IPv4 and IPv6, suffix of sets, packets to learn from, key of a connection)
 _PROTOCOLS = (
@@ -36,7 +36,7 @@ SETTINGS = ('nf_conntrack_tcp_be_liberal', 'nf_conntrack_tcp_ignore_invalid_rst'
 
 
 def is_possible(state: HostState) -> bool:
-    """Return whether this host has overlays, and no port with ranges: their packets use marks."""
+    """Return whether this host has overlays, and no port with address ranges, because their packets use marks."""
     return bool(state.overlays) and not any(frames.ranges_by_mac(port) for port in state.ports)
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 DHCP_LIMIT = '5/second burst 20 packets'         # per guest: each lease that begins or ends starts a process
 
 
-# Other hosts send a guest's frames to the sender of its announcement (switchover.py). Only QEMU sends it, on the target
-# host. The guest itself cannot send it from the source host.
+# Other hosts redirect a guest's frames to the host that sends the guest's announcement (switchover.py). Only QEMU may
+# send it, on the target host. The filters prevent the guest from sending it on the source host.
 RARP = f'{switchover.RARP:#x}'
 
 

@@ -403,7 +403,7 @@ def _answering(metadata: dict[str, tuple[str, int]]) -> list[tuple[tuple[str, in
 def _nat(served: list[Network], names: str, metadata: dict[str, tuple[str, int]]) -> list[str]:
     """Return the NAT chains.
 
-    :param names: set of all bridges; packets bridged inside one pass here, too, but do not leave
+    :param names: set of all bridges; packets inside one bridge also pass these chains, but are not masqueraded
     """
     redirect = [f'iifname {bridges} ip daddr {METADATA} tcp dport 80 dnat ip to {address}:{port}'
                 for (address, port), bridges in _answering(metadata)]

@@ -1,7 +1,7 @@
 """Network service of a deployment with Neutron: ports of servers and their bindings to hosts.
 
-It implements the same RPC interface as nova.network.manager. Each instance serves all hosts: hosts have no Neutron
-account, and have the same permissions (nova/network/authority.py).
+It implements the same RPC interface as nova.network.manager. Each instance serves all hosts, because hosts have no
+Neutron account. Their permissions are those of nova/network/authority.py.
 """
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class NeutronManager:
                                 host: str | None) -> None:
         """Delete ports created for the server; unbind ports created by the project.
 
-        :param host: only ports that no other host has taken over; None: all ports
+        :param host: release only ports that no other host has taken over; None: all ports
         """
         ctx, caller = network_selection.system(context), context.sender_host
         ports = self._ports(ctx, instance_uuid)

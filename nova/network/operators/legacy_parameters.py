@@ -73,8 +73,8 @@ def make(conn: Connection, deps: Deps, context: RequestContext, network: JsonObj
     """Create a network with subnets in a transaction and return its id.
 
     :param network, subnets: in the Network API's format
-    :param for_all: create it without a project, for all
-    :raises BadRequest: it has no subnet
+    :param for_all: create the network without a project, for all projects
+    :raises BadRequest: the network has no subnet
     """
     if not subnets:
         raise exception.BadRequest('A network needs a range: cidr or cidr_v6.')

@@ -162,7 +162,7 @@ def external(conn: Connection, context: RequestContext, ident: str) -> tuple[Net
     """Return (network, subnets) of an external network, with the subnets locked.
 
     :raises NetworkNotFound: no such network, or not visible to the caller
-    :raises BadRequest: it is not external, or has no subnet
+    :raises BadRequest: the network is not external, or has no subnet
     """
     found = db_networks.usable(conn, nova_context.ALL_PROJECTS, [ident], lock=True).get(ident)
     if found is None or not (found[0]['external'] or found[0]['shared'] or resource.owner(context, found[0])
