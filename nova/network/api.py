@@ -237,7 +237,7 @@ class API:
     def show_network(self, context: RequestContext, ident: str) -> NetworksRow:
         """Return one row.
 
-        :raises NetworkNotFound: no such network, or not visible
+        :raises NetworkNotFound: there is no such network, or it is not visible to the caller
         """
         with self.api_db.reader() as conn:
             rows = networks.page(conn, t.networks, networks.visible(context) & (t.networks.c.id == ident),

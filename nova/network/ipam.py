@@ -160,7 +160,7 @@ def check_fixed(subnets: list[SubnetsRow], address: str, gateways: bool = False,
     :param gateways: whether the gateway's address may be requested
     :param anywhere: False: only addresses in allocation pools. Others are reserved for
         machines of the network's owner
-    :raises InvalidInput: not an address, or not usable by a guest of the network
+    :raises InvalidInput: the value is not an address, or a guest of the network cannot use it
     """
     try:
         ip = ipaddress.ip_address(address)
@@ -184,7 +184,7 @@ def check_free(conn: Connection, subnets: list[SubnetsRow], address: str, gatewa
                anywhere: bool = True) -> tuple[SubnetsRow, None]:
     """Return (subnet, row or None) of a requested address; see check_fixed.
 
-    :raises InvalidInput: not usable by a guest of the network
+    :raises InvalidInput: a guest of the network cannot use the address
     :raises FixedIpInUse:
     """
     subnet = check_fixed(subnets, address, gateways, anywhere)

@@ -91,8 +91,8 @@ def usable_network(usable: Usable, network_id: str | None, project_id: str,
     """Return (network, subnets) if the project may create ports in it.
 
     :param granted: ids of other projects' networks that an administrator requested
-    :raises NetworkNotFound: no such network, or another project's
-    :raises ExternalNetworkAttachForbidden: another project's external network
+    :raises NetworkNotFound: there is no such network, or it belongs to another project
+    :raises ExternalNetworkAttachForbidden: the network is an external network of another project
     :raises NetworkRequestInvalid: the network has no subnet
     """
     network, subnets = network_of(usable, network_id, project_id, granted)

@@ -714,7 +714,7 @@ class LiveMigration(typing.Protocol):
     def await_live_migration(self, instance: Instance, progress: Callable[[dict[str, int]], None]) -> None:
         """At the source, after a restart: wait for a migration in post-copy to complete; return immediately otherwise.
 
-        :param progress: as for ``live_migrate``
+        :param progress: as in ``live_migrate``
         """
         raise NotImplementedError
 

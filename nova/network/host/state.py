@@ -12,7 +12,7 @@ from nova.network import group_rules
 OPTION_NAME = re.compile(r'[a-z0-9][a-z0-9-]{0,30}')
 OPTION_VALUE = re.compile(r'[!#-~]([ !#-~]{0,253}[!#-~])?')         # printable, without quotation marks
 OPTION_VERSIONS = (4, 6)
-DOMAIN_LENGTH = 189              # with a label before it, a name has at most 253 characters
+DOMAIN_LENGTH = 189  # maximum length of a domain, so that a name with one more label has at most 253 characters
 _LABEL = '[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?'
 DOMAIN = re.compile(rf'(?=.{{1,{DOMAIN_LENGTH}}}\Z){_LABEL}(\.{_LABEL})*')
 DEFAULT_DOMAIN = 'openstacklocal'        # the default of the Networking service

@@ -87,7 +87,7 @@ class Dnsmasq:
         """Ensure that a server runs with these hosts and arguments.
 
         :param text: content of the hosts file
-        :param changed: another file that the server rereads was changed
+        :param changed: whether another file that the server rereads has changed
         """
         changed = dnsmasq_files.write(self.hosts, text) or changed
         before, arguments = self._leases.prepare(arguments) if self._leases else ([], arguments)

@@ -72,7 +72,7 @@ class LinuxDriver:
     def start(self) -> None:
         """Check the host's prerequisites and enable forwarding.
 
-        :raises NetworkPlumbingError: not root, or a command or br_netfilter is missing
+        :raises NetworkPlumbingError: the process is not root, or a command or br_netfilter is missing
         """
         if os.geteuid():
             raise exception.NetworkPlumbingError(reason='[network] driver = linux needs root; use driver = fake.')

@@ -202,7 +202,7 @@ def add_network_to_project(conf: ConfigOpts, api_db: Database, context: nova_con
     """Assign an unowned network to the caller's project.
 
     :param ident: None: any network without ports
-    :raises NetworkNotFound: not visible to the caller
+    :raises NetworkNotFound: the network is not visible to the caller
     :raises NetworkInUse: other projects have ports in the network
     :raises Conflict: the network belongs to a project, is the default or external; or no network is free
     :raises QuotaExceeded:

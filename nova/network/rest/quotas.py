@@ -45,7 +45,7 @@ def options(body: JsonObject) -> bool:
 
     The usage is checked only if check_limit is true (extension quota-check-limit). ``force`` has no effect.
 
-    :raises InvalidInput: not a boolean
+    :raises InvalidInput: a value is not a boolean
     """
     check, _force = (attributes.maybe(attributes.boolean)(body.pop(name, None)) for name in ('check_limit', 'force'))
     return bool(check)

@@ -30,7 +30,7 @@ class LiveMigration:
 
     def __init__(self, machine: Machine, host: str, cloud: str | int) -> None:
         self.machine, self.host = machine, host
-        self.jobs: dict[str, _Job] = {}          # by uuid
+        self.jobs: dict[str, _Job] = {}          # {uuid: migration from this host in progress}
         self._wire = (cloud, host)
         self.connect()
 

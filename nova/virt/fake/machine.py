@@ -96,7 +96,7 @@ class Machine:
             self._replace(self.guests_file, self.guests)
 
     def _read(self, path: pathlib.Path) -> dict[str, Any]:
-        """Return {uuid: guest} of a file; an unreadable record is logged and stays in the file."""
+        """Return {uuid: guest} of a file. An unreadable record is logged and preserved in the file."""
         found = {}
         loaded = _loaded(path)
         for uuid, guest in loaded.items() if isinstance(loaded, dict) else ():

@@ -45,7 +45,7 @@ class DiskClients:
     def starting(self, guest: xml.Guest) -> collections.abc.Iterator[None]:
         """Record the clients of a guest after the block has started it paused.
 
-        :raises NovaException: they were not recorded; the guest must not run
+        :raises NovaException: the clients were not recorded, so the guest must not run
         """
         with self._recording(guest.uuid, images_of(guest), True):
             yield
@@ -90,7 +90,7 @@ class DiskClients:
         except exception.NovaException as error:
             if started:
                 raise
-            # the guest has the volume; its clients stay unknown, which blocks an evacuation
+            # the guest has the volume, but its clients stay unknown, so an evacuation is refused
             LOG.warning('The clients of server %s are not recorded: %s', uuid, error)
 
     def look(self, guest: xml.Guest) -> disk_clients.Images:

@@ -61,7 +61,7 @@ def check(conf: ConfigOpts, settings: dict[str, str], offered: Collection[str]) 
 def assign(conf: ConfigOpts, before: Record, ports: int, path: Callable[[str], str], used: Iterable[int]) -> Record:
     """Return the consoles of a guest on this host from its next start on.
 
-    :param before: its previous consoles, here or on another host
+    :param before: previous consoles of the guest, here or on another host
     :param ports: number of serial ports
     :param path: function(file name): the path below the guest's directory
     :param used: TCP ports of other guests of this host

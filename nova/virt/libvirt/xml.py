@@ -153,7 +153,7 @@ class Guest:
 
 
 OWN_FIELDS = versioned_records.fields_of(Guest) - PARTS.keys()
-FIELDS = OWN_FIELDS.union(*map(versioned_records.fields_of, PARTS.values()))         # of the record
+FIELDS = OWN_FIELDS.union(*map(versioned_records.fields_of, PARTS.values()))         # field names of a record
 
 
 def _interface(values: dict[str, Any]) -> Interface:

@@ -153,7 +153,7 @@ def extract(descriptor: int, target: str, left: list[int]) -> None:
     """Unpack one archive below a directory.
 
     :param left: remaining [bytes, files], counted down
-    :raises ValueError: there is no space; TarError, OSError
+    :raises ValueError: there is no space for the files; also raises TarError and OSError
     """
     with open(descriptor, 'rb', closefd=False) as file, tarfile.open(fileobj=file, mode='r|*', errorlevel=2) as archive:
         for member in archive:

@@ -22,7 +22,7 @@ def parse(option: str, texts: Iterable[str]) -> tuple[Range, ...]:
     """Parse the ranges of an option.
 
     :param texts: 'guest:host:count' each
-    :raises VirtError: they overlap, omit the container's root, or map to a regular user of the host
+    :raises VirtError: the ranges overlap, omit the container's root, or map to a regular user of the host
     """
     ranges = tuple(sorted((Range(*(int(part) for part in text.split(':'))) for text in texts),
                           key=lambda each: each.guest))

@@ -21,7 +21,7 @@ from nova.hardware import disks as words
 QCOW2, RAW = words.QCOW2, words.RAW
 MOST_FILES = 64                          # maximum files in a chain
 HEADER_BYTES = 65536                     # read from a file: its first cluster of the default size
-READ_S = 30                              # for one header over the network
+READ_S = 30                              # timeout of a read of one header over the network
 _MAGIC = b'QFI\xfb'
 _FORMAT, _END = 0xE2792ACA, 0            # header extensions: format of the backing file; the last one
 _EXTERNAL_DATA = 1 << 2                  # incompatible feature: external data file
@@ -37,7 +37,7 @@ def refused(reason: str) -> exception.VirtError:
 def check_name(name: object) -> str:
     """Check a file name.
 
-    :raises VirtError: it could refer to anything except a file next to the volume
+    :raises VirtError: the name could refer to anything except a file next to the volume
     """
     if not isinstance(name, str) or not words.FILE_NAME.match(name):
         raise refused(f'{name!r:.80} is not {words.FILE_NAME_RULE}')
@@ -109,7 +109,7 @@ def follow(name: str, read: Read, directory: str | None = None) -> list[File]:
 def read_file(path: str) -> bytes:
     """Return the first bytes of a regular file of this host.
 
-    :raises VirtError: there is none
+    :raises VirtError: there is no such regular file
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -258,7 +258,7 @@ def snapshot(target: str, source: DiskSource, others: typing.Iterable[str]) -> s
     """Return the XML that switches a guest to an overlay of its active file.
 
     https://libvirt.org/formatsnapshot.html
-    :param others: targets of its other disks, which stay unchanged
+    :param others: targets of the guest's other disks, which the snapshot excludes
     """
     root = etree.Element('domainsnapshot')
     disks = etree.SubElement(root, 'disks')

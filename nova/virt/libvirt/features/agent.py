@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 AGENT_SECONDS = 10
-FACTS_SECONDS = 3            # for requests that also report other facts
+FACTS_SECONDS = 3            # timeout of requests that only add facts to a response
 MARK = 'frozen'              # file that marks a guest to thaw
-ADMINISTRATORS = {'windows': 'Administrator'}        # by os_type; the default is root
+ADMINISTRATORS = {'windows': 'Administrator'}        # {os_type: name of the administrator}; the default is root
 _PAUSED = 'the guest is paused or off, and its agent with it'
 _BY_AGENT = libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT
 # libvirt's errors if the agent is missing, asleep or gone

@@ -213,7 +213,7 @@ class LiveMigration:
                                            network_info: list[dict[str, Any]]) -> None:
         if instance.vm_state == states.ACTIVE:
             self._hypervisor.guest('let the guest run', instance.uuid, outgoing.run_on)
-        guest = self._guests.record(instance.uuid)        # with shared disks it is the source's record
+        guest = self._guests.record(instance.uuid)        # with shared disks this is the source's record
         expected = shared_storage.incoming(self._storage, instance.uuid, self._host)
         if expected is not None:
             guest.volumes = expected.volumes

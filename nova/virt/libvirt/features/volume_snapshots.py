@@ -64,7 +64,7 @@ class VolumeSnapshots:
     def _check_new(self, volume: disk.Volume, name: str, files: list[chain.File]) -> int:
         """Return the bytes of the disk in a new file.
 
-        :raises VirtError: it is not an overlay of the volume's active file
+        :raises VirtError: the file is not an overlay of the volume's active file
         """
         if name in (each for each, _form in files):
             raise exception.VirtError(operation=CREATE, reason=f'{name} is a file of the volume already')

@@ -131,7 +131,7 @@ class Raw(Files):
 def copy(source: str, target: str) -> None:
     """Copy a file of a guest for the same guest.
 
-    :raises VirtError: there is no space
+    :raises VirtError: there is no space for the copy
     """
     done = subprocess.run(['cp', '--reflink=auto', '--sparse=always', '--', source, target],
                           stdin=subprocess.DEVNULL, capture_output=True)

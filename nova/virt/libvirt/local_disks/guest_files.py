@@ -54,9 +54,9 @@ class GuestFiles:
         self._base = os.path.join(directory, BASE)
         self.cache = image_cache.ImageCache(self._base, images, qemu_img, inspect, max_age, verify, reserve)
         self._shares = False                     # whether files share blocks with their images
-        self._parsed: dict[str, tuple[records.Stamp, xml.Guest]] = {}    # by uuid, see Storage.records()
-        self.unreadable = versioned_records.UnreadableRecords()          # by directory
-        self._disks: Place = disks or local_files.Qcow2(directory, qemu_img, reserve)         # for new disks
+        self._parsed: dict[str, tuple[records.Stamp, xml.Guest]] = {}    # {uuid: record}, see Storage.records()
+        self.unreadable = versioned_records.UnreadableRecords()          # keyed by directory
+        self._disks: Place = disks or local_files.Qcow2(directory, qemu_img, reserve)         # backend of new disks
         pooled = self._disks.pooled
         self._files = local_files.Qcow2(directory, qemu_img, reserve) if pooled else self._disks
         self._pool = typing.cast('Pool', disks) if pooled else None

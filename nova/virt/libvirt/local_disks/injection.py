@@ -47,7 +47,7 @@ def prepare(partition: int, network: bool = False) -> None:
 def inject(options: ConfigOpts.GroupAttr, disks: Sequence[xml.Disk], request: SpawnRequest) -> None:
     """Write users' files and the network configuration into the root disk of a server without a config drive.
 
-    :raises VirtError: there are files, and this host does not inject files
+    :raises VirtError: there are files to write, but this host does not inject files
     """
     if request.config_drive is not None:
         return

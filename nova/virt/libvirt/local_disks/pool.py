@@ -10,12 +10,12 @@ import typing
 
 from nova import exception
 
-QUICK_S = 60                             # for commands that move no data; an unreachable Ceph would block forever
-WATCHED_S = 40                           # Ceph drops a dead client after 30 s
+QUICK_S = 60  # timeout in seconds of commands that move no data; an unreachable Ceph would block forever
+WATCHED_S = 40  # timeout in seconds to remove an image: Ceph drops the watch of a dead client after 30 s
 POLL = 1
 VERSION_ONE = 'v1'
 LOOK = 'look at a disk'
-FENCED_S = 365 * 86400                   # a client address is never reused: it has a random part
+FENCED_S = 365 * 86400                   # seconds; a client address is never reused, because it has a random part
 
 
 class Failed(exception.VirtError):

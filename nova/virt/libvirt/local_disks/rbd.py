@@ -40,7 +40,7 @@ BASE, PUT_ASIDE, MOMENT = 'base', 'resize', 'copy'       # names of snapshots
 IMAGE, PART = 'image_', '.part'
 RECORD, NOTE = '_record', 'nova'         # image with the record of the owner, and the metadata key
 CACHE = 'writeback'                      # librbd's own cache: QEMU passes each flush of the guest to it
-COPY = 'disk.copy'                       # in the guest's directory during a snapshot
+COPY = 'disk.copy'                       # file in the guest's directory during a snapshot
 CONVERTED = 50                          # percentage done when the image is raw, before the import
 
 

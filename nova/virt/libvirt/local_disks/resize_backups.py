@@ -56,10 +56,10 @@ class ResizeBackups:
         return list(self.guests())
 
     def forget(self, uuid: str) -> None:
-        """Remove the backup of a guest; no error if there is none. A backup of another host stays."""
+        """Remove the backup of a guest; no error if there is none. A backup of another host is not removed."""
         kept, stored = self.load(uuid), self._storage
         if kept is not None and not stored.is_ours(kept):
-            LOG.info('The resize backup of %s belongs to host %s and stays.', uuid, kept.ownership.host)
+            LOG.info('The resize backup of %s belongs to host %s and is not removed.', uuid, kept.ownership.host)
             return
         used = self._used(uuid)
         for disk in kept.disks if kept else ():

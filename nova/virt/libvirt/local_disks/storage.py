@@ -230,7 +230,7 @@ class Storage(guest_files.GuestFiles):
         """Yield the path of a temporary file for a snapshot.
 
         :param sources: paths of the files that are copied into it unchanged
-        :raises InsufficientStorage: there is no space for them
+        :raises InsufficientStorage: there is no space for the copies
         """
         self.check_room()
         directory = tempfile.mkdtemp(prefix=SNAPSHOT, dir=self.path(uuid))

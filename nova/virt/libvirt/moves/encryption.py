@@ -31,7 +31,7 @@ def agreed(wanted: bool | None, here: bool, demanded: bool, there: bool) -> bool
 
     :param wanted: the option here; ``demanded``: whether the destination requires it
     :param here: whether this host is able to; ``there``: the destination
-    :raises MigrationPreCheckError: one host requires it and the other is unable
+    :raises MigrationPreCheckError: one host requires encryption and the other does not support it
     """
     if (wanted or demanded) and not (here and there):
         raise exception.MigrationPreCheckError(

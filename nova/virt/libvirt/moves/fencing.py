@@ -166,7 +166,7 @@ def fence(stored: storage.Storage, ceph: pools.Pool, uuid: str, former: FormerHo
 def _check(uuid: str, former: FormerHost, unfenced: collections.abc.Sequence[tuple[str, str]]) -> None:
     """Check the parts that cannot be fenced.
 
-    :raises NotFenced: there are some, and no operator has accepted the risk
+    :raises NotFenced: a part cannot be fenced, and no operator has accepted the risk
     """
     if not unfenced:
         return

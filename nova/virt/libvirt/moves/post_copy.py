@@ -77,7 +77,7 @@ class PostCopy:
     def finish(self, uuid: str, call: Call | None, progress: Report) -> None:
         """Wait until a guest in post-copy is complete at its destination; resume after each connection error.
 
-        :param call: its arguments; None: unknown, so libvirt must end the migration
+        :param call: arguments of the migration; None: unknown, so libvirt must end the migration
         """
         tries = 0
         while self.is_ahead(uuid):
