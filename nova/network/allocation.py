@@ -159,7 +159,7 @@ class Allocation:
     def _granted(self, order: AllocationRequest, known: selection.Usable) -> set[str]:
         """Return the ids of other projects' networks that an administrator requested for the server.
 
-        They are read from the stored request: the host's message is not trusted.
+        They are read from the stored request, because the host's message is not trusted.
         """
         named = [request['network_id'] for request in order.requests or () if request['network_id'] in known]
         if all(selection.is_of_project(known[ident][0], self._project) for ident in named):

@@ -1,6 +1,6 @@
 """IP address management: choose addresses for ports.
 
-Two transactions may choose the same address: the unique key decides, and the loser is retried (see
+If two transactions choose the same address, the unique key decides, and the loser is retried (see
 ``retry_on_duplicate``). A released address stays in quarantine, so that no guest conflicts with a DHCP lease or ARP
 entry of its former owner. If no other address is free, the one with the longest quarantine is used.
 """

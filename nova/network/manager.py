@@ -125,7 +125,7 @@ class NetworkManager:
         self._check_host.clear()
         for kind in self.driver.refresh(self.load) if look else drivers.follow(self.driver, self.load):
             metrics.NETWORK_REPAIRS.labels(kind).inc()
-        self._plumbed = self._loaded        # last: a failed run is repeated with the next report
+        self._plumbed = self._loaded        # last, so that a failed run is repeated with the next report
 
     def _refresh_once(self) -> None:
         """Apply the database's state to this host, and notify the other hosts."""
@@ -147,7 +147,7 @@ class NetworkManager:
         """Load the state of this host."""
         key = self._relay_key()
         with self.api_db.reader() as conn:
-            self._loaded = revisions.current(conn)          # read first: the other data is at least as new
+            self._loaded = revisions.current(conn)          # read first, so that the other data is at least as new
             return host_load.load(conn, self.host, network_info.devname, self.conf.network.physical_networks,
                                   self._address, key, self.gateways.distributed(conn),
                                   move_key=self._relay_key.migration_key)

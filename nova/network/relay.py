@@ -38,7 +38,7 @@ MAX_CONNECTIONS, MAX_ADDRESS_CONNECTIONS = 32, 8      # maximum of a network; of
 MAX_REQUESTS = 4                              # concurrent requests of a network
 MAX_TOTAL_REQUESTS = 32                       # concurrent requests of all networks
 MAX_CONTROL_MESSAGE = 64 << 10                # bytes of a control message
-# Headers that a guest may send. X-Forwarded-For is passed on: the service refuses it.
+# Headers that a guest may send. X-Forwarded-For is passed on, and the service refuses such requests.
 FORWARDED_HEADERS = {'accept', 'content-type', 'user-agent', 'x-forwarded-for', 'x-aws-ec2-metadata-token',
                      'x-aws-ec2-metadata-token-ttl-seconds', 'metadata-flavor'}
 _REQUEST = re.compile(rb'(GET|HEAD|PUT|POST) (/[!-~]*) (HTTP/1\.[01])\Z')

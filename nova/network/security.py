@@ -70,7 +70,7 @@ def resolve_groups(conn: Connection, project_id: str, names: list[str], default:
 
 
 def stored_rule(conn: Connection, rule: dict[str, Any]) -> dict[str, Any]:
-    """Check a rule and return it in stored form: the protocol stays as sent.
+    """Check a rule and return it in stored form, which keeps the protocol as sent.
 
     A network service of an older release reads only the names in group_rules.PROTOCOLS. While such a service runs, the
     protocol is stored in that form.

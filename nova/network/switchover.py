@@ -262,7 +262,7 @@ class Connections:
             if each.incoming and each.peer == sender:
                 found = [message for flow in verified(each.key, datagram)
                          if (message := new_flow(flow, each.zone, each.addresses)) is not None]
-                with _netlink() as kernel, contextlib.suppress(OSError):         # they are sent again
+                with _netlink() as kernel, contextlib.suppress(OSError):         # the connections are sent again
                     for message in found:
                         kernel.send(message)
                         kernel.recv(4096)        # an existing entry stays unchanged

@@ -225,7 +225,7 @@ def _is_tagged(device: Mapping[str, Any]) -> bool:
 
 
 def _disk(device: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tagged disk. A guest finds a volume by its serial number, so the id is not truncated."""
+    """Return a tagged disk. A guest finds a volume by its serial number, which is the complete volume id."""
     found = {'type': 'disk', 'bus': device.get('disk_bus') or 'none', 'address': 'none', 'tags': [device['tag']]}
     for name, column in (('path', 'device_name'), ('serial', 'volume_id')):
         if device.get(column):

@@ -1,4 +1,4 @@
-"""Lifetime of programs that serve a mounted share (ceph-fuse): until the process that uses the mount has ended.
+"""Run programs that serve a mounted share (ceph-fuse) until the process that uses the mount has ended.
 
 A keeper process stays with the program in the mount namespace of that process and outlives it. The program may still
 buffer data of the guest and must flush it before the unmount. Only the standard library is imported.

@@ -74,7 +74,7 @@ class AgentEndpoint:
         key = keys()
         rest, members = _known(known or {})
         with self._api_db.reader() as conn:
-            revision = revisions.current(conn)              # read first: the other data is at least as new
+            revision = revisions.current(conn)              # read first, so that the other data is at least as new
             found: host_state.StateAnswer = {'revision': revision}
             if rest == revision:
                 return found

@@ -119,7 +119,7 @@ class Overlay:
     """An overlay network.
 
     mac        MAC of the DHCP and DNS port, equal on all hosts; None: not served
-    leases     of all its ports. Options are set for ports on this host only: no other host serves them
+    leases     leases of all ports. Only leases of ports on this host, which serves these ports, have options
     remotes    [[MAC, address of the port's host]] of ports on other hosts
     migrating  [[MAC, address of the target host]] of migrating guests. Frames go to the source until the guest runs on
                the target
@@ -246,7 +246,7 @@ def as_json(state: HostState) -> dict[str, Any]:
 
 
 class StateAnswer(TypedDict):
-    """Answer to an agent: all of its host's state, changed rules and their members, or only the revision."""
+    """Answer to an agent: the complete state of the host, changed rules and their members, or only the revision."""
 
     revision: list[int]
     state: NotRequired[dict[str, Any]]

@@ -155,7 +155,7 @@ def hosts_file(entries: Iterable[tuple[str, str]]) -> str:
 
 
 def dhcp_subnets(network: Network) -> list[Subnet]:
-    """Return the subnets that DHCP serves: the server answers from the gateway's address."""
+    """Return the subnets that DHCP serves. They need a gateway address, from which the server answers."""
     return [subnet for subnet in network.subnets if subnet.dhcp and subnet.gateway]
 
 

@@ -61,7 +61,7 @@ class LinuxDriver:
         self._loaded_offload: tuple[str, dict[str, int]] | None = None     # text, and device indexes at that time
         self._offload_supported: bool | None = None if conf.network.flow_offload else False       # None: not probed yet
         self._repaired: list[str] = []
-        self._known: set[str] = set()             # namespaces of earlier runs: a missing one is a repair
+        self._known: set[str] = set()             # namespaces of earlier runs; their re-creation counts as a repair
         self._routers: dict[str, router.RouterPlumbing] = {}
         self._applied: dict[str, tuple[Any, ...]] = {}  # {id of a network or router: arguments that it was set up with}
         self._leases = leases.Leases(self.directory / 'leases')
@@ -97,7 +97,7 @@ class LinuxDriver:
         state, self._state = load(), None
         self._repaired.clear()
         served = [network for network in state.networks if network.subnets]
-        # filters first: a guest's device is never unfiltered
+        # filters first, so that a guest's device is never unfiltered
         self._filter(state)
         self.limits.apply(state.ports, self._tables)
         for network in served:
@@ -289,7 +289,7 @@ class LinuxDriver:
     # ---- flow offload
 
     def _offload_removal(self) -> str:
-        """Return text that removes the offload table. It precedes filter changes: nothing bypasses new filters."""
+        """Return text that removes the offload table. It precedes filter changes, so nothing bypasses new filters."""
         self._loaded_offload = None
         return flow_offload.remove(self.table) if self._offload_supported else ''
 
@@ -323,7 +323,7 @@ class LinuxDriver:
         try:
             self.run('nft', '-f', '-', stdin=text)
             self._loaded_offload = wanted
-        # a device disappeared or others change it: the next refresh retries
+        # a device disappeared, or another program changes it; the next refresh retries
         except exception.NetworkPlumbingError as error:
             LOG.info('Flow offload between guests is inactive until the next refresh: %s', error)
 

@@ -4,7 +4,7 @@ Other packets pass the bridge, br_netfilter, conntrack and two chains of rules. 
 leaves by a guest's device or a tunnel, has the generation of the rules as its mark. Its connection is then added to a
 set of that device for SHORT_S. Until that expires, packets of the connection are forwarded directly from the sender's
 device to the receiver's. TCP packets that open or close a connection are never forwarded this way. Connections are
-TCP, UDP and ping: only for these conntrack knows everything that rules match.
+TCP, UDP and ping, because only for these does conntrack know everything that rules match.
 
 Each filter change removes this table in the same transaction; it is loaded again afterwards. So no packet bypasses new
 rules: a packet in flight carries the mark of the old rules, and adds no connection.

@@ -177,7 +177,7 @@ class NeutronManager:
         if of_server and project:
             try:
                 self.claims.release_server(ctx, instance_uuid, project, of_server)
-            except exception.NovaException as error:         # guest and ports are gone: the deletion continues
+            except exception.NovaException as error:         # guest and ports are gone, so the deletion continues
                 LOG.warning('Cannot release claims of detached ports of server %s on %s: %s', instance_uuid,
                             of_server, error)
 
@@ -325,7 +325,8 @@ class NeutronManager:
         """Return a server's ports in order: its project's ports with the binding profile key POSITION.
 
         The owner of a port may set device_id to any server and device_owner to ``compute:…``. The profile key alone is
-        no proof either: the port may have it from another server. Subports belong to their trunk and are excluded.
+        no proof either, because the port may have it from another server. Subports belong to their trunk and are
+        excluded.
         """
         rows = self.neutron.list(ctx, 'ports', device_id=instance_uuid)
         project_id = self._project_of(instance_uuid) if rows else None

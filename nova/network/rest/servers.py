@@ -1,4 +1,4 @@
-"""Notify hosts of servers with changed addresses: a server shows the addresses that its host read last."""
+"""Notify hosts of servers with changed addresses, because a server shows the addresses that its host read last."""
 from __future__ import annotations
 
 import logging

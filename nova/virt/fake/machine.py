@@ -108,7 +108,7 @@ class Machine:
         return found
 
     def _replace(self, path: pathlib.Path, guests: dict[str, Any]) -> None:
-        # simulated guests need not survive a power failure: no fsync
+        # no fsync, because simulated guests need not survive a power failure
         fresh = path.with_name(path.name + '.new')
         fresh.write_bytes(orjson.dumps({**self._unreadable.get(path, {}), **guests}))
         os.replace(fresh, path)

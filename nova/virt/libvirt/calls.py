@@ -14,7 +14,7 @@ from nova.virt.libvirt.domain import identity
 
 _UNDEFINE = (libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
              | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA)
-# UEFI variables and TPM state: removed with the guest, or with its disks
+# flags that remove UEFI variables and TPM state together with the definition, or keep them
 _REMOVE = libvirt.VIR_DOMAIN_UNDEFINE_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_TPM
 _KEEP = libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_TPM
 KILL_ATTEMPTS = 3                        # libvirt gives up each attempt after 15 s if the process does not exit

@@ -155,7 +155,7 @@ def new_clients(before: frozenset[str] | None, after: frozenset[str] | None,
 
 
 def is_local(client: str) -> bool:
-    """Return whether a client address (address:port/number) belongs to this host: only a local address can be bound."""
+    """Return whether a client address (address:port/number) belongs to this host, by binding a socket to it."""
     address = client.rpartition('/')[0].rpartition(':')[0].strip('[]')
     family = socket.AF_INET6 if ':' in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:

@@ -129,7 +129,7 @@ class Guests(guest_power.GuestPower):
         self.hypervisor.guest('start the guest', guest.uuid, calls.start)
 
     def start_paused(self, guest: xml.Guest) -> None:
-        """Start a guest before its first instruction: its devices exist, and it does not run."""
+        """Start a guest paused before its first instruction, so that its devices exist."""
         self._prepare(guest)
         self._plug(guest)
         with self._opening_disks(guest):

@@ -1,7 +1,7 @@
 """Placement of guests on NUMA nodes: pure functions, used by placement.py.
 
 A guest without a NUMA topology runs on the node with the least usage, so that its memory is near its CPUs. The
-placement is not claimed: each start of the guest selects a node again.
+placement is not claimed, so each start of the guest selects a node again.
 """
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def plan(files: list[File], merged: str | None, target: str | None) -> Merge | N
     :param merged: file_to_merge of the request; without a target it is the new backing file of the active file, or None
     :param target: merge_target_file
     :returns: None if the merge is complete
-    :raises VirtError: the volume has no such file, or it is not below the other one
+    :raises VirtError: the volume has no such file, or the merged file is not above the target
     """
     names = [name for name, _form in files]
     for name in (merged, target):

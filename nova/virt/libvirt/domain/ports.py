@@ -102,7 +102,7 @@ def queues(settings: Settings, vcpus: int) -> int:
 
 
 def _refuse_what_no_socket_has(interface: Interface, settings: Settings) -> None:
-    """Refuse settings unsupported by vhost-user: it has no tap for traffic limits and requires virtio.
+    """Refuse settings that vhost-user does not support: it requires virtio, and has no tap for traffic limits.
 
     :raises VirtError: the guest's flavor or image requests either
     """

@@ -276,7 +276,7 @@ def alone_volume(volume: Volume) -> Volume:
 
 
 def alone(uuid: str, volume: Volume) -> str:
-    """Return the XML of a permanently paused machine with one disk: its QEMU merges files."""
+    """Return the XML of a permanently paused machine with one disk, whose files its QEMU merges."""
     root = etree.Element('domain', type='qemu')
     etree.SubElement(root, 'name').text = f'merge-{uuid}'
     etree.SubElement(root, 'uuid').text = uuid

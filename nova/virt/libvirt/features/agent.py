@@ -78,7 +78,7 @@ class Agent:
             except exception.VirtError as error:
                 if required:
                     raise
-                LOG.warning('The file systems of %s are not at rest while its disk is copied: %s', guest.uuid,
+                LOG.warning('The file systems of %s are not quiesced while its disk is copied: %s', guest.uuid,
                             error.message)
             yield
         finally:
@@ -121,7 +121,7 @@ class Agent:
         self._ask(operation, guest.uuid, lambda domain: domain.fsFreeze())
 
     def _thaw_if_marked(self, uuid: str) -> None:
-        """Thaw a guest that has a mark. Errors are logged: the guest may be off, and the next restart retries."""
+        """Thaw a guest that has a mark. Errors are only logged: the guest may be off, and the next restart retries."""
         if os.path.exists(self._storage.path(uuid, MARK)):
             try:
                 self._thaw(uuid)
@@ -151,7 +151,7 @@ def check(operation: str, guest: xml.Guest) -> None:
 
 def _bounded(domain: libvirt.virDomain, operation: str, request: Callable[[libvirt.virDomain], object],
              seconds: int = AGENT_SECONDS) -> None:
-    """Run a request with a timeout, in ``Host.guest``. Convert the agent's errors into sentences with a remedy."""
+    """Run a request with a timeout, in ``Host.guest``. Convert the agent's errors to VirtErrors that name a remedy."""
     try:
         if domain.state()[0] not in (libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_BLOCKED):
             raise exception.GuestAgentUnavailable(operation=operation, reason=_PAUSED)

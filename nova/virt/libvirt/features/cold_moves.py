@@ -111,10 +111,11 @@ class ColdMoves:
         """Return the copies of an interrupted attempt. Unusable copies are removed for a new attempt in an empty
         directory.
 
-        :param pooled: disks are created in the pool, and are created again
+        :param pooled: the disks are in the pool; they are created again instead of resumed
         """
         uuid, directory = instance.uuid, self._storage.path(instance.uuid)
-        move = {'source': source, 'sizes': new_disks.flavor_sizes(instance)}      # a grown disk keeps its size
+        # copies for another flavor are not resumed: a disk that has grown cannot shrink
+        move = {'source': source, 'sizes': new_disks.flavor_sizes(instance)}
         if self.is_arriving(uuid) and not pooled:
             found = transfer_progress.IncomingTransfer.interrupted(directory, move, self._host)
             if found is not None:

@@ -50,7 +50,7 @@ class Interfaces:
             self._storage.save(guest)
             if interface.port:
                 self._steps.plug(instance.uuid, interface.port)
-            with contextlib.suppress(exception.GuestNotFound):     # its next start defines it with all its ports
+            with contextlib.suppress(exception.GuestNotFound):     # the next start defines the guest with all its ports
                 self._hypervisor.guest('plug the port', instance.uuid, calls.plug, xml.interface(interface, guest),
                                        calls.interface_path(interface.mac))
 

@@ -315,7 +315,7 @@ class LiveMigration:
         limits = outgoing.Limits(options.live_migration_completion_timeout, options.live_migration_progress_timeout)
         slow, hurried, values = options.live_migration_downtime, False, None
         while not job.done.wait(POLL):
-            with contextlib.suppress(exception.VirtError):       # it has just ended, or libvirt is unreachable
+            with contextlib.suppress(exception.VirtError):       # the migration has ended, or libvirt is unreachable
                 if slow and self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.progress):
                     self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.set_downtime, slow)
                     slow = 0
@@ -328,7 +328,7 @@ class LiveMigration:
                 raise exception.VirtError(operation=outgoing.OPERATION, reason=why)
             if why and not hurried:
                 hurried = True
-                with contextlib.suppress(exception.VirtError):       # it is too late, or a repeated request
+                with contextlib.suppress(exception.VirtError):       # the request is too late, or repeated
                     self.force_complete_live_migration_of(uuid)
 
     def _finish_if_ahead(self, uuid: str, call: post_copy.Call, progress: post_copy.Report) -> None:

@@ -120,7 +120,7 @@ class Resize:
             # a reconnected volume may have another address
             guest.volumes = self._connections.connect_all(instance, block_devices, guest.hardware.machine, guest.disks,
                                                           guest.volumes)
-            stored.release(guest)        # after the rename: a repeated revert finds the backup
+            stored.release(guest)        # only after the rename, so that a repeated revert finds the backup
             stored.save(guest)
             self._bring_up(guest, power_on)
 

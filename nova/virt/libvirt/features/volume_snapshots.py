@@ -85,8 +85,8 @@ class VolumeSnapshots:
         before, uuid = volume.source, guest.uuid
         if self._guests.is_active(uuid):
             with self._at_rest(instance, guest):
-                # Record first: a guest that starts with the new, empty overlay has all data of the old file. One that
-                # starts with the old file would lose its writes to the new one.
+                # Record the new file first. A guest that starts with the new, empty overlay has all data of the old
+                # file. A guest that starts with the old file would lose its writes to the new file.
                 volume.source = fresh
                 self._storage.save(guest)
                 try:

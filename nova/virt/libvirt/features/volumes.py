@@ -74,7 +74,7 @@ class Volumes:
             self._connections.define_secrets([volume])
             self._connections.define_keys(instance.uuid, [volume])
             guest.volumes = [*before, volume]
-            self._storage.save(guest)         # first: a crash leaves a record of the guest's volumes
+            self._storage.save(guest)         # first, so that a crash leaves a record of the guest's volumes
             try:
                 with contextlib.suppress(exception.GuestNotFound), self._opening_volume(instance.uuid, volume):
                     self._hypervisor.guest('attach the volume', instance.uuid, calls.plug,

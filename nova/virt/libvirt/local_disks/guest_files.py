@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.local_disks.base import Pool
 
 BASE = '_base'
-# QEMU runs as another user: it may pass through these directories to its own files.
+# QEMU runs as another user, who must pass through these directories to reach its own files.
 DIRECTORY_MODE = 0o711
 
 

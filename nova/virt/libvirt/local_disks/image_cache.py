@@ -169,7 +169,7 @@ class ImageCache:
             raise exception.ImageUnacceptable(image_id=image_id, reason=reason)
 
     def _tool_refusal(self, path: str, disk_format: str) -> str | None:
-        """Return why qemu-img rejects the image: a second check."""
+        """Return why qemu-img rejects the image, as a second check; None if it accepts the image."""
         try:
             info = self._qemu_img.info(path, disk_format)
         except exception.VirtError as error:

@@ -23,10 +23,10 @@ from nova.virt.libvirt import xml
 if typing.TYPE_CHECKING:
     from nova.virt.libvirt.local_disks import base
 
-# fields that each host sets for itself, and fields with secrets: the pool does not store them
+# fields that the pool does not store: each host sets them for itself, or they contain secrets
 OWN = ('volumes', 'consoles', 'rescued', 'hostdevs', 'interfaces', 'adopted', 'host', 'successor', 'taken_from',
        'moved_from', 'cell', 'cpuset', 'owner', 'console_log', 'nvram')
-IN_MIGRATION = 'lent'                    # file in the guest's directory: another host still owns the disks
+IN_MIGRATION = 'lent'                    # file in the guest's directory while another host still owns the disks
 PREVIOUS_HOST = 'before'                 # name of the field in the record
 
 

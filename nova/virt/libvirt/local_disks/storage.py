@@ -253,7 +253,7 @@ class Storage(guest_files.GuestFiles):
     def free_bytes(self) -> int:
         """Return the free bytes not promised to a guest: disks are sparse and will grow.
 
-        For a pool: its free bytes, because hosts do not know what was promised to its other users.
+        For a pool, return its free bytes, because hosts do not know what was promised to other users of the pool.
         """
         room = self._disks.room()
         if room:

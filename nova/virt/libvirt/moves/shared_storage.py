@@ -6,7 +6,7 @@ which host may remove the files:
 * a host removes only a directory with a record that names it and no successor;
 * a directory with another host's record belongs to that host, or is on storage that both share.
 
-Hosts detect shared storage without a write: both read the record and compare it.
+To detect shared storage, both hosts read the record and compare it; neither writes.
 
 The destination also has its own connections to the guest's volumes. While the record belongs to the source, they are in
 a file next to it that is named after the destination.

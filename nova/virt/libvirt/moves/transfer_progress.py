@@ -93,7 +93,7 @@ class IncomingTransfer:
                       for name, (stamp, offset) in self._files.items()}})
 
     def end(self) -> None:
-        """Remove the record: the guest is recorded."""
+        """Remove the record of the transfer, because the guest is recorded now."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self._directory, NAME))
 

@@ -21,8 +21,8 @@ Operation                 Arguments                                             
 ``host.qemu_settings``    none                                                   DAC_OVERRIDE: qemu.conf is root's
 ========================  =====================================================  ======================================
 
-A path must be one that the driver creates, below the directory of the guests. It is opened as a regular file with a
-single name, without symbolic links in the path (sandbox.opened). There are two formats, and sizes are numbers in a
+A path must be one that the driver creates, below the directory of the guests. It is opened as a regular file with
+one hard link, without symbolic links in the path (sandbox.opened). There are two formats, and sizes are numbers in a
 range. The privileged part reads all other values from the configuration.
 """
 from __future__ import annotations
@@ -47,7 +47,7 @@ from nova.virt.libvirt import isolation
 from nova.virt.libvirt import vifs
 from nova.virt.libvirt.privileged import steps
 
-CALLERS = 16                             # concurrent operations: a copy of a disk takes minutes
+CALLERS = 16                             # concurrent operations; many, because the copy of a disk takes minutes
 CAPABILITIES = (privileges.CHOWN, privileges.DAC_OVERRIDE, privileges.FOWNER, privileges.KILL, privileges.SETGID,
                 privileges.SETUID, privileges.SETPCAP)
 NEUTRON, LXC = 'neutron', 'lxc'
