@@ -444,7 +444,7 @@ class EncryptedDisks(typing.Protocol):
 
 
 class EncryptedVolumes(typing.Protocol):
-    """LUKS volumes: ``volume_key`` provides the passphrase if the connection says 'encrypted'."""
+    """LUKS volumes: ``volume_key`` provides the passphrase if the connection is marked ``encrypted``."""
 
     feature: typing.ClassVar[str] = 'encrypted_volumes'
 

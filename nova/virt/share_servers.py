@@ -29,7 +29,7 @@ def start(command: typing.Sequence[str], directory: str, seconds: float) -> None
     parent = os.pidfd_open(os.getpid())
     ready, ready_end = os.pipe()
     child = os.fork()
-    if not child:                        # fork twice, so that the keeper is no child of this process
+    if not child:                        # fork twice, so that the keeper is not a child of this process
         status = 1
         try:
             if not os.fork():

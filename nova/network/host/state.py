@@ -166,7 +166,7 @@ class Router:
     gateway       next hop in the external network, or None
     snat          whether traffic without a floating address leaves with the router's external address
     floating_ips  [[floating address, fixed address]]
-    port_forwardings  [[floating address, protocol, port, fixed address, port there]]
+    port_forwardings  [[floating address, protocol, external port, fixed address, internal port]]
     role          CENTRAL: the router is on this host only. DVR_GATEWAY: this host connects it to the external network,
                   other hosts have DVR_LOCAL instances. DVR_LOCAL: routes between its networks and sends other traffic
                   to the gateway host. DVR_ISOLATED: like DVR_LOCAL, but no gateway host is alive

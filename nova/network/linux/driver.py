@@ -346,8 +346,10 @@ class LinuxDriver:
         return None
 
     def _relayed_networks(self, served: list[host_state.Network]) -> list[host_state.Network]:
-        """Return the flat networks served by the metadata relay. Only an agent uses it there, because it has no
-        database."""
+        """Return the flat networks served by the metadata relay.
+
+        Only an agent uses the relay for them, because it has no database.
+        """
         return [network for network in served if self.conf.network.agent and self.conf.network.metadata_host
                 and not network.external and any(subnet.gateway for subnet in network.subnets)]
 

@@ -6,7 +6,7 @@ identifies guests by address. It applies security groups with connection trackin
 redirects metadata requests and does NAT.
 
 The ``inet`` hooks see bridged packets through br_netfilter, enabled only on this cloud's bridges. The bridge family's
-connection tracking (nf_conntrack_bridge) is no alternative: many kernels lack it, and it does not see routed traffic.
+connection tracking (nf_conntrack_bridge) is not used, because many kernels lack it and it does not see routed traffic.
 
 Replies pass by their tracked connection. The original direction is always checked against the rules, so that removing a
 rule ends running connections; flowtables are not used for the same reason. In overlay networks an accepted connection

@@ -202,7 +202,7 @@ class NeutronManager:
         return self._vifs(ctx, [self._move(ctx, port, instance, host) for port in self._ports(ctx, instance.uuid)])
 
     def _move(self, ctx: nova_context.RequestContext, port: Document, instance: Instance, host: str) -> Document:
-        """Bind the port to the host, with the server's device there.
+        """Bind the port to the host, with the server's device on that host.
 
         Callers without devices, such as a refresh of changed ports, keep the port's device.
         """

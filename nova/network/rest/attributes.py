@@ -213,7 +213,7 @@ def one_of(*values: T) -> Check[T]:
 
 
 def zone_hints(value: Json) -> list[str]:
-    """Check availability zones of networks; there is one."""
+    """Check availability zones of networks; only one zone exists."""
     return list(dict.fromkeys(items(one_of('nova'), 10)(value)))
 
 

@@ -41,7 +41,7 @@ class Machine:
 
     delays     {operation: seconds}; operations are names of methods of the driver
     failures   {operation: share of the calls that fail, or an exception to raise}
-    lock       reentrant; held while guests are read and changed
+    lock       reentrant lock for reads and changes of guests
     guests     {uuid: guest}, a dict for JSON
     kept       {uuid: former state} of guests that have moved away and may be reverted
     arriving   uuids of guests with an incomplete cold migration to this host
@@ -245,5 +245,5 @@ def _loaded(path: pathlib.Path) -> JsonObject | list[Json]:
     except FileNotFoundError:
         return {}
     except ValueError as error:
-        LOG.error('The file %s of the fake driver cannot be read: %s. Its guests are gone.', path, error)
+        LOG.error('The file %s of the fake driver cannot be read: %s. The guests in it are lost.', path, error)
         return {}

@@ -69,7 +69,7 @@ class Ownership:
     moved_from: str | None = None
 
 
-# Parts of a Guest. The record has their fields beside those of the guest.
+# Parts of a Guest. A record has their fields at the same level as those of the guest.
 PARTS: dict[str, type[Any]] = {'identity': identity.Identity, 'hardware': machine.Hardware, 'boot': machine.Boot,
                                'resources': cells.Resources, 'ownership': Ownership}
 

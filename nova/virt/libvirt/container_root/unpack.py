@@ -42,7 +42,7 @@ def unpack(directory: str, archives: typing.Sequence[str], size: int, uids: tupl
 
     :param directory: directory of the guest
     :param size: maximum size of all files together in bytes
-    :raises VirtError: the files are no archives, are too large, or lack /sbin/init
+    :raises VirtError: the archives are not valid tar files, are too large, or lack /sbin/init
     """
     with contextlib.ExitStack() as stack:
         given = [stack.enter_context(sandbox.opened(path, os.O_RDONLY)) for path in archives]

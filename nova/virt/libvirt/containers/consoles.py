@@ -1,7 +1,7 @@
 """Console output of containers, stored in one file each.
 
-libvirt gives a container a terminal but does not read it. An unread terminal is full after some pages and blocks the
-container. So this service polls all terminals.
+libvirt connects a container to a terminal but does not read from the terminal. An unread terminal is full after some
+pages and blocks the container. So this service polls all terminals.
 """
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def below(header: bytes, directory: str | None = None) -> File | None:
 
     :param header: first bytes of the file
     :param directory: directory of all files, which may precede the name in a header
-    :raises VirtError: the file is no qcow2 file, or its backing file is not permitted
+    :raises VirtError: the file is not a qcow2 file, or its backing file is not permitted
     """
     if len(header) < 72 or header[:4] != _MAGIC:
         raise refused('a file of it is not qcow2')

@@ -3,8 +3,8 @@
 A guest has an agent channel if its image has hw_qemu_guest_agent=yes; the guest OS may run no agent. Each request times
 out after AGENT_SECONDS.
 
-A frozen guest cannot work until it is thawed. A mark file is written before the freeze, so that a restart of this
-process thaws the guest.
+A guest with frozen file systems is blocked until they are thawed. A mark file is written before the freeze, so that a
+restart of this process thaws the guest.
 """
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MARK = 'frozen'              # file that marks a guest to thaw
 ADMINISTRATORS = {'windows': 'Administrator'}        # {os_type: name of the administrator}; the default is root
 _PAUSED = 'the guest is paused or off, and its agent with it'
 _BY_AGENT = libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT
-# libvirt's errors if the agent is missing, asleep or gone
+# libvirt's errors if the agent is missing, suspended or disconnected
 _SILENT = (libvirt.VIR_ERR_AGENT_UNRESPONSIVE, libvirt.VIR_ERR_AGENT_UNSYNCED)
 
 

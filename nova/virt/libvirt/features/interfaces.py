@@ -25,7 +25,7 @@ POLL = 0.2
 
 
 def _plugged(guest: xml.Guest, vif: dict[str, Any]) -> list[xml.Interface]:
-    """Return a port as the guest has it. A port that is a host device comes from the record.
+    """Return the interfaces of a port in the guest. For a port that is a host device, they come from the record.
 
     The host may not show the device's network interface, and the VIF may lack other data of the port.
     """

@@ -297,7 +297,7 @@ class LiveMigration:
             self._end(job, uuid)
             self._finish_if_ahead(uuid, call, progress)
             if job.error is None or self._has_left(uuid, uri, was):
-                LOG.info('Guest %s had gone before its migration could be ended: %s', uuid, error)
+                LOG.info('Guest %s had left before its migration could be cancelled: %s', uuid, error)
                 return
             raise
         self._finish_if_ahead(uuid, call, progress)
@@ -363,7 +363,7 @@ class LiveMigration:
         return bool(there)
 
     def _settled_state(self, uuid: str) -> int | None:
-        """Return the guest's power state once no migration of it is in progress; None if it is gone."""
+        """Return the guest's power state once no migration of it is in progress; None if it has left this host."""
         deadline = time.monotonic() + SETTLES_S
         try:
             while not self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.settled):
@@ -375,7 +375,7 @@ class LiveMigration:
             return None
 
     def settle_migrations(self) -> None:
-        """End migrations that a previous process began, so that each guest is either here or gone.
+        """End migrations that a previous process began, so that each guest either runs here or has left.
 
         ``await_live_migration`` handles migrations in post-copy and those whose state libvirt cannot report now.
         """

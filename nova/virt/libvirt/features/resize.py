@@ -150,7 +150,7 @@ def _copies(stored: storage.Storage, instance: Instance, old: xml.Guest) -> tupl
         if name == 'disk.swap' and not sizes[name]:
             continue
         taken_from = os.path.join(source, name)
-        if disk.file in old.adopted:             # the copy goes to the guest's directory
+        if disk.file in old.adopted:             # the copy is created in the guest's directory
             name = f'disk.own{len(disks)}' if disks else 'disk'
             taken_from, disk.file = disk.file, stored.path(uuid, name)
         stored.of(disk).renew(disk, taken_from)

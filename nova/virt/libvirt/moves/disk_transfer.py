@@ -1,7 +1,7 @@
 """Transfer of a guest's files from another host through that host's libvirt, as for migrations.
 
 libvirt's storage API streams a file of a directory, which becomes a temporary pool; holes are not sent. The raw bytes
-of the file are sent, whatever the guest wrote. They are never parsed as a format.
+of the file are sent and never parsed as a format, because the guest may have written any header.
 https://libvirt.org/html/libvirt-libvirt-storage.html describes the calls.
 """
 from __future__ import annotations
@@ -32,7 +32,7 @@ def fetch(uri: str, directory: str, names: collections.abc.Sequence[str], target
           reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
     """Fetch files of a directory of another host.
 
-    A file gets its name when it is complete. After a connection error, the copy resumes behind the last completed
+    A file gets its name when it is complete. After a connection error, the copy resumes after the last completed
     block. With an ``arrival`` a call after a restart resumes too, if the source file is unchanged. Without one,
     existing files with a final name are kept.
 

@@ -80,7 +80,7 @@ class Connector:
     def read(self, source: disk.DiskSource) -> bytes:
         """Return the first bytes of a file source.
 
-        :raises VirtError: the source is no file, or is unreadable
+        :raises VirtError: the source is not a file, or is unreadable
         """
         raise _refused(f'files of {self.kind} volumes cannot be read here')
 
