@@ -310,8 +310,7 @@ class ComputeDriver(Hypervisor):
         return node.cpu_info.get('features', [])
 
     def guest_traits(self) -> list[str]:
-        """Return the traits of the guest options that this host supports; nova/hardware/guest_option_rows.py lists
-        them."""
+        """Return the traits of the supported guest options, see nova/hardware/guest_option_rows.py."""
         return []
 
     def host_cpu_stats(self) -> dict[str, int]:
@@ -350,8 +349,7 @@ class ComputeDriver(Hypervisor):
         return []
 
     def open_clients(self, uuid: str) -> dict[str, list[str] | None]:
-        """Return {image: client addresses, None if unknown} of a running guest, or {} if the guest has no such
-        images."""
+        """Return {image: client addresses, None if unknown} of a running guest; {} if it has no such images."""
         return {}
 
     def device_addresses(self, instance: Instance) -> dict[str, list[str]]:
@@ -622,8 +620,7 @@ class Resize(typing.Protocol):
         raise NotImplementedError
 
     def drop_migrated(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
-        """Remove the results of ``finish_migration``, but keep the data that this host stores as the source.
-        Idempotent."""
+        """Remove the results of ``finish_migration``, but keep the data of this host as the source. Idempotent."""
         raise NotImplementedError
 
     def finish_revert_migration(self, context: RequestContext, instance: Instance, network_info: NetworkInfo,

@@ -102,8 +102,7 @@ class Dnsmasq:
             os.kill(pid, signal.SIGHUP)
 
     def _stale(self, hosts: str) -> set[str]:
-        """Return lease lines of addresses that now belong to another guest, to which dnsmasq would refuse the
-        address."""
+        """Return stale lease lines: the address now belongs to another guest, to whom dnsmasq would refuse it."""
         owners = {line.split(',')[1]: line.split(',')[0] for line in hosts.splitlines()}
         return {line for line in dnsmasq_files.lines(self.leases) if len(line.split()) > 2
                 and owners.get(line.split()[2], line.split()[1]) != line.split()[1]}

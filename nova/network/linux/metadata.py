@@ -39,8 +39,7 @@ class MetadataRelay:
         self._served: dict[tuple[str, str], tuple[str, int]] = {}
 
     def configure(self, host: str, key: str, upstream: tuple[str, int] | None, authority: str) -> bool:
-        """Set the metadata service that requests are sent to, signed for this host. Without a key or address the relay
-        stops.
+        """Set the destination and signing key of requests. Without a key or a destination the relay stops.
 
         Return True if its process was started and has no sockets yet.
 

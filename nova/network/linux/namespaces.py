@@ -80,8 +80,7 @@ class Namespace:
         self.host('ip', 'netns', 'del', self.name, check=False)
 
     def link(self, device: str, bridge: str, mac: str, mtu: int) -> bool:
-        """Ensure a veth pair: one end on a bridge of the host, the other in this namespace. Return whether it was
-        created."""
+        """Ensure a veth pair between a bridge of the host and this namespace. Return whether it was created."""
         known, made = self.run.link(device), False
         if known is None or self.host.link(device) is None:
             self.host('ip', 'link', 'del', 'dev', device, check=False)
@@ -106,8 +105,7 @@ class Namespace:
         self.run('ip', 'link', 'del', 'dev', device, check=False)
 
     def addresses(self, device: str, wanted: list[str]) -> bool:
-        """Set the addresses, with prefix lengths, of a device. Return whether one was added. Link-local ones are
-        kept."""
+        """Set the addresses, with prefix lengths, of a device; keep link-local ones. Return whether one was added."""
         present = self.run.link(device, command='address') or {}
         known = [f'{each["local"]}/{each["prefixlen"]}' for each in present.get('addr_info', ())
                  if each['scope'] == 'global' or each['local'].startswith('169.254.')]

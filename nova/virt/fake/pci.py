@@ -28,8 +28,7 @@ def devices(values: list[Any], host: str) -> list[Any]:
 
 
 def given(instance: Instance, guests: dict[str, dict[str, Any]]) -> list[Any]:
-    """Return the addresses of the instance's devices, or of the guest's current devices if the instance has not loaded
-    them.
+    """Return the addresses of the instance's devices, or of the guest's devices if the instance has not loaded them.
 
     :param guests: {uuid: guest} of the host: a device belongs to one guest
     :raises VirtError: another guest has one of the devices

@@ -30,8 +30,7 @@ Node = dict[str, Any]
 
 
 class Client:
-    """Client shared by all threads. An error of the Bare Metal service is raised as VirtError with the service's
-    message."""
+    """Client shared by all threads. Errors of the Bare Metal service are raised as VirtError with its message."""
 
     def __init__(self, conf: ConfigOpts) -> None:
         self._options = conf.ironic

@@ -129,8 +129,7 @@ class IronicDriver(driver.ComputeDriver):
         return node
 
     def _info(self, instance: Instance, image: driver.ImageDocument) -> dict[str, Any]:
-        """Return the instance_info of a server's node. It includes the flavor's capabilities, which control the
-        deployment."""
+        """Return the instance_info of a server's node, with the flavor's capabilities, which control the deployment."""
         specs = (instance.flavor or {}).get('extra_specs') or {}
         wanted = {key.removeprefix('capabilities:'): value for key, value in specs.items()
                   if key.startswith('capabilities:')}

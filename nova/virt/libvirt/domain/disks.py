@@ -40,8 +40,7 @@ def disk(devices: etree.Element, disk: volumes.Disk) -> etree.Element:
         backing.set('type', 'file')
         add(backing, 'format', type=disk.backing_format)
         image = add(backing, 'source', file=disk.backing_file)
-        # Otherwise libvirt makes QEMU's user the owner of the image, who could then write to it. Many guests share the
-        # image.
+        # Otherwise libvirt makes QEMU's user the owner of the image, which many guests share, so QEMU could write it.
         add(image, 'seclabel', model='dac', relabel='no')
         add(backing, 'backingStore')
     add(element, 'target', dev=disk.target, bus=disk.bus)

@@ -343,8 +343,7 @@ class LiveMigration:
             job.done.wait(POLL)
 
     def _has_left(self, uuid: str, uri: str, was: int) -> bool:
-        """Return whether the guest is at the destination after a failed call. Otherwise resume it here if it ``was``
-        running."""
+        """Return whether the guest is at the destination after a failed call; if not, resume it as it ``was``."""
         state = self._settled_state(uuid)
         if state == was:
             return False

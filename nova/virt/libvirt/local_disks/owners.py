@@ -124,8 +124,7 @@ class Owners:
                                          json.loads(json.dumps(values)), known.unknown_fields if known else {}))
 
     def promise(self, uuid: str, successor: str | None) -> None:
-        """Record the destination of the running guest while this host owns the disks; None if the guest does not
-        move."""
+        """Record the destination of the running guest while this host owns the disks; None: the guest does not move."""
         note = self.read(uuid)
         if note is not None and note.host == self._host and note.successor != successor:
             self._put(uuid, dataclasses.replace(note, successor=successor))
