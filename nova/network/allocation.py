@@ -1,7 +1,7 @@
 """Allocate and release ports of servers: many servers of one project in one transaction.
 
 The subnets are locked until the transaction ends, so addresses do not collide. If two messages concern one server, the
-second sees the port created by the first, also when another service processes it.
+second sees the port created by the first, even if another service processes it.
 """
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class AllocationRequest:
 class ReleaseRequest:
     """Request to release the ports of a server.
 
-    :ivar host: only ports that no other host has taken over; None: all ports
+    :ivar host: release only ports that no other host has taken over; None: all ports
     :ivar may: function(rows with 'id' and 'host') -> those that the caller may release; None: all
     """
 
@@ -159,7 +159,7 @@ class Allocation:
     def _granted(self, order: AllocationRequest, known: selection.Usable) -> set[str]:
         """Return the ids of other projects' networks that an administrator requested for the server.
 
-        They are read from the stored request: the host's message is not trusted.
+        They are read from the stored request, because the host's message is not trusted.
         """
         named = [request['network_id'] for request in order.requests or () if request['network_id'] in known]
         if all(selection.is_of_project(known[ident][0], self._project) for ident in named):

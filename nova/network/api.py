@@ -237,7 +237,7 @@ class API:
     def show_network(self, context: RequestContext, ident: str) -> NetworksRow:
         """Return one row.
 
-        :raises NetworkNotFound: no such network, or not visible
+        :raises NetworkNotFound: there is no such network, or it is not visible to the caller
         """
         with self.api_db.reader() as conn:
             rows = networks.page(conn, t.networks, networks.visible(context) & (t.networks.c.id == ident),
@@ -270,6 +270,6 @@ def _named(requests: list[selection.Request], name: Literal['network_id', 'port_
 def _are_used(network: NetworksRow, names: Collection[str]) -> bool:
     """Return whether new ports in the network get security groups.
 
-    :raises NetworkRequestInvalid: they get none, but names has other groups than the default
+    :raises NetworkRequestInvalid: new ports get none, but ``names`` has groups other than the default
     """
     return security.check_used(network['id'], attach.has_port_security(network), names)

@@ -88,7 +88,7 @@ class Attachments:
                     known_addresses: list[str], host: str) -> None:
         """Add an address; see interface.py.
 
-        :param known_addresses: the server's addresses before
+        :param known_addresses: the server's addresses before the call
         """
         self._network.api_db.run(ipam.retry_on_duplicate(self._add_address), instance_uuid, network_id,
                                  frozenset(known_addresses))
@@ -116,7 +116,7 @@ class Attachments:
 
 
 def new_port(project_id: str, network: NetworksRow, binding: Binding) -> ServerPort:
-    """Return the row of a new port of a server; port security as in the network."""
+    """Return the row of a new port of a server, with the port security of the network."""
     return {'id': str(uuid.uuid4()), 'project_id': project_id, 'network_id': network['id'], 'name': '',
             'mac_address': ipam.new_mac(), 'admin_state_up': True, 'made_for_server': True, 'description': '',
             'port_security_enabled': has_port_security(network), **binding}
@@ -138,8 +138,8 @@ def claim(allocator: ipam.AddressAllocator, network: NetworksRow, subnets: list[
           port: PortsRow | ServerPort, address: str | None) -> list[dict[str, str]]:
     """Claim the requested or any address for a port: [{'subnet_id', 'ip_address'}].
 
-    :param port: its id, MAC, project and device_owner
-    :raises NetworkRequestInvalid: the address is not usable by guests, or not by another project
+    :param port: id, MAC, project and device_owner of the port
+    :raises NetworkRequestInvalid: guests cannot use the address, or only the project that owns the network can
     :raises FixedIpInUse, NoMoreFixedIps:
     """
     wanted = [{'ip_address': address}] if address else []

@@ -12,7 +12,7 @@ from nova.network.linux import remote
 from nova.runtime import entry_points
 from nova.runtime.privileges import Helper
 
-DRIVERS = 'nova.network.drivers'         # the group of entry points: where other packages add theirs
+DRIVERS = 'nova.network.drivers'         # entry point group to which other packages add drivers
 
 
 class NetworkDriver(Protocol):
@@ -25,7 +25,7 @@ class NetworkDriver(Protocol):
         """Check the host; raises NetworkPlumbingError if a prerequisite is missing."""
 
     def refresh(self, load: Callable[[], HostState]) -> list[str]:
-        """Apply ``load()``, a HostState, to the host -> kinds of objects that had to be repaired."""
+        """Apply the HostState that ``load()`` returns to this host; return the kinds of objects that were repaired."""
 
     def teardown(self) -> None:
         """Remove all network objects of this cloud."""
@@ -49,7 +49,7 @@ def refilter(driver: NetworkDriver, state: HostState) -> list[str]:
     """Apply a state in which only rules and members of groups changed.
 
     Filter changes are urgent, and a check of the whole host takes much longer. A driver may implement
-    ``refilter(rules, members)``; it returns False if it has no last state.
+    ``refilter(rules, members)``; it returns False if it has not applied a state before.
     """
     fast = getattr(driver, 'refilter', None)
     if fast is not None and fast(state.rules, state.members):
@@ -62,7 +62,7 @@ def leases(driver: NetworkDriver, whole: bool) -> list[Lease]:
 
     A driver that serves DHCP may implement ``leases(whole)``.
 
-    :param whole: all leases, which may have been renewed
+    :param whole: return all leases, which may have been renewed
     """
     found = getattr(driver, 'leases', None)
     return list(found(whole)) if found is not None else []
@@ -71,7 +71,7 @@ def leases(driver: NetworkDriver, whole: bool) -> list[Lease]:
 def load(conf: ConfigOpts, helper: Helper | None = None) -> NetworkDriver:
     """Load the driver named in [network] driver.
 
-    :param helper: of the Linux driver for an unprivileged process
+    :param helper: Helper that the Linux driver needs in an unprivileged process
     :raises InvalidOption: no such driver
     """
     if helper is not None:

@@ -94,7 +94,8 @@ class FloatingIps:
     def _update(self, conn: Connection, row: FloatingIpsRow, values: Document) -> None:
         try:
             operations.update(conn, self._deps, self._context, row, values)
-        except (exception.Conflict, exception.NotFound) as error:  # no router reaches the port, or it has another one
+        # no router reaches the port, or its address already has another floating address
+        except (exception.Conflict, exception.NotFound) as error:
             raise exception.BadRequest(error.message) from None
 
     def _run(self, function: Callable[[Connection], Found]) -> Found:

@@ -48,7 +48,7 @@ class Gateways:
 
     :param host: host of this service
     :param address: tunnel address of this host
-    :param forwards: whether its driver forwards packets
+    :param forwards: whether the host's driver forwards packets
     """
 
     def __init__(self, conf: ConfigOpts, api_db: Database, host: str, address: str, forwards: bool = True) -> None:
@@ -71,7 +71,7 @@ class Gateways:
                     interval_s: float = RESCHEDULE_INTERVAL_S) -> list[int]:
         """Record the heartbeat of any host and return the revision.
 
-        :param version: release of the host's agent or service; 0: it sends none
+        :param version: release of the host's agent or service; 0: the host reports none
         :param interval_s: minimum time since the last search for routers without a host
         """
         reschedule = time.monotonic() - self._rescheduled_at >= interval_s
@@ -106,7 +106,8 @@ def report(conn: Connection, host: str, address: str, gateway: bool, version: in
     central routing on the whole deployment. A host with a revoked key gets no routers.
 
     :param reschedule: False: routers are not placed
-    :param allowed: hosts that may have routers, whatever they report; empty: those that report it
+    :param allowed: hosts that may have routers, regardless of their reports; empty: all hosts that report to forward
+        packets
     :returns: (the revision after the commit, number of hosts: 0 if ``reschedule`` is False)
     """
     revoked = (gateway or version < FEATURE_RELEASE) and message_keys.is_revoked(conn, host)

@@ -5,7 +5,7 @@
 from nova.rpc.interface import Interface, Method, Newer
 
 MAX_LEASES = 500
-REPORT_TIMEOUT_S = 3         # the next report follows soon, so a lost answer is not waited for
+REPORT_TIMEOUT_S = 3         # seconds; an unanswered report is not retried, because the next one follows soon
 
 # external_instance_event for a host: addresses of the server changed, the host reads them again
 NETWORK_CHANGED = {'name': 'network-changed', 'tag': None, 'status': 'completed'}

@@ -1,6 +1,6 @@
 """IP address management: choose addresses for ports.
 
-Two transactions may choose the same address: the unique key decides, and the loser is retried (see
+If two transactions choose the same address, the unique key decides, and the loser is retried (see
 ``retry_on_duplicate``). A released address stays in quarantine, so that no guest conflicts with a DHCP lease or ARP
 entry of its former owner. If no other address is free, the one with the longest quarantine is used.
 """
@@ -160,7 +160,7 @@ def check_fixed(subnets: list[SubnetsRow], address: str, gateways: bool = False,
     :param gateways: whether the gateway's address may be requested
     :param anywhere: False: only addresses in allocation pools. Others are reserved for
         machines of the network's owner
-    :raises InvalidInput: not an address, or not usable by a guest of the network
+    :raises InvalidInput: the value is not an address, or a guest of the network cannot use it
     """
     try:
         ip = ipaddress.ip_address(address)
@@ -184,7 +184,7 @@ def check_free(conn: Connection, subnets: list[SubnetsRow], address: str, gatewa
                anywhere: bool = True) -> tuple[SubnetsRow, None]:
     """Return (subnet, row or None) of a requested address; see check_fixed.
 
-    :raises InvalidInput: not usable by a guest of the network
+    :raises InvalidInput: a guest of the network cannot use the address
     :raises FixedIpInUse:
     """
     subnet = check_fixed(subnets, address, gateways, anywhere)
@@ -198,7 +198,7 @@ def check_free(conn: Connection, subnets: list[SubnetsRow], address: str, gatewa
 class AddressAllocator:
     """Chooses addresses for the ports of one transaction, which locks the subnets, and stores them in bulk.
 
-    :param rested_before: see quarantine
+    :param rested_before: see quarantine_cutoff
     :param size: expected number of addresses for each subnet, read in one statement
     """
 
@@ -274,7 +274,7 @@ def claim(conn: Connection, network_id: str, subnets: list[SubnetsRow], port_id:
     :param mac: MAC of the port
     :param gateways: True: the port of a router, which has the gateway's address
     :param anywhere: see check_fixed
-    :param owner: its device_owner, which selects among the subnets if nothing is wanted
+    :param owner: device_owner of the port, which selects among the subnets if ``wanted`` is empty
     :raises FixedIpInUse, NoMoreFixedIps, InvalidInput, SubnetNotFound:
     """
     allocator = AddressAllocator(conn, rested_before)
@@ -310,7 +310,7 @@ def new_mac() -> str:
 
 
 def retry_on_duplicate(function: Callable[Concatenate[Connection, P], T]) -> Callable[Concatenate[Connection, P], T]:
-    """Decorate a transaction: run it again if a duplicate key shows that another one took a MAC or address."""
+    """Decorate a transaction: run it again if a duplicate key shows that another transaction took a MAC or address."""
     @functools.wraps(function)
     def inner(conn: Connection, /, *args: P.args, **kwargs: P.kwargs) -> T:
         try:

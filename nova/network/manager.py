@@ -52,7 +52,7 @@ AUDIT_AGE_S = 120       # a younger port may belong to a server that is not visi
 
 
 class NetworkManager:
-    """Allocation of ports and plumbing of a host. Objects in attributes do the other work.
+    """Allocation of ports and plumbing of a host. The objects in its attributes implement the other operations.
 
     methods  RPC methods of interface.py
 
@@ -125,7 +125,7 @@ class NetworkManager:
         self._check_host.clear()
         for kind in self.driver.refresh(self.load) if look else drivers.follow(self.driver, self.load):
             metrics.NETWORK_REPAIRS.labels(kind).inc()
-        self._plumbed = self._loaded        # last: a failed run is repeated with the next report
+        self._plumbed = self._loaded        # last, so that a failed run is repeated with the next report
 
     def _refresh_once(self) -> None:
         """Apply the database's state to this host, and notify the other hosts."""
@@ -147,7 +147,7 @@ class NetworkManager:
         """Load the state of this host."""
         key = self._relay_key()
         with self.api_db.reader() as conn:
-            self._loaded = revisions.current(conn)          # read first: the other data is at least as new
+            self._loaded = revisions.current(conn)          # read first, so that the other data is at least as new
             return host_load.load(conn, self.host, network_info.devname, self.conf.network.physical_networks,
                                   self._address, key, self.gateways.distributed(conn),
                                   move_key=self._relay_key.migration_key)
@@ -157,7 +157,7 @@ class NetworkManager:
     def allocate_for_instance(self, context: nova_context.RequestContext, instance: Instance,
                               requested_networks: list[selection.Request] | str | None,
                               security_groups: list[str] | None, host: str) -> list[dict[str, Any]]:
-        """Allocate ports, addresses and plumbing for a server -> list of VIFs. Idempotent.
+        """Allocate ports, addresses and plumbing for a server, and return its VIFs. Idempotent.
 
         :param requested_networks: None or 'auto', 'none', or [{'network_id', 'port_id', 'fixed_ip', 'tag'}]
         :raises NetworkNotFound, PortNotFound, PortInUse, FixedIpInUse, NoMoreFixedIps, NetworkAmbiguous,
@@ -179,7 +179,7 @@ class NetworkManager:
                                 host: str | None) -> None:
         """Release ports and addresses. Does nothing if there are none.
 
-        :param host: only ports that no other host has taken over; None: all ports
+        :param host: release only ports that no other host has taken over; None: all ports
         """
         caller = context.sender_host
         may = None if caller is None else lambda rows: self._releasable_by(rows, instance_uuid, caller)
@@ -201,7 +201,7 @@ class NetworkManager:
 
     def setup_for_instance(self, context: nova_context.RequestContext, instance: Instance,
                            host: str) -> list[dict[str, str]]:
-        """Set up plumbing of an existing server -> list of current VIFs."""
+        """Set up the plumbing of an existing server, and return its current VIFs."""
         def move(conn: Connection) -> list[dict[str, str]]:
             rows = ports.of_device(conn, instance.uuid)
             if any(row['host'] != host or row['migrating_to'] == host for row in rows):
@@ -235,9 +235,9 @@ class NetworkManager:
     # ---- periodic -------------------------------------------------------------------
 
     def recent_allocations(self) -> set[str]:
-        """Return and forget the uuids of servers that got ports some time ago.
+        """Return the uuids of servers that got ports more than AUDIT_AGE_S ago, and remove them from the queue.
 
-        A late or repeated message may have allocated for a deleted server: ``audit`` checks that.
+        A late or repeated message may have allocated ports for a deleted server. ``audit`` checks these servers.
         """
         until, found = time.monotonic() - AUDIT_AGE_S, set()
         while self._recent_allocations and self._recent_allocations[0][0] < until:

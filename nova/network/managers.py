@@ -46,7 +46,7 @@ class FlatDHCPManager(FlatManager):
 class VlanManager(FlatDHCPManager):
     """A VLAN of [network] vlan_ranges and a bridge for each project network.
 
-    :raises InvalidOption: no VLAN ranges, or project networks are flat
+    :raises InvalidOption: VLAN ranges are missing, or project networks are flat
     """
 
     project_type = 'vlan'

@@ -37,7 +37,7 @@ class Migrations:
             self._follow(host)
 
     def _follow(self, host: str) -> None:
-        """Refresh all hosts: each must know the migration before the guest runs at its destination."""
+        """Refresh all hosts, because each must know the migration before the guest runs at its destination."""
         if host == self._network.host or self._hosts.others:
             self._network.refresh()
 

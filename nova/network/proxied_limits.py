@@ -43,9 +43,9 @@ def changed(conf: ConfigOpts, wanted: Mapping[str, int], present: Mapping[str, i
     """Return {name in [network] quota: limit} of the changed limits.
 
     :param wanted: {key: limit} of a request
-    :param present: {key: limit} before it
+    :param present: {key: limit} before the request
     :param project: whether the request is for a whole project; the network service has no per-user limits
-    :raises BadRequest: they cannot be changed here
+    :raises BadRequest: these limits cannot be changed here
     """
     found = {key: limit for key, limit in wanted.items() if limit != present[key]}
     if found and conf.network.backend != 'embedded':

@@ -28,17 +28,17 @@ from typing import Any
 ADDRESS, PORT = '169.254.169.254', 80
 HOST, NETWORK, ROUTER, GUEST, TIME, BODY, SIGNATURE = (f'X-Nova-Relay-{name}' for name in (
     'Host', 'Network', 'Router', 'Address', 'Time', 'Body', 'Signature'))
-HOPS = 'X-Nova-Relay-Hops'  # in a request: supported; in an answer: the hop limit (TTL) towards the guest
+HOPS = 'X-Nova-Relay-Hops'  # in a request: the relay supports it; in an answer: the hop limit (TTL) towards the guest
 VALID_S = 120                                 # maximum clock difference between a host and the service, seconds
 SOURCE_HEADERS = {'network': NETWORK, 'router': ROUTER}          # kind of the socket -> header with its id
 
 HEADERS_S, ANSWER_S, IDLE_S = 10, 60, 30
 MAX_HEADERS, MAX_BODY, MAX_ANSWER = 16 << 10, 4 << 10, 4 << 20          # bytes
-MAX_CONNECTIONS, MAX_ADDRESS_CONNECTIONS = 32, 8      # of a network; of one address in it
+MAX_CONNECTIONS, MAX_ADDRESS_CONNECTIONS = 32, 8      # maximum of a network; of one address in it
 MAX_REQUESTS = 4                              # concurrent requests of a network
 MAX_TOTAL_REQUESTS = 32                       # concurrent requests of all networks
 MAX_CONTROL_MESSAGE = 64 << 10                # bytes of a control message
-# Headers that a guest may send. X-Forwarded-For is passed on: the service refuses it.
+# Headers that a guest may send. X-Forwarded-For is passed on, and the service refuses such requests.
 FORWARDED_HEADERS = {'accept', 'content-type', 'user-agent', 'x-forwarded-for', 'x-aws-ec2-metadata-token',
                      'x-aws-ec2-metadata-token-ttl-seconds', 'metadata-flavor'}
 _REQUEST = re.compile(rb'(GET|HEAD|PUT|POST) (/[!-~]*) (HTTP/1\.[01])\Z')
@@ -186,7 +186,7 @@ class RelayedNetwork:
         self._open[address] += 1
         try:
             answer, hops = split_hop_limit(await self._answer(reader, address))
-            if hops is not None:                    # for the whole answer: the connection has no other one
+            if hops is not None:                    # set once, because the connection carries no other answer
                 writer.get_extra_info('socket').setsockopt(socket.IPPROTO_IP, socket.IP_TTL, hops)
             writer.write(answer)
             async with asyncio.timeout(IDLE_S):

@@ -29,7 +29,7 @@ def check_used(network_id: str, secured: bool, names: Collection[str]) -> bool:
 
 
 def resolve(conn: Connection, project_id: str, names: list[str] | None, known_default: str | None = None) -> list[str]:
-    """Return group ids for names or ids of own and shared groups; the default group if there are none.
+    """Return group ids for names or ids of own and shared groups; the default group if ``names`` is empty.
 
     :param known_default: id of the project's default group, None: unknown
     :raises SecurityGroupNotFound, SecurityGroupAmbiguous:
@@ -70,9 +70,9 @@ def resolve_groups(conn: Connection, project_id: str, names: list[str], default:
 
 
 def stored_rule(conn: Connection, rule: dict[str, Any]) -> dict[str, Any]:
-    """Check a rule and return it in stored form: the protocol stays as sent.
+    """Check a rule and return it in stored form, which keeps the protocol as sent.
 
-    A network service of an older release reads only the names in group_rules.PROTOCOLS. While there is one, the
+    A network service of an older release reads only the names in group_rules.PROTOCOLS. While such a service runs, the
     protocol is stored in that form.
 
     :raises InvalidInput:

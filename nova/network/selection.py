@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 # request key: True if an administrator named a network that the server's project may not use
 GRANTED: Final = 'granted'
-Usable = dict[str, 'tuple[NetworksRow, list[SubnetsRow]]']           # of networks.usable(…)
+Usable = dict[str, 'tuple[NetworksRow, list[SubnetsRow]]']           # result of networks.usable(…)
 
 
 class Request(TypedDict, total=False):
@@ -66,7 +66,7 @@ def choose(usable: Usable) -> list[Request]:
 def is_of_project(network: NetworksRow, project_id: str) -> bool:
     """Return whether the project may create ports in a network.
 
-    :param network: of networks.usable(…) for the project
+    :param network: one of networks.usable(…) for the project
     """
     return bool(network['shared'] or network['project_id'] == project_id)
 
@@ -91,8 +91,8 @@ def usable_network(usable: Usable, network_id: str | None, project_id: str,
     """Return (network, subnets) if the project may create ports in it.
 
     :param granted: ids of other projects' networks that an administrator requested
-    :raises NetworkNotFound: no such network, or another project's
-    :raises ExternalNetworkAttachForbidden: another project's external network
+    :raises NetworkNotFound: there is no such network, or it belongs to another project
+    :raises ExternalNetworkAttachForbidden: the network is an external network of another project
     :raises NetworkRequestInvalid: the network has no subnet
     """
     network, subnets = network_of(usable, network_id, project_id, granted)

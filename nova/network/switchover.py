@@ -50,7 +50,7 @@ _SELF, _MASTER = 0x02, 0x04                   # NTF_SELF: the tunnel's FDB; NTF_
 _STATIC, _PERMANENT = 0x42, 0xc0              # "static" and "permanent" of bridge(8)
 _DESTINATION, _MAC = 1, 2                     # NDA_DST, NDA_LLADDR
 PORT = 4788                                   # UDP port for connections of incoming guests
-MAX_FLOWS = 4096                              # of a guest; further ones are not handed over
+MAX_FLOWS = 4096                              # maximum of a guest; further connections are not handed over
 SEND_S = 1                                    # interval between two handovers of a guest's connections
 FLOWS_OF_MESSAGE = 12                         # fits into one Ethernet frame
 DATAGRAM = 2048
@@ -197,7 +197,7 @@ def _tuple(data: bytes) -> tuple[int, str, str, int, int] | None:
 def new_flow(flow: list[Any], zone: int, own: list[str]) -> bytes | None:
     """Return the message that creates a conntrack entry, or None if it is not a connection of the guest.
 
-    :param flow: as of flow_of; another host sent it, and its values are not checked yet
+    :param flow: as in flow_of; another host sent it, and its values are not checked yet
     :param own: addresses of the guest
     """
     try:
@@ -233,7 +233,7 @@ class Connections:
 
     @property
     def due_s(self) -> float | None:
-        """Return the seconds until connections are sent again, or None without leaving guests."""
+        """Return the seconds until connections are sent again, or None if no guest is leaving."""
         leaving = any(not each.incoming for each in self._all)
         return max(0.0, self._next - time.monotonic()) if leaving else None
 
@@ -262,7 +262,7 @@ class Connections:
             if each.incoming and each.peer == sender:
                 found = [message for flow in verified(each.key, datagram)
                          if (message := new_flow(flow, each.zone, each.addresses)) is not None]
-                with _netlink() as kernel, contextlib.suppress(OSError):         # they are sent again
+                with _netlink() as kernel, contextlib.suppress(OSError):         # the connections are sent again
                     for message in found:
                         kernel.send(message)
                         kernel.recv(4096)        # an existing entry stays unchanged
@@ -298,7 +298,7 @@ def _netlink() -> socket.socket:
 def _dump(request: bytes) -> Iterator[bytes]:
     """Yield the attributes of each connection in the answer to a request.
 
-    :raises OSError: the kernel refuses it
+    :raises OSError: the kernel refuses the request
     """
     with _netlink() as kernel:
         kernel.send(request)
@@ -385,7 +385,7 @@ class Switchover:
         mac = announced_mac(frame)
         address = self._moving[device].pop(mac, None) if mac else None
         if mac and address:
-            # before the change: the parent reads it after it has seen the change
+            # reply first, so that the parent can read the reply when it has seen the change
             self._control.send(json.dumps([device, mac, address]).encode())
             _switch(self._kernel, device, mac, address)
             self._connections.send(device, mac)

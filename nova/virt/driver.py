@@ -30,7 +30,7 @@ _Feature = typing.TypeVar('_Feature')
 
 GUEST_AGENT = 'guest_agent'              # capabilities: attributes of ComputeDriver
 DEVICE_NAMES = 'device_names'
-SCREENSHOT_BYTES = 32 * 1024 * 1024      # 3840 x 2160 points of three bytes are 24 MiB
+SCREENSHOT_BYTES = 32 * 1024 * 1024      # a 3840 x 2160 image with three bytes a pixel has 24 MiB
 
 
 # Documents with keys of other services or of a single driver
@@ -120,7 +120,7 @@ class ImageSource(typing.Protocol):
                moved: progress.Moved = progress.ignore, give: bool = False) -> None:
         """Upload the file as the data of an existing queued image; ``moved`` as for ``download``.
 
-        :param give: the caller no longer needs the file, so the store may keep the file itself
+        :param give: the caller no longer needs the file; the store may then use the file itself instead of a copy
         """
 
 
@@ -293,7 +293,7 @@ class ComputeDriver(Hypervisor):
         """Disconnect from the hypervisor; guests keep running."""
 
     def guest_state(self, uuid: str) -> int | None:
-        """Return the power state of one of ``guests()``, or None if it is not among them."""
+        """Return the power state of a guest, or None if ``guests()`` does not include the guest."""
         found: int | None = self.guests().get(uuid)
         return found
 
@@ -310,7 +310,7 @@ class ComputeDriver(Hypervisor):
         return node.cpu_info.get('features', [])
 
     def guest_traits(self) -> list[str]:
-        """Return traits of the guest options available here, by the table of nova/hardware/guest_option_rows.py."""
+        """Return the traits of the supported guest options, see nova/hardware/guest_option_rows.py."""
         return []
 
     def host_cpu_stats(self) -> dict[str, int]:
@@ -349,7 +349,7 @@ class ComputeDriver(Hypervisor):
         return []
 
     def open_clients(self, uuid: str) -> dict[str, list[str] | None]:
-        """Return the current clients of a running guest as far as known, or {} if it has none."""
+        """Return {image: client addresses, None if unknown} of a running guest; {} if it has no such images."""
         return {}
 
     def device_addresses(self, instance: Instance) -> dict[str, list[str]]:
@@ -414,7 +414,7 @@ class Rescue(typing.Protocol):
 
         :param image: dict as returned by ImageSource.show
         :param block_devices, config_drive: as in SpawnRequest
-        :raises ImageUnacceptable: the image cannot rescue a guest; the guest has its own disks and is off
+        :raises ImageUnacceptable: the image cannot rescue a guest; the guest is left off with its own disks
         """
         raise NotImplementedError
 
@@ -442,7 +442,7 @@ class EncryptedDisks(typing.Protocol):
 
 
 class EncryptedVolumes(typing.Protocol):
-    """LUKS volumes: ``volume_key`` provides the passphrase if the connection says 'encrypted'."""
+    """LUKS volumes: ``volume_key`` provides the passphrase if the connection is marked ``encrypted``."""
 
     feature: typing.ClassVar[str] = 'encrypted_volumes'
 
@@ -477,7 +477,7 @@ class Volumes(typing.Protocol):
         raise NotImplementedError
 
     def rename_volume(self, context: RequestContext, instance: Instance, volume_id: str, stays: str) -> None:
-        """Record that the block storage has moved a volume: the new volume ``volume_id`` now has the old volume's id.
+        """Record that the block storage has renamed a moved volume from ``volume_id`` to its previous id, ``stays``.
 
         Drivers that do not identify volumes by id do nothing.
         """
@@ -557,7 +557,7 @@ class Interfaces(typing.Protocol):
 class PortDevices(typing.Protocol):
     """Attachment of ports that are host devices by ``attach_interface`` and ``detach_interface``.
 
-    An attach gives the guest all devices of the instance; a detach removes the port's device.
+    Attaching a port plugs all devices of the instance; detaching a port unplugs only that port's device.
     """
 
     feature: typing.ClassVar[str] = 'port_devices'
@@ -615,12 +615,12 @@ class Resize(typing.Protocol):
         """Create the guest here with the instance's current flavor.
 
         :param guest: result of ``send_guest``
-        :param power_on: whether it runs afterwards
+        :param power_on: start the guest afterwards
         """
         raise NotImplementedError
 
     def drop_migrated(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
-        """Remove the results of ``finish_migration``; data that this host keeps as a source stays. Idempotent."""
+        """Remove the results of ``finish_migration``, but keep the data of this host as the source. Idempotent."""
         raise NotImplementedError
 
     def finish_revert_migration(self, context: RequestContext, instance: Instance, network_info: NetworkInfo,
@@ -628,7 +628,7 @@ class Resize(typing.Protocol):
                                 power_on: bool) -> None:
         """Restore the guest that was set aside; raises GuestNotFound.
 
-        :param block_devices: its volumes, as in SpawnRequest
+        :param block_devices: the guest's volumes, as in SpawnRequest
         """
         raise NotImplementedError
 
@@ -647,7 +647,7 @@ class Growth(typing.Protocol):
     feature: typing.ClassVar[str] = 'growth'
 
     def grow(self, instance: Instance, flavor: dict[str, Any]) -> None:
-        """Give a guest the vCPUs and memory of this flavor, which are not less than the present ones; idempotent.
+        """Increase a guest's vCPUs and memory to those of this flavor, which must not be smaller; idempotent.
 
         :raises VirtError: the guest keeps its previous CPUs and memory
         """
@@ -655,7 +655,7 @@ class Growth(typing.Protocol):
 
 
 class LiveMigration(typing.Protocol):
-    """Live migration. The two hosts exchange their findings as ``facts``, a plain dict.
+    """Live migration. The two hosts exchange facts about the migration in a plain dict, ``facts``.
 
     After the checks ``facts['numa_topology']`` is the serialized GuestTopology at the destination, if the guest has
     one.
@@ -694,8 +694,9 @@ class LiveMigration(typing.Protocol):
         """At the source: return when the guest runs at the destination and no longer here.
 
         :param progress: called periodically with {'memory_total_bytes', 'memory_processed_bytes',
-            'memory_remaining_bytes', the same of 'disk'}; an exception from it cancels the migration and propagates
-        :raises MigrationAborted: it was aborted; after any error the guest keeps running here
+            'memory_remaining_bytes', and the same three for 'disk'}; an exception from it cancels the migration and
+            propagates
+        :raises MigrationAborted: the migration was aborted; after any error the guest keeps running here
         """
         raise NotImplementedError
 
@@ -710,7 +711,7 @@ class LiveMigration(typing.Protocol):
     def await_live_migration(self, instance: Instance, progress: Callable[[dict[str, int]], None]) -> None:
         """At the source, after a restart: wait for a migration in post-copy to complete; return immediately otherwise.
 
-        :param progress: as for ``live_migrate``
+        :param progress: as in ``live_migrate``
         """
         raise NotImplementedError
 
@@ -746,7 +747,7 @@ class ExtendVolume(typing.Protocol):
     feature: typing.ClassVar[str] = 'extend_volume'
 
     def extend_volume(self, context: RequestContext, instance: Instance, device: BlockDevice) -> None:
-        """Show the guest the new size of a volume, ``device['volume_size']`` in GiB. Idempotent."""
+        """Make the new size of a volume visible to the guest: ``device['volume_size']`` in GiB. Idempotent."""
         raise NotImplementedError
 
 
@@ -780,7 +781,7 @@ class AssistedSnapshots(typing.Protocol):
                                create_info: dict[str, str]) -> VolumeFile:
         """Switch the guest to ``create_info['new_file']``, a qcow2 overlay of the volume's active file. Idempotent.
 
-        :raises VirtError: the file is no such overlay; the guest continues with the active file
+        :raises VirtError: the file is not an overlay of the active file; the guest still uses the active file
         """
         raise NotImplementedError
 
@@ -835,7 +836,7 @@ class Adoption(typing.Protocol):
         raise NotImplementedError
 
     def let_go(self, instance: Instance) -> None:
-        """Undo an incomplete ``adopt``: the guest is as before and its disks stay."""
+        """Undo an incomplete ``adopt``; the guest and its disks remain as they were before."""
         raise NotImplementedError
 
 

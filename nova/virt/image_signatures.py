@@ -127,7 +127,7 @@ class Verifier:
 
 
 class _Refused(Exception):
-    """Reason why an image must not be used; a part of a sentence."""
+    """Reason why an image must not be used, as a part of a sentence."""
 
 
 def _check_trusted(find: Callable[[str], x509.Certificate], certificate: x509.Certificate, ident: str,

@@ -105,7 +105,7 @@ def block_device_mapping(instance: Instance, devices: Iterable[Mapping[str, Any]
     ephemeral disks in order of creation, and ``swap`` is the swap disk. ``ebs0``, ``ebs1``, … are the volumes except
     the root volume, in order of their names.
 
-    :param devices: rows of its disks, see ``nova.api.servers.devices.row``
+    :param devices: rows of the server's disks, see ``nova.api.servers.devices.row``
     """
     root = instance.root_device_name or '/dev/vda'
     rows = [row for row in devices if row.get('boot_index') != 0]
@@ -129,7 +129,7 @@ def ec2_tree(instance: Instance, domain: str = '', region: str = '', devices: It
     """Return the tree under /latest: directories are dicts, leaves are strings.
 
     :param region: region of the EC2 API; '' omits the entries that name it
-    :param devices: its rows of block_device_mappings
+    :param devices: the server's rows of block_device_mappings
     """
     fixed = (addresses(instance.network_info, 4) or [''])[0]
     meta_data: dict[str, Any] = {
@@ -191,7 +191,7 @@ def meta_data(instance: Instance, injected_files: Collection[Any] = (), admin_pa
     """Return the content of ``openstack/*/meta_data.json``.
 
     :param injected_files: [(path, bytes)]; the bytes are offered under ``openstack/content/``
-    :param devices: its rows of block_device_mappings
+    :param devices: the server's rows of block_device_mappings
     """
     document: dict[str, Any] = {
         'uuid': instance.uuid,
@@ -225,7 +225,7 @@ def _is_tagged(device: Mapping[str, Any]) -> bool:
 
 
 def _disk(device: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tagged disk. A guest finds a volume by its serial number, which hypervisors must not truncate here."""
+    """Return a tagged disk. A guest finds a volume by its serial number, which is the complete volume id."""
     found = {'type': 'disk', 'bus': device.get('disk_bus') or 'none', 'address': 'none', 'tags': [device['tag']]}
     for name, column in (('path', 'device_name'), ('serial', 'volume_id')):
         if device.get(column):
@@ -351,7 +351,7 @@ def files(instance: Instance, network_info: list[dict[str, Any]], injected_files
     """Return {path in the config drive: bytes} for the newest and the ``latest`` version of both formats.
 
     :param network_info: the VIFs of the new server
-    :param devices: as of ``meta_data``
+    :param devices: as in ``meta_data``
     """
     instance = instance.obj_clone()
     instance.network_info, devices = network_info, list(devices)

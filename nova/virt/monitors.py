@@ -19,7 +19,7 @@ NAMES = (CPU,)
 def check(names: list[str]) -> tuple[str, ...]:
     """Return the monitors that ``compute_monitors`` names.
 
-    :raises InvalidOption: there is no such monitor
+    :raises InvalidOption: a name is not that of a monitor
     """
     for name in names:
         if name not in NAMES:

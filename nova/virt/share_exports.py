@@ -11,7 +11,7 @@ NFS, CEPHFS = 'NFS', 'CEPHFS'
 PROTOCOLS = (NFS, CEPHFS)                # supported by hosts
 TAG_BYTES = 36                           # name by which a guest finds a share (virtio 1.2, 5.11.4)
 MOST_LOCATION = 1024                     # characters
-PREFIX = 'share-'                        # of share names in the directory of a guest
+PREFIX = 'share-'                        # prefix of share names in the directory of a guest
 # A guest's files are data for the host: it neither runs them nor uses them as devices.
 OPTIONS = 'nosuid,nodev,noexec'
 CEPH_FUSE = 'ceph-fuse'
@@ -29,7 +29,7 @@ _KEY = re.compile(r'\A[0-9A-Za-z+/]{16,512}={0,2}\Z', re.ASCII)
 def check(protocol: object, location: object) -> None:
     """Validate an export location.
 
-    :raises ValueError: hosts cannot mount this; the message is a sentence
+    :raises ValueError: hosts cannot mount this location; the message is a sentence
     """
     _parts(protocol, location)
 

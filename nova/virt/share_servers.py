@@ -1,4 +1,4 @@
-"""Lifetime of programs that serve a mounted share (ceph-fuse): until the process that uses the mount has ended.
+"""Run programs that serve a mounted share (ceph-fuse) until the process that uses the mount has ended.
 
 A keeper process stays with the program in the mount namespace of that process and outlives it. The program may still
 buffer data of the guest and must flush it before the unmount. Only the standard library is imported.
@@ -14,7 +14,7 @@ import typing
 
 READY = b'+'
 POLL_S = 0.05                            # interval of the checks whether the share is mounted
-FLUSH_S = 60                             # for the program to flush its data
+FLUSH_S = 60                             # timeout in seconds for the program to flush its data
 # control group roots that restrict device access: version 1, hybrid, version 2
 DEVICES = ('/sys/fs/cgroup/devices', '/sys/fs/cgroup/unified', '/sys/fs/cgroup')
 _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -29,7 +29,7 @@ def start(command: typing.Sequence[str], directory: str, seconds: float) -> None
     parent = os.pidfd_open(os.getpid())
     ready, ready_end = os.pipe()
     child = os.fork()
-    if not child:                        # fork twice, so that the keeper is no child of this process
+    if not child:                        # fork twice, so that the keeper is not a child of this process
         status = 1
         try:
             if not os.fork():
@@ -53,7 +53,7 @@ def start(command: typing.Sequence[str], directory: str, seconds: float) -> None
 def _keep(command: typing.Sequence[str], directory: str, seconds: float, parent: int, ready_end: int) -> None:
     deadline = time.monotonic() + seconds
     program = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    for each in _IGNORED:                # after the start: the program must not ignore them
+    for each in _IGNORED:                # after the start, because the program must not inherit this
         signal.signal(each, signal.SIG_IGN)
     here = os.pidfd_open(program.pid)
     ends = select.poll()
@@ -77,7 +77,7 @@ def _keep(command: typing.Sequence[str], directory: str, seconds: float, parent:
 def _leave_devices() -> None:
     """Leave the control group of the guest, into which libvirt has put its virtiofsd.
 
-    Processes in the group may not open /dev/fuse, and a guest's end would kill the program before it flushes.
+    Processes in the group may not open /dev/fuse, and the end of the guest would kill the program before it flushes.
     """
     for root in DEVICES:
         try:

@@ -23,7 +23,7 @@ _CAPABILITIES = {
 def of(flags: dict[str, str] | list[str], capabilities: dict[str, bool]) -> list[str]:
     """Return the sorted, unique names of traits.
 
-    :param flags: of the processor
+    :param flags: flags of the processor
     :param capabilities: {feature: bool} of the driver
     """
     plain = {re.sub('[._-]', '', flag.lower()) for flag in flags}

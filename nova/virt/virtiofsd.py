@@ -20,7 +20,7 @@ from nova.virt import share_servers
 
 CLONE_NEWNS = 0x00020000                 # linux/sched.h
 MOUNT_S = 60                             # timeout of a server's response
-MOST_BYTES = 16384                       # of the file
+MOST_BYTES = 16384                       # maximum size of the file
 VERSION = 1                              # format version (virt/libvirt/features/shares.py) that this program reads
 CAPABILITIES = ['--print-capabilities']  # libvirt's first query, from 10.0 on
 KEY = '.key'                             # suffix of the key file of a share's user
@@ -90,7 +90,7 @@ def described(directory: str) -> tuple[typing.Any, typing.Any, typing.Any]:
 def server(pattern: str | None = None) -> str:
     """Return the path of this host's virtiofsd.
 
-    :raises ValueError: there is none
+    :raises ValueError: this host has no virtiofsd
     """
     for path in sorted(glob.glob(pattern or DESCRIPTIONS)):
         with open(path) as file:

@@ -95,7 +95,7 @@ class NetworkAgent:
         self._services.report_leases(nova_context.admin_context(), host=self._host, leases=leases)
 
     def messages_lost(self) -> None:
-        """Forget the revision: a change may be among the lost messages."""
+        """Discard the applied revision, because the lost messages may include a change."""
         self._revision = []
 
     def apply_host_state(self, context: nova_context.RequestContext) -> None:
@@ -121,7 +121,7 @@ class NetworkAgent:
             raise
 
     def _follow(self, whole: bool, look: bool) -> None:
-        # before the driver begins: without an answer the host is not touched
+        # load the state before the driver begins: if no service answers, the host stays unchanged
         known: JsonObject = {'distributed_routers': True, 'dns_names': True, 'migrations': True, 'domains': True}
         if not whole and self._state is not None and self._revision:
             known |= {'revision': [*self._revision], 'members': [*sorted(self._state.members)]}

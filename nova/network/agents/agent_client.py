@@ -21,7 +21,7 @@ PLUMBING_METHODS = frozenset({
 class AgentClient:
     """A client with the methods of the network interface.
 
-    Both steps are idempotent: a caller without an answer of the agent calls again and gets the existing ports.
+    Both steps are idempotent: if the agent does not answer, the caller calls again and gets the existing ports.
 
     :param services: client of the network interface
     :param agent: client of the agents' interface

@@ -16,7 +16,7 @@ _Result = TypeVar('_Result')
 
 
 class _Call(batching.Item, Generic[_Order, _Result]):
-    result: _Result              # of a call without an error
+    result: _Result              # set if the call succeeded
 
     def __init__(self, order: _Order) -> None:
         super().__init__()
@@ -29,8 +29,8 @@ class BatchedCalls(Generic[_Order, _Result]):
     If a run is refused, each of its orders is retried separately, so that a caller gets only its own error. Other
     errors, such as a database outage, are errors of the whole run.
 
-    :param function: (orders) -> results, in this order. Atomic, and may be called again
-    :param name: order -> key; a run has each key once
+    :param function: (orders) -> results in the same order. It must be atomic, and may be called again
+    :param name: order -> key; a run contains each key at most once
     """
 
     def __init__(self, function: Callable[[list[_Order]], list[_Result]], name: Callable[[_Order], Hashable]) -> None:
@@ -53,7 +53,7 @@ class BatchedCalls(Generic[_Order, _Result]):
         for run in self._runs(calls):
             try:
                 self._run(run)
-            except Exception as error:           # of this run only
+            except Exception as error:           # the error concerns this run only
                 for call in run:
                     call.error = error
 

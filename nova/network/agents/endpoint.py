@@ -51,7 +51,7 @@ class AgentEndpoint:
     def report_leases(self, context: RequestContext, host: str, leases: list[JsonObject]) -> None:
         """Record DHCP leases of a host that began, ended or were renewed.
 
-        :raises InvalidInput: not in the format of interface.py
+        :raises InvalidInput: the leases are not in the format of interface.py
         """
         if not isinstance(leases, list) or len(leases) > MAX_LEASES:
             raise exception.InvalidInput(reason=f'leases is not a list of at most {MAX_LEASES} items')
@@ -74,7 +74,7 @@ class AgentEndpoint:
         key = keys()
         rest, members = _known(known or {})
         with self._api_db.reader() as conn:
-            revision = revisions.current(conn)              # read first: the other data is at least as new
+            revision = revisions.current(conn)              # read first, so that the other data is at least as new
             found: host_state.StateAnswer = {'revision': revision}
             if rest == revision:
                 return found

@@ -38,7 +38,7 @@ class Binding(TypedDict, total=False):
 
 
 class ServerPort(Binding):
-    """Columns of a port of a server; a new one has the database's defaults in the others."""
+    """Columns of a port of a server; in a new row, the other columns have the database's defaults."""
 
     id: str
     project_id: str

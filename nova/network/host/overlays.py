@@ -36,7 +36,7 @@ class OverlayState:
 
 def load(conn: Connection, rows: dict[str, NetworksRow], host: str, physical: dict[str, str],
          substitutes: Mapping[str, str | None] | None = None, transit: Collection[str] = ()) -> OverlayState:
-    """Load overlays of networks (rows by id) in five statements, six if one is a VLAN, none without rows.
+    """Load the overlays of networks (rows by id): five statements, six if one is a VLAN, none if there are no rows.
 
     :param physical: {physical network: bridge of the operator}
     :param substitutes: see routers.HostRouters

@@ -83,7 +83,7 @@ def _routed(conn: Connection, rows: list[RoutersRow], parts: list[RoutersRow], p
 def _can_be_distributed(network: NetworksRow) -> bool:
     """Return whether a distributed router can be on every host of a network.
 
-    Only overlays qualify: a physical switch would learn the shared MAC from each host.
+    Only overlays qualify, because a physical switch would learn the shared MAC from each host.
     """
     return network['network_type'] == networks.OVERLAY
 

@@ -12,7 +12,7 @@ from nova.network import group_rules
 OPTION_NAME = re.compile(r'[a-z0-9][a-z0-9-]{0,30}')
 OPTION_VALUE = re.compile(r'[!#-~]([ !#-~]{0,253}[!#-~])?')         # printable, without quotation marks
 OPTION_VERSIONS = (4, 6)
-DOMAIN_LENGTH = 189              # with a label before it, a name has at most 253 characters
+DOMAIN_LENGTH = 189  # maximum length of a domain, so that a name with one more label has at most 253 characters
 _LABEL = '[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?'
 DOMAIN = re.compile(rf'(?=.{{1,{DOMAIN_LENGTH}}}\Z){_LABEL}(\.{_LABEL})*')
 DEFAULT_DOMAIN = 'openstacklocal'        # the default of the Networking service
@@ -95,7 +95,7 @@ class Port:
     groups: list[str]
     pairs: list[AddressPair] = dataclasses.field(default_factory=list)
     port_security: bool = True                                    # False: only VLAN tags are filtered
-    limits: list[Any] = dataclasses.field(default_factory=list)        # [[direction, kbit/s, burst in kbit, 0: any]]
+    limits: list[Any] = dataclasses.field(default_factory=list)  # [[direction, kbit/s, burst in kbit (0: default)]]
     dscp_mark: int | None = None                                  # DSCP value of the packets that the guest sends
     incoming: bool = False  # the guest runs on another host and migrates to this one
     # during a migration: [address of the other host, key shared by the two hosts, in hexadecimal digits]
@@ -119,7 +119,7 @@ class Overlay:
     """An overlay network.
 
     mac        MAC of the DHCP and DNS port, equal on all hosts; None: not served
-    leases     of all its ports. Options are set for ports on this host only: no other host serves them
+    leases     leases of all ports. Only leases of ports on this host, which serves these ports, have options
     remotes    [[MAC, address of the port's host]] of ports on other hosts
     migrating  [[MAC, address of the target host]] of migrating guests. Frames go to the source until the guest runs on
                the target
@@ -166,7 +166,7 @@ class Router:
     gateway       next hop in the external network, or None
     snat          whether traffic without a floating address leaves with the router's external address
     floating_ips  [[floating address, fixed address]]
-    port_forwardings  [[floating address, protocol, port, fixed address, port there]]
+    port_forwardings  [[floating address, protocol, external port, fixed address, internal port]]
     role          CENTRAL: the router is on this host only. DVR_GATEWAY: this host connects it to the external network,
                   other hosts have DVR_LOCAL instances. DVR_LOCAL: routes between its networks and sends other traffic
                   to the gateway host. DVR_ISOLATED: like DVR_LOCAL, but no gateway host is alive
@@ -207,10 +207,10 @@ class HostState:
     members: Members
     overlays: list[Overlay] = dataclasses.field(default_factory=list)
     routers: list[Router] = dataclasses.field(default_factory=list)
-    # {bridge: bridge of the operator} of networks there
+    # {bridge of a flat network: bridge of the operator on the network's physical network}
     physical_bridges: dict[str, str] = dataclasses.field(default_factory=dict)
     tunnel: str = ''                                               # this host's tunnel address
-    host: str = ''                                                 # its name
+    host: str = ''                                                 # name of this host
     metadata_key: str = ''  # key of the metadata relay's signatures (hexadecimal digits); '': no metadata
     # [[id of the network that resolves it, '' for all, address, full name]] of user-defined names. An entry with '' as
     # address names a parent domain
@@ -246,7 +246,7 @@ def as_json(state: HostState) -> dict[str, Any]:
 
 
 class StateAnswer(TypedDict):
-    """Answer to an agent: all of its host's state, changed rules and their members, or only the revision."""
+    """Answer to an agent: the complete state of the host, changed rules and their members, or only the revision."""
 
     revision: list[int]
     state: NotRequired[dict[str, Any]]

@@ -101,7 +101,7 @@ def _drop_neighbour_queries(interface: RouterInterface, where: str) -> list[str]
 def _to_gateway_host(router: Router, interface: RouterInterface) -> list[str]:
     """Redirect ARP and ND replies, and packets for unknown addresses, from a guest's router to the gateway host.
 
-    A local instance sends no queries: its neighbours are static.
+    A local instance sends no queries, because its neighbours are static.
     """
     away = f'ether daddr set {gateway_mac(interface.mac)}' if router.role != DVR_ISOLATED else 'drop'
     return [f'ether type arp arp operation reply {away}',

@@ -61,5 +61,5 @@ def remove(run: runner.Runner, name: str) -> None:
 
 
 def managed(directory: pathlib.Path) -> list[str]:
-    """Return the names of this cloud's bridges below a directory: each has one for its DHCP server."""
+    """Return the names of this cloud's bridges: each has a directory below ``directory`` for its DHCP server."""
     return sorted(os.listdir(directory)) if os.path.isdir(directory) else []

@@ -87,7 +87,7 @@ class Dnsmasq:
         """Ensure that a server runs with these hosts and arguments.
 
         :param text: content of the hosts file
-        :param changed: another file that the server rereads was changed
+        :param changed: whether another file that the server rereads has changed
         """
         changed = dnsmasq_files.write(self.hosts, text) or changed
         before, arguments = self._leases.prepare(arguments) if self._leases else ([], arguments)
@@ -102,7 +102,7 @@ class Dnsmasq:
             os.kill(pid, signal.SIGHUP)
 
     def _stale(self, hosts: str) -> set[str]:
-        """Return lease lines of addresses that now belong to another guest: dnsmasq would refuse it the address."""
+        """Return stale lease lines: the address now belongs to another guest, to whom dnsmasq would refuse it."""
         owners = {line.split(',')[1]: line.split(',')[0] for line in hosts.splitlines()}
         return {line for line in dnsmasq_files.lines(self.leases) if len(line.split()) > 2
                 and owners.get(line.split()[2], line.split()[1]) != line.split()[1]}
@@ -154,7 +154,7 @@ def hosts_file(entries: Iterable[tuple[str, str]]) -> str:
 
 
 def dhcp_subnets(network: Network) -> list[Subnet]:
-    """Return the subnets that DHCP serves: the server answers from the gateway's address."""
+    """Return the subnets that DHCP serves. They need a gateway address, from which the server answers."""
     return [subnet for subnet in network.subnets if subnet.dhcp and subnet.gateway]
 
 

@@ -14,8 +14,8 @@ import re
 import sys
 import time
 
-DIRECTORY = 'NOVA_DHCP_LEASES'           # variable of dnsmasq's environment: where the files are
-VERSION = 1                              # of the format of the files (leases.py)
+DIRECTORY = 'NOVA_DHCP_LEASES'           # variable of dnsmasq's environment: directory of the files
+VERSION = 1                              # version of the file format (leases.py)
 MAC = re.compile(r'[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z')
 EPILOG = ('More input comes from the environment: DNSMASQ_LEASE_EXPIRES or DNSMASQ_LEASE_LENGTH, and DNSMASQ_MAC for '
           f'IPv6, where CLIENT is a DUID. {DIRECTORY} is the directory of the files. Other actions are ignored: '

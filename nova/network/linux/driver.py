@@ -61,7 +61,7 @@ class LinuxDriver:
         self._loaded_offload: tuple[str, dict[str, int]] | None = None     # text, and device indexes at that time
         self._offload_supported: bool | None = None if conf.network.flow_offload else False       # None: not probed yet
         self._repaired: list[str] = []
-        self._known: set[str] = set()             # namespaces of earlier runs: a missing one is a repair
+        self._known: set[str] = set()             # namespaces of earlier runs; their re-creation counts as a repair
         self._routers: dict[str, router.RouterPlumbing] = {}
         self._applied: dict[str, tuple[Any, ...]] = {}  # {id of a network or router: arguments that it was set up with}
         self._leases = leases.Leases(self.directory / 'leases')
@@ -72,7 +72,7 @@ class LinuxDriver:
     def start(self) -> None:
         """Check the host's prerequisites and enable forwarding.
 
-        :raises NetworkPlumbingError: not root, or a command or br_netfilter is missing
+        :raises NetworkPlumbingError: the process is not root, or a command or br_netfilter is missing
         """
         if os.geteuid():
             raise exception.NetworkPlumbingError(reason='[network] driver = linux needs root; use driver = fake.')
@@ -97,7 +97,7 @@ class LinuxDriver:
         state, self._state = load(), None
         self._repaired.clear()
         served = [network for network in state.networks if network.subnets]
-        # filters first: a guest's device is never unfiltered
+        # filters first, so that a guest's device is never unfiltered
         self._filter(state)
         self.limits.apply(state.ports, self._tables)
         for network in served:
@@ -280,7 +280,8 @@ class LinuxDriver:
             except exception.NetworkPlumbingError:                # something else removed the changed objects
                 self._repaired.append('filters')
         self._loaded = None
-        if not self._offload_supported:                                # flow offload of an earlier run of this service
+        # remove flow offload that an earlier run of this service has loaded
+        if not self._offload_supported:
             self.run('nft', '-f', '-', stdin=flow_offload.remove(self.table), check=False)
         self.run('nft', '-f', '-', stdin=self._offload_removal() + text)
         self._loaded = text
@@ -288,7 +289,7 @@ class LinuxDriver:
     # ---- flow offload
 
     def _offload_removal(self) -> str:
-        """Return text that removes the offload table. It precedes filter changes: nothing bypasses new filters."""
+        """Return text that removes the offload table. It precedes filter changes, so nothing bypasses new filters."""
         self._loaded_offload = None
         return flow_offload.remove(self.table) if self._offload_supported else ''
 
@@ -322,7 +323,7 @@ class LinuxDriver:
         try:
             self.run('nft', '-f', '-', stdin=text)
             self._loaded_offload = wanted
-        # a device disappeared or others change it: the next refresh retries
+        # a device disappeared, or another program changes it; the next refresh retries
         except exception.NetworkPlumbingError as error:
             LOG.info('Flow offload between guests is inactive until the next refresh: %s', error)
 
@@ -345,7 +346,10 @@ class LinuxDriver:
         return None
 
     def _relayed_networks(self, served: list[host_state.Network]) -> list[host_state.Network]:
-        """Return the flat networks served by the metadata relay, which only an agent uses, as it has no database."""
+        """Return the flat networks served by the metadata relay.
+
+        Only an agent uses the relay for them, because it has no database.
+        """
         return [network for network in served if self.conf.network.agent and self.conf.network.metadata_host
                 and not network.external and any(subnet.gateway for subnet in network.subnets)]
 

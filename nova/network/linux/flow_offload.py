@@ -4,7 +4,7 @@ Other packets pass the bridge, br_netfilter, conntrack and two chains of rules. 
 leaves by a guest's device or a tunnel, has the generation of the rules as its mark. Its connection is then added to a
 set of that device for SHORT_S. Until that expires, packets of the connection are forwarded directly from the sender's
 device to the receiver's. TCP packets that open or close a connection are never forwarded this way. Connections are
-TCP, UDP and ping: only for these conntrack knows everything that rules match.
+TCP, UDP and ping, because only for these does conntrack know everything that rules match.
 
 Each filter change removes this table in the same transaction; it is loaded again afterwards. So no packet bypasses new
 rules: a packet in flight carries the mark of the old rules, and adds no connection.
@@ -19,7 +19,7 @@ from nova.network.linux import frames
 if TYPE_CHECKING:
     from nova.network.host.state import HostState, Overlay, Port
 
-SHORT_S = 10            # then one packet takes the normal path, which refreshes conntrack and the bridge's FDB
+SHORT_S = 10            # seconds; then one packet takes the normal path, which refreshes conntrack and the bridge's FDB
 MAX_CONNECTIONS = 16384            # connections of a device; others take the normal path
 # (protocol names for IPv4 and IPv6, suffix of sets, packets to learn from, key of a connection)
 _PROTOCOLS = (
@@ -36,7 +36,7 @@ SETTINGS = ('nf_conntrack_tcp_be_liberal', 'nf_conntrack_tcp_ignore_invalid_rst'
 
 
 def is_possible(state: HostState) -> bool:
-    """Return whether this host has overlays, and no port with ranges: their packets use marks."""
+    """Return whether this host has overlays, and no port with address ranges, because their packets use marks."""
     return bool(state.overlays) and not any(frames.ranges_by_mac(port) for port in state.ports)
 
 

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from nova.network.host.state import RouterInterface, Overlay, Port
 
 
-DHCP_LIMIT = '5/second burst 20 packets'         # per guest: each lease that begins or ends starts a process
+# limit of each guest, because each lease that begins or ends starts a process
+DHCP_LIMIT = '5/second burst 20 packets'
 
 
-# Other hosts send a guest's frames to the sender of its announcement (switchover.py). Only QEMU sends it, on the target
-# host. The guest itself cannot send it from the source host.
+# Other hosts redirect a guest's frames to the host that sends the guest's announcement (switchover.py). Only QEMU may
+# send it, on the target host. The filters prevent the guest from sending it on the source host.
 RARP = f'{switchover.RARP:#x}'
 
 
@@ -84,7 +85,7 @@ def from_guest(port: Port, number: int = 0) -> list[str]:
         f'ip saddr != {anonymous_set(own)} drop' if own else 'drop')
     if not port.port_security:
         # Drop both tag types: the kernel accepts a frame with tag 0 as untagged, but rules for IP do not match it.
-        # Drop fragments here: if a host reassembles them, rules for the receiver see only the whole packet.
+        # Drop fragments here, because rules for the receiver see only the whole packet if a host reassembles fragments.
         others = f' ether saddr != {port.mac}' if port.incoming else ''
         return ['ether type { 8021q, 8021ad } drop', f'ether type {RARP}{others} drop', metadata, *_FRAGMENTS, 'accept']
     known = allowed_addresses(port)
@@ -195,7 +196,7 @@ def to_tunnel(drops: list[str]) -> list[str]:
 
 
 def to_others(overlay: Overlay) -> list[str]:
-    """Drop DHCP and DNS frames to other hosts: each host serves its own guests."""
+    """Drop DHCP and DNS frames to other hosts, because each host serves its own guests."""
     if overlay.mac is None:
         return []
     served = [subnet.dhcp for subnet in overlay.subnets if subnet.dhcp]

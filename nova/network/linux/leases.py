@@ -71,7 +71,7 @@ class Leases:
             if given is None:
                 continue
             found.append(given)
-            if given['until'] <= now:                        # the lease ended: no update follows
+            if given['until'] <= now:                        # the lease ended, so no update follows
                 path.unlink(missing_ok=True)
         self._unreadable.discard_missing()
         self._seen = changed

@@ -1,7 +1,7 @@
 """Bandwidth limits and DSCP marks of guests' ports in a separate nft table (ADR 0036 explains why not tc).
 
-Loading a chain resets its limits. So only changed chains are loaded: a change of other ports or of security groups does
-not renew a guest's burst.
+Loading a chain resets its limits. So only changed chains are loaded, and a change of other ports or of security groups
+does not renew a guest's burst.
 """
 from __future__ import annotations
 

@@ -39,11 +39,11 @@ class MetadataRelay:
         self._served: dict[tuple[str, str], tuple[str, int]] = {}
 
     def configure(self, host: str, key: str, upstream: tuple[str, int] | None, authority: str) -> bool:
-        """Configure the upstream of requests, signed for this host. Without a key or address the relay stops.
+        """Set the destination and signing key of requests. Without a key or a destination the relay stops.
 
         Return True if its process was started and has no sockets yet.
 
-        :param key: hexadecimal digits
+        :param key: signing key in hexadecimal digits
         :param authority: CA certificate of the service, PEM; '' for plain HTTP
         """
         wanted: list[Json] | None = [host, key, *upstream, authority] if key and upstream else None
@@ -87,7 +87,7 @@ class MetadataRelay:
         self._served[kind, ident] = address, port
 
     def retain(self, names: set[tuple[str, str]]) -> None:
-        """Stop serving all others than these (kind, id)."""
+        """Stop serving all networks and routers except these (kind, id)."""
         for kind, ident in self._served.keys() - names:
             self.process.send({'drop': [kind, ident]})
             del self._served[kind, ident]

@@ -16,8 +16,8 @@ from nova.network.linux import runner
 
 # NAME: pid of the process that keeps the namespace, and the namespace's inode
 HOLDERS = pathlib.Path('/run/nova-namespaces')
-# Devices must not configure themselves by router advertisements: the address that a device forms from its MAC can be
-# the one that it is to get. A kernel without IPv6 has no such setting.
+# Devices must ignore router advertisements: the address that a device would derive from its MAC can equal the address
+# that is assigned to it. A kernel without IPv6 has no such setting.
 _NO_AUTOCONF = 'file=/proc/sys/net/ipv6/conf/default/accept_ra; [ ! -e $file ] || echo 0 > $file'
 _HOLD = 'sleep infinity </dev/null >/dev/null 2>&1 & echo $! $(stat -L -c %i /proc/$!/ns/net)'
 
@@ -80,7 +80,7 @@ class Namespace:
         self.host('ip', 'netns', 'del', self.name, check=False)
 
     def link(self, device: str, bridge: str, mac: str, mtu: int) -> bool:
-        """Ensure a veth pair: one end on a bridge of the host, the other here. Return whether it was created."""
+        """Ensure a veth pair between a bridge of the host and this namespace. Return whether it was created."""
         known, made = self.run.link(device), False
         if known is None or self.host.link(device) is None:
             self.host('ip', 'link', 'del', 'dev', device, check=False)
@@ -105,7 +105,7 @@ class Namespace:
         self.run('ip', 'link', 'del', 'dev', device, check=False)
 
     def addresses(self, device: str, wanted: list[str]) -> bool:
-        """Set the addresses, with prefix lengths, of a device. Return whether one was added. Link-local ones stay."""
+        """Set the addresses, with prefix lengths, of a device; keep link-local ones. Return whether one was added."""
         present = self.run.link(device, command='address') or {}
         known = [f'{each["local"]}/{each["prefixlen"]}' for each in present.get('addr_info', ())
                  if each['scope'] == 'global' or each['local'].startswith('169.254.')]

@@ -84,11 +84,11 @@ def _bridge(run: runner.Runner, overlay: Overlay) -> None:
 
 def _entries(run: runner.Runner, name: str, overlay: Overlay, switched: Callable[[str], dict[str, str]]) -> None:
     text = run('bridge', '-json', 'fdb', 'show', 'dev', name)
-    # read after the table: otherwise an entry that is switched in between would be deleted
+    # read after the table, because otherwise an entry that is switched in between would be deleted
     remotes, expected = dict(overlay.remotes), dict(overlay.migrating)
     moved = {mac: host for mac, host in switched(name).items() if expected.get(mac) == host}
-    # A guest that leaves is local until it runs on the target host. The entry is written in advance: it is needed as
-    # soon as the local device is gone.
+    # A guest that leaves is local until it runs on the target host. The entry is written in advance, because it is
+    # needed as soon as the local device is gone.
     leaving = {mac: host for mac, host in expected.items() if mac not in remotes}
     wanted = {*(remotes | moved | leaving).items(), *(
         (EVERYBODY, host) for _mac, host in [*overlay.remotes, *overlay.migrating])}

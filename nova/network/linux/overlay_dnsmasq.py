@@ -119,7 +119,7 @@ def _option(lease: StaticLease, option: DhcpOption) -> str:
 
 
 class RouterAdvertiser(dhcp.Dnsmasq):
-    """The dnsmasq of one router: it only sends router advertisements."""
+    """The dnsmasq of one router, which only sends router advertisements."""
 
     def advertise(self, ranges: list[tuple[str, str, str]]) -> None:
         """Advertise on devices.

@@ -41,14 +41,14 @@ CAPABILITIES = (privileges.NET_ADMIN, privileges.NET_RAW, privileges.NET_BIND_SE
                 privileges.SYS_ADMIN, privileges.SYS_MODULE)
 IDENT = re.compile(r'[0-9A-Za-z][0-9A-Za-z-]{0,63}\Z')
 DEVICE = re.compile(network_info.PREFIX + r'[0-9A-Za-z-]{1,12}\Z')
-BRIDGE = re.compile(r'br[0-9a-f]{12}\Z')  # of users' networks; the name of the default bridge is configured
+BRIDGE = re.compile(r'br[0-9a-f]{12}\Z')  # bridges of users' networks; the name of the default bridge is configured
 MAC = re.compile(r'[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}\Z')
 HOST, KEY = re.compile(r'[!-~]{0,255}\Z'), re.compile(r'([0-9a-f]{64})?\Z')
 PORTS, MTU = range(65536), range(68, 65536)
 
 
 class RemoteDriver:
-    """A network driver, as LinuxDriver, without privileges: it calls a Helper.
+    """Network driver with the methods of LinuxDriver, for an unprivileged process: it calls a Helper.
 
     :param helper: a Helper with ``operations``
     """

@@ -48,7 +48,7 @@ class RouterPlumbing:
         interfaces = [each for each in [*router.internal, router.external] if each is not None] if router.up else []
         for name in set(self.space.devices()) - {frames.router_name(interface) for interface in interfaces}:
             self.space.unlink(name)
-        # NAT before interfaces: no packet leaves with an internal address
+        # NAT before interfaces, so that no packet leaves with an internal address
         self._filter(script(router), made)
         for interface in interfaces:
             self.space.link(frames.router_name(interface), interface.bridge, interface.mac, interface.mtu)

@@ -6,7 +6,7 @@ identifies guests by address. It applies security groups with connection trackin
 redirects metadata requests and does NAT.
 
 The ``inet`` hooks see bridged packets through br_netfilter, enabled only on this cloud's bridges. The bridge family's
-connection tracking (nf_conntrack_bridge) is no alternative: many kernels lack it, and it does not see routed traffic.
+connection tracking (nf_conntrack_bridge) is not used, because many kernels lack it and it does not see routed traffic.
 
 Replies pass by their tracked connection. The original direction is always checked against the rules, so that removing a
 rule ends running connections; flowtables are not used for the same reason. In overlay networks an accepted connection
@@ -178,7 +178,7 @@ def _bridge_body(state: HostState, served: list[Network], orphans: Collection[st
     if rules := anycast.rules(state):                        # after the checks of what a guest may send
         body += _chain('gateways', rules, ('filter', 'prerouting', -200))
     body += _chain('postrouting', ['oifname vmap @to_guest'], ('filter', 'postrouting', -300))
-    if state.overlays:  # the host itself is not in overlays: it neither answers ARP nor takes packets there
+    if state.overlays:  # the host itself is not in overlays, so it neither answers ARP nor accepts packets there
         bridges = {overlay.bridge for overlay in state.overlays}
         devices = [*(name for name, _rules in tunnels), *(frames.service_name(overlay) for overlay in state.overlays),
                    *(port.device for port in state.ports if port.bridge in bridges),
@@ -269,13 +269,13 @@ _MARKED = ('meta l4proto { tcp, udp }', 'icmp type echo-request', 'icmpv6 type e
 
 
 def _check_bodies(overlays: list[Overlay], generation: int, wide: dict[str, int], offload: bool) -> list[str]:
-    """Return the check chains. ``accept`` ends one base chain: each packet passes a sender and a receiver chain.
+    """Return the check chains. ``accept`` only ends one base chain; each packet passes a sender and a receiver chain.
 
     Only TCP, UDP and ping are marked: for other protocols the rules may not see all that distinguishes connections. The
     first of two marks records that the sender's rules accepted. Otherwise a packet that passes the sender's rules
     before a change and the receiver's after it could set a mark that the new rules refuse.
 
-    :param wide: numbers of ports with ranges; connections of other senders do not apply to their packets
+    :param wide: numbers of ports with ranges. If there are any, connection marks do not apply to packets with a mark
     """
     tracked = ['ct direction reply ct state established accept', 'ct state invalid drop', 'ct state related accept',
                *_basics(overlays)]
@@ -403,7 +403,7 @@ def _answering(metadata: dict[str, tuple[str, int]]) -> list[tuple[tuple[str, in
 def _nat(served: list[Network], names: str, metadata: dict[str, tuple[str, int]]) -> list[str]:
     """Return the NAT chains.
 
-    :param names: set of all bridges; packets bridged inside one pass here, too, but do not leave
+    :param names: set of all bridges; packets inside one bridge also pass these chains, but are not masqueraded
     """
     redirect = [f'iifname {bridges} ip daddr {METADATA} tcp dport 80 dnat ip to {address}:{port}'
                 for (address, port), bridges in _answering(metadata)]

@@ -13,7 +13,7 @@ from nova.network.linux import frames
 from nova.network.linux import process
 from nova.network.linux import runner
 
-MAX_GUESTS = 200        # guests with connection handover; connections of others are lost
+MAX_GUESTS = 200        # guests with connection handover; other guests lose their connections
 
 
 class SwitchoverProcess:

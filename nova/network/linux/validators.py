@@ -1,6 +1,7 @@
 """Field checks of routers and overlay networks in the privileged process.
 
-Values become command arguments, and text of nft and dnsmasq configuration. Each check excludes other meanings there.
+The values become command arguments, and text of nft and dnsmasq configuration. Each check ensures that a value cannot
+be parsed as anything else there.
 """
 from __future__ import annotations
 

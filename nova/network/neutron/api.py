@@ -121,7 +121,7 @@ class API:
             raise exception.NetworkRequestInvalid(reason=error.message) from None
 
     def _check_room(self, context: RequestContext, wanted: int) -> None:
-        """Check the project's port quota; raises PortLimitExceeded (the quota has no room for so many ports)."""
+        """Check the project's port quota; raises PortLimitExceeded (the quota does not allow so many ports)."""
         if not wanted or 'quota_details' not in self.neutron.extensions(context):
             return
         missing = exception.NotFound()

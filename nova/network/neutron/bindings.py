@@ -31,7 +31,7 @@ class Bindings:
     def move(self, ctx: RequestContext, port: Document, host: str) -> Document:
         """Bind a port to a host: activate an inactive binding there, and delete the others.
 
-        :raises PortBindingFailed: no agent can bind it on the host, or the host lacks the requested resources
+        :raises PortBindingFailed: no agent can bind the port on the host, or the host lacks the requested resources
         """
         before = port.get('binding:host_id')
         # Neutron retries a failed binding only if the host is set again

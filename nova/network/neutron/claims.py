@@ -61,7 +61,7 @@ class Claims:
             raise
 
     def release(self, ctx: RequestContext, port: Document, host: str) -> None:
-        """Release a port's resources on a host; sends no request for a port without any."""
+        """Release a port's resources on a host; if the port requests no resources, no HTTP request is sent."""
         if self._placement is not None and (requests.groups(port) or vifs.ALLOCATION in vifs.profile(port)):
             self._placement.release(ctx, port['id'], port['device_id'], host)
 
@@ -71,7 +71,7 @@ class Claims:
             self._placement.release(ctx, port_id, server, host)
 
     def release_server(self, ctx: RequestContext, server: str, project: str, host: str) -> None:
-        """Release the remaining resources of a deleted server: of ports that its project detached."""
+        """Release the remaining claims of a deleted server, which belong to ports that its project detached."""
         if self._placement is not None:
             self._placement.release_server(ctx, server, project, self._node(host))
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-SERVICE_TYPE = 'network'                 # in the catalog, unless set in [neutron]
-TIMEOUT_S = 60                           # for one request, unless set in [neutron]
+SERVICE_TYPE = 'network'                 # service type in the catalog, unless set in [neutron]
+TIMEOUT_S = 60                           # timeout of one request, unless set in [neutron]
 CONNECT_RETRIES = 2                      # after a broken connection; POST is not repeated
 PAGE = 1000                              # resources on one page
 IDS = 100                                # values of one filter in one request: fits into an 8 kB URL
@@ -68,7 +68,8 @@ class Neutron:
         """List the resources of a kind ('ports', 'security-groups', …) that match filters and are visible to the
         caller.
 
-        :param filters: name -> value, or a collection of values: any of them matches, an empty one matches nothing
+        :param filters: name -> value or collection. A collection matches any of its values; an empty one matches
+            nothing
         """
         found: dict[str, Document] = {}
         for params in _batches({name: value for name, value in filters.items() if value is not None}):
@@ -88,7 +89,7 @@ class Neutron:
 
     def create(self, ctx: RequestContext, kind: str, values: Document,
                missing: exception.NovaException | None = None) -> Document:
-        """Create and return a resource; raise ``missing`` if it refers to a missing one."""
+        """Create and return a resource; raise ``missing`` if it refers to a resource that does not exist."""
         return self._one(self.call(ctx, 'POST', f'/{kind}', missing or exception.NotFound(),
                                    json={_key(kind).removesuffix('s'): values}))
 
@@ -106,7 +107,7 @@ class Neutron:
 
     def delete(self, ctx: RequestContext, kind: str, ident: str,
                missing: exception.NovaException | None = None) -> None:
-        """Delete a resource. If there is none, raise ``missing`` if it is given."""
+        """Delete a resource. If it does not exist, raise ``missing`` if given."""
         nothing = missing or exception.NotFound()
         try:
             self.call(ctx, 'DELETE', f'/{kind}/{rest_client.checked(ident, nothing)}', nothing)
@@ -137,7 +138,7 @@ class Neutron:
     def call(self, ctx: RequestContext, method: str, path: str, missing: exception.NovaException,
              headers: dict[str, str] | None = None, params: Document | None = None,
              json: Document | None = None) -> Document:
-        """Send a request and return the document of the answer, {} without one; raise ``missing`` for 404.
+        """Send a request and return the document of the answer, or {} if it has none; raise ``missing`` for 404.
 
         :raises Unavailable: the service does not answer in time, or returns a server error
         """

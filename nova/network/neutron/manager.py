@@ -1,7 +1,7 @@
 """Network service of a deployment with Neutron: ports of servers and their bindings to hosts.
 
-It implements the same RPC interface as nova.network.manager. Each instance serves all hosts: hosts have no Neutron
-account, and have the same permissions (nova/network/authority.py).
+It implements the same RPC interface as nova.network.manager. Each instance serves all hosts, because hosts have no
+Neutron account. Their permissions are those of nova/network/authority.py.
 """
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class NeutronManager:
                                 host: str | None) -> None:
         """Delete ports created for the server; unbind ports created by the project.
 
-        :param host: only ports that no other host has taken over; None: all ports
+        :param host: release only ports that no other host has taken over; None: all ports
         """
         ctx, caller = network_selection.system(context), context.sender_host
         ports = self._ports(ctx, instance_uuid)
@@ -177,7 +177,7 @@ class NeutronManager:
         if of_server and project:
             try:
                 self.claims.release_server(ctx, instance_uuid, project, of_server)
-            except exception.NovaException as error:         # guest and ports are gone: the deletion continues
+            except exception.NovaException as error:         # guest and ports are gone, so the deletion continues
                 LOG.warning('Cannot release claims of detached ports of server %s on %s: %s', instance_uuid,
                             of_server, error)
 
@@ -202,7 +202,7 @@ class NeutronManager:
         return self._vifs(ctx, [self._move(ctx, port, instance, host) for port in self._ports(ctx, instance.uuid)])
 
     def _move(self, ctx: nova_context.RequestContext, port: Document, instance: Instance, host: str) -> Document:
-        """Bind the port to the host, with the server's device there.
+        """Bind the port to the host, with the server's device on that host.
 
         Callers without devices, such as a refresh of changed ports, keep the port's device.
         """
@@ -325,7 +325,8 @@ class NeutronManager:
         """Return a server's ports in order: its project's ports with the binding profile key POSITION.
 
         The owner of a port may set device_id to any server and device_owner to ``compute:…``. The profile key alone is
-        no proof either: the port may have it from another server. Subports belong to their trunk and are excluded.
+        no proof either, because the port may have it from another server. Subports belong to their trunk and are
+        excluded.
         """
         rows = self.neutron.list(ctx, 'ports', device_id=instance_uuid)
         project_id = self._project_of(instance_uuid) if rows else None

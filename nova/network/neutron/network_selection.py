@@ -45,9 +45,9 @@ def usable(neutron: client.Neutron, ctx: RequestContext, project_id: str,
 
 
 def default_network(neutron: client.Neutron, ctx: RequestContext, project_id: str) -> Document | None:
-    """Return the network of a server that names none: the project's, else the shared one; None without any.
+    """Return the network of a server that names none: the project's, else the shared one; None if there is neither.
 
-    :raises NetworkAmbiguous: there are several
+    :raises NetworkAmbiguous: several networks qualify
     """
     for filters in ({'project_id': project_id}, {'shared': 'true'}):
         rows = [row for row in neutron.list(ctx, 'networks', **filters)
@@ -63,7 +63,7 @@ def default_network(neutron: client.Neutron, ctx: RequestContext, project_id: st
 def topology(neutron: client.Neutron, ctx: RequestContext, project_id: str, dry_run: bool) -> str | None:
     """Return the id of the automatically allocated network; None for a dry run, or without the extension.
 
-    :raises NetworkRequestInvalid: the service is not prepared for it
+    :raises NetworkRequestInvalid: the service is not prepared for automatic allocation
     """
     if AUTO not in neutron.extensions(ctx):
         return None
@@ -119,7 +119,7 @@ def check_network(networks: dict[str, Document], subnets: list[Document], reques
 def groups_are_used(network: Document, names: Collection[str]) -> bool:
     """Return whether new ports in the network get security groups.
 
-    :raises NetworkRequestInvalid: they get none, but names has other groups than the default
+    :raises NetworkRequestInvalid: new ports get none, but ``names`` has groups other than the default
     """
     return security.check_used(network['id'], bool(network.get('port_security_enabled', True)), names)
 

@@ -111,7 +111,8 @@ class Placement:
                 found = requests.allocation_value(port, there)
                 if found is not None:
                     return found
-                self.release(ctx, port['id'], server, host)              # of an earlier QoS policy of the port
+                # releases the claim of an earlier QoS policy of the port
+                self.release(ctx, port['id'], server, host)
             found = self._claim(ctx, port, server, node, ident)
             if found is not None:
                 return found
@@ -158,7 +159,7 @@ class Placement:
 
     def _call(self, ctx: RequestContext, method: str, path: str, conflict: bool = False,
               params: requests.Query | None = None, json: Document | None = None) -> Document:
-        """Send a request and return the document of the answer, {} without one and for 404.
+        """Send a request and return the document of the answer; {} if the answer has none, or for 404.
 
         :param conflict: return CONFLICT for 409
         :raises Unavailable: the service does not answer in time, or returns a server error

@@ -21,7 +21,7 @@ COMPUTE = 'compute:'                 # prefix of the device_owner of server port
 class ReachableHosts(NamedTuple):
     """Hosts that ports can be bound to.
 
-    nodes     names of nodes with the requested resources; None: no requests
+    nodes     names of nodes with the requested resources; None: the ports request no resources
     bound     names of hosts that already have the claims
     segments  for each routed network: hosts of any of its segments
     """

@@ -101,7 +101,7 @@ def put_domain(conf: ConfigOpts, api_db: Database, context: RequestContext, text
 
     :param for_project: the only project that may create entries of a public domain; '': all projects
     :raises InvalidInput, QuotaExceeded:
-    :raises Conflict: another project has entries in it
+    :raises Conflict: another project has entries in the domain
     """
     name, owner = domain_name(text, conf), db.PUBLIC if public else nova_context.the_project(context.project_id)
 
@@ -130,7 +130,7 @@ def put_entry(conf: ConfigOpts, api_db: Database, context: RequestContext, domai
     :param kind: one of TYPES
     :raises InvalidInput: invalid name or address, or an address of another type
     :raises NotFound: no such domain, or no such floating address of the project
-    :raises Conflict: another project has the name
+    :raises Conflict: another project has an entry with the name
     :raises QuotaExceeded:
     """
     name, project = entry_name(text), nova_context.the_project(context.project_id)

@@ -25,7 +25,7 @@ def create(conf: ConfigOpts, api_db: Database, ip_range: str, pool: str, interfa
 
     A missing network is created. The first address of the range is the gateway.
 
-    :param interface: one of [network] physical_networks; None: that of the pool, or the host's routing table
+    :param interface: one of [network] physical_networks; None: the interface of the pool, or the host's routing table
     :returns: the interface
     :raises InvalidInput, Conflict:
     """

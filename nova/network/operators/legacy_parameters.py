@@ -72,9 +72,9 @@ def make(conn: Connection, deps: Deps, context: RequestContext, network: JsonObj
          subnets: Sequence[JsonObject], for_all: bool = False) -> str:
     """Create a network with subnets in a transaction and return its id.
 
-    :param network, subnets: in the Network API's format
-    :param for_all: create it without a project, for all
-    :raises BadRequest: it has no subnet
+    :param network, subnets: bodies in the Network API's format
+    :param for_all: create the network without a project, for all projects
+    :raises BadRequest: the network has no subnet
     """
     if not subnets:
         raise exception.BadRequest('A network needs a range: cidr or cidr_v6.')

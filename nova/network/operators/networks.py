@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from nova.db.engine import Database
 
-RESERVED = 'reserved'            # in place of a port id
+RESERVED = 'reserved'            # stored in place of a port id
 MOST_FREE = 16384                # maximum number of listed free addresses
 
 
@@ -142,7 +142,7 @@ def assign_network(api_db: Database, ident: str, project: str | None) -> None:
     """Assign a network to a project; None: to all projects.
 
     :raises NetworkNotFound:
-    :raises NetworkInUse: other projects have ports in it; without a project: it has servers or a router
+    :raises NetworkInUse: other projects have ports in the network; without a project: it has servers or a router
     :raises Conflict: an external network cannot be assigned to all projects
     """
     def change(conn: Connection) -> None:
@@ -174,8 +174,8 @@ def release(conn: Connection, ident: str) -> None:
     """Assign a network to all projects in a transaction.
 
     :raises NetworkNotFound:
-    :raises NetworkInUse: it has servers or a router: a project's router would forward packets of others
-    :raises Conflict: it is external
+    :raises NetworkInUse: the network has servers, or a router, which would forward packets of other projects
+    :raises Conflict: the network is external
     """
     row = _locked(conn, ident)
     if row['external']:
@@ -202,9 +202,9 @@ def add_network_to_project(conf: ConfigOpts, api_db: Database, context: nova_con
     """Assign an unowned network to the caller's project.
 
     :param ident: None: any network without ports
-    :raises NetworkNotFound: not visible to the caller
-    :raises NetworkInUse: other projects have ports in it
-    :raises Conflict: it belongs to a project, is the default or external; or no network is free
+    :raises NetworkNotFound: the network is not visible to the caller
+    :raises NetworkInUse: other projects have ports in the network
+    :raises Conflict: the network belongs to a project, is the default or external; or no network is free
     :raises QuotaExceeded:
     """
     project = nova_context.the_project(context.project_id)

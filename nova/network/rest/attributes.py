@@ -213,7 +213,7 @@ def one_of(*values: T) -> Check[T]:
 
 
 def zone_hints(value: Json) -> list[str]:
-    """Check availability zones of networks; there is one."""
+    """Check availability zones of networks; only one zone exists."""
     return list(dict.fromkeys(items(one_of('nova'), 10)(value)))
 
 
@@ -267,7 +267,7 @@ def parse(rows: Mapping[str, Attribute], context: RequestContext, values: Mappin
 def below(body: JsonObject, name: str) -> JsonObject:
     """Return the object under a key of a body.
 
-    :raises BadRequest: it is not an object
+    :raises BadRequest: the value is not an object
     """
     found = body.get(name)
     if not isinstance(found, dict):
@@ -295,7 +295,7 @@ def different(rows: Mapping[str, Attribute], view: Mapping[str, typing.Any], val
 
 
 def owner(context: RequestContext, values: dict[str, typing.Any]) -> str:
-    """Return the project of a new resource; removes its attributes from ``values``."""
+    """Return the project of a new resource; removes tenant_id and project_id from ``values``."""
     tenant, project = values.pop('tenant_id', None), values.pop('project_id', None)
     if tenant and project and tenant != project:
         raise exception.BadRequest("'project_id' and 'tenant_id' do not match")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import FloatingIpsRow, PortForwardingsRow, PortsRow
     from nova.network.rest.request import Deps
 
-MAX_FORWARDINGS = 256          # of one address: each is a rule that its router evaluates
+MAX_FORWARDINGS = 256          # maximum of one address: each is a rule that its router evaluates
 CONSTANTS = {'dns_domain': '', 'dns_name': '', 'qos_policy_id': None, 'qos_network_policy_id': None}
 
 

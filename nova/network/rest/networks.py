@@ -211,7 +211,7 @@ def update_network(conn: Connection, deps: Deps, context: RequestContext, row: N
 def _outside(conn: Connection, row: Mapping[str, Any], external: bool) -> dict[str, Any]:
     """Return the changed columns of a network that becomes external or internal.
 
-    :raises NetworkInUse: it has ports, or subnets of another network type
+    :raises NetworkInUse: the network has ports, or subnets of another network type
     """
     other_type = external and row['network_type'] != db.FLAT
     if db_ports.count(conn, network_id=row['id']) or other_type and db.ranges_of(conn, row['id']):
@@ -288,7 +288,7 @@ def _check_service_types(conn: Connection, context: RequestContext, wanted: list
 
     :param present: current value; sending it back is allowed
     :raises PolicyDenied: only administrators may change it
-    :raises Conflict: network services of an older release would give its addresses to any port
+    :raises Conflict: network services of an older release would give the subnet's addresses to any port
     """
     if wanted == present:
         return

@@ -36,7 +36,7 @@ LOG = logging.getLogger(__name__)
 
 _Shown = tuple[str | None, collections.abc.Hashable]           # see Resource.server_view
 MAX_BULK = 100              # resources created by one request
-MAX_TAGS = 50               # of one resource
+MAX_TAGS = 50               # maximum of one resource
 
 
 class WrappedBody:
@@ -52,7 +52,7 @@ class WrappedBody:
     def validate(self, document: JsonObject, _version: int = 0, _relaxed: bool = False) -> JsonObject:
         """Return the value below the name.
 
-        :raises BadRequest: it is not an object
+        :raises BadRequest: the value is not an object
         """
         several = document.get(self.many) if self.many and self.name not in document else None
         if isinstance(several, list) and several and all(isinstance(each, dict) for each in several):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 KIND, MARKING = 'bandwidth_limit', 'dscp_marking'
 OTHERS = ('minimum_bandwidth', 'minimum_packet_rate', 'packet_rate_limit')
 DIRECTIONS = ('egress', 'ingress')
-MAX_POLICIES = 1000             # of a project
+MAX_POLICIES = 1000             # maximum of a project
 MAX_KBPS = 80_000_000           # 80 Gbit/s: the kernel computes rate and burst in nanoseconds, in 64 bits
 CONSTANTS = {'is_default': False}
 
@@ -83,7 +83,7 @@ def chosen(conn: Connection, context: RequestContext, known: str | None, wanted:
     """Check and return the policy id for a port or network.
 
     :param known: current policy
-    :raises QosPolicyNotFound: not visible to the caller
+    :raises QosPolicyNotFound: the policy is not visible to the caller
     :raises PolicyDenied: the caller may not remove the current policy
     """
     if wanted == known:

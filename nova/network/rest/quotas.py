@@ -43,9 +43,9 @@ def details(conn: Connection, conf: cfg.ConfigOpts, project_id: str) -> dict[str
 def options(body: JsonObject) -> bool:
     """Remove check_limit and force from a request; return whether limits are checked against the usage.
 
-    Only check_limit does that (extension quota-check-limit); ``force`` or neither does not.
+    The usage is checked only if check_limit is true (extension quota-check-limit). ``force`` has no effect.
 
-    :raises InvalidInput: not a boolean
+    :raises InvalidInput: a value is not a boolean
     """
     check, _force = (attributes.maybe(attributes.boolean)(body.pop(name, None)) for name in ('check_limit', 'force'))
     return bool(check)

@@ -93,7 +93,7 @@ class Resource(typing.Generic[R]):
 
 
 def found(row: Found | None, missing: Exception) -> Found:
-    """Return a row, or raise: another request may have deleted it.
+    """Return a row, or raise ``missing``, because another request may have deleted the row.
 
     :raises missing: the row is None
     """

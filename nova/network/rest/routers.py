@@ -162,7 +162,7 @@ def external(conn: Connection, context: RequestContext, ident: str) -> tuple[Net
     """Return (network, subnets) of an external network, with the subnets locked.
 
     :raises NetworkNotFound: no such network, or not visible to the caller
-    :raises BadRequest: it is not external, or has no subnet
+    :raises BadRequest: the network is not external, or has no subnet
     """
     found = db_networks.usable(conn, nova_context.ALL_PROJECTS, [ident], lock=True).get(ident)
     if found is None or not (found[0]['external'] or found[0]['shared'] or resource.owner(context, found[0])
@@ -193,7 +193,7 @@ def add_interface(conn: Connection, deps: Deps, context: RequestContext, row: Ro
                              exception.NetworkNotFound(network_id=subnet['network_id']))
     if network['network_type'] == db_networks.FLAT:
         raise exception.BadRequest(f"Network {network['id']} is flat and routed by the hosts. It cannot have a router.")
-    if not resource.owner(context, network):         # its guests would receive advertisements of this router
+    if not resource.owner(context, network):         # the network's guests would receive advertisements of this router
         raise exception.BadRequest(f"Cannot add interface to router because subnet {subnet['id']} is not owned by "
                                    'project making the request')
     others = db.subnets_on(conn, row['id'])

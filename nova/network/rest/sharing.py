@@ -111,7 +111,7 @@ def _check_unused(conn: Connection, row: NetworkSharesRow) -> None:
 
 
 def _end(conn: Connection, row: NetworkSharesRow) -> None:
-    """Evict projects that no policy permits any more: the owner of the network decides."""
+    """Remove the ports of projects that no policy of the network permits any more (db_ports.evict)."""
     network = db_networks.get(conn, t.networks, row['network_id']) if row['object_type'] == 'network' else None
     if network is not None and not network['shared']:
         db_ports.evict(conn, network['id'], network['project_id'])

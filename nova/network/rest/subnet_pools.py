@@ -1,4 +1,4 @@
-"""Subnet pools: subnets of a pool do not overlap, in whatever networks they are.
+"""Subnet pools: subnets of a pool do not overlap, even if they belong to different networks.
 
 The pool's row is locked during an allocation, so that concurrent requests get different ranges.
 """

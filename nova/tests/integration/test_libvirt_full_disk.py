@@ -64,7 +64,7 @@ def test_it_starts_and_refuses_what_needs_room(place, caplog):
         driver.init_host()
         driver.resources()
         assert f'The file system of {place}/instances is full' in caplog.text
-        assert 'The sandbox of qemu-img is tried when the disk has room again' in caplog.text
+        assert 'The sandbox of qemu-img is checked once the disk has free space again' in caplog.text
         with pytest.raises(exception.BuildFailed, match='the disk of host a-host is full|room'):
             spawn(driver, images, two)
         driver.destroy(None, one, [])                    # deleting needs no room

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from nova.objects.instance import Instance
 
 
-# Traits without support in ordinary processors, which a fake host omits too.
+# Traits that ordinary processors do not have; a fake host omits them too.
 UNLIKE_ANY_PC = frozenset({'HW_CPU_X86_AMD_SEV', 'HW_CPU_X86_AMD_SEV_ES', 'COMPUTE_VIOMMU_MODEL_SMMUV3',
                            'COMPUTE_STORAGE_BUS_LXC', 'COMPUTE_STORAGE_BUS_UML', 'COMPUTE_STORAGE_BUS_XEN',
                            'COMPUTE_NET_VIF_MODEL_NETFRONT', 'COMPUTE_NET_VIF_MODEL_SPAPR_VLAN'})
@@ -108,7 +108,7 @@ class FakeDriver(driver.ComputeDriver):
             supported_instances=[['x86_64', 'fake', 'hvm']])]
 
     def numa_topology(self) -> numa.HostTopology | None:
-        """Return the configured HostTopology, or None for more processors than a topology supports."""
+        """Return the configured HostTopology, or None if the host has more processors than a topology supports."""
         options = self.conf.fake
         if not options.numa_cells and options.vcpus > cpus.LIMIT:
             return None

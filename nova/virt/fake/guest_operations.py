@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from nova.virt.fake.machine import Machine
 
 MIB = 1024 * 1024
-# Closed ports: they are below the kernel's ephemeral range and below those of tests' servers.
+# Ports on which no process listens: below the kernel's ephemeral range and below those of tests' servers.
 CONSOLE_PORTS = {'vnc': 5900, 'spice': 15900, 'serial': 25900, 'mks': 26900}
-PORTS = 1000                 # of each kind
+PORTS = 1000                 # number of ports for each kind of console
 SCREEN = (64, 48)            # pixels
 
 
 class GuestOperations:
     """Password, Quiesce, CrashDump, Diagnostics, Consoles and Screenshots of simulated guests.
 
-    :param address: of the host, for its consoles
+    :param address: address of the host, at which its consoles are reached
     """
 
     def __init__(self, machine: Machine, address: str) -> None:

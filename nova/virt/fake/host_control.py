@@ -19,7 +19,7 @@ _WORDS = {'reboot': 'rebooted', 'shutdown': 'shut down', 'startup': 'started'}
 
 
 class HostControl:
-    """Power and maintenance of the host. Its guests go off and on with it."""
+    """Power and maintenance of the host. Its guests are powered off and on with the host."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine

@@ -30,7 +30,7 @@ class LiveMigration:
 
     def __init__(self, machine: Machine, host: str, cloud: str | int) -> None:
         self.machine, self.host = machine, host
-        self.jobs: dict[str, _Job] = {}          # by uuid
+        self.jobs: dict[str, _Job] = {}          # {uuid: migration from this host in progress}
         self._wire = (cloud, host)
         self.connect()
 
@@ -94,7 +94,7 @@ class LiveMigration:
             other.machine.save()
 
     def await_live_migration(self, instance: Instance, progress: Callable[[dict[str, int]], None]) -> None:
-        """Send a guest in post-copy until it is complete: ``ahead`` names the host where it already runs."""
+        """Complete the transfer of a guest in post-copy; ``ahead`` names the host where the guest already runs."""
         with self.machine.operation('await_live_migration'):
             ahead = self.machine.guests.get(instance.uuid, {}).get('ahead')
         job = _Job(GIB, instance)

@@ -31,9 +31,9 @@ FORMAT = versioned_records.RecordFormat(
         'console', 'copies', 'disk_gb', 'dumps', 'memory_mb', 'networks', 'numa_topology', 'pci_devices', 'power_state',
         'ran', 'rests', 'shares', 'tpm', 'vcpus', 'volumes'}))
 ARRIVING = versioned_records.RecordFormat(name='record of an arriving simulated guest', fields=frozenset())
-CONSOLE_LINES = 1000         # maximum of a guest
+CONSOLE_LINES = 1000         # maximum of each guest
 STEPS = 10                   # progress reports of an operation that takes time
-DISK_BYTES = 1024 * 1024     # of a snapshot
+DISK_BYTES = 1024 * 1024     # size of a snapshot
 
 
 class Machine:
@@ -41,7 +41,7 @@ class Machine:
 
     delays     {operation: seconds}; operations are names of methods of the driver
     failures   {operation: share of the calls that fail, or an exception to raise}
-    lock       reentrant; held while guests are read and changed
+    lock       reentrant lock for reads and changes of guests
     guests     {uuid: guest}, a dict for JSON
     kept       {uuid: former state} of guests that have moved away and may be reverted
     arriving   uuids of guests with an incomplete cold migration to this host
@@ -87,7 +87,8 @@ class Machine:
         with self.lock:
             self.guests = self._read(self.guests_file)
             self.kept = self._read(self.kept_file)
-            self.arriving = set(map(str, _loaded(self.arriving_file)))       # of a list, or of records by uuid
+            # the file has a list of uuids, or records by uuid
+            self.arriving = set(map(str, _loaded(self.arriving_file)))
 
     def save(self) -> None:
         """Write the guests."""
@@ -95,7 +96,7 @@ class Machine:
             self._replace(self.guests_file, self.guests)
 
     def _read(self, path: pathlib.Path) -> dict[str, Any]:
-        """Return {uuid: guest} of a file; an unreadable record is logged and stays in the file."""
+        """Return {uuid: guest} of a file. An unreadable record is logged and preserved in the file."""
         found = {}
         loaded = _loaded(path)
         for uuid, guest in loaded.items() if isinstance(loaded, dict) else ():
@@ -107,7 +108,7 @@ class Machine:
         return found
 
     def _replace(self, path: pathlib.Path, guests: dict[str, Any]) -> None:
-        # simulated guests need not survive a power failure: no fsync
+        # no fsync, because simulated guests need not survive a power failure
         fresh = path.with_name(path.name + '.new')
         fresh.write_bytes(orjson.dumps({**self._unreadable.get(path, {}), **guests}))
         os.replace(fresh, path)
@@ -244,5 +245,5 @@ def _loaded(path: pathlib.Path) -> JsonObject | list[Json]:
     except FileNotFoundError:
         return {}
     except ValueError as error:
-        LOG.error('The file %s of the fake driver cannot be read: %s. Its guests are gone.', path, error)
+        LOG.error('The file %s of the fake driver cannot be read: %s. The guests in it are lost.', path, error)
         return {}

@@ -28,10 +28,10 @@ def devices(values: list[Any], host: str) -> list[Any]:
 
 
 def given(instance: Instance, guests: dict[str, dict[str, Any]]) -> list[Any]:
-    """Return addresses of a guest's devices: the instance's, or else its present ones.
+    """Return the addresses of the instance's devices, or of the guest's devices if the instance has not loaded them.
 
     :param guests: {uuid: guest} of the host: a device belongs to one guest
-    :raises VirtError: one is taken
+    :raises VirtError: another guest has one of the devices
     """
     if not instance.obj_attr_is_set('pci_devices'):
         return guests.get(instance.uuid, {}).get('pci_devices', [])

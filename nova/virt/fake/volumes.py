@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Volumes:
     """Record volumes of guests in ``volumes``: {volume id: device name}.
 
-    :param address: of the host, for the connector
+    :param address: address of the host, for the volume connector
     """
 
     def __init__(self, machine: Machine, host: str, address: str) -> None:

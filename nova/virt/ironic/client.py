@@ -17,12 +17,12 @@ from nova.json_types import Json, JsonObject
 from nova.runtime import rest_client
 
 SERVICE_TYPE = 'baremetal'
-VERSION = '1.82'                         # of the API: with shards
+VERSION = '1.82'                         # microversion of the API that added shards
 FIELDS = ('uuid', 'name', 'resource_class', 'properties', 'traits', 'instance_uuid', 'instance_info', 'power_state',
           'target_power_state', 'provision_state', 'target_provision_state', 'maintenance', 'last_error', 'driver_info',
           'console_enabled')
 PAGE = 500                               # nodes in one response
-# A conductor locks a node while it works on the node: retry after these seconds.
+# A conductor locks a node while it works on the node; a refused request is retried after these seconds.
 LOCKED_PAUSES_S = (0.2, 0.5, 1, 2, 4, 8, 15, 30)
 LOOKS_S = (0.05, 0.2, 0.5, 1, 2, 5)      # poll intervals of a changing node; the last one repeats
 
@@ -30,7 +30,7 @@ Node = dict[str, Any]
 
 
 class Client:
-    """Client shared by all threads. Errors of the Bare Metal service become a VirtError with its sentence."""
+    """Client shared by all threads. Errors of the Bare Metal service are raised as VirtError with its message."""
 
     def __init__(self, conf: ConfigOpts) -> None:
         self._options = conf.ironic
@@ -60,7 +60,7 @@ class Client:
     def node(self, uuid: str) -> Node:
         """Return a node.
 
-        :raises VirtError: there is none
+        :raises VirtError: the node does not exist
         """
         found = self.find(uuid)
         if found is None:
@@ -73,7 +73,7 @@ class Client:
         return dict(answer.json()) if answer.status_code != 404 else None
 
     def addresses(self, uuid: str | None = None) -> collections.defaultdict[str, list[str]]:
-        """Return {uuid of a node: MAC addresses of its network cards}, of one node or all."""
+        """Return {uuid of a node: MAC addresses of its network cards} for this node, or for all nodes."""
         query = {'fields': 'uuid,address,node_uuid', 'limit': str(PAGE), **({'node': uuid} if uuid else {})}
         found: collections.defaultdict[str, list[str]] = collections.defaultdict(list)
         for port in self._pages('look at the network cards', query, 'ports'):

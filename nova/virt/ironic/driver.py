@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 POWER = {'power on': states.RUNNING, 'power off': states.SHUTDOWN, 'rebooting': states.RUNNING}
 AVAILABLE, ACTIVE, RESCUED = 'available', nodes.ACTIVE, nodes.RESCUED
-# provision states, https://docs.openstack.org/ironic/latest/user/states.html: with a removable server;
+# provision states (https://docs.openstack.org/ironic/latest/user/states.html) in which a node has a removable server
 DEPLOYED = {ACTIVE, RESCUED, 'deploy failed', 'error', 'rescue failed', 'unrescue failed', 'wait call-back',
             'deploy hold', 'rescue wait'}
-# in transition to or from such a state; in preparation for the next server; unavailable
+# CHANGING: transitions to or from such a state; CLEANED: preparation for the next server; NOT_ENROLLED: unavailable
 CHANGING = {'deploying', 'deleting', 'rebuild', 'deleted', 'rescuing', 'unrescuing'}
 CLEANED = {'cleaning', 'clean wait', 'clean hold'}
 NOT_ENROLLED = {'enroll', 'verifying', 'manageable', 'inspecting', 'inspect wait', 'inspect failed', 'adopting',
@@ -40,13 +40,13 @@ NOT_ENROLLED = {'enroll', 'verifying', 'manageable', 'inspecting', 'inspect wait
 # files of a config drive, and their names in the Bare Metal service
 DRIVE = {'openstack/latest/meta_data.json': 'meta_data', 'openstack/latest/network_data.json': 'network_data',
          'openstack/latest/user_data': 'user_data', 'openstack/latest/vendor_data.json': 'vendor_data'}
-OLD_VERSION = 1                          # hypervisor_version: nodes have none
+OLD_VERSION = 1                          # hypervisor_version: nodes have no version
 
 
 class IronicDriver(driver.ComputeDriver):
     """Implement the required methods of the driver interface (nova/virt/driver.py); register Rescue and Consoles."""
 
-    real_guests = False                  # this host plumbs no ports for them
+    real_guests = False                  # this host plumbs no ports for bare metal servers
 
     def __init__(self, conf: ConfigOpts, host: str, images: driver.ImageSource,
                  inspect_image: Callable[[str, str], None] | None = None,
@@ -113,7 +113,7 @@ class IronicDriver(driver.ComputeDriver):
         self._nodes.switch_on(uuid)
 
     def _ready(self, instance: Instance) -> Node:
-        """Return the scheduled node once it has been cleaned of its last server.
+        """Return the scheduled node after the cleaning that follows its previous server.
 
         :raises BuildFailed: the node cannot have a server
         """
@@ -129,7 +129,7 @@ class IronicDriver(driver.ComputeDriver):
         return node
 
     def _info(self, instance: Instance, image: driver.ImageDocument) -> dict[str, Any]:
-        """Return instance_info of a server's node; the flavor's capabilities determine the deployment."""
+        """Return the instance_info of a server's node, with the flavor's capabilities, which control the deployment."""
         specs = (instance.flavor or {}).get('extra_specs') or {}
         wanted = {key.removeprefix('capabilities:'): value for key, value in specs.items()
                   if key.startswith('capabilities:')}
@@ -165,7 +165,7 @@ class IronicDriver(driver.ComputeDriver):
                 lambda found: found['instance_uuid'] != instance.uuid or found['provision_state'] in {
                     AVAILABLE, *CLEANED},
                 lambda found: found['provision_state'] in ('error', 'clean failed'))
-        if node['instance_uuid'] == instance.uuid:               # it was claimed but not deployed
+        if node['instance_uuid'] == instance.uuid:               # the node was claimed but not deployed
             self._client.update(uuid, 'give the node back', ('/instance_info', {}), ('/instance_uuid', None))
 
     # ---- power
@@ -203,7 +203,7 @@ def _power_state(node: Node) -> int:
 
 
 def _number(properties: dict[str, Any], name: str) -> int:
-    """Return a number that inspection or an operator wrote, possibly as text."""
+    """Return a number that inspection or an operator stored in the node's properties, possibly as text."""
     try:
         return max(0, int(properties.get(name) or 0))
     except (TypeError, ValueError):

@@ -49,8 +49,8 @@ class LibvirtBase(driver.ComputeDriver):
         """Log why QEMU paused a guest that no request paused."""
         with contextlib.suppress(exception.VirtError):           # libvirt's containers have no such disks
             for target, wrong in self.hypervisor.disk_errors(uuid).items():
-                LOG.error('Guest %s stands still at a write to its disk %s: %s. Nothing is lost; unpause the server '
-                          'when that is mended.', uuid, target, wrong)
+                LOG.error('Guest %s is paused after a failed write to its disk %s: %s. No data is lost; fix the cause, '
+                          'then unpause the server.', uuid, target, wrong)
 
     def guests(self) -> dict[str, int]:
         return self.hypervisor.guests()

@@ -14,10 +14,10 @@ from nova.virt.libvirt.domain import identity
 
 _UNDEFINE = (libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
              | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA)
-# UEFI variables and TPM state: removed with the guest, or with its disks
+# flags that remove UEFI variables and TPM state together with the definition, or keep them
 _REMOVE = libvirt.VIR_DOMAIN_UNDEFINE_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_TPM
 _KEEP = libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_TPM
-KILL_ATTEMPTS = 3                        # libvirt gives up after 15 s each when a process does not die
+KILL_ATTEMPTS = 3                        # libvirt gives up each attempt after 15 s if the process does not exit
 
 
 def define(connection: libvirt.virConnect, _uuid: str, text: str) -> None:
@@ -148,10 +148,10 @@ def interface_path(mac: str) -> str:
 
 
 def plug(domain: libvirt.virDomain, text: str, path: str) -> None:
-    """Plug a device into the definition and, if it runs, the guest.
+    """Add a device to the definition and, if the guest runs, to the running guest.
 
     :param text: the XML of the device
-    :param path: path of the device in the domain's XML; user-chosen names are elsewhere in that XML
+    :param path: path of the device in the domain's XML; unlike a text search, it cannot match user-chosen names
     """
     for flag, described in _places(domain):
         if not _has(domain, described, path):

@@ -26,7 +26,8 @@ def topology(capabilities: etree.Element) -> numa.HostTopology | None:
 def devices(nodes: Sequence[etree.Element], nets: Iterable[etree.Element]) -> list[pci.Device]:
     """Return [pci.Device] that guests could have.
 
-    :param nodes: root elements of the PCI node devices, and nets: those of network interfaces
+    :param nodes: root elements of the PCI node devices
+    :param nets: root elements of the network interfaces
     """
     interfaces = {net.findtext('parent'): net.findtext("./capability[@type='net']/interface") for net in nets}
     names = {}
@@ -42,7 +43,8 @@ def mediated_devices(nodes: Iterable[etree.Element], made: Iterable[etree.Elemen
                      types: Sequence[str]) -> list[pci.Device]:
     """Return [pci.Device] of the mediated devices of these types that guests could have.
 
-    :param nodes: as of ``devices``, and made: the node devices of mediated devices
+    :param nodes: as in ``devices``
+    :param made: node devices of existing mediated devices
     """
     parents = ((device(node), node) for node in nodes)
     return mediated.devices([(parent, node) for parent, node in parents if parent is not None], made, types)

@@ -35,7 +35,7 @@ class DiskBackups:
         """Copy a disk of a running guest; return whether it succeeded.
 
         :param text: XML of the copy
-        :param begin: function of a domain and ``text`` that begins it
+        :param begin: function that begins the copy, called with a domain and ``text``
         :param begun: called when the copy has begun; the copy has the content of that point in time
         """
         if not self.begin(uuid, text, begin):

@@ -26,7 +26,7 @@ if typing.TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-LOOK_S = 10                              # for one query of Ceph while a guest waits for its start
+LOOK_S = 10                              # timeout in seconds of a Ceph query, during which the start of a guest waits
 Record = typing.Callable[[str, disk_clients.Images, bool], None]
 
 
@@ -45,7 +45,7 @@ class DiskClients:
     def starting(self, guest: xml.Guest) -> collections.abc.Iterator[None]:
         """Record the clients of a guest after the block has started it paused.
 
-        :raises NovaException: they were not recorded; the guest must not run
+        :raises NovaException: the clients were not recorded, so the guest must not run
         """
         with self._recording(guest.uuid, images_of(guest), True):
             yield
@@ -90,7 +90,7 @@ class DiskClients:
         except exception.NovaException as error:
             if started:
                 raise
-            # the guest has the volume; its clients stay unknown, which blocks an evacuation
+            # the guest has the volume, but its clients stay unknown, so an evacuation is refused
             LOG.warning('The clients of server %s are not recorded: %s', uuid, error)
 
     def look(self, guest: xml.Guest) -> disk_clients.Images:
@@ -155,7 +155,7 @@ def new_clients(before: frozenset[str] | None, after: frozenset[str] | None,
 
 
 def is_local(client: str) -> bool:
-    """Return whether a client address (address:port/number) belongs to this host: only a local address can be bound."""
+    """Return whether a client address (address:port/number) belongs to this host, by binding a socket to it."""
     address = client.rpartition('/')[0].rpartition(':')[0].strip('[]')
     family = socket.AF_INET6 if ':' in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:

@@ -182,10 +182,10 @@ class LibvirtDriver(base.LibvirtBase):
         """Log when the disk gets full, and when space is free again."""
         full = self.storage.free_bytes() < disk_space.MIB
         if full and not self._is_full:
-            LOG.error('The file system of %s is full. This host refuses what needs room: new guests, images, snapshots '
-                      'and moves to it. Guests go on, and can be stopped and deleted.', self.storage.directory)
+            LOG.error('The file system of %s is full. This host refuses new guests, images, snapshots and moves to it. '
+                      'Existing guests keep running, and can be stopped and deleted.', self.storage.directory)
         elif self._is_full and not full:
-            LOG.info('The file system of %s has room again.', self.storage.directory)
+            LOG.info('The file system of %s has free space again.', self.storage.directory)
         self._is_full = full
 
     def resources(self) -> list[driver.NodeResources]:
@@ -320,9 +320,9 @@ def _check_fence(conf: cfg.ConfigOpts, stored: storage.Storage, ceph: pools.Pool
 def _prepare_qemu_img(tool: Tool, directory: str) -> None:
     mode = tool.prepare(directory)
     if mode.startswith(sandbox.UNTRIED):
-        LOG.error('The sandbox of qemu-img is tried when the disk has room again.')
+        LOG.error('The sandbox of qemu-img is checked once the disk has free space again.')
     elif mode == 'none':
-        LOG.warning('qemu-img reads images without a sandbox, with all rights of this process: an image that '
-                    'breaks it takes over this host. [libvirt] sandbox_qemu_img = true keeps it apart.')
+        LOG.warning('qemu-img reads images without a sandbox and with all privileges of this process: a malicious '
+                    'image could take over this host. Set [libvirt] sandbox_qemu_img = true to enable the sandbox.')
     else:
         LOG.info('qemu-img runs in a sandbox: %s.', mode)

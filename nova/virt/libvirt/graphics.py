@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 VNC_PASSWORD = 8                        # characters: VNC's authentication ignores the rest (RFC 6143, 7.2.2)
 SPICE_PASSWORD = 32
-SOCKET = 'serial%d.sock'                # below the guest's directory
+SOCKET = 'serial%d.sock'                # file name in the guest's directory
 _LETTERS = string.ascii_letters + string.digits
 Record = dict[str, dict[str, Any]]
 
@@ -39,9 +39,9 @@ Record = dict[str, dict[str, Any]]
 def check(conf: ConfigOpts, settings: dict[str, str], offered: Collection[str]) -> None:
     """Reject a configuration that prevents starts of guests or exposes consoles without access control.
 
-    :param settings: of qemu.conf, as returned by isolation.read_settings
+    :param settings: settings of qemu.conf, as returned by isolation.read_settings
     :param offered: graphics types of this host's QEMU, as returned by offered.graphics
-    :raises InvalidInput: with the option
+    :raises InvalidInput: names the option at fault
     """
     for group in ('vnc', 'spice', 'serial_console'):
         options = conf[group]
@@ -61,7 +61,7 @@ def check(conf: ConfigOpts, settings: dict[str, str], offered: Collection[str]) 
 def assign(conf: ConfigOpts, before: Record, ports: int, path: Callable[[str], str], used: Iterable[int]) -> Record:
     """Return the consoles of a guest on this host from its next start on.
 
-    :param before: its previous consoles, here or on another host
+    :param before: previous consoles of the guest, here or on another host
     :param ports: number of serial ports
     :param path: function(file name): the path below the guest's directory
     :param used: TCP ports of other guests of this host
@@ -133,8 +133,8 @@ def place(text: str, kind: str, record: Record, my_ip: str) -> ConsolePlace:
 
     :param text: XML of the running guest
     :param kind: 'vnc', 'spice', 'serial' or 'mks'
-    :param record: its consoles, for the passwords, which libvirt does not show
-    :raises ConsoleTypeUnavailable: it has none of this kind
+    :param record: the guest's consoles, with the passwords that libvirt's XML omits
+    :raises ConsoleTypeUnavailable: the guest has no console of this kind
     """
     devices = etree.fromstring(text).find('devices')
     found = None
@@ -176,7 +176,7 @@ def _place(host: str | None, port: int, tls_port: int | None = None, path: str |
 def has_screen(text: str) -> bool:
     """Return whether a guest has a graphics device.
 
-    :param text: its XML
+    :param text: XML of the guest
     """
     return any(model.get('type') != 'none' for model in etree.fromstring(text).findall('./devices/video/model'))
 
@@ -184,7 +184,7 @@ def has_screen(text: str) -> bool:
 def read(text: str) -> Record:
     """Return the consoles of a live-migrated guest: the addresses of this host and the passwords of the source.
 
-    :param text: its XML with passwords (VIR_DOMAIN_XML_SECURE)
+    :param text: XML of the guest with passwords (VIR_DOMAIN_XML_SECURE)
     """
     root = etree.fromstring(text)
     made: Record = {}

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.xml import Guest
 
 POLL = 0.2                               # seconds between two polls of a guest
-SHUTDOWN_RETRY_S = 10                    # after which the shutdown request is repeated
+SHUTDOWN_RETRY_S = 10                    # seconds after which the shutdown request is repeated
 IMAGE_CACHE_INTERVAL = 3600              # seconds between two cleanups of the image cache
 
 
 class GuestPower:
-    """Stop guests, read their records and states, and hold back events of guests that an operation changes."""
+    """Stop guests, read their records and states, and defer events of guests that an operation changes."""
 
     def __init__(self, storage: Storage, hypervisor: Host) -> None:
         self.storage, self.hypervisor = storage, hypervisor
@@ -33,7 +33,7 @@ class GuestPower:
 
     @contextlib.contextmanager
     def operation(self, uuid: str) -> Iterator[None]:
-        """Hold back the events of a guest during the block, so that no intermediate state is reported."""
+        """Defer the events of a guest during the block, so that no intermediate state is reported."""
         with self._lock:
             self._busy[uuid] = self._busy.get(uuid, 0) + 1
         try:

@@ -129,7 +129,7 @@ class Guests(guest_power.GuestPower):
         self.hypervisor.guest('start the guest', guest.uuid, calls.start)
 
     def start_paused(self, guest: xml.Guest) -> None:
-        """Start a guest before its first instruction: its devices exist, and it does not run."""
+        """Start a guest paused before its first instruction, so that its devices exist."""
         self._prepare(guest)
         self._plug(guest)
         with self._opening_disks(guest):
@@ -228,7 +228,7 @@ class Guests(guest_power.GuestPower):
             self.remove(uuid, keep_machine=keep_machine)
             self._volumes.disconnect(guest.volumes if guest else ())
         except (exception.VirtError, OSError):
-            LOG.exception('What a failed build left of %s could not be removed.', uuid)
+            LOG.exception('Cannot clean up after the failed build of %s.', uuid)
 
     def keeps_machine(self, instance: Instance, guest: xml.Guest | None) -> bool:
         """Return whether a rebuilt guest reuses its UEFI variables and TPM.

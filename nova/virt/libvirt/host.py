@@ -80,7 +80,7 @@ class _Attempt:
 class Host:
     """Connection to libvirt with reconnection.
 
-    :param uri: libvirt's
+    :param uri: libvirt's connection URI
     :param owner: directory of the deployment's guests; other guests are ignored
     :param on_change: called on a Python thread with the uuid of a guest that may have changed
     :param on_answer: called with a reason when libvirt has not responded for LOST_S, and with '' when it responds again
@@ -150,7 +150,7 @@ class Host:
         """Return the connection. A separate thread opens it, because the open call may hang with libvirtd.
 
         :raises libvirtError: opening failed
-        :raises HypervisorUnreachable: it is not open at ``until``
+        :raises HypervisorUnreachable: the connection is not open at the time ``until``
         """
         connection = self._connection
         if connection is not None and concurrency.blocking(_alive, connection):
@@ -233,7 +233,7 @@ class Host:
         return self.run('list the guests', _guests, self._owner)
 
     def guest_state(self, uuid: str) -> int | None:
-        """Return the power state of one of ``guests()``, or None if it is not among them."""
+        """Return the power state of a guest, or None if ``guests()`` does not include the guest."""
         try:
             found: int | None = self.run('read the power state', _guest_state, uuid, self._owner)
         except exception.GuestNotFound:

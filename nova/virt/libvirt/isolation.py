@@ -23,7 +23,7 @@ def weaknesses(capabilities: etree.Element, settings: dict[str, str], selinux_en
     """Return sentences on missing isolation between guests, or [] if it is complete.
 
     :param capabilities: root element of libvirt's capabilities
-    :param settings: of qemu.conf, as returned by ``read_settings``
+    :param settings: settings of qemu.conf, as returned by ``read_settings``
     :param selinux_enforces: whether SELinux is in enforcing mode
     """
     found = []

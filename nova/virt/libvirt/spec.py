@@ -41,7 +41,7 @@ def guest(instance: Instance, request: driver.SpawnRequest, virt_type: str, stor
 
     :param boot_files: {'kernel': path, 'ramdisk': path}, empty if the root disk is bootable
     :param traits: available guest options (domain/offered.py)
-    :param volumes: function of the machine type that returns its volumes; None: it has none
+    :param volumes: function(machine type) that returns the guest's volumes; None if the guest has no volumes
     :raises ImageUnacceptable: the image requests unknown hardware
     """
     image = image_of(instance, request)
@@ -106,7 +106,7 @@ def machine_of(guest: xml.Guest) -> dict[str, Any]:
 
 
 def has_same_machine(machine: dict[str, Any], instance: Instance, traits: Collection[str]) -> bool:
-    """Return whether an instance, possibly with a new image, has its guest's previous firmware and TPM.
+    """Return whether an instance, possibly with a new image, can reuse the firmware variables and TPM of its guest.
 
     :param machine: ``machine_of`` the guest
     """
@@ -121,7 +121,7 @@ def has_same_machine(machine: dict[str, Any], instance: Instance, traits: Collec
 def _foreign(properties: dict[str, Any] | None) -> str | None:
     """Return the image's architecture, or None if it is a PC's.
 
-    A host that emulates it reports so, and the scheduler's ImagePropertiesFilter selects such hosts.
+    A host that emulates the architecture reports it, and the scheduler's ImagePropertiesFilter selects such hosts.
     """
     named = str((properties or {}).get('hw_architecture') or (properties or {}).get('architecture') or '').lower()
     named = {'arm64': 'aarch64'}.get(named, named)
@@ -129,7 +129,7 @@ def _foreign(properties: dict[str, Any] | None) -> str | None:
 
 
 def _decide_secure_boot(settings: dict[str, str], traits: Collection[str]) -> None:
-    """Resolve ``optional`` by the host's support. A guest that has secure boot keeps it."""
+    """Resolve the secure boot setting ``optional`` by the host's support. A guest that has secure boot keeps it."""
     if settings.get('secure_boot') == 'optional':
         able = settings.get('firmware_type') == 'uefi' and 'COMPUTE_SECURITY_UEFI_SECURE_BOOT' in traits
         modern = xml.Q35.match(settings.get('machine_type') or 'q35')

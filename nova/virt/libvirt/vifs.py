@@ -28,7 +28,7 @@ from nova import exception
 
 Vif = dict[str, Any]
 DATAPATH, HYBRID, SOCKET, SOCKET_MODE = 'datapath_type', 'ovs_hybrid_plug', 'vhostuser_socket', 'vhostuser_mode'
-NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.-]{0,14}\Z', re.ASCII)             # of a device or bridge
+NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.-]{0,14}\Z', re.ASCII)             # name of a device or bridge
 PATH = re.compile(r'/[A-Za-z0-9_./-]{1,100}\Z', re.ASCII)
 UUID = re.compile(r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
 SLOT = re.compile(r'[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z')
@@ -66,7 +66,7 @@ def port(vif: Vif, multiqueue: bool = False) -> Port | None:
     """Return the Port to plug for a VIF (nova/objects/network_info.py), or None if there is nothing to plug.
 
     :param multiqueue: the guest's device has several queues, and its tap needs them too
-    :raises VirtError: this host cannot plug its type
+    :raises VirtError: this host cannot plug a VIF of this type
     """
     kind, details = vif['type'], vif.get('details') or {}
     if kind in ('bridge', 'tap', VIRTUAL):
@@ -100,7 +100,7 @@ def device(vif: Vif) -> dict[str, Any] | None:
 def check(given: Port) -> Port:
     """Return the Port if its values are safe arguments for host programs.
 
-    :raises VirtError: they are not
+    :raises VirtError: a value is not safe
     """
     if not (given.kind in KINDS and UUID.match(given.id) and MAC.match(given.mac) and NAME.match(given.bridge)
             and NAME.match(given.device) and type(given.mtu) is int and given.mtu in MTU and given.datapath in DATAPATHS

@@ -44,7 +44,7 @@ DISK_BUSES = tuple(bus for bus in targets.PREFIXES if bus != 'fdc')
 VIF_MODELS = ('virtio', 'e1000', 'e1000e', 'rtl8139', 'ne2k_pci', 'pcnet', 'vmxnet3')
 MACHINE_TYPE = re.compile(r'(pc|q35|virt|(pc-i440fx|pc-q35|virt)-[0-9]+\.[0-9]+)\Z')
 DEFAULT_MACHINE = machine.DEFAULT
-MACHINES = {'aarch64': 'virt'}          # of processors other than x86
+MACHINES = {'aarch64': 'virt'}          # machine types of architectures other than x86
 Q35 = re.compile(r'(pc-)?q35')
 IDE_DISKS = 4
 PCIE_PORTS = 24            # on q35 each device takes a port; hot-plug needs ports from the start
@@ -69,7 +69,7 @@ class Ownership:
     moved_from: str | None = None
 
 
-# Parts of a Guest. The record has their fields beside those of the guest.
+# Parts of a Guest. A record has their fields at the same level as those of the guest.
 PARTS: dict[str, type[Any]] = {'identity': identity.Identity, 'hardware': machine.Hardware, 'boot': machine.Boot,
                                'resources': cells.Resources, 'ownership': Ownership}
 
@@ -79,7 +79,7 @@ class Guest:
     """Complete description of a domain, stored next to the disks, so that the domain can be redefined.
 
     console_log     file with the output of its first serial port
-    rescued         disks and boot files while it is rescued; None: its own disks
+    rescued         disks and boot files during a rescue; None: the guest uses its own disks
     adopted         files of its adopted disks outside the directory: features/adoption.py
     hostdevs        assigned devices of the host
     shares          its shared file systems: features/shares.py
@@ -108,7 +108,7 @@ class Guest:
         return [interface.port for interface in self.interfaces if interface.port]
 
     def devices(self) -> list[Disk | volume_disks.Volume]:
-        """Return its own disks and its volumes."""
+        """Return the guest's own disks and its volumes."""
         return [*self.disks, *self.volumes]
 
     def files(self) -> list[Disk]:
@@ -117,7 +117,7 @@ class Guest:
         return list(found.values())
 
     def booted(self) -> Guest:
-        """Return the Guest that runs: with the rescue's disks during a rescue."""
+        """Return the Guest as it runs: with the rescue's disks during a rescue."""
         found = self.rescued
         if found is None:
             return self
@@ -153,7 +153,7 @@ class Guest:
 
 
 OWN_FIELDS = versioned_records.fields_of(Guest) - PARTS.keys()
-FIELDS = OWN_FIELDS.union(*map(versioned_records.fields_of, PARTS.values()))         # of the record
+FIELDS = OWN_FIELDS.union(*map(versioned_records.fields_of, PARTS.values()))         # field names of a record
 
 
 def _interface(values: dict[str, Any]) -> Interface:

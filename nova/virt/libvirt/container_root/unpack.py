@@ -25,14 +25,14 @@ from nova import exception
 from nova.disk_files import sandbox
 from nova.virt.libvirt.container_root import users
 
-ROOT = 'root'                            # the directory within the guest's
+ROOT = 'root'                            # name of the root within the directory of a guest
 MOST_FILES = 1_000_000
-MEMORY = 1 << 30                         # bytes of address space: a tar header may claim any length
+MEMORY = 1 << 30  # limit of the address space in bytes, because a tar header may claim any length
 UNPACK_S = 600
 NAMESPACES = 0x10000000 | 0x00020000 | 0x40000000 | 0x08000000 | 0x04000000     # user, mount, net, ipc, uts: sched.h
 PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
 READY = b'.'
-LOADED = (bz2, lzma, zlib)              # tarfile imports them late, when they are unreachable
+LOADED = (bz2, lzma, zlib)              # loaded early: when tarfile imports them, the files are unreachable
 LEFT_OUT = ('dev', 'proc', 'sys')        # libvirt provides them
 
 
@@ -40,9 +40,9 @@ def unpack(directory: str, archives: typing.Sequence[str], size: int, uids: tupl
            gids: tuple[users.Range, ...]) -> None:
     """Create a container's file system from plain or compressed tar archives; a later one replaces files.
 
-    :param directory: of the guest
-    :param size: bytes that the files may have
-    :raises VirtError: they are no archives, are too large, or lack /sbin/init
+    :param directory: directory of the guest
+    :param size: maximum size of all files together in bytes
+    :raises VirtError: the archives are not valid tar files, are too large, or lack /sbin/init
     """
     with contextlib.ExitStack() as stack:
         given = [stack.enter_context(sandbox.opened(path, os.O_RDONLY)) for path in archives]
@@ -59,7 +59,7 @@ def unpack(directory: str, archives: typing.Sequence[str], size: int, uids: tupl
 def remove(directory: str) -> None:
     """Remove a container's file system; no error if there is none.
 
-    :param directory: of the guest
+    :param directory: directory of the guest
     """
     with contextlib.suppress(FileNotFoundError):
         above = _folder(directory)
@@ -121,7 +121,7 @@ def main() -> int:
     os.setgroups([])
     os.setresgid(0, 0, 0)
     os.setresuid(0, 0, 0)
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)            # a change of ids has cleared it
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)            # the change of ids has cleared this setting
     os.fchdir(task['target'])
     os.chroot('.')
     libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
@@ -153,7 +153,7 @@ def extract(descriptor: int, target: str, left: list[int]) -> None:
     """Unpack one archive below a directory.
 
     :param left: remaining [bytes, files], counted down
-    :raises ValueError: there is no space; TarError, OSError
+    :raises ValueError: there is no space for the files; also raises TarError and OSError
     """
     with open(descriptor, 'rb', closefd=False) as file, tarfile.open(fileobj=file, mode='r|*', errorlevel=2) as archive:
         for member in archive:
@@ -174,7 +174,8 @@ def extract(descriptor: int, target: str, left: list[int]) -> None:
             archive.extract(member, target, numeric_owner=True, **PLAIN)
 
 
-# tarfile's own filters refuse absolute links, which an OS image has; here the root is the container's
+# tarfile's own filters refuse absolute links, but an OS image has such links. They are safe here: the root is the
+# container's.
 PLAIN: dict[str, typing.Any] = {'filter': 'fully_trusted'} if hasattr(tarfile, 'fully_trusted_filter') else {}
 
 if __name__ == '__main__':

@@ -6,7 +6,7 @@ import dataclasses
 
 from nova import exception
 
-LARGEST = 1 << 32                        # limit of ids; the last one means no id
+LARGEST = 1 << 32                        # number of ids; the highest id is invalid
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +22,7 @@ def parse(option: str, texts: Iterable[str]) -> tuple[Range, ...]:
     """Parse the ranges of an option.
 
     :param texts: 'guest:host:count' each
-    :raises VirtError: they overlap, omit the container's root, or map to a regular user of the host
+    :raises VirtError: the ranges overlap, omit the container's root, or map to a regular user of the host
     """
     ranges = tuple(sorted((Range(*(int(part) for part in text.split(':'))) for text in texts),
                           key=lambda each: each.guest))
@@ -33,7 +33,7 @@ def parse(option: str, texts: Iterable[str]) -> tuple[Range, ...]:
 
 
 def of(ranges: Iterable[Range], guest: int) -> int | None:
-    """Return the host's id of a container's id, or None."""
+    """Return the host id to which a container's id is mapped, or None if the id is not mapped."""
     return next((each.host + guest - each.guest for each in ranges
                  if guest in range(each.guest, each.guest + each.count)), None)
 

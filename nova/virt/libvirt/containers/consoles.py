@@ -1,7 +1,7 @@
 """Console output of containers, stored in one file each.
 
-libvirt gives a container a terminal but does not read it. An unread terminal is full after some pages and blocks the
-container. So this service polls all terminals.
+libvirt connects a container to a terminal but does not read from the terminal. An unread terminal is full after some
+pages and blocks the container. So this service polls all terminals.
 """
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from nova.virt.libvirt import console
 from nova.virt.libvirt import host as hosts
 
 POLL = 0.2                               # seconds between two polls of all consoles
-PIECE = 64 * 1024                        # maximum of bytes read from one in that time; the rest waits
-MOST = 4 * console.TAIL                  # bytes of a file after which it is rotated to NAME.0
+PIECE = 64 * 1024                        # maximum bytes read from one console in a poll; the rest is read later
+MOST = 4 * console.TAIL                  # size in bytes at which a file is rotated to NAME.0
 NOTHING_YET = -2                         # virStreamRecv
 
 
@@ -86,7 +86,7 @@ def _read(connection: libvirt.virConnect, streams: dict[str, libvirt.virStream],
                 connection.lookupByUUIDString(uuid).openConsole(None, stream, 0)
                 streams[uuid] = stream
             data = streams[uuid].recv(PIECE)
-        except libvirt.libvirtError:                     # it is off, or libvirt was reconnected: reopen
+        except libvirt.libvirtError:                     # the container is off, or libvirt was reconnected: reopen
             _close(streams.pop(uuid, None))
             continue
         if data == NOTHING_YET:

@@ -10,8 +10,8 @@ from nova.virt.libvirt.domain.tree import add
 
 INIT = '/sbin/init'
 PERIOD = 100_000                         # microseconds
-SHARES = 1024                            # of one processor: the default of a control group
-MOST_SHARES = 262_144                    # the kernel's limit
+SHARES = 1024                            # CPU weight of one processor: the default of a control group
+MOST_SHARES = 262_144                    # maximum weight in the kernel
 
 
 def domain(guest: xml.Guest, root: str, uids: tuple[users.Range, ...], gids: tuple[users.Range, ...]) -> str:

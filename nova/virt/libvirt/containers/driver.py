@@ -54,17 +54,17 @@ LOG = logging.getLogger(__name__)
 LXC = 'lxc'
 SEED = 'disk.seed'                       # archive with the content of a config drive
 SEED_PLACE = 'var/lib/cloud/seed/config_drive'           # cloud-init's directory for a config drive
-# Supported items of guest_options.settings, and items without effect
+# Items of guest_options.settings that containers support, and items that have no effect on them
 BOUNDS = {'quota_cpu_shares', 'quota_cpu_period', 'quota_cpu_quota', 'os_type'}
 WEAKNESS = ('Containers share the kernel of this host, its users of [libvirt] uid_maps, and the file system below {0}: '
             'one that breaks out has the files of all others, and one that writes without end fills it for all.')
-ARCHIVE = 'archive'                      # of nova.image.inspector: a root file system, optionally compressed
+ARCHIVE = 'archive'  # format name in nova.image.inspector: a root file system, optionally compressed
 
 
 class ContainerDriver(base.LibvirtBase):
     """Implement the required methods of the driver interface in nova/virt/driver.py.
 
-    :param inspect_image, helper: as of LibvirtDriver
+    :param inspect_image, helper: as in LibvirtDriver
     """
 
     _guests: guests.ContainerGuests

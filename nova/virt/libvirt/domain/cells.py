@@ -1,7 +1,7 @@
 """Placement of guests on NUMA nodes: pure functions, used by placement.py.
 
 A guest without a NUMA topology runs on the node with the least usage, so that its memory is near its CPUs. The
-placement is not claimed: each start of the guest selects a node again.
+placement is not claimed, so each start of the guest selects a node again.
 """
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Resources:
     """Processors and memory of a guest.
 
     processor      visible {'sockets', 'cores', 'threads'} (hardware.cpu_topology); None: one core a socket
-    numa           GuestTopology as text; None: it has none
-    cell, cpuset   without a topology: its NUMA node (None: any) and its CPUs as text
+    numa           GuestTopology as text; None if the guest has no topology
+    cell, cpuset   for a guest without topology: NUMA node (None: any) and CPUs as text
     memory_source  memory backing since its start (memory.py)
     """
 

@@ -19,9 +19,9 @@ from nova import exception
 from nova.hardware import disks as words
 
 QCOW2, RAW = words.QCOW2, words.RAW
-MOST_FILES = 64                          # of a chain
+MOST_FILES = 64                          # maximum files in a chain
 HEADER_BYTES = 65536                     # read from a file: its first cluster of the default size
-READ_S = 30                              # for one header over the network
+READ_S = 30                              # timeout of a read of one header over the network
 _MAGIC = b'QFI\xfb'
 _FORMAT, _END = 0xE2792ACA, 0            # header extensions: format of the backing file; the last one
 _EXTERNAL_DATA = 1 << 2                  # incompatible feature: external data file
@@ -37,7 +37,7 @@ def refused(reason: str) -> exception.VirtError:
 def check_name(name: object) -> str:
     """Check a file name.
 
-    :raises VirtError: it could refer to anything except a file next to the volume
+    :raises VirtError: the name could refer to anything except a file next to the volume
     """
     if not isinstance(name, str) or not words.FILE_NAME.match(name):
         raise refused(f'{name!r:.80} is not {words.FILE_NAME_RULE}')
@@ -47,9 +47,9 @@ def check_name(name: object) -> str:
 def below(header: bytes, directory: str | None = None) -> File | None:
     """Return the backing file of a qcow2 file, or None.
 
-    :param header: its first bytes
-    :param directory: of all files; a header may name it
-    :raises VirtError: the file is no qcow2 file, or its backing file is not permitted
+    :param header: first bytes of the file
+    :param directory: directory of all files, which may precede the name in a header
+    :raises VirtError: the file is not a qcow2 file, or its backing file is not permitted
     """
     if len(header) < 72 or header[:4] != _MAGIC:
         raise refused('a file of it is not qcow2')
@@ -72,7 +72,7 @@ def below(header: bytes, directory: str | None = None) -> File | None:
         name = os.path.basename(name)
     form = _extensions(header, start).get(_FORMAT, b'').decode(errors='replace')
     if form not in (QCOW2, RAW):
-        # without it QEMU would probe the blocks, which a guest has written
+        # without an explicit format QEMU would probe the data, which the guest controls
         raise refused(f'the header of a file names the format {form!r:.20} for the one below, not qcow2 or raw')
     return check_name(name), form
 
@@ -91,7 +91,7 @@ def _extensions(header: bytes, start: int) -> dict[int, bytes]:
 def follow(name: str, read: Read, directory: str | None = None) -> list[File]:
     """Return the backing files of a qcow2 file, in order from the top.
 
-    :raises VirtError: there are too many, a cycle, or one that is not permitted
+    :raises VirtError: the chain has too many files, a cycle, or a backing file that is not permitted
     """
     found: list[File] = []
     top, form = name, QCOW2
@@ -109,7 +109,7 @@ def follow(name: str, read: Read, directory: str | None = None) -> list[File]:
 def read_file(path: str) -> bytes:
     """Return the first bytes of a regular file of this host.
 
-    :raises VirtError: there is none
+    :raises VirtError: there is no such regular file
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -124,7 +124,7 @@ def read_file(path: str) -> bytes:
 def read_nfs(host: str, path: str) -> bytes:
     """Return the first bytes of a file of an NFS server; qemu-img copies them as raw data.
 
-    :raises VirtError: they are unreadable
+    :raises VirtError: the file cannot be read
     """
     with tempfile.NamedTemporaryFile(prefix='nova-header-') as file:
         _qemu_img(path, 'dd', '-U', '-f', RAW, '-O', RAW, f'bs={HEADER_BYTES}', 'count=1',
@@ -136,7 +136,7 @@ def read_nfs(host: str, path: str) -> bytes:
 def name_below_nfs(host: str, path: str, name: str, form: str) -> None:
     """Set the backing file name in the header of an NFS server's qcow2 file that no QEMU has open.
 
-    :raises VirtError: it cannot be written
+    :raises VirtError: the header cannot be written
     """
     _qemu_img(path, 'rebase', '-u', '-q', '-f', QCOW2, '-b', name, '-F', form, _nfs(host, path, QCOW2))
 
@@ -188,7 +188,7 @@ def plan(files: list[File], merged: str | None, target: str | None) -> Merge | N
     :param merged: file_to_merge of the request; without a target it is the new backing file of the active file, or None
     :param target: merge_target_file
     :returns: None if the merge is complete
-    :raises VirtError: the volume has no such file, or it is not below the other one
+    :raises VirtError: the volume has no such file, or the merged file is not above the target
     """
     names = [name for name, _form in files]
     for name in (merged, target):

@@ -7,7 +7,7 @@ from nova.virt.libvirt.domain.tree import add
 
 ENTROPY = '/dev/urandom'
 BALLOON_STATS_S = 10                     # interval of the balloon's memory statistics
-RNG_PERIOD_MS = 1000                     # of hw_rng:rate_bytes if the flavor names none
+RNG_PERIOD_MS = 1000                     # period of hw_rng:rate_bytes if the flavor sets none
 TPM_MODEL = {'1.2': 'tpm-tis', '2.0': 'tpm-crb'}
 KIB = 1024
 
@@ -42,7 +42,7 @@ def tpm(devices: etree.Element, hardware: Hardware) -> None:
 
 
 def video(devices: etree.Element, hardware: Hardware) -> None:
-    """Add the image's graphics device; the default with graphics is libvirt's."""
+    """Add the video device of the flavor and image; otherwise libvirt adds its default if the guest has graphics."""
     model, ram = hardware.settings.get('video_model'), int(hardware.settings.get('video_ram', 0))
     if model or ram:
         add(add(devices, 'video'), 'model', type=model or 'vga', vram=ram * KIB or None)

@@ -6,7 +6,7 @@ from nova.virt.libvirt.domain import virtio
 from nova.virt.libvirt.domain import volume_disks as volumes
 from nova.virt.libvirt.domain.tree import add
 
-MOST_QUEUES = 16             # of a controller: QEMU uses no more on one disk
+MOST_QUEUES = 16             # maximum of a controller: QEMU uses no more on one disk
 
 
 def controller(devices: etree.Element, settings: Mapping[str, str], vcpus: int) -> None:
@@ -34,13 +34,13 @@ def disk(devices: etree.Element, disk: volumes.Disk) -> etree.Element:
     add(element, 'driver', **volumes.driver(disk.format, disk, disk.device != 'disk'))
     source = disk.source or {'type': 'file', 'path': disk.file, **({'luks': disk.secret} if disk.secret else {})}
     element.append(volumes.source_element(source))
-    # The chain is complete: libvirt must not probe the files for more.
+    # The XML lists the complete backing chain, so that libvirt does not probe the files.
     backing = add(element, 'backingStore')
     if disk.backing_file:
         backing.set('type', 'file')
         add(backing, 'format', type=disk.backing_format)
         image = add(backing, 'source', file=disk.backing_file)
-        # Otherwise libvirt gives the image shared by many guests to QEMU's user, who could then write it.
+        # Otherwise libvirt makes QEMU's user the owner of the image, which many guests share, so QEMU could write it.
         add(image, 'seclabel', model='dac', relabel='no')
         add(backing, 'backingStore')
     add(element, 'target', dev=disk.target, bus=disk.bus)

@@ -35,7 +35,7 @@ class Hardware:
 
     @property
     def serial_ports(self) -> int:
-        """Return the number of serial ports; 0 if another host's value is no number."""
+        """Return the number of serial ports; 0 if the value from another host is not a number."""
         count = self.settings.get('serial_port_count', '1')
         return int(count) if count.isascii() and count.isdecimal() else 0
 
@@ -71,7 +71,7 @@ def boot(root: etree.Element, hardware: Hardware, files: Boot, has_cdrom: bool) 
         add(os_, 'cmdline', files.cmdline)
     else:
         add(os_, 'boot', dev='hd')
-        if has_cdrom:                        # until an OS is on the disk
+        if has_cdrom:                        # boots the CD-ROM until the disk has an OS
             add(os_, 'boot', dev='cdrom')
     if hardware.is_on('boot_menu'):
         add(os_, 'bootmenu', enable='yes')
@@ -166,7 +166,7 @@ def launch_security(root: etree.Element, hardware: Hardware) -> None:
 
 
 def _iommu(hardware: Hardware) -> str | None:
-    """Return the IOMMU model, or None without one."""
+    """Return the IOMMU model, or None if the guest has no IOMMU."""
     model = hardware.settings.get('viommu_model')
     return None if model in (None, 'none') else 'intel' if model == 'auto' else model
 

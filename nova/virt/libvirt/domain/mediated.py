@@ -1,6 +1,6 @@
 """Mediated devices: parts of a host device, such as a graphics card, that its driver creates for guests.
 
-Each possible one is a row of a host's devices (objects.pci.Device of dev_type MEDIATED), so that it is counted and
+Each possible device is a row of a host's devices (objects.pci.Device of dev_type MEDIATED), so that it is counted and
 claimed like a PCI device. https://libvirt.org/formatnode.html and
 https://libvirt.org/formatdomain.html#host-device-assignment describe the elements. Pure functions.
 """
@@ -19,7 +19,7 @@ from nova.virt.libvirt.domain.tree import add
 
 TYPE = 'mdev_type'                       # tag with the type of a device
 _IDS = uuid.UUID('3f1a0c52-98f0-4c1d-8d0e-6a4f3c8b7e21')     # arbitrary namespace for id_of()
-_MOST = 256                              # of a type on one device: two digits of its address
+_MOST = 256                              # maximum of a type on one device: an address has two digits for it
 
 
 def devices(parents: Sequence[tuple[pci.Device, etree.Element]], made: Iterable[etree.Element],

@@ -15,7 +15,7 @@ from nova.hardware import cpus
 from nova.objects import numa
 from nova.objects import pci
 
-REALTIME_PRIORITY = 1              # lowest above ordinary threads; the host's own real-time work stays ahead
+REALTIME_PRIORITY = 1              # lowest above ordinary threads; the host's own real-time threads have precedence
 _ADDRESS = re.compile(r'([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])\Z')
 
 

@@ -19,7 +19,7 @@ Settings = Mapping[str, str]
 class Interface:
     """Network device of a guest.
 
-    bridge   in which libvirt creates the tap; '' for types of vifs.py that need none
+    bridge   bridge in which libvirt creates the tap; '' for types of vifs.py that need no bridge
     port     values of the plugged vifs.Port; None if nothing is plugged
     device   the host's virtual function: the result of vifs.device and, for a macvtap, its ``name``
     """
@@ -37,7 +37,8 @@ class Interface:
 def port(devices: etree.Element, interface: Interface, settings: Settings, vcpus: int) -> etree.Element:
     """Add a network device.
 
-    :param settings, vcpus: of the guest, for settings of all its ports
+    :param settings: settings of the guest, which apply to all its ports
+    :param vcpus: number of vCPUs of the guest
     """
     count = queues(settings, vcpus)
     if interface.device:
@@ -101,7 +102,7 @@ def queues(settings: Settings, vcpus: int) -> int:
 
 
 def _refuse_what_no_socket_has(interface: Interface, settings: Settings) -> None:
-    """Refuse settings unsupported by vhost-user: it has no tap for traffic limits and requires virtio.
+    """Refuse settings that vhost-user does not support: it requires virtio, and has no tap for traffic limits.
 
     :raises VirtError: the guest's flavor or image requests either
     """

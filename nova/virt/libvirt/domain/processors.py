@@ -17,7 +17,7 @@ class Processor:
     """Guest-visible processor.
 
     mode    one of [libvirt] cpu_mode; None: the best for the guest type
-    model   libvirt's name for it, with the mode custom
+    model   libvirt's name of the model if the mode is custom
     flags   additional (name) or removed (-name) features
     """
 

@@ -36,7 +36,7 @@ class Rescued:
 
 
 def load(values: dict[str, Any] | None) -> Rescued | None:
-    """Return the Rescued of a record, or None without one."""
+    """Return the Rescued of a record, or None if the guest is not in rescue."""
     if not values:
         return None
     return utils.from_known(Rescued, {**values, **{

@@ -4,7 +4,8 @@ from __future__ import annotations
 import string
 from collections.abc import Container
 
-PREFIXES = {'virtio': 'vd', 'scsi': 'sd', 'sata': 'sd', 'usb': 'sd', 'ide': 'hd', 'fdc': 'fd'}      # of each bus
+# prefix of the names on each bus
+PREFIXES = {'virtio': 'vd', 'scsi': 'sd', 'sata': 'sd', 'usb': 'sd', 'ide': 'hd', 'fdc': 'fd'}
 LETTERS = string.ascii_lowercase
 
 

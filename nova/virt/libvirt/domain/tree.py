@@ -8,8 +8,8 @@ _NOT_XML = re.compile('[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]'
 def add(parent: etree.Element, tag: str, text: object = None, **attributes: object) -> etree.Element:
     """Append an element.
 
-    :param text: its content; None: empty
-    :param attributes: those that are None are omitted
+    :param text: content of the element; None: empty
+    :param attributes: attributes of the element; None values are omitted
     """
     element = etree.SubElement(parent, tag, {name: clean(value) for name, value in attributes.items()
                                              if value is not None})

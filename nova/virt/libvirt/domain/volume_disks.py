@@ -66,7 +66,7 @@ class DiskSource(typing.TypedDict, total=False):
 class Disk:
     """Disk of a guest. ``format`` is the format it was created with and never detected from its content.
 
-    ``source``: QEMU's source if the disk is no file; ``file`` is always its name.
+    ``source``: QEMU's source if the disk is not a file; ``file`` always has the name of the disk.
     ``secret``: id of the libvirt secret for LUKS; None: not encrypted. ``device``: 'disk' or 'cdrom'.
     """
 
@@ -99,7 +99,7 @@ class Volume:
     source      result of a connector
     boot_order  1: the guest boots from it; None: never
     cache       QEMU's cache mode
-    limits      {name of LIMITS: number}, of its block storage
+    limits      {name of LIMITS: number}, set by the block storage
     """
 
     volume_id: str
@@ -120,7 +120,7 @@ class Volume:
 
     @property
     def path(self) -> str:
-        """Return its path in the XML of a domain."""
+        """Return the path of the volume's element in a domain's XML."""
         return f"./devices/disk/target[@dev='{self.target}']"
 
 
@@ -139,9 +139,9 @@ def volume(device: Device, source: DiskSource, properties: dict[str, typing.Any]
            choices: Choices) -> Volume:
     """Return the Volume of a device.
 
-    :param source: of its connector
-    :param properties: of the server's image
-    :param taken: targets that the guest has already
+    :param source: source that the volume's connector returned
+    :param properties: properties of the server's image
+    :param taken: targets that the guest already uses
     :raises VirtError: the guest does not support such a device
     """
     kind = device.get('device_type') or 'disk'
@@ -258,7 +258,7 @@ def snapshot(target: str, source: DiskSource, others: typing.Iterable[str]) -> s
     """Return the XML that switches a guest to an overlay of its active file.
 
     https://libvirt.org/formatsnapshot.html
-    :param others: targets of its other disks, which stay unchanged
+    :param others: targets of the guest's other disks, which the snapshot excludes
     """
     root = etree.Element('domainsnapshot')
     disks = etree.SubElement(root, 'disks')
@@ -276,7 +276,7 @@ def alone_volume(volume: Volume) -> Volume:
 
 
 def alone(uuid: str, volume: Volume) -> str:
-    """Return the XML of a permanently paused machine with one disk: its QEMU merges files."""
+    """Return the XML of a permanently paused machine with one disk, whose files its QEMU merges."""
     root = etree.Element('domain', type='qemu')
     etree.SubElement(root, 'name').text = f'merge-{uuid}'
     etree.SubElement(root, 'uuid').text = uuid
@@ -422,7 +422,7 @@ def passphrase(uuid: str) -> str:
 
 
 def secret(usage_type: str, usage: str, uuid: str | None = None) -> str:
-    """Return the XML of a write-only libvirt secret that libvirtd loses at its end."""
+    """Return the XML of a libvirt secret that clients cannot read and that is lost when libvirtd stops."""
     root = etree.Element('secret', ephemeral='yes', private='yes')
     if uuid:
         etree.SubElement(root, 'uuid').text = uuid

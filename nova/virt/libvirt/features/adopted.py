@@ -33,8 +33,8 @@ class Found:
     memory_mb  MiB
     disks      [xml.Disk], boot disk first
     sizes      bytes of each disk
-    macs       of its network devices
-    refusals   reasons against adoption, sentences without an end; empty if adoption is possible
+    macs       MAC addresses of the network devices
+    refusals   reasons against adoption, sentences without a final period; empty if adoption is possible
     lost       properties that the guest loses at its next start
     """
 
@@ -52,7 +52,7 @@ class Found:
 
     @property
     def root_gb(self) -> int:
-        """Return GiB of the first disk, rounded up; 0 without one."""
+        """Return the size of the first disk in GiB, rounded up; 0 if there is no disk."""
         return -(-self.sizes[0] // GIB) if self.sizes else 0
 
 
@@ -138,7 +138,7 @@ def _mib(element: etree.Element | None) -> int:
 def size(path: str, form: str) -> int:
     """Return the bytes of a disk.
 
-    The header of a qcow2 file is written by its creator; the guest writes only behind it.
+    The creator of a qcow2 file writes its header; the guest can write only after the header.
     :raises OSError: the disk cannot be read
     :raises ValueError: the format differs from the declared one, or part of the data is in another file
     """

@@ -43,7 +43,7 @@ class Adoption:
                                    identity.owner(stored.directory))
 
     def let_go(self, instance: Instance) -> None:
-        if self._storage.load(instance.uuid) is None:       # it was refused and may have another owner
+        if self._storage.load(instance.uuid) is None:       # the adoption was refused; another owner may have the guest
             return
         with self._guests.operation(instance.uuid):
             with contextlib.suppress(exception.GuestNotFound):

@@ -3,8 +3,8 @@
 A guest has an agent channel if its image has hw_qemu_guest_agent=yes; the guest OS may run no agent. Each request times
 out after AGENT_SECONDS.
 
-A frozen guest cannot work until it is thawed. A mark file is written before the freeze, so that a restart of this
-process thaws the guest.
+A guest with frozen file systems is blocked until they are thawed. A mark file is written before the freeze, so that a
+restart of this process thaws the guest.
 """
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 AGENT_SECONDS = 10
-FACTS_SECONDS = 3            # for requests that also report other facts
-MARK = 'frozen'              # a guest to thaw
-ADMINISTRATORS = {'windows': 'Administrator'}        # by os_type; the default is root
+FACTS_SECONDS = 3            # timeout of requests that only add facts to a response
+MARK = 'frozen'              # file that marks a guest to thaw
+ADMINISTRATORS = {'windows': 'Administrator'}        # {os_type: name of the administrator}; the default is root
 _PAUSED = 'the guest is paused or off, and its agent with it'
 _BY_AGENT = libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT
-# libvirt's errors if the agent is missing, asleep or gone
+# libvirt's errors if the agent is missing, suspended or disconnected
 _SILENT = (libvirt.VIR_ERR_AGENT_UNRESPONSIVE, libvirt.VIR_ERR_AGENT_UNSYNCED)
 
 
@@ -78,7 +78,7 @@ class Agent:
             except exception.VirtError as error:
                 if required:
                     raise
-                LOG.warning('The file systems of %s are not at rest while its disk is copied: %s', guest.uuid,
+                LOG.warning('The file systems of %s are not quiesced while its disk is copied: %s', guest.uuid,
                             error.message)
             yield
         finally:
@@ -121,7 +121,7 @@ class Agent:
         self._ask(operation, guest.uuid, lambda domain: domain.fsFreeze())
 
     def _thaw_if_marked(self, uuid: str) -> None:
-        """Thaw a guest that has a mark. Errors are logged: the guest may be off, and the next restart retries."""
+        """Thaw a guest that has a mark. Errors are only logged: the guest may be off, and the next restart retries."""
         if os.path.exists(self._storage.path(uuid, MARK)):
             try:
                 self._thaw(uuid)
@@ -151,7 +151,7 @@ def check(operation: str, guest: xml.Guest) -> None:
 
 def _bounded(domain: libvirt.virDomain, operation: str, request: Callable[[libvirt.virDomain], object],
              seconds: int = AGENT_SECONDS) -> None:
-    """Run a request with a timeout, in ``Host.guest``. Convert the agent's errors into sentences with a remedy."""
+    """Run a request with a timeout, in ``Host.guest``. Convert the agent's errors to VirtErrors that name a remedy."""
     try:
         if domain.state()[0] not in (libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_BLOCKED):
             raise exception.GuestAgentUnavailable(operation=operation, reason=_PAUSED)

@@ -111,14 +111,15 @@ class ColdMoves:
         """Return the copies of an interrupted attempt. Unusable copies are removed for a new attempt in an empty
         directory.
 
-        :param pooled: disks are created in the pool, and are created again
+        :param pooled: the disks are in the pool; they are created again instead of resumed
         """
         uuid, directory = instance.uuid, self._storage.path(instance.uuid)
-        move = {'source': source, 'sizes': new_disks.flavor_sizes(instance)}      # a grown disk keeps its size
+        # copies for another flavor are not resumed: a disk that has grown cannot shrink
+        move = {'source': source, 'sizes': new_disks.flavor_sizes(instance)}
         if self.is_arriving(uuid) and not pooled:
             found = transfer_progress.IncomingTransfer.interrupted(directory, move, self._host)
             if found is not None:
-                LOG.info('The copies of the disks of %s go on; %d bytes are here.', uuid, found.bytes_here())
+                LOG.info('Resuming the copies of the disks of %s; %d bytes are here.', uuid, found.bytes_here())
                 return found
         self._guests.remove(uuid)
         os.mkdir(directory)
@@ -142,7 +143,7 @@ class ColdMoves:
             return
         path = tpm_state.fetch(self._addresses.uri_of(source['address']), guest.uuid, kind,
                                self._storage.path(guest.uuid), self._conf.libvirt.qemu_img_timeout)
-        # swtpm creates its files at the start of a guest: no instruction of the guest runs
+        # swtpm creates its files when a guest starts; the guest starts paused, so it runs no instruction
         self._guests.start_paused(guest)
         self._hypervisor.guest('take in the TPM', guest.uuid, calls.stop)
         self._hypervisor.run('take in the TPM', tpm_state.put, guest.uuid, kind, tpm_state.read(path))

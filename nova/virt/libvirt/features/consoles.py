@@ -50,7 +50,7 @@ def _running_xml(domain: libvirt.virDomain) -> str | None:
 def _screenshot(connection: libvirt.virConnect, uuid: str) -> bytes:
     """Take a screenshot of a running domain.
 
-    :raises VirtError: it is larger than SCREENSHOT_BYTES, or takes longer than SCREENSHOT_S
+    :raises VirtError: the screenshot is larger than SCREENSHOT_BYTES, or takes longer than SCREENSHOT_S
     """
     until, taken = time.monotonic() + SCREENSHOT_S, bytearray()
     stream = connection.newStream()

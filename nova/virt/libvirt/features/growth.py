@@ -1,8 +1,8 @@
 """Hot-plug of CPUs and memory: https://libvirt.org/formatdomain.html#memory-devices.
 
-The definition has room for them from the start of the guest (xml.py, by nova/hardware/growth.py). Each resize plugs one
-memory module; the next start replaces the modules with a single piece. Memory is plugged before CPUs, because the guest
-can release it until it uses it.
+At its start, a guest's definition reserves room for them (xml.py, nova/hardware/growth.py). Each resize plugs one
+memory module; the next start replaces the modules with a single piece. Memory is plugged before CPUs: if the resize
+fails, a guest can still release memory that it has not used.
 """
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.host import Host
     from nova.virt.libvirt.local_disks.storage import Storage
 
-TAKE_BACK_S = 10                         # for a guest to release memory of a failed resize
+TAKE_BACK_S = 10                         # timeout in seconds for a guest to release the memory of a failed resize
 POLL_S = 0.2
 OPERATION = 'give the guest more'
 NO_ROOM = 'it was started without room for so many CPUs, or so much memory'

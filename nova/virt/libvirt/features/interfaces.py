@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.privileged.steps import LocalSteps
 
 UNPLUG_SECONDS = 60          # the guest OS must release a device; a booting one ignores the request
-UNPLUG_RETRY_S = 5           # after which the request is repeated
+UNPLUG_RETRY_S = 5           # seconds after which the request is repeated
 POLL = 0.2
 
 
 def _plugged(guest: xml.Guest, vif: dict[str, Any]) -> list[xml.Interface]:
-    """Return a port as the guest has it. A port that is a host device comes from the record.
+    """Return the interfaces of a port in the guest. For a port that is a host device, they come from the record.
 
     The host may not show the device's network interface, and the VIF may lack other data of the port.
     """
@@ -50,7 +50,7 @@ class Interfaces:
             self._storage.save(guest)
             if interface.port:
                 self._steps.plug(instance.uuid, interface.port)
-            with contextlib.suppress(exception.GuestNotFound):     # its next start defines it with all its ports
+            with contextlib.suppress(exception.GuestNotFound):     # the next start defines the guest with all its ports
                 self._hypervisor.guest('plug the port', instance.uuid, calls.plug, xml.interface(interface, guest),
                                        calls.interface_path(interface.mac))
 
@@ -72,7 +72,7 @@ class Interfaces:
     def _unplug(self, uuid: str, text: str, path: str) -> None:
         """Unplug a device and wait for its release.
 
-        :raises VirtError: the guest holds the device
+        :raises VirtError: the guest does not release the device
         """
         deadline, ask_at = time.monotonic() + UNPLUG_SECONDS, 0.0
         operation = 'unplug the port'

@@ -1,7 +1,7 @@
 """Live migration of QEMU guests, with local disks or disks that both hosts share.
 
-The destination creates the guest's files and its own definition; the source sends the running machine into it. The
-result of a migration whose end was missed is read from both hypervisors.
+The destination creates the guest's files and its own definition; the source migrates the running machine to it. If the
+end of a migration was missed, its result is read from both hypervisors.
 """
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class LiveMigration:
         self._clients, self._addresses = clients, addresses
         self._post_copy = post_copy.PostCopy(hypervisor, stored, host)
         self._jobs: dict[str, outgoing.Job] = {}     # {uuid: migration from this host in progress}
-        self._unsettled: set[str] = set()            # guests with an unsettled earlier migration
+        self._unsettled: set[str] = set()            # guests whose earlier migration has an unknown result
 
     # ---- checks ----
 
@@ -125,7 +125,7 @@ class LiveMigration:
     def _check_cpu(self, uuid: str, facts: dict[str, Any]) -> None:
         """Check the destination's processor.
 
-        :raises MigrationPreCheckError: it lacks features that the guest was started with
+        :raises MigrationPreCheckError: the processor lacks features that the guest was started with
         """
         cpu = migration_xml.cpu_of(self._hypervisor.guest('read the processor', uuid, outgoing.running_xml))
         needed = self._hypervisor.run('describe the processor', outgoing.cpu_features, self._platform.virt_type, cpu)
@@ -150,7 +150,7 @@ class LiveMigration:
         try:
             return self._make_ready(context, guest, facts)
         except Exception:
-            self._connections.disconnect(guest.volumes)               # they may be unrecorded
+            self._connections.disconnect(guest.volumes)               # a rollback finds only recorded volumes
             raise
 
     def _make_ready(self, context: RequestContext, guest: xml.Guest, facts: dict[str, Any]) -> dict[str, Any]:
@@ -213,7 +213,7 @@ class LiveMigration:
                                            network_info: list[dict[str, Any]]) -> None:
         if instance.vm_state == states.ACTIVE:
             self._hypervisor.guest('let the guest run', instance.uuid, outgoing.run_on)
-        guest = self._guests.record(instance.uuid)        # with shared disks it is the source's record
+        guest = self._guests.record(instance.uuid)        # with shared disks this is the source's record
         expected = shared_storage.incoming(self._storage, instance.uuid, self._host)
         if expected is not None:
             guest.volumes = expected.volumes
@@ -297,7 +297,7 @@ class LiveMigration:
             self._end(job, uuid)
             self._finish_if_ahead(uuid, call, progress)
             if job.error is None or self._has_left(uuid, uri, was):
-                LOG.info('Guest %s had gone before its migration could be ended: %s', uuid, error)
+                LOG.info('Guest %s had left before its migration could be cancelled: %s', uuid, error)
                 return
             raise
         self._finish_if_ahead(uuid, call, progress)
@@ -309,13 +309,13 @@ class LiveMigration:
     def _watch(self, job: outgoing.Job, uuid: str, progress: post_copy.Report) -> None:
         """Report progress and enforce the limits until the job ends.
 
-        :raises VirtError: it took too long; the job continues
+        :raises VirtError: the migration took too long; the job continues
         """
         options = self._conf.libvirt
         limits = outgoing.Limits(options.live_migration_completion_timeout, options.live_migration_progress_timeout)
         slow, hurried, values = options.live_migration_downtime, False, None
         while not job.done.wait(POLL):
-            with contextlib.suppress(exception.VirtError):       # it has just ended, or libvirt is unreachable
+            with contextlib.suppress(exception.VirtError):       # the migration has ended, or libvirt is unreachable
                 if slow and self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.progress):
                     self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.set_downtime, slow)
                     slow = 0
@@ -328,7 +328,7 @@ class LiveMigration:
                 raise exception.VirtError(operation=outgoing.OPERATION, reason=why)
             if why and not hurried:
                 hurried = True
-                with contextlib.suppress(exception.VirtError):       # it is too late, or a repeated request
+                with contextlib.suppress(exception.VirtError):       # the request is too late, or repeated
                     self.force_complete_live_migration_of(uuid)
 
     def _finish_if_ahead(self, uuid: str, call: post_copy.Call, progress: post_copy.Report) -> None:
@@ -343,9 +343,7 @@ class LiveMigration:
             job.done.wait(POLL)
 
     def _has_left(self, uuid: str, uri: str, was: int) -> bool:
-        """Return whether the guest is at the destination after a failed call; otherwise it runs here again, as it
-        ``was``.
-        """
+        """Return whether the guest is at the destination after a failed call; if not, resume it as it ``was``."""
         state = self._settled_state(uuid)
         if state == was:
             return False
@@ -354,7 +352,7 @@ class LiveMigration:
         try:
             there = concurrency.blocking(outgoing.is_at, uri, uuid)
         except libvirt.libvirtError as unreachable:
-            LOG.error('Guest %s stays as it is here (power state %s): whether the destination runs it is not known '
+            LOG.error('Guest %s keeps its power state %s here, because it is unknown whether the destination runs it '
                       '(%s).', uuid, state, unreachable.get_error_message())
             return False
         if there:
@@ -364,7 +362,7 @@ class LiveMigration:
         return bool(there)
 
     def _settled_state(self, uuid: str) -> int | None:
-        """Return the guest's power state once no migration of it is in progress; None if it is gone."""
+        """Return the guest's power state once no migration of it is in progress; None if it has left this host."""
         deadline = time.monotonic() + SETTLES_S
         try:
             while not self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.settled):
@@ -376,7 +374,7 @@ class LiveMigration:
             return None
 
     def settle_migrations(self) -> None:
-        """End migrations that a previous process began, so that each guest is either here or gone.
+        """End migrations that a previous process began, so that each guest either runs here or has left.
 
         ``await_live_migration`` handles migrations in post-copy and those whose state libvirt cannot report now.
         """
@@ -386,8 +384,8 @@ class LiveMigration:
             try:
                 self._settle(uuid)
             except exception.VirtError as error:         # the other guests need this host
-                LOG.error('What became of a migration of guest %s is not known, and is looked at when that is taken up '
-                          'again, or at the next start: %s', uuid, error.message)
+                LOG.error('The result of a migration of guest %s is unknown. It is checked when the migration is '
+                          'resumed, or at the next start: %s', uuid, error.message)
                 self._unsettled.add(uuid)
                 self._hypervisor.guests()                 # libvirt is reachable; otherwise startup fails
 
@@ -400,7 +398,7 @@ class LiveMigration:
             self._stays(uuid)
 
     def _stays(self, uuid: str) -> None:
-        """Mark the disks of a guest that has not left as this host's."""
+        """Record this host as the owner of the disks of a guest that has not left."""
         guest = self._storage.load(uuid)
         if guest is not None and guest.ownership.host == self._host:
             self._storage.owners.promise(uuid, None)
@@ -418,7 +416,7 @@ class LiveMigration:
         with self._guests.operation(uuid):
             call = self._post_copy.kept(uuid)
             self._post_copy.finish(uuid, call, progress)
-            if self._post_copy.is_ahead(uuid):           # its destination has lost it
+            if self._post_copy.is_ahead(uuid):           # the destination no longer has the guest
                 self._stays(uuid)
             elif call is not None:                       # libvirt's remains of the guest are removed
                 self._has_left(uuid, call.uri, states.NOSTATE)
@@ -440,7 +438,7 @@ class LiveMigration:
 
     def post_live_migration_at_source(self, context: RequestContext, instance: Instance, network_info: NetworkInfo,
                                       facts: dict[str, Any]) -> None:
-        """Remove the source's files by the record: disks shared with the destination stay.
+        """Remove the files that the source's record names, except disks shared with the destination.
 
         ``facts`` are missing after a restart.
         """
@@ -479,7 +477,7 @@ def _check_room(guest: xml.Guest, facts: dict[str, Any]) -> None:
 def _check_memory(guest: xml.Guest, there: str) -> None:
     """Check the memory backing of both hosts.
 
-    :raises MigrationPreCheckError: it differs, and the hosts may account memory differently
+    :raises MigrationPreCheckError: the memory backing differs, and the hosts may account memory differently
     """
     here = guest.resources.memory_source
     if here != there:

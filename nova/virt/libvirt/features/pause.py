@@ -39,7 +39,7 @@ class Pause:
 class Suspend:
     """Feature Suspend.
 
-    :param resumed: as of Pause
+    :param resumed: as in Pause
     """
 
     def __init__(self, guests: Guests, hypervisor: Host, resumed: Callable[[str], None]) -> None:

@@ -189,7 +189,7 @@ def classic(disk: xml.Disk, own: list[xml.Disk], elsewhere: Sequence[xml.Disk] =
     """Return the disks of a classic rescue: ``disk`` first, then the guest's root disk and its config drive.
 
     A guest with a root disk outside of this host has only the rescue disk.
-    :param elsewhere: those of ``own`` that have other names
+    :param elsewhere: disks of an adopted guest outside of its directory; the first one is used as the root disk
     """
     kept = [each for each in own
             if os.path.basename(each.file) in ('disk', 'disk.config', CONFIG_DRIVE) or each in elsewhere[:1]]

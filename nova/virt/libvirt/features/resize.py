@@ -44,13 +44,13 @@ class Resize:
         self._connections, self._cold_moves = connections, cold_moves
 
     def accept_guest(self, context: RequestContext, instance: Instance, flavor: dict[str, Any]) -> None:
-        """Check what the claim, which has checked the flavor, cannot know.
+        """Check the conditions that the resource claim does not cover. The claim has checked the flavor.
 
         :raises VirtError: the disks are in the pool and the record is on another host, or the disk reserve is used up
         """
         stored = self._storage
         stored.check_reach(instance.uuid)
-        if stored.load(instance.uuid) is None:               # it is on another host, or set aside
+        if stored.load(instance.uuid) is None:               # the guest is on another host, or set aside
             stored.check_free()
 
     def send_guest(self, context: RequestContext, instance: Instance, dest_host: str | None, network_info: NetworkInfo,
@@ -101,7 +101,7 @@ class Resize:
             guest = self._storage.load(instance.uuid)
             if self._cold_moves.has_come(instance.uuid):
                 self._storage.owners.give_back(instance.uuid)
-            # a guest without a backup that did not arrive from another host was reverted, and stays
+            # a guest without a backup that did not arrive from another host was reverted, and is not removed
             if (self._storage.resize_backups.load(instance.uuid) is not None or self._cold_moves.has_come(instance.uuid)
                     or self._cold_moves.is_arriving(instance.uuid)):
                 self._guests.remove(instance.uuid)
@@ -117,10 +117,10 @@ class Resize:
                 stored.resize_backups.restore(uuid)
                 os.rename(kept, stored.path(uuid))
             guest = self._guests.refresh(uuid, network_info)
-            # a new connection may have another address
+            # a reconnected volume may have another address
             guest.volumes = self._connections.connect_all(instance, block_devices, guest.hardware.machine, guest.disks,
                                                           guest.volumes)
-            stored.release(guest)        # after the rename: a repeated revert finds the backup
+            stored.release(guest)        # only after the rename, so that a repeated revert finds the backup
             stored.save(guest)
             self._bring_up(guest, power_on)
 
@@ -150,7 +150,7 @@ def _copies(stored: storage.Storage, instance: Instance, old: xml.Guest) -> tupl
         if name == 'disk.swap' and not sizes[name]:
             continue
         taken_from = os.path.join(source, name)
-        if disk.file in old.adopted:             # the copy goes to the guest's directory
+        if disk.file in old.adopted:             # the copy is created in the guest's directory
             name = f'disk.own{len(disks)}' if disks else 'disk'
             taken_from, disk.file = disk.file, stored.path(uuid, name)
         stored.of(disk).renew(disk, taken_from)

@@ -92,7 +92,7 @@ class Shares:
     def _program(self) -> str:
         """Return the path of nova-virtiofsd for libvirt.
 
-        :raises VirtError: there is none
+        :raises VirtError: the program is not installed
         """
         found = self._configured_program or programs.installed(PROGRAM)
         if not found or not os.access(found, os.X_OK):

@@ -71,7 +71,7 @@ class Snapshots:
             if self._guests.is_active(guest.uuid):
                 raise exception.VirtError(operation=OPERATION, reason='the copy of the disk failed')
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)          # the guest stopped during the copy: its disk is copied below
+                os.unlink(path)          # the guest stopped during the copy, so its disk is copied below
         # a disk in a pool is first copied to another file, whose progress is unknown
         sources = [each for each in (root.file, root.backing_file) if each and not root.source]
         with progress.watched(path, sources, copied):

@@ -64,7 +64,7 @@ class VolumeSnapshots:
     def _check_new(self, volume: disk.Volume, name: str, files: list[chain.File]) -> int:
         """Return the bytes of the disk in a new file.
 
-        :raises VirtError: it is not an overlay of the volume's active file
+        :raises VirtError: the file is not an overlay of the volume's active file
         """
         if name in (each for each, _form in files):
             raise exception.VirtError(operation=CREATE, reason=f'{name} is a file of the volume already')
@@ -85,8 +85,8 @@ class VolumeSnapshots:
         before, uuid = volume.source, guest.uuid
         if self._guests.is_active(uuid):
             with self._at_rest(instance, guest):
-                # Record first: a guest that starts with the new, empty overlay has all data of the old file. One that
-                # starts with the old file would lose its writes to the new one.
+                # Record the new file first. A guest that starts with the new, empty overlay has all data of the old
+                # file. A guest that starts with the old file would lose its writes to the new file.
                 volume.source = fresh
                 self._storage.save(guest)
                 try:
@@ -173,8 +173,8 @@ class VolumeSnapshots:
         """Merge files of a volume.
 
         :param relative: see operations.begin_merge
-        :param note: called before the guest leaves its active file, when the other file has all its data
-        :raises VirtError: it failed or timed out; the volume's content is unchanged
+        :param note: called before the guest switches to the other file, once that file has all data
+        :raises VirtError: the merge failed or timed out; the volume's content is unchanged
         """
         ask, active = self._hypervisor.guest, merge.commit and merge.top == 0
         present = ask(DELETE, uuid, operations.files, target)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 GIB = 2 ** 30
 RELEASE_SECONDS = 60         # the guest OS must release a disk; a booting one ignores the request
-RETRY_S = 5                  # after which the request is repeated
+RETRY_S = 5                  # seconds after which the request is repeated
 POLL = 0.2
 RELEASE_POLL = 0.05          # a responsive guest releases a disk within a tenth of a second
 NO_CHAIN = 'the new one has snapshots: zeros that are copied onto it would show what is below'
@@ -74,7 +74,7 @@ class Volumes:
             self._connections.define_secrets([volume])
             self._connections.define_keys(instance.uuid, [volume])
             guest.volumes = [*before, volume]
-            self._storage.save(guest)         # first: a crash leaves a record of the guest's volumes
+            self._storage.save(guest)         # first, so that a crash leaves a record of the guest's volumes
             try:
                 with contextlib.suppress(exception.GuestNotFound), self._opening_volume(instance.uuid, volume):
                     self._hypervisor.guest('attach the volume', instance.uuid, calls.plug,
@@ -105,7 +105,7 @@ class Volumes:
     def _release(self, guest: xml.Guest, volume: disk.Volume) -> None:
         """Wait until a guest releases a volume.
 
-        :raises VirtError: the guest holds the disk
+        :raises VirtError: the guest does not release the disk
         """
         uuid, operation, text = guest.uuid, 'detach the volume', xml.volume(volume, guest)
         deadline, ask_at = time.monotonic() + RELEASE_SECONDS, 0.0
@@ -138,7 +138,7 @@ class Volumes:
                 self._give(guest, operation, fresh)
                 guest.volumes = [fresh if each is volume else each for each in guest.volumes]
                 self._storage.save(guest)
-            # after a crash behind the record, the following steps are repetitions
+            # after a crash past this record, a repeated call repeats the following steps
             self._hypervisor.run(operation, calls.define, uuid, self._guests.domain_xml(guest))
             if old.get('connection_info'):
                 self._connectors.disconnect(old['connection_info'])
@@ -157,7 +157,7 @@ class Volumes:
 
         A second copy after a crash, or a return to the old volume, would lose later writes.
 
-        :raises VirtError: it still uses the other one
+        :raises VirtError: the guest still uses the other volume
         """
         uuid, text = guest.uuid, xml.volume(fresh, guest)
         if self._hypervisor.guest(operation, uuid, operations.uses, fresh.target, text):
@@ -238,5 +238,5 @@ def _copy(operation: str, source: str, target: str, form: str) -> None:
 
 
 def _attachment_of(volume: disk.Volume) -> str | None:
-    """Return the attachment id of an exported volume; None for others without it in their source."""
+    """Return the attachment id of an exported volume; None for other volumes, whose source has no such id."""
     return volume.source.get('name') if volume.source.get('protocol') == 'nbd' else None

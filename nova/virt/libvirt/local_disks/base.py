@@ -1,6 +1,6 @@
 """Interface of storage backends for local disks.
 
-A disk has a path below the directory of its guest as its name, regardless of the storage, so names are unique.
+Regardless of the storage, the name of a disk is a path below the directory of its guest, so names are unique.
 
 The classes are entry points of the group ``nova.libvirt.local_disks`` (configured.py), named by [libvirt] images_type.
 A file-based class inherits files.Files and creates its disks as raw or qcow2 files at their paths. All other code
@@ -28,7 +28,7 @@ class Place(typing.Protocol):
     """Storage backend.
 
     cache     QEMU's cache mode for new disks
-    pooled    whether its disks are outside of the directory, shared by hosts; then it is a Pool
+    pooled    whether the disks are outside of the directory and shared by hosts; such a backend is a Pool
     """
 
     cache: str
@@ -38,7 +38,7 @@ class Place(typing.Protocol):
     def configured(cls, conf: ConfigOpts, directory: str, qemu_img: Tool, host: str) -> Place:
         """Return the backend configured on a host.
 
-        :param directory: of all guests
+        :param directory: directory of all guests
         :raises VirtError: a required option is missing
         """
         raise NotImplementedError
@@ -46,7 +46,7 @@ class Place(typing.Protocol):
     def check_hypervisor(self, hypervisor: Hypervisor) -> None:
         """Check libvirt once it is connected.
 
-        :raises VirtError: it cannot open such disks
+        :raises VirtError: libvirt cannot open disks of this backend
         """
 
     def prepare(self) -> None:
@@ -78,16 +78,16 @@ class Place(typing.Protocol):
         """Reset a disk to the content of the one that a resize has set aside at the path ``source``."""
 
     def rebase(self, disk: xml.Disk) -> None:
-        """Rebase a disk from another host on its recorded backing file; does nothing without files."""
+        """Rebase a disk from another host on its recorded backing file; backends without files do nothing."""
 
     def copy(self, disk: xml.Disk, path: str) -> None:
         """Copy an unused disk, including its backing files, into a new qcow2 file."""
 
     def restore(self, disk: xml.Disk) -> None:
-        """Undo all changes since ``renew``; does nothing for files."""
+        """Undo all changes since ``renew``; file-based backends do nothing."""
 
     def release(self, disk: xml.Disk) -> None:
-        """Release what was set aside of a disk; for files as ``restore``."""
+        """Release the data of a disk that a resize has set aside; file-based backends do nothing."""
 
     def source(self, path: str) -> DiskSource | None:
         """Return QEMU's source of the disk, as in an xml.Disk; None if it is the file at its path."""
@@ -105,7 +105,7 @@ class Place(typing.Protocol):
         """Remove unused, old images outside of the directory."""
 
     def room(self) -> Room | None:
-        """Return the backend's own space, or None if it is the directory's."""
+        """Return the total and free bytes of the backend, or None if its disks are in the directory."""
 
 
 class Pool(Place, typing.Protocol):

@@ -9,7 +9,7 @@ from nova import exception
 if typing.TYPE_CHECKING:
     from nova.virt.libvirt.local_disks import pool as pools
 
-# A documentation address (RFC 5737) with a client number: the test blocks no real client, for one second.
+# A documentation address (RFC 5737) with a client number. The test blocks it for one second, so no real client.
 NOBODY, NOBODY_S = '192.0.2.1:0/1', 1
 
 

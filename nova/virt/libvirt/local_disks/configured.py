@@ -16,9 +16,9 @@ GROUP = 'nova.libvirt.local_disks'       # entry points of this package and othe
 def place(conf: ConfigOpts, directory: str, qemu_img: Tool, host: str) -> Place:
     """Return the configured Place; see base.Place for the interface of other packages.
 
-    :param directory: of all guests
-    :raises InvalidOption: there is none of this name
-    :raises VirtError: its configuration is unusable
+    :param directory: directory of all guests
+    :raises InvalidOption: no installed backend has this name
+    :raises VirtError: the configuration of the backend is unusable
     """
     found = entry_points.named('[libvirt] images_type', conf.libvirt.images_type, GROUP)
     return typing.cast('Place', found.configured(conf, directory, qemu_img, host))

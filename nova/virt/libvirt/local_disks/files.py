@@ -22,8 +22,8 @@ if typing.TYPE_CHECKING:
 class Files:
     """Common part of the file-based backends.
 
-    :param directory: of all guests
-    :param reserve: nova.runtime.disk_space.Reserve that copies leave
+    :param directory: directory of all guests
+    :param reserve: nova.runtime.disk_space.Reserve: free space that copies must leave
     """
 
     pooled: typing.ClassVar[bool] = False
@@ -56,7 +56,7 @@ class Files:
         """Do nothing: all data is in the directory."""
 
     def size(self, disk: xml.Disk, path: str | None = None) -> int:
-        """Return the bytes by the recorded format, which is never detected from the content."""
+        """Return the guest-visible bytes, read with the recorded format, which is never detected from the content."""
         path = path or disk.file
         return qcow2_size(path) if disk.format == 'qcow2' else os.path.getsize(path)
 
@@ -131,7 +131,7 @@ class Raw(Files):
 def copy(source: str, target: str) -> None:
     """Copy a file of a guest for the same guest.
 
-    :raises VirtError: there is no space
+    :raises VirtError: there is no space for the copy
     """
     done = subprocess.run(['cp', '--reflink=auto', '--sparse=always', '--', source, target],
                           stdin=subprocess.DEVNULL, capture_output=True)
@@ -141,7 +141,7 @@ def copy(source: str, target: str) -> None:
 
 
 def qcow2_size(path: str) -> int:
-    """Return the disk bytes of a qcow2 file with a trusted header; a guest writes only behind it."""
+    """Return the disk bytes of a qcow2 file with a trusted header; a guest can write only after the header."""
     with open(path, 'rb') as file:
         return int.from_bytes(file.read(32)[24:32])
 

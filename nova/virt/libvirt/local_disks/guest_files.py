@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.local_disks.base import Pool
 
 BASE = '_base'
-# QEMU runs as another user: it may pass through these directories to its own files.
+# QEMU runs as another user, who must pass through these directories to reach its own files.
 DIRECTORY_MODE = 0o711
 
 
@@ -35,7 +35,7 @@ def _no_key(uuid: str) -> NoReturn:
 class GuestFiles:
     """Locations of the files of all guests.
 
-    :param directory: of all guests of this deployment on this host
+    :param directory: directory of all guests of this deployment on this host
     :param inspect: see ImageCache
     :param disks: local_disks.base.Place of new disks; None: qcow2 files
     :param max_age: seconds; see ImageCache
@@ -54,9 +54,9 @@ class GuestFiles:
         self._base = os.path.join(directory, BASE)
         self.cache = image_cache.ImageCache(self._base, images, qemu_img, inspect, max_age, verify, reserve)
         self._shares = False                     # whether files share blocks with their images
-        self._parsed: dict[str, tuple[records.Stamp, xml.Guest]] = {}    # by uuid, see Storage.records()
-        self.unreadable = versioned_records.UnreadableRecords()          # by directory
-        self._disks: Place = disks or local_files.Qcow2(directory, qemu_img, reserve)         # for new disks
+        self._parsed: dict[str, tuple[records.Stamp, xml.Guest]] = {}    # {uuid: record}, see Storage.records()
+        self.unreadable = versioned_records.UnreadableRecords()          # keyed by directory
+        self._disks: Place = disks or local_files.Qcow2(directory, qemu_img, reserve)         # backend of new disks
         pooled = self._disks.pooled
         self._files = local_files.Qcow2(directory, qemu_img, reserve) if pooled else self._disks
         self._pool = typing.cast('Pool', disks) if pooled else None
@@ -70,7 +70,7 @@ class GuestFiles:
     def of(self, disk: xml.Disk) -> Place:
         """Return the Place of a recorded Disk.
 
-        :raises VirtError: this host does not reach it
+        :raises VirtError: this host cannot access the disk
         """
         if disk.secret:
             return self._encrypted(disk.secret)
@@ -88,7 +88,7 @@ class GuestFiles:
     def place_of_new(self, uuid: str, encrypted: bool) -> Place:
         """Return the Place of a new disk.
 
-        :raises VirtError: this host cannot encrypt it
+        :raises VirtError: this host cannot encrypt the disk
         """
         if not encrypted:
             return self._disks
@@ -129,7 +129,7 @@ class GuestFiles:
         return os.path.isdir(self.path(uuid))
 
     def load(self, uuid: str) -> xml.Guest | None:
-        """Return the recorded Guest, or None."""
+        """Return the recorded Guest, or None if there is no record."""
         return records.read(self.path(uuid))
 
     def is_ours(self, guest: xml.Guest) -> bool:
@@ -156,7 +156,7 @@ class GuestFiles:
     def make_directory(self, uuid: str) -> None:
         """Create a guest's directory.
 
-        :raises VirtError: the pool has disks of such a guest
+        :raises VirtError: the pool has disks of a guest with this uuid
         """
         self._disks.check_new(uuid)
         os.makedirs(self.path(uuid), exist_ok=True)          # exists in a rebuild that keeps some files

@@ -38,10 +38,10 @@ LOG = logging.getLogger(__name__)
 # An image's disk_format: format of its file on this host.
 FORMATS = {'raw': 'raw', 'qcow2': 'qcow2', 'iso': 'raw', 'ami': 'raw', 'aki': 'raw', 'ari': 'raw',
            **dict.fromkeys(qemu_img.FOREIGN, 'qcow2')}
-ISO = 'iso'                              # of a CD-ROM
+ISO = 'iso'                              # disk format of a CD-ROM image
 IMAGE_ID = re.compile(r'[0-9A-Za-z][0-9A-Za-z_-]{0,63}\Z')
 MODE = 0o640                             # libvirt sets the group to QEMU's when it uses the file
-BASE_MODE = 0o444                        # of a cached image: QEMU reads the unchanged file, and no process writes it
+BASE_MODE = 0o444  # mode of a cached image: QEMU reads the unchanged file, and no process writes it
 SCRATCH = ('.part', '.lock')
 
 QCOW2_MAGIC = b'QFI\xfb'
@@ -58,11 +58,11 @@ class Base:
 class ImageCache:
     """Cache of checked images.
 
-    :param directory: of the cached images
+    :param directory: directory of the cached images
     :param inspect: called with (path, disk format) after a download; raises if the image must not be used
     :param max_age: seconds after which an unused image is removed
     :param verify: called with (context, image, path) before each use of a file; raises on an invalid signature
-    :param reserve: nova.runtime.disk_space.Reserve that downloads leave
+    :param reserve: nova.runtime.disk_space.Reserve: free space that downloads must leave
     """
 
     def __init__(self, directory: str, images: ImageSource, qemu_img: Tool,
@@ -77,12 +77,12 @@ class ImageCache:
               report: progress.Report = progress.ignore, most_bytes: int | None = None) -> Base:
         """Return the Base of an image, downloading it if necessary.
 
-        :param context: of the task, for the ImageSource
+        :param context: context of the task, for the ImageSource
         :param image: dict as returned by ImageSource.show
         :param report: called with the progress of the download
         :param most_bytes: limit of the resulting disk; None: unlimited
-        :raises ImageUnacceptable: its format is unsupported or not that of its data, or its disk is too large
-        :raises InsufficientStorage: there is no space for it
+        :raises ImageUnacceptable: the image's format is unsupported or differs from the data, or the disk is too large
+        :raises InsufficientStorage: there is no space for the image
         """
         image_id, disk_format = image['id'], image.get('disk_format')
         if not IMAGE_ID.match(image_id):
@@ -92,11 +92,11 @@ class ImageCache:
                                               reason=f'disk format {disk_format} is not supported by this host')
         path = os.path.join(self._directory, f'{image_id}.{FORMATS[disk_format]}')
         with files.lock(path + '.lock'):
-            # the signature of a converted image is that of the downloaded data
+            # the signature covers the downloaded data, not the converted image
             again = disk_format in qemu_img.FOREIGN and self._verify and image_signatures.is_signed(image)
             if again or not os.path.exists(path):
                 self._download(context, image, path, report, most_bytes)
-            elif self._verify:           # the requester may trust other certificates than the user of the download
+            elif self._verify:           # this user may trust other certificates than the user of the download
                 self._verify(context, image, path)
             protect(path)
             os.utime(path)               # last use, for remove_unused
@@ -114,7 +114,8 @@ class ImageCache:
         try:
             found = self.fetch(context, self._images.show(context, image_id))
         except exception.NovaException as error:
-            LOG.info('Image %s cannot be had (%s); the disk is copied with what it has of it.', image_id, error)
+            LOG.info('Image %s is unavailable (%s); the disk is copied with the image data that it uses.', image_id,
+                     error)
             return False
         return found.path == path
 
@@ -127,7 +128,7 @@ class ImageCache:
         for left in (part, converted):   # left by a crashed download
             files.remove(left)
         try:
-            # the source first writes to another file, so nothing in ``part`` counts before the end
+            # the image source first writes to another file, so the claim counts no bytes of ``part`` until the end
             with self._reserve.claimed(self._directory, image.get('size') or 0, part):
                 self._images.download(context, image_id, part, progress.of_bytes(report, image.get('size')))
             os.chmod(part, MODE)
@@ -168,7 +169,7 @@ class ImageCache:
             raise exception.ImageUnacceptable(image_id=image_id, reason=reason)
 
     def _tool_refusal(self, path: str, disk_format: str) -> str | None:
-        """Return why qemu-img rejects the image: a second check."""
+        """Return why qemu-img rejects the image, as a second check; None if it accepts the image."""
         try:
             info = self._qemu_img.info(path, disk_format)
         except exception.VirtError as error:
@@ -243,7 +244,7 @@ def protect(path: str) -> None:
 def check_size(image_id: str, size: int, most_bytes: int | None) -> None:
     """Check the size of an image's disk.
 
-    :raises ImageUnacceptable: it is too large
+    :raises ImageUnacceptable: the disk is too large
     """
     if most_bytes is not None and size > most_bytes:
         raise exception.ImageUnacceptable(

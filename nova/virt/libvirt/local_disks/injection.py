@@ -47,7 +47,7 @@ def prepare(partition: int, network: bool = False) -> None:
 def inject(options: ConfigOpts.GroupAttr, disks: Sequence[xml.Disk], request: SpawnRequest) -> None:
     """Write users' files and the network configuration into the root disk of a server without a config drive.
 
-    :raises VirtError: there are files, and this host does not inject files
+    :raises VirtError: there are files to write, but this host does not inject files
     """
     if request.config_drive is not None:
         return
@@ -68,7 +68,7 @@ def write(disk: xml.Disk, files: Sequence[tuple[str, bytes]], partition: int, in
     :param partition: number of the root partition; FIND: the first with an OS; WHOLE: the disk is one file system
     :param interfaces: content of guest_interfaces.PATH; None: do not write it. Without ``files``, failures are only
         logged
-    :raises VirtError: the disk is no file or encrypted, or lacks the partition or a known file system
+    :raises VirtError: the disk is not a file, is encrypted, or lacks the partition or a known file system
     """
     try:
         if disk.secret or disk.source:

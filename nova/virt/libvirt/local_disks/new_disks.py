@@ -36,7 +36,7 @@ LOG = logging.getLogger(__name__)
 MAKE = {'swap': ['mkswap', '-q'],
         **{each: [f'mkfs.{each}', '-q', '-F', '-L', '{label}'] for each in ('ext2', 'ext3', 'ext4')},
         'vfat': ['mkfs.vfat', '-n', '{label}'], 'xfs': ['mkfs.xfs', '-q', '-L', '{label}']}
-MEDIUM = 'disk.cdrom'                    # for servers of an ISO image
+MEDIUM = 'disk.cdrom'                    # CD-ROM of a server that boots from an ISO image
 FETCHED, MADE = 70, 90                   # percentage of a build done after the download, and after the root disk
 Image = Mapping[str, Any]                   # as returned by ImageSource.show
 Device = dict[str, Any]                  # a row of block_device_mappings
@@ -45,7 +45,7 @@ Device = dict[str, Any]                  # a row of block_device_mappings
 class NewDisks:
     """Factory of disks.
 
-    :param storage: of the guests
+    :param storage: storage of the guests
     """
 
     def __init__(self, storage: GuestFiles, images: ImageSource) -> None:
@@ -55,7 +55,7 @@ class NewDisks:
                request: SpawnRequest) -> tuple[list[xml.Disk], dict[str, str]]:
         """Create all files of a guest in a new directory.
 
-        :param context: of the task, for the ImageSource
+        :param context: context of the task, for the ImageSource
         :returns: (disks, paths): [Disk], and {'kernel': path, 'ramdisk': path} if there are such images
         :raises ImageUnacceptable: the image cannot be used
         :raises BuildFailed: this host cannot meet the request
@@ -83,8 +83,8 @@ class NewDisks:
                     target: Callable[[str], str], bus: str, report: progress.Report) -> Iterator[xml.Disk]:
         """Yield the boot disks, the first one first.
 
-        An ISO image becomes a CD-ROM behind a blank root disk, on which an OS can be installed. Any other image is the
-        root disk. If the request says so, it is a CD-ROM of the image size instead.
+        An ISO image becomes a CD-ROM behind a blank root disk, on which an OS can be installed. Any other image becomes
+        the root disk, or a CD-ROM of the image size if the request selects one.
         """
         row, is_iso = wanted.root or {}, image.get('disk_format') == image_cache.ISO
         cdrom = is_iso or row.get('device_type') == disk_words.CDROM
@@ -110,11 +110,11 @@ class NewDisks:
         """Return the Disk of a new file made from an image.
 
         :param root_gb: GiB to grow to; 0: as large as the image; None: the server's
-        :param report: of the whole build, of which the disk is a part
-        :raises ImageUnacceptable: it is larger than the server's root disk may be
+        :param report: receives the progress of the whole build, of which this disk is a part
+        :raises ImageUnacceptable: the image is larger than the server's root disk
         """
         limit = self._storage.total_bytes()
-        if image.get('disk_format') != image_cache.ISO:       # which is never copied to the root disk
+        if image.get('disk_format') != image_cache.ISO:       # an ISO image is never copied to the root disk
             limit = instance.root_gb * qemu_img.GIB or limit
         base = self._storage.cache.fetch(context, image, progress.part(report, 0, FETCHED), limit)
         root_gb = instance.root_gb if root_gb is None else root_gb
@@ -144,7 +144,7 @@ class NewDisks:
                form: str | None = None) -> xml.Disk:
         """Create an empty disk.
 
-        :param form: of disk_words.FORMATS, or SWAP; None: the default of such a disk
+        :param form: one of disk_words.FORMATS, or SWAP; None selects the default of such a disk
         """
         form = disk_words.SWAP if name == 'disk.swap' else form or disk_words.DEFAULT_FORMAT
         make = [word.format(label=name.removeprefix('disk.')) for word in MAKE[form]]
@@ -186,7 +186,7 @@ class NewDisks:
         """Create a guest's kernel and ramdisk and return {part: path}.
 
         :param wanted: {part: (image id, file name)}; a part without an id is omitted
-        :raises ImageUnacceptable: the images are no such parts, or there is a ramdisk without a kernel
+        :raises ImageUnacceptable: an image is not the kernel or ramdisk, or there is a ramdisk without a kernel
         """
         found = {}
         for part, (image_id, name) in wanted.items():
@@ -195,7 +195,7 @@ class NewDisks:
                 if base.format != 'raw':
                     raise exception.ImageUnacceptable(image_id=image_id, reason=f'it is no {part}')
                 found[part] = self._storage.path(uuid, name)
-                # A copy: libvirt changes the owner of a guest's file, and changes it again at the guest's end.
+                # A copy, because libvirt changes the owner of a guest's file at its start and at its end.
                 shutil.copyfile(base.path, found[part])
                 files.give_to_guest(found[part])
         if 'ramdisk' in found and 'kernel' not in found:
@@ -236,7 +236,7 @@ def _requested(block_devices: Iterable[Device]) -> Wanted:
 
 
 def _targets(letters: Collection[str], names: Collection[str] = ()) -> Callable[[str], str]:
-    """Return function(bus): the next disk name on it with a letter unused by the guest's other new disks.
+    """Return function(bus) -> the next disk name on the bus whose letter no other new disk of the guest uses.
 
     :param letters: excluded letters
     :param names: excluded names

@@ -3,7 +3,8 @@
     <uuid>_record      an image without content; its metadata contain the PoolRecord
 
 The record in a directory names the owner of the files there (moves/shared_storage.py). This record names the owner of
-the images. The host that owns the images writes it, with the guest's record. An evacuation finds no other record.
+the images. The host that owns the images writes it, together with the guest's record. It is the only record that an
+evacuation can find.
 """
 from __future__ import annotations
 
@@ -22,10 +23,10 @@ from nova.virt.libvirt import xml
 if typing.TYPE_CHECKING:
     from nova.virt.libvirt.local_disks import base
 
-# fields that each host sets for itself, and fields with secrets: the pool does not store them
+# fields that the pool does not store: each host sets them for itself, or they contain secrets
 OWN = ('volumes', 'consoles', 'rescued', 'hostdevs', 'interfaces', 'adopted', 'host', 'successor', 'taken_from',
        'moved_from', 'cell', 'cpuset', 'owner', 'console_log', 'nvram')
-IN_MIGRATION = 'lent'                    # file in the guest's directory: another host still owns the disks
+IN_MIGRATION = 'lent'                    # file in the guest's directory while another host still owns the disks
 PREVIOUS_HOST = 'before'                 # name of the field in the record
 
 
@@ -58,7 +59,7 @@ class PoolRecord:
 
     @property
     def disks(self) -> set[str]:
-        """Return the names of its disks in the pool."""
+        """Return the names of the guest's disks in the pool."""
         return {os.path.basename(disk['file']) for disk in self.guest['disks'] if disk.get('pooled')}
 
     @property
@@ -84,7 +85,7 @@ class Owners:
         self._written: dict[str, PoolRecord] = {}
 
     def read(self, uuid: str) -> PoolRecord | None:
-        """Return the record in the pool, or None.
+        """Return the record in the pool, or None if there is none.
 
         :raises VirtError: Ceph does not respond, or the record is unreadable
         """
@@ -103,7 +104,7 @@ class Owners:
     def write(self, guest: xml.Guest, directory: str) -> None:
         """Record this host as the owner; does nothing without disks in the pool or during an incoming migration.
 
-        :param directory: of the guest
+        :param directory: directory of the guest
         """
         if self._pool is None or self._host is None or not any(disk.source for disk in guest.disks) or is_in_migration(
                 directory):
@@ -123,7 +124,7 @@ class Owners:
                                          json.loads(json.dumps(values)), known.unknown_fields if known else {}))
 
     def promise(self, uuid: str, successor: str | None) -> None:
-        """Record the destination of the running guest, while this host owns the disks; None: it stays."""
+        """Record the destination of the running guest while this host owns the disks; None: the guest does not move."""
         note = self.read(uuid)
         if note is not None and note.host == self._host and note.successor != successor:
             self._put(uuid, dataclasses.replace(note, successor=successor))
@@ -143,7 +144,7 @@ class Owners:
         if is_in_migration(directory):
             return True
         note = self.read(uuid)
-        if note is None:                 # of an older release: the record in the directory decides
+        if note is None:                 # the guest is of an older release: the record in the directory decides
             return False
         if note.successor is not None:
             return note.successor != self._host

@@ -10,12 +10,12 @@ import typing
 
 from nova import exception
 
-QUICK_S = 60                             # for commands that move no data; an unreachable Ceph would block forever
-WATCHED_S = 40                           # Ceph drops a dead client after 30 s
+QUICK_S = 60  # timeout in seconds of commands that move no data; an unreachable Ceph would block forever
+WATCHED_S = 40  # timeout in seconds to remove an image: Ceph drops the watch of a dead client after 30 s
 POLL = 1
 VERSION_ONE = 'v1'
 LOOK = 'look at a disk'
-FENCED_S = 365 * 86400                   # a client address is never reused: it has a random part
+FENCED_S = 365 * 86400                   # seconds; a client address is never reused, because it has a random part
 
 
 class Failed(exception.VirtError):
@@ -27,9 +27,9 @@ class Failed(exception.VirtError):
 class Pool:
     """Commands on a pool.
 
-    :param name: of the pool
-    :param conf: path of Ceph's configuration
-    :param user: of Ceph, without "client."; None: the default of Ceph's configuration
+    :param name: name of the pool
+    :param conf: path of Ceph's configuration file
+    :param user: Ceph user without "client."; None: the default of Ceph's configuration
     :param data_s: timeout of an import, an export or a rollback in seconds
     """
 
@@ -61,7 +61,7 @@ class Pool:
     def remove(self, image: str) -> None:
         """Remove an image with its snapshots; no error if it does not exist.
 
-        :raises VirtError: it is open, or has clones
+        :raises VirtError: the image is open, or has clones
         """
         end = time.monotonic() + WATCHED_S
         while True:
@@ -97,12 +97,12 @@ class Pool:
     def shut_out(self, address: str, seconds: int = FENCED_S) -> None:
         """Add a client to Ceph's blocklist.
 
-        Later clients know the new OSD map, and the OSDs receive it from the first of them.
+        Clients that connect later have the new OSD map, and pass it to the OSDs.
         """
         self._run('shut a client out', ['ceph', *self._access, 'osd', 'blocklist', 'add', address, str(seconds)])
 
     def is_monitored_by(self, hosts: typing.Collection[str]) -> bool:
-        """Return whether this Ceph has one of these monitors.
+        """Return whether one of these hosts is a monitor of this Ceph cluster.
 
         :param hosts: addresses; empty: the volume's connection names none, and this cluster is assumed
         """
@@ -134,8 +134,8 @@ class Pool:
     def rbd(self, operation: str, *arguments: str, data: bool = False) -> str:
         """Run rbd and return its output.
 
-        :param data: it moves the data of a whole disk
-        :raises VirtError: it failed or timed out
+        :param data: the command moves the data of a whole disk
+        :raises VirtError: the command failed or timed out
         """
         return self._run(operation, ['rbd', *self._access, '-p', self.name, *arguments],
                          self._data_s if data else QUICK_S)

@@ -40,7 +40,7 @@ BASE, PUT_ASIDE, MOMENT = 'base', 'resize', 'copy'       # names of snapshots
 IMAGE, PART = 'image_', '.part'
 RECORD, NOTE = '_record', 'nova'         # image with the record of the owner, and the metadata key
 CACHE = 'writeback'                      # librbd's own cache: QEMU passes each flush of the guest to it
-COPY = 'disk.copy'                       # in the guest's directory during a snapshot
+COPY = 'disk.copy'                       # file in the guest's directory during a snapshot
 CONVERTED = 50                          # percentage done when the image is raw, before the import
 
 
@@ -51,7 +51,7 @@ class Rbd:
     :param auth: {'username', 'uuid'} of libvirt's secret; None: no authentication
     :param cache: QEMU's cache mode
     :param max_age: seconds after which an unused image in the pool may be removed
-    :param reserve: nova.runtime.disk_space.Reserve that files on this host leave
+    :param reserve: nova.runtime.disk_space.Reserve: space that files must leave free on this host
     """
 
     pooled: typing.ClassVar[bool] = True
@@ -101,7 +101,7 @@ class Rbd:
     def _bring(self, image_id: str, base: image_cache.Base, path: str, report: progress.Report) -> None:
         """Import an image into the pool; another host may import it concurrently.
 
-        :param path: of a temporary file
+        :param path: path of a temporary file
         :param report: called with the progress of that file
         """
         name = f'{IMAGE}{image_id}'
@@ -153,7 +153,7 @@ class Rbd:
         for name in self.disks_of(uuid):
             if name.partition('_')[2] not in kept:
                 self._pool.remove(name)
-        if not kept:                     # last: every remaining image has an owner
+        if not kept:                     # removed last, so that every remaining image has a record of its owner
             self._pool.remove(uuid + RECORD)
 
     def disks_of(self, uuid: str) -> list[str]:
@@ -188,7 +188,7 @@ class Rbd:
             self._pool.rbd('resize a disk', 'resize', '--no-progress', '--size', f'{size}B', name_of(disk.file))
 
     def rebase(self, disk: xml.Disk) -> None:
-        """Do nothing: its parent is in the pool, the same for every host."""
+        """Do nothing: the parent of the disk is in the pool and is the same for every host."""
 
     def keep_moment(self, disk: xml.Disk) -> None:
         name = f'{name_of(disk.file)}@{MOMENT}'
@@ -207,7 +207,7 @@ class Rbd:
         self._copy(disk, '', path)
 
     def _copy(self, disk: xml.Disk, snapshot: str, path: str) -> None:
-        """Copy a snapshot: rbd skips unallocated data, and qemu-img zeros."""
+        """Copy a snapshot. rbd skips unallocated data, and qemu-img skips zeros."""
         part = os.path.join(os.path.dirname(disk.file), COPY)
         files.remove(part)
         try:
@@ -243,14 +243,14 @@ class Rbd:
                 if name.startswith(IMAGE) and self._is_old(name):    # also imports of failed hosts
                     self._remove_image(name)
         except pools.Failed as error:    # a concurrent deletion has done the work
-            LOG.warning('Unused images stay in the pool: %s', error)
+            LOG.warning('Cannot remove unused images from the pool: %s', error)
 
     def _is_old(self, name: str) -> bool:
         found = self._pool.info(name)
         return found is not None and time.time() - made_at(found) > self._max_age
 
     def _remove_image(self, name: str) -> None:
-        """Remove an image unless disks are clones of it: Ceph refuses that."""
+        """Remove an image. Ceph refuses the removal while disks are clones of the image."""
         snapshot = f'{name}@{BASE}'
         try:
             if self._pool.info(snapshot) is not None:

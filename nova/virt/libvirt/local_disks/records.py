@@ -32,7 +32,7 @@ Stamp = tuple[int, int, int]             # inode, modification time in nanosecon
 
 
 def stamp(directory: str) -> Stamp | None:
-    """Return a stamp that identifies the version of a record, or None without a record."""
+    """Return a stamp that identifies the version of a record, or None if there is no record."""
     try:
         status = os.stat(os.path.join(directory, RECORD))
     except FileNotFoundError:
@@ -41,7 +41,7 @@ def stamp(directory: str) -> Stamp | None:
 
 
 def read(directory: str) -> xml.Guest | None:
-    """Return the recorded Guest, or None.
+    """Return the recorded Guest, or None if there is no record.
 
     :raises VirtError: the record is damaged, or its release is unsupported
     """

@@ -25,7 +25,7 @@ class ResizeBackups:
     """Directories and pool snapshots of resize backups.
 
     :param stored: the guests
-    :param pool, host: as of GuestFiles
+    :param pool, host: as in GuestFiles
     """
 
     def __init__(self, stored: GuestFiles, pool: Pool | None, host: str | None) -> None:
@@ -36,7 +36,7 @@ class ResizeBackups:
         return self._storage.path(uuid) + KEPT
 
     def load(self, uuid: str) -> xml.Guest | None:
-        """Return the record of a backup, or None. Its paths are those of the guest's own directory."""
+        """Return the record of a backup, or None if there is none. Its paths are those of the guest's own directory."""
         return records.read(self.path(uuid))
 
     def guests(self) -> dict[str, xml.Guest | None]:
@@ -56,10 +56,10 @@ class ResizeBackups:
         return list(self.guests())
 
     def forget(self, uuid: str) -> None:
-        """Remove the backup of a guest; no error if there is none. A backup of another host stays."""
+        """Remove the backup of a guest; no error if there is none. A backup of another host is not removed."""
         kept, stored = self.load(uuid), self._storage
         if kept is not None and not stored.is_ours(kept):
-            LOG.info('The resize backup of %s belongs to host %s and stays.', uuid, kept.ownership.host)
+            LOG.info('The resize backup of %s belongs to host %s and is not removed.', uuid, kept.ownership.host)
             return
         used = self._used(uuid)
         for disk in kept.disks if kept else ():
@@ -84,7 +84,7 @@ class ResizeBackups:
     def restore(self, uuid: str) -> None:
         """Restore the disks that were set aside without a copy; the guest is off.
 
-        :raises VirtError: another host has them
+        :raises VirtError: another host owns the disks
         """
         kept, stored = self.load(uuid), self._storage
         pooled = [disk for disk in kept.disks if disk.source] if kept else []

@@ -62,9 +62,9 @@ def instances_directory(state_path: str | None) -> str:
 def take_over(directory: str, user: pwd.struct_passwd) -> None:
     """Change the ownership of root's guests, so that an ordinary user can run this service; called by root.
 
-    Images shared by guests and disks of stopped guests become that user's. Disks of running guests stay QEMU's and
-    become readable for that user. A second call changes nothing.
-    :param directory: of all guests; a link or a missing directory is ignored
+    The user becomes the owner of shared images and of the disks of stopped guests. Disks of running guests still belong
+    to QEMU's user and become readable for this user. A second call changes nothing.
+    :param directory: directory of all guests; a link or a missing directory is ignored
     """
     if not os.path.isdir(directory):
         return
@@ -84,7 +84,7 @@ def take_over(directory: str, user: pwd.struct_passwd) -> None:
 
 
 class Storage(guest_files.GuestFiles):
-    """Files of all guests, their backups and new disks; parameters as of GuestFiles."""
+    """Files of all guests, their backups and new disks; parameters as in GuestFiles."""
 
     @functools.cached_property
     def resize_backups(self) -> ResizeBackups:
@@ -99,7 +99,7 @@ class Storage(guest_files.GuestFiles):
         missing = itertools.takewhile(lambda path: not path.exists(), pathlib.Path(self._base).parents)
         for directory in [*reversed(list(missing)), pathlib.Path(self.directory), pathlib.Path(self._base)]:
             directory.mkdir(exist_ok=True)
-            directory.chmod(DIRECTORY_MODE)      # QEMU's user passes through
+            directory.chmod(DIRECTORY_MODE)      # QEMU's user must reach its files below
         others = {self.path(guest.uuid) for guest in self.records() if not self.is_ours(guest)}
         for path in glob.glob(os.path.join(glob.escape(self.directory), '*', SNAPSHOT + '*')):
             if self._may_clean(os.path.dirname(path), others):
@@ -167,7 +167,7 @@ class Storage(guest_files.GuestFiles):
         """Remove a guest's directory with its content and its disks elsewhere; no error if there is none.
 
         :param again: the guest will be recreated: also remove another host's disks in a pool
-        :param kept: names of files of the directory that stay, and the directory with them
+        :param kept: names of files to preserve; the directory is then preserved too
         """
         path, guest = self.path(uuid), self.load(uuid)
         self._erase(uuid, guest, again)
@@ -230,7 +230,7 @@ class Storage(guest_files.GuestFiles):
         """Yield the path of a temporary file for a snapshot.
 
         :param sources: paths of the files that are copied into it unchanged
-        :raises InsufficientStorage: there is no space for them
+        :raises InsufficientStorage: there is no space for the copies
         """
         self.check_room()
         directory = tempfile.mkdtemp(prefix=SNAPSHOT, dir=self.path(uuid))
@@ -253,7 +253,7 @@ class Storage(guest_files.GuestFiles):
     def free_bytes(self) -> int:
         """Return the free bytes not promised to a guest: disks are sparse and will grow.
 
-        For a pool: its free bytes, because hosts do not know what was promised to its other users.
+        For a pool, return its free bytes, because hosts do not know what was promised to other users of the pool.
         """
         room = self._disks.room()
         if room:

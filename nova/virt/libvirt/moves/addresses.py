@@ -23,7 +23,7 @@ class LibvirtAddresses:
         """Return the URI of the libvirt of another host.
 
         :param address: sent by that host; it is checked, because libvirt runs commands that a URI contains
-        :raises VirtError: it is not an address
+        :raises VirtError: the value is not an address
         """
         if not isinstance(address, str) or not ADDRESS.match(address):
             raise exception.VirtError(operation='reach the other host', reason='what it says is its address is none')

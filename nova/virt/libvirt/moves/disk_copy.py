@@ -24,7 +24,7 @@ class Copy:
     """Copy of a file by blocks into ``path``.part, renamed when complete.
 
     :param arrival: record of its progress; None: progress is only in memory, and an existing target is kept
-    :param reserve: nova.runtime.disk_space.Reserve that it leaves
+    :param reserve: nova.runtime.disk_space.Reserve: free space that the copy must leave
     :ivar offset: bytes synced to disk; later bytes are sent again
     """
 
@@ -41,11 +41,11 @@ class Copy:
         return self.whole and self._checked
 
     def go_on(self, connection: libvirt.virConnect, volume: libvirt.virStorageVol, deadline: float) -> None:
-        """Fetch the rest.
+        """Fetch the rest of the file.
 
         :raises TimeoutError: the deadline has passed
         :raises VirtError: the source file has changed
-        :raises InsufficientStorage: there is no space for it
+        :raises InsufficientStorage: there is no space for the file
         """
         stamp = stamp_of(volume)
         if not self._checked:

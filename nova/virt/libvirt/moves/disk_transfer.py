@@ -1,7 +1,7 @@
 """Transfer of a guest's files from another host through that host's libvirt, as for migrations.
 
 libvirt's storage API streams a file of a directory, which becomes a temporary pool; holes are not sent. The raw bytes
-of the file are sent, whatever the guest wrote. They are never parsed as a format.
+of the file are sent and never parsed as a format, because the guest may have written any header.
 https://libvirt.org/html/libvirt-libvirt-storage.html describes the calls.
 """
 from __future__ import annotations
@@ -32,15 +32,15 @@ def fetch(uri: str, directory: str, names: collections.abc.Sequence[str], target
           reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
     """Fetch files of a directory of another host.
 
-    A file gets its name when it is complete. After a connection error, the copy resumes behind the last completed
+    A file gets its name when it is complete. After a connection error, the copy resumes after the last completed
     block. With an ``arrival`` a call after a restart resumes too, if the source file is unchanged. Without one,
     existing files with a final name are kept.
 
-    :param uri: of the other host's libvirt
-    :param directory: on the other host
+    :param uri: URI of the other host's libvirt
+    :param directory: directory on the other host
     :param target: directory here
-    :param reserve: nova.runtime.disk_space.Reserve that the files leave
-    :raises InsufficientStorage: there is no space for them
+    :param reserve: nova.runtime.disk_space.Reserve: free space that the files must leave
+    :raises InsufficientStorage: there is no space for the files
     :raises VirtError: the host is unreachable, or a file is missing there or incomplete here
     """
     copies = [disk_copy.Copy(os.path.join(target, name), arrival, reserve) for name in names]

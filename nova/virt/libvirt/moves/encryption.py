@@ -27,11 +27,13 @@ def able(wanted: bool | None, settings: dict[str, str]) -> bool:
 
 
 def agreed(wanted: bool | None, here: bool, demanded: bool, there: bool) -> bool:
-    """Return whether a migration is encrypted: if both hosts are able to.
+    """Return whether a migration is encrypted, which requires that both hosts support it.
 
-    :param wanted: the option here; ``demanded``: whether the destination requires it
-    :param here: whether this host is able to; ``there``: the destination
-    :raises MigrationPreCheckError: one host requires it and the other is unable
+    :param wanted: the option of this host
+    :param here: whether this host supports encryption
+    :param demanded: whether the destination requires encryption
+    :param there: whether the destination supports encryption
+    :raises MigrationPreCheckError: one host requires encryption and the other does not support it
     """
     if (wanted or demanded) and not (here and there):
         raise exception.MigrationPreCheckError(

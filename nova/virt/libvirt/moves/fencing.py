@@ -35,7 +35,7 @@ UNKNOWN = 'its clients in Ceph were not recorded when it was started'
 class Part:
     """Disk or volume that the guest on the failed host may have open.
 
-    name      in sentences
+    name      name for log and error messages
     kind      CEPH: an image; CLOSED: an export that the block storage closes before the new host gets its own; else a
               sentence: why it cannot be fenced
     image     pool/image in Ceph
@@ -70,7 +70,7 @@ def decide(parts: collections.abc.Iterable[Part], recorded: disk_clients.Images 
     """Return the clients to fence and the parts that cannot be fenced.
 
     :param recorded: clients recorded by the failed host, or None
-    :param off: the guest was powered off there and no start was in progress: it has nothing open
+    :param off: the guest was powered off there and no start was in progress, so it has no disk open
     """
     addresses: set[str] = set()
     unfenced: dict[str, str] = {}
@@ -166,7 +166,7 @@ def fence(stored: storage.Storage, ceph: pools.Pool, uuid: str, former: FormerHo
 def _check(uuid: str, former: FormerHost, unfenced: collections.abc.Sequence[tuple[str, str]]) -> None:
     """Check the parts that cannot be fenced.
 
-    :raises NotFenced: there are some, and no operator has accepted the risk
+    :raises NotFenced: a part cannot be fenced, and no operator has accepted the risk
     """
     if not unfenced:
         return

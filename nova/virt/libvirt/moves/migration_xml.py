@@ -1,7 +1,7 @@
 """Replace host-specific parts of a running guest's XML with the destination's: pure functions.
 
-libvirt requires the same guest-visible machine on both sides. So the running definition goes with the guest, and only
-the backends of its devices change: files, bridges, taps, CPUs and NUMA nodes.
+libvirt requires the same guest-visible machine on both sides. So the running definition is sent with the guest, and
+only the backends of its devices change: files, bridges, taps, CPUs and NUMA nodes.
 """
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nova.virt.libvirt import xml
 PLACEMENT = ('vcpu', 'cputune', 'numatune')
 BOOT_FILES = ('kernel', 'initrd')
 LOOPBACK = '127.0.0.1'
-VARIABLES = 'nvram'                      # of UEFI: a host file; its content goes with the guest
+VARIABLES = 'nvram'                      # UEFI variables: a file of the host, whose content migrates with the guest
 
 
 def for_destination(running: str, there: str) -> str:
@@ -86,7 +86,7 @@ def _consoles(root: etree.Element, other: etree.Element) -> None:
 
 
 def cpu_of(text: str) -> str | None:
-    """Return the <cpu> of a running guest as chosen at its start, or None if it is the host's."""
+    """Return the <cpu> of a running guest as chosen at its start, or None if the guest has the host's processor."""
     found = etree.fromstring(text).find('cpu')
     if found is None or found.find('model') is None:
         return None

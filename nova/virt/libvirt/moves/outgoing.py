@@ -1,6 +1,6 @@
 """Outgoing live migration: libvirt calls, limits, and detection of the result.
 
-Source and destination communicate directly (peer to peer), so an end of nova-compute ends no migration.
+Source and destination communicate directly (peer to peer), so a migration continues when nova-compute stops.
 https://libvirt.org/migration.html
 """
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Job:
 class Limits:
     """Limits on the duration of a migration and on the time without progress.
 
-    :param seconds: for each GiB of memory and disks; 0: no limit
+    :param seconds: seconds allowed for each GiB of memory and disks; 0: no limit
     :param progress_s: maximum time without a new minimum of remaining data; 0: no limit
     """
 
@@ -89,7 +89,7 @@ def flags(options: ConfigOpts.GroupAttr, copied: bool, incremental: bool, tls: b
     for wanted, flag in ((options.live_migration_permit_auto_converge, libvirt.VIR_MIGRATE_AUTO_CONVERGE),
                          (options.live_migration_permit_post_copy, libvirt.VIR_MIGRATE_POSTCOPY),
                          (options.live_migration_parallel_connections > 1, libvirt.VIR_MIGRATE_PARALLEL),
-                         # libvirt takes file systems outside its list for local ones
+                         # libvirt treats file systems that are not in its list as local
                          (seen, libvirt.VIR_MIGRATE_UNSAFE),
                          (tls, libvirt.VIR_MIGRATE_TLS)):
         found |= flag if wanted else 0
@@ -100,8 +100,9 @@ def parameters(options: ConfigOpts.GroupAttr, running: str, there: str, address:
                tls: bool) -> dict[str, Any]:
     """Return the parameters of migrateToURI3.
 
-    :param running: XML of the guest here, and there: the destination's definition
-    :param address: of the destination, for the data
+    :param running: XML of the guest here
+    :param there: the destination's definition
+    :param address: address of the destination for the migration data
     :param copied: targets of the copied disks; volumes are not copied
     """
     host = f'[{address}]' if ':' in address else address
@@ -133,7 +134,7 @@ def set_downtime(domain: libvirt.virDomain, milliseconds: int) -> None:
 
 
 def progress(domain: libvirt.virDomain) -> dict[str, int] | None:
-    """Return the figures of the driver interface, or None if there are none."""
+    """Return the figures of the driver interface, or None if libvirt reports none."""
     stats = domain.jobStats()
     if stats.get('type', libvirt.VIR_DOMAIN_JOB_NONE) == libvirt.VIR_DOMAIN_JOB_NONE or 'memory_total' not in stats:
         return None
@@ -163,7 +164,7 @@ def run_on(domain: libvirt.virDomain) -> None:
 
 
 def went_ahead(domain: libvirt.virDomain) -> bool:
-    """Return whether the guest is in post-copy, also with a broken connection: it cannot resume here."""
+    """Return whether the guest is in post-copy, even with a broken connection. Such a guest cannot resume here."""
     state, reason = domain.state()
     return state == libvirt.VIR_DOMAIN_PAUSED and reason in (libvirt.VIR_DOMAIN_PAUSED_POSTCOPY,
                                                              libvirt.VIR_DOMAIN_PAUSED_POSTCOPY_FAILED)
@@ -171,7 +172,7 @@ def went_ahead(domain: libvirt.virDomain) -> bool:
 
 def settled(domain: libvirt.virDomain) -> bool:
     """Return whether no migration is in progress; a migration in progress is aborted."""
-    if not domain.isActive():            # gone by a migration with a missed end
+    if not domain.isActive():            # the guest left in a migration whose end was missed
         return True
     if domain.jobStats().get('operation', 0) != libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT:
         return True
@@ -195,7 +196,7 @@ def arrived(domain: libvirt.virDomain) -> bool:
 def cpu_features(connection: libvirt.virConnect, virt_type: str, cpu: str | None = None) -> list[str] | None:
     """Return the features of a processor including its model's, or None if libvirt cannot tell.
 
-    :param cpu: XML of a guest's; None: the default of guests on this host
+    :param cpu: XML of a guest's <cpu>; None: the default of guests on this host
     """
     text = connection.getDomainCapabilities(None, None, None, virt_type, 0)
     cpu = cpu or migration_xml.host_cpu(text)

@@ -42,7 +42,7 @@ def take(stored: storage.Storage, uuid: str, source: str, virt_type: str) -> Non
 
 
 def check_leaving(stored: storage.Storage, guest: xml.Guest, seen: str | None) -> bool:
-    """Return whether all disks of a guest are in the pool that the other host sees too; False: they are files.
+    """Return whether all disks of a guest are in a pool that both hosts use; False if they are files.
 
     :param seen: ``digest`` of the other host
     :raises MigrationPreCheckError: the guest can migrate neither with nor without its disks

@@ -77,18 +77,18 @@ class PostCopy:
     def finish(self, uuid: str, call: Call | None, progress: Report) -> None:
         """Wait until a guest in post-copy is complete at its destination; resume after each connection error.
 
-        :param call: its arguments; None: unknown, so libvirt must end the migration
+        :param call: arguments of the migration; None: unknown, so libvirt must end the migration
         """
         tries = 0
         while self.is_ahead(uuid):
             if call is not None and _is_lost(uuid, call.uri):
-                LOG.error('Guest %s had a part of its memory here when its destination lost the rest: it is to be '
-                          'started again, by a hard reboot.', uuid)
+                LOG.error('The destination lost guest %s while a part of its memory was still here. The guest cannot '
+                          'resume: start it again with a hard reboot.', uuid)
                 return
             if not tries:
-                LOG.error('Guest %s runs at its destination already and has a part of its memory here, while the '
-                          'connection broke or nova-compute was restarted. It is waited for; nothing of it may be '
-                          'removed on either host.', uuid)
+                LOG.error('Guest %s already runs at its destination, but a part of its memory is still here after a '
+                          'broken connection or a restart of nova-compute. Waiting until the migration is complete. '
+                          'Remove nothing of the guest on either host.', uuid)
             tries += 1
             if call is None:
                 self.report(uuid, progress)
@@ -96,7 +96,7 @@ class PostCopy:
                 continue
             self._take_up(uuid, call, progress)
         if tries:
-            LOG.info('Guest %s is at its destination after %d attempts to take its migration up.', uuid, tries)
+            LOG.info('Guest %s is at its destination after %d attempts to resume its migration.', uuid, tries)
 
     def _take_up(self, uuid: str, call: Call, progress: Report) -> None:
         job = outgoing.Job()
@@ -114,7 +114,7 @@ class PostCopy:
             try:
                 return self.looks_ahead(uuid)
             except exception.VirtError as error:         # unknown: assume post-copy
-                LOG.error('Whether guest %s runs at its destination already is not known: %s', uuid, error.message)
+                LOG.error('It is unknown whether guest %s already runs at its destination: %s', uuid, error.message)
                 time.sleep(RESUME_S)
 
     def looks_ahead(self, uuid: str) -> bool:
@@ -136,7 +136,7 @@ class PostCopy:
         except (exception.InstanceChanged, exception.InstanceNotFound):
             raise
         except exception.NovaException as error:
-            LOG.debug('The migration of guest %s goes on without a report: %s', uuid, error)
+            LOG.debug('The migration of guest %s continues without a progress report: %s', uuid, error)
 
 
 def _is_lost(uuid: str, uri: str) -> bool:

@@ -6,7 +6,7 @@ which host may remove the files:
 * a host removes only a directory with a record that names it and no successor;
 * a directory with another host's record belongs to that host, or is on storage that both share.
 
-Hosts detect shared storage without a write: both read the record and compare it.
+To detect shared storage, both hosts read the record and compare it; neither writes.
 
 The destination also has its own connections to the guest's volumes. While the record belongs to the source, they are in
 a file next to it that is named after the destination.
@@ -67,12 +67,12 @@ def list_incoming(stored: storage.Storage, host: str) -> list[str]:
 
 
 def may_remove(guest: xml.Guest | None, host: str) -> bool:
-    """Return whether a host may remove the files of a guest, by their record."""
+    """Return whether a host may remove the files of a guest, according to the guest's record."""
     return guest is None or guest.ownership.host in (None, host) and guest.ownership.successor is None
 
 
 def hand_over(stored: storage.Storage, guest: xml.Guest, successor: str | None) -> None:
-    """Record the successor for which the guest's disks are kept when it leaves; None: it stays."""
+    """Record the host that takes over the guest's disks when the guest leaves; None if the guest does not move."""
     if guest.ownership.successor != successor:
         stored.save(dataclasses.replace(guest, ownership=dataclasses.replace(guest.ownership, successor=successor)))
 

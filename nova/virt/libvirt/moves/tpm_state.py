@@ -17,12 +17,12 @@ from nova.virt.libvirt.moves import disk_transfer
 PLACE = '/var/lib/libvirt/swtpm'         # contains a directory for each guest uuid
 # version: (directory, file)
 STATES = {'2.0': ('tpm2', 'tpm2-00.permall'), '1.2': ('tpm1.2', 'tpm-00.permall')}
-LARGEST = 1 << 20                        # bytes; a real one has some thousands
-COPY = 'tpm.state'                       # next to the disks until libvirt has it
+LARGEST = 1 << 20                        # maximum bytes; a real state has a few thousand
+COPY = 'tpm.state'                       # file next to the disks until libvirt has stored the state
 
 
 def version(settings: dict[str, str]) -> str | None:
-    """Return the version of a guest's TPM by its settings, or None without a known TPM."""
+    """Return the TPM version that a guest's settings select, or None if they select no known TPM."""
     found = settings.get('tpm_version')
     return found if found in STATES else None
 
@@ -30,7 +30,7 @@ def version(settings: dict[str, str]) -> str | None:
 def fetch(uri: str, uuid: str, kind: str, target: str, timeout_s: float) -> str:
     """Fetch the state from the source's libvirt into the guest's directory ``target`` and return its path.
 
-    :raises VirtError: as disk_transfer.fetch
+    :raises VirtError: as in disk_transfer.fetch
     """
     directory, name = STATES[kind]
     path = os.path.join(target, COPY)
@@ -43,7 +43,7 @@ def fetch(uri: str, uuid: str, kind: str, target: str, timeout_s: float) -> str:
 def read(path: str) -> bytes:
     """Read a fetched state.
 
-    :raises VirtError: it is too large
+    :raises VirtError: the state is too large
     """
     with open(path, 'rb') as file:
         state = file.read(LARGEST + 1)

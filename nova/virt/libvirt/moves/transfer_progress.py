@@ -93,7 +93,7 @@ class IncomingTransfer:
                       for name, (stamp, offset) in self._files.items()}})
 
     def end(self) -> None:
-        """Remove the record: the guest is recorded."""
+        """Remove the record of the transfer, because the guest is recorded now."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self._directory, NAME))
 
@@ -106,7 +106,7 @@ def is_there(directory: str) -> bool:
 def host_of(directory: str) -> str | None:
     """Return the destination host of the copies in a directory, or None if unknown.
 
-    :raises RecordUnreadable: it cannot be read
+    :raises RecordUnreadable: the record cannot be read
     """
     values = FORMAT.read(os.path.join(directory, NAME)) or {}
     return values.get('host')

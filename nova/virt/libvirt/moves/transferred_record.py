@@ -33,7 +33,7 @@ NOT_KEPT = ('size', 'pooled', 'source')
 SETTING = 255                            # characters of a value
 BOOT_FILES = ('kernel', 'ramdisk')
 SIZES = range(1 << 50)                   # bytes of a disk
-_FIELDS = xml.FIELDS | {'serial_ports'}                 # the last: of older hosts
+_FIELDS = xml.FIELDS | {'serial_ports'}                 # older hosts send serial_ports
 _DISK_FIELDS = versioned_records.fields_of(xml.Disk).union(NOT_KEPT)
 
 
@@ -42,17 +42,17 @@ def packed(guest: xml.Guest, directory: str | None = None) -> dict[str, Any]:
 
     :param directory: present directory of the disks; None: as recorded
     """
-    # the other host refuses unknown fields, and this host does not know the meaning of those unknown to itself
+    # send known fields only: the other host refuses unknown fields, and this host cannot interpret them
     values = {name: value for name, value in known(guest.to_record()).items() if name not in OWN}
     for disk in values['disks']:
         path = os.path.join(directory, os.path.basename(disk['file'])) if directory else disk['file']
-        # both hosts see a disk that is no file, or the move is refused
+        # a disk that is not a file is visible to both hosts; otherwise the move is refused
         disk['size'] = 0 if disk['source'] else size_of(path, disk['format'])
-        if disk['secret'] is None:       # with a secret, older hosts correctly refuse it: they could not open it
+        if disk['secret'] is None:       # older hosts refuse a disk with a secret, which they could not open
             del disk['secret']
         if not disk.pop('source'):
             continue
-        disk['pooled'] = True            # older hosts correctly refuse it: they could not reach it
+        disk['pooled'] = True            # older hosts refuse a disk with this field, which they could not reach
     return values
 
 
@@ -64,7 +64,7 @@ def size_of(path: str, disk_format: str) -> int:
 def sizes(values: dict[str, Any]) -> dict[str, int]:
     """Return {name of the disk's file: bytes}.
 
-    :raises VirtError: as ``unpacked``
+    :raises VirtError: as in ``unpacked``
     """
     found = {os.path.basename(str(disk.get('file'))): disk.get('size') for disk in values.get('disks', ())}
     if any(type(size) is not int or size not in SIZES for size in found.values()):
@@ -132,7 +132,7 @@ def place(source: object, uuid: str) -> tuple[str, str]:
 def check_disk(disk: xml.Disk) -> None:
     """Check the data file of a received disk.
 
-    :raises VirtError: it names another file of this host for its data
+    :raises VirtError: the disk names another file of this host for its data
     """
     if disk.format == 'qcow2' and image_cache.has_data_file(disk.file):
         raise _refusal()
@@ -141,7 +141,7 @@ def check_disk(disk: xml.Disk) -> None:
 def check_image(path: str, disk_format: str | None) -> None:
     """Check a received image.
 
-    :raises VirtError: its format differs from the declared one, or it names another file of this host
+    :raises VirtError: the image's format differs from the declared one, or it names another file of this host
     """
     if image_cache.header_refusal(path, disk_format or ''):
         raise _refusal()

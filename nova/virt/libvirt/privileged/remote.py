@@ -21,8 +21,8 @@ Operation                 Arguments                                             
 ``host.qemu_settings``    none                                                   DAC_OVERRIDE: qemu.conf is root's
 ========================  =====================================================  ======================================
 
-A path must be one that the driver creates, below the directory of the guests. It is opened as a regular file with a
-single name, without symbolic links in the path (sandbox.opened). There are two formats, and sizes are numbers in a
+A path must be one that the driver creates, below the directory of the guests. It is opened as a regular file with
+one hard link, without symbolic links in the path (sandbox.opened). There are two formats, and sizes are numbers in a
 range. The privileged part reads all other values from the configuration.
 """
 from __future__ import annotations
@@ -47,7 +47,7 @@ from nova.virt.libvirt import isolation
 from nova.virt.libvirt import vifs
 from nova.virt.libvirt.privileged import steps
 
-CALLERS = 16                             # concurrent operations: a copy of a disk takes minutes
+CALLERS = 16                             # concurrent operations; many, because the copy of a disk takes minutes
 CAPABILITIES = (privileges.CHOWN, privileges.DAC_OVERRIDE, privileges.FOWNER, privileges.KILL, privileges.SETGID,
                 privileges.SETUID, privileges.SETPCAP)
 NEUTRON, LXC = 'neutron', 'lxc'
@@ -56,7 +56,7 @@ FORMATS = ('raw', 'qcow2')
 SIZES = range(1 << 62)
 _UUID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 UUID = re.compile(_UUID + r'\Z')
-KEY = re.compile(r'[0-9a-f]{64}\Z')      # of a disk
+KEY = re.compile(r'[0-9a-f]{64}\Z')      # key of a disk
 CACHED = re.compile(r'_base/[0-9A-Za-z][0-9A-Za-z_-]{0,63}\.(?:raw|qcow2|vmdk|vdi|vhdx|vhd)(?:\.part)?\Z')
 CONVERTED = re.compile(r'_base/[0-9A-Za-z][0-9A-Za-z_-]{0,63}\.qcow2\.part\Z')
 SNAPSHOT = re.compile('snapshot-')
@@ -64,7 +64,7 @@ DISK = re.compile(_UUID + r'/(?:disk(?:\.[a-z0-9]{1,20})?|snapshot-[0-9A-Za-z_]{
 
 
 class RemoteSteps:
-    """Steps as LocalSteps, run by a Helper with ``operations``."""
+    """The steps of LocalSteps, run by a Helper with ``operations``."""
 
     def __init__(self, helper: privileges.Helper, conf: cfg.ConfigOpts) -> None:
         self._helper = helper
@@ -137,9 +137,9 @@ def _make(path: str) -> None:
 
 
 def helper(conf: cfg.ConfigOpts, directory: str, uid: int) -> privileges.Helper:
-    """Return the Helper of a RemoteSteps before its fork.
+    """Return the Helper of a RemoteSteps, not forked yet.
 
-    :param directory: of the guests
+    :param directory: directory of the guests
     :param uid: user of the service
     """
     return privileges.Helper(operations(conf, directory, uid), failure, CALLERS,
@@ -215,7 +215,7 @@ class _Operations:
 
     def let_read(self, path: str) -> None:
         with sandbox.opened(self._allowed.disk(path), os.O_RDONLY) as file:
-            if SNAPSHOT.match(os.path.basename(os.path.dirname(path))):      # QEMU has completed it: the image store's
+            if SNAPSHOT.match(os.path.basename(os.path.dirname(path))):      # complete: the service's user uploads it
                 os.fchown(file, self._uid, -1)
             files.let_read(file, self._uid)
 
@@ -247,7 +247,7 @@ def operations(conf: cfg.ConfigOpts, directory: str, uid: int) -> dict[str, typi
         made |= {'vif.plug': does.plug, 'vif.unplug': does.unplug}
     if conf.libvirt.virt_type == LXC:
         made |= {'container.unpack': does.unpack, 'container.remove': does.remove_root}
-    if conf.libvirt.sandbox_qemu_img:      # otherwise it would be root
+    if conf.libvirt.sandbox_qemu_img:      # without a sandbox qemu-img would run as root
         made |= {'qemu_img.prepare': does.prepare, 'qemu_img.info': does.info, 'qemu_img.measure': does.measure,
                  'qemu_img.create': does.create, 'qemu_img.resize': does.resize, 'qemu_img.convert': does.convert,
                  'qemu_img.rebase': does.rebase}

@@ -35,8 +35,8 @@ def step(words: Sequence[str], users: Sequence[str], directory: str) -> Step:
 
     :param words: arguments of the command
     :param users: name and id of the calling user
-    :param directory: of the guests
-    :raises ValueError: with a sentence: the command is unsupported
+    :param directory: directory of the guests
+    :raises ValueError: the command is unsupported; the message is a sentence
     """
     name = os.path.basename(words[0]) if words else ''
     if name not in COMMANDS:

@@ -24,7 +24,7 @@ CONSOLE_LOG = 'console.log'
 class LocalSteps:
     """Steps run in this process.
 
-    :param directory: of the guests
+    :param directory: directory of the guests
     :ivar qemu_img: a qemu_img.Tool
     """
 

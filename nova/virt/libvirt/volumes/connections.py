@@ -36,7 +36,7 @@ class VolumeConnections:
 
         :param disks: local disks of the guest; their cache modes and I/O threads are assigned with the volumes'
         :param known: previous Volumes of the guest, which keep their targets
-        :raises VirtError: this host does not reach one of them
+        :raises VirtError: this host does not reach one of the volumes
         """
         made, taken = [], {each.target for each in disks}
         kept = {each.volume_id: each.target for each in known}
@@ -56,11 +56,11 @@ class VolumeConnections:
         """Connect one volume.
 
         :param taken: targets of the guest's other disks
-        :raises VirtError: this host does not reach it
+        :raises VirtError: this host does not reach the volume
         """
         source = self._connectors.connect(device['connection_info'])
         if source.pop('encrypted', False):
-            source['luks'] = device['volume_id']         # also the id of its secret
+            source['luks'] = device['volume_id']         # the secret has the same id
         return disk.volume(device, source, instance.image_properties or {}, machine, taken, self._choices())
 
     def _choices(self) -> disk.Choices:
@@ -86,7 +86,7 @@ class VolumeConnections:
         """Disconnect volumes that no guest of this host uses."""
         for volume in volumes:
             if volume.source.get('luks'):
-                with contextlib.suppress(exception.HypervisorUnreachable):      # libvirt loses it at its end
+                with contextlib.suppress(exception.HypervisorUnreachable):      # libvirt loses the secret when it stops
                     self._hypervisor.run('forget a key', operations.forget_passphrase, '', volume.volume_id)
             if volume.source.get('connection'):      # other volumes are open only in QEMU
                 self._connectors.disconnect(volume.source['connection'])

@@ -1,7 +1,7 @@
 """Volume connectors: convert the connection from a block storage into QEMU's source.
 
-A connector is a class with ``connect`` and ``disconnect``, in the table OURS, or an entry point of the group GROUP of
-another package. Its name is Cinder's ``driver_volume_type`` of such connections.
+A connector is a class with ``connect`` and ``disconnect``. The table OURS lists those of this package. Other packages
+register theirs in the entry point group GROUP. Its name is Cinder's ``driver_volume_type`` of such connections.
 """
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ConnectorOptions:
 
     root_helper  prefix of the commands that need root; None: not used
     multipath    whether the host's kernel uses all paths to a volume
-    locks        directory of its locks
+    locks        directory of os-brick's locks
     """
 
     root_helper: str | None = None
@@ -64,7 +64,7 @@ class Connector:
     def connect(self, data: Data) -> disk.DiskSource:
         """Return the source of a disk.Volume; idempotent.
 
-        :raises VirtError: this host does not reach it
+        :raises VirtError: this host does not reach the volume
         """
         raise NotImplementedError
 
@@ -80,7 +80,7 @@ class Connector:
     def read(self, source: disk.DiskSource) -> bytes:
         """Return the first bytes of a file source.
 
-        :raises VirtError: the source is no file, or is unreadable
+        :raises VirtError: the source is not a file, or is unreadable
         """
         raise _refused(f'files of {self.kind} volumes cannot be read here')
 
@@ -205,14 +205,14 @@ class Brick(Connector):
 
 
 OURS = {'local': Local, 'nbd': Nbd, 'rbd': Rbd, 'iscsi': Iscsi, 'nfs': Nfs, 'fibre_channel': Brick, 'nvmeof': Brick}
-KERNEL = {'iscsi': Brick}    # kernel initiators for several paths: QEMU's own has one
+KERNEL = {'iscsi': Brick}    # multipath needs an initiator of the host's kernel; QEMU's initiator uses one path
 
 
 class Connectors:
     """Connectors of this package and of installed packages.
 
     :param host: name of this host, for a default iSCSI name
-    :param options: of os-brick
+    :param options: options of os-brick
     """
 
     def __init__(self, host: str, options: ConnectorOptions = ConnectorOptions()) -> None:
@@ -222,7 +222,7 @@ class Connectors:
     def connect(self, info: dict[str, typing.Any]) -> disk.DiskSource:
         """Return the source of a connection ({'driver_volume_type', 'data'}).
 
-        :raises VirtError: this host does not reach it, or does not support such connections
+        :raises VirtError: this host does not reach the volume, or does not support such connections
         """
         data = info['data']
         form = data.get('format') or chain.RAW
@@ -247,7 +247,7 @@ class Connectors:
     def below(self, info: dict[str, typing.Any], source: disk.DiskSource) -> list[chain.File]:
         """Return the backing files of a qcow2 source.
 
-        :raises VirtError: they are rejected or unreadable
+        :raises VirtError: a file is rejected or unreadable
         """
         reader = self._of(info)
         name, _form = disk.files_of(source)[0]
@@ -257,7 +257,7 @@ class Connectors:
     def header(self, source: disk.DiskSource) -> bytes:
         """Return the first bytes of a file of a connected source.
 
-        :raises VirtError: they are unreadable
+        :raises VirtError: the file is unreadable
         """
         return self._of_source(source).read(source)
 
@@ -275,7 +275,7 @@ class Connectors:
     def extend(self, info: dict[str, typing.Any]) -> None:
         """Rescan a grown volume.
 
-        :raises VirtError: the host does not see it
+        :raises VirtError: the host does not see the volume
         """
         self._of(info).extend(info['data'])
 
@@ -284,7 +284,7 @@ class Connectors:
 
         os-brick adds WWPNs and the NVMe name.
 
-        :param address: of this host
+        :param address: address of this host
         :raises VirtError: os-brick fails
         """
         found: dict[str, typing.Any] = {}
@@ -351,7 +351,7 @@ def _limits(specs: Mapping[str, typing.Any]) -> dict[str, int]:
     """Return {one of disk.LIMITS: number} of the front-end QoS specs, which the hypervisor enforces.
 
     Other keys of the same specs are for the storage's driver.
-    :raises VirtError: a value for the hypervisor is no number
+    :raises VirtError: a value for the hypervisor is not a number
     """
     found = {}
     for name in disk.LIMITS:

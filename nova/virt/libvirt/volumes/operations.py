@@ -33,7 +33,7 @@ def forget_passphrase(connection: libvirt.virConnect, _uuid: str, secret: str) -
 
 
 def resize(domain: libvirt.virDomain, target: str, size: int) -> None:
-    """Show a running guest a disk of ``size`` bytes."""
+    """Set the size of a disk that a running guest sees to ``size`` bytes."""
     if domain.isActive():
         domain.blockResize(target, size, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
 
@@ -114,7 +114,7 @@ def files(domain: libvirt.virDomain, target: str) -> list[str]:
 
 
 def _layers(domain: libvirt.virDomain, target: str) -> list[tuple[str, str]]:
-    """Return [(name of a file, libvirt's name of its place)]."""
+    """Return [(name of a file, libvirt's name of its place in the chain)]."""
     layer = etree.fromstring(domain.XMLDesc(0)).find(f"./devices/disk/target[@dev='{target}']/..")
     found = []
     while layer is not None and (source := layer.find('source')) is not None:

@@ -28,7 +28,7 @@ WORDS: dict[str, tuple[bytes, bytes]] = {
 def check(volumes: typing.Iterable[disk.Volume], answer_s: float | None = None) -> None:
     """Check that the servers of volumes respond.
 
-    :param answer_s: None: ANSWER_S
+    :param answer_s: timeout of a response in seconds; None selects ANSWER_S
     :raises VirtError: a server does not respond
     """
     seconds = ANSWER_S if answer_s is None else answer_s
@@ -78,7 +78,7 @@ def _failure(connect: Callable[[float], socket.socket], words: bytes, greeting: 
                     return 'closed the connection'
                 found += more
             return None if found.startswith(greeting) else 'is something else than it should be'
-    except PermissionError:                # only of this process: QEMU runs as another user
+    except PermissionError:                # only this process lacks access: QEMU runs as another user
         return None
     except TimeoutError:
         return f'did not answer within {seconds:.0f} seconds'
