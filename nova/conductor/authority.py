@@ -67,7 +67,7 @@ def _confirms(call: Call) -> None:
 
 
 def _failure_here(call: Call) -> None:
-    """Check the host if the message reports a failure: a failure changes more columns (Rebuilds.image_kept)."""
+    """Check the host if the message reports a failure, because a failure changes more columns (Rebuilds.image_kept)."""
     if call.arguments.get('fault') is not None:
         on_caller(call)
 
@@ -75,9 +75,9 @@ def _failure_here(call: Call) -> None:
 def _own_metadata(call: Call) -> None:
     """Restrict the system metadata that a host may write.
 
-    A host may write the requested shelve image and its removal, the clients of its guest's disks, and the addresses of
-    its guest's devices. The image named there is deleted with the server or written to its root volume. A host may also
-    remove the password that a guest posted before the root disk is recreated.
+    A host may write the clients of its guest's disks and the addresses of its guest's devices. It may set and remove
+    the image of a requested shelve, but no other image: that image is deleted with the server or written to its root
+    volume. It may remove the password that a guest has posted, because a recreated root disk posts another one.
     """
     wanted = (call.arguments.get('values') or {}).get('system_metadata')
     if wanted is None:
@@ -200,7 +200,7 @@ RIGHTS = {
     'check_rebuild': (on_caller,),
     'continue_evacuation': (on_caller,),
     'notify': (host_is_caller, _has_been_there),
-    # ---- what a host reads
+    # ---- reads
     'get_request_spec': (on_caller,),
     'get_disk_key': (on_caller,),
     'get_volume_key': (on_caller,),

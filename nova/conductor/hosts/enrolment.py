@@ -86,7 +86,7 @@ class Enrolment:
         if row['state'] != message_keys.APPROVED:
             raise exception.HostKeyRefused(host=host, reason=f'it is {row["state"]}')
         message_keys.replace_others(conn, host, ident)
-        LOG.warning('Host %s has the new key %s in the place of %s.', host, ident, signed_by)
+        LOG.warning('Host %s has the new key %s, which replaces %s.', host, ident, signed_by)
         return _answer(conn, row['state'])
 
 

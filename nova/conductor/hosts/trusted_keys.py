@@ -24,7 +24,7 @@ BATCH = 500
 class _Known:
     """Result of a key lookup.
 
-    trusted  the key; None: its messages are refused
+    trusted  the key, or None if messages signed with it are refused
     at       time of the lookup
     used     whether a message came since then
     """
@@ -65,7 +65,7 @@ class TrustedKeys:
         return self._api_db.run(message_keys.signing_key, signatures.Key)
 
     def of(self, key_id: str) -> signatures.Trusted | None:
-        """Return a trusted key, or None if its messages are refused."""
+        """Return a trusted key, or None if messages signed with it are refused."""
         now = time.monotonic()
         known = self._known.get(key_id)
         if known is not None:

@@ -16,7 +16,7 @@ class Write(batching.Item, typing.Generic[Result]):
     """One write of a batch.
 
     :param key: sort key, such as the id of the row; all conductors write in this order to avoid deadlocks
-    :param function: function(conn) -> its result; run again when the transaction lost a deadlock
+    :param function: function(conn) -> its result; it runs again after a deadlock
     """
 
     result: Result               # after the transaction

@@ -58,7 +58,7 @@ class Builds:
             self._services.retry_soon(error, *uuids)
             return
         except exception.NovaException as error:
-            LOG.info('Servers %s find no host: %s', ', '.join(uuids), error.message)
+            LOG.info('No host found for servers %s: %s', ', '.join(uuids), error.message)
             fault = faults.fault(error)
             if tried:
                 fault = {**tried, 'message': f'{tried["message"]} {fault["message"]}'[:255],
@@ -130,7 +130,7 @@ class Builds:
         The server stays if no other host fits. It also stays if its guest may have volumes that cannot be detached from
         the host; then the host builds it when it is back. A host that is up by now keeps the server.
 
-        :param row: of the server
+        :param row: the server's row
         """
         uuid, host, node = row['uuid'], row['host'], row['node']
         spec = self._specs.get_request_spec(ctx, uuid)
@@ -150,7 +150,7 @@ class Builds:
         self._place_and_send(ctx, [uuid], tried=fault)
 
     def _has_other_host(self, ctx: Context, spec: objects.RequestSpec, row: Row) -> bool:
-        """Return whether another host can build this server, and may."""
+        """Return whether another host can and may build this server."""
         if row['task_state'] != states.SCHEDULING and any(
                 device.get('destination_type') == 'volume' for device in spec.block_devices or ()):
             return False
@@ -163,8 +163,8 @@ class Builds:
     def fail_build(self, uuid: str, fault: Fault, waiting: bool = False) -> bool:
         """Set a server that is being built to ERROR and release its host and claim; return False if it was deleted.
 
-        :param waiting: only while it waits for a host; a repeated request finds no room, because the first one has
-            claimed it
+        :param waiting: act only while the server waits for a host. A repeated request finds no resources, because the
+            first one has claimed them
         """
         fault = faults.stored(fault)
         spec = self._events.spec(uuid)
@@ -220,7 +220,7 @@ class Builds:
                                    traceback=fault['details'])
         if change:
             change.states(left)
-            # a host that is down may not have begun
+            # a host that is down may not have begun the build
             if down_time is None or row['task_state'] == states.SPAWNING:
                 change.failure('create', row, host, fault)
         return True
