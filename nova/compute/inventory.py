@@ -1,4 +1,4 @@
-"""Inventory of a compute host: the driver's resources, traits, metrics, failed builds of its nodes.
+"""Inventory of a compute host: the driver's resources, traits, metrics and failed builds of its nodes.
 
 Traits come from the hypervisor and from YAML files of the operator. The files have the format of
 https://docs.openstack.org/nova/latest/admin/managing-resource-providers.html. Only traits are supported: capacities are
@@ -75,7 +75,7 @@ class Inventory:
             self.report()
 
     def count_build(self, failed: bool) -> None:
-        """Count the result of a build, so that schedulers see failures of this host immediately, and their end.
+        """Count the result of a build: schedulers see immediately when builds fail and when they succeed again.
 
         A host without failures sends no message.
         """

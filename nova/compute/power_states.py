@@ -56,7 +56,7 @@ class PowerStates:
                 host.queue.submit(uuid, self._report_changed, uuid)
 
     def _report_changed(self, uuid: str) -> None:
-        """Report the change of an event, unless a task has written it already."""
+        """Report the power state after an event, unless a task has written it already."""
         self._report(uuid, unless=self._host.power_states.get(uuid))
 
     def report(self, uuid: str) -> None:

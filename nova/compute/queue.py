@@ -79,7 +79,7 @@ class TaskQueue:
 
     def run(self, uuid: str, function: typing.Callable[[*_Args], _Result], *args: *_Args,
             project_id: str = '') -> _Result:
-        """Run ``submit`` and wait; return the function's result.
+        """Submit a task and wait; return the function's result.
 
         :raises Unavailable: the service is stopping
         """

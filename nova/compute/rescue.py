@@ -18,7 +18,7 @@ from nova.virt import metadata
 class _WayBack:
     """Restores a server after a failed rescue: with its own disks, running if it ran.
 
-    runs   whether it ran
+    runs   whether it was running
     begun  whether its guest may have the rescue disk
     """
 

@@ -4,7 +4,7 @@
         host.driver.power_off(task.instance)
         task.ends(power_state=SHUTDOWN)
 
-The frame has the task states in which the task begins, and the states at its end. The task begins with a conditional
+The frame names the task states in which the task begins, and the states at its end. The task begins with a conditional
 write, which fails for a repeated or late message. On success one conditional write sets the end. If a delete came
 first, or the body failed, the undo stack unwinds.
 """
@@ -91,7 +91,7 @@ class Task(Undo):
     on_failure vm state when the body fails, None: unchanged
     values     columns to set when the task succeeds
     ended      True once the end was written
-    leaves     True: after it the server has no guest on this host
+    leaves     True: after the task the server has no guest on this host
     keeps_for_return   True: the guest has left, and its files are kept for a return; the code in the frame records this
     """
 
@@ -206,7 +206,7 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, fr
          give_up: typing.Callable[[Task, Exception], None] | None = None) -> collections.abc.Iterator[Task]:
     """Context manager of a task; see the module's docstring.
 
-    :param frame: of an action, or of a step of one
+    :param frame: frame of an action or of a step of an action
     :param give_up: called with (task, error) when the body fails, instead of the usual record of a failure
     :param lives_on: host of the server, if not this one; the caller then writes the end with ``ends_with``
     :raises InstanceChanged, InstanceNotFound: the server is not waiting for this task (any more)

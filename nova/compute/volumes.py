@@ -1,4 +1,4 @@
-"""Volumes and shares on this host: of servers that are built or moved, and of later attachments and changes."""
+"""Volumes and shares on this host: builds and moves of servers, later attachments and changes."""
 import collections.abc
 import contextlib
 import functools
