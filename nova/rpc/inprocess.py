@@ -105,7 +105,7 @@ class Listener(messaging_hooks.BaseListener):
             return True
 
     def cleanup(self) -> None:
-        """Do nothing: ``stop`` has released all."""
+        """Do nothing: ``stop`` has released all resources."""
 
 
 class _Queue:

@@ -72,7 +72,7 @@ class Method:
         """Return (version of the message, its arguments) for receivers of an interface version; None: do not send it.
 
         :param arguments: {name: value}
-        :param newest: the version that the receivers support, a tuple; None: the one of this code
+        :param newest: the version that the receivers support, a tuple; None: the version of this code
         :raises Unsupported: the receivers cannot process it
         """
         if newest is not None and parsed(self.since) > newest and not self.unpinned:

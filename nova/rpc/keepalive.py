@@ -1,6 +1,6 @@
 """Heartbeats to the callers of running calls, from one thread for all calls of a server.
 
-oslo.messaging starts and joins a thread for each, which often costs more than the call itself.
+oslo.messaging starts and joins a thread for each call, which often costs more than the call itself.
 """
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ class Dispatcher(dispatcher.RPCDispatcher):
 
     def __init__(self, endpoints: list[object], serializer: Serializer,
                  check: Callable[[JsonObject, JsonObject], None] | None = None) -> None:
-        """:param check: function(context, message) on the raw values; raises NovaException if the sender is unknown"""
+        """Make a dispatcher.
+
+        :param check: function(context, message) on the raw values; raises NovaException if the sender is unknown
+        """
         super().__init__(endpoints, serializer)
         self._check = check
         self._lock = threading.Lock()
@@ -36,7 +39,10 @@ class Dispatcher(dispatcher.RPCDispatcher):
         self._at_work = False
 
     def check(self, incoming: Incoming) -> None:
-        """:raises NovaException: the message is refused, see signatures.Signatures.check"""
+        """Check a message.
+
+        :raises NovaException: the message is refused, see signatures.Signatures.check
+        """
         if self._check is not None:
             self._check(incoming.ctxt, incoming.message)
 

@@ -65,7 +65,7 @@ def to_primitive(value: Value, manifest: Manifest | None = None) -> Any:
     """Return a deep copy of ``value`` with only JSON types.
 
     :param manifest: {object name: version} that the receiver supports; None: the present versions
-    :raises TypeError: it contains an unsupported type
+    :raises TypeError: the value contains an unsupported type
     """
     tagged = 0
 

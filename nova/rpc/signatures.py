@@ -68,7 +68,7 @@ class Key:
     """
 
     def __init__(self, private: bytes | None = None) -> None:
-        """:param private: 32 bytes; None: a new one"""
+        """Load a key pair from the 32 bytes of its private key, or make a new one for None."""
         self._private = (ed25519.Ed25519PrivateKey.generate() if private is None
                          else ed25519.Ed25519PrivateKey.from_private_bytes(private))
         self.public = self._private.public_key().public_bytes_raw()
@@ -119,8 +119,8 @@ class Signatures:
     """The keys of a process, and its policy for unsigned messages.
 
     :param mode: one of MODES
-    :param directory: where received message numbers are kept for the next process; None: in memory only
-    :param undecided: the configuration names no mode: ``decide`` sets it later
+    :param directory: directory that keeps received message numbers for the next process; None: in memory only
+    :param undecided: True if the configuration names no mode; ``decide`` sets the mode later
     :ivar key: Key of this process; None: no signatures
     :ivar trusted: function(key id)
     """
@@ -185,7 +185,7 @@ class Signatures:
         """Replace the context's statements about the sender by verified ones.
 
         :raises MessageRefused: its signature is invalid or missing
-        :raises MessageRepeated: it is a repetition: its sender gets the answer to the first one
+        :raises MessageRepeated: the message is a repetition; its sender gets the answer to the first copy
         """
         signature = ctxt.pop(FIELD, None)
         ctxt.pop(SIGNED_BY, None)

@@ -29,7 +29,9 @@ REFRESH_S = 30              # between two reads of the service rows: one grouped
 
 @dataclasses.dataclass(frozen=True)
 class Release:
-    """interfaces  {topic: version}
+    """Interfaces and objects of one VERSION.
+
+    interfaces  {topic: version}
     objects     {name: version}
     """
 
@@ -48,8 +50,10 @@ TOPICS = tuple(RELEASES[VERSION].interfaces)
 
 @dataclasses.dataclass(frozen=True)
 class Pin:
-    """interface   newest version of the interface as a tuple, None: no limit
-    objects     {name: version} in which objects are sent, None: the present ones
+    """Versions in which messages to the receivers of one topic are sent.
+
+    interface   newest version of the interface as a tuple; None: no limit
+    objects     {name: version} of sent objects; None: the present versions
     """
 
     interface: tuple[int, int] | None = None
@@ -70,7 +74,7 @@ def pin_of(topic: str, lowest: int) -> Pin:
 def configured_pin(topic: str, level: str) -> Pin | None:
     """Return the Pin for a version in [upgrade_levels]; None for auto. Objects get the oldest version of its releases.
 
-    :raises InvalidInput: no known release has it
+    :raises InvalidInput: no known release has this version
     """
     if level == AUTO:
         return None

@@ -61,7 +61,9 @@ class _Content:
 
 
 class Link:
-    """:param confirmed: function(number, whether it includes all before, whether the broker took them); numbers count
+    """Connection to a broker.
+
+    :param confirmed: function(number, whether it includes all before, whether the broker took them); numbers count
         the messages written with ``write`` to PUBLISHING, from 1
     :param returned: function(header, code, text) for a message that no queue takes, before it is confirmed
     :param takes: function(whether the broker takes messages); called when its memory alarm changes
@@ -143,7 +145,7 @@ class Link:
     def ask(self, channel: int, method: base.Frame) -> pamqp_frame.FrameTypes:
         """Send a synchronous method and return the broker's answer.
 
-        :raises Refused: the broker has closed the channel, which is open again
+        :raises Refused: the broker closed the channel, which has been opened again
         :raises OSError: the connection is closed
         """
         with self._asking:

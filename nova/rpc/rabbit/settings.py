@@ -41,8 +41,10 @@ class Broker:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """brokers                         tried one after the other
-    tls                             None: without
+    """Settings of the driver.
+
+    brokers                         brokers, tried one after the other
+    tls                             TLS context; None: no TLS
     certificate                     whether the client authenticates by its certificate instead of a password
     heartbeat                       seconds after which a silent connection is dead
     pause, longer, longest, splay   seconds: first pause between attempts, its increment, its maximum; random part
@@ -117,7 +119,9 @@ class Exchange:
 
 @dataclasses.dataclass(frozen=True)
 class Queue:
-    """exchange     None: the default one, which routes to each queue by its name
+    """Queue of a listener or topic.
+
+    exchange     exchange name; None: the default exchange, which routes to each queue by its name
     own          whether it is deleted with its listener
     """
 
