@@ -39,7 +39,7 @@ class Requested:
     def agreed(self, name: str, choices: Sequence[str]) -> str | None:
         """Return the common value.
 
-        :raises InvalidInput: it is not in ``choices``, or flavor and image differ
+        :raises InvalidInput: the value is not in ``choices``, or flavor and image differ
         """
         flavor, image = self.flavor(name), self.image(name)
         for value in (flavor, image):
@@ -83,7 +83,7 @@ def topology(flavor: Mapping[str, Any], properties: Mapping[str, Any] | None) ->
 
     A guest without nodes but with pinned CPUs, a page size or real-time CPUs gets one node.
     :param flavor: {'vcpus', 'memory_mb', 'extra_specs'}
-    :param properties: of the image
+    :param properties: properties of the image
     :raises InvalidInput: values are malformed or contradict each other
     """
     requested, vcpus = Requested(flavor.get('extra_specs'), properties), flavor['vcpus']

@@ -29,7 +29,7 @@ _SWITCHES = ('trusted', 'remote_managed', 'managed', 'live_migratable')
 
 @dataclasses.dataclass(frozen=True)
 class DeviceSpec:
-    """Selects guest devices: those that match everything that is not None.
+    """Selects the guest devices that match every attribute that is not None.
 
     address   {part: compiled pattern}; a virtual function also matches by the address or name of its physical one
     """
@@ -113,7 +113,7 @@ def requests(known: Mapping[str, Alias], flavor: Mapping[str, typing.Any],
     """Return [Request] of a flavor's ``pci_passthrough:alias`` (comma-separated ``name:count``) and ``resources:VGPU``.
 
     :param known: {name: Alias}
-    :raises InvalidInput: it is malformed, or names an undefined alias
+    :raises InvalidInput: the extra spec is malformed, or names an undefined alias
     """
     specs = flavor['extra_specs'] or {}
     text, policy = specs.get('pci_passthrough:alias'), guest_request.pci_policy(flavor, properties)
