@@ -144,7 +144,7 @@ def _change(req: api_request.Request, event: str, function: Callable[Concatenate
     """Run ``function(conn, *args)`` of db.aggregates under the lock for members and zones; return the document of its
     row.
     """
-    req.services.cells.all()             # the first call writes, which the lock would block
+    req.services.cells.all()             # its first call writes to the database, which the lock would block
 
     def run(conn: engine.Connection) -> dict[str, Any]:
         aggregates.lock(conn)

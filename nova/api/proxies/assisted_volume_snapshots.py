@@ -80,7 +80,7 @@ def _delete_info(text: str | None) -> api_request.Document:
 def _check_file(key: str, name: object) -> None:
     """Check a file name.
 
-    :raises BadRequest: it may leave the directory of the volume
+    :raises BadRequest: the name may lead out of the directory of the volume
     """
     if not isinstance(name, str) or not disks.FILE_NAME.match(name):
         raise exception.BadRequest(f'{key} must be {disks.FILE_NAME_RULE}, not {name!r:.80}.')

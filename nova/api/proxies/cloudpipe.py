@@ -63,7 +63,7 @@ def _index(req: Request) -> Document:
 def view(row: InstancesRow, endpoint: tuple[str, int] | None) -> Document:
     """Return the view of a VPN instance.
 
-    :param row: of the server
+    :param row: the server's row
     :param endpoint: configured (address, port), or None
     """
     internal, floating = _addresses(row)

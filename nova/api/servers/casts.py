@@ -42,6 +42,6 @@ def to_host(req: api_request.Request, cell: db_cells.Cell, row: InstancesRow, me
     """Cast to the host of a server.
 
     :param row: row of the server
-    :param method: of the compute clients of its cell
+    :param method: method of the compute clients of its cell
     """
     send(cell, method, req.context, server=row['host'], instance=server_lookup.to_object(row), **arguments)

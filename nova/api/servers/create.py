@@ -183,7 +183,7 @@ def _insert(conn: engine.Connection, context: nova_context.RequestContext, rows:
             devices: list[Document], arguments: list[Document]) -> None:
     """Insert the servers with their open actions and volumes.
 
-    :param arguments: of the action of each row
+    :param arguments: arguments of each row's action
     """
     instances.insert(conn, rows)
     uuids = [row['uuid'] for row in rows]

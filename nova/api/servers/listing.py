@@ -198,7 +198,7 @@ def _which_rows(values: QueryValues, privileged: bool) -> str:
 
 
 def _soft_deleted(values: QueryValues, filters: dict[str, Any], privileged: bool, rows: str) -> bool | None:
-    """Return the filter for soft-deleted servers: False hides them, True lists them among deleted ones, None: no
+    """Return the filter for soft-deleted servers: False hides them, True lists them among deleted ones, None does not
     filter.
 
     Users see them if they filter by status or state, or follow changes.

@@ -46,7 +46,7 @@ def index_of(server: Server) -> int | None:
 def grouped(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """Return {reservation: its rows}, ordered by the first row.
 
-    :param rows: with ``ReservationId``
+    :param rows: rows with the key ``ReservationId``
     """
     found: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
