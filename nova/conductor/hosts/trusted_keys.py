@@ -97,7 +97,7 @@ class TrustedKeys:
                 self._known[key_id] = _Known(trusted, now, key_id == used)
 
     def _look_again(self, key_id: str, now: float) -> None:
-        """Look up a key together with other keys that are due now or soon.
+        """Look up a key together with other keys whose lookups expire now or soon.
 
         Unused and unknown keys are dropped from the cache; their next message looks them up again.
         """

@@ -323,7 +323,7 @@ class LiveMigrations:
 
     def live_migration_failed(self, ctx: Context, migration_id: int, host: str, fault: Fault, traceback: str | None,
                               aborted: bool) -> None:
-        """Record a failed migration: the server stays at the source."""
+        """Record a failed migration: the server remains on the source."""
         migration = self._move(migration_id)
         status = 'cancelled' if aborted else 'failed' if migration['status'] == 'running' else 'error'
         if aborted:

@@ -39,7 +39,7 @@ class WriteBatches:
     def run(self, key: int, function: collections.abc.Callable[[Connection], Result]) -> Result:
         """Run ``function(conn)`` as Database.run does, in one transaction with concurrent writes.
 
-        :returns: its result
+        :returns: result of the function
         """
         write = Write(key, function)
         self._batches.run(write)

@@ -49,7 +49,7 @@ class Builds:
         """
         specs = self._specs.of(instance_uuids) if spec is None else {
             uuid: objects.RequestSpec(**{**spec.as_dict(), 'instance_uuid': uuid}) for uuid in instance_uuids}
-        uuids = [uuid for uuid in instance_uuids if uuid in specs]      # the others are deleted
+        uuids = [uuid for uuid in instance_uuids if uuid in specs]      # servers without a spec are deleted
         if not uuids:
             return
         try:
@@ -120,15 +120,15 @@ class Builds:
         if tried >= self._conf.scheduler.max_attempts:
             self.fail_build(instance_uuid, fault)
         else:
-            LOG.info('Server %s could not be built on %s; attempt %d follows. %s', instance_uuid, host, tried + 1,
+            LOG.info('Cannot build server %s on %s; attempt %d follows. %s', instance_uuid, host, tried + 1,
                      message)
             self._place_and_send(ctx, [instance_uuid], tried=fault)
 
     def replace_build(self, ctx: Context, row: Row) -> None:
         """Repeat a build on another host, because its host is down. The old host removes its files when it is back.
 
-        The server stays if no other host fits. It also stays if its guest may have volumes that cannot be detached from
-        the host; then the host builds it when it is back. A host that is up by now keeps the server.
+        The server keeps its host if no other host fits, or if the host is up by now. It also keeps the host if its
+        guest may have volumes that cannot be detached. The host then builds the server when it is back.
 
         :param row: the server's row
         """
@@ -145,7 +145,7 @@ class Builds:
                                  self._conf.service_down_time):
             LOG.info('Server %s is not being built on %s any more, or %s is back.', uuid, host, host)
             return
-        LOG.info('Host %s is down; another one builds server %s.', host, uuid)
+        LOG.info('Host %s is down; another host builds server %s.', host, uuid)
         self._services.network.deallocate_for_instance(ctx, instance_uuid=uuid, host=host)
         self._place_and_send(ctx, [uuid], tried=fault)
 

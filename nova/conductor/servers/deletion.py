@@ -176,7 +176,7 @@ class Deletion:
     def _release(self, ctx: Context, instance_uuid: str, host: str | None, ending: endings.Ending) -> None:
         """Release resources of a server in other services.
 
-        :raises Unavailable: a service does not answer; the row stays for a retry
+        :raises Unavailable: a service does not answer; the row is kept for a retry
         """
         self._remove_unfinished_images(ctx, instance_uuid, ending.images)
         if ending.devices:

@@ -84,7 +84,7 @@ class Shelving:
 
         If the host is up after all, its task finds the row changed at the end, and the host removes the guest.
         """
-        LOG.warning('Host %s is down: server %s is unshelved on another one.', row['host'], row['uuid'])
+        LOG.warning('Host %s is down: server %s is unshelved on another host.', row['host'], row['uuid'])
 
         def write(conn: Connection) -> InstancesRow:
             claims.free(conn, row)

@@ -37,7 +37,7 @@ class Volumes:
     def __init__(self, services: CellServices, grants: ImageGrants, keys: DiskKeys) -> None:
         self._cell_db, self._storage, self._grants = services.cell_db, services.volumes, grants
         self._keys = keys
-        # (uuid of a device, column, ids in the block storage: the row has one of them, the others are orphans)
+        # (uuid of a device, column, ids in the block storage); ids that the device's row does not name are orphans
         self._doubtful: collections.deque[tuple[str, str, set[str]]] = collections.deque()
         # background action -> its rollback
         self._take_back: dict[str, collections.abc.Callable[..., None]] = {
@@ -207,7 +207,7 @@ class Volumes:
             try:
                 take_back(ctx, action['instance_uuid'], **(action['arguments'] or {}))
             except (exception.InstanceChanged, exception.InstanceNotFound) as error:
-                LOG.info('There is nothing to roll back for %s: %s', action['action'], error.message)
+                LOG.info('No rollback needed for %s: %s', action['action'], error.message)
 
     def release_attachments(self, ctx: Context, instance_uuid: str) -> None:
         """Release the attachments of a server that no row names."""

@@ -1,4 +1,4 @@
-"""Reconciler: a conductor takes up overdue tasks after the loss of a message or of their owner."""
+"""Reconciler: a conductor continues overdue tasks after the loss of a message or of their owner."""
 import collections.abc
 import datetime
 import logging
@@ -268,7 +268,7 @@ class Reconciler:
         method, host = cold.next_step(row['task_state'], moves[-1]) or (None, None)
         up = host is not None and self._services.host_is_up(host)
         if method == actions.GROW.method and row['task_state'] == states.RESIZE_FINISH:
-            # The guest may have been resized: the claim stays until its host reports the result.
+            # The guest may have been resized: the claim is kept until its host reports the result.
             if up:
                 self._moves.continue_move(context.on_behalf_of(action), row['uuid'])
             return
