@@ -121,7 +121,7 @@ class GuestOperations:
         """Return the screen as JPEG in base64.
 
         :raises InstanceInvalidState: the server does not run
-        :raises InstanceNotReady: its guest is gone
+        :raises InstanceNotReady: the server's guest is gone
         :raises Unsupported: this host cannot take screenshots, or the server has no screen
         :raises ServiceBusy: too many concurrent screenshots; a screenshot blocks if its guest hangs
         """

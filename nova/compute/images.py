@@ -122,7 +122,7 @@ class Snapshots:
                 if required:
                     raise
                 rests = False
-                LOG.warning('Server %s is not frozen while its volumes are copied: %s', instance.uuid, error.message)
+                LOG.warning('Cannot freeze server %s while its volumes are copied: %s', instance.uuid, error.message)
             yield rests
         finally:
             with contextlib.suppress(exception.VirtError, exception.GuestNotFound):     # the guest was not frozen
@@ -182,7 +182,7 @@ class Snapshots:
             except exception.ImageNotFound:
                 pass
             except exception.NovaException as error:          # a protected backup cannot be deleted
-                LOG.warning('Backup %s of server %s is not deleted: %s', image['id'], instance.uuid, error.message)
+                LOG.warning('Cannot delete backup %s of server %s: %s', image['id'], instance.uuid, error.message)
 
 
 class ImageCache:

@@ -117,7 +117,7 @@ class Inventory:
             return self._monitor.metrics(self._host.driver.host_cpu_stats(),
                                          utils.utcnow().isoformat(timespec='seconds'))
         except (OSError, ValueError, exception.VirtError) as error:
-            LOG.warning('The processors could not be measured: %s', error)
+            LOG.warning('Cannot measure the CPU usage: %s', error)
             return None
 
 

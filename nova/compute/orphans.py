@@ -60,7 +60,7 @@ class Orphans:
 
     def settle(self, ctx: context.RequestContext, found: Found,
                servers: collections.abc.Container[str]) -> dict[str, records.Row]:
-        """Remove resources of a server if its row is newer than the record and says that it is deleted or elsewhere.
+        """Remove resources of a server if its row is newer than the record and names another host or a deletion.
 
         :param servers: uuids of this host's servers
         :returns: reports of the conductors about the other servers
@@ -89,7 +89,7 @@ class Orphans:
                 conductor.server_states(ctx, host=host, uuids=uuids).items()}
 
     def may_remove(self, ctx: context.RequestContext, uuid: str, what: str) -> bool:
-        """Return whether the server's row says that it is gone, and is newer than this host's record."""
+        """Return whether the server is gone according to its row, and the row is newer than this host's record."""
         row = self._rows(ctx, [uuid]).get(uuid)
         return row is not None and self._host.records.allows_removal(what, uuid, row)
 

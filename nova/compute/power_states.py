@@ -77,7 +77,7 @@ class PowerStates:
             host.conductor.report_power_states(context.admin_context(), host=host.name, states={uuid: power_state})
             host.power_states[uuid] = power_state
         except exception.NovaException as error:
-            LOG.warning('The power state of server %s is not reported: %s', uuid, error.message)
+            LOG.warning('Cannot report the power state of server %s: %s', uuid, error.message)
 
     def synchronize(self) -> int:
         """Compare every server with its guest and remove orphans; return the number of differences."""

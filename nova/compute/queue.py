@@ -111,7 +111,7 @@ class TaskQueue:
         except (exception.InstanceChanged, exception.InstanceNotFound) as error:
             LOG.info('A task of server %s was superseded: %s', work.uuid, error.message)
         except Exception:
-            LOG.exception('A task of server %s failed with an error that it does not handle.', work.uuid)
+            LOG.exception('A task of server %s failed with an unexpected error.', work.uuid)
         finally:
             self._next(work)
 

@@ -75,7 +75,7 @@ class Row:
 
 
 def is_removable(what: str, record: Record | None, row: Row) -> bool:
-    """Return whether a host may remove its resources of a server: the row says so, and is newer than the record.
+    """Return whether a host may remove its resources of a server: the row allows it and is newer than the record.
 
     :param what: GUEST, FILES, SHARED, RESIZE_BACKUP or INCOMING
     """
@@ -129,7 +129,7 @@ class Records:
             try:
                 found = FORMAT.read_as(os.path.join(directory, name), _record)
             except exception.RecordUnreadable as error:
-                LOG.warning('%s Nothing of this server is removed from this host.', error.message)
+                LOG.warning('%s The resources of this server are not removed from this host.', error.message)
                 self._unreadable.add(name.removesuffix(ENDING))
                 continue
             if found is not None:
@@ -160,7 +160,7 @@ class Records:
 
     def note(self, server: objects.Instance, request_id: str | None = None, event: str | None = None,
              **values: object) -> None:
-        """Record that the server is on this host, as its row says.
+        """Record that the server is on this host according to its row.
 
         :param request_id, event: request id and event of the task that has ended
         :param values: fields that the task has set
@@ -252,7 +252,7 @@ _PLAIN = ('vm_state', 'task_state', 'power_state', 'network_info')     # fields 
 
 
 def _record(values: dict[str, typing.Any]) -> Record:
-    """Return a Record without the fields of the server, which stay on the disk."""
+    """Return a Record without the fields of the server, which are only in the file."""
     return utils.from_known(Record, {
         **values, 'generation': int(values['generation']), 'left': bool(values['left']),
         'disputed': bool(values['disputed']), 'server': {},

@@ -197,7 +197,7 @@ class Gauge:
         except (exception.InstanceChanged, exception.InstanceNotFound):
             raise
         except exception.NovaException as error:             # a task does not fail because of its progress
-            LOG.info('The progress of %s is not shown: %s', self._task.instance.uuid, error)
+            LOG.info('Cannot record the progress of server %s: %s', self._task.instance.uuid, error)
 
 
 @contextlib.contextmanager

@@ -83,7 +83,7 @@ class LostPorts:
         try:
             self.look()
         except exception.NovaException as error:
-            LOG.warning('The ports of guests are not compared with those of servers: %s', error.message)
+            LOG.warning('Cannot compare the ports of guests with those of servers: %s', error.message)
 
     def look(self) -> None:
         """Compare the ports of each server with a guest here; queue the servers that differ."""
