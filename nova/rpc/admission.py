@@ -1,8 +1,8 @@
 """Admission control for messages of compute hosts at the services that hold the databases.
 
 A table of the service lists the methods that hosts may call, each with the checks of the host and of the arguments. A
-method without a row is for services of the control plane only. ``Admission.admit`` ignores what a host says about the
-user:
+method without a row is for services of the control plane only. ``Admission.admit`` ignores a host's statements about
+the user:
 
     RIGHTS = {'update_instance': (admission.expects_caller, admission.columns('values', {'task_state'}))}
     bus.serve(INTERFACE, manager, host, admission.Admission('conductor', RIGHTS, facts))

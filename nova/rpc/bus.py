@@ -154,7 +154,7 @@ class Bus:
 
         :param manager: see rpc.interface.methods_of
         :param admission: rights of compute hosts; None: they have none
-        :raises TypeError: the manager lacks a method of the interface
+        :raises TypeError: the manager has no function for a method of the interface
         """
         return Server(self._transport, interface, manager, server, self._backport,
                       admission or rpc_admission.Admission(interface.topic, rpc_admission.NO_RIGHTS), self._host,
@@ -434,7 +434,7 @@ def _counted(topic: str, row: Method, work: health.Work, function: Callable[P, R
 _DATABASE_DOWN = frozenset({'oslo_db.exception.DBConnectionError', 'nova.db.errors.Unwritable'})
 # Locked rows, or no free database connection: a worker that sleeps blocks other messages, so the pauses are short.
 _DATABASE_BUSY = frozenset({'oslo_db.exception.DBDeadlock', 'sqlalchemy.exc.TimeoutError'})
-# Pauses in seconds between the attempts of a cast. Without the database the workers have nothing else to do.
+# Pauses in seconds between the attempts of a cast. Without the database the workers have no other work.
 CAST_PAUSES_S = {_DATABASE_DOWN: (0.5, 1, 2, 4, 8, 16), _DATABASE_BUSY: (0.5, 1)}
 
 

@@ -71,7 +71,7 @@ class Enrolment:
 
     :param keys: signatures of the process
     :param conductor: client that sends as this host
-    :param trusted: function(key id), of a service that can look keys up; None: only the control plane and this host are
+    :param trusted: function(key id) of a service that can look up keys; None: only the control plane and this host are
         trusted
     """
 
@@ -155,7 +155,7 @@ class Enrolment:
             return None
         except exception.RemoteError as error:
             if error.kwargs.get('type') in _UNKNOWN and self._keys.mode != signatures.REQUIRE:
-                LOG.warning('The conductor is of a release that does not know keys of hosts.')
+                LOG.warning('The release of the conductor does not support keys of hosts.')
                 return 'pending'
             LOG.warning('The conductor cannot register the key: %s', error.message)
             return None

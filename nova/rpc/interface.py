@@ -15,7 +15,7 @@ from nova import exception
 
 Value = TypeVar('Value')
 
-CALL_TIMEOUT = 60       # seconds that a caller waits for a reply, unless the row says otherwise
+CALL_TIMEOUT = 60       # seconds that a caller waits for a reply, unless the row has another timeout
 
 
 def parsed(version: str) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """RPC client that retries while a conductor or network service restarts.
 
 The services execute a repeated request once and return the first result again. An 'unavailable' that was relayed from a
-third service is retried for 20 s only; one of a compute host is final.
+third service is retried for 20 s only; an 'unavailable' of a compute host is final.
 """
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ class Serializer(oslo_messaging.Serializer):
         return {**ctxt.to_dict(), **self._sender}
 
     def deserialize_context(self, ctxt: JsonObject) -> nova_context.RequestContext:
-        """Return the sender's context; it becomes the one of this thread, for its log lines."""
+        """Return the sender's context and make it the context of this thread, for its log lines."""
         sent: dict[str, Any] = ctxt
         made = nova_context.RequestContext.from_dict(sent)
         made.sender_host, made.signed_by = sent.get(SENDER_HOST), sent.get('signed_by')

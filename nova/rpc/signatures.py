@@ -184,7 +184,7 @@ class Signatures:
     def check(self, topic: str, server: str, interface: Interface, ctxt: JsonObject, message: JsonObject) -> None:
         """Replace the context's statements about the sender by verified ones.
 
-        :raises MessageRefused: its signature is invalid or missing
+        :raises MessageRefused: the message's signature is invalid or missing
         :raises MessageRepeated: the message is a repetition; its sender gets the answer to the first copy
         """
         signature = ctxt.pop(FIELD, None)

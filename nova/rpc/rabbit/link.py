@@ -222,7 +222,7 @@ class Link:
             self._read(self._stream.read())
 
     def _beat(self) -> None:
-        """Send a heartbeat if one is due, and check the broker's."""
+        """Send a heartbeat if it is time, and check the broker's heartbeats."""
         if not self._heartbeat:
             return
         now = time.monotonic()

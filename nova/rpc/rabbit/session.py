@@ -93,7 +93,7 @@ class Session:
         self._numbers = itertools.count(1)
         self._unconfirmed: dict[int, Message] = {}
         self._parked: dict[int, Message] = {}          # by id, until there is a broker
-        self._suspects: list[Message] = []             # one of them made the broker close the channel
+        self._suspects: list[Message] = []             # one of these messages made the broker close the channel
         self._undelivered: list[Message] = []          # sent again after AGAIN_S
         self._redelivers = False
         self._first = True

@@ -27,7 +27,7 @@ PREFETCH = 300
 # only copy of a state, and writing to disk costs a third of a broker's time (ADR 0049). Notifications are never sent
 # again, so their queue follows the defaults.
 KEPT = ('amqp_durable_queues', 'rabbit_quorum_queue')
-# Options of oslo.messaging's driver that this one lacks.
+# Options of oslo.messaging's driver that this driver does not support.
 _NOT_HERE = ('rabbit_stream_fanout', 'rabbit_ha_queues', 'use_queue_manager', 'kombu_compression')
 
 
