@@ -125,7 +125,7 @@ def _cpu_policy(requested: Requested, flavor: Mapping[str, Any]) -> str:
 
 
 def _page_size(requested: Requested) -> int | str | None:
-    """Return 'small', 'large', 'any', KiB or None. An image may choose only if the flavor says large or any."""
+    """Return 'small', 'large', 'any', KiB or None. An image may choose only if the flavor has large or any."""
     found = []
     for value in (requested.flavor('mem_page_size'), requested.image('mem_page_size')):
         try:
@@ -140,7 +140,7 @@ def _page_size(requested: Requested) -> int | str | None:
 
 
 def pci_policy(flavor: Mapping[str, Any], properties: Mapping[str, Any] | None) -> str | None:
-    """Return the NUMA affinity policy of all PCI devices (one of PCI_POLICIES), or None for those of the aliases."""
+    """Return the NUMA affinity policy of all PCI devices (one of PCI_POLICIES), or None for the aliases' policies."""
     return Requested(flavor['extra_specs'], properties).agreed('pci_numa_affinity_policy', PCI_POLICIES)
 
 
