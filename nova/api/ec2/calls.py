@@ -221,7 +221,7 @@ class LocalServices:
 
     :param application: WSGI application with all services
     :param identity: nova.identity.embedded.service.IdentityService
-    :param absent: members of SERVICES that the application lacks
+    :param absent: members of SERVICES that the application does not have
     """
 
     def __init__(self, application: WSGIApplication, identity: IdentityService, absent: Collection[str] = ()) -> None:

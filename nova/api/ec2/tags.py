@@ -127,7 +127,7 @@ def of(req: operations.Request, prefix: str, uuids: Sequence[str]) -> dict[str, 
 def _visible(req: operations.Request, resource: str) -> tuple[str, str]:
     """Return (prefix, uuid) of a resource that is visible to the caller.
 
-    :raises Ec2Error: it does not exist
+    :raises Ec2Error: the resource does not exist
     """
     prefix = ids.prefix_of(resource)
     if prefix not in TYPES:

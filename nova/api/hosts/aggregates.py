@@ -79,8 +79,8 @@ def _host_body(action: str) -> Object:
 def number(id: str) -> int:
     """Parse the ID of an aggregate.
 
-    :raises BadRequest: it is not a number
-    :raises AggregateNotFound: it is negative
+    :raises BadRequest: the ID is not a number
+    :raises AggregateNotFound: the ID is negative
     """
     digits = id.removeprefix('-')
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 10 and int(digits) <= params.MAX_INT):

@@ -59,7 +59,7 @@ def delete(req: api_request.Request, id: str) -> None:
 def _delete_info(text: str | None) -> api_request.Document:
     """Parse the JSON object in the query.
 
-    :raises BadRequest: it is malformed
+    :raises BadRequest: the object is malformed
     """
     try:
         info = json_text.parse(text or '')
@@ -117,7 +117,7 @@ def _server_of(req: api_request.Request, volume_id: str,
 def _check_connection(req: api_request.Request, volume_id: str, info: dict[str, Any]) -> None:
     """Check that the volume supports snapshot chains.
 
-    :raises BadRequest: its driver does not use files, or its block storage service does not support chains
+    :raises BadRequest: the volume's driver does not use files, or its block storage service does not support chains
     """
     if info['driver_volume_type'] not in disks.CHAINS or not req.services.volumes.keeps_chains:
         raise exception.BadRequest(

@@ -192,7 +192,7 @@ def _configure(req: Request, id: str) -> None:
 def checked_project(project_id: str) -> str:
     """Check the format of a project ID.
 
-    :raises BadRequest: it is malformed
+    :raises BadRequest: the ID is malformed
     """
     if not re.fullmatch(PROJECT_ID, project_id):
         raise exception.BadRequest('The project ID is malformed.')

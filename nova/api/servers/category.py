@@ -56,7 +56,7 @@ def hidden_images(req: api_request.Request) -> frozenset[str] | set[str]:
 def find_image(req: api_request.Request, image_id: str) -> api_request.Document:
     """Return an image that is visible to the caller.
 
-    :raises ImageNotFound: it does not exist or is hidden
+    :raises ImageNotFound: the image does not exist or is hidden
     """
     image = req.services.images.show(req.context, image_id)
     if image['id'] in hidden_images(req):
@@ -67,7 +67,7 @@ def find_image(req: api_request.Request, image_id: str) -> api_request.Document:
 def check_volume(req: api_request.Request, volume: Row) -> None:
     """Check that a volume is visible to the caller.
 
-    :raises VolumeNotFound: it is attached to an administrative server
+    :raises VolumeNotFound: the volume is attached to an administrative server
     """
     holders = [attachment['instance_uuid'] for attachment in volume['attachments']]
     if holders and not req.context.is_admin:
@@ -79,7 +79,7 @@ def check_volume(req: api_request.Request, volume: Row) -> None:
 def find_volume(req: api_request.Request, volume_id: str) -> api_request.Document:
     """Return a volume that is visible to the caller.
 
-    :raises VolumeNotFound: it does not exist or is hidden
+    :raises VolumeNotFound: the volume does not exist or is hidden
     """
     volume: api_request.Document = req.services.volumes.get(req.context, volume_id)
     check_volume(req, volume)
@@ -89,7 +89,7 @@ def find_volume(req: api_request.Request, volume_id: str) -> api_request.Documen
 def find_snapshot(req: api_request.Request, snapshot_id: str) -> api_request.Document:
     """Return a snapshot that is visible to the caller.
 
-    :raises VolumeSnapshotNotFound: it does not exist, or its volume is hidden
+    :raises VolumeSnapshotNotFound: the snapshot does not exist, or its volume is hidden
     """
     snapshot: api_request.Document = req.services.volumes.get_snapshot(req.context, snapshot_id)
     if not req.context.is_admin:

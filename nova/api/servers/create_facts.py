@@ -131,7 +131,7 @@ def check_place(req: api_request.Request, server: Document, place: Document,
 
     :param cell: cell that must have them; None: any cell
     :raises BadRequest: the zone or host does not exist
-    :raises ServiceUnavailable: it was not found, and a cell is down
+    :raises ServiceUnavailable: the zone or host was not found, and a cell is down
     """
     zone = (server.get('availability_zone') or '').partition(':')[0]
     host, node = place['force_host'] or place['requested_host'], place['force_node'] or place['requested_node']

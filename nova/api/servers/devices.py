@@ -118,7 +118,7 @@ def _device(device: dict[str, typing.Any]) -> Device:
 def _path(name: str | None) -> str | None:
     """Complete a device name: vdb becomes /dev/vdb. None stays None.
 
-    :raises InvalidBlockDevice: it is not a disk's name
+    :raises InvalidBlockDevice: the name is not a disk's name
     """
     if not name:
         return None

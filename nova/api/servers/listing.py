@@ -120,7 +120,7 @@ def _place(req: api_request.Request, query: listing.Query) -> tuple[Any, ...] | 
     """Return the position of the marker; the cell of its mapping is read first.
 
     :raises MarkerNotFound: no cell has it
-    :raises ServiceUnavailable: it was not found, and a cell is down
+    :raises ServiceUnavailable: the marker was not found, and a cell is down
     """
     cells, marker = req.services.cells, str(query.marker)
     mapped = cells.mapped(marker)

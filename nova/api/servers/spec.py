@@ -243,7 +243,7 @@ _GIB = 1024 ** 3
 def check_image(image: Document, flavor: Document) -> None:
     """Check that an image can boot with a flavor.
 
-    :raises ImageInactive, ImageUnacceptable, FlavorTooSmall: it cannot
+    :raises ImageInactive, ImageUnacceptable, FlavorTooSmall: the image cannot boot with the flavor
     """
     if image['status'] != 'active':
         raise exception.ImageInactive(image_id=image['id'])

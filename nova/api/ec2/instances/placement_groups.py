@@ -29,7 +29,7 @@ def _all(req: operations.Request) -> list[dict[str, Any]]:
 def named(req: operations.Request, name: str) -> dict[str, Any]:
     """Return the server group with the name of a placement group.
 
-    :raises Ec2Error: it does not exist
+    :raises Ec2Error: the group does not exist
     """
     for group in _all(req):
         if group['name'] == name:

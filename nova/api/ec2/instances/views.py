@@ -161,7 +161,7 @@ def _server(req: operations.Request, uuid: str, shown: str) -> dict[str, Any]:
 def one_of(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     """Return the server of a request's InstanceId.
 
-    :raises Ec2Error: it does not exist
+    :raises Ec2Error: the server does not exist
     """
     server, = servers_of(req, [given['InstanceId']])
     return server
