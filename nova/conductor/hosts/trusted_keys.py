@@ -43,7 +43,7 @@ class TrustedKeys:
     def __init__(self, api_db: engine.Database) -> None:
         self._api_db = api_db
         self._lock, self._looking = threading.Lock(), threading.Lock()
-        self._known: dict[str, _Known] = {}          # by key id, oldest lookup first
+        self._known: dict[str, _Known] = {}          # {key id: lookup}, oldest lookup first
         self._unknown_s = 0
 
     def use(self, keys: signatures.Signatures) -> None:

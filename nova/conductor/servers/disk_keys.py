@@ -1,4 +1,4 @@
-"""Keys of encrypted disks: one key a server, from its first disk until the server is deleted.
+"""Keys of encrypted disks: one key for each server, from its first disk until the server is deleted.
 
 A key is a random passphrase. The database stores it encrypted (AES-256-GCM, bound to the server's id) with a key of the
 deployment, which is in a file on the conductors. A copy of the database alone cannot open a disk. Alternatively a Key

@@ -35,7 +35,7 @@ class LostMappings:
 
         Mappings younger than ``age_s`` are skipped, because the row may be written soon. Those of servers in the
         history are always removed.
-        Mappings older than all services of this database are skipped too: they show that the configuration names the
+        Mappings older than all services of this database are skipped too. They show that the configuration names the
         wrong database.
 
         :param within_s: only mappings younger than this
