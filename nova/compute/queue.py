@@ -168,7 +168,7 @@ class TaskQueue:
 
 
 class CallbackSemaphore:
-    """Semaphore that calls the waiting functions: they hold no thread, and block no other tasks of the same server.
+    """Semaphore that calls waiting functions. They use no thread and block no other task of the same server.
 
     :param limit: number of concurrent holders
     """
@@ -178,7 +178,7 @@ class CallbackSemaphore:
         self._line: collections.deque[typing.Callable[[], typing.Any]] = collections.deque()
 
     def acquire(self, begin: typing.Callable[[], typing.Any]) -> None:
-        """Call ``begin()`` when the semaphore is free, in this thread or in that of another ``release``."""
+        """Call ``begin()`` when the semaphore is free, in this thread or in the thread of another ``release``."""
         with self._lock:
             if not self._free:
                 self._line.append(begin)

@@ -30,7 +30,7 @@ LOG = logging.getLogger(__name__)
 Arguments = dict[str, typing.Any]            # arguments of the open action
 
 INITS = ('systemd', 'init')              # names of PID 1
-START_FIELD = 19  # of /proc/PID/stat after the name: start time in ticks since the kernel's start
+START_FIELD = 19  # field of /proc/PID/stat after the name: start time in ticks since the kernel's start
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 

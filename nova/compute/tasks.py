@@ -233,7 +233,7 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, fr
             with current.harmless():
                 current.failed(refused)
             raise refused
-        if record is None and event in _MAKES:  # for the case that the host dies during the task
+        if record is None and event in _MAKES:  # in case the host dies during the task
             host.records.note(row)
         try:
             yield current

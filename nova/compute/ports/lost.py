@@ -65,7 +65,7 @@ def settle(host: Host, ctx: context.RequestContext, server: objects.Instance, li
 
 
 class LostPorts:
-    """Comparison of ports at start-up, in the background: it waits until a network service answers.
+    """Comparison of ports at start-up, in the background, because it waits until a network service answers.
 
     :param settled: function(ctx, server, trusted) that reads the ports of a server again, in the server's queue
     :param differs: function that returns whether guests are newer than the database, which then may not know ports
