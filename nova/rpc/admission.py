@@ -272,4 +272,4 @@ def end_of_move(end: str) -> Check:
 
 source, destination = end_of_move('source'), end_of_move('dest')
 
-NO_RIGHTS: Rights = {}                          # for a service that gets messages of other services only
+NO_RIGHTS: Rights = {}                          # rights at a service that gets no messages of hosts

@@ -153,7 +153,7 @@ class Bus:
         """Return a server that dispatches the interface's methods to ``manager``; it is not started.
 
         :param manager: see rpc.interface.methods_of
-        :param admission: rights of compute hosts; None: they have none
+        :param admission: rights of compute hosts; None: no rights
         :raises TypeError: the manager has no function for a method of the interface
         """
         return Server(self._transport, interface, manager, server, self._backport,

@@ -26,8 +26,8 @@ from nova.runtime import host_identity
 
 LOG = logging.getLogger(__name__)
 
-PAUSE_S = 2                  # between two queries whether the key is approved
-LOOK_S = 300                 # between two checks for a renewal
+PAUSE_S = 2                  # seconds between two queries whether the key is approved
+LOOK_S = 300                 # seconds between two checks for a renewal
 _APPROVED = ('approved', 'renewing')
 _UNKNOWN = ('UnsupportedVersion', 'NoSuchMethod')        # errors of a conductor of an older release
 

@@ -39,7 +39,7 @@ class _Reply:
         self._ready.acquire()
         self._once = threading.Lock()
         self.result = b''
-        self.failure: str | None = None              # as text
+        self.failure: str | None = None              # serialized exception
 
     def fill(self, result: bytes, failure: str | None) -> None:
         if self._once.acquire(blocking=False):

@@ -19,7 +19,7 @@ from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
 
-LOOK_S = 0.5                 # between two checks for due heartbeats
+LOOK_S = 0.5                 # seconds between two checks for due heartbeats
 
 
 class Dispatcher(dispatcher.RPCDispatcher):
@@ -34,7 +34,7 @@ class Dispatcher(dispatcher.RPCDispatcher):
         super().__init__(endpoints, serializer)
         self._check = check
         self._lock = threading.Lock()
-        # {incoming: (when the next heartbeat is due, seconds)}
+        # {incoming: (time of the next heartbeat, interval in seconds)}
         self._running: dict[Incoming, tuple[float, float]] = {}
         self._at_work = False
 

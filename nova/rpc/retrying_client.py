@@ -12,7 +12,7 @@ from typing import Any
 
 from nova import exception
 
-RETRIES = 8          # with pauses of 0.5 s, 1 s, 2 s, … 32 s
+RETRIES = 8          # retries, after pauses of 0.5 s, 1 s, 2 s, … 32 s
 RELAYED_S = 20       # seconds after the first attempt for which a relayed error is retried
 
 

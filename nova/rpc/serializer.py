@@ -35,7 +35,7 @@ DICT = 'nova_dict'                  # {DICT: [[key, value], …]}: a dictionary 
 OBJECT = f'{objects.NovaObject.OBJ_SERIAL_NAMESPACE}.name'
 DATA = f'{objects.NovaObject.OBJ_SERIAL_NAMESPACE}.data'
 _TAGS = frozenset((TIME, BYTES, DICT, OBJECT))
-_KEYS = tuple(f'"{tag}":'.encode() for tag in _TAGS)          # in JSON text; within a string the quotes are escaped
+_KEYS = tuple(f'"{tag}":'.encode() for tag in _TAGS)          # tags in JSON; within a string the quotes are escaped
 
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_NON_STR_KEYS
 

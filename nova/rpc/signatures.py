@@ -46,7 +46,7 @@ SKEW_S = 120                 # tolerated clock difference between two hosts
 # Validity of a cast, which waits in its queue while a service is down. A call is valid during its timeout.
 CAST_S = 24 * 3600
 
-FOLLOW_S = 60                # between two checks whether the deployment has a new key
+FOLLOW_S = 60                # seconds between two checks whether the deployment has a new key
 
 NUMBER, KEY_ID = re.compile(r'[0-9a-f]{24}\Z'), re.compile(r'[0-9a-f]{40}\Z')
 
@@ -130,7 +130,7 @@ class Signatures:
         self.key: Key | None = None
         self.trusted: Callable[[str], Trusted | None] = lambda key_id: None
         self.enrolling: str | None = None            # name of the method that registers a key
-        self._replays: dict[tuple[str, str], replays.Replays] = {}       # by topic and server
+        self._replays: dict[tuple[str, str], replays.Replays] = {}       # {(topic, server): replays}
         self._noted: set[tuple[str, str, str]] = set()
         self._look: Callable[[], Key] | None = None
         self._due = 0.0

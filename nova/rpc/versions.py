@@ -4,7 +4,7 @@ A service's row contains its VERSION; RELEASES lists the interfaces and objects 
 lowest VERSION among the possible receivers (``auto`` in [upgrade_levels]), or a configured version. Services with
 databases read the rows at start, on SIGHUP and every REFRESH_S; others get the versions with each heartbeat's reply.
 
-nova-api has no row and needs none: it receives no messages, and replies use the VERSION that its request names.
+nova-api has no row, because it receives no messages; replies use the VERSION that its request names.
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nova.runtime import release
 LOG = logging.getLogger(__name__)
 
 AUTO = 'auto'
-REFRESH_S = 30              # between two reads of the service rows: one grouped SELECT a cell
+REFRESH_S = 30              # seconds between two reads of the service rows, which is one grouped SELECT for each cell
 
 
 @dataclasses.dataclass(frozen=True)

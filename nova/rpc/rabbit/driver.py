@@ -21,8 +21,8 @@ from nova.runtime.hooks import oslo_messaging as messaging_hooks
 
 LOG = logging.getLogger(__name__)
 
-CONFIRM_S = 30               # a broker has to confirm a message within this time
-LOOK_S = 0.25                # between two checks for a connection
+CONFIRM_S = 30               # seconds within which a broker has to confirm a message
+LOOK_S = 0.25                # seconds between two checks for a connection
 LONGEST_WAIT_S = 3600.0
 
 
@@ -54,7 +54,7 @@ class Call(Sent):
         self.answer: JsonObject = {}
 
     def settle(self, failure: Exception | None) -> None:
-        if failure is not None:                        # else the reply confirms its arrival
+        if failure is not None:                        # otherwise the reply confirms the arrival of the message
             super().settle(failure)
 
     def answered(self, answer: JsonObject) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _Frame = TypeVar('_Frame', bound=base.Frame)
 
 PUBLISHING, CONSUMING, DECLARING = 1, 2, 3           # channels
-CONNECT_S = 5                # until a broker has answered to the first frame
+CONNECT_S = 5                # seconds until a broker must answer the first frame
 FRAME_MAX = 131072           # bytes, RabbitMQ's default
 _TRANSIENT_QUEUES = 'transient_nonexcl_queues'       # RabbitMQ's name of the feature, in the reason of a refusal
 _CAPABILITIES: common.FieldTable = {
@@ -117,7 +117,7 @@ class Link:
         for channel in (PUBLISHING, CONSUMING, DECLARING):
             self.ask(channel, commands.Channel.Open())
         self.ask(PUBLISHING, commands.Confirm.Select())
-        self.ask(CONSUMING, commands.Basic.Qos(0, settings.prefetch, False))       # for each consumer
+        self.ask(CONSUMING, commands.Basic.Qos(0, settings.prefetch, False))       # applies to each consumer
 
     def _expect(self, kind: type[_Frame]) -> _Frame:
         answer = self._wait_here()

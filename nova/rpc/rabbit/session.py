@@ -22,10 +22,10 @@ from nova.runtime import concurrency
 LOG = logging.getLogger(__name__)
 P = ParamSpec('P')
 
-ATTEMPT_S = 1                # minimum time between two attempts to reach a broker
-AGAIN_S = 0.5                # between two attempts to deliver a message without a queue
-SETTLE_S = 10                # until other services have reconnected, too, after a lost connection
-IS_OTHERWISE = 406           # PRECONDITION_FAILED: it exists with other properties
+ATTEMPT_S = 1                # minimum seconds between two attempts to reach a broker
+AGAIN_S = 0.5                # seconds between two attempts to deliver a message without a queue
+SETTLE_S = 10                # seconds after a lost connection until other services have reconnected too
+IS_OTHERWISE = 406           # PRECONDITION_FAILED: the queue or exchange has other properties
 
 
 class Message:
@@ -85,14 +85,14 @@ class Session:
         self._takes = True
         self._thread: threading.Thread | None = None
         self._closed = False
-        self.attempts, self.last_error = 0, 'there was no attempt yet'       # of connections, since the start
+        self.attempts, self.last_error = 0, 'there was no attempt yet'       # connection attempts since the start
         self._tried = -float('inf')
         self._wanted = threading.Event()               # a caller waits for a broker
         self._subscriptions: list[Subscription] = []
         self._tags = itertools.count(1)
         self._numbers = itertools.count(1)
         self._unconfirmed: dict[int, Message] = {}
-        self._parked: dict[int, Message] = {}          # by id, until there is a broker
+        self._parked: dict[int, Message] = {}          # {id: message}, until there is a broker
         self._suspects: list[Message] = []             # one of these messages made the broker close the channel
         self._undelivered: list[Message] = []          # sent again after AGAIN_S
         self._redelivers = False

@@ -1,6 +1,6 @@
 """Settings of the driver from [oslo_messaging_rabbit], and the resulting queues and exchanges.
 
-Names and properties are those of oslo.messaging's own driver, so that services with either driver interoperate.
+Names and properties match oslo.messaging's own driver, so that services with either driver interoperate.
 """
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Settings:
     prefetch: int
 
     def waited(self, attempts: int) -> float:
-        """Return the seconds that so many attempts to reach a broker take; a huge number means "for ever"."""
+        """Return the seconds that this number of attempts to reach a broker takes; a huge number means no limit."""
         rising = 0
         if self.longer > 0:
             rising = min(attempts, max(0, math.ceil((self.longest - self.pause) / self.longer)))
