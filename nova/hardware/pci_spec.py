@@ -16,7 +16,7 @@ from nova.objects import pci
 
 Made = typing.TypeVar('Made')
 
-PARTS = {'domain': 0xFFFF, 'bus': 0xFF, 'slot': 0x1F, 'function': 0x7}         # with the highest number of each
+PARTS = {'domain': 0xFFFF, 'bus': 0xFF, 'slot': 0x1F, 'function': 0x7}         # {part: highest number}
 _ADDRESS = re.compile(r'([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])\Z')
 _PATTERN = re.compile(r'(?:(?P<domain>[^:.]*):)?(?P<bus>[^:.]*):(?P<slot>[^:.]*)(?:\.(?P<function>[^:.]*))?\Z')
 _ID = re.compile(r'(?:0x)?([0-9a-fA-F]{4})\Z')
