@@ -131,7 +131,7 @@ class Request(request.BaseRequest):
 
         :param path: path below the version
         :param caller: context that replaces the caller; the calling code must document why this is allowed
-        :param version: microversion of /v2.1; default: that of this request
+        :param version: microversion of /v2.1; default: the version of this request
         :param counted: count the call against the caller's rate limits
         """
         data = b'' if body is None else orjson.dumps(body)

@@ -141,7 +141,7 @@ class Caller:
     def call(self, service: str, method: str, path: str, body: Document | Body | None = None,
              query: dict[str, Any] | None = None,
              headers: dict[str, str] | None = None, hidden: bool = False) -> Any:
-        """Call a service and return the document of its response; None without a body.
+        """Call a service and return the document of its response, or None if there is no body.
 
         :param hidden: the caller may write to the resource but not read it
         :raises ServiceRefused: an error response

@@ -26,7 +26,7 @@ def check_visible(req: api_request.Request, row: Row, rule: str | None = None) -
     """Hide an administrative server from callers who are not administrators.
 
     :param row: has at least 'uuid', 'category', 'project_id', 'user_id'
-    :param rule: policy rule for requests that name the category; None: they are refused too
+    :param rule: policy rule for requests that name the category; None: such requests are refused too
     :raises InstanceNotFound: the server is hidden from the caller
     :raises PolicyDenied: the request names the category, but the rule denies it
     """
@@ -104,7 +104,7 @@ def visible_snapshots(req: api_request.Request, snapshots: list[Row]) -> list[Ro
     """Remove snapshots of volumes that are hidden from the caller."""
     if req.context.is_admin:
         return snapshots
-    visible: dict[str, bool] = {}           # by volume
+    visible: dict[str, bool] = {}           # {volume: visible}
     for snapshot in snapshots:
         volume_id = snapshot['volume_id']
         if volume_id not in visible:
@@ -138,7 +138,7 @@ def visible_members(group: Row, req: api_request.Request) -> list[str]:
 def of_new(req: api_request.Request, server: api_request.Document) -> tuple[str, set[str]]:
     """Return (category of a new server, set of keys that the category filled in).
 
-    Missing image and flavor references are set to those of the category.
+    Missing image and flavor references are taken from the category.
 
     :param server: content of ``server`` in the body; modified
     :raises PolicyDenied: the caller may not use the category

@@ -8,7 +8,7 @@ from nova.api.ec2 import filters
 from nova.api.ec2 import operations
 from nova.api.ec2 import tags
 
-POLICIES = {'spread': 'anti-affinity', 'cluster': 'network-proximity'}       # of server groups, by strategy
+POLICIES = {'spread': 'anti-affinity', 'cluster': 'network-proximity'}       # {strategy: policy of server groups}
 STRATEGIES = {policy: strategy for strategy, policy in POLICIES.items()}
 
 

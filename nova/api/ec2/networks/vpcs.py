@@ -49,7 +49,7 @@ class Vpcs:
         return self._req.ids.shown('vpc', self.made)
 
     def shown(self, vpc: str | None) -> str:
-        """Return the ID of a VPC; that of the default VPC for None or an unknown UUID."""
+        """Return the ID of a VPC, or of the default VPC for None or an unknown UUID."""
         return str(self._ids.get(vpc) or self._req.vpc) if vpc else self._req.vpc
 
     def of_subnet(self, subnet: str | None) -> str:
