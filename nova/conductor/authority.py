@@ -272,7 +272,7 @@ def admission_of(services: CellServices) -> admission.Admission:
 
 
 class Facts:
-    """Facts for the checks; each kind is read once a call."""
+    """Facts for the checks; each kind is read once for each call."""
 
     def __init__(self, services: CellServices) -> None:
         self._cell_db, self._volumes = services.cell_db, services.volumes

@@ -145,7 +145,7 @@ class Reconciler:
             self._cell_db.run(instance_actions.expedite_deletions, down, now)
 
     def reconcile(self, expedites: bool = True) -> int:
-        """Take up every overdue task; return the number of those taken up.
+        """Take up every overdue task; return the number of these tasks.
 
         :param expedites: whether deletions on hosts that are down count as overdue
         """
