@@ -129,7 +129,7 @@ def _compared(nodes: list[dict[str, typing.Any]]) -> list[dict[str, typing.Any]]
 def given_traits(directory: str) -> dict[str, frozenset[str]]:
     """Return {node name, or THIS: traits} of the files in a directory; {} if the directory is missing.
 
-    :raises InvalidOption: a file has another format; the message names it
+    :raises InvalidOption: a file is malformed; the message names the file
     """
     found: dict[str, frozenset[str]] = {}
     folder = pathlib.Path(directory)

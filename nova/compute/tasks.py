@@ -117,7 +117,7 @@ class Task(Undo):
         self.values.update(values)
 
     def ends_with(self, function: typing.Callable[[], typing.Any]) -> None:
-        """Call this instead of the usual last write."""
+        """Set a function that replaces the usual last write."""
         self._finish = function
 
     def step(self, task_state: str, **values: object) -> None:

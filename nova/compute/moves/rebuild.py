@@ -167,7 +167,7 @@ class Evacuation:
         host = self._host
         guest = objects.Instance(uuid=entry['instance_uuid'], network_info=[])
         record = host.records.get(guest.uuid)
-        # absent from the answer of a conductor of the previous release; None: the server is deleted
+        # conductors of the previous release do not send it; None: the server is deleted
         generation = entry.get('generation')
         if record is not None and (record.disputed or generation is not None and generation < record.generation):
             LOG.error('Server %s was evacuated from this host, but its row is older than its guest here; the guest '
