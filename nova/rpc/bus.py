@@ -141,7 +141,7 @@ class Bus:
     def client(self, interface: Interface) -> Client:
         """Return an object with one method for each row of the interface.
 
-        Each takes the context, ``server`` (None: any server of the topic) and the row's arguments by keyword; a call
+        Methods take the context, ``server`` (None: any server of the topic) and the row's arguments by keyword; a call
         returns the result. A domain error keeps its class. Without a reply or a broker the method raises
         ``exception.Unavailable``, for any other failure of the server ``exception.RemoteError``. For receivers that are
         too old according to ``pins``, it drops arguments or raises ``exception.Unsupported``, as the row specifies.
@@ -457,7 +457,7 @@ def _retry_cast(function: Callable[P, Result]) -> Callable[P, Result]:
 
 
 def _convert_errors(topic: str, row: Method, function: Callable[P, Result]) -> Callable[P, Result]:
-    """Return a function that answers with domain errors; it logs other errors and answers with their type."""
+    """Return a function that returns domain errors to the caller; it logs other errors and returns their type."""
     run = function if row.call else _retry_cast(function)
 
     def method(*args: P.args, **kwargs: P.kwargs) -> Result:
