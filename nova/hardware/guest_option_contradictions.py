@@ -1,6 +1,6 @@
 """Checks of guest settings against contradictions and bounds. Each check yields sentences.
 
-The settings are those of guest_options.settings: {name of a row: text}.
+The settings are the result of guest_options.settings: {name of a row: text}.
 """
 from __future__ import annotations
 
