@@ -22,7 +22,7 @@ PAGE = 1000                       # items of one page of a service's list
 FEW = 8                           # maximum number of resources that are read one by one instead of as a list
 # prefix of IDs that the metadata service shows to guests: (service, list). For instances see nova.db.ec2.ids
 READ_BY_GUESTS = {'ami': ('image', 'images'), 'eni': ('network', 'ports'), 'subnet': ('network', 'subnets')}
-MOST_WAITS = 8                    # requests of a process that wait for a server; half of them of one project
+MOST_WAITS = 8                    # maximum requests of a process that wait for a server; one project may have half
 
 
 @dataclasses.dataclass(frozen=True)

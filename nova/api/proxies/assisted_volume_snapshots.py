@@ -91,7 +91,7 @@ def _server_of(req: api_request.Request, volume_id: str,
     """Return (cell, row) of the one server with the volume, on a capable host.
 
     :param missing: exception class if the volume is not attached
-    :raises BadRequest: several servers have it, the host is down, or its driver lacks the capability
+    :raises BadRequest: several servers have the volume, the host is down, or its driver lacks the capability
     """
     cell, devices = cell_queries.first(req, lambda conn: block_devices.by_volume(conn, volume_id))
     uuids = {device['instance_uuid'] for device in devices or ()}

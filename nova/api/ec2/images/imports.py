@@ -24,7 +24,7 @@ from nova.web.request import ConcurrencyLimit
 
 LOG = logging.getLogger(__name__)
 
-MOST = 8                        # imports of this process, half of them of one project at most; others are refused
+MOST = 8                        # maximum imports of this process; one project may have half of them
 AT_ONCE = 2                     # concurrent imports: each occupies one CPU
 WRITES_S = 60
 LOST_S = 600                    # seconds without an update after which an import has failed

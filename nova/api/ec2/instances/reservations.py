@@ -32,7 +32,7 @@ def items(reservation: str, count: int) -> dict[str, str]:
 
 
 def of(server: Server, instance_id: str) -> str:
-    """Return the reservation of an instance; each server of another API is a separate reservation."""
+    """Return the reservation of an instance; a server created through another API is a separate reservation."""
     found = utils.ec2_reservation(server['metadata'])
     return found[0] if found else 'r' + instance_id[1:]
 
