@@ -43,7 +43,7 @@ _PROJECT_ID = re.compile(r'[0-9a-f-]{32,36}')     # format of project IDs in Key
 _PREFIXES = {'v2.1': False, 'v2': True}          # first segment of the path: relaxed validation?
 FOLDERS = ('attachments', 'documents', 'flavors', 'groups', 'hosts', 'projects', 'proxies', 'server_actions', 'servers')
 OPENAPI = 'openapi.json'              # at the root and below each version
-WAITING_SHARE = 4                     # one in so many HTTP threads may wait for the end of a task
+WAITING_SHARE = 4                     # one in this many HTTP threads may wait for the end of a task
 GROUPS = 'v3.0'                                  # first segment of the paths of nova.api.groups.groups
 
 

@@ -83,7 +83,7 @@ def api_version(minimum: str, maximum: str | None = None) -> collections.abc.Cal
 
 
 def expects(**facts: typing.Any) -> collections.abc.Callable[[Handler], Handler]:
-    """Decorate a method, below ``api_version``, with body, query, status, errors and policy as in Route."""
+    """Decorate a method with body, query, status, errors and policy as in Route. Use it below ``api_version``."""
     def decorate(function: Handler) -> Handler:
         function.nova_facts = facts              # type: ignore[attr-defined]
         return function

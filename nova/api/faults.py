@@ -16,7 +16,7 @@ def answer(error: Exception, request_id: str | None, accept_language: str = '') 
         int, list[tuple[str, str]], dict[str, typing.Any]]:
     """Return (code, headers, document) for an exception, and log internal details.
 
-    :param accept_language: header of the request; a message without a translation stays English
+    :param accept_language: header of the request; a message without a translation remains English
     """
     language = i18n.best_language(accept_language)
     code, message, english = faults.explain(error, request_id, UNEXPECTED, lambda text: i18n.translate(text, language))

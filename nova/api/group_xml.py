@@ -45,7 +45,7 @@ _TEXTS = {'policies': 'policy', 'members': 'member'}
 _METADATA, _META = 'metadata', 'meta'
 _OBJECTS = {'groups': 'group'}
 _Element = tuple[str, dict[str, str], list[Any], list[str]]     # name, attributes, children, texts
-_NO_XML = re.compile('[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')       # not even as a reference
+_NO_XML = re.compile('[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')  # not even as a character reference
 
 
 def factory(global_conf: dict[str, str], **local: str) -> Callable[[WSGIApplication], Filter]:

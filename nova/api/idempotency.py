@@ -47,7 +47,7 @@ def applies(row: Route) -> bool:
 def serve(req: api_request.Request, document: Json, work: Callable[[], Response]) -> Response:
     """Run ``work``, or replay the response of an earlier attempt.
 
-    :param document: the parsed body; None without one
+    :param document: the parsed body, or None if there is none
     :param work: () -> Response
     :raises BadRequest: the key is malformed
     :raises IdempotencyKeyInUse: the key belongs to another request, the first attempt is still running, or its response
@@ -102,7 +102,7 @@ def _replay(attempt: IdempotentRequest, sealed: str) -> Response:
 
 
 def _described(req: api_request.Request, document: Json) -> bytes:
-    """Serialize what identifies a request: path, version and body; also the user for resources owned by users."""
+    """Serialize the identity of a request: path, version and body; also the user for resources owned by users."""
     owner = req.user_id if req.route.path.startswith(OF_USERS) else None
     named = [owner, req.base_path, req.environ.get('PATH_INFO', ''), req.environ.get('QUERY_STRING', ''),
              req.version, document]

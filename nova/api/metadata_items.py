@@ -23,7 +23,7 @@ def show(metadata: Mapping[str, str], key: str) -> api_request.Document:
 def given(req: api_request.Request, key: str) -> dict[str, str]:
     """Return the item of the body as a dictionary.
 
-    :raises BadRequest: its key differs from that of the URL
+    :raises BadRequest: the item's key differs from the key in the URL
     """
     item: dict[str, str] = req.body['meta']
     if list(item) != [key]:

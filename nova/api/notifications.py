@@ -53,8 +53,8 @@ def read(req: api_request.Request, database: engine.Database, get: Callable[Conc
 def updated(req: api_request.Request, cell: db_cells.Cell, row: api_request.Row | None, **about: str | None) -> None:
     """Publish instance.update for a new server, or a server with new name or tags.
 
-    :param row: its columns; None: publish nothing
-    :param about: the previous old_state, old_task_state, old_display_name
+    :param row: the server's columns; None: publish nothing
+    :param about: previous values: old_state, old_task_state, old_display_name
     """
     notifier = req.services.notifier
     if not notifier.on or row is None:

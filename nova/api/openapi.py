@@ -213,7 +213,7 @@ def _parameters(row: Route, version: int) -> Iterator[Document]:
 
 
 def _body(rows: list[Route], version: int) -> json_types.Schema | None:
-    """Return the schema of the body; None without a body."""
+    """Return the schema of the body, or None if there is no body."""
     forms = [(row, published(row.body.schema(version))) for row in rows if row.body is not None]
     if not forms:
         return None
@@ -261,7 +261,7 @@ def _media_type(row: Route) -> str:
 
 
 def _schema(row: Route, code: int, version: int) -> json_types.Schema | None:
-    """Return the schema of a response body for a success code; None without a body."""
+    """Return the schema of a response body for a success code, or None if it has no body."""
     if code in (204, 304):
         return None
     if response_types.media_type(operation_of(row)):

@@ -126,7 +126,7 @@ class RateLimits:
     def matching(self, verb: str, path: str) -> tuple[Limit, ...]:
         """Return the limits that count a request.
 
-        :param path: below version and project, with leading '/' and the query
+        :param path: path below version and project, with leading '/' and the query
         """
         return tuple(limit for limit, search in self._patterns if limit.verb == verb and search(path))
 

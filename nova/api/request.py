@@ -40,7 +40,7 @@ class Request(request.BaseRequest):
 
     version   1 under /v2
     relaxed   True under /v2
-    segments  of the path, below version and project
+    segments  path segments below version and project
     context   the caller; None for a public route
     record    nova.db.audit.log.Record of a routed request that writes, else None
     attempt   IdempotentRequest of a request with an Idempotency-Key, else None
@@ -129,9 +129,9 @@ class Request(request.BaseRequest):
 
         It never waits for the end of a task.
 
-        :param path: below the version
-        :param caller: context that replaces the caller; the calling code must say why this is allowed
-        :param version: microversion of /v2.1; default: that of this request
+        :param path: path below the version
+        :param caller: context that replaces the caller; the calling code must document why this is allowed
+        :param version: microversion of /v2.1; default: the version of this request
         :param counted: count the call against the caller's rate limits
         """
         data = b'' if body is None else orjson.dumps(body)

@@ -37,7 +37,7 @@ class Services:
     images     nova.image.api facade: show, list, create, update, delete
     networks   nova.network.api facade
     volumes    nova.volume.api.BlockStorage
-    bare_metal  virt.ironic.client.Client; None without a Bare Metal service
+    bare_metal  virt.ironic.client.Client; None if there is no Bare Metal service
     notifier   publisher of the API's notifications
 
     The Application sets the others:

@@ -37,9 +37,9 @@ class Availability:
         concurrency.spawn(f'availability-{self._host.name}', self.settle)
 
     def settle(self) -> None:
-        """Send an unsent report (periodic task).
+        """Send a pending report (periodic task).
 
-        A reason is sent each time, because an operator may have enabled the service since.
+        A reason is sent each time, because an operator may have enabled the service since the last report.
         """
         with self._lock:
             told = self._reported

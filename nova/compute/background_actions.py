@@ -1,7 +1,7 @@
 """Background actions: attach and detach ports, volumes and shares of an idle server. They set no task state.
 
 The queue of the server runs its background actions one after the other, like other tasks. The open action row of the
-request has the data to repeat an action, or to roll it back.
+request contains the data to repeat an action or to roll it back.
 
     with background_actions.action(host, ctx, instance, 'compute_attach_interface') as current:
         current.undo(host.network.detach_port, ...)
@@ -30,7 +30,7 @@ class BackgroundAction(tasks.Undo):
     instance   the server when the action began
     values     columns to set when the action succeeds
     error      reason of a refusal, or None
-    insists    the action stays open, and is repeated, until it is rolled back
+    insists    after a failure the action stays open and is repeated until it is rolled back
     """
 
     def __init__(self, event: str, instance: objects.Instance) -> None:

@@ -20,7 +20,7 @@ from nova.runtime import metrics
 from nova.virt import driver as virt
 from nova.virt import metadata
 
-# Errors that another host does not avoid: the request is invalid, or its resources do not exist.
+# Errors that would occur on every host: the request is invalid, or its resources do not exist.
 FINAL = (exception.BadRequest, exception.Forbidden, exception.NotFound, exception.Conflict)
 
 
@@ -31,8 +31,8 @@ def spawn_request(host: Host, task: tasks.Task, instance: objects.Instance, spec
 
     The image is the one in the server's row, which a rebuild may have changed.
 
-    :raises BuildFailed: this host lacks an option of the flavor or the image. The scheduler was not asked, because the
-        host was forced, or the server is on it already
+    :raises BuildFailed: this host does not support an option of the flavor or the image. The scheduler does not check
+        this if the host was forced or already has the server
     """
     check_options(host, instance)
     image = None

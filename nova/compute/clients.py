@@ -15,7 +15,7 @@ Expected = dict[str, list[typing.Any]]               # {column: allowed values}
 
 
 class Conductor(typing.Protocol):
-    """RPC client of the conductors: servers and their tasks, and what this host reports."""
+    """RPC client of the conductors: servers and their tasks, and reports of this host."""
 
     @property
     def client(self) -> 'Conductor':

@@ -28,7 +28,7 @@ def record(host: Host, ctx: context.RequestContext, server: objects.Instance, ta
     try:
         found = device_addresses.limited(host.driver.device_addresses(server))
     except exception.VirtError as error:             # the next start records them
-        LOG.warning('The addresses of the devices of server %s are unknown: %s', server.uuid, error)
+        LOG.warning('Cannot read the device addresses of server %s: %s', server.uuid, error)
         return
     if not found or found == device_addresses.read(known):
         return
@@ -36,4 +36,4 @@ def record(host: Host, ctx: context.RequestContext, server: objects.Instance, ta
         host.conductor.update_instance(ctx, instance_uuid=server.uuid, expect={'host': [host.name]},
                                        values={'system_metadata': {device_addresses.KEY: found}})
     except exception.HostForbidden as error:             # from a conductor of the previous release
-        LOG.warning('The addresses of the devices of server %s are not recorded: %s', server.uuid, error)
+        LOG.warning('Cannot record the device addresses of server %s: %s', server.uuid, error)

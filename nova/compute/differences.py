@@ -27,7 +27,7 @@ def compare(guests: collections.abc.Mapping[str, int], servers: collections.abc.
     """Return {uuid: kind of nova.differences} of the differences.
 
     :param guests: {uuid: power state} of the driver, and of guests kept for a return
-    :param servers: {uuid: server} that the rows say are on this host
+    :param servers: {uuid: server} that are on this host according to their rows
     :param rows: reports of conductors about other guests
     """
     found = {}
@@ -47,8 +47,8 @@ def compare(guests: collections.abc.Mapping[str, int], servers: collections.abc.
     if host_records.complete:
         found.update((uuid, differences.ABSENT) for uuid, server in servers.items()
                      if uuid not in guests and host_records.get(uuid) is None and is_settled_here(server))
-        # The record says that the guest left with a newer row. A server with a task is skipped: its guest may have left
-        # since ``servers`` was read.
+        # According to the record, the guest left with a newer row. A server with a task is skipped, because its guest
+        # may have left since ``servers`` was read.
         found.update((uuid, differences.ABSENT) for uuid, server in servers.items()
                      if (record := host_records.get(uuid)) is not None and record.left and uuid not in found
                      and server.task_state is None

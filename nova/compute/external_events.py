@@ -42,7 +42,7 @@ class ExternalEvents:
             if act is not None:
                 self._try(act, ctx, instance, event)
         changes = [event for event in events if event['name'] in NETWORK_CHANGES]
-        if changes:                  # one read for all of them: a Networking service repeats events
+        if changes:                  # one read for all events: a Networking service repeats them
             self._try(self._network_changed, ctx, instance, changes)
 
     @staticmethod
@@ -53,7 +53,7 @@ class ExternalEvents:
         except (exception.InstanceChanged, exception.InstanceNotFound):
             raise
         except Exception:
-            LOG.exception('Event %s of server %s could not be acted upon.', events, instance.uuid)
+            LOG.exception('Cannot handle events %s of server %s.', events, instance.uuid)
 
     def settle_ports(self, ctx: context.RequestContext, instance: objects.Instance, trusted: bool) -> None:
         """Read the server's ports again after a difference was found; see lost_ports.settle."""
@@ -96,14 +96,14 @@ class ExternalEvents:
 
     def _volume_extended(self, ctx: context.RequestContext, instance: objects.Instance,
                          event: dict[str, typing.Any]) -> None:
-        """Resize the disk of the guest to the new size if the driver can."""
+        """Resize the disk of the guest to the new size if the driver supports this."""
         host = self._host
         server = self._current(ctx, instance)
         devices = [device for device in host.volumes.get_block_devices(ctx, instance_uuid=server.uuid)
                    if device['volume_id'] == event['tag']]
         feature = host.driver.get_feature(virt.ExtendVolume)
         if not devices or feature is None:
-            LOG.warning('Volume %s of server %s keeps its size in the guest.', event['tag'], server.uuid)
+            LOG.warning('Cannot resize volume %s in the guest of server %s.', event['tag'], server.uuid)
             return
         device = host.volumes.refresh_volume(ctx, instance_uuid=server.uuid, bdm_uuid=devices[0]['uuid'])
         feature.extend_volume(ctx, server, device)

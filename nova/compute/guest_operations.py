@@ -121,8 +121,8 @@ class GuestOperations:
         """Return the screen as JPEG in base64.
 
         :raises InstanceInvalidState: the server does not run
-        :raises InstanceNotReady: its guest is gone
-        :raises Unsupported: this host makes no screenshots, or the server has no screen
+        :raises InstanceNotReady: the server's guest is gone
+        :raises Unsupported: this host cannot take screenshots, or the server has no screen
         :raises ServiceBusy: too many concurrent screenshots; a screenshot blocks if its guest hangs
         """
         self._running_state(instance, 'get_console_screenshot')
@@ -138,7 +138,7 @@ class GuestOperations:
             self._screens.release()
 
     def get_console_output(self, ctx: context.RequestContext, instance: objects.Instance, length: int | None) -> str:
-        """Return the last ``length`` lines of the serial console; None: everything kept (100 KiB).
+        """Return the last ``length`` lines of the serial console; None: all retained output (100 KiB).
 
         The last line has no newline, so that a client that counts lines finds the requested number.
 

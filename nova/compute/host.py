@@ -26,19 +26,19 @@ class Host:
     """One compute host.
 
     conf          configuration
-    name          of the compute host
-    driver        of its hypervisor; the API already refuses operations that the driver does not support, and
+    name          name of the compute host
+    driver        hypervisor driver; the API already refuses operations that the driver does not support, and
                   ``driver_with`` checks again
     conductor     client of the conductors, which retries while none answers
     moves         the same client for moves of servers
     volumes       the same client for block devices, volumes and shares of servers
     network       client of the network service, with retries
     images        images that the grant of a task allows
-    queue         one task at a time for each server
-    power_states  {server uuid: power state} as the conductor has it
+    queue         task queue: one task at a time for each server
+    power_states  {server uuid: power state} that the conductor has stored
     records       local records of the guests
     plugging      waits for ports that the Networking service plugs
-    stopping      is set when the service stops
+    stopping      event that is set when the service stops
     """
 
     conf: cfg.ConfigOpts
@@ -58,7 +58,7 @@ class Host:
     def submit(self, server: objects.Instance, function: typing.Callable[[*_Args], object], *args: *_Args,
                build: bool | str = False) -> None:
         """Queue a task of a server; worker threads are shared fairly between projects. See TaskQueue.submit."""
-        # the uuid of a deleted server may be all that is known
+        # only the uuid of a deleted server may be known
         project_id = server.project_id if server.obj_attr_is_set('project_id') else ''
         self.queue.submit(server.uuid, function, *args, build=build, project_id=project_id)
 

@@ -27,7 +27,7 @@ COPY_S = 4 * 3600               # seconds; timeout of the snapshots
 _UNNAMED = ''                   # a snapshot with an unknown id
 REST_S = 10                     # seconds; longest freeze of a guest's file systems, until the copies have begun
 
-# frame that ends an interrupted image or backup
+# task frame for the rollback of an interrupted image or backup
 ABANDON = dataclasses.replace(actions.ACTIONS['createImage'].frame, started=None, taken_in=(
     *actions.ACTIONS['createImage'].tasks, states.IMAGE_BACKUP))
 
@@ -68,7 +68,7 @@ class Snapshots:
             task.ends(power_state=host.driver.power_state(task.instance))
 
     def _copy_volumes(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str) -> None:
-        """Request snapshots of all volumes, at one moment if the guest can be frozen, and wait for them."""
+        """Request snapshots of all volumes and wait for them; they are consistent if the guest can be frozen."""
         with self._volume_snapshots.copying(instance.uuid) as copies:
             with self._at_rest(instance) as rests:
                 ends = time.monotonic() + REST_S
@@ -76,7 +76,7 @@ class Snapshots:
                 # copies on this host begin after this answer; other snapshots report only their completion
                 while rests and left and not copies.wait(left, LOOK_S):
                     if time.monotonic() > ends:
-                        LOG.warning('Some volume copies of server %s have not begun in %s s: it is unfrozen.',
+                        LOG.warning('Some volume copies of server %s have not begun after %s s: it is unfrozen.',
                                     instance.uuid, REST_S)
                         break
                     left = self._snapshot_volumes(ctx, instance.uuid, image_id)
@@ -122,7 +122,7 @@ class Snapshots:
                 if required:
                     raise
                 rests = False
-                LOG.warning('Server %s is not frozen while its volumes are copied: %s', instance.uuid, error.message)
+                LOG.warning('Cannot freeze server %s while its volumes are copied: %s', instance.uuid, error.message)
             yield rests
         finally:
             with contextlib.suppress(exception.VirtError, exception.GuestNotFound):     # the guest was not frozen
@@ -147,7 +147,7 @@ class Snapshots:
         """Roll back a snapshot or backup that a restart of this service interrupted: reset the server and delete its
         image.
 
-        A complete image stays: its owner may have seen it already. A complete backup counts in the rotation.
+        A complete image is kept, because its owner may have seen it. A complete backup counts in the rotation.
         """
         self._host.submit(instance, self._abandon, ctx, instance, image_id, backup_type, rotation)
 
@@ -181,8 +181,8 @@ class Snapshots:
                 images.delete(ctx, image['id'])
             except exception.ImageNotFound:
                 pass
-            except exception.NovaException as error:          # a protected one stays
-                LOG.warning('Backup %s of server %s is not deleted: %s', image['id'], instance.uuid, error.message)
+            except exception.NovaException as error:          # a protected backup cannot be deleted
+                LOG.warning('Cannot delete backup %s of server %s: %s', image['id'], instance.uuid, error.message)
 
 
 class ImageCache:
@@ -201,6 +201,6 @@ class ImageCache:
         try:
             self._host.driver_with(virt.ImageCache).cache_image(ctx, image_id)
         except (exception.NotFound, exception.BadRequest) as error:
-            LOG.warning('Image %s is not fetched ahead of time: %s', image_id, error.message)
+            LOG.warning('Cannot fetch image %s in advance: %s', image_id, error.message)
             reason = error.message
         self._host.conductor.image_cached(ctx, host=self._host.name, image_id=image_id, reason=reason)

@@ -1,4 +1,4 @@
-"""Inventory of a compute host: the driver's resources, traits, metrics, failed builds of its nodes.
+"""Inventory of a compute host: the driver's resources, traits, metrics and failed builds of its nodes.
 
 Traits come from the hypervisor and from YAML files of the operator. The files have the format of
 https://docs.openstack.org/nova/latest/admin/managing-resource-providers.html. Only traits are supported: capacities are
@@ -75,7 +75,7 @@ class Inventory:
             self.report()
 
     def count_build(self, failed: bool) -> None:
-        """Count the result of a build, so that schedulers see failures of this host immediately, and their end.
+        """Count the result of a build: schedulers see immediately when builds fail and when they succeed again.
 
         A host without failures sends no message.
         """
@@ -117,7 +117,7 @@ class Inventory:
             return self._monitor.metrics(self._host.driver.host_cpu_stats(),
                                          utils.utcnow().isoformat(timespec='seconds'))
         except (OSError, ValueError, exception.VirtError) as error:
-            LOG.warning('The processors could not be measured: %s', error)
+            LOG.warning('Cannot measure the CPU usage: %s', error)
             return None
 
 
@@ -129,7 +129,7 @@ def _compared(nodes: list[dict[str, typing.Any]]) -> list[dict[str, typing.Any]]
 def given_traits(directory: str) -> dict[str, frozenset[str]]:
     """Return {node name, or THIS: traits} of the files in a directory; {} if the directory is missing.
 
-    :raises InvalidOption: a file has another format; the message names it
+    :raises InvalidOption: a file is malformed; the message names the file
     """
     found: dict[str, frozenset[str]] = {}
     folder = pathlib.Path(directory)

@@ -57,7 +57,7 @@ class ComputeManager:
     inventory, power_states, recovery   parts with periodic tasks
 
     :param conf: the configuration
-    :param name: of this compute host
+    :param name: name of this compute host
     :param conductor_client, network_client: RPC clients
     :param network_server: host of the network service that is used; None: any
     :raises InvalidOption: an option is invalid
@@ -215,7 +215,7 @@ class ComputeManager:
         """Finish running tasks within graceful_shutdown_timeout seconds; guests continue."""
         self.host.stopping.set()
         if not self.queue.stop(self.host.conf.graceful_shutdown_timeout):
-            LOG.warning('Some tasks are still running; they are taken up again at the next start.')
+            LOG.warning('Some tasks are still running; they are resumed at the next start.')
         self.power_states.stop()
         self.driver.stop()
 
@@ -239,7 +239,7 @@ class ComputeManager:
                 self.power_states.synchronize()
                 self._evacuation.clean_up()
             except exception.NovaException as error:
-                LOG.warning('Guests are compared with servers later: %s', error.message)
+                LOG.warning('Cannot compare guests with servers yet: %s', error.message)
         concurrency.spawn(f'came-back-{self.host.name}', compare)
 
     def forget_told(self) -> None:
@@ -266,7 +266,7 @@ class ComputeManager:
         self.host.driver_with(virt.HostControl).set_host_maintenance(enabled)
 
     def _report_alive(self) -> None:
-        """Send the first heartbeat before the servers are read: no conductor evacuates them from now on."""
+        """Send the first heartbeat before the servers are read: no conductor evacuates them from then on."""
         self.host.conductor.report_service(context.admin_context(), host=self.host.name, binary='nova-compute',
                                            topic='compute', version=service.VERSION)
 

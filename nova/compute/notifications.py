@@ -1,6 +1,6 @@
 """Notifications about operations on a server outside of a task.
 
-A conductor sends them: a host has no account of a notification broker and lacks some of the facts.
+A conductor sends them: a host has no account of a notification broker, and does not know all contents.
 """
 import collections.abc
 import contextlib
@@ -39,4 +39,4 @@ class Notifier:
             self._host.conductor.client.notify(ctx, instance_uuid=instance.uuid, event=event, phase=phase,
                                                host=self._host.name)
         except exception.NovaException as error:
-            LOG.warning('%s.%s of server %s is not sent: %s', event, phase, instance.uuid, error)
+            LOG.warning('Cannot send notification %s.%s of server %s: %s', event, phase, instance.uuid, error)

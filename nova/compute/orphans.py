@@ -1,7 +1,7 @@
 """Orphans: resources of servers that are not on this host, such as guests, files, and copies kept for a return.
 
 A host that was down or disconnected misses messages. Servers may be deleted during their move or move to another host.
-At its start, after a reconnect and periodically, the host looks for orphans and asks a conductor about each.
+At its start, after a reconnect and periodically, the host searches for orphans and asks a conductor about each.
 """
 import collections.abc
 import logging
@@ -32,7 +32,7 @@ Found = dict[str, str]                   # {uuid: kind of the resource}
 
 
 class Orphans:
-    """Removes resources of servers that are not on this host. Doubtful ones stay, for an administrator."""
+    """Removes resources of servers that are not on this host. Doubtful ones are left for an administrator."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -44,10 +44,10 @@ class Orphans:
         return {(what,): list(self._left.values()).count(what) for what in _TEXTS}
 
     def find(self, guests: collections.abc.Iterable[str]) -> Found:
-        """Return the resources of servers on this host. Call it before the servers are read: a server that arrives is
-        no orphan.
+        """Return the resources of servers on this host. Call it before the servers are read: a server that
+        arrives in between is no orphan.
 
-        :param guests: of the driver, read earlier
+        :param guests: uuids of the driver's guests, read earlier
         """
         driver = self._host.driver
         migration, resize = driver.get_feature(virt.LiveMigration), driver.get_feature(virt.Resize)
@@ -60,9 +60,9 @@ class Orphans:
 
     def settle(self, ctx: context.RequestContext, found: Found,
                servers: collections.abc.Container[str]) -> dict[str, records.Row]:
-        """Remove resources of a server if its row is newer than the record and says that it is deleted or elsewhere.
+        """Remove resources of a server if its row is newer than the record and names another host or a deletion.
 
-        :param servers: uuids of this host's
+        :param servers: uuids of this host's servers
         :returns: reports of the conductors about the other servers
         """
         host = self._host
@@ -83,13 +83,13 @@ class Orphans:
         return rows
 
     def _rows(self, ctx: context.RequestContext, uuids: list[str]) -> dict[str, records.Row]:
-        """Return {uuid: records.Row}. Servers that are missing there must not be touched."""
+        """Return {uuid: records.Row}. Resources of servers that are missing in the result must not be removed."""
         conductor, host = self._host.conductor, self._host.name
         return {uuid: records.Row(**row) for uuid, row in
                 conductor.server_states(ctx, host=host, uuids=uuids).items()}
 
     def may_remove(self, ctx: context.RequestContext, uuid: str, what: str) -> bool:
-        """Return whether the server's row says that it is gone, and is newer than this host's record."""
+        """Return whether the server is gone according to its row, and the row is newer than this host's record."""
         row = self._rows(ctx, [uuid]).get(uuid)
         return row is not None and self._host.records.allows_removal(what, uuid, row)
 
@@ -108,7 +108,7 @@ class Orphans:
             else:
                 driver.destroy(ctx, guest, [])
         except (exception.NovaException, OSError, ValueError) as error:
-            LOG.error('%s of server %s: removal failed, an operator should look: %s', _TEXTS[what], uuid, error)
+            LOG.error('%s of server %s: removal failed, an operator must check it: %s', _TEXTS[what], uuid, error)
             self._left = {**self._left, uuid: what}
             return
         self._host.records.forget(uuid)

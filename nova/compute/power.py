@@ -14,7 +14,7 @@ from nova.virt import driver as virt
 Body = typing.Callable[[objects.Instance], typing.Any]
 
 
-# frame of the start of an ACTIVE server: unlike os-start, the server has no task yet, and a failure sets ERROR
+# task frame for the start of an ACTIVE server: unlike os-start, the server has no task yet, and a failure sets ERROR
 START_AGAIN = dataclasses.replace(actions.ACTIONS['os-start'].frame, taken_in=(None,), started=states.POWERING_ON,
                                   on_failure=states.ERROR)
 

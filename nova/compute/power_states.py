@@ -56,7 +56,7 @@ class PowerStates:
                 host.queue.submit(uuid, self._report_changed, uuid)
 
     def _report_changed(self, uuid: str) -> None:
-        """Report the change of an event, unless a task has written it already."""
+        """Report the power state after an event, unless a task has written it already."""
         self._report(uuid, unless=self._host.power_states.get(uuid))
 
     def report(self, uuid: str) -> None:
@@ -77,7 +77,7 @@ class PowerStates:
             host.conductor.report_power_states(context.admin_context(), host=host.name, states={uuid: power_state})
             host.power_states[uuid] = power_state
         except exception.NovaException as error:
-            LOG.warning('The power state of server %s is not reported: %s', uuid, error.message)
+            LOG.warning('Cannot report the power state of server %s: %s', uuid, error.message)
 
     def synchronize(self) -> int:
         """Compare every server with its guest and remove orphans; return the number of differences."""

@@ -79,7 +79,7 @@ class TaskQueue:
 
     def run(self, uuid: str, function: typing.Callable[[*_Args], _Result], *args: *_Args,
             project_id: str = '') -> _Result:
-        """Run ``submit`` and wait; return the function's result.
+        """Submit a task and wait; return the function's result.
 
         :raises Unavailable: the service is stopping
         """
@@ -111,7 +111,7 @@ class TaskQueue:
         except (exception.InstanceChanged, exception.InstanceNotFound) as error:
             LOG.info('A task of server %s was superseded: %s', work.uuid, error.message)
         except Exception:
-            LOG.exception('A task of server %s failed with an error that it does not handle.', work.uuid)
+            LOG.exception('A task of server %s failed with an unexpected error.', work.uuid)
         finally:
             self._next(work)
 
@@ -168,7 +168,7 @@ class TaskQueue:
 
 
 class CallbackSemaphore:
-    """Semaphore that calls the waiting functions: they hold no thread, and block no other tasks of the same server.
+    """Semaphore that calls waiting functions. They use no thread and block no other task of the same server.
 
     :param limit: number of concurrent holders
     """
@@ -178,7 +178,7 @@ class CallbackSemaphore:
         self._line: collections.deque[typing.Callable[[], typing.Any]] = collections.deque()
 
     def acquire(self, begin: typing.Callable[[], typing.Any]) -> None:
-        """Call ``begin()`` when the semaphore is free, in this thread or in that of another ``release``."""
+        """Call ``begin()`` when the semaphore is free, in this thread or in the thread of another ``release``."""
         with self._lock:
             if not self._free:
                 self._line.append(begin)

@@ -37,7 +37,7 @@ GUEST, FILES, SHARED, RESIZE_BACKUP, INCOMING = 'guest', 'files', 'shared_files'
 class Record:
     """Record of one guest.
 
-    generation  of the server's row when its last task here ended
+    generation  generation of the server's row at the end of its last task here
     done        (request id, event) of the last tasks that succeeded here
     left        the guest has left; its files are kept for a return
     disputed    the host has since seen an older row; reset by the next task, or when the difference is resolved
@@ -53,7 +53,7 @@ class Record:
     unknown_fields: dict[str, typing.Any] = dataclasses.field(default_factory=dict, compare=False)
 
     def is_newer_than(self, generation: int | None) -> bool:
-        """Return whether a row with this generation, or None without one, is older than the record."""
+        """Return whether a row with this generation (None: it has none) is older than the record."""
         return self.disputed or generation is None or generation < self.generation
 
 
@@ -67,7 +67,7 @@ class Row:
     """State of a server as a conductor reports it.
 
     state       DELETED_FOR_GOOD, ELSEWHERE, NEEDED or UNKNOWN of nova.states
-    generation  of its row, or of the row that was deleted; None: no conductor has reported it
+    generation  generation of its row, also of a deleted one; None: no conductor has reported it
     """
 
     state: str
@@ -75,14 +75,14 @@ class Row:
 
 
 def is_removable(what: str, record: Record | None, row: Row) -> bool:
-    """Return whether a host may remove its resources of a server: the row says so, and is newer than the record.
+    """Return whether a host may remove its resources of a server: the row allows it and is newer than the record.
 
     :param what: GUEST, FILES, SHARED, RESIZE_BACKUP or INCOMING
     """
     if row.state not in states.GONE or what == SHARED and row.state != states.DELETED_FOR_GOOD:
         return False
     if record is None:
-        # a guest without a record is kept in doubt: an older release wrote none, or it has just arrived
+        # keep a guest without a record: an older release wrote none, or the guest has just arrived
         return what != GUEST or row.state == states.DELETED_FOR_GOOD
     if record.is_newer_than(row.generation) or row.generation is None:
         return False
@@ -106,9 +106,9 @@ def refusal(record: Record | None, instance: objects.Instance, request_id: str |
 class Records:
     """Records of one host's guests.
 
-    A failed write is logged and the record stays in memory: a full disk stops no task.
+    A failed write is logged and the record stays in memory, so that a full disk does not fail tasks.
 
-    :param directory: of all hosts' records; None: records are in memory only
+    :param directory: directory of all hosts' records; None: records are in memory only
     """
 
     def __init__(self, directory: str | None, host: str) -> None:
@@ -116,7 +116,7 @@ class Records:
         self._directory = directory and os.path.join(directory, urllib.parse.quote(host, safe=''))
         self._locks = tuple(threading.Lock() for _number in range(LOCKS))
         self._records: dict[str, Record] = {}
-        self._unreadable: set[str] = set()               # uuids
+        self._unreadable: set[str] = set()               # uuids of unreadable records
         self.complete = False
         if self._directory and os.path.isdir(self._directory):
             self._load(self._directory)
@@ -129,7 +129,7 @@ class Records:
             try:
                 found = FORMAT.read_as(os.path.join(directory, name), _record)
             except exception.RecordUnreadable as error:
-                LOG.warning('%s Nothing of this server is removed from this host.', error.message)
+                LOG.warning('%s The resources of this server are not removed from this host.', error.message)
                 self._unreadable.add(name.removesuffix(ENDING))
                 continue
             if found is not None:
@@ -160,9 +160,9 @@ class Records:
 
     def note(self, server: objects.Instance, request_id: str | None = None, event: str | None = None,
              **values: object) -> None:
-        """Record that the server is on this host, as its row says.
+        """Record that the server is on this host according to its row.
 
-        :param request_id, event: of the task that has ended
+        :param request_id, event: request id and event of the task that has ended
         :param values: fields that the task has set
         """
         if not server.obj_attr_is_set('generation'):     # from a conductor of the previous release
@@ -198,7 +198,7 @@ class Records:
                 try:
                     os.unlink(os.path.join(self._directory, uuid + ENDING))
                 except OSError as error:
-                    LOG.warning('The record of guest %s is not removed: %s', uuid, error)
+                    LOG.warning('Cannot remove the record of guest %s: %s', uuid, error)
 
     def finish(self) -> None:
         """Mark the records as complete: a server without a record was never on this host."""
@@ -245,14 +245,14 @@ class Records:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
             concurrency.blocking(durable_files.replace, path, content)
         except OSError as error:
-            LOG.error('%s cannot be written, and is as it was before: %s', path, error.strerror)
+            LOG.error('Cannot write %s, which is unchanged: %s', path, error.strerror)
 
 
 _PLAIN = ('vm_state', 'task_state', 'power_state', 'network_info')     # fields without conversion to JSON
 
 
 def _record(values: dict[str, typing.Any]) -> Record:
-    """Return a Record without the fields of the server, which stay on the disk."""
+    """Return a Record without the fields of the server, which are only in the file."""
     return utils.from_known(Record, {
         **values, 'generation': int(values['generation']), 'left': bool(values['left']),
         'disputed': bool(values['disputed']), 'server': {},

@@ -27,10 +27,10 @@ from nova.runtime import state_directory
 
 LOG = logging.getLogger(__name__)
 
-Arguments = dict[str, typing.Any]            # of the open action
+Arguments = dict[str, typing.Any]            # arguments of the open action
 
 INITS = ('systemd', 'init')              # names of PID 1
-START_FIELD = 19  # of /proc/PID/stat after the name: start time in ticks since the kernel's start
+START_FIELD = 19  # field of /proc/PID/stat after the name: start time in ticks since the kernel's start
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 
@@ -50,7 +50,7 @@ def boot_time() -> float:
     return time.time() - uptime + (int(fields.split()[START_FIELD]) / os.sysconf('SC_CLK_TCK') if name in INITS else 0)
 
 
-# frame of _settle: check the disks of a restored server that has no running guest
+# task frame of _settle: check the disks of a restored server that has no running guest
 SETTLE = actions.Frame(task_event=actions.ACTIONS['os-stop'].frame.task_event, taken_in=(None,),
                        started=states.POWERING_OFF, on_failure=states.ERROR)
 # states of servers with disks on this host
@@ -61,7 +61,7 @@ def decide(server: objects.Instance, power_state: int | None, *, booted_after: b
            restored: bool = False) -> str | None:
     """Return the recovery step of a server of this host, a key of Recovery._recover, or None.
 
-    :param power_state: of its guest, None without one
+    :param power_state: power state of its guest, or None if there is no guest
     :param booted_after: the machine was booted after the last write of the row
     :param resume: start servers that should run after a boot of the machine
     :param restored: the rows come from a backup; no server is started, because another machine may run it
@@ -123,11 +123,11 @@ class Recovery:
                           booted_after=booted > (written - _EPOCH).total_seconds(), restored=restored)
             why = None if what == 'settle' else self._untouched(entry, guests)
             if what and why:
-                LOG.error('Server %s is left as it is: %s.', server.uuid, why)
+                LOG.error('Server %s is not changed: %s.', server.uuid, why)
             elif what:
                 LOG.info('Server %s is %s (task %s), its guest %s: %s.', server.uuid, server.vm_state,
                          server.task_state, guests.get(server.uuid), what)
-                # its task ends with the request id that began it
+                # the task ends under the request id that began it
                 self._recover[what](context.on_behalf_of(entry), server, entry['arguments'] or {})
         servers = [entry['instance'] for entry in entries]
         rows = self._orphans.settle(ctx, here, {server.uuid for server in servers})

@@ -16,9 +16,9 @@ from nova.virt import metadata
 
 
 class _WayBack:
-    """Restores a server after a failed rescue: with its own disks, running if it ran.
+    """Restores a server after a failed rescue: it gets its own disks, and is started if it was running.
 
-    runs   whether it ran
+    runs   whether it was running
     begun  whether its guest may have the rescue disk
     """
 

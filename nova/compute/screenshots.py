@@ -31,7 +31,7 @@ def jpeg(taken: bytes) -> bytes:
     """Return a screenshot as JPEG, at most MOST_BYTES.
 
     :param taken: PPM or PNG
-    :raises VirtError: the format is another one, or the image is broken or too large
+    :raises VirtError: the format is not supported, or the image is broken or too large
     """
     from PIL import Image
     try:

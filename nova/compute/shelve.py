@@ -38,7 +38,7 @@ class Shelve:
 
     def _shelve(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str | None,
                 clean_shutdown: bool) -> None:
-        """Shelve a server. After a crash the task is repeated; a complete image is kept.
+        """Shelve a server. After a crash the task is repeated, but a complete image is kept.
 
         :param image_id: the image to fill; None for a server that boots from a volume, which is offloaded immediately
         """
@@ -91,7 +91,7 @@ class Shelve:
     def _unshelve(self, ctx: context.RequestContext, instance: objects.Instance, spec: objects.RequestSpec) -> None:
         """Unshelve the server; delete the image after the end of the task.
 
-        The task is repeated after a crash. While the row says SHELVED_OFFLOADED, the guest is created again.
+        The task is repeated after a crash. The guest is created again if the row still has the state SHELVED_OFFLOADED.
         """
         host, frame = self._host, actions.ACTIONS['unshelve'].frame
 
@@ -139,4 +139,4 @@ class Shelve:
         try:
             images.remove(self._host, ctx, image_id)
         except exception.Forbidden as error:          # a user protected the image, which belongs to that user
-            LOG.warning('Image %s of server %s stays: %s', image_id, server.uuid, error.message)
+            LOG.warning('Cannot delete image %s of server %s: %s', image_id, server.uuid, error.message)

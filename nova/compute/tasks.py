@@ -4,7 +4,7 @@
         host.driver.power_off(task.instance)
         task.ends(power_state=SHUTDOWN)
 
-The frame has the task states in which the task begins, and the states at its end. The task begins with a conditional
+The frame names the task states in which the task begins, and the states at its end. The task begins with a conditional
 write, which fails for a repeated or late message. On success one conditional write sets the end. If a delete came
 first, or the body failed, the undo stack unwinds.
 """
@@ -91,7 +91,7 @@ class Task(Undo):
     on_failure vm state when the body fails, None: unchanged
     values     columns to set when the task succeeds
     ended      True once the end was written
-    leaves     True: after it the server has no guest on this host
+    leaves     True: after the task the server has no guest on this host
     keeps_for_return   True: the guest has left, and its files are kept for a return; the code in the frame records this
     """
 
@@ -117,7 +117,7 @@ class Task(Undo):
         self.values.update(values)
 
     def ends_with(self, function: typing.Callable[[], typing.Any]) -> None:
-        """Call this instead of the usual last write."""
+        """Set a function that replaces the usual last write."""
         self._finish = function
 
     def step(self, task_state: str, **values: object) -> None:
@@ -197,7 +197,7 @@ class Gauge:
         except (exception.InstanceChanged, exception.InstanceNotFound):
             raise
         except exception.NovaException as error:             # a task does not fail because of its progress
-            LOG.info('The progress of %s is not shown: %s', self._task.instance.uuid, error)
+            LOG.info('Cannot record the progress of server %s: %s', self._task.instance.uuid, error)
 
 
 @contextlib.contextmanager
@@ -206,7 +206,7 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, fr
          give_up: typing.Callable[[Task, Exception], None] | None = None) -> collections.abc.Iterator[Task]:
     """Context manager of a task; see the module's docstring.
 
-    :param frame: of an action, or of a step of one
+    :param frame: frame of an action or of a step of an action
     :param give_up: called with (task, error) when the body fails, instead of the usual record of a failure
     :param lives_on: host of the server, if not this one; the caller then writes the end with ``ends_with``
     :raises InstanceChanged, InstanceNotFound: the server is not waiting for this task (any more)
@@ -233,7 +233,7 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, fr
             with current.harmless():
                 current.failed(refused)
             raise refused
-        if record is None and event in _MAKES:  # for the case that the host dies during the task
+        if record is None and event in _MAKES:  # in case the host dies during the task
             host.records.note(row)
         try:
             yield current

@@ -1,4 +1,4 @@
-"""Volumes and shares on this host: of servers that are built or moved, and of later attachments and changes."""
+"""Volumes and shares on this host: builds and moves of servers, later attachments and changes."""
 import collections.abc
 import contextlib
 import functools
@@ -104,7 +104,7 @@ class Volumes:
             try:
                 device = host.volumes.get_volume_device(ctx, **which)
             except exception.InstanceChanged:
-                return                   # detached before a crash, but not recorded: nothing is left to do
+                return                   # a crash came between the detachment and its record
             current.undo(host.volumes.volume_detach_failed, ctx, **which)
             host.driver_with(virt.Volumes).detach_volume(ctx, current.instance, device)
             current.keep()

@@ -67,7 +67,7 @@ def _confirms(call: Call) -> None:
 
 
 def _failure_here(call: Call) -> None:
-    """Check the host if the message reports a failure: a failure changes more columns (Rebuilds.image_kept)."""
+    """Check the host if the message reports a failure, because a failure changes more columns (Rebuilds.image_kept)."""
     if call.arguments.get('fault') is not None:
         on_caller(call)
 
@@ -75,9 +75,9 @@ def _failure_here(call: Call) -> None:
 def _own_metadata(call: Call) -> None:
     """Restrict the system metadata that a host may write.
 
-    A host may write the requested shelve image and its removal, the clients of its guest's disks, and the addresses of
-    its guest's devices. The image named there is deleted with the server or written to its root volume. A host may also
-    remove the password that a guest posted before the root disk is recreated.
+    A host may write the clients of its guest's disks and the addresses of its guest's devices. It may set and remove
+    the image of a requested shelve, but no other image: that image is deleted with the server or written to its root
+    volume. It may remove the password that a guest has posted, because a recreated root disk posts another one.
     """
     wanted = (call.arguments.get('values') or {}).get('system_metadata')
     if wanted is None:
@@ -176,7 +176,7 @@ def _own_nodes(call: Call) -> None:
 
 
 def _has_been_there(call: Call) -> None:
-    """Check that the server is, was or was to be on the caller."""
+    """Check that the server is or was on the caller, or was meant to move there."""
     if (call.server is None or call.server.host != call.host) and not call.read(call, 'was_there'):
         call.raise_not_on_host()
 
@@ -200,7 +200,7 @@ RIGHTS = {
     'check_rebuild': (on_caller,),
     'continue_evacuation': (on_caller,),
     'notify': (host_is_caller, _has_been_there),
-    # ---- what a host reads
+    # ---- reads
     'get_request_spec': (on_caller,),
     'get_disk_key': (on_caller,),
     'get_volume_key': (on_caller,),
@@ -272,7 +272,7 @@ def admission_of(services: CellServices) -> admission.Admission:
 
 
 class Facts:
-    """Facts for the checks; each kind is read once a call."""
+    """Facts for the checks; each kind is read once for each call."""
 
     def __init__(self, services: CellServices) -> None:
         self._cell_db, self._volumes = services.cell_db, services.volumes

@@ -81,10 +81,10 @@ class CellServices:
         return services.any_up(conn, found, self.conf.service_down_time)
 
     def retry_soon(self, error: exception.NovaException, *uuids: str) -> None:
-        """Mark the actions of these servers as overdue, because a service does not answer: a reconciler takes them up.
+        """Mark the actions of these servers as overdue after a service did not answer. A reconciler continues them.
 
-        The reconciler is the one of their present cell: a scheduler may have moved them before its answer was lost.
+        This is the reconciler of the servers' present cell: a scheduler may have moved them before its answer was lost.
         """
-        LOG.warning('%d servers wait, first %s: %s', len(uuids), uuids[0], error)
+        LOG.warning('%d servers wait for a retry, first %s: %s', len(uuids), uuids[0], error)
         now = utils.utcnow()
         self.cells.scatter(lambda cell: cell.db.run(instance_actions.expedite, now, uuids))

@@ -78,7 +78,7 @@ class Change:
 
     @property
     def background_action(self) -> dict[str, typing.Any]:
-        """The open background action of the request; {} without one."""
+        """The open background action of the request; {} if there is none."""
         found = [action for action in self._actions
                  if action['action'] in actions.BACKGROUND and action['request_id'] == self.ctx.request_id]
         return found[-1] if found else {}
@@ -100,10 +100,10 @@ class Change:
                **about: object) -> None:
         """Record an event, after the state change of the server.
 
-        :param name: of a row of notify.events, without ``instance.``
+        :param name: name of a row of notify.events, without ``instance.``
         :param row: columns of the server at the end of the transaction
-        :param host: of the event
-        :param by: publishing service, None: the default of the event
+        :param host: host in the event
+        :param by: publishing service; None selects the event's default
         """
         self.states(row)
         with _harmless(self._notifier, f'instance.{name}'):
@@ -113,7 +113,7 @@ class Change:
     def failure(self, name: str | None, row: InstancesRow, host: str | None, fault: Fault, **about: object) -> None:
         """Record a failed task of a host.
 
-        :param name: of its event; None: it has none
+        :param name: name of the task's event, or None if the task has none
         """
         if name is not None and ERROR in events.EVENTS['instance.' + name].phases:
             self.record(name, ERROR, row, host, None, fault=fault, **about)
@@ -145,8 +145,8 @@ class Change:
     def task_begun(self, row: InstancesRow, event: str, owner: str) -> None:
         """Record that a host has begun a task.
 
-        :param event: of the task
-        :param owner: 'compute:' and the host
+        :param event: name of the task's event
+        :param owner: 'compute:' followed by the host name
         """
         name, host = actions.NOTIFICATION_OF_TASK.get(event), owner.partition(':')[2]
         self.states(row)
@@ -232,11 +232,11 @@ class Events:
 
     def of(self, conn: Connection, ctx: Context | None, uuid: str,
            migration: MigrationsRow | None = None) -> Change | None:
-        """Return the change that a transaction can record for a server, or None without notifications.
+        """Return the change that a transaction can record for a server, or None if notifications are off.
 
         Call it before the transaction changes the server or its actions.
 
-        :param migration: the row of its move
+        :param migration: row of the server's move
         """
         notifier = self._notifier
         if not notifier.on:
@@ -246,7 +246,7 @@ class Events:
         return None
 
     def spec(self, uuid: str) -> dict[str, typing.Any] | None:
-        """Read the request spec of a server for an event; None without notifications or without a spec.
+        """Read the request spec of a server for an event, or None if notifications are off or it has no spec.
 
         Call it before the transaction that records the event. Otherwise that transaction would hold its locks in the
         cell until the API database answers.
@@ -263,9 +263,9 @@ class Events:
 
     def publish(self, ctx: Context | None, name: str, phase: str | None, row: InstancesRow, host: str | None,
                 migration: MigrationsRow | None = None) -> None:
-        """Publish an event outside of a transaction: a call to a host, or a report of a host.
+        """Publish an event that belongs to no transaction, such as a call to a host or a report from a host.
 
-        :param name: of a row of notify.events, without ``instance.``
+        :param name: name of a row of notify.events, without ``instance.``
         """
         notifier = self._notifier
         if not notifier.on:

@@ -1,7 +1,7 @@
 """RPC methods of the conductor: building, and the writes of services that hold no database credentials."""
 from nova.rpc.interface import OBJECT_BACKPORT, Interface, Method, Newer
 
-BUILDS_AT_ONCE = 16      # requests that one conductor places concurrently; further ones wait, calls of computes do not
+BUILDS_AT_ONCE = 16      # requests that one conductor places concurrently; calls of computes do not wait for them
 
 INTERFACE = Interface(
     'conductor', '1.4',

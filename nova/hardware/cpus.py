@@ -36,7 +36,7 @@ def mask(text: str, vcpus: int) -> frozenset[int]:
 def guest(vcpus: int) -> frozenset[int]:
     """Return the vCPUs of a guest.
 
-    :raises ValueError: they exceed LIMIT
+    :raises ValueError: the vCPUs exceed LIMIT
     """
     if vcpus > LIMIT:
         raise ValueError(f'{vcpus} vCPUs are more than {LIMIT}')

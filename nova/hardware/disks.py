@@ -28,9 +28,9 @@ def refusal(source: str, destination: str, kind: str | None, bus: str | None, fo
 
     :param source: 'blank', 'image', 'snapshot' or 'volume'
     :param destination: 'local' or 'volume'
-    :param kind: its device_type
-    :param bus: its disk_bus
-    :param form: its guest_format
+    :param kind: device_type of the device
+    :param bus: disk_bus of the device
+    :param form: guest_format of the device
     """
     for name, value, known in (('device_type', kind, TYPES), ('disk_bus', bus, BUSES)):
         if value and value not in known:

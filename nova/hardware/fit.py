@@ -46,7 +46,7 @@ def fit(host: numa.HostTopology | None, guest: numa.GuestTopology, limits: Overc
     """Place a guest on the free resources of a host.
 
     Cells with the most free resources come first, or the most used ones to ``pack``. Cells near PCI devices come last
-    for guests without devices and first for others. Further cells of a guest are near its first.
+    for guests without devices and first for others. Further cells of a guest are near its first cell.
     :param host: HostTopology, or None if the host reports none
     :param guest: GuestTopology (hardware.guest_request), not yet pinned
     :param devices: (pools, requests) of the host's PCI devices and of the guest (hardware.pci_pools)

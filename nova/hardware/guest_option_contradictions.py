@@ -1,6 +1,6 @@
 """Checks of guest settings against contradictions and bounds. Each check yields sentences.
 
-The settings are those of guest_options.settings: {name of a row: text}.
+The settings are the result of guest_options.settings: {name of a row: text}.
 """
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import re
 Settings = Mapping[str, str]
 
 TRUE = 'true'
-MOST_SERIAL_PORTS = 4                    # of a PC
+MOST_SERIAL_PORTS = 4                    # maximum of a PC
 PERIODS = range(1000, 1000001)           # microseconds, bounds of libvirt
 QUOTA_LEAST = 1000                       # microseconds, bound of libvirt; -1: unlimited
 SHARES = range(2, 262145)                # bounds of the kernel

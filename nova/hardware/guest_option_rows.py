@@ -31,7 +31,7 @@ GROWTH = 'CUSTOM_GUEST_GROWTH'
 class Option:
     """An extra spec or image property.
 
-    name      of the setting, for drivers
+    name      name of the setting for drivers
     spec      pattern of the extra spec's key, or None
     prop      pattern of the image property's name, or None
     values    pattern of the values

@@ -30,7 +30,7 @@ Specs = Mapping[str, Any] | None
 def check_specs(specs: Mapping[str, str]) -> None:
     """Check extra specs against the documented namespaces and values.
 
-    Keys of other namespaces are free, and so are unknown keys without a namespace.
+    Keys of other namespaces and unknown keys without a namespace are not checked.
     :raises BadRequest: a key or value is unknown
     """
     for key, value in specs.items():
@@ -75,7 +75,7 @@ def check(specs: Specs, properties: Specs) -> None:
     """Refuse options without an implementation, and contradictions, for a server of this flavor and image.
 
     :param specs: extra specs of the flavor
-    :param properties: of the image
+    :param properties: properties of the image
     :raises InvalidInput: an option is not supported, or options contradict each other
     """
     for whose, row, key, value in _given(specs, properties):
@@ -150,7 +150,7 @@ def encrypted(flavor: Specs, properties: Specs) -> bool:
 def has_part(part: str, flavor: Specs, properties: Specs) -> bool:
     """Tell whether the guest of a server has a TPM (actions.TPM) or UEFI variables (actions.UEFI).
 
-    :param flavor: with its ``extra_specs``
+    :param flavor: flavor with its ``extra_specs``
     """
     found = settings((flavor or {}).get('extra_specs'), properties)
     if part == actions.TPM:

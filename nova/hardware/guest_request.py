@@ -39,7 +39,7 @@ class Requested:
     def agreed(self, name: str, choices: Sequence[str]) -> str | None:
         """Return the common value.
 
-        :raises InvalidInput: it is not in ``choices``, or flavor and image differ
+        :raises InvalidInput: the value is not in ``choices``, or flavor and image differ
         """
         flavor, image = self.flavor(name), self.image(name)
         for value in (flavor, image):
@@ -83,7 +83,7 @@ def topology(flavor: Mapping[str, Any], properties: Mapping[str, Any] | None) ->
 
     A guest without nodes but with pinned CPUs, a page size or real-time CPUs gets one node.
     :param flavor: {'vcpus', 'memory_mb', 'extra_specs'}
-    :param properties: of the image
+    :param properties: properties of the image
     :raises InvalidInput: values are malformed or contradict each other
     """
     requested, vcpus = Requested(flavor.get('extra_specs'), properties), flavor['vcpus']
@@ -125,7 +125,7 @@ def _cpu_policy(requested: Requested, flavor: Mapping[str, Any]) -> str:
 
 
 def _page_size(requested: Requested) -> int | str | None:
-    """Return 'small', 'large', 'any', KiB or None. An image may choose only if the flavor says large or any."""
+    """Return 'small', 'large', 'any', KiB or None. An image may choose only if the flavor has large or any."""
     found = []
     for value in (requested.flavor('mem_page_size'), requested.image('mem_page_size')):
         try:
@@ -140,7 +140,7 @@ def _page_size(requested: Requested) -> int | str | None:
 
 
 def pci_policy(flavor: Mapping[str, Any], properties: Mapping[str, Any] | None) -> str | None:
-    """Return the NUMA affinity policy of all PCI devices (one of PCI_POLICIES), or None for those of the aliases."""
+    """Return the NUMA affinity policy of all PCI devices (one of PCI_POLICIES), or None for the aliases' policies."""
     return Requested(flavor['extra_specs'], properties).agreed('pci_numa_affinity_policy', PCI_POLICIES)
 
 

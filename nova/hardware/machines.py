@@ -1,6 +1,6 @@
 """Flavors of bare metal machines: ``resources:CUSTOM_…`` = 1, the name of a resource class.
 
-Such a server has the whole node and no counted resources of it; a bare metal node takes no other server.
+Such a server gets the whole node, without counted resources. A bare metal node takes no other server.
 """
 from __future__ import annotations
 

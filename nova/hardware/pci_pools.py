@@ -136,8 +136,8 @@ def release(devices: Sequence[pci.Device], instance_uuid: str, request_id: str |
             held: bool | None = None) -> list[pci.Device]:
     """Return the devices after a guest has released some. Devices that the host no longer has are dropped.
 
-    :param request_id: release only those of this request; None: of all
-    :param held: True: release only those for a move; False: only the others; None: all
+    :param request_id: release only devices of this request; None: of all requests
+    :param held: True: release only devices for a move; False: only other devices; None: all devices
     """
     found = []
     for device in devices:

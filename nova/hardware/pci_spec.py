@@ -16,7 +16,7 @@ from nova.objects import pci
 
 Made = typing.TypeVar('Made')
 
-PARTS = {'domain': 0xFFFF, 'bus': 0xFF, 'slot': 0x1F, 'function': 0x7}         # with the highest number of each
+PARTS = {'domain': 0xFFFF, 'bus': 0xFF, 'slot': 0x1F, 'function': 0x7}         # {part: highest number}
 _ADDRESS = re.compile(r'([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])\Z')
 _PATTERN = re.compile(r'(?:(?P<domain>[^:.]*):)?(?P<bus>[^:.]*):(?P<slot>[^:.]*)(?:\.(?P<function>[^:.]*))?\Z')
 _ID = re.compile(r'(?:0x)?([0-9a-fA-F]{4})\Z')
@@ -29,7 +29,7 @@ _SWITCHES = ('trusted', 'remote_managed', 'managed', 'live_migratable')
 
 @dataclasses.dataclass(frozen=True)
 class DeviceSpec:
-    """Selects guest devices: those that match everything that is not None.
+    """Selects the guest devices that match every attribute that is not None.
 
     address   {part: compiled pattern}; a virtual function also matches by the address or name of its physical one
     """
@@ -113,7 +113,7 @@ def requests(known: Mapping[str, Alias], flavor: Mapping[str, typing.Any],
     """Return [Request] of a flavor's ``pci_passthrough:alias`` (comma-separated ``name:count``) and ``resources:VGPU``.
 
     :param known: {name: Alias}
-    :raises InvalidInput: it is malformed, or names an undefined alias
+    :raises InvalidInput: the extra spec is malformed, or names an undefined alias
     """
     specs = flavor['extra_specs'] or {}
     text, policy = specs.get('pci_passthrough:alias'), guest_request.pci_policy(flavor, properties)

@@ -17,7 +17,7 @@ def claim(host: numa.HostTopology, guest: numa.GuestTopology, limits: fit.Overco
           ) -> numa.HostTopology:
     """Return the HostTopology with the pinned guest.
 
-    :raises Overcommitted: the guest no longer fits, because another guest came first
+    :raises Overcommitted: the guest no longer fits, because another guest was placed first
     """
     return _changed(host, guest, 1, limits)
 
@@ -51,7 +51,7 @@ def floating_cell(host: numa.HostTopology, vcpus: int, memory_mb: int,
     Such a guest is kept within one cell without a claim in the stored topology. The cell with the lowest CPU usage is
     chosen, then the smallest, to keep large cells for guests that request them.
     :param floating: {cell id: (vCPUs, MiB)} of the guests in each cell
-    :param limits: only for memory; CPUs are only compared
+    :param limits: overcommitment of memory; CPUs are only compared
     """
     taken = {cell.id: (floating or {}).get(cell.id, (0, 0)) for cell in host.cells}
     room = {cell.id: min(cell.memory, fit.free_memory(cell, limits) - taken[cell.id][1]) for cell in host.cells}

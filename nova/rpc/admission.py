@@ -1,14 +1,14 @@
 """Admission control for messages of compute hosts at the services that hold the databases.
 
 A table of the service lists the methods that hosts may call, each with the checks of the host and of the arguments. A
-method without a row is for services of the control plane only. ``Admission.admit`` ignores what a host says about the
-user:
+method without a row is for services of the control plane only. ``Admission.admit`` ignores a host's statements about
+the user:
 
     RIGHTS = {'update_instance': (admission.expects_caller, admission.columns('values', {'task_state'}))}
     bus.serve(INTERFACE, manager, host, admission.Admission('conductor', RIGHTS, facts))
 
 A check is a function(call) that raises if the call is not allowed. The first check that needs facts reads them. If the
-method's own statement contains the condition, no facts are read.
+method's own SQL statement contains the condition, no facts are read.
 """
 from __future__ import annotations
 
@@ -110,11 +110,11 @@ class Call:
         return None, None
 
     def refuse(self, reason: str) -> NoReturn:
-        """:raises HostForbidden:"""
+        """Raise HostForbidden with this reason."""
         raise exception.HostForbidden(host=self.host, topic=self.topic, method=self.method, reason=reason)
 
     def raise_not_on_host(self) -> NoReturn:
-        """:raises NotOnHost:"""
+        """Raise NotOnHost."""
         raise exception.NotOnHost(host=self.host, topic=self.topic, method=self.method, instance_id=self.uuid)
 
 
@@ -124,7 +124,9 @@ Rights: TypeAlias = Mapping[str, Iterable[Check]]
 
 
 class Admission:
-    """:param topic: topic of the service
+    """Access checks for messages of compute hosts at one service.
+
+    :param topic: topic of the service
     :param rights: {method: checks} that hosts may use
     :param read: function(call, kind) -> facts for the checks, see Call
     """
@@ -171,7 +173,7 @@ class Admission:
                 call.method, call.host, named or 'no server', error.message)
 
 
-# ---- checks of arguments: they read nothing
+# ---- checks of arguments, which read no facts
 
 def allow(call: Call) -> None:
     """Allow the call with all arguments."""
@@ -270,4 +272,4 @@ def end_of_move(end: str) -> Check:
 
 source, destination = end_of_move('source'), end_of_move('dest')
 
-NO_RIGHTS: Rights = {}                          # for a service that gets messages of other services only
+NO_RIGHTS: Rights = {}                          # rights at a service that gets no messages of hosts

@@ -14,7 +14,9 @@ RANDOM = '[0-9a-f]{32}'
 
 @dataclasses.dataclass(frozen=True)
 class Rights:
-    """configure, write, read     names of exchanges and queues
+    """Permissions of a broker user, as regular expressions.
+
+    configure, write, read     names of exchanges and queues
     topic_write, topic_read    routing keys of the exchange
     """
 

@@ -100,8 +100,8 @@ class Bus:
 
     :param conf: configuration
     :param url: transport URL; None is ``conf.transport_url``
-    :param pins: those of another Bus of this process; None: its own, ``bus.pins``
-    :param keys: those of another Bus of this process; None: its own, ``bus.signatures``
+    :param pins: pins of another Bus of this process; None: new ones, ``bus.pins``
+    :param keys: signatures of another Bus of this process; None: new ones, ``bus.signatures``
     :raises InvalidInput: there is no URL, or it is not usable; [upgrade_levels] names an unknown version
     """
 
@@ -141,10 +141,10 @@ class Bus:
     def client(self, interface: Interface) -> Client:
         """Return an object with one method for each row of the interface.
 
-        Each takes the context, ``server`` (None: any server of the topic) and the row's arguments by keyword; a call
-        returns the result. Errors of the domain are raised in their own class. Without a reply or a broker it raises
+        Methods take the context, ``server`` (None: any server of the topic) and the row's arguments by keyword; a call
+        returns the result. A domain error keeps its class. Without a reply or a broker the method raises
         ``exception.Unavailable``, for any other failure of the server ``exception.RemoteError``. For receivers that are
-        too old according to ``pins``, it drops arguments or raises ``exception.Unsupported``, as the row says.
+        too old according to ``pins``, it drops arguments or raises ``exception.Unsupported``, as the row specifies.
         """
         return Client(self._transport, interface, self.pins, self._backport, self._host)
 
@@ -153,15 +153,15 @@ class Bus:
         """Return a server that dispatches the interface's methods to ``manager``; it is not started.
 
         :param manager: see rpc.interface.methods_of
-        :param admission: rights of compute hosts; None: they have none
-        :raises TypeError: the manager lacks a method of the interface
+        :param admission: rights of compute hosts; None: no rights
+        :raises TypeError: the manager has no function for a method of the interface
         """
         return Server(self._transport, interface, manager, server, self._backport,
                       admission or rpc_admission.Admission(interface.topic, rpc_admission.NO_RIGHTS), self._host,
                       self.signatures)
 
     def _backport(self, context: RequestContext | None, primitive: JsonObject) -> JsonObject:
-        """Return an object that is too new for this code in an older version, which a conductor makes.
+        """Let a conductor convert an object that is too new for this code, and return the older version.
 
         It is sent as text, so that a conductor that is also too old raises an error instead of asking another one.
         """
@@ -173,7 +173,7 @@ class Bus:
     def reach(self, timeout: float = 2) -> None:
         """Check by a TCP connection whether a broker listens.
 
-        :raises OSError: none does
+        :raises OSError: no broker listens
         """
         error = None
         for host in self._brokers:
@@ -287,8 +287,8 @@ def _original(error: exception.NovaException) -> exception.NovaException:
 
 
 class _RpcServer(messaging_hooks.Server):
-    """Server with plain pools. It rejects messages of unknown senders and redelivered messages: the first copy is
-    answered.
+    """Server with plain pools. It rejects messages of unknown senders, and redelivered messages because their first
+    copy is answered.
     """
 
     def __init__(self, interface: Interface, transport: oslo_messaging.Transport, target: oslo_messaging.Target,
@@ -327,7 +327,7 @@ class Server:
             serializer.Serializer(backport=backport),
             check=None if keys is None else functools.partial(keys.check, interface.topic, server, interface)))
         self._rpc = self._new()
-        # each ends an earlier subscription and waits for its running messages
+        # each thread ends an earlier subscription and waits for its running messages
         self._unsubscribing: list[threading.Thread] = []
         self._stopped, self._changing = False, threading.Lock()
         self._again = threading.Event()
@@ -430,11 +430,11 @@ def _counted(topic: str, row: Method, work: health.Work, function: Callable[P, R
     return method
 
 
-# A service without its database does not answer: the caller retries. Class names, as computes lack these modules.
+# A service without its database does not answer: the caller retries. These are names, as computes lack the modules.
 _DATABASE_DOWN = frozenset({'oslo_db.exception.DBConnectionError', 'nova.db.errors.Unwritable'})
 # Locked rows, or no free database connection: a worker that sleeps blocks other messages, so the pauses are short.
 _DATABASE_BUSY = frozenset({'oslo_db.exception.DBDeadlock', 'sqlalchemy.exc.TimeoutError'})
-# Pauses in seconds between the attempts of a cast. Without the database the workers have nothing else to do.
+# Pauses in seconds between the attempts of a cast. Without the database the workers have no other work.
 CAST_PAUSES_S = {_DATABASE_DOWN: (0.5, 1, 2, 4, 8, 16), _DATABASE_BUSY: (0.5, 1)}
 
 
@@ -457,7 +457,7 @@ def _retry_cast(function: Callable[P, Result]) -> Callable[P, Result]:
 
 
 def _convert_errors(topic: str, row: Method, function: Callable[P, Result]) -> Callable[P, Result]:
-    """Return a function that answers with domain errors; it logs other errors and answers with their type."""
+    """Return a function that returns domain errors to the caller; it logs other errors and returns their type."""
     run = function if row.call else _retry_cast(function)
 
     def method(*args: P.args, **kwargs: P.kwargs) -> Result:

@@ -15,8 +15,8 @@ class Clients:
     """Clients as attributes: ``clients.compute``, ``clients.conductor``, ….
 
     :param open: function that returns the bus; called at first use
-    :param interfaces: by attribute
-    :param close: function that closes it; None: the caller closes it
+    :param interfaces: {attribute: interface}
+    :param close: function that closes the bus; None: the caller closes it
     """
 
     def __init__(self, open: Callable[[], Bus], interfaces: Mapping[str, Interface],

@@ -22,7 +22,7 @@ class Incoming(Protocol):
     """A received message, before its values are deserialized.
 
     ctxt            context
-    client_timeout  seconds without a heartbeat after which the caller gives up; None: it waits for none
+    client_timeout  seconds without a heartbeat after which the caller gives up; None: it expects no heartbeats
     """
 
     ctxt: JsonObject

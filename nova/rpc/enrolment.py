@@ -26,8 +26,8 @@ from nova.runtime import host_identity
 
 LOG = logging.getLogger(__name__)
 
-PAUSE_S = 2                  # between two queries whether the key is approved
-LOOK_S = 300                 # between two checks for a renewal
+PAUSE_S = 2                  # seconds between two queries whether the key is approved
+LOOK_S = 300                 # seconds between two checks for a renewal
 _APPROVED = ('approved', 'renewing')
 _UNKNOWN = ('UnsupportedVersion', 'NoSuchMethod')        # errors of a conductor of an older release
 
@@ -35,7 +35,7 @@ _UNKNOWN = ('UnsupportedVersion', 'NoSuchMethod')        # errors of a conductor
 class DeploymentKey(TypedDict):
     """A key of the deployment, in base64.
 
-    vouched_by, voucher   id and signature of the previous key; None: it has none
+    vouched_by, voucher   id and signature of the previous key; None for the first key
     good                  whether it is still valid
     """
 
@@ -69,9 +69,9 @@ class Conductor(Protocol):
 class Enrolment:
     """Key registration in a compute host's process, before its service starts.
 
-    :param keys: those of the process
-    :param conductor: sends as this host
-    :param trusted: function(key id), of a service that can look keys up; None: only the control plane and this host are
+    :param keys: signatures of the process
+    :param conductor: client that sends as this host
+    :param trusted: function(key id) of a service that can look up keys; None: only the control plane and this host are
         trusted
     """
 
@@ -127,7 +127,7 @@ class Enrolment:
     # ---- files
 
     def _requires_signatures(self) -> bool:
-        """Return whether the host is new to this release or a later one; leaves a mark before the first key is made."""
+        """Return whether the host is new to this release or a later one; writes the mark before it makes a key."""
         mark = f'{self._path}.required'
         if not os.path.exists(self._path) and not os.path.exists(mark):
             _store(mark, '', new=True)
@@ -145,7 +145,7 @@ class Enrolment:
     # ---- the conductor
 
     def _ask(self, key: signatures.Key) -> str | None:
-        """Return the state of the key, None if no conductor answers."""
+        """Return the state of the key, or None if no conductor answers."""
         self._deployment = self._deployment or _read(self._pinned_path)
         token = self._token()
         try:
@@ -155,9 +155,9 @@ class Enrolment:
             return None
         except exception.RemoteError as error:
             if error.kwargs.get('type') in _UNKNOWN and self._keys.mode != signatures.REQUIRE:
-                LOG.warning('The conductor is of a release that does not know keys of hosts.')
+                LOG.warning('The release of the conductor does not support keys of hosts.')
                 return 'pending'
-            LOG.warning('The conductor cannot take the key: %s', error.message)
+            LOG.warning('The conductor cannot register the key: %s', error.message)
             return None
         if answer['state'] in _APPROVED and not self._deployment:
             LOG.warning('The key of the deployment is not verified: the join token has expired or was used. '
@@ -209,9 +209,9 @@ class Enrolment:
                     ', which is not verified: compare it with nova-manage host keys')
 
     def _token(self) -> tuple[str, str] | None:
-        """Return (id, secret) of the join token, None without one.
+        """Return (id, secret) of the join token, or None if there is none.
 
-        :raises InvalidInput: the file contains something else
+        :raises InvalidInput: the file does not contain a join token
         """
         path = self._conf.messages.join_token_file
         if not path or self._deployment:
@@ -288,7 +288,7 @@ def _store(path: str, text: str, new: bool) -> bool:
     """Write text atomically to a file that only the directory's owner may read.
 
     :param new: keep an existing file
-    :returns: False if it existed
+    :returns: False if the file existed
     :raises InvalidInput:
     """
     directory = os.path.dirname(path)

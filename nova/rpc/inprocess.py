@@ -39,7 +39,7 @@ class _Reply:
         self._ready.acquire()
         self._once = threading.Lock()
         self.result = b''
-        self.failure: str | None = None              # as text
+        self.failure: str | None = None              # serialized exception
 
     def fill(self, result: bytes, failure: str | None) -> None:
         if self._once.acquire(blocking=False):
@@ -105,7 +105,7 @@ class Listener(messaging_hooks.BaseListener):
             return True
 
     def cleanup(self) -> None:
-        """Do nothing: ``stop`` has released all."""
+        """Do nothing: ``stop`` has released all resources."""
 
 
 class _Queue:

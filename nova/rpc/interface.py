@@ -15,7 +15,7 @@ from nova import exception
 
 Value = TypeVar('Value')
 
-CALL_TIMEOUT = 60       # seconds that a caller waits for a reply, unless the row says otherwise
+CALL_TIMEOUT = 60       # seconds that a caller waits for a reply, unless the row has another timeout
 
 
 def parsed(version: str) -> tuple[int, int]:
@@ -72,7 +72,7 @@ class Method:
         """Return (version of the message, its arguments) for receivers of an interface version; None: do not send it.
 
         :param arguments: {name: value}
-        :param newest: the version that the receivers support, a tuple; None: the one of this code
+        :param newest: the version that the receivers support, a tuple; None: the version of this code
         :raises Unsupported: the receivers cannot process it
         """
         if newest is not None and parsed(self.since) > newest and not self.unpinned:

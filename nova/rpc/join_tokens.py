@@ -10,7 +10,7 @@ TOKENS_OF = '.'
 def split(token: str) -> tuple[str, str]:
     """Split a token of nova-manage into (id, secret).
 
-    :raises ValueError: it has another form
+    :raises ValueError: the token is malformed
     """
     ident, found, secret = token.strip().partition(TOKENS_OF)
     if not (ident and found and secret):

@@ -1,6 +1,6 @@
 """Heartbeats to the callers of running calls, from one thread for all calls of a server.
 
-oslo.messaging starts and joins a thread for each, which often costs more than the call itself.
+oslo.messaging starts and joins a thread for each call, which often costs more than the call itself.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
 
-LOOK_S = 0.5                 # between two checks for due heartbeats
+LOOK_S = 0.5                 # seconds between two checks for due heartbeats
 
 
 class Dispatcher(dispatcher.RPCDispatcher):
@@ -27,16 +27,22 @@ class Dispatcher(dispatcher.RPCDispatcher):
 
     def __init__(self, endpoints: list[object], serializer: Serializer,
                  check: Callable[[JsonObject, JsonObject], None] | None = None) -> None:
-        """:param check: function(context, message) on the raw values; raises NovaException if the sender is unknown"""
+        """Make a dispatcher.
+
+        :param check: function(context, message) on the raw values; raises NovaException if the sender is unknown
+        """
         super().__init__(endpoints, serializer)
         self._check = check
         self._lock = threading.Lock()
-        # {incoming: (when the next heartbeat is due, seconds)}
+        # {incoming: (time of the next heartbeat, interval in seconds)}
         self._running: dict[Incoming, tuple[float, float]] = {}
         self._at_work = False
 
     def check(self, incoming: Incoming) -> None:
-        """:raises NovaException: the message is refused, see signatures.Signatures.check"""
+        """Check a message.
+
+        :raises NovaException: the message is refused, see signatures.Signatures.check
+        """
         if self._check is not None:
             self._check(incoming.ctxt, incoming.message)
 

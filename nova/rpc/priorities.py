@@ -1,7 +1,7 @@
 """Thread pools of an RPC server: one for each method with its own limit, one for all others.
 
 Among projects, messages that wait for a thread start in the order of the projects' recent cost
-(nova/runtime/fairness.py). Messages without a project, as those between services, start in the order of arrival.
+(nova/runtime/fairness.py). Messages without a project, such as those between services, start in the order of arrival.
 """
 from __future__ import annotations
 

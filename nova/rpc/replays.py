@@ -47,9 +47,9 @@ class Replays:
         """Record a message.
 
         :param key_id, number: hexadecimal, of 20 and 12 bytes
-        :param at: its time, seconds since the epoch
-        :raises MessageRepeated: its number is known
-        :raises MessageRefused: it is so old that its number may have been dropped
+        :param at: time of the message in seconds since the epoch
+        :raises MessageRepeated: the number is known
+        :raises MessageRefused: the message is so old that its number may have been dropped
         """
         record = bytes.fromhex(key_id) + bytes.fromhex(number)
         with self._lock:

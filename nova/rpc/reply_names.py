@@ -1,7 +1,7 @@
 """Reply queue names that contain the host's name, so that a broker can keep other hosts from reading them.
 
 oslo.messaging 18.3.1 names them at random, or by counters in files that every process of a machine can write. The
-called services know the queue's name: a random name protects nothing.
+called services know the queue's name, so a random name is no protection.
 """
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """RPC client that retries while a conductor or network service restarts.
 
 The services execute a repeated request once and return the first result again. An 'unavailable' that was relayed from a
-third service is retried for 20 s only; one of a compute host is final.
+third service is retried for 20 s only; an 'unavailable' of a compute host is final.
 """
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from nova import exception
 
-RETRIES = 8          # with pauses of 0.5 s, 1 s, 2 s, … 32 s
+RETRIES = 8          # retries, after pauses of 0.5 s, 1 s, 2 s, … 32 s
 RELAYED_S = 20       # seconds after the first attempt for which a relayed error is retried
 
 

@@ -35,7 +35,7 @@ DICT = 'nova_dict'                  # {DICT: [[key, value], …]}: a dictionary 
 OBJECT = f'{objects.NovaObject.OBJ_SERIAL_NAMESPACE}.name'
 DATA = f'{objects.NovaObject.OBJ_SERIAL_NAMESPACE}.data'
 _TAGS = frozenset((TIME, BYTES, DICT, OBJECT))
-_KEYS = tuple(f'"{tag}":'.encode() for tag in _TAGS)          # in JSON text; within a string the quotes are escaped
+_KEYS = tuple(f'"{tag}":'.encode() for tag in _TAGS)          # tags in JSON; within a string the quotes are escaped
 
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_NON_STR_KEYS
 
@@ -65,7 +65,7 @@ def to_primitive(value: Value, manifest: Manifest | None = None) -> Any:
     """Return a deep copy of ``value`` with only JSON types.
 
     :param manifest: {object name: version} that the receiver supports; None: the present versions
-    :raises TypeError: it contains an unsupported type
+    :raises TypeError: the value contains an unsupported type
     """
     tagged = 0
 
@@ -153,7 +153,7 @@ class Serializer(oslo_messaging.Serializer):
         return {**ctxt.to_dict(), **self._sender}
 
     def deserialize_context(self, ctxt: JsonObject) -> nova_context.RequestContext:
-        """Return the sender's context; it becomes the one of this thread, for its log lines."""
+        """Return the sender's context and make it the context of this thread, for its log lines."""
         sent: dict[str, Any] = ctxt
         made = nova_context.RequestContext.from_dict(sent)
         made.sender_host, made.signed_by = sent.get(SENDER_HOST), sent.get('signed_by')

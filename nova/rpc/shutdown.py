@@ -1,7 +1,7 @@
 """Shutdown of a subscription: messages that arrive then go to the next process.
 
-oslo.messaging 18.3.1 stops reading, but stays subscribed until the work has ended, so that the broker keeps sending.
-When it closes the connection, it acknowledges the received messages, which were lost.
+oslo.messaging 18.3.1 stops reading, but keeps its subscription until the work has ended. The broker therefore keeps
+sending. When oslo.messaging closes the connection, it acknowledges the received messages, which are then lost.
 """
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ SKEW_S = 120                 # tolerated clock difference between two hosts
 # Validity of a cast, which waits in its queue while a service is down. A call is valid during its timeout.
 CAST_S = 24 * 3600
 
-FOLLOW_S = 60                # between two checks whether the deployment has a new key
+FOLLOW_S = 60                # seconds between two checks whether the deployment has a new key
 
 NUMBER, KEY_ID = re.compile(r'[0-9a-f]{24}\Z'), re.compile(r'[0-9a-f]{40}\Z')
 
@@ -68,7 +68,7 @@ class Key:
     """
 
     def __init__(self, private: bytes | None = None) -> None:
-        """:param private: 32 bytes; None: a new one"""
+        """Load a key pair from the 32 bytes of its private key, or make a new one for None."""
         self._private = (ed25519.Ed25519PrivateKey.generate() if private is None
                          else ed25519.Ed25519PrivateKey.from_private_bytes(private))
         self.public = self._private.public_key().public_bytes_raw()
@@ -119,8 +119,8 @@ class Signatures:
     """The keys of a process, and its policy for unsigned messages.
 
     :param mode: one of MODES
-    :param directory: where received message numbers are kept for the next process; None: in memory only
-    :param undecided: the configuration names no mode: ``decide`` sets it later
+    :param directory: directory that keeps received message numbers for the next process; None: in memory only
+    :param undecided: True if the configuration names no mode; ``decide`` sets the mode later
     :ivar key: Key of this process; None: no signatures
     :ivar trusted: function(key id)
     """
@@ -130,7 +130,7 @@ class Signatures:
         self.key: Key | None = None
         self.trusted: Callable[[str], Trusted | None] = lambda key_id: None
         self.enrolling: str | None = None            # name of the method that registers a key
-        self._replays: dict[tuple[str, str], replays.Replays] = {}       # by topic and server
+        self._replays: dict[tuple[str, str], replays.Replays] = {}       # {(topic, server): replays}
         self._noted: set[tuple[str, str, str]] = set()
         self._look: Callable[[], Key] | None = None
         self._due = 0.0
@@ -184,8 +184,8 @@ class Signatures:
     def check(self, topic: str, server: str, interface: Interface, ctxt: JsonObject, message: JsonObject) -> None:
         """Replace the context's statements about the sender by verified ones.
 
-        :raises MessageRefused: its signature is invalid or missing
-        :raises MessageRepeated: it is a repetition: its sender gets the answer to the first one
+        :raises MessageRefused: the message's signature is invalid or missing
+        :raises MessageRepeated: the message is a repetition; its sender gets the answer to the first copy
         """
         signature = ctxt.pop(FIELD, None)
         ctxt.pop(SIGNED_BY, None)

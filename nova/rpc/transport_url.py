@@ -20,7 +20,7 @@ def parse(conf: cfg.ConfigOpts, url: str | None = None) -> oslo_messaging.Transp
     """Return the URL as oslo.messaging parses it.
 
     :param url: None is ``conf.transport_url``
-    :raises oslo_messaging.InvalidTransportURL: it is no URL; the text does not contain the URL, which has a password
+    :raises oslo_messaging.InvalidTransportURL: the text is no URL; the error omits it, because it has a password
     """
     url = url or conf.transport_url
     parts = _URL.fullmatch(url)
@@ -35,7 +35,10 @@ def parse(conf: cfg.ConfigOpts, url: str | None = None) -> oslo_messaging.Transp
 
 
 def _host(text: str) -> oslo_messaging.TransportHost:
-    """:raises ValueError: it is not a host with an optional port; its text contains no password"""
+    """Parse ``user:password@host:port``.
+
+    :raises ValueError: the host is malformed; the message contains no password
+    """
     user, at, place = text.rpartition('@')
     name, colon, password = user.partition(':')
     found = _HOST.fullmatch(place)

@@ -4,7 +4,7 @@ A service's row contains its VERSION; RELEASES lists the interfaces and objects 
 lowest VERSION among the possible receivers (``auto`` in [upgrade_levels]), or a configured version. Services with
 databases read the rows at start, on SIGHUP and every REFRESH_S; others get the versions with each heartbeat's reply.
 
-nova-api has no row and needs none: it receives no messages, and replies use the VERSION that its request names.
+nova-api has no row, because it receives no messages; replies use the VERSION that its request names.
 """
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ from nova.runtime import release
 LOG = logging.getLogger(__name__)
 
 AUTO = 'auto'
-REFRESH_S = 30              # between two reads of the service rows: one grouped SELECT a cell
+REFRESH_S = 30              # seconds between two reads of the service rows, which is one grouped SELECT for each cell
 
 
 @dataclasses.dataclass(frozen=True)
 class Release:
-    """interfaces  {topic: version}
+    """Interfaces and objects of one VERSION.
+
+    interfaces  {topic: version}
     objects     {name: version}
     """
 
@@ -48,8 +50,10 @@ TOPICS = tuple(RELEASES[VERSION].interfaces)
 
 @dataclasses.dataclass(frozen=True)
 class Pin:
-    """interface   newest version of the interface as a tuple, None: no limit
-    objects     {name: version} in which objects are sent, None: the present ones
+    """Versions in which messages to the receivers of one topic are sent.
+
+    interface   newest version of the interface as a tuple; None: no limit
+    objects     {name: version} of sent objects; None: the present versions
     """
 
     interface: tuple[int, int] | None = None
@@ -70,7 +74,7 @@ def pin_of(topic: str, lowest: int) -> Pin:
 def configured_pin(topic: str, level: str) -> Pin | None:
     """Return the Pin for a version in [upgrade_levels]; None for auto. Objects get the oldest version of its releases.
 
-    :raises InvalidInput: no known release has it
+    :raises InvalidInput: no known release has this version
     """
     if level == AUTO:
         return None

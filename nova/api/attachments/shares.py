@@ -91,7 +91,7 @@ def create(req: api_request.Request, server_id: str) -> api_request.Document:
     server_actions.check_state(row, ATTACH)
     try:
         share = req.services.shares.get(req.context, given['share_id'])
-    except exception.ShareNotFound as error:          # not 404: the server in the path exists
+    except exception.ShareNotFound as error:          # not 404, because the server in the path exists
         raise exception.Conflict(error.message) from None
     if share['project_id'] != row['project_id'] and not req.context.is_admin:
         # a public share is visible to all projects; only its project may mount it

@@ -193,7 +193,7 @@ def _add(conn: engine.Connection, req: api_request.Request, row: InstancesRow,
     if device['device_name'] in taken:
         raise exception.DevicePathInUse(path=device['device_name'])
     wanted, taken = device['device_name'] if honoured else None, taken | {root}
-    if not honoured and row['config_drive']:             # one more disk name
+    if not honoured and row['config_drive']:             # the config drive needs a disk name
         taken |= {server_devices.next_name(taken, root)}
     device = {**device, 'device_name': wanted or server_devices.next_name(taken, root)}
     block_devices.insert(conn, row['uuid'], [device])

@@ -48,7 +48,7 @@ class Dashboard:
     """WSGI filter that serves the dashboard.
 
     :param identity: URL of the Identity API with /v3; None: /identity/v3 at the page's address
-    :param base: URL in the catalog of APIs served at the page's address, as browsers reach it;
+    :param base: catalog URL that the page replaces by its own address, where browsers reach these APIs;
      None: the catalog's URLs belong to other hosts
     :param connect: origins of further APIs
     """

@@ -35,7 +35,7 @@ POLICY = 'ec2_api:{}'
 PHRASES = {200: 'OK', 400: 'Bad Request', 401: 'Unauthorized', 403: 'Forbidden', 405: 'Method Not Allowed',
            412: 'Precondition Failed', 500: 'Internal Server Error', 503: 'Service Unavailable'}
 
-S3_SCOPE = '/s3/aws4_request'       # in the signature of an S3 request
+S3_SCOPE = '/s3/aws4_request'       # credential scope of a signed S3 request
 OF_S3 = errors.Ec2Error('InvalidRequest', 'This is the endpoint of EC2, but the request is for S3. The object store '
                         'has its own endpoint, with the type s3 in the catalog (AWS_ENDPOINT_URL_S3).', 403)
 

@@ -44,7 +44,7 @@ AUTH_FAILURE = ('AuthFailure', 'The signature, its time or the access key is not
 class User:
     """The user who signed a request.
 
-    catalog   of the user's token, if services are called over HTTP
+    catalog   service catalog of the user's token, if services are called over HTTP
     """
 
     token: str
@@ -96,7 +96,7 @@ class Services(Protocol):
         """Authenticate a signed request.
 
         :param signed: see ``signing.signed_of``
-        :param address: of the client
+        :param address: address of the client
         :raises Ec2Error: AuthFailure
         """
 
@@ -104,8 +104,8 @@ class Services(Protocol):
              body: bytes | Body | None) -> tuple[int, bytes]:
         """Send a request; return (HTTP status code, body).
 
-        :param service: of SERVICES
-        :param path: below the service's version, with its query
+        :param service: key of SERVICES
+        :param path: path below the service's version, with the query
         :raises Ec2Error: the service is unavailable
         """
 
@@ -121,7 +121,7 @@ class Caller:
 
     :param services: Services
     :param facts: headers of each call: request ID and client address
-    :param before_write: of a dry run; called with (service, method, path, body) before a call that may change
+    :param before_write: callback of a dry run, called with (service, method, path, body) before a call that may change
      something, and without arguments before a write of the EC2 API; raises Ec2Error to stop it
     :param rest: called after each call; yields to requests of other projects
     """
@@ -141,7 +141,7 @@ class Caller:
     def call(self, service: str, method: str, path: str, body: Document | Body | None = None,
              query: dict[str, Any] | None = None,
              headers: dict[str, str] | None = None, hidden: bool = False) -> Any:
-        """Call a service and return the document of its response; None without a body.
+        """Call a service and return the document of its response, or None if there is no body.
 
         :param hidden: the caller may write to the resource but not read it
         :raises ServiceRefused: an error response
@@ -169,7 +169,7 @@ class Caller:
     def _look_up(self, service: str, path: str) -> None:
         """Dry run of a write: read the resource in the path, to get the error that the service would return.
 
-        :raises ServiceRefused: it is not visible to the caller
+        :raises ServiceRefused: the resource is not visible to the caller
         """
         named = _NAMED.match(path)
         if named:
@@ -221,7 +221,7 @@ class LocalServices:
 
     :param application: WSGI application with all services
     :param identity: nova.identity.embedded.service.IdentityService
-    :param absent: members of SERVICES that the application lacks
+    :param absent: members of SERVICES that the application does not have
     """
 
     def __init__(self, application: WSGIApplication, identity: IdentityService, absent: Collection[str] = ()) -> None:
@@ -277,8 +277,8 @@ class RemoteServices:
     """Services of a fleet, called at the endpoints in the user's catalog.
 
     :param session: keystoneauth1 session of this service's account, which may check signatures
-    :param interface, region: of the endpoints
-    :param timeout: of one response in seconds
+    :param interface, region: interface and region of the endpoints
+    :param timeout: timeout of one response in seconds
     """
 
     def __init__(self, session: Session, interface: str, region: str | None, timeout: float) -> None:

@@ -23,8 +23,8 @@ def once(req: operations.Request, operation: str, given: operations.Given,
          find: Callable[[datetime.datetime | None], str | None], make: Callable[[], str]) -> str:
     """Return the UUID of the resource that this request, or an earlier one with the same token, has created.
 
-    :param find: returns the UUID that an interrupted attempt has created, or None. Argument: its start (naive UTC; None
-     if unknown)
+    :param find: function(start of an interrupted attempt: naive UTC, None if unknown) -> UUID of the resource that the
+     attempt has created, or None
     :param make: creates the resource and returns its UUID
     :raises Ec2Error: the parameters differ, the first request is still running, or the project has too many tokens
     """

@@ -38,7 +38,7 @@ def would_have_succeeded() -> errors.Ec2Error:
 class DryRun:
     """Check of the first write of a dry run.
 
-    :param rules: of the EC2 API and the compute API
+    :param rules: policy rules of the EC2 API and the compute API
     :param caller: context of the caller
     """
 
@@ -48,7 +48,7 @@ class DryRun:
     def stop(self, service: str | None = None, method: str = '', path: str = '', body: object = None) -> None:
         """End the dry run.
 
-        :raises Ec2Error: always: the write is denied, or would have succeeded
+        :raises Ec2Error: always; the error tells whether the write is denied or would have succeeded
         """
         target: dict[str, str | None] = {'project_id': self._caller.project_id, 'user_id': self._caller.user_id}
         document = body if isinstance(body, dict) else {}

@@ -6,8 +6,8 @@ from __future__ import annotations
 class Ec2Error(Exception):
     """An error response of the EC2 API.
 
-    :param code: as in EC2's documentation
-    :param message: for the user
+    :param code: error code as in EC2's documentation
+    :param message: message for the user
     :param status: HTTP status code
     """
 
@@ -19,7 +19,7 @@ class Ec2Error(Exception):
 class NoService(Ec2Error):
     """The cloud does not have this service.
 
-    :param service: of calls.SERVICES
+    :param service: key of calls.SERVICES
     """
 
     def __init__(self, service: str) -> None:
@@ -30,7 +30,7 @@ class ServiceRefused(Exception):
     """An error response of another service.
 
     :param status: HTTP status code
-    :param message: of the service
+    :param message: message of the service
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -85,7 +85,7 @@ def malformed(prefix: str, shown: str) -> Ec2Error:
 def of_service(refused: ServiceRefused, noun: str | None = None) -> Ec2Error:
     """Convert an error of another service.
 
-    :param noun: resource to be created, of QUOTA; quota errors have a specific code
+    :param noun: resource to be created, a key of QUOTA; its quota errors have a specific code
     """
     code, status = CODES.get(refused.status, ('InternalError', 500))
     if noun in QUOTA and refused.status in (403, 409, 413) and 'uota' in refused.message:

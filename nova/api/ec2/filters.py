@@ -129,8 +129,8 @@ def choose_named(items: Sequence[Item], key: str, wanted: Collection[str] | None
                  sentence: str) -> list[Item]:
     """Return the items with the requested names, default all.
 
-    :param code: of the error
-    :param sentence: of the error, with {} for the unknown name
+    :param code: code of the error
+    :param sentence: message of the error, with {} for the unknown name
     :raises Ec2Error: a name is unknown
     """
     if not wanted:

@@ -22,7 +22,7 @@ PAGE = 1000                       # items of one page of a service's list
 FEW = 8                           # maximum number of resources that are read one by one instead of as a list
 # prefix of IDs that the metadata service shows to guests: (service, list). For instances see nova.db.ec2.ids
 READ_BY_GUESTS = {'ami': ('image', 'images'), 'eni': ('network', 'ports'), 'subnet': ('network', 'subnets')}
-MOST_WAITS = 8                    # requests of a process that wait for a server; half of them of one project
+MOST_WAITS = 8                    # maximum requests of a process that wait for a server; one project may have half
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Bundles:
     decrypt   (project ID, hexadecimal text) -> plain text; decrypts with the project's authority in nova-cert
     signed    (project ID, digest, signature: hexadecimal) -> True if a user of the project signed it
     limit     maximum size of an image in bytes
-    imports   of this process
+    imports   image imports of this process
     """
 
     decrypt: Callable[[str, str], str]
@@ -46,12 +46,12 @@ class Request:
     """Argument of the handlers.
 
     caller       the services of the cloud, called as the user
-    ids          of the EC2 API
+    ids          converter of EC2 IDs
     api_db       the API database, for tags
     region       name of the region
     url          endpoint of the EC2 API
-    request_id   of this request
-    bundles      None: bundles are not supported
+    request_id   ID of this request
+    bundles      see Bundles; None: bundles are not supported
     waits        limit on requests that wait for a server, see ``waits``
     fragments    cache of XML responses
     own_network  the embedded network service serves metadata to guests
@@ -112,7 +112,7 @@ class Request:
     def find(self, prefix: str, shown: str, service: str, path: str) -> dict[str, Any]:
         """Return the document of a resource that is visible to the caller.
 
-        :param path: with ``{}`` in place of its UUID
+        :param path: path with ``{}`` in place of the UUID
         :raises Ec2Error: the ID is malformed or unknown
         """
         try:
@@ -138,7 +138,7 @@ class Request:
               headers: dict[str, str] | None = None) -> list[dict[str, Any]]:
         """Return all items of a paginated list.
 
-        :param key: of the list in the response
+        :param key: key of the list in the response
         :param query: filters of all pages
         :param enough: function(last item of a page) -> True if further pages are not needed
         """
@@ -162,11 +162,11 @@ Handler = Callable[[Request, Given], dict[str, Any]]
 class Operation:
     """One operation.
 
-    name       as in EC2's documentation
+    name       name in EC2's documentation
     handler    (request, given) -> values of the response; keys are names of the model
     takes      supported parameters (names of the model); others are refused
     ignores    accepted parameters without effect
-    makes      created resource, of errors.QUOTA
+    makes      created resource, a key of errors.QUOTA
     """
 
     name: str

@@ -211,7 +211,7 @@ def answer(operation: str, values: dict[str, Any], request_id: str, version: str
 def item(operation: str, name: str, value: Mapping[str, Any]) -> xml_cache.XmlFragment:
     """Return the XML of a list item, which may replace the item in the values of a response.
 
-    :param name: of the list in the model
+    :param name: name of the list in the model
     """
     out: _Out = []
     _list_of(operation, name)(out, [value])

@@ -19,7 +19,7 @@ from nova.db.ec2 import tags as db
 from nova.db.ec2 import vpcs
 
 KEY_LENGTH, VALUE_LENGTH = 127, 255
-MOST = 50                                  # of one request
+MOST = 50                                  # tags of one request
 HIDDEN = 'ec2:'                            # prefix of internal keys in metadata
 # metadata keys that are not tags, because they require session tokens for the metadata service
 KEPT = frozenset({tokens.PROPERTY, tokens.HOPS})
@@ -127,7 +127,7 @@ def of(req: operations.Request, prefix: str, uuids: Sequence[str]) -> dict[str, 
 def _visible(req: operations.Request, resource: str) -> tuple[str, str]:
     """Return (prefix, uuid) of a resource that is visible to the caller.
 
-    :raises Ec2Error: it does not exist
+    :raises Ec2Error: the resource does not exist
     """
     prefix = ids.prefix_of(resource)
     if prefix not in TYPES:

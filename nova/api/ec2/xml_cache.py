@@ -13,7 +13,7 @@ from typing import TypeVar
 import orjson
 
 F = TypeVar('F')
-MOST_BYTES = 16 << 20            # of all fragments in a process
+MOST_BYTES = 16 << 20            # size of all fragments in a process
 _ENTRY = 200                     # overhead of an entry in bytes
 
 

@@ -57,7 +57,7 @@ LIST = Query(Param('limit', params.LIMIT), Param('offset', params.NON_NEGATIVE),
 def _check_tenant(req: api_request.Request, tenant_id: str) -> None:
     """Check the project in the path.
 
-    :raises NotFound: it is not the caller's project
+    :raises NotFound: the project is not the caller's
     """
     if tenant_id != req.project_id and not req.allows(ANY_PROJECT):
         raise exception.NotFound()
@@ -129,7 +129,7 @@ def create(req: api_request.Request, tenant_id: str) -> Response:
 def _uuid(text: str) -> str:
     """Check the spelling of a UUID.
 
-    :raises BadRequest: it is not lowercase with hyphens
+    :raises BadRequest: the UUID is not lowercase with hyphens
     """
     if len(text) != 36 or text != text.lower():
         raise exception.BadRequest('The ID of a group must be a UUID with lowercase digits and hyphens.')

@@ -180,8 +180,8 @@ def with_policies(row: api_request.Row, policies: list[str] | None,
                   rules: dict[str, Any] | None = None) -> api_request.Document:
     """Return the columns for new policies and rules.
 
-    :param policies: None: unchanged
-    :param rules: None: unchanged, if the policies support rules
+    :param policies: new policies; None: unchanged
+    :param rules: new rules; None: unchanged, if the policies support rules
     :raises BadRequest: the combination is invalid
     """
     wanted = row['policies'] if policies is None else policies

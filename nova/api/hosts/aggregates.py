@@ -79,8 +79,8 @@ def _host_body(action: str) -> Object:
 def number(id: str) -> int:
     """Parse the ID of an aggregate.
 
-    :raises BadRequest: it is not a number
-    :raises AggregateNotFound: it is negative
+    :raises BadRequest: the ID is not a number
+    :raises AggregateNotFound: the ID is negative
     """
     digits = id.removeprefix('-')
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 10 and int(digits) <= params.MAX_INT):
@@ -144,7 +144,7 @@ def _change(req: api_request.Request, event: str, function: Callable[Concatenate
     """Run ``function(conn, *args)`` of db.aggregates under the lock for members and zones; return the document of its
     row.
     """
-    req.services.cells.all()             # the first call writes, which the lock would block
+    req.services.cells.all()             # its first call writes to the database, which the lock would block
 
     def run(conn: engine.Connection) -> dict[str, Any]:
         aggregates.lock(conn)

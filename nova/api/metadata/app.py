@@ -216,7 +216,7 @@ class MetadataApi(application.Api['MetadataRequest']):
         return self._load(uuid)
 
     def _signed(self, req: MetadataRequest) -> str | None:
-        """Return the instance ID that a proxy has signed; None without a proxy.
+        """Return the instance ID that a proxy has signed, or None if there is no proxy.
 
         :raises Forbidden: the signature is invalid
         """
@@ -230,7 +230,7 @@ class MetadataApi(application.Api['MetadataRequest']):
         return uuid
 
     def _relayed(self, req: MetadataRequest) -> str | None:
-        """Return the instance ID of a request that a host's relay has signed; None without a relay.
+        """Return the instance ID of a request that a host's relay has signed, or None if there is no relay.
 
         :raises Forbidden: the signature is invalid or expired
         :raises NotFound: no server has the address
@@ -317,7 +317,7 @@ class MetadataRequest(BaseRequest):
     """Argument of the handlers.
 
     guest   ID of the instance named by a proxy; None: identified by the source address
-    relayed the same, if the relay of a host sent the request
+    relayed ID of the instance named by the relay of a host, or None
     """
 
     __slots__ = ('guest', 'relayed')

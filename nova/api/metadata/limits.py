@@ -9,7 +9,7 @@ from nova import exception
 
 BURST_S = 10                # seconds' worth of requests in one burst; enough for cloud-init
 AT_ONCE = 4                 # concurrent requests of one guest: half of the threads that serve a bridge
-MAX_GUESTS = 10000          # beyond it the least recently used entry is dropped
+MAX_GUESTS = 10000          # maximum; the least recently used entries are dropped
 
 
 class GuestLimits:

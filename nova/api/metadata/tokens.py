@@ -51,7 +51,7 @@ class Tokens:
     def check(self, uuid: str, token: str) -> None:
         """Verify a token.
 
-        :raises Unauthorized: it is invalid for this guest, or has expired
+        :raises Unauthorized: the token is invalid for this guest, or has expired
         """
         try:
             raw = base64.b64decode(token.encode('ascii'), altchars=b'-_', validate=True)

@@ -22,7 +22,7 @@ from nova.web import json_text
 
 LOG = logging.getLogger(__name__)
 
-MAX_BYTES = 256 * 1024            # of one response
+MAX_BYTES = 256 * 1024            # size of one response
 AT_ONCE = 3                       # concurrent requests of a process: a target that hangs must not occupy all threads
 CHUNK = 16 * 1024
 OK = 200

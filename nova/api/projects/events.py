@@ -67,7 +67,7 @@ def follow(req: api_request.Request) -> Response:
         caller = req.environ[auth.AGAIN]()
         allows = functools.partial(req.services.policy.allows, caller, target=target)
         return (allows(RULE) and (not everything or allows(ALL))
-                and (category is not None or caller.is_admin))            # it must not see administrative servers
+                and (category is not None or caller.is_admin))     # the caller must not see administrative servers
     feed = _Feed(req.services, nova_context.ALL_PROJECTS if everything else req.project_id, _start(req), category)
     stopping = req.environ.get('nova.stopping') or threading.Event()
     streams, owner = req.services.streams, req.project_id

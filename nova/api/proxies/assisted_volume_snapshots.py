@@ -59,7 +59,7 @@ def delete(req: api_request.Request, id: str) -> None:
 def _delete_info(text: str | None) -> api_request.Document:
     """Parse the JSON object in the query.
 
-    :raises BadRequest: it is malformed
+    :raises BadRequest: the object is malformed
     """
     try:
         info = json_text.parse(text or '')
@@ -80,7 +80,7 @@ def _delete_info(text: str | None) -> api_request.Document:
 def _check_file(key: str, name: object) -> None:
     """Check a file name.
 
-    :raises BadRequest: it may leave the directory of the volume
+    :raises BadRequest: the name may lead out of the directory of the volume
     """
     if not isinstance(name, str) or not disks.FILE_NAME.match(name):
         raise exception.BadRequest(f'{key} must be {disks.FILE_NAME_RULE}, not {name!r:.80}.')
@@ -91,7 +91,7 @@ def _server_of(req: api_request.Request, volume_id: str,
     """Return (cell, row) of the one server with the volume, on a capable host.
 
     :param missing: exception class if the volume is not attached
-    :raises BadRequest: several servers have it, the host is down, or its driver lacks the capability
+    :raises BadRequest: several servers have the volume, the host is down, or its driver lacks the capability
     """
     cell, devices = cell_queries.first(req, lambda conn: block_devices.by_volume(conn, volume_id))
     uuids = {device['instance_uuid'] for device in devices or ()}
@@ -117,7 +117,7 @@ def _server_of(req: api_request.Request, volume_id: str,
 def _check_connection(req: api_request.Request, volume_id: str, info: dict[str, Any]) -> None:
     """Check that the volume supports snapshot chains.
 
-    :raises BadRequest: its driver does not use files, or its block storage service does not support chains
+    :raises BadRequest: the volume's driver does not use files, or its block storage service does not support chains
     """
     if info['driver_volume_type'] not in disks.CHAINS or not req.services.volumes.keeps_chains:
         raise exception.BadRequest(

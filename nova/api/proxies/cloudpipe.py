@@ -63,7 +63,7 @@ def _index(req: Request) -> Document:
 def view(row: InstancesRow, endpoint: tuple[str, int] | None) -> Document:
     """Return the view of a VPN instance.
 
-    :param row: of the server
+    :param row: the server's row
     :param endpoint: configured (address, port), or None
     """
     internal, floating = _addresses(row)
@@ -192,7 +192,7 @@ def _configure(req: Request, id: str) -> None:
 def checked_project(project_id: str) -> str:
     """Check the format of a project ID.
 
-    :raises BadRequest: it is malformed
+    :raises BadRequest: the ID is malformed
     """
     if not re.fullmatch(PROJECT_ID, project_id):
         raise exception.BadRequest('The project ID is malformed.')

@@ -47,7 +47,7 @@ def _shown(conn: Connection) -> list[dict[str, Any]]:
 def _find(conn: Connection, ident: str) -> dict[str, Any]:
     """Return a rule.
 
-    :raises DefaultRuleNotFound: it does not exist
+    :raises DefaultRuleNotFound: the rule does not exist
     """
     found = next((row for row in _shown(conn) if row['id'] == ident), None)
     if found is None:

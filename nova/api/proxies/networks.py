@@ -23,7 +23,7 @@ def _shown(row: api_request.Row, subnets: list[Any]) -> api_request.Document:
     view |= {'id': row['id'], 'label': row['name'], 'bridge': row['bridge'], 'mtu': row['mtu'],
              'project_id': row['project_id'] or None, 'created_at': utils.exact_time(row['created_at']),
              'updated_at': utils.exact_time(row['updated_at'])}
-    first: dict[int, Any] = {}                   # by IP version
+    first: dict[int, Any] = {}                   # {IP version: first subnet}
     for subnet in subnets:
         first.setdefault(ipaddress.ip_network(subnet['cidr']).version, subnet)
     if (subnet := first.get(6)) is not None:

@@ -36,7 +36,7 @@ _LIST = Query(Param('limit', LIMIT), Param('offset', LIMIT), Param('all_tenants'
 def _ident(ident: str) -> str:
     """Check the ID of a group or rule.
 
-    :raises BadRequest: it is not a UUID
+    :raises BadRequest: the ID is not a UUID
     """
     if not formats.is_uuid(ident):
         raise exception.BadRequest(f'Security group id {ident[:40]} is not a UUID.')
@@ -90,7 +90,7 @@ def delete(req: api_request.Request, id: str) -> None:
 def port(value: object, name: str) -> int | None:
     """Parse a port, ICMP type or code; -1 and empty values become None.
 
-    :raises BadRequest: it is not a number
+    :raises BadRequest: the value is not a number
     """
     if value is None or value == '':
         return None
@@ -102,7 +102,7 @@ def port(value: object, name: str) -> int | None:
 def network(value: object) -> tuple[str | None, str]:
     """Return (address range or None, ethertype).
 
-    :raises BadRequest: it is not a network
+    :raises BadRequest: the value is not a network
     """
     if not value:
         return None, 'IPv4'

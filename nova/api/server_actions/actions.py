@@ -76,7 +76,7 @@ def check_capability(req: api_request.Request, conn: engine.Connection, row: Ins
                      action: actions.Action) -> None:
     """Check the driver capability of an action.
 
-    :raises Unsupported, Conflict: the driver lacks it; the exception depends on the route's documented errors
+    :raises Unsupported, Conflict: the capability is missing; the exception depends on the route's documented errors
     """
     capability = action.requirements.capability
     if capability and not capable(conn, row, capability):

@@ -77,7 +77,7 @@ def _begin(conn: engine.Connection, context: nova_context.RequestContext, server
            kept: dict[str, Any], down_time: int) -> None:
     """Begin the evacuation. The check that the host is down and the change of the server share one transaction.
 
-    :param arguments: of the migration
+    :param arguments: arguments of the migration
     :param kept: arguments of the action
     :raises ComputeServiceInUse: the host is up
     """

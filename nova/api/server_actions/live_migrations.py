@@ -104,7 +104,7 @@ def _ask(conn: engine.Connection, context: nova_context.RequestContext, server_i
     """Record a request in the migration's row and return the row.
 
     :raises MigrationNotFound: the server has no such live migration
-    :raises InvalidMigrationState: its status is not in ``allowed``
+    :raises InvalidMigrationState: the migration's status is not in ``allowed``
     :raises InstanceInvalidState, InstanceIsLocked: the server is not migrating, or is locked
     """
     tasks.begin(conn, context, server_id, action, admin=context.is_admin)

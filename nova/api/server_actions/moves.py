@@ -79,7 +79,7 @@ def _arguments(req: api_request.Request, row: InstancesRow, flavor: dict[str, An
 def _ready(req: api_request.Request, server_id: str, action: actions.Action) -> tuple[db_cells.Cell, InstancesRow]:
     """Return (cell, row) of a server that can be moved now.
 
-    :raises Conflict: its state does not allow it, or its host is down
+    :raises Conflict: the server's state does not allow the move, or its host is down
     """
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:
@@ -199,7 +199,7 @@ def _end(name: str, status: str, req: api_request.Request, id: str) -> None:
 def _check_source(req: api_request.Request, conn: engine.Connection, server_id: str) -> None:
     """Check the source host of a revert.
 
-    :raises Conflict: it is down
+    :raises Conflict: the source host is down
     """
     for move in server_migrations.open_of(conn, server_id):
         if move['source_compute'] and not server_lookup.host_is_up(req, conn, move['source_compute']):

@@ -32,8 +32,8 @@ TRUSTED_CERTS = 'os_compute_api:servers:rebuild:trusted_certs'
 class Facts:
     """Data on which a rebuild is decided.
 
-    row        of the server
-    image      of imageRef
+    row        the server's row
+    image      image that imageRef names
     limits     quotas
     key        row of the requested key pair, or None
     spec       the server's request spec

@@ -14,7 +14,7 @@ from nova.web.routes import Route
 
 _LAST = SINCE['no_volumes_boot'] - 1
 _PATHS = ('/servers', '/servers/detail', '/servers/{id}')
-# its original actions; those of extensions are excluded
+# original actions of the resource, without actions of extensions
 _ACTIONS = frozenset({'confirmResize', 'createImage', 'os-start', 'os-stop', 'reboot', 'rebuild', 'resize',
                       'revertResize', 'trigger_crash_dump'})
 _MODULES = (server_actions, server_create, server_guest, server_list, server_moves, server_rebuild, server_update,

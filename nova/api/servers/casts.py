@@ -33,7 +33,7 @@ def send(cell: db_cells.Cell | None, method: Callable[..., object], context: nov
 def _hasten(cell: db_cells.Cell, context: nova_context.RequestContext) -> None:
     try:
         cell.db.run(instance_actions.unsent, context.request_id)
-    except db_exc.DBError as error:              # the request stays accepted; the reconciler acts at its deadline
+    except db_exc.DBError as error:              # the request remains accepted; the reconciler acts at its deadline
         LOG.warning('Cannot mark an unsent request for the reconciler: %s', error)
 
 
@@ -42,6 +42,6 @@ def to_host(req: api_request.Request, cell: db_cells.Cell, row: InstancesRow, me
     """Cast to the host of a server.
 
     :param row: row of the server
-    :param method: of the compute clients of its cell
+    :param method: method of the compute clients of its cell
     """
     send(cell, method, req.context, server=row['host'], instance=server_lookup.to_object(row), **arguments)

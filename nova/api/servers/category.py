@@ -26,7 +26,7 @@ def check_visible(req: api_request.Request, row: Row, rule: str | None = None) -
     """Hide an administrative server from callers who are not administrators.
 
     :param row: has at least 'uuid', 'category', 'project_id', 'user_id'
-    :param rule: policy rule for requests that name the category; None: they are refused too
+    :param rule: policy rule for requests that name the category; None: such requests are refused too
     :raises InstanceNotFound: the server is hidden from the caller
     :raises PolicyDenied: the request names the category, but the rule denies it
     """
@@ -56,7 +56,7 @@ def hidden_images(req: api_request.Request) -> frozenset[str] | set[str]:
 def find_image(req: api_request.Request, image_id: str) -> api_request.Document:
     """Return an image that is visible to the caller.
 
-    :raises ImageNotFound: it does not exist or is hidden
+    :raises ImageNotFound: the image does not exist or is hidden
     """
     image = req.services.images.show(req.context, image_id)
     if image['id'] in hidden_images(req):
@@ -67,7 +67,7 @@ def find_image(req: api_request.Request, image_id: str) -> api_request.Document:
 def check_volume(req: api_request.Request, volume: Row) -> None:
     """Check that a volume is visible to the caller.
 
-    :raises VolumeNotFound: it is attached to an administrative server
+    :raises VolumeNotFound: the volume is attached to an administrative server
     """
     holders = [attachment['instance_uuid'] for attachment in volume['attachments']]
     if holders and not req.context.is_admin:
@@ -79,7 +79,7 @@ def check_volume(req: api_request.Request, volume: Row) -> None:
 def find_volume(req: api_request.Request, volume_id: str) -> api_request.Document:
     """Return a volume that is visible to the caller.
 
-    :raises VolumeNotFound: it does not exist or is hidden
+    :raises VolumeNotFound: the volume does not exist or is hidden
     """
     volume: api_request.Document = req.services.volumes.get(req.context, volume_id)
     check_volume(req, volume)
@@ -89,7 +89,7 @@ def find_volume(req: api_request.Request, volume_id: str) -> api_request.Documen
 def find_snapshot(req: api_request.Request, snapshot_id: str) -> api_request.Document:
     """Return a snapshot that is visible to the caller.
 
-    :raises VolumeSnapshotNotFound: it does not exist, or its volume is hidden
+    :raises VolumeSnapshotNotFound: the snapshot does not exist, or its volume is hidden
     """
     snapshot: api_request.Document = req.services.volumes.get_snapshot(req.context, snapshot_id)
     if not req.context.is_admin:
@@ -104,7 +104,7 @@ def visible_snapshots(req: api_request.Request, snapshots: list[Row]) -> list[Ro
     """Remove snapshots of volumes that are hidden from the caller."""
     if req.context.is_admin:
         return snapshots
-    visible: dict[str, bool] = {}           # by volume
+    visible: dict[str, bool] = {}           # {volume: visible}
     for snapshot in snapshots:
         volume_id = snapshot['volume_id']
         if volume_id not in visible:
@@ -138,7 +138,7 @@ def visible_members(group: Row, req: api_request.Request) -> list[str]:
 def of_new(req: api_request.Request, server: api_request.Document) -> tuple[str, set[str]]:
     """Return (category of a new server, set of keys that the category filled in).
 
-    Missing image and flavor references are set to those of the category.
+    Missing image and flavor references are taken from the category.
 
     :param server: content of ``server`` in the body; modified
     :raises PolicyDenied: the caller may not use the category

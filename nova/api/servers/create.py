@@ -132,7 +132,7 @@ def _stored_before(req: api_request.Request, uuid: str
 def _accepted(req: api_request.Request, uuid: str, row: api_request.Row, password: str, groups: list[str]) -> Response:
     links = server_fields.links({'uuid': uuid}, server_fields.View(req))
     body = {'server': {'id': uuid, 'links': links, 'OS-DCF:diskConfig': row['disk_config'],
-                       'security_groups': [{'name': name} for name in groups],          # as requested
+                       'security_groups': [{'name': name} for name in groups],          # names from the request
                        **server_spec.shown_password(req.services.conf, password)}}
     return Response(body, headers=(('Location', links[0]['href']),))
 
@@ -183,7 +183,7 @@ def _insert(conn: engine.Connection, context: nova_context.RequestContext, rows:
             devices: list[Document], arguments: list[Document]) -> None:
     """Insert the servers with their open actions and volumes.
 
-    :param arguments: of the action of each row
+    :param arguments: arguments of each row's action
     """
     instances.insert(conn, rows)
     uuids = [row['uuid'] for row in rows]

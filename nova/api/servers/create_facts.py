@@ -97,7 +97,7 @@ def _with_group_id(req: api_request.Request, hints: create_plan.Hints) -> create
 
 
 def find_key(conn: engine.Connection, user_id: str, name: str | None) -> api_request.Row | None:
-    """Return the key pair's row, or None without a name.
+    """Return the key pair's row, or None if no name is given.
 
     :raises BadRequest: the key pair does not exist
     """
@@ -111,7 +111,7 @@ def find_key(conn: engine.Connection, user_id: str, name: str | None) -> api_req
 
 def find_image(req: api_request.Request, image_id: str | None, context: nova_context.RequestContext | None = None
                ) -> Document | None:
-    """Return the stored fields of an image, or None without an ID.
+    """Return the stored fields of an image, or None if no ID is given.
 
     :param context: context of the lookup; default: the caller's
     :raises BadRequest: the image does not exist
@@ -131,7 +131,7 @@ def check_place(req: api_request.Request, server: Document, place: Document,
 
     :param cell: cell that must have them; None: any cell
     :raises BadRequest: the zone or host does not exist
-    :raises ServiceUnavailable: it was not found, and a cell is down
+    :raises ServiceUnavailable: the zone or host was not found, and a cell is down
     """
     zone = (server.get('availability_zone') or '').partition(':')[0]
     host, node = place['force_host'] or place['requested_host'], place['force_node'] or place['requested_node']

@@ -62,9 +62,9 @@ class Request:
 class Facts:
     """Data that a server create reads before its decision.
 
-    project_id, user_id   of the caller
+    project_id, user_id   project and user of the caller
     category      name of the instance category
-    hints         those of the request, with the ID of the server group
+    hints         hints of the request, with the ID of the server group
     flavor        stored fields of the flavor
     zero_disk     whether an image may be used with a flavor without root disk
     key           the key pair's row or None
@@ -73,10 +73,10 @@ class Facts:
     devices       rows of block_device_mappings of one server, the root disk first
     sources       source of each device: a volume, a snapshot, an image or None
     references    images that the properties of the image or root volume name
-    networks      those of the request; networks reserved for administrators are marked
+    networks      networks of the request; those reserved for administrators are marked
     groups        names of the security groups that a server shows
     aliases       {name: pci_spec.Alias}
-    of_ports      devices that its ports need
+    of_ports      devices that the ports need
     named         the name is the default description (until 2.18)
     written       hosts inject files into disks, without a config drive
     """

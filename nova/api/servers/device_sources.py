@@ -40,7 +40,7 @@ def _read(req: api_request.Request, device: Device) -> Source:
             found = {**found, 'bootable': volumes.get(req.context, found['volume_id'])['bootable']}
     elif source == 'image':
         found = server_category.find_image(req, device['image_id'])
-    if device['volume_type']:                # of a new volume; see devices.py
+    if device['volume_type']:                # type of a new volume; see devices.py
         volumes.check_type(req.context, device['volume_type'])
     return found
 

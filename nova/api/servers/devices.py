@@ -70,7 +70,7 @@ def row(source_type: str, **values: object) -> Device:
 # ---- one device --------------------------------------------------------------
 
 def _old_devices(given: list[Device], root_name: str, image: Image) -> list[Device]:
-    """Convert block_device_mapping: volumes only; the one with the root device name is the root disk."""
+    """Convert block_device_mapping: volumes only; the volume with the root device name is the root disk."""
     found = []
     for device in given:
         if device.get('no_device'):
@@ -118,7 +118,7 @@ def _device(device: dict[str, typing.Any]) -> Device:
 def _path(name: str | None) -> str | None:
     """Complete a device name: vdb becomes /dev/vdb. None stays None.
 
-    :raises InvalidBlockDevice: it is not a disk's name
+    :raises InvalidBlockDevice: the name is not a disk's name
     """
     if not name:
         return None
@@ -199,7 +199,7 @@ def _local_disks(given: list[Device], flavor: dict[str, typing.Any]) -> list[Dev
 def _sized(given: list[Device], size: int, form: dict[str, str]) -> list[Device]:
     """Return the requested disks of one kind with default sizes, or the disk of the flavor if none was requested.
 
-    :param size: size in the flavor; 0: it has no such disk
+    :param size: size in the flavor; 0: the flavor has no such disk
     :param form: additional fields of such a row
     """
     if not given and size:
@@ -212,7 +212,7 @@ def _sized(given: list[Device], size: int, form: dict[str, str]) -> list[Device]
 # ---- images of volumes -------------------------------------------------------
 
 def _with_those_of(image: dict[str, typing.Any], given: list[Device]) -> list[Device]:
-    """Merge the block devices of an image with those of the request, which override them."""
+    """Merge the block devices of an image and of the request; the request takes precedence."""
     try:
         listed = json_text.parse(image['properties'][disks.MAPPING])
         if not isinstance(listed, list):

@@ -305,7 +305,7 @@ INDEX = fields.Fields(
 # The field with the wider rule is last: of two rows with the same name the last one wins.
 DETAIL = fields.Fields(*_CORE, _PROGRESS, _ADDRESSES, _KEY_NAME, *_MORE, _USER_DATA, _HOST_UNKNOWN,
                        _HOST_STATUS, _CATEGORY)
-# Lists show user data only to administrators: that of a thousand servers may have 64 MiB.
+# Lists show user data only to administrators, because the user data of a thousand servers may have 64 MiB.
 SHOW = DETAIL + (_SERVER_GROUPS, dataclasses.replace(_USER_DATA, rule=LAUNCH))
 SINCE_FULL = versions.SINCE['strict_keys']
 UPDATE = _answer(SINCE_FULL, dataclasses.replace(_KEY_NAME, since=SINCE_FULL),

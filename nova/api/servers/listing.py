@@ -120,7 +120,7 @@ def _place(req: api_request.Request, query: listing.Query) -> tuple[Any, ...] | 
     """Return the position of the marker; the cell of its mapping is read first.
 
     :raises MarkerNotFound: no cell has it
-    :raises ServiceUnavailable: it was not found, and a cell is down
+    :raises ServiceUnavailable: the marker was not found, and a cell is down
     """
     cells, marker = req.services.cells, str(query.marker)
     mapped = cells.mapped(marker)
@@ -198,7 +198,7 @@ def _which_rows(values: QueryValues, privileged: bool) -> str:
 
 
 def _soft_deleted(values: QueryValues, filters: dict[str, Any], privileged: bool, rows: str) -> bool | None:
-    """Return the filter for soft-deleted servers: False hides them, True lists them among deleted ones, None: no
+    """Return the filter for soft-deleted servers: False hides them, True lists them among deleted ones, None does not
     filter.
 
     Users see them if they filter by status or state, or follow changes.

@@ -115,7 +115,7 @@ NETWORK = Object(
 
 
 class _Networks:
-    """A list, or since 2.37 'auto' or 'none'."""
+    """Value of ``networks``: a list, or since 2.37 'auto' or 'none'."""
 
     _list = Array(NETWORK, maxItems=MAX_DEVICES)
 

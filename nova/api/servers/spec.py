@@ -23,7 +23,7 @@ from nova.web import sizes
 Document = dict[str, typing.Any]
 
 NOT_WRITTEN = -2                # [libvirt] inject_partition: hosts do not inject files into disks
-MAX_SERVERS = 1000              # of one request
+MAX_SERVERS = 1000              # servers of one request
 HOSTNAME_LENGTH = 63
 PASSWORD_LENGTH = 12
 # excludes characters that are easily confused
@@ -55,7 +55,7 @@ def shown_password(conf: cfg.ConfigOpts, password: str | None) -> dict[str, str 
 
 
 def reservation_id(metadata: collections.abc.Mapping[str, str], of_ec2: bool) -> str:
-    """Return a new reservation ID, or that of RunInstances in the metadata, so that both APIs show the same.
+    """Return a new reservation ID, or the ID of RunInstances in the metadata, so that both APIs show the same.
 
     :param of_ec2: see Request.of_ec2; metadata of other clients are not trusted
     """
@@ -196,8 +196,8 @@ def injected_files(given: list[Document] | None, limits: dict[str, int]) -> list
 def has_config_drive(requested: bool | None, files: list[Document], written: bool) -> bool:
     """Return True if a server has a config drive, from which cloud-init writes its files.
 
-    :param requested: by the request or the image; None: unspecified
-    :param files: of ``personality``
+    :param requested: choice of the request or the image; None: unspecified
+    :param files: files of ``personality``
     :param written: hosts inject files into disks, without a config drive
     :raises BadRequest: there are files, and the request disables the config drive
     """
@@ -243,7 +243,7 @@ _GIB = 1024 ** 3
 def check_image(image: Document, flavor: Document) -> None:
     """Check that an image can boot with a flavor.
 
-    :raises ImageInactive, ImageUnacceptable, FlavorTooSmall: it cannot
+    :raises ImageInactive, ImageUnacceptable, FlavorTooSmall: the image cannot boot with the flavor
     """
     if image['status'] != 'active':
         raise exception.ImageInactive(image_id=image['id'])
@@ -303,9 +303,9 @@ def with_devices(flavor: Document, properties: Document | None, aliases: dict[st
                  of_ports: collections.abc.Iterable[pci.Request] = ()) -> Document:
     """Return the stored flavor with the PCI devices that its aliases currently resolve to.
 
-    :param properties: of the image
+    :param properties: properties of the image
     :param aliases: {name: hardware.pci_spec.Alias}
-    :param of_ports: devices that its ports need
+    :param of_ports: devices that the ports need
     :raises InvalidInput: unknown alias, or flavor and image conflict
     """
     requests = [*pci_spec.requests(aliases, flavor, properties or {}), *of_ports]

@@ -168,7 +168,7 @@ class LiveMigration:
     def _obey(self, server: objects.Instance, requests: dict[str, bool]) -> None:
         """Carry out requests of users to abort or complete; their RPC messages may have been lost.
 
-        :param requests: current requests, as the conductor has them
+        :param requests: current requests, as stored by the conductor
         :raises MigrationAborted:
         """
         if requests['abort']:
@@ -189,7 +189,7 @@ class LiveMigration:
             host.network.client.refresh_ports(ctx, server=host.name,
                                                  port_ids=[vif['id'] for vif in server.network_info])
         except exception.Unavailable:
-            LOG.info('The ports of server %s are removed from this host with a delay.', server.uuid)
+            LOG.info('The ports of server %s are removed from this host later.', server.uuid)
 
     def _live_migration_failed(self, ctx: context.RequestContext, migration: objects.Migration,
                                error: Exception) -> None:
@@ -243,7 +243,7 @@ class LiveMigration:
 
 
 class _Throttle:
-    """Throttled progress reports: the newest values, at most one report in REPORT_S, and the last one."""
+    """Throttled progress reports of the newest values: at most one in REPORT_S, and always the last one."""
 
     def __init__(self, report: typing.Callable[[dict[str, typing.Any]], None]) -> None:
         self._report, self._next = report, 0.0

@@ -129,7 +129,7 @@ class Evacuation:
         if source is None:
             return
         record = clients.read(server.system_metadata)
-        if record is None or record.fenced != source:            # otherwise an interrupted attempt has done it
+        if record is None or record.fenced != source:            # otherwise an interrupted attempt has fenced it
             done = self._host.driver.fence(server, virt.FormerHost(
                 source, _was_off(server, request),
                 self._host.volumes.get_block_devices(ctx, instance_uuid=server.uuid),
@@ -144,7 +144,7 @@ class Evacuation:
 
         :param source: the dead host; the server already belongs to this one
         :param requested: value in the request, or None
-        :raises VirtError: the request says so, but the storage is not shared
+        :raises VirtError: the request says that the storage is shared, but it is not
         """
         found = source is not None and self._host.driver.has_disks(server, source)
         if requested and not found:
@@ -160,18 +160,18 @@ class Evacuation:
             self._host.queue.submit(entry['instance_uuid'], self._clean_up, ctx, entry)
 
     def clean_up(self) -> None:
-        """Run remove_evacuated_guests periodically, in case that a message was lost."""
+        """Run remove_evacuated_guests periodically, in case a message was lost."""
         self.remove_evacuated_guests(context.admin_context())
 
     def _clean_up(self, ctx: context.RequestContext, entry: dict[str, typing.Any]) -> None:
         host = self._host
         guest = objects.Instance(uuid=entry['instance_uuid'], network_info=[])
         record = host.records.get(guest.uuid)
-        # absent from the answer of a conductor of the previous release; None: the server is deleted
+        # conductors of the previous release do not send it; None: the server is deleted
         generation = entry.get('generation')
         if record is not None and (record.disputed or generation is not None and generation < record.generation):
             LOG.error('Server %s was evacuated from this host, but its row is older than its guest here; the guest '
-                      'is left as it is.', guest.uuid)
+                      'is not changed.', guest.uuid)
             return
         if not entry['over']:
             if host.driver.guest_state(guest.uuid) not in (None, states.SHUTDOWN):

@@ -2,7 +2,7 @@
 
 Each step is one message of a conductor. The step ends with a call to a conductor, which decides the next one
 (conductor/moves/cold.py). A repeated request, after a crash or a lost message, repeats the step. A step does
-nothing if the server is already past it.
+nothing if the server has already completed it.
 """
 import contextlib
 import logging

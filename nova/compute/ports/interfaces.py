@@ -30,7 +30,7 @@ class Interfaces:
                          network_id: str | None, fixed_ip: str | None, tag: str | None) -> dict[str, typing.Any]:
         """Allocate a port for the server and plug it; return the port's VIF.
 
-        :param port_id: of an existing port, or the id of the new port in ``network_id``
+        :param port_id: id of an existing port, or of the new port in ``network_id``
         :raises NetworkNotFound, PortNotFound, PortInUse, FixedIpInUse, NoMoreFixedIps, NetworkRequestInvalid,
             QuotaExceeded, VirtError: everything is rolled back
         """
@@ -72,7 +72,7 @@ class Interfaces:
 
     def abandon_interface(self, ctx: context.RequestContext, instance: objects.Instance, port_id: str,
                           **_request: object) -> None:
-        """Roll back an attachment that a restart interrupted: its caller has seen it fail."""
+        """Roll back an attachment that a restart interrupted: its caller got an error."""
         self._host.submit(instance, self._abandon_interface, ctx, instance, port_id)
 
     def _abandon_interface(self, ctx: context.RequestContext, instance: objects.Instance, port_id: str) -> None:

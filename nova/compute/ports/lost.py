@@ -1,4 +1,4 @@
-"""Lost ports: the server has lost them, but the guest still has their devices, because an event was lost.
+"""Lost ports: the server no longer has the port, but its guest still has the device, because an event was lost.
 
 The server's row shows the ports of the guest; the network service lists the ports of the server. A port that is shown
 but not listed is detached from the guest. An empty list is no proof: the service's user may have lost the right to see
@@ -51,21 +51,21 @@ def settle(host: Host, ctx: context.RequestContext, server: objects.Instance, li
     held = []
     for vif in lost(server.network_info, listed):
         if not (listed or trusted):
-            LOG.warning('The network service lists no port of server %s: port %s stays in its guest.', server.uuid,
+            LOG.warning('The network service lists no port of server %s: port %s is kept in its guest.', server.uuid,
                         vif['id'])
             held.append(vif)
             continue
-        LOG.warning('Port %s of server %s is gone: it is taken from the guest.', vif['id'], server.uuid)
+        LOG.warning('Port %s of server %s was deleted: it is detached from the guest.', vif['id'], server.uuid)
         try:
             detach(host, ctx, server, vif)
         except exception.VirtError as error:
-            LOG.warning('Port %s stays in the guest of server %s: %s', vif['id'], server.uuid, error.message)
+            LOG.warning('Cannot detach port %s from the guest of server %s: %s', vif['id'], server.uuid, error.message)
             held.append(vif)
     return [*listed, *held]
 
 
 class LostPorts:
-    """Comparison of ports at start-up, in the background: it waits until a network service answers.
+    """Comparison of ports at start-up, in the background, because it waits until a network service answers.
 
     :param settled: function(ctx, server, trusted) that reads the ports of a server again, in the server's queue
     :param differs: function that returns whether guests are newer than the database, which then may not know ports
@@ -83,7 +83,7 @@ class LostPorts:
         try:
             self.look()
         except exception.NovaException as error:
-            LOG.warning('The ports of guests are not compared with those of servers: %s', error.message)
+            LOG.warning('Cannot compare the ports of guests with those of servers: %s', error.message)
 
     def look(self) -> None:
         """Compare the ports of each server with a guest here; queue the servers that differ."""
@@ -102,7 +102,7 @@ class LostPorts:
             if lost(server.network_info, listed):
                 differ.append(server)
         if differ and self._differs():
-            LOG.warning('Ports of %d servers are not listed, and stay in their guests: the database is older than the '
+            LOG.warning('Ports of %d servers are not listed, but kept in their guests: the database is older than the '
                         'guests.', len(differ))
             return
         for server in differ:

@@ -19,7 +19,7 @@ Event = dict[str, typing.Any]
 
 
 class Waiter:
-    """One wait for the ports of one server; it collects reports from its creation, because they may come before the
+    """Wait for the ports of one server. It collects reports from its creation, because they may arrive before the
     wait.
 
     False or repeated reports are ignored. Only ``completed`` of plugging ends the wait for a port, and only ``failed``

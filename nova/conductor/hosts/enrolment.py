@@ -64,7 +64,7 @@ class Enrolment:
             proved = False
         row = message_keys.add(conn, host, ident, key, message_keys.APPROVED if proved else message_keys.PENDING)
         if known is None:
-            LOG.warning('Host %s has the key %s: it is %s.', host, ident, row['state'])
+            LOG.warning('Host %s has the key %s, which is %s.', host, ident, row['state'])
         elif row['state'] == message_keys.APPROVED and self._is_old(row):
             message_keys.set_state(conn, ident, message_keys.RENEWING)
             row['state'] = message_keys.RENEWING
@@ -86,7 +86,7 @@ class Enrolment:
         if row['state'] != message_keys.APPROVED:
             raise exception.HostKeyRefused(host=host, reason=f'it is {row["state"]}')
         message_keys.replace_others(conn, host, ident)
-        LOG.warning('Host %s has the new key %s in the place of %s.', host, ident, signed_by)
+        LOG.warning('Host %s has the new key %s, which replaces %s.', host, ident, signed_by)
         return _answer(conn, row['state'])
 
 

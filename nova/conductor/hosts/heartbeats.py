@@ -36,11 +36,11 @@ class Heartbeats:
         self._db, self._after_silence = db, after_silence
         self._down_time, self._quiet_s = conf.service_down_time, QUIET * conf.report_interval
         self._written_at = float('-inf')
-        self._silent = threading.Event()         # set: ``after_silence`` is still to be called
+        self._silent = threading.Event()         # set while a call of ``after_silence`` is pending
         self._lock = threading.Lock()
         self._waiting: dict[typing.Any, typing.Any] = {}
         self._at_work = False
-        self._known: dict[typing.Any, typing.Any] = {}             # {(host, binary): (number of its row, identity)}
+        self._known: dict[typing.Any, typing.Any] = {}             # {(host, binary): (id of the row, identity)}
 
     def add(self, host: str, binary: str, topic: str, version: int, zone: str, identity: str) -> None:
         """Queue a heartbeat for the next write."""
@@ -90,7 +90,7 @@ class Heartbeats:
             self._db.run(services.report, *name, beat['topic'], beat['zone'], beat['version'])
         for name in strange:
             if name in self._known and self._of(name, beats[name]) is None:
-                LOG.warning('A second %s says that it is host %s; it is not listened to.', name[1], name[0])
+                LOG.warning('A second %s claims to be host %s; its heartbeats are ignored.', name[1], name[0])
         self._written_at = time.monotonic()
         return len(numbers) + len(gone)
 
@@ -103,7 +103,7 @@ class Heartbeats:
             count = self._db.run(services.resume, self._down_time, self._quiet_s)
             self._written_at = time.monotonic()
             if count:
-                LOG.warning('No heartbeat was written for over %d s: %d services that were up before are given %d s '
+                LOG.warning('No heartbeat was written for over %d s. %d services that were up before have %d s '
                             'to report.', self._quiet_s, count, self._down_time)
                 self._silent.set()
         try:
@@ -111,10 +111,10 @@ class Heartbeats:
                 if silent:
                     self._after_silence()
         except Exception as error:                   # heartbeats do not wait for it
-            LOG.warning('What waits since no service could report is looked after with the next heartbeat: %s', error)
+            LOG.warning('Cannot resume work after the outage; the next heartbeat retries: %s', error)
 
     def _of(self, name: Name, beat: Beat) -> int | None:
-        """Return the number of this service's row, or None without a row or if another service owns it."""
+        """Return the id of this service's row, or None if there is no row or another service owns it."""
         number, identity = self._known.get(name, (None, None))
         return number if identity == beat['identity'] else None
 

@@ -76,7 +76,7 @@ class Inventory:
             evacuated = live_migrations.list_evacuated(conn, host)
             rows = instances.get_many(conn, uuids)
             gone = history.generations(conn, [uuid for uuid in uuids if uuid not in rows])
-        # the host needs the guests of its open moves: the end of the move decides about them
+        # a host keeps the guests of its open moves until the moves end
         moving = {uuid for uuid, move in moves.items()
                   if uuid in rows and host in (move['source_compute'], move['dest_compute'])}
         # old guests of evacuated servers: their disks may belong to the new guest

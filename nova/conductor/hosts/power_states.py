@@ -29,7 +29,7 @@ WITH_CONSOLE = frozenset({states.RUNNING, states.POWER_PAUSED})
 
 
 def vm_state_for(vm_state: str, power_state: int) -> str:
-    """Return the new vm state of a server for the power state of its guest; most are unchanged."""
+    """Return the new vm state of a server for the power state of its guest; usually the vm state is unchanged."""
     if vm_state not in _SETTLED or (vm_state == states.SUSPENDED and power_state == states.SHUTDOWN):
         return vm_state
     return _FOLLOWS.get(power_state, vm_state)

@@ -90,7 +90,7 @@ class Registration:
         found = found or self._api_db.run(cell_rows.map_host, host, here)
         if found != here:
             cell = self._services.cells.get(found)
-            if cell is None:                       # it was deleted
+            if cell is None:                       # the cell was deleted
                 self._api_db.run(cell_rows.move_host, host, found, here)
             else:
                 raise exception.HostInAnotherCell(host=host, cell=cell.name)

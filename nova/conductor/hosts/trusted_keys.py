@@ -24,7 +24,7 @@ BATCH = 500
 class _Known:
     """Result of a key lookup.
 
-    trusted  the key; None: its messages are refused
+    trusted  the key, or None if messages signed with it are refused
     at       time of the lookup
     used     whether a message came since then
     """
@@ -43,7 +43,7 @@ class TrustedKeys:
     def __init__(self, api_db: engine.Database) -> None:
         self._api_db = api_db
         self._lock, self._looking = threading.Lock(), threading.Lock()
-        self._known: dict[str, _Known] = {}          # by key id, oldest lookup first
+        self._known: dict[str, _Known] = {}          # {key id: lookup}, oldest lookup first
         self._unknown_s = 0
 
     def use(self, keys: signatures.Signatures) -> None:
@@ -65,7 +65,7 @@ class TrustedKeys:
         return self._api_db.run(message_keys.signing_key, signatures.Key)
 
     def of(self, key_id: str) -> signatures.Trusted | None:
-        """Return a trusted key, or None if its messages are refused."""
+        """Return a trusted key, or None if messages signed with it are refused."""
         now = time.monotonic()
         known = self._known.get(key_id)
         if known is not None:
@@ -97,7 +97,7 @@ class TrustedKeys:
                 self._known[key_id] = _Known(trusted, now, key_id == used)
 
     def _look_again(self, key_id: str, now: float) -> None:
-        """Look up a key together with other keys that are due now or soon.
+        """Look up a key together with other keys whose lookups expire now or soon.
 
         Unused and unknown keys are dropped from the cache; their next message looks them up again.
         """

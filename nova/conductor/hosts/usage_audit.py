@@ -34,7 +34,7 @@ class UsageAudit:
             with self._cell_db.reader() as conn:
                 items = usage.count_on_host(conn, host, *period)
         except Exception:
-            LOG.exception('The usage of host %s is not known.', host)
+            LOG.exception('Cannot audit the usage of host %s.', host)
             errors = 1
         message = (f'Instance usage audit ran for host {host}, {items} instances in '
                    f'{time.monotonic() - started:.2f} seconds.')

@@ -16,8 +16,8 @@ compute calls a method here, which commits one transaction and sends the next st
 A resize of a running guest (``grows`` in the move's arguments, hardware/growth.py) claims the difference on the
 server's own host. It has one step:
 
-    resize_prep        pre-migrating    the room is claimed; the host gives the guest    grow_instance
-    resize_finish      pre-migrating    the CPUs and the memory
+    resize_prep        pre-migrating    resources are claimed; the host hot-plugs the    grow_instance
+    resize_finish      pre-migrating    CPUs and the memory
 """
 import logging
 import typing
@@ -109,7 +109,7 @@ class ColdMoves:
             try:
                 self.continue_move(context.on_behalf_of(move), row['uuid'])
             except exception.NovaException as error:
-                LOG.warning('The move of server %s goes on waiting: %s', row['uuid'], error)
+                LOG.warning('The move of server %s cannot continue yet: %s', row['uuid'], error)
         needed = {move['instance_uuid'] for move in moves if move['source_compute'] == host}
         living = {uuid for uuid in resize_backups if uuid in rows and rows[uuid]['host'] == host}
         # hide details of servers on other hosts
@@ -133,7 +133,7 @@ class ColdMoves:
             self._services.retry_soon(error, uuid)
             return
         except exception.NovaException as error:
-            LOG.info('Server %s finds no other host: %s', uuid, error.message)
+            LOG.info('No other host found for server %s: %s', uuid, error.message)
             self.move_failed(ctx, migration['id'], None, _UNPLACED,
                              arguments.get('refusal') or faults.fault(error))
             return
@@ -382,7 +382,7 @@ class ColdMoves:
     def end_all(self, conn: Connection, uuid: str) -> set[str]:
         """Release the resources that moves of a deleted server hold.
 
-        :param conn: of the caller's transaction
+        :param conn: connection of the caller's transaction
         :returns: the other hosts that may have files of the server
         """
         hosts: set[str] = set()
@@ -398,7 +398,7 @@ class ColdMoves:
             self._services.compute.discard_migrated_instance(
                 ctx, server=host, instance=objects.Instance(uuid=uuid, host=None))
         except exception.Unavailable as error:
-            LOG.info('Host %s removes what it has of server %s when it is back: %s', host, uuid, error.message)
+            LOG.info('Host %s removes its files of server %s when it is back: %s', host, uuid, error.message)
 
     # ---- steps and rows ----
 

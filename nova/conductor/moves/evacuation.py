@@ -58,7 +58,7 @@ class Evacuations:
                 self._services.retry_soon(error, instance_uuid)
                 return
             except exception.InstanceChanged:
-                LOG.info('Another conductor goes on with the evacuation of server %s.', instance_uuid)
+                LOG.info('Another conductor continues the evacuation of server %s.', instance_uuid)
                 return
             except exception.NovaException as error:
                 LOG.info('Server %s is not evacuated: %s', instance_uuid, error)
@@ -108,7 +108,7 @@ class Evacuations:
                     ctx, server=interrupted['host'], facts=interrupted['facts'],
                     instance=objects.Instance(uuid=row['uuid'], network_info=[]))
             except exception.Unavailable:
-                LOG.info('Host %s is down; it looks for orphaned guests when it is back.', interrupted['host'])
+                LOG.info('Host %s is down; it searches for orphaned guests when it is back.', interrupted['host'])
 
     def _send_evacuation(self, ctx: Context, row: InstancesRow, migration: MigrationsRow) -> None:
         try:
@@ -174,7 +174,7 @@ def _end(conn: Connection, change: Change | None, migration: MigrationsRow, even
          traceback: str | None = None) -> InstancesRow | None:
     """End a failed evacuation: the server is idle on its old host and the destination's claim is released.
 
-    :returns: the server's row, for a change; None when it was not as expected
+    :returns: the server's row for recording events, or None if another request has changed the server
     """
     uuid = migration['instance_uuid']
     instances.lock(conn, uuid)

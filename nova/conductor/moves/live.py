@@ -90,7 +90,7 @@ class LiveMigrations:
             self._begin_live_migration(ctx, row, migration)
 
     def _live_migration(self, uuid: str) -> tuple[InstancesRow | None, MigrationsRow | None]:
-        """Return (row, open migration or None) of a server that is being migrated; (None, None) of any other."""
+        """Return (row, open migration or None) of a server that is being migrated; (None, None) for other servers."""
         with self._cell_db.reader() as conn:
             row = instances.get_many(conn, [uuid]).get(uuid)
             if row is None or row['task_state'] != states.MIGRATING:
@@ -116,7 +116,7 @@ class LiveMigrations:
             raise exception.InstanceChanged(instance_id=row['uuid']) from None       # another conductor continues it
         except exception.NovaException as error:
             shown = _for_users(error)
-            # Host names are for administrators only: users see this fault without them, the action's event has them.
+            # Only administrators may see host names: the fault for users omits them, the action's event has them.
             self._over(ctx, migration, 'error', 'conductor_live_migrate_instance', None, faults.fault(shown),
                        traceback=faults.fault(error)['details'])
             raise shown from None
@@ -323,7 +323,7 @@ class LiveMigrations:
 
     def live_migration_failed(self, ctx: Context, migration_id: int, host: str, fault: Fault, traceback: str | None,
                               aborted: bool) -> None:
-        """Record a failed migration: the server stays at the source."""
+        """Record a failed migration: the server remains on the source."""
         migration = self._move(migration_id)
         status = 'cancelled' if aborted else 'failed' if migration['status'] == 'running' else 'error'
         if aborted:

@@ -42,8 +42,8 @@ _AWAY_ELSEWHERE = 'It has been moved to another host meanwhile.'
 def outcome(row: Row | None, move: Row | None) -> str | None:
     """Return the result of a server's move: a state of maintenance, CONFIRM, or None while in progress.
 
-    :param row: of the server, None when it is gone
-    :param move: its migrations row, None when that is gone
+    :param row: the server's row, or None if the server is gone
+    :param move: the move's migrations row, or None if it is gone
     """
     if row is None:
         return maintenance.DELETED
@@ -59,10 +59,10 @@ def outcome(row: Row | None, move: Row | None) -> str | None:
 def plan(row: Row | None, entry: Row, host: str, capabilities: dict[str, bool]) -> tuple[str | Way, str | None]:
     """Return the plan for a waiting server: (state of maintenance, reason), or (LIVE or COLD, None).
 
-    :param row: of the server, None when it is gone
-    :param entry: its row of the maintenance
+    :param row: the server's row, or None if the server is gone
+    :param entry: the server's row in the maintenance
     :param host: host in maintenance
-    :param capabilities: of the server's node
+    :param capabilities: capabilities of the server's node
     """
     away = entry['direction'] == maintenance.AWAY
     if row is None:
@@ -106,7 +106,7 @@ class Maintenance:
             try:
                 self._maintain(row)
             except exception.NovaException as error:
-                LOG.warning('The maintenance of host %s goes on later: %s', row['host'], error)
+                LOG.warning('The maintenance of host %s is retried later: %s', row['host'], error)
             self._cell_db.run(maintenance.look_again, row['id'],
                               utils.utcnow() + datetime.timedelta(seconds=PERIOD_S))
             looked += 1
@@ -155,7 +155,7 @@ class Maintenance:
             self._cell_db.run(server_migrations.begin_end, ctx, uuid, actions.ACTIONS['confirmResize'], 'confirming',
                               True)
         except exception.NovaException as error:
-            LOG.info('The move of server %s is not confirmed: %s', uuid, error)       # its owner was first
+            LOG.info('The move of server %s is not confirmed: %s', uuid, error)       # the owner answered first
             return
         self._moves.continue_move(ctx, uuid)
 

@@ -16,7 +16,7 @@ class Write(batching.Item, typing.Generic[Result]):
     """One write of a batch.
 
     :param key: sort key, such as the id of the row; all conductors write in this order to avoid deadlocks
-    :param function: function(conn) -> its result; run again when the transaction lost a deadlock
+    :param function: function(conn) -> its result; it runs again after a deadlock
     """
 
     result: Result               # after the transaction
@@ -39,7 +39,7 @@ class WriteBatches:
     def run(self, key: int, function: collections.abc.Callable[[Connection], Result]) -> Result:
         """Run ``function(conn)`` as Database.run does, in one transaction with concurrent writes.
 
-        :returns: its result
+        :returns: result of the function
         """
         write = Write(key, function)
         self._batches.run(write)

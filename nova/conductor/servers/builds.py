@@ -49,7 +49,7 @@ class Builds:
         """
         specs = self._specs.of(instance_uuids) if spec is None else {
             uuid: objects.RequestSpec(**{**spec.as_dict(), 'instance_uuid': uuid}) for uuid in instance_uuids}
-        uuids = [uuid for uuid in instance_uuids if uuid in specs]      # the others are deleted
+        uuids = [uuid for uuid in instance_uuids if uuid in specs]      # servers without a spec are deleted
         if not uuids:
             return
         try:
@@ -58,7 +58,7 @@ class Builds:
             self._services.retry_soon(error, *uuids)
             return
         except exception.NovaException as error:
-            LOG.info('Servers %s find no host: %s', ', '.join(uuids), error.message)
+            LOG.info('No host found for servers %s: %s', ', '.join(uuids), error.message)
             fault = faults.fault(error)
             if tried:
                 fault = {**tried, 'message': f'{tried["message"]} {fault["message"]}'[:255],
@@ -120,17 +120,17 @@ class Builds:
         if tried >= self._conf.scheduler.max_attempts:
             self.fail_build(instance_uuid, fault)
         else:
-            LOG.info('Server %s could not be built on %s; attempt %d follows. %s', instance_uuid, host, tried + 1,
+            LOG.info('Cannot build server %s on %s; attempt %d follows. %s', instance_uuid, host, tried + 1,
                      message)
             self._place_and_send(ctx, [instance_uuid], tried=fault)
 
     def replace_build(self, ctx: Context, row: Row) -> None:
         """Repeat a build on another host, because its host is down. The old host removes its files when it is back.
 
-        The server stays if no other host fits. It also stays if its guest may have volumes that cannot be detached from
-        the host; then the host builds it when it is back. A host that is up by now keeps the server.
+        The server keeps its host if no other host fits, or if the host is up by now. It also keeps the host if its
+        guest may have volumes that cannot be detached. The host then builds the server when it is back.
 
-        :param row: of the server
+        :param row: the server's row
         """
         uuid, host, node = row['uuid'], row['host'], row['node']
         spec = self._specs.get_request_spec(ctx, uuid)
@@ -145,12 +145,12 @@ class Builds:
                                  self._conf.service_down_time):
             LOG.info('Server %s is not being built on %s any more, or %s is back.', uuid, host, host)
             return
-        LOG.info('Host %s is down; another one builds server %s.', host, uuid)
+        LOG.info('Host %s is down; another host builds server %s.', host, uuid)
         self._services.network.deallocate_for_instance(ctx, instance_uuid=uuid, host=host)
         self._place_and_send(ctx, [uuid], tried=fault)
 
     def _has_other_host(self, ctx: Context, spec: objects.RequestSpec, row: Row) -> bool:
-        """Return whether another host can build this server, and may."""
+        """Return whether another host can and may build this server."""
         if row['task_state'] != states.SCHEDULING and any(
                 device.get('destination_type') == 'volume' for device in spec.block_devices or ()):
             return False
@@ -163,8 +163,8 @@ class Builds:
     def fail_build(self, uuid: str, fault: Fault, waiting: bool = False) -> bool:
         """Set a server that is being built to ERROR and release its host and claim; return False if it was deleted.
 
-        :param waiting: only while it waits for a host; a repeated request finds no room, because the first one has
-            claimed it
+        :param waiting: act only while the server waits for a host. A repeated request finds no resources, because the
+            first one has claimed them
         """
         fault = faults.stored(fault)
         spec = self._events.spec(uuid)
@@ -220,7 +220,7 @@ class Builds:
                                    traceback=fault['details'])
         if change:
             change.states(left)
-            # a host that is down may not have begun
+            # a host that is down may not have begun the build
             if down_time is None or row['task_state'] == states.SPAWNING:
                 change.failure('create', row, host, fault)
         return True

@@ -144,14 +144,14 @@ class Deletion:
         for other in other_hosts:
             self._moves.drop_on(ctx, other, instance_uuid)
         if other_hosts:
-            self._volumes.release_attachments(ctx, instance_uuid)        # those for the destination of a move
+            self._volumes.release_attachments(ctx, instance_uuid)        # attachments for the destination of a move
         self._api_db.run(forget, [instance_uuid])
 
     def _destroy(self, conn: Connection, ctx: Context, last: endings.Ending, host: str | None,
                  other_hosts: set[str]) -> None:
         """Move the row and its dependent rows to the history; add destinations of open moves to ``other_hosts``.
 
-        :raises InstanceChanged: it is on another host
+        :raises InstanceChanged: the server is on another host
         """
         uuid = last.row['uuid']
         change = self._events.of(conn, ctx, uuid)
@@ -176,7 +176,7 @@ class Deletion:
     def _release(self, ctx: Context, instance_uuid: str, host: str | None, ending: endings.Ending) -> None:
         """Release resources of a server in other services.
 
-        :raises Unavailable: a service does not answer; the row stays for a retry
+        :raises Unavailable: a service does not answer; the row is kept for a retry
         """
         self._remove_unfinished_images(ctx, instance_uuid, ending.images)
         if ending.devices:
@@ -192,7 +192,7 @@ class Deletion:
             try:
                 incomplete.remove(self._grants.images_of(ctx, uuid, write=[image_id]), image_id)
             except exception.NovaException as error:
-                LOG.warning('Image %s of server %s stays without data: %s', image_id, uuid, error)
+                LOG.warning('Cannot delete the empty image %s of server %s: %s', image_id, uuid, error)
 
     def _remove_shelved_image(self, ctx: Context, row: InstancesRow) -> None:
         """Delete the shelved image of a server before the row of the server, which names the image.
@@ -206,7 +206,7 @@ class Deletion:
             except exception.ImageNotFound:
                 pass
             except exception.NovaException as error:
-                LOG.warning('Image %s of server %s stays: %s', image_id, row['uuid'], error)
+                LOG.warning('Cannot delete image %s of server %s: %s', image_id, row['uuid'], error)
 
 
 def forget(conn: Connection, uuids: list[str], cell_uuid: str | None = None) -> list[str]:

@@ -1,9 +1,9 @@
-"""Keys of encrypted disks: one key a server, from its first disk until the server is deleted.
+"""Keys of encrypted disks: one key for each server, from its first disk until the server is deleted.
 
-A key is a random passphrase. The database has it encrypted (AES-256-GCM, bound to the server's id) with a key of the
-deployment, which is in a file of the conductors. A copy of the database opens no disk. Alternatively a Key Manager
-service has the key, and the database has its id. Hosts request the keys of servers that they run, when
-they need them, and hold them in memory only.
+A key is a random passphrase. The database stores it encrypted (AES-256-GCM, bound to the server's id) with a key of the
+deployment, which is in a file on the conductors. A copy of the database alone cannot open a disk. Alternatively a Key
+Manager service stores the key, and the database stores its id. Hosts request the keys of their servers when they need
+them, and keep them in memory only.
 """
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nova.hardware import guest_options
 from nova.runtime import secret_encryption
 from nova.volume import key_manager
 
-BARBICAN = 'barbican'                    # replaces a key's name: the service has the key
+BARBICAN = 'barbican'                    # in place of a key's name: the Key Manager service stores the key
 NO_ACCOUNT = '[barbican] names no account, which keys of disks need ([conductor] disk_key_backend)'
 
 
@@ -120,7 +120,7 @@ class DiskKeys:
 
         Hosts need it after the token of the owner has expired.
 
-        :param find: function that returns it; not called when it is stored already
+        :param find: function that returns the passphrase; not called if it is stored already
         """
         with self._cell_db.reader() as conn:
             if disk_keys.of_volume(conn, instance_uuid, volume_id) is not None:

@@ -1,6 +1,6 @@
-"""Image grants: the images that a compute task may use, as the server's rows say, read as the request's user.
+"""Image grants: the images of a server that a compute task may use, with the rights of the request's user.
 
-Each begin of a task makes a new grant. A task that is repeated hours later or on another host has a valid one.
+Each start of a task makes a new grant. A task that is repeated hours later or on another host has a valid grant.
 """
 import collections.abc
 
@@ -15,7 +15,7 @@ from nova.image import granted
 from nova.image import grants
 from nova.objects.instance import SHELVED_IMAGE
 
-PARTS = 'image_parts'                   # of the arguments of a rescue: ids of kernel and ramdisk of its image
+PARTS = 'image_parts'                   # key in the arguments of a rescue: kernel and ramdisk ids of its image
 
 # events of tasks that build a guest from the server's own images, or from its shelved image
 _BUILDING = frozenset({'compute_build_instance', 'compute_rebuild_instance', 'compute_finish_resize',
@@ -34,8 +34,8 @@ class ImageGrants:
     def of_task(self, conn: Connection, instance: objects.Instance, event: str, owner: str) -> str | None:
         """Return the grant of a task as text, or None for a task that uses no image.
 
-        :param conn: of the server's cell
-        :param owner: of the action, 'compute:<host>'
+        :param conn: connection to the server's cell
+        :param owner: owner of the action, 'compute:<host>'
         """
         read, write, arguments = [], [], {}
         if event in _COPYING or event == _RESCUING:
@@ -54,7 +54,7 @@ class ImageGrants:
             rotate=arguments.get('rotation') is not None))
 
     def of_arrival(self, instance: objects.Instance, host: str) -> str:
-        """Return the grant for the destination of a live migration: its disks have the server's images as base."""
+        """Return the grant for the destination of a live migration: its disks are based on the server's images."""
         read = [instance.image_id, *(getattr(instance, name) for name in fields.REFERENCES)]
         return self._images.grant(grants.make(instance.uuid, host, self._conf.conductor.task_timeout, read, ()))
 
@@ -62,8 +62,8 @@ class ImageGrants:
                   write: collections.abc.Iterable[str | None] = ()) -> granted.BoundImages:
         """Return images for the conductor itself, restricted to those of one server.
 
-        :param ctx: of the present request
-        :param server: uuid
+        :param ctx: context of the present request
+        :param server: uuid of the server
         """
         text = self._images.grant(grants.make(server, None, self._conf.conductor.task_timeout, read, write))
         return granted.BoundImages(granted.GrantedImages(self._images), (ctx or context.admin_context()).granted(text))

@@ -24,7 +24,7 @@ class Rebuilds:
     def check_rebuild(self, ctx: Context, instance_uuid: str) -> None:
         """See interface.py. An image that was allowed is not checked again: the old disks may be gone by then.
 
-        :raises NoValidHost: a filter refuses it
+        :raises NoValidHost: a filter refuses the image
         """
         cell_db = self._services.cell_db
         with cell_db.reader() as conn:

@@ -82,9 +82,9 @@ class Shelving:
     def _leave_dead_host(self, row: InstancesRow) -> InstancesRow:
         """Return the row of an unshelved server after its removal from the dead host.
 
-        If the host is up after all, the end of its task finds the row changed, and it removes its guest.
+        If the host is up after all, its task finds the row changed at the end, and the host removes the guest.
         """
-        LOG.warning('Host %s is down: server %s is unshelved on another one.', row['host'], row['uuid'])
+        LOG.warning('Host %s is down: server %s is unshelved on another host.', row['host'], row['uuid'])
 
         def write(conn: Connection) -> InstancesRow:
             claims.free(conn, row)
@@ -98,7 +98,7 @@ class Shelving:
                target: str | None) -> InstancesRow | None:
         """Return the row on its new host, or None if no host fits or another request has changed the server.
 
-        :param target: host that was requested
+        :param target: requested host
         """
         uuid = row['uuid']
         try:
@@ -107,7 +107,7 @@ class Shelving:
             self._services.retry_soon(error, uuid)
             return None
         except exception.NovaException as error:
-            LOG.info('Shelved server %s finds no host: %s', uuid, error.message)
+            LOG.info('No host found for shelved server %s: %s', uuid, error.message)
             fault = faults.fault(error)
             try:
                 self._tasks.end_task(ctx, uuid, 'conductor_unshelve_instance', None, {'task_state': None},

@@ -167,10 +167,10 @@ def _with_devices(conn: Connection, row: InstancesRow) -> objects.Instance:
 
 def _update(conn: Connection, uuid: str, values: Values, expect: Expect,
             owner: str | None = None) -> tuple[InstancesRow, bool]:
-    """Update a server and return (its row, whether it changed). A host without an answer may write the same state
+    """Update a server and return (its row, whether it changed). A host that got no answer may write the same state
     again.
 
-    :param owner: of the task that begins, or None to continue a task
+    :param owner: owner of the task that begins, or None to continue a task
     """
     values = instances.merged(conn, uuid, values)
     changed = instances.update_where(conn, uuid, values, expect)

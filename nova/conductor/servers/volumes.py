@@ -1,7 +1,7 @@
 """Volumes of servers: create, connect and release them in repeatable steps.
 
-A compute host has no account of the block storage. It asks the conductor by the uuid of a block device mapping. The
-row of the mapping has the result of each step: volume, attachment, connection.
+A compute host has no account at the block storage. It sends the conductor the uuid of a block device mapping. The
+row of the mapping stores the result of each step: volume, attachment, connection.
 """
 import collections
 import contextlib
@@ -37,7 +37,7 @@ class Volumes:
     def __init__(self, services: CellServices, grants: ImageGrants, keys: DiskKeys) -> None:
         self._cell_db, self._storage, self._grants = services.cell_db, services.volumes, grants
         self._keys = keys
-        # (uuid of a device, column, ids in the block storage: the row has one of them, the others are orphans)
+        # (uuid of a device, column, ids in the block storage); ids that the device's row does not name are orphans
         self._doubtful: collections.deque[tuple[str, str, set[str]]] = collections.deque()
         # background action -> its rollback
         self._take_back: dict[str, collections.abc.Callable[..., None]] = {
@@ -99,7 +99,7 @@ class Volumes:
     def _note(self, device: Row, values: dict[str, typing.Any], column: str) -> bool:
         """Store the result of a step in a device's row; return False if the row is gone.
 
-        A caller without an answer repeats the step, which creates a second volume or attachment. The row decides later
+        A caller that got no answer repeats the step, which creates a second volume or attachment. The row decides later
         which one is the orphan.
         """
         try:
@@ -166,7 +166,7 @@ class Volumes:
     def release_volumes(self, ctx: Context, instance_uuid: str, row: Row | None) -> None:
         """Release the volumes of a server that ends; delete those with ``delete_on_termination``.
 
-        :param row: of the server, None when it is gone
+        :param row: the server's row, or None if the server is gone
         :raises Unavailable: the block storage does not answer; repeat the call to release the rest
         """
         system = _system(ctx)
@@ -183,10 +183,10 @@ class Volumes:
             except exception.Unavailable:
                 raise
             except exception.NovaException as error:
-                LOG.warning('Volume %s of server %s stays as it is: %s', device['volume_id'], instance_uuid,
+                LOG.warning('Cannot release volume %s of server %s: %s', device['volume_id'], instance_uuid,
                             error.message)
         if devices:
-            self.release_attachments(ctx, instance_uuid)      # of an interrupted swap
+            self.release_attachments(ctx, instance_uuid)      # attachments of an interrupted swap
             self._keys.forget_volume_keys(instance_uuid)
 
     def _delete(self, system: Context, volume_id: str, row: Row | None) -> None:
@@ -207,7 +207,7 @@ class Volumes:
             try:
                 take_back(ctx, action['instance_uuid'], **(action['arguments'] or {}))
             except (exception.InstanceChanged, exception.InstanceNotFound) as error:
-                LOG.info('There is nothing to roll back for %s: %s', action['action'], error.message)
+                LOG.info('No rollback needed for %s: %s', action['action'], error.message)
 
     def release_attachments(self, ctx: Context, instance_uuid: str) -> None:
         """Release the attachments of a server that no row names."""
@@ -407,7 +407,7 @@ class Volumes:
 def _left_over(conn: Connection, bdm_uuid: str, column: str, made: set[str]) -> set[str]:
     """Return the ids that the row of a device does not name: the orphans.
 
-    A volume that may have been used is no orphan. The server had it, and is deleted or has another one in its place.
+    A volume that may have been used is not an orphan: its server was deleted, or the volume was swapped.
     """
     device: Row | None = block_devices.lock(conn, bdm_uuid)
     if device is None:

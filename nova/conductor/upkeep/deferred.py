@@ -71,7 +71,7 @@ class DeferredActions:
         try:
             row = self._cell_db.run(tasks.begin, ctx, row['uuid'], action, None, None, True)
         except (exception.Conflict, exception.InstanceNotFound) as error:
-            LOG.info('Server %s is left alone: %s', row['uuid'], error.message)
+            LOG.info('Server %s is skipped: %s', row['uuid'], error.message)
             return False
         try:
             go_on(ctx, row)

@@ -33,9 +33,9 @@ class LostMappings:
     def remove_lost_mappings(self, age_s: float = MAPPING_AGE_S, within_s: float | None = None) -> int:
         """Remove mappings to this cell and specs of servers that are deleted or have no instance row.
 
-        Mappings younger than ``age_s`` are skipped, because the row may be written soon. Those of servers in the
-        history are always removed.
-        Mappings older than all services of this database are skipped too: they show that the configuration names the
+        Mappings younger than ``age_s`` are skipped, because the row may be written soon. Mappings of servers in
+        the history are always removed.
+        Mappings older than all services of this database are skipped too. They show that the configuration names the
         wrong database.
 
         :param within_s: only mappings younger than this

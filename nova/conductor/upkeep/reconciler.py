@@ -1,4 +1,4 @@
-"""Reconciler: a conductor takes up overdue tasks after the loss of a message or of their owner."""
+"""Reconciler: a conductor continues overdue tasks after the loss of a message or of their owner."""
 import collections.abc
 import datetime
 import logging
@@ -136,8 +136,8 @@ class Reconciler:
         self._cell_db.run(live_migrations.expedite, when)
 
     def _expedite_deletions(self, now: datetime.datetime) -> None:
-        """Mark deletions on hosts that are down as overdue. Their deadlines, up to ``task_deadline``, are for hosts
-        that work."""
+        """Mark deletions on hosts that are down as overdue. Their deadlines, up to ``task_deadline``, are meant
+        for hosts that are up."""
         with self._cell_db.reader() as conn:
             down = [host for host in instance_actions.hosts_that_delete(conn, now)
                     if not self._services.host_is_up(host, conn)]
@@ -145,7 +145,7 @@ class Reconciler:
             self._cell_db.run(instance_actions.expedite_deletions, down, now)
 
     def reconcile(self, expedites: bool = True) -> int:
-        """Take up every overdue task; return the number of those taken up.
+        """Take up every overdue task; return the number of these tasks.
 
         :param expedites: whether deletions on hosts that are down count as overdue
         """
@@ -181,13 +181,13 @@ class Reconciler:
                 self._cell_db.run(instance_actions.postpone, {**action, 'deadline': later},
                                   utils.utcnow() + datetime.timedelta(seconds=SEND_AGAIN_S))
             except exception.NovaException as error:
-                LOG.warning('Task %s of server %s goes on waiting: %s', action['action'],
+                LOG.warning('Task %s of server %s cannot continue yet: %s', action['action'],
                             action['instance_uuid'], error)
             taken += 1
         return taken
 
     def _settle(self, action: Row, row: Row) -> None:
-        """Settle the server in one cell; continue its actions if it is this cell."""
+        """End the server's move between cells; continue its actions if it is in this cell."""
         cell_transfer.settle(self._api_db, self._services.cells, self._services.cell, row['uuid'])
         with self._cell_db.reader() as conn:
             here = instances.get_many(conn, [row['uuid']]).get(row['uuid'])
@@ -196,7 +196,7 @@ class Reconciler:
             self._work[decide(here, up, False)](action, here)
 
     def settle_cell_moves(self) -> int:
-        """Settle the servers of interrupted moves between this cell and another one; return their number."""
+        """End interrupted moves of servers between this cell and another one; return their number."""
         if len(self._services.cells.all()) == 1:
             return 0
         return cell_transfer.settle_all(self._api_db, self._services.cells, self._services.cell)
@@ -209,10 +209,10 @@ class Reconciler:
         self._cell_db.run(instance_actions.finish, action['instance_uuid'], request_id=action['request_id'])
 
     def _settle_port(self, action: Row, row: Row | None) -> None:
-        """Release the device of a port after an attachment or a detachment that no host ends.
+        """Release the device of a port after an attachment or a detachment that no host will end.
 
-        The device stays if the server has the port. The same holds if its host is up: the guest may have the device,
-        and a request can detach it again.
+        The device is kept if the server has the port. It is also kept if the host is up, because the guest may have the
+        device, and a request can detach it again.
         """
         port_id, attached_by = (action['arguments'] or {}).get('port_id'), action['request_id']
         if row is None or action['action'] not in (ATTACH, DETACH) or port_id not in pci.of_ports(row['flavor']):
@@ -268,7 +268,7 @@ class Reconciler:
         method, host = cold.next_step(row['task_state'], moves[-1]) or (None, None)
         up = host is not None and self._services.host_is_up(host)
         if method == actions.GROW.method and row['task_state'] == states.RESIZE_FINISH:
-            # The guest may have been resized: the claim stays until its host reports the result.
+            # The guest may have been resized: the claim is kept until its host reports the result.
             if up:
                 self._moves.continue_move(context.on_behalf_of(action), row['uuid'])
             return

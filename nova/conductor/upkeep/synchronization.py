@@ -25,7 +25,7 @@ class Synchronization:
         self._cell_db, self._api_db = services.cell_db, services.api_db
 
     def follow_zones(self) -> dict[str, str]:
-        """Correct the zones of hosts that differ from the aggregates; return {host: zone} of the changed ones.
+        """Correct the zones of hosts that differ from the aggregates; return {host: zone} of the changed hosts.
 
         A difference is left when the API died between its two writes, or when the default zone was renamed.
         """
@@ -65,7 +65,7 @@ class Synchronization:
         return lost
 
     def resend_image_caching(self) -> int:
-        """Repeat requests to hosts that gave no answer, and give up those older than the deadline.
+        """Repeat requests to hosts that did not answer, and drop those older than the deadline.
 
         :returns: the number of images that were requested again
         """
@@ -91,5 +91,5 @@ class Synchronization:
                 self._services.compute.cache_images(context.admin_context(request_id), server=host, image_ids=image_ids,
                                                     grant=self._services.images.grant(grant))
             except exception.Unavailable as error:
-                LOG.warning('Host %s fetches images later: %s', host, error.message)
+                LOG.warning('Cannot request images from host %s yet: %s', host, error.message)
         return len(mine)

@@ -53,7 +53,7 @@ class QuotaCheck:
         """Correct the sizes of servers in the quota, including the sizes of open moves; return the number of
         corrections.
 
-        The two databases differ only between two writes of a request, or after a process or a database died there. A
+        The two databases differ only between two writes of a request, or if a process or a database died there. A
         difference found by two successive checks is corrected.
         """
         try:

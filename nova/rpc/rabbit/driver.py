@@ -21,8 +21,8 @@ from nova.runtime.hooks import oslo_messaging as messaging_hooks
 
 LOG = logging.getLogger(__name__)
 
-CONFIRM_S = 30               # a broker has to confirm a message in this time
-LOOK_S = 0.25                # between two checks for a connection
+CONFIRM_S = 30               # seconds within which a broker has to confirm a message
+LOOK_S = 0.25                # seconds between two checks for a connection
 LONGEST_WAIT_S = 3600.0
 
 
@@ -54,7 +54,7 @@ class Call(Sent):
         self.answer: JsonObject = {}
 
     def settle(self, failure: Exception | None) -> None:
-        if failure is not None:                        # else the reply confirms its arrival
+        if failure is not None:                        # otherwise the reply confirms the arrival of the message
             super().settle(failure)
 
     def answered(self, answer: JsonObject) -> None:
@@ -164,7 +164,10 @@ class Incoming(messaging_hooks.BaseIncoming):
             self._send(reply, messaging_hooks.serialize_exception(failure) if failure else None, True)
 
     def heartbeat(self) -> None:
-        """:raises MessageDeliveryFailure: the last heartbeat could not be delivered"""
+        """Send a heartbeat to the caller.
+
+        :raises MessageDeliveryFailure: the last heartbeat could not be delivered
+        """
         if self._sign_of_life is not None and self._sign_of_life.returned:
             raise oslo_messaging.MessageDeliveryFailure('The caller no longer waits for the reply.')
         self._sign_of_life = self._send(None, None, False)
@@ -254,7 +257,9 @@ class Driver(messaging_hooks.BaseDriver):
              wait_for_reply: bool | None = None, timeout: float | None = None,
              call_monitor_timeout: float | None = None, retry: int | None = None,
              transport_options: oslo_messaging.TransportOptions | None = None) -> Json:
-        """:raises MessageUndeliverable: there is no such queue, and the options require one
+        """Send a message; return the reply of a call.
+
+        :raises MessageUndeliverable: there is no such queue, and the options require one
         :raises MessageDeliveryFailure: there is no broker, or it does not take the message
         :raises MessagingTimeout: no reply
         """

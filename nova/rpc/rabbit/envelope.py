@@ -30,7 +30,7 @@ def pack(message: JsonObject, context: JsonObject | None = None, **more: Json) -
 def unpack(body: bytes) -> JsonObject:
     """Parse a message.
 
-    :raises ValueError: it is malformed
+    :raises ValueError: the message is malformed
     """
     outer = orjson.loads(body)
     if not isinstance(outer, dict):

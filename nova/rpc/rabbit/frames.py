@@ -34,7 +34,10 @@ HEARTBEAT_FRAME = _FRAME.pack(HEARTBEAT, 0, 0) + _END
 
 
 def _short(text: str) -> bytes:
-    """:raises ValueError: it has more than 255 bytes"""
+    """Encode a short string.
+
+    :raises ValueError: the text has more than 255 bytes
+    """
     data = text.encode()
     return bytes([len(data)]) + data
 

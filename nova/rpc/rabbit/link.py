@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _Frame = TypeVar('_Frame', bound=base.Frame)
 
 PUBLISHING, CONSUMING, DECLARING = 1, 2, 3           # channels
-CONNECT_S = 5                # until a broker has answered to the first frame
+CONNECT_S = 5                # seconds until a broker must answer the first frame
 FRAME_MAX = 131072           # bytes, RabbitMQ's default
 _TRANSIENT_QUEUES = 'transient_nonexcl_queues'       # RabbitMQ's name of the feature, in the reason of a refusal
 _CAPABILITIES: common.FieldTable = {
@@ -61,7 +61,9 @@ class _Content:
 
 
 class Link:
-    """:param confirmed: function(number, whether it includes all before, whether the broker took them); numbers count
+    """Connection to a broker.
+
+    :param confirmed: function(number, whether it includes all before, whether the broker took them); numbers count
         the messages written with ``write`` to PUBLISHING, from 1
     :param returned: function(header, code, text) for a message that no queue takes, before it is confirmed
     :param takes: function(whether the broker takes messages); called when its memory alarm changes
@@ -115,7 +117,7 @@ class Link:
         for channel in (PUBLISHING, CONSUMING, DECLARING):
             self.ask(channel, commands.Channel.Open())
         self.ask(PUBLISHING, commands.Confirm.Select())
-        self.ask(CONSUMING, commands.Basic.Qos(0, settings.prefetch, False))       # for each consumer
+        self.ask(CONSUMING, commands.Basic.Qos(0, settings.prefetch, False))       # applies to each consumer
 
     def _expect(self, kind: type[_Frame]) -> _Frame:
         answer = self._wait_here()
@@ -143,7 +145,7 @@ class Link:
     def ask(self, channel: int, method: base.Frame) -> pamqp_frame.FrameTypes:
         """Send a synchronous method and return the broker's answer.
 
-        :raises Refused: the broker has closed the channel, which is open again
+        :raises Refused: the broker closed the channel, which has been opened again
         :raises OSError: the connection is closed
         """
         with self._asking:
@@ -220,7 +222,7 @@ class Link:
             self._read(self._stream.read())
 
     def _beat(self) -> None:
-        """Send a heartbeat if one is due, and check the broker's."""
+        """Send a heartbeat if it is time, and check the broker's heartbeats."""
         if not self._heartbeat:
             return
         now = time.monotonic()

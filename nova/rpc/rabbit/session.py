@@ -22,19 +22,19 @@ from nova.runtime import concurrency
 LOG = logging.getLogger(__name__)
 P = ParamSpec('P')
 
-ATTEMPT_S = 1                # minimum time between two attempts to reach a broker
-AGAIN_S = 0.5                # between two attempts to deliver a message without a queue
-SETTLE_S = 10                # until other services have reconnected, too, after a lost connection
-IS_OTHERWISE = 406           # PRECONDITION_FAILED: it exists with other properties
+ATTEMPT_S = 1                # minimum seconds between two attempts to reach a broker
+AGAIN_S = 0.5                # seconds between two attempts to deliver a message without a queue
+SETTLE_S = 10                # seconds after a lost connection until other services have reconnected too
+IS_OTHERWISE = 406           # PRECONDITION_FAILED: the queue or exchange has other properties
 
 
 class Message:
     """A message to publish; ``settle`` is called once with the outcome.
 
-    :param exchange: None: the default one
+    :param exchange: exchange name; None: the default exchange
     :param mandatory: the broker returns it if no queue takes it
     :param expires_ms: milliseconds after which a queue drops it
-    :param queue: a queue that has to be declared before
+    :param queue: a queue that has to be declared first
     """
 
     def __init__(self, exchange: rabbit_settings.Exchange | None, key: str, body: bytes, *, mandatory: bool,
@@ -65,7 +65,7 @@ class Subscription:
 
     def __init__(self, queues: tuple[rabbit_settings.Queue, ...], deliver: Callable[[bytes], bool]) -> None:
         self.queues, self.deliver = queues, deliver
-        self.tags: dict[str, str] = {}                 # of the consumers, by queue
+        self.tags: dict[str, str] = {}                 # {queue: consumer tag}
         self.started = self.stopped = False
         self.declared_on: rabbit_link.Link | None = None
         self.consumed_on: rabbit_link.Link | None = None
@@ -73,24 +73,27 @@ class Subscription:
 
 
 class Session:
-    """:param settings: settings.Settings"""
+    """Session with a broker.
+
+    :param settings: settings.Settings
+    """
 
     def __init__(self, settings: rabbit_settings.Settings) -> None:
         self._settings = settings
         self._state = threading.Condition(threading.RLock())
-        self._link: rabbit_link.Link | None = None     # one on which all queues and exchanges exist
+        self._link: rabbit_link.Link | None = None     # a connection with all queues and exchanges
         self._takes = True
         self._thread: threading.Thread | None = None
         self._closed = False
-        self.attempts, self.last_error = 0, 'there was no attempt yet'       # of connections, since the start
+        self.attempts, self.last_error = 0, 'there was no attempt yet'       # connection attempts since the start
         self._tried = -float('inf')
         self._wanted = threading.Event()               # a caller waits for a broker
         self._subscriptions: list[Subscription] = []
         self._tags = itertools.count(1)
         self._numbers = itertools.count(1)
         self._unconfirmed: dict[int, Message] = {}
-        self._parked: dict[int, Message] = {}          # by id, until there is a broker
-        self._suspects: list[Message] = []             # one of them made the broker close the channel
+        self._parked: dict[int, Message] = {}          # {id: message}, until there is a broker
+        self._suspects: list[Message] = []             # one of these messages made the broker close the channel
         self._undelivered: list[Message] = []          # sent again after AGAIN_S
         self._redelivers = False
         self._first = True
@@ -207,7 +210,7 @@ class Session:
 
         :param wait: wait for a broker, without a limit
         :param deliver: function(body) -> whether it has taken the message; runs in the reading thread
-        :raises MessageDeliveryFailure: the broker refuses it
+        :raises MessageDeliveryFailure: the broker refuses the subscription
         """
         made = Subscription(queues, deliver)
         with self._state:
@@ -388,7 +391,7 @@ class Session:
     def _try(self, made: rabbit_link.Link, message: Message) -> None:
         """Send a single message: the broker may refuse it and close the channel.
 
-        :raises Refused: the broker did
+        :raises Refused: the broker closed the channel
         """
         before = len(self._unconfirmed)
         self._write(made, message)

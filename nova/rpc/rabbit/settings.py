@@ -1,6 +1,6 @@
 """Settings of the driver from [oslo_messaging_rabbit], and the resulting queues and exchanges.
 
-Names and properties are those of oslo.messaging's own driver, so that services with either driver interoperate.
+Names and properties match oslo.messaging's own driver, so that services with either driver interoperate.
 """
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PREFETCH = 300
 # only copy of a state, and writing to disk costs a third of a broker's time (ADR 0049). Notifications are never sent
 # again, so their queue follows the defaults.
 KEPT = ('amqp_durable_queues', 'rabbit_quorum_queue')
-# Options of oslo.messaging's driver that this one lacks.
+# Options of oslo.messaging's driver that this driver does not support.
 _NOT_HERE = ('rabbit_stream_fanout', 'rabbit_ha_queues', 'use_queue_manager', 'kombu_compression')
 
 
@@ -41,8 +41,10 @@ class Broker:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """brokers                         tried one after the other
-    tls                             None: without
+    """Settings of the driver.
+
+    brokers                         brokers, tried one after the other
+    tls                             TLS context; None: no TLS
     certificate                     whether the client authenticates by its certificate instead of a password
     heartbeat                       seconds after which a silent connection is dead
     pause, longer, longest, splay   seconds: first pause between attempts, its increment, its maximum; random part
@@ -63,7 +65,7 @@ class Settings:
     prefetch: int
 
     def waited(self, attempts: int) -> float:
-        """Return the seconds that so many attempts to reach a broker take; a huge number means "for ever"."""
+        """Return the seconds that this number of attempts to reach a broker takes; a huge number means no limit."""
         rising = 0
         if self.longer > 0:
             rising = min(attempts, max(0, math.ceil((self.longest - self.pause) / self.longer)))
@@ -117,7 +119,9 @@ class Exchange:
 
 @dataclasses.dataclass(frozen=True)
 class Queue:
-    """exchange     None: the default one, which routes to each queue by its name
+    """Queue of a listener or topic.
+
+    exchange     exchange name; None: the default exchange, which routes to each queue by its name
     own          whether it is deleted with its listener
     """
 

@@ -13,7 +13,7 @@ class Stream:
     """A connected socket.
 
     :param sock: its timeout applies to reads and writes
-    :param context: None: without TLS
+    :param context: TLS context; None: no TLS
     :param hostname: name that the certificate must have
     """
 
@@ -38,7 +38,7 @@ class Stream:
     def read(self) -> bytes:
         """Return at least one byte.
 
-        :raises TimeoutError: none has arrived
+        :raises TimeoutError: no byte has arrived
         :raises OSError: the connection is closed
         """
         if self._tls is None:
@@ -60,7 +60,10 @@ class Stream:
                 self._tls.arrived(encrypted)
 
     def write(self, data: bytes) -> None:
-        """:raises OSError: the connection is closed, or blocked"""
+        """Send bytes.
+
+        :raises OSError: the connection is closed or blocked
+        """
         with self._writing:
             if self._tls is not None:
                 self._tls.write(data)
@@ -97,7 +100,7 @@ class _Tls:
         return self._out.read()
 
     def read(self) -> bytes:
-        """Return decrypted bytes; none: more has to arrive.
+        """Return decrypted bytes; empty if more data must arrive first.
 
         :raises ConnectionError: the other side has closed it
         """

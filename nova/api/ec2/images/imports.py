@@ -2,7 +2,7 @@
 
 The state is stored in properties of the image, so that every process can show it: ``image_location``; ``image_state``
 (pending, available or failed); ``image_progress`` in percent; ``image_state_reason``. A running import updates them
-every minute; an older one has failed with its process.
+every minute. An import without recent updates has failed with its process.
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nova.web.request import ConcurrencyLimit
 
 LOG = logging.getLogger(__name__)
 
-MOST = 8                        # imports of this process, half of them of one project at most; others are refused
+MOST = 8                        # maximum imports of this process; one project may have half of them
 AT_ONCE = 2                     # concurrent imports: each occupies one CPU
 WRITES_S = 60
 LOST_S = 600                    # seconds without an update after which an import has failed
@@ -87,7 +87,7 @@ class _Import:
     def write(self, values: dict[str, str]) -> None:
         """Set properties of the image.
 
-        :raises ServiceRefused: it was deregistered, or the user has lost permission
+        :raises ServiceRefused: the image was deregistered, or the user has lost permission
         """
         self._caller.call('image', 'PATCH', f'/images/{self._image_id}', headers={'Content-Type': PATCH}, body=[
             {'op': 'add', 'path': f'/{name}', 'value': value} for name, value in values.items()])

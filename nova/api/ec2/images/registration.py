@@ -100,7 +100,7 @@ def _manifest(req: operations.Request, bucket: str, key: str) -> manifests.Manif
 def _certified(ask: Callable[..., T], *question: str) -> T:
     """Call the certificate service.
 
-    :raises Ec2Error: it refuses the manifest, or is unavailable
+    :raises Ec2Error: the service refuses the manifest, or is unavailable
     """
     try:
         return ask(*question)

@@ -99,7 +99,7 @@ def _data(version: Row) -> Row:
 def _shown(req: operations.Request, row: Row, kept: dict[str, Any] | None = None) -> Row:
     """Return the view of a template.
 
-    :param kept: tags by UUID, if already read
+    :param kept: {UUID: tags}, if already read
     """
     return {'LaunchTemplateId': req.ids.one('lt', row['uuid']), 'LaunchTemplateName': row['name'],
             'CreateTime': row['created_at'], 'CreatedBy': row['created_by'],

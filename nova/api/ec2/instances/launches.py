@@ -187,7 +187,7 @@ def _category(req: operations.Request, given: operations.Given) -> dict[str, Any
 def _image(req: operations.Request, given: operations.Given) -> None:
     """Check the image.
 
-    :raises Ec2Error: it is not visible to the caller
+    :raises Ec2Error: the image is not visible to the caller
     """
     if not given.get('ImageId'):         # the category has an image
         return

@@ -8,7 +8,7 @@ from nova.api.ec2 import filters
 from nova.api.ec2 import operations
 from nova.api.ec2 import tags
 
-POLICIES = {'spread': 'anti-affinity', 'cluster': 'network-proximity'}       # of server groups, by strategy
+POLICIES = {'spread': 'anti-affinity', 'cluster': 'network-proximity'}       # {strategy: policy of server groups}
 STRATEGIES = {policy: strategy for strategy, policy in POLICIES.items()}
 
 
@@ -29,7 +29,7 @@ def _all(req: operations.Request) -> list[dict[str, Any]]:
 def named(req: operations.Request, name: str) -> dict[str, Any]:
     """Return the server group with the name of a placement group.
 
-    :raises Ec2Error: it does not exist
+    :raises Ec2Error: the group does not exist
     """
     for group in _all(req):
         if group['name'] == name:

@@ -37,7 +37,7 @@ def act(req: operations.Request, server: dict[str, Any], action: str, body: call
         wait: bool = False) -> None:
     """Begin an action of the compute API.
 
-    :param wait: for the end of the action, at most ``waits.WAIT_S`` seconds
+    :param wait: wait for the end of the action, at most ``waits.WAIT_S`` seconds
     :raises Ec2Error: the server's state does not allow it
     """
     headers = {'Prefer': f'wait={waits.WAIT_S}'} if wait else {}

@@ -32,7 +32,7 @@ def items(reservation: str, count: int) -> dict[str, str]:
 
 
 def of(server: Server, instance_id: str) -> str:
-    """Return the reservation of an instance; each server of another API is a separate reservation."""
+    """Return the reservation of an instance; a server created through another API is a separate reservation."""
     found = utils.ec2_reservation(server['metadata'])
     return found[0] if found else 'r' + instance_id[1:]
 
@@ -46,7 +46,7 @@ def index_of(server: Server) -> int | None:
 def grouped(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """Return {reservation: its rows}, ordered by the first row.
 
-    :param rows: with ``ReservationId``
+    :param rows: rows with the key ``ReservationId``
     """
     found: dict[str, list[dict[str, Any]]] = {}
     for row in rows:

@@ -131,7 +131,7 @@ def volume_type(given: Mapping[str, Any]) -> str | None:
 def user_data(given: Mapping[str, Any]) -> bytes | None:
     """Decode the user data of a request.
 
-    :raises Ec2Error: it is not base64, or too long
+    :raises Ec2Error: the user data are not base64, or too long
     """
     if not given.get('UserData'):
         return None

@@ -33,7 +33,7 @@ def describe_instance_types(req: operations.Request, given: operations.Given) ->
 def flavor_of(req: operations.Request, name: str | None) -> str:
     """Return the ID of the flavor with the name of an instance type.
 
-    :raises Ec2Error: it does not exist
+    :raises Ec2Error: the flavor does not exist
     """
     if not name:
         raise errors.missing('InstanceType')

@@ -52,7 +52,7 @@ class Instances:
                 self._interfaces.facts(server)]
 
     def _image_of(self, server: dict[str, Any]) -> str | None:
-        """Return the image of a server, or that of its root volume."""
+        """Return the image of a server, or the image of its root volume."""
         places = [self._attached.get(volume['id'], _NOWHERE)
                   for volume in server.get('os-extended-volumes:volumes_attached') or ()]
         return image_of(server) or next((image for device, image in places if device == root_of(server)), None)
@@ -128,7 +128,7 @@ def category_of(server: dict[str, Any]) -> str:
 
 
 def servers_of(req: operations.Request, instance_ids: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """Return detailed servers of the caller's project: those with these IDs, or all.
+    """Return detailed servers of the caller's project: the servers with these IDs, or all.
 
     :raises Ec2Error: a server does not exist
     """
@@ -161,7 +161,7 @@ def _server(req: operations.Request, uuid: str, shown: str) -> dict[str, Any]:
 def one_of(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     """Return the server of a request's InstanceId.
 
-    :raises Ec2Error: it does not exist
+    :raises Ec2Error: the server does not exist
     """
     server, = servers_of(req, [given['InstanceId']])
     return server

@@ -49,7 +49,7 @@ def _shown(req: operations.Request, options: dict[str, list[str]]) -> list[dict[
 def _find(req: operations.Request, known: db_vpcs.Known, shown: str) -> str:
     """Return the UUID of DHCP options.
 
-    :raises Ec2Error: they do not exist
+    :raises Ec2Error: the options do not exist
     """
     ident = req.uuid('dopt', shown)
     if ident not in known.options:

@@ -22,7 +22,7 @@ ATTRIBUTES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 def find_port(req: operations.Request, shown: str) -> dict[str, Any]:
     """Return a port of the caller's project.
 
-    :raises Ec2Error: it does not exist
+    :raises Ec2Error: the port does not exist
     """
     port = req.find('eni', shown, 'network', '/ports/{}')['port']
     if port.get('project_id') != req.project_id:                       # administrators see all ports

@@ -15,7 +15,7 @@ FIELDS = ('id', 'device_id', 'project_id', 'mac_address', 'fixed_ips', 'security
 class Interfaces:
     """Interfaces of several servers, read with one query for each table.
 
-    :param uuids: of the servers
+    :param uuids: UUIDs of the servers
     """
 
     def __init__(self, req: operations.Request, uuids: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from nova.api.ec2 import tags
 from nova.api.ec2.networks import vpcs
 
 
-ATTACHMENT = 'eni-attach-'                 # prefix of an attachment ID; the rest is that of its interface
+ATTACHMENT = 'eni-attach-'                 # prefix of an attachment ID; the digits of its interface's ID follow
 
 
 def shown(req: operations.Request, ports: list[dict[str, Any]]) -> list[dict[str, Any]]:

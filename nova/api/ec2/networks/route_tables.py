@@ -126,7 +126,7 @@ def associate_route_table(req: operations.Request, given: operations.Given) -> d
 def _associated(req: operations.Request, known: db.Known, shown: str) -> tuple[str, str | None]:
     """Return (VPC, subnet) of an association; the association with a main table has no subnet.
 
-    :raises Ec2Error: it does not exist
+    :raises Ec2Error: the association does not exist
     """
     ident = req.uuid('rtbassoc', shown)
     for subnet, row in known.associations.items():

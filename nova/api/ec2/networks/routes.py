@@ -43,7 +43,7 @@ def _put_route(req: operations.Request, given: operations.Given, replace: bool) 
 def _destination(given: operations.Given, local: str) -> str:
     """Return the destination of a route.
 
-    :raises Ec2Error: it is malformed, or inside the VPC
+    :raises Ec2Error: the destination is malformed, or inside the VPC
     """
     text = given.get('DestinationCidrBlock')
     if not text:

@@ -85,7 +85,7 @@ def _wanted(known: db.Known, vpc: str, subnet: dict[str, Any], router: str) -> d
 def find(req: operations.Request, known: db.Known, prefix: str, shown: str) -> str:
     """Return the UUID of an internet gateway or route table of the project.
 
-    :raises Ec2Error: it does not exist
+    :raises Ec2Error: the resource does not exist
     """
     ident = req.uuid(prefix, shown)
     if ident not in (known.gateways if prefix == 'igw' else known.tables):
@@ -96,7 +96,7 @@ def find(req: operations.Request, known: db.Known, prefix: str, shown: str) -> s
 def find_vpc(req: operations.Request, known: db.Known, shown: str) -> str:
     """Return the UUID of a VPC other than the default one.
 
-    :raises Ec2Error: it does not exist, or is the default VPC
+    :raises Ec2Error: the VPC does not exist, or is the default VPC
     """
     if shown == req.vpc:
         raise errors.unsupported('Routes of the default VPC are managed by the network service. Use CreateVpc to '

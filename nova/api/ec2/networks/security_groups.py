@@ -40,7 +40,7 @@ def shown_protocol(stored: str | None, ethertype: str | None) -> str:
 def group_of(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     """Return the group that a request names by ID or name.
 
-    :raises Ec2Error: it does not exist
+    :raises Ec2Error: the group does not exist
     """
     if given.get('GroupId'):
         return dict(req.find('sg', given['GroupId'], 'network', '/security-groups/{}')['security_group'])

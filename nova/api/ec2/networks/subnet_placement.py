@@ -46,7 +46,7 @@ def _of_network(req: operations.Request, network: str) -> list[dict[str, Any]]:
 def _check_address(cidr: str, address: str) -> None:
     """Check a fixed IP.
 
-    :raises Ec2Error: it is malformed, or outside of the subnet
+    :raises Ec2Error: the address is malformed, or outside of the subnet
     """
     try:
         within = ipaddress.ip_address(address) in ipaddress.ip_network(cidr)

@@ -49,7 +49,7 @@ class Vpcs:
         return self._req.ids.shown('vpc', self.made)
 
     def shown(self, vpc: str | None) -> str:
-        """Return the ID of a VPC; that of the default VPC for None or an unknown UUID."""
+        """Return the ID of a VPC, or of the default VPC for None or an unknown UUID."""
         return str(self._ids.get(vpc) or self._req.vpc) if vpc else self._req.vpc
 
     def of_subnet(self, subnet: str | None) -> str:
@@ -59,7 +59,7 @@ class Vpcs:
     def find(self, shown: str) -> str | None:
         """Return the UUID of a VPC; None for the default VPC.
 
-        :raises Ec2Error: it does not exist
+        :raises Ec2Error: the VPC does not exist
         """
         if shown == self._req.vpc:
             return None
@@ -71,7 +71,7 @@ class Vpcs:
     def find_made(self, shown: str) -> str:
         """Return the UUID of a VPC other than the default one.
 
-        :raises Ec2Error: it does not exist, or is the default VPC
+        :raises Ec2Error: the VPC does not exist, or is the default VPC
         """
         uuid = self.find(shown)
         if uuid is None:
@@ -83,7 +83,7 @@ class Vpcs:
 def range_of(text: str, name: str, code: str) -> ipaddress.IPv4Network:
     """Parse the CIDR of a VPC or subnet.
 
-    :raises Ec2Error: it is malformed, or its prefix length is not supported
+    :raises Ec2Error: the CIDR is malformed, or its prefix length is not supported
     """
     try:
         cidr = ipaddress.IPv4Network(text, strict=False)
