@@ -33,7 +33,14 @@ def check(conf: cfg.ConfigOpts) -> None:
     files, directories = conf.config_file or [], conf.config_dir or []
     former([], project='nova', default_config_files=files, default_config_dirs=directories)
     found = [f'[{group}] {name} is now [{group}] {new}' for (group, name), new in NAMES.items()
-             if former[group][name] is not None]
+             if _is_set(former, group, name)]
     if found:
         raise RenamedOption(f'Options of the configuration have new names: {"; ".join(found)}. Rename them in '
-                            f'{", ".join([*files, *directories]) or "the environment"} and start again.')
+                            f'{", ".join([*files, *directories, "the environment"])} and start again.')
+
+
+def _is_set(former: cfg.ConfigOpts, group: str, name: str) -> bool:
+    try:
+        return former[group][name] is not None
+    except cfg.Error:                # its value refers to an option that is not registered here
+        return True

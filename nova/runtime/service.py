@@ -20,6 +20,7 @@ from oslo_config.cfg import ConfigOpts
 
 from nova import context as nova_context
 from nova import exception
+from nova.conf import renamed
 from nova.runtime import concurrency
 from nova.runtime import health
 from nova.runtime import heartbeat
@@ -368,7 +369,10 @@ class Process:
 
     def _reload_configuration(self) -> None:
         try:
+            renamed.check(self.conf)
             changed = self.conf.mutate_config_files()
+        except renamed.RenamedOption as error:
+            raise exception.InvalidInput(f'{error} The previous configuration is kept.') from None
         except SystemExit:               # an invalid value: oslo.config has printed it
             raise exception.InvalidInput('the configuration has an invalid value; the previous one is kept') from None
         LOG.info('Configuration read again; %d options changed', len(changed or ()))

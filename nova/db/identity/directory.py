@@ -137,7 +137,7 @@ def encrypted_blobs(conn: sa.Connection, after: str, limit: int) -> list[tuple[s
 
 
 def replace_blob(conn: sa.Connection, credential_id: str, old: str, new: str) -> None:
-    """Replace a encrypted blob unless it has changed since it was read."""
+    """Replace an encrypted blob unless it has changed since it was read."""
     table = tables.identity_credentials
     conn.execute(table.update().where(table.c.id == credential_id, table.c.encrypted_blob == old)
                  .values(encrypted_blob=new))

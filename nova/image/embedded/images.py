@@ -88,7 +88,9 @@ class EmbeddedImages(api.Images):
                container_format: str | None = None, moved: progress.Moved = progress.ignore,
                give: bool = False) -> None:
         api.set_formats(self, ctx, image_id, disk_format, container_format)
+        size = os.path.getsize(path)
         if give and self.store.adopt(ctx, image_id, path):
+            moved(size)
             return
         with open(path, 'rb') as file:
             self.store.upload(ctx, image_id, progress.Reader(file, moved), os.fstat(file.fileno()).st_size,

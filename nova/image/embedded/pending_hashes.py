@@ -50,7 +50,11 @@ class PendingHashes:
             if self._running:
                 return
             self._running = True
-        concurrency.spawn('image-hash', self._run)
+        try:
+            concurrency.spawn('image-hash', self._run)
+        except RuntimeError as error:            # no more threads: the next image starts one, or the next start
+            self._running = False
+            LOG.warning('Cannot start to compute the checksums of image %s: %s', image_id, error)
 
     def _run(self) -> None:
         while True:

@@ -142,3 +142,15 @@ def test_an_image_that_is_deleted_before_it_is_hashed_leaves_nothing(cloud, held
     _wait_for_checksum(cloud, other, b'\3' * 9000)
     assert [path.name for path in (cloud.path / 'images').iterdir()] == [cloud.show(other)['data_id']]
     assert not [record for record in caplog.records if record.levelname in ('WARNING', 'ERROR')]
+
+
+def test_images_are_hashed_although_a_thread_could_not_start(cloud, monkeypatch):
+    with monkeypatch.context() as patched:
+        def refuse(*_args):
+            raise RuntimeError("can't start new thread")
+        patched.setattr(pending_hashes.concurrency, 'spawn', refuse)
+        first = cloud.given(b'\1' * 5000)
+    assert cloud.show(first)['status'] == 'active'
+    second = cloud.given(b'\2' * 6000)
+    _wait_for_checksum(cloud, first, b'\1' * 5000)
+    _wait_for_checksum(cloud, second, b'\2' * 6000)

@@ -100,6 +100,7 @@ def record_with_files(stored):
     {'disks': 'text'}, {'disks': [{'file': '/x/shadow', 'format': 'raw', 'target': 'vda'}]},
     {'disks': [{'file': '/x/disk', 'format': 'vmdk', 'target': 'vda'}]},
     {'disks': [{'file': '/x/disk', 'format': 'raw', 'target': '../a'}]},
+    {'disks': [{'file': '/x/disk', 'format': 'qcow2', 'target': 'vda', 'backing_file': 'x' * 40 + '.qcow2'}]},
     {'disks': [{'file': '/x/disk', 'format': 'raw', 'target': 'vda'}] * 2}, {'unknown': 1}])
 def test_what_our_hosts_do_not_say_is_refused(tmp_path, wrong):
     one = store(tmp_path / 'one', 'one')

@@ -154,7 +154,7 @@ def _are_settings(settings: object) -> bool:
 
 def _own(disk: xml.Disk, uuid: str, stored: storage.Storage, pooled: bool) -> xml.Disk:
     name, base = os.path.basename(disk.file), os.path.basename(disk.backing_file or '')
-    if base and not BASE.match(base):
+    if base and (not BASE.match(base) or disk.backing_format is None):
         raise _refusal()
     if not DISK.match(name) or disk.format not in FORMATS or disk.bus not in xml.DISK_BUSES or not TARGET.match(
             disk.target) or disk.backing_format not in (None, *FORMATS) or disk.secret not in (None, uuid) or (
