@@ -11,12 +11,13 @@ def _before(name: str) -> list[cfg.DeprecatedOpt]:
 
 OPTIONS = [
     cfg.BoolOpt('use_project_ca', default=False, deprecated_opts=_before('use_project_ca'),
-                help='Whether each project has an authority of its own, signed by that of the cloud, which issues the '
-                     'certificates of its users: who trusts it trusts no other project. False: one for all.'),
+                help='Whether each project has its own CA, signed by the root CA of the cloud, for the '
+                     'certificates of its users. A client that trusts the CA of a project trusts no other project. '
+                     'False: one CA for all projects.'),
     cfg.StrOpt('ca_path', deprecated_opts=_before('ca_path'), max_length=4096,
-               help='Directory of what nova-cert issues: authorities, certificates, revocation lists. It belongs to '
-                    'the user of the daemon. Empty: CA below state_path.'),
+               help='Directory for the files of nova-cert: CAs, certificates and revocation lists. The user of the '
+                    'daemon must own it. Empty: CA below state_path.'),
     cfg.StrOpt('keys_path', deprecated_opts=_before('keys_path'), max_length=4096,
-               help='Directory of the private keys of the authorities, where they are to be on another file system '
-                    'than ca_path. Only the user of the daemon may read it. Empty: private below ca_path.'),
+               help='Directory for the private keys of the CAs. Set it to store them on another file system than '
+                    'ca_path. Only the user of the daemon may read it. Empty: private below ca_path.'),
 ]

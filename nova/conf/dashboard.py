@@ -5,13 +5,13 @@ GROUP = 'dashboard'
 
 OPTIONS = [
     cfg.BoolOpt('enabled', default=True,
-                help='Serve the dashboard below /dashboard/ of the API. It is files alone: what it shows comes from '
-                     'the APIs, with the token of the user in the browser.'),
+                help='Whether to serve the dashboard, below /dashboard/ of the API. The dashboard consists of '
+                     'static files; the browser loads its data from the APIs with the token of the user.'),
     cfg.URIOpt('identity_url', schemes=['http', 'https'],
-               help='URL of the Identity API, with its /v3, that browsers log in at. Empty: www_authenticate_uri of '
-                    '[keystone_authtoken] with Keystone, and /identity/v3 of the same address in nova-all.'),
+               help='URL of the Identity API, including /v3, for logins of browsers. Empty: www_authenticate_uri '
+                    'of [keystone_authtoken] with Keystone, or /identity/v3 at the same address in nova-all.'),
     cfg.ListOpt('connect_to', default=[],
-                help='Origins (https://image.example.com:9292) of APIs in the service catalog that browsers reach at '
-                     'another address than the dashboard and identity_url. The page may speak to no other, and these '
-                     'services must allow its origin in their CORS settings.'),
+                help='Origins of APIs in the service catalog, such as https://image.example.com:9292, whose '
+                     'address differs from those of the dashboard and identity_url. The page can connect to no '
+                     'other origins. These services must allow the origin of the dashboard in their CORS settings.'),
 ]

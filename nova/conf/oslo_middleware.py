@@ -5,6 +5,7 @@ GROUP = 'oslo_middleware'
 
 OPTIONS = [
     cfg.BoolOpt('enable_proxy_headers_parsing', default=False,
-                help='Believe the headers Forwarded and X-Forwarded-* of the proxies that [http] trusted_proxies '
-                     'names: scheme, host and path prefix of links, and the address of the client.'),
+                help='Whether to use the headers Forwarded and X-Forwarded-* from the proxies in [http] '
+                     'trusted_proxies. They define scheme, host and path prefix of links, and the address of the '
+                     'client.'),
 ]

@@ -5,9 +5,10 @@ GROUP = 'privileges'
 
 OPTIONS = [
     cfg.StrOpt('user', default='nova', max_length=32,
-               help='User whom nova-all, nova-compute and nova-network become when root starts them; what touches '
-                    'networks and files of guests stays with processes of their own. That user must be able to read '
-                    'the configuration, what it names, and the program, and with real guests be let in by libvirt; '
-                    'the state path is given to it. Where that is not so, or the user does not exist, the daemon stays '
-                    'root and says why. Empty: it stays root.'),
+               help='User that nova-all, nova-compute and nova-network switch to when root starts them. Separate '
+                    'processes keep the privileges for networks and files of guests. The user must be able to read '
+                    'the configuration, the files that it names and the program. With real guests, libvirt must '
+                    'accept the user. The daemon changes the owner of the state path to the user. If a condition '
+                    'is not met or the user does not exist, the daemon continues as root and logs the reason. '
+                    'Empty: the daemon continues as root.'),
 ]

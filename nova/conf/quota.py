@@ -9,18 +9,18 @@ def _limit(name: str, default: int, what: str) -> cfg.IntOpt:
 
 
 OPTIONS = [
-    _limit('instances', 10, 'Servers of a project at most.'),
-    _limit('cores', 20, 'Virtual CPUs of all servers of a project at most.'),
-    _limit('ram', 51200, 'MiB of memory of all servers of a project at most.'),
-    _limit('metadata_items', 128, 'Metadata items of one server at most.'),
-    _limit('injected_files', 5, 'Personality files of one server at most (up to microversion 2.56).'),
-    _limit('injected_file_content_bytes', 10240, 'Bytes of one personality file at most.'),
-    _limit('injected_file_path_length', 255, 'Characters of the path of one personality file at most.'),
-    _limit('key_pairs', 100, 'Key pairs of a user at most.'),
-    _limit('server_groups', 10, 'Server groups of a project at most.'),
-    _limit('server_group_members', 10, 'Servers of one server group at most.'),
-    _limit('image_size_total', 262144, 'MiB of all images and snapshots of a project at most, those that are being '
-           'uploaded included; the default has room for one of the largest size. Embedded images only.'),
-    _limit('image_count_total', 10000, 'Images and snapshots of a project at most. Embedded images only.'),
-    _limit('image_count_uploading', 100, 'Uploads of a project at the same time at most. Embedded images only.'),
+    _limit('instances', 10, 'Maximum number of servers of a project.'),
+    _limit('cores', 20, 'Maximum number of virtual CPUs of all servers of a project.'),
+    _limit('ram', 51200, 'Maximum memory of all servers of a project in MiB.'),
+    _limit('metadata_items', 128, 'Maximum number of metadata items of one server.'),
+    _limit('injected_files', 5, 'Maximum number of personality files of one server (up to microversion 2.56).'),
+    _limit('injected_file_content_bytes', 10240, 'Maximum size of one personality file in bytes.'),
+    _limit('injected_file_path_length', 255, 'Maximum length of the path of one personality file in characters.'),
+    _limit('key_pairs', 100, 'Maximum number of key pairs of a user.'),
+    _limit('server_groups', 10, 'Maximum number of server groups of a project.'),
+    _limit('server_group_members', 10, 'Maximum number of servers in one server group.'),
+    _limit('image_size_total', 262144, 'Maximum total size of the images and snapshots of a project in MiB, including '
+           'uploads in progress. The default allows one image of the maximum size. Embedded images only.'),
+    _limit('image_count_total', 10000, 'Maximum number of images and snapshots of a project. Embedded images only.'),
+    _limit('image_count_uploading', 100, 'Maximum number of concurrent uploads of a project. Embedded images only.'),
 ]

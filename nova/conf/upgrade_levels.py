@@ -6,9 +6,9 @@ GROUP = 'upgrade_levels'
 
 def _level(topic: str) -> cfg.Opt:
     return cfg.StrOpt(topic, default='auto', mutable=True, max_length=16, help=(
-        f'Newest version of the {topic} interface that is sent, like 1.0. auto: what the oldest {topic} service that '
-        'is alive understands. A version is needed only where the rows of the services cannot be trusted, as after '
-        'a database was restored.'))
+        f'Newest version of the {topic} RPC interface to send, like 1.0. auto: the newest version that the oldest '
+        f'running {topic} service supports. Set a version only if the service records are unreliable, for example '
+        'after a database was restored.'))
 
 
 OPTIONS = [_level('compute'), _level('conductor'), _level('scheduler'), _level('network'),

@@ -7,9 +7,10 @@ GROUP = None
 
 OPTIONS = [
     cfg.BoolOpt('instance_usage_audit', default=False,
-                help='Each compute host records, once a period, how many servers ran there. Read by '
-                     '/os-instance_usage_audit_log; off, because few deployments look at it.'),
+                help='Whether each compute host records, once per period, the number of servers that ran there. '
+                     '/os-instance_usage_audit_log returns the records. Off by default, because few deployments '
+                     'use it.'),
     cfg.StrOpt('instance_usage_audit_period', default='month', regex=audit_period.PATTERN.pattern,
-               help='Length of such a period: hour, day, month or year. It may begin later than its name says: '
-                    'month@15 on the 15th, day@18 at 18:00 UTC, hour@30, year@4.'),
+               help='Length of an audit period: hour, day, month or year. An offset moves its beginning: month@15 '
+                    'to the 15th, day@18 to 18:00 UTC, hour@30 to minute 30, year@4 to April.'),
 ]

@@ -7,12 +7,13 @@ GROUP = 'ec2'
 
 OPTIONS = [
     cfg.BoolOpt('enabled', default=True,
-                help='Whether the all-in-one serves the EC2 API, below /services/Cloud. nova-api-ec2 always does.'),
+                help='Whether nova-all serves the EC2 API, below /services/Cloud. nova-api-ec2 always serves it.'),
     cfg.StrOpt('region', default='RegionOne', regex=r'^[\w-]{1,64}\Z',
-               help='Name of the region as EC2 clients see it, and of the endpoints that nova-api-ec2 calls.'),
+               help='Name of the region that EC2 clients see. nova-api-ec2 also selects the endpoints of this '
+                    'region.'),
     cfg.StrOpt('listen', default='127.0.0.1',
-               help='Address on which nova-api-ec2 listens. Other than loopback needs [http] cert_file, or a proxy '
-                    'before it that speaks TLS.'),
+               help='Address on which nova-api-ec2 listens. Addresses other than loopback need [http] cert_file, '
+                    'or a TLS proxy in front.'),
     cfg.PortOpt('port', default=8773, help='Port of nova-api-ec2.'),
     *keystoneauth.SESSION,
     *keystoneauth.LOGIN,

@@ -29,87 +29,95 @@ _VLANS: Any = _vlans
 
 OPTIONS = [
     cfg.StrOpt('backend', default='embedded', choices=['embedded', 'neutron'],
-               help='Where networks, ports and addresses are. embedded: in the API database, carried out on the hosts '
-                    'by the driver below. neutron: in a Networking service ([neutron]), whose agents do it; the other '
-                    'options of this section have no effect then, and nova-network is needed once or twice in the '
-                    'whole deployment instead of on each host: only it has the account of [neutron].'),
+               help='Network service. embedded: networks, ports and addresses are in the API database, and the '
+                    'driver below configures them on the hosts. neutron: a Networking service ([neutron]) stores '
+                    'them, and its agents configure them. The other options of this section then have no effect. '
+                    'Run nova-network once or twice per deployment instead of on each host, because only '
+                    'nova-network has the account of [neutron].'),
     cfg.StrOpt('driver', default='linux', max_length=255,
-               help='The name of an entry point of the group nova.network.drivers, or the path of a class. '
-                    'linux: bridges, dnsmasq and nftables on this host; needs root. '
-                    'fake: addresses and ports are real rows, the host is left alone.'),
+               help='Name of an entry point in the group nova.network.drivers, or path of a class. linux: '
+                    'configure bridges, dnsmasq and nftables on this host; needs root. fake: addresses and ports '
+                    'are real rows, but the host is not changed.'),
     cfg.StrOpt('manager', default='FlatDHCPManager', max_length=255,
-               help="How the hosts' own networks serve their guests: FlatDHCPManager, FlatManager, VlanManager, the "
-                    'name of an entry point of the group nova.network.managers, or the path of a class. '
-                    'FlatDHCPManager: by DHCP. '
-                    'FlatManager: not at all, guests have their addresses from their config drives. VlanManager: by '
-                    'DHCP, and networks of projects are VLANs of vlan_ranges instead of VXLAN. It decides when '
-                    'the default network is made, and when subnets are. The same on all hosts.'),
+               help='How embedded networks assign addresses to guests: FlatDHCPManager, FlatManager, VlanManager, '
+                    'the name of an entry point in the group nova.network.managers, or the path of a class. '
+                    'FlatDHCPManager: DHCP. FlatManager: no DHCP; guests read their addresses from their config '
+                    'drives. VlanManager: DHCP, and project networks are VLANs of vlan_ranges instead of VXLAN. '
+                    'The value applies when the default network and subnets are created. Set the same value on all '
+                    'hosts.'),
     cfg.BoolOpt('agent', default=False,
-                help='Whether nova-network on this host is an agent: it has no database and asks the network services '
-                     '([network] driver = fake, next to the conductors) for what concerns this host. nova-compute and '
-                     'nova-network of a host need the same value. false: it opens the databases itself.'),
+                help='Whether nova-network on this host is an agent. An agent has no database and reads the data '
+                     'of its host from the network services ([network] driver = fake, next to the conductors). '
+                     'nova-compute and nova-network on a host need the same value. false: nova-network opens the '
+                     'databases itself.'),
     cfg.StrOpt('bridge', default='br-nova', regex=r'^[A-Za-z][A-Za-z0-9_-]{0,14}\Z',
-               help='Bridge of the default network. Other names on the host derive from it: two clouds on '
-                    'one machine need two names.'),
+               help='Bridge of the default network. Other device names on the host derive from it. Two clouds on '
+                    'one machine need different names.'),
     cfg.StrOpt('default_network_name', default='private', max_length=255,
-               help='Name of the network that the first start makes, shared by all projects.'),
+               help='Name of the network that the first start creates. All projects share it.'),
     cfg.StrOpt('default_cidr', default='10.44.0.0/24',
-               help='Addresses of the default network; the first one is the gateway, on the bridge of every '
-                    'host. Read on the first start only. Must not overlap a network that the host is in.'),
+               help='Address range of the default network. The first address is the gateway, on the bridge of '
+                    'every host. The option is read on the first start only. The range must not overlap a network '
+                    'of the host.'),
     cfg.ListOpt('dns_servers', default=[], item_type=types.IPAddress(version=4),
-                help='Name servers given to guests of networks that name none. Empty: the gateway, which '
-                     "asks the host's own name servers."),
+                help='Name servers for guests of networks that define none. Empty: the gateway, which forwards '
+                     'queries to the name servers of the host.'),
     cfg.IntOpt('mtu', default=1500, min=576, max=65535,
-               help='Largest packet, in bytes, of networks made without one.'),
+               help='MTU, in bytes, of networks that are created without one.'),
     cfg.IntOpt('dhcp_lease_time', default=600, min=120, max=86400 * 30,
-               help='Seconds that a DHCP lease lasts. A released address rests as long, so that no two '
-                    'guests believe that they own it.'),
+               help='Duration of a DHCP lease in seconds. A released address is not assigned again for the same '
+                    'time, so that two guests never use one address.'),
     cfg.HostAddressOpt('metadata_host', version=4,
-                       help='Where requests of guests to 169.254.169.254 go, at [metadata] port. Empty: '
-                            'the gateway of the default network.'),
+                       help='Address to which requests of guests to 169.254.169.254 are redirected, at [metadata] '
+                            'port. Empty: the gateway of the default network.'),
     cfg.StrOpt('metadata_ca_file', default='',
-               help='Authority of the certificate of nova-api-metadata at metadata_host, PEM: relays of hosts with '
-                    'agent = true speak TLS with it then. Empty: plain HTTP. What guests get is read there.'),
+               help='CA certificate (PEM) that verifies nova-api-metadata at metadata_host. With it, the metadata '
+                    'relays of hosts with agent = true use TLS. Empty: plain HTTP, so that the metadata of guests '
+                    'can be read on that network.'),
     cfg.ListOpt('project_ranges', default=[], item_type=_RANGE,
-                help='Address ranges, as 10.128.0.0/9, in which projects may make networks and subnets of their '
-                     'own in the routing table of the hosts. Empty: networks of projects are apart from it and '
-                     'from each other, with any addresses, and administrators alone make others.'),
-    cfg.HostAddressOpt('tunnel_address', version=4,
-                       help='Address of this host, to which other hosts send the frames of networks of projects '
-                            '(VXLAN, UDP port 4789), and the connections of guests that move to this host (UDP '
-                            'port 4788). Who reaches it there can send into these networks: it belongs into a '
-                            'network of the hosts alone. Empty: my_ip.'),
-    cfg.BoolOpt('routers', default=True,
-                help='Whether routers of projects may be put on this host, for hosts that reach the physical '
+                help='Address ranges, such as 10.128.0.0/9, from which projects may create networks and subnets in '
+                     'the routing table of the hosts. Empty: project networks are isolated from that table and '
+                     'from each other, and may use any addresses. Only administrators may then create other '
                      'networks.'),
+    cfg.HostAddressOpt('tunnel_address', version=4,
+                       help='Address of this host for traffic from other hosts: frames of project networks (VXLAN, '
+                            'UDP port 4789) and connections of guests that move to this host (UDP port 4788). '
+                            'Anyone who can reach this address can inject packets into these networks, so use a '
+                            'network that only the hosts can reach. Empty: my_ip.'),
+    cfg.BoolOpt('routers', default=True,
+                help='Whether this host may run project routers. Set it on hosts that are connected to the '
+                     'physical networks.'),
     cfg.ListOpt('router_hosts', default=[], item_type=types.String(max_length=255),
-                help='Names of the hosts that may have routers of projects, so that a host that was taken over gets '
-                     'none by saying that it may. Read by the network services; the same on all of them. A router on '
-                     'another host moves. Empty: each host that says so (routers).'),
+                help='Names of the hosts that may run project routers. A compromised host that is not listed '
+                     'cannot attract routers by setting the option routers. The network services read this list; '
+                     'it must be the same on all of them. Routers on other hosts move to a listed one. Empty: '
+                     'every host that sets routers.'),
     cfg.StrOpt('routing', default='distributed', choices=['distributed', 'central'],
-               help='Where packets between the networks of a router go. distributed: each host leads those of its own '
-                    'guests, for networks that are VXLAN, and only what goes out passes the host that has the router. '
-                    'central: all of them pass that host. Read by the network services; the same on all of them. It '
-                    'is central while a host is of a release that does not know the other way.'),
+               help='Path of packets between the networks of a router. distributed: each host routes for its own '
+                    'guests between VXLAN networks; only external traffic passes through the router host. central: '
+                    'all routed packets pass through the router host. The network services read this option; it '
+                    'must be the same on all of them. Routing remains central while a host runs a release without '
+                    'distributed routing.'),
     cfg.DictOpt('physical_networks', default={},
-                help='Where networks to the outside leave the hosts, as NAME:BRIDGE. The bridge is one that the '
-                     'operator made, with a card of the host. A network to the outside that names none is on a '
-                     'bridge of the host itself, which is its gateway.'),
+                help='Bridges on the hosts that connect external networks, as NAME:BRIDGE. The operator creates '
+                     'the bridge and attaches a network card of the host. An external network without a physical '
+                     'network uses a bridge on which the host itself is the gateway.'),
     cfg.ListOpt('vlan_ranges', default=[], item_type=_VLANS,
-                help='VLANs that networks of type vlan get, as NAME:FIRST:LAST, NAME one of physical_networks. The '
-                     'ports of the switches between the hosts have them tagged. Administrators may name others.'),
+                help='VLAN ids for networks of type vlan, as NAME:FIRST:LAST, where NAME is one of '
+                     'physical_networks. The switch ports between the hosts must carry these VLANs tagged. '
+                     'Administrators may specify other ids.'),
     cfg.BoolOpt('flow_offload', default=True,
-                help='Whether nftables forwards packets of established connections from device to device, past the '
-                     'bridge, in networks of type vxlan, until the security rules change. Connection tracking then '
-                     'accepts TCP packets outside of the window (nf_conntrack_tcp_be_liberal and '
-                     'nf_conntrack_tcp_ignore_invalid_rst are switched on), which a firewall of the operator may '
-                     'not want.'),
+                help='Whether nftables forwards packets of established connections directly between devices, '
+                     'without the bridge, in networks of type vxlan. Offloading ends when the security rules '
+                     'change. Connection tracking then accepts out-of-window TCP packets '
+                     '(nf_conntrack_tcp_be_liberal and nf_conntrack_tcp_ignore_invalid_rst are enabled). This may '
+                     'conflict with a firewall of the operator.'),
     cfg.ListOpt('guest_to_host_ports', default=[], item_type=types.Port(),
-                help='TCP ports of the host that guests may reach, besides DHCP, DNS, ping and metadata. '
-                     'The port of the compute API belongs here when programs in guests use it.'),
+                help='TCP ports of the host that guests may reach, in addition to DHCP, DNS, ping and metadata. '
+                     'Add the port of the compute API if programs in guests use it.'),
     cfg.Opt('quota', type=types.Dict(types.Integer(min=-1)),
             default={'network': 100, 'subnet': 100, 'port': 500, 'security_group': 10,
                      'security_group_rule': 100, 'router': 10, 'floatingip': 50, 'rbac_policy': 10,
                      'subnetpool': 10, 'dns_domain': 10, 'dns_entry': 100},
-            help='What one project may make through the network API. -1: no limit.'),
+            help='Limits of one project for resources of the network API. -1: no limit.'),
 ]

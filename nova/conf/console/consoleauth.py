@@ -5,17 +5,17 @@ GROUP = 'consoleauth'
 
 OPTIONS = [
     cfg.IntOpt('token_ttl', default=600, min=1, max=86400, mutable=True,
-               help='Seconds in which the URL of a console opens it. Short, because a user of the URL needs nothing '
-                    'else.'),
+               help='Lifetime of a console URL in seconds. Keep it short, because anyone with the URL can open the '
+                    'console.'),
     cfg.BoolOpt('single_use', default=False,
-                help='Whether the URL of a console opens it once. A browser that lost its connection, or whose user '
-                     'loads the page again, needs a new one then.'),
+                help='Whether a console URL can be opened only once. A browser that loses its connection or '
+                     'reloads the page then needs a new URL.'),
     cfg.BoolOpt('enforce_session_timeout', default=False,
-                help='Whether a session ends when the time of its URL is over, also while it is in use.'),
+                help='Whether a console session ends when its URL expires, even while the session is in use.'),
     cfg.BoolOpt('end_with_user_token', default=True,
-                help='Whether the URL of a console and its sessions end with the token of the user who requested it: '
-                     'when its time is over, and with the embedded identity service also when it is revoked (a logout '
-                     'of the dashboard), its user is disabled, loses a role of the token or gets another password, or '
-                     'its project is disabled. Keystone does not notify of the latter. Off: a console stays open '
-                     'although its user lost access.'),
+                help='Whether a console URL and its sessions end when the token of the requesting user expires. '
+                     'With the embedded identity service they also end in these cases: the token is revoked '
+                     '(logout of the dashboard), the user is disabled, loses a role of the token or gets a new '
+                     'password, or the project is disabled. Keystone does not report such changes. Off: a console '
+                     'stays open after its user loses access.'),
 ]

@@ -5,6 +5,6 @@ GROUP = 'mks'
 
 OPTIONS = [
     cfg.StrOpt('mksproxy_base_url', default='',
-               help='Where the browsers of users reach the MKS proxy, for example http://127.0.0.1:6090/. Empty: no '
-                    'MKS consoles are given out.'),
+               help='URL of the MKS proxy for the browsers of users. Example: http://127.0.0.1:6090/. Empty: the '
+                    'API offers no MKS consoles.'),
 ]

@@ -5,25 +5,26 @@ GROUP = 'spice'
 
 OPTIONS = [
     cfg.BoolOpt('enabled', default=False,
-                help='Whether the guests of this host have a screen and a keyboard over SPICE. They keep that over '
-                     'VNC, unless [vnc] enabled is false. It needs a QEMU with SPICE.'),
+                help='Whether the guests of this host have a SPICE display. They also keep their VNC display, '
+                     'unless [vnc] enabled is false. QEMU must support SPICE.'),
     cfg.HostAddressOpt('server_listen', default='127.0.0.1',
-                       help='Address of this host on which its guests listen for SPICE, each with a password of its '
-                            'own. As server_listen of [vnc].'),
+                       help='Address of this host on which its guests listen for SPICE. Each guest has its own '
+                            'password. See [vnc] server_listen.'),
     cfg.BoolOpt('tls', default=False,
-                help='Whether the guests of this host take TLS alone for SPICE. It needs spice_tls = 1 in qemu.conf of '
-                     'libvirt, and the certificates that are named there.'),
+                help="Whether the guests of this host accept only TLS for SPICE. It needs spice_tls = 1 and "
+                     "certificates in libvirt's qemu.conf."),
     cfg.BoolOpt('password', default=True,
-                help='Whether SPICE asks for the password of the guest, which nova-spicehtml5proxy gives. false: for '
-                     'consoles of the type spice-direct, whose proxy learns the address of a guest from the compute '
-                     'API and no password; then everybody who reaches server_listen is let in.'),
+                help='Whether SPICE requires the password of the guest, which nova-spicehtml5proxy sends. Set '
+                     'false for consoles of type spice-direct, whose proxy gets the address of a guest from the '
+                     'compute API, but no password. Then anyone who reaches server_listen can open the consoles.'),
     cfg.StrOpt('html5proxy_base_url', default='', max_length=255,
-               help='Where the browsers of users reach the SPICE proxy, for example '
-                    'http://127.0.0.1:6082/spice_auto.html. Empty: no SPICE consoles in browsers are given out, '
-                    'except by nova-all, which serves them itself.'),
+               help='URL of the SPICE proxy for the browsers of users. Example: '
+                    'http://127.0.0.1:6082/spice_auto.html. Empty: the API offers no SPICE consoles in browsers. '
+                    'nova-all serves them itself.'),
     cfg.HostAddressOpt('html5proxy_host', default='127.0.0.1', help='Address on which nova-spicehtml5proxy listens.'),
-    cfg.PortOpt('html5proxy_port', default=6082, help='Port on which nova-spicehtml5proxy listens. 0 is a free one.'),
+    cfg.PortOpt('html5proxy_port', default=6082, help='Port on which nova-spicehtml5proxy listens. 0 selects a '
+                                                      'free port.'),
     cfg.StrOpt('spice_direct_proxy_base_url', default='', max_length=255,
-               help='Where the SPICE clients of users reach a proxy that speaks SPICE itself, for example '
-                    'http://127.0.0.1:13002/nova (microversion 2.99). Empty: none are given out.'),
+               help='URL of a proxy that speaks SPICE natively, for the SPICE clients of users (microversion '
+                    '2.99). Example: http://127.0.0.1:13002/nova. Empty: the API offers no such consoles.'),
 ]

@@ -8,13 +8,13 @@ GROUP = 'ironic'
 OPTIONS = [
     *keystoneauth.SERVICE,
     cfg.StrOpt('conductor_group', max_length=255,
-               help='Only nodes of this conductor group are hosts of this nova-compute; unset: of any. Two '
-                    'nova-compute must not have the same nodes.'),
+               help='This nova-compute manages only nodes of this conductor group. Unset: nodes of any group. Two '
+                    'nova-compute services must not manage the same nodes.'),
     cfg.StrOpt('shard', max_length=255,
-               help='Only nodes of this shard are hosts of this nova-compute; unset: of any.'),
+               help='This nova-compute manages only nodes of this shard. Unset: nodes of any shard.'),
     cfg.IntOpt('deploy_timeout', default=3600, min=1, max=86400,
-               help='Seconds after which a machine that is still being deployed or cleaned has failed: machines '
-                    'test their memory and copy images for minutes.'),
+               help='Seconds after which deploying or cleaning a machine fails. Machines need minutes for memory '
+                    'tests and for copying images.'),
     cfg.IntOpt('power_timeout', default=300, min=1, max=3600,
-               help='Seconds after which a change of power, a rescue or its end has failed.'),
+               help='Seconds after which a power action, a rescue or an unrescue fails.'),
 ]

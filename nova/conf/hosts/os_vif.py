@@ -6,6 +6,6 @@ GROUP = 'os_vif_ovs'
 OPTIONS = [
     cfg.StrOpt('ovsdb_connection', default='unix:/run/openvswitch/db.sock', max_length=255,
                regex=r'^(unix:/|tcp:|ssl:).+',
-               help="Where the database of this host's Open vSwitch is: unix:PATH, tcp:ADDRESS:PORT. The path is that "
-                    'of the distributions.'),
+               help='Address of the Open vSwitch database on this host: unix:PATH or tcp:ADDRESS:PORT. The default '
+                    'path is that of the distributions.'),
 ]
