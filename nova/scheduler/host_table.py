@@ -224,8 +224,8 @@ class HostTable:
     """The hosts of all cells in one view.
 
     :param cells: db.cells.Cells
-    :param heartbeat_s: interval of reading heartbeats in seconds. A stale heartbeat can only make a host look down, so a
-        third of service_down_time is sufficient.
+    :param heartbeat_s: interval of reading heartbeats in seconds. A stale heartbeat can only make a host look down,
+        so a third of service_down_time is sufficient.
     """
 
     def __init__(self, cells: db_cells.Cells, heartbeat_s: float = 5) -> None:
