@@ -107,9 +107,8 @@ def _with_token(ctx: context.RequestContext, function: Callable[[context.Request
                 copy: bool = False) -> _Result:
     """Call a function with the user's token, or with the service token if the user's token has expired.
 
-    :param copy: whether the image is a snapshot of the server. A snapshot belongs to the user who requested it, perhaps
-    an
-        administrator. Other users who may unshelve the server may have no access to it
+    :param copy: whether the image is a snapshot of the server. A snapshot belongs to the user who requested it, for
+        example an administrator. Other users who may unshelve the server may have no access to it
     """
     if ctx.auth_token:
         try:

@@ -36,7 +36,7 @@ class Payload:
     :param chain: verifier of the chunks' signatures, if they are signed
     :param sums: whether the checksum headers refer to this content
     :param quick: whether to omit the MD5 of large content unless requested, because computing it is slower than a fast
-    disk
+        disk
     :raises S3Error: the length is unknown or exceeds ``most``, or, during the iteration, a digest or signature is wrong
     """
 
