@@ -1,4 +1,4 @@
-"""Table of actions on servers: one row defines an action. Each group of readers has its own dataclass in the row.
+"""Table of actions on servers. Each row defines an action, and has a separate dataclass for each group of readers.
 
 A new action usually needs a row here, a driver method, a method of the compute service and an API route.
 
@@ -34,9 +34,9 @@ TaskStates: typing.TypeAlias = tuple[str | None, ...] | None
 class Restart:
     """Recovery of an interrupted action when the compute service starts.
 
-    method     of the compute
-    arguments  {name: default value}; the action's record overrides them, and its other arguments are not passed
-    repeats    True: repeat the action; False: abandon it and roll back its changes
+    method     method of the compute's RPC interface
+    arguments  {name: default value} of the arguments to pass; the action's record overrides the values
+    repeats    whether to repeat the action; otherwise it is abandoned and its changes are rolled back
     """
 
     method: str
@@ -45,12 +45,12 @@ class Restart:
 
 
 def repeat(method: str, **arguments: object) -> Restart:
-    """Do the action again."""
+    """Return a Restart that repeats the action."""
     return Restart(method, arguments)
 
 
 def abandon(method: str, **arguments: object) -> Restart:
-    """Give the action up."""
+    """Return a Restart that abandons the action."""
     return Restart(method, arguments, repeats=False)
 
 
@@ -60,11 +60,11 @@ class Conditions:
 
     vm_states           vm states in which the action is allowed, or ANY
     task_states         task states in which the action is allowed, or ANY; IDLE: no other task may run
-    locked              refused to non-admins while the server is locked
-    host                needs a server that has a host
-    claims_devices      it claims the devices of the server's ports on another host: refused while such a port is being
-                        attached or detached
-    one_at_a_time       background actions: refused while the same action of the server is open
+    locked              whether the action is refused to non-administrators while the server is locked
+    host                whether the server must have a host
+    claims_devices      whether it claims the devices of the server's ports on another host. If so, it is refused while
+                        such a port is being attached or detached
+    one_at_a_time       whether a background action is refused while the same action of the server is open
     refused_with_shares reason why servers with shares are refused, as the end of an error message
     """
 
@@ -87,7 +87,7 @@ class Requirements:
     """Requirements that the API checks before an action begins.
 
     capability            name of the required driver feature, or None
-    loses                 devices whose state the action would lose (TPM, UEFI): servers that have one are refused
+    loses                 devices whose state the action would lose (TPM, UEFI); servers with such a device are refused
     refused_if_encrypted  reason why servers with encrypted local disks are refused, as the end of an error message
     """
 
@@ -100,10 +100,10 @@ class Requirements:
 class Outcome:
     """States that a task sets on its host.
 
-    after          vm state on success (None: unchanged)
-    on_failure     vm state when the task fails (None: unchanged)
-    started        task state that the host sets when it begins the task (None: unchanged)
-    keeps_stopped  a server that was stopped is STOPPED at the end, instead of ``after``
+    after          vm state on success, or None to leave it unchanged
+    on_failure     vm state when the task fails, or None to leave it unchanged
+    started        task state that the host sets when it begins the task, or None to leave it unchanged
+    keeps_stopped  whether a server that was stopped becomes STOPPED at the end, instead of ``after``
     """
 
     after: str | None = None
@@ -117,7 +117,7 @@ class Frame(Outcome):
     """States before, during and after a task on a host, for compute/tasks.py. A task is an action or a step of one.
 
     task_event  name of the event in the action's record
-    taken_in    task states in which a host may begin the task; None among them: no task state is set
+    taken_in    task states in which a host may begin the task; a None among them stands for no task state
     """
 
     task_event: str
@@ -128,11 +128,13 @@ class Frame(Outcome):
 class Calls:
     """Methods of other services that perform an action.
 
-    method     of the compute's RPC interface, or None if the action does not begin with a call to a compute service
-    restart    recovery of an interrupted action at the start of a compute service; None: left to the reconciler
-    conductor  method(instance uuid) of the conductor's RPC interface that continues an action whose server may have no
-               host
-    task_name  name of the task where it is not that of ``method``
+    method     method of the compute's RPC interface, or None if the action does not begin with a call to a compute
+               service
+    restart    recovery of an interrupted action at the start of a compute service, or None if the reconciler recovers
+               it
+    conductor  method(instance uuid) of the conductor's RPC interface that continues the action, if the server may have
+               no host
+    task_name  name of the task, if it differs from ``method``
     """
 
     method: str | None = None
@@ -153,7 +155,7 @@ class Events:
 
     notification     event type: NAME.start and NAME.end are sent around the task
     on_request       event type that is sent when the API accepts the action
-    no_event_reason  reason why it has no event of its own
+    no_event_reason  reason why the action has no event of its own
     """
 
     notification: str | None = None
@@ -165,13 +167,13 @@ class Events:
 class Action:
     """One action on a server.
 
-    name        key in the request body; also the name of the instance action record if ``event`` is empty
-    policy      rule that guards it
-    tasks       all task states that it passes through, in order; the first one is set when the action begins.
-                Empty: the action sets none
+    name        key in the request body, and the name of the instance action record if ``event`` is empty
+    policy      policy rule of the action
+    tasks       all task states that the action passes through, in order; the first one is set when it begins. Empty if
+                the action sets no task state
     event       name of the instance action record
-    background  the action sets no task state, so that several can wait for one server; its record stays open until the
-                action ends
+    background  whether the action sets no task state, so that several actions can wait for one server. Its record is
+                open until the action ends
     """
 
     name: str
@@ -192,12 +194,12 @@ class Action:
 
     @property
     def record(self) -> str:
-        """Its name in the instance action's record."""
+        """Name of the action in the instance action's record."""
         return self.event or self.name
 
     @functools.cached_property
     def frame(self) -> Frame:
-        """Frame of the task. A host begins an action that cannot be repeated only in its first task state."""
+        """States of the task. If the action cannot be repeated, a host begins it only in its first task state."""
         restart = self.calls.restart
         return Frame(task_event=self.calls.task_event, **vars(self.outcome),
                      taken_in=self.tasks if restart is None or restart.repeats else self.tasks[:1])
@@ -210,14 +212,14 @@ class Action:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A step of a move on one of its two hosts. The conductor records the end of the step.
+    """A step of a move on one of the move's two hosts. The conductor records the end of the step.
 
-    method        of the compute's RPC interface
+    method        method of the compute's RPC interface
     end           column of the move that names the host
     tasks         task states in which the host may begin the step
-    started       task state that the host sets then (None: unchanged)
+    started       task state that the host sets when it begins, or None to leave it unchanged
     notification  event type: NAME.start and NAME.end are sent around the step
-    task_name     name of its task where it is not that of ``method``
+    task_name     name of the step's task, if it differs from ``method``
     """
 
     method: str
@@ -245,10 +247,11 @@ TAKE_BACK = Step('finish_revert_resize', SOURCE, (states.RESIZE_REVERTING,))
 # The only step of a resize that leaves the guest running.
 GROW = Step('grow_instance', SOURCE, (states.RESIZE_PREP, states.RESIZE_FINISH), states.RESIZE_FINISH, 'resize_finish')
 MOVE_STEPS = (PREPARE, SEND, FINISH, CONFIRM, REVERT, TAKE_BACK, GROW)
-# task state -> the step that a server in it waits for. TAKE_BACK replaces REVERT once ``swapped`` of the move is false
+# task state -> the step that a server in this state waits for. TAKE_BACK replaces REVERT when ``swapped`` of the move
+# is false
 STEP_OF_TASK = {task: step for step in reversed(MOVE_STEPS) for task in reversed(step.tasks)}
 
-# Two tasks with one event name: sending the guest on the source, and finishing on the destination.
+# Two tasks have one event name: sending the guest on the source, and finishing on the destination.
 LIVE_MIGRATION = Step('live_migrate_instance', SOURCE, (states.MIGRATING,), task_name='live_migration')
 
 # ---- rows ---------------------------------------------------------------------
@@ -270,7 +273,7 @@ ROWS = (
     Action('os-stop', _RULE + 'servers:stop', Conditions((ACTIVE, ERROR), host=True), (states.POWERING_OFF,),
            Outcome(STOPPED), Calls('stop_instance', repeat('stop_instance', clean_shutdown=True)), Events('power_off'),
            event='stop'),
-    # a guest that was in the middle of a reboot is in an unknown state: power cycle
+    # an interrupted reboot leaves the guest in an unknown state, so it is power-cycled
     Action('reboot', _RULE + 'servers:reboot', Conditions((ACTIVE,)), _REBOOT,
            Outcome(ACTIVE, on_failure=ERROR, started=states.REBOOT_STARTED),
            Calls('reboot_instance', repeat('reboot_instance', reboot_type='SOFT')), Events('reboot')),
@@ -417,7 +420,7 @@ BUILD = Action('create', _RULE + 'servers:create', Conditions((states.BUILDING,)
                (states.SCHEDULING, states.BLOCK_DEVICE_MAPPING, states.NETWORKING, states.SPAWNING),
                Outcome(ACTIVE, started=states.SPAWNING), Calls('build_instance'), Events('create'))
 
-# Requests during a live migration. Their action records state only that they were made.
+# Requests during a live migration. Their action records only show that the request was made.
 ABORT_MIGRATION = Action('abort', _RULE + 'servers:migrations:delete', Conditions(ANY, task_states=(states.MIGRATING,)),
                          event='live_migration_cancel')
 FORCE_COMPLETE = Action('force_complete', _RULE + 'servers:migrations:force_complete',
@@ -427,18 +430,18 @@ FORCE_COMPLETE = Action('force_complete', _RULE + 'servers:migrations:force_comp
 
 
 def _first(pairs: typing.Iterable[tuple[str, Action]]) -> dict[str, Action]:
-    """Return {key: action}; the first row with a key counts."""
+    """Return {key: action}; the first action with a key is used."""
     found: dict[str, Action] = {}
     for key, action in pairs:
         found.setdefault(key, action)
     return found
 
 
-# task state -> the action that a server in it waits for; actions with a common task state have the same methods
+# task state -> the action that a server in this state waits for; actions that share a task state have the same methods
 OF_TASK = _first((task, action) for action in ROWS for task in action.tasks)
-# name in an action's record -> the action; all actions of one name but softDelete have the same notification
+# name in an action's record -> the action; except softDelete, all actions with one name have the same notification
 OF_RECORD = _first((action.record, action) for action in (BUILD, *ROWS))
-# records of background actions, which run during the main one of a server
+# record names of background actions, which may run during the main action of a server
 BACKGROUND = frozenset(action.record for action in ROWS if action.background)
 # task states in which a server waits for a conductor, or for the next message to a host
 WAITING = (states.SCHEDULING, states.DELETING, *(task for action in ROWS if action.calls.conductor

@@ -1,4 +1,4 @@
-"""Context of a request: the caller's identity, roles and request id, sent along to every service."""
+"""Context of a request: the caller's identity, roles and request id. Every message to another service contains it."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -19,21 +19,21 @@ WRITERS = frozenset({'member', 'manager', 'admin', 'service'})
 
 
 class Projects(enum.Enum):
-    """Special values for a query parameter that is otherwise the id of one project."""
+    """Special values of query parameters that otherwise are the id of one project."""
 
     ALL = 'all projects'
     NONE = 'no project'
 
 
-# No id and not None equals these values, so a query that lacks a project fails and never returns all projects.
+# These values equal no id and not None, so a query without a project fails instead of returning all projects.
 ALL_PROJECTS = Projects.ALL
-NO_PROJECT = Projects.NONE         # public resources, if a table has such
+NO_PROJECT = Projects.NONE         # public resources, if the table has any
 
 
 def one_project(project_id: Projects | str) -> TypeGuard[str]:
     """Whether a query is for one project; False for ALL_PROJECTS.
 
-    :raises TypeError: ``project_id`` is neither
+    :raises TypeError: ``project_id`` is neither an id nor ALL_PROJECTS
     """
     if project_id is ALL_PROJECTS:
         return False
@@ -55,7 +55,7 @@ def the_project(project_id: Projects | str | None) -> str:
 def covers(project_id: Projects | str, owner: str | None) -> bool:
     """Whether the resources of a project or of ALL_PROJECTS include those of ``owner``.
 
-    :raises TypeError: as one_project
+    :raises TypeError: see one_project
     """
     return not one_project(project_id) or owner == project_id
 
@@ -71,14 +71,14 @@ class RequestContext(context.RequestContext):
 
     :ivar observer: nova.notify.Notifier that records the caller's actions on servers, or None
     :ivar credential_id: application credential of the token, or None. Not sent to other processes
-    :ivar token_id: audit id of the user's token, not secret; None: unknown
+    :ivar token_id: audit id of the user's token, which is not secret, or None if unknown
     :ivar token_claims: nova.identity.tokens.Claims of a token of the embedded identity service. Not sent to other
      processes
     :ivar image_grant: image permission of the current task, see nova.image.grants. Not sent to other processes
-    :ivar sender_host: compute host that sent the message, None: a service of the control plane
-    :ivar sender_version: VERSION of the service that sent the message, None: no message
+    :ivar sender_host: compute host that sent the message, or None for a service of the control plane
+    :ivar sender_version: VERSION of the service that sent the message, or None if there is no message
     :ivar signed_by: id of the key that signed the message, see rpc/signatures.py
-    :ivar token_expires_at: expiry of the token (naive UTC), None: unknown
+    :ivar token_expires_at: expiry of the token (naive UTC), or None if unknown
     """
 
     observer: Any = None
@@ -100,8 +100,8 @@ class RequestContext(context.RequestContext):
     def update_store(self) -> None:
         """Store this context for the log lines of this thread.
 
-        A context of a message, with ``overwrite=False``, is never stored: later lines of the thread would have its
-        request id.
+        The context of a message, which has ``overwrite=False``, is never stored. Otherwise later log lines of the
+        thread would have the message's request id.
         """
         if self._is_stored:
             super().update_store()
@@ -136,7 +136,7 @@ class RequestContext(context.RequestContext):
 
     @property
     def sees(self) -> Projects | str:
-        """Visible projects: ALL_PROJECTS for administrators, else the id of the caller's project.
+        """The projects that the caller sees: ALL_PROJECTS for administrators, otherwise the id of the caller's project.
 
         :raises ProjectNeeded: the token has no project
         """
@@ -159,7 +159,7 @@ def admin_context(request_id: str | None = None) -> RequestContext:
 def of_host(sent: RequestContext, project_id: str | None, user_id: str | None) -> RequestContext:
     """Return the context of a message from a compute host, without roles and administrator rights.
 
-    :param project_id, user_id: caller, if known from elsewhere
+    :param project_id, user_id: the caller, if another source identifies it
     """
     made = RequestContext(overwrite=False, request_id=sent.request_id, project_id=project_id, user_id=user_id,
                           auth_token=sent.auth_token)

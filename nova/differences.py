@@ -12,9 +12,9 @@ from nova import states
 NEWER = 'newer'              # the host's record of the guest is newer than the server's row
 UNKNOWN = 'unknown'          # the host has a guest of a server without a row
 ABSENT = 'absent'            # the row names the host, which has no guest
-VOLUMES = 'volumes'          # the guest has other volumes than the database
+VOLUMES = 'volumes'          # the guest's volumes differ from those in the database
 KINDS = (NEWER, UNKNOWN, ABSENT, VOLUMES)
-MOST = 1000                  # reports of one host; the next ones follow when these are resolved
+MOST = 1000                  # maximum number of reports of one host; further ones follow when these are resolved
 
 _VM_STATES = {states.RUNNING: states.ACTIVE, states.POWER_PAUSED: states.PAUSED, states.SHUTDOWN: states.STOPPED,
               states.CRASHED: states.STOPPED, states.POWER_SUSPENDED: states.SUSPENDED}
@@ -24,7 +24,7 @@ _FITS = {states.RUNNING: (states.RESCUED, states.RESIZED, states.ACTIVE),
 
 
 def vm_state_of(recorded: str | None, power_state: int) -> str:
-    """Return the vm state of a server from the power state of its guest.
+    """Return the vm state that a server should have, given the power state of its guest.
 
     :param recorded: vm state in the host's record, or None
     """

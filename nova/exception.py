@@ -34,8 +34,8 @@ def _short(value: object) -> object:
 class NovaException(Exception):
     """Base class of all domain errors.
 
-    :param message: message for the user; without it ``template`` is formatted with ``kwargs``
-    :param kwargs: values of this error; they are sent with it over RPC
+    :param message: message for the user; the default is ``template``, formatted with ``kwargs``
+    :param kwargs: values for the template; they are sent with the error over RPC
     """
 
     code = 500
@@ -51,11 +51,13 @@ class NovaException(Exception):
         return text
 
     def message_in(self, translate: Callable[[str], str]) -> str:
-        """Return the message with a translated template; an explicit message is translated as a whole."""
+        """Return the translated message: the translated template with its values, or the translation of an explicit
+        message.
+        """
         facts = {name: _short(value) for name, value in self.kwargs.items()}
         try:
             from_template = self.template % facts == self.message
-        except (KeyError, TypeError, ValueError):            # explicit message with other values
+        except (KeyError, TypeError, ValueError):            # an explicit message has other values than the template
             from_template = False
         return translate(self.template) % facts if from_template else translate(self.message)
 
@@ -583,7 +585,7 @@ class HostHasServers(Conflict):
 
 
 class ServiceRunning(Conflict):
-    """A service that may be running cannot be deleted: it would report again."""
+    """A service that may be running cannot be deleted, because its next report would insert it again."""
 
     template = 'Cannot delete service %(binary)s of host %(host)s: %(reason)s, and repeat the request.'
 
@@ -659,7 +661,7 @@ class SecurityGroupInUse(Conflict):
 # ---- raised and handled within the system -----------------------------------
 
 class NoValidHost(NovaException):
-    """No host is suitable; ``removals`` has the number of hosts that each filter removed."""
+    """No host is suitable; ``removals`` lists the number of hosts that each filter removed."""
 
     code = 500
     template = 'No valid host was found. %(reason)s'
@@ -695,7 +697,9 @@ class RecordUnreadable(NovaException):
 
 
 class HypervisorUnreachable(VirtError):
-    """The hypervisor does not respond. An operation that raises this before any other error has changed nothing."""
+    """The hypervisor does not respond. If this is the first error of an operation, the operation has changed
+    nothing.
+    """
 
 
 class GuestAgentUnavailable(VirtError):
@@ -726,13 +730,13 @@ class GuestNotFound(VirtError):
 
 
 class NetworkPlumbingError(NovaException):
-    """Setting up a bridge, DHCP server or filter of this host failed."""
+    """This host failed to set up a bridge, DHCP server or filter."""
 
     template = 'The host network could not be set up: %(reason)s'
 
 
 class PortBindingFailed(NovaException):
-    """No agent of the Networking service can plug a port on the host; another host may."""
+    """No agent of the Networking service can plug a port on this host. An agent on another host may succeed."""
 
     template = 'A port could not be bound: %(reason)s'
 
@@ -766,7 +770,7 @@ class RemoteError(NovaException):
 
 
 class InvalidOption(NovaException, ValueError):
-    """An option or a file of an option is invalid; reported at start-up."""
+    """An option, or a file that an option names, is invalid. Reported at start-up."""
 
 
 class DatabaseTooNew(NovaException):

@@ -1,13 +1,14 @@
-"""Hooks: code of a deployment that runs before and after functions of the product, found by the entry points
+"""Hooks: plugins of a deployment that run before and after functions of the product. They are entry points of the group
 ``nova.hooks``.
 
     @hooks.add_hook('resize_hook')
     def resize_instance(self, context, instance, a=1, b=2):
         ...
 
-An entry point ``resize_hook = package.module:Class`` names a class with ``pre(*args, **kwargs)`` and/or
-``post(rv, *args, **kwargs)``: ``args`` and ``kwargs`` of the call, and its return value. With ``pass_function`` the
-function is the first argument of both. Plugins are loaded at the first call in a process.
+An entry point ``resize_hook = package.module:Class`` names a class that has ``pre(*args, **kwargs)``, ``post(rv, *args,
+**kwargs)``, or both. ``args`` and ``kwargs`` are the arguments of the call, and ``rv`` is its return value. With
+``pass_function``, both methods get the function as their first argument. Plugins are loaded at the first call in a
+process.
 
 An error of a hook is logged and ignored, except ``exception.FatalHookException``, which aborts the call. The wrapped
 functions are an internal interface; notifications are the stable one.
@@ -29,12 +30,12 @@ Result = TypeVar('Result')
 
 NAMESPACE = 'nova.hooks'
 
-_plugins: dict[str, tuple[object, ...]] = {}                # by hook
+_plugins: dict[str, tuple[object, ...]] = {}                # {name of a hook: its plugins}
 _lock = threading.Lock()
 
 
 def add_hook(name: str, pass_function: bool = False) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
-    """Return a decorator that runs the hooks of a name before and after the function.
+    """Return a decorator that runs the hooks with this name before and after the function.
 
     :param pass_function: pass the function to the hooks as the first argument
     """

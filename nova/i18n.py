@@ -38,7 +38,7 @@ def enable_lazy(enable: bool = True) -> None:
 
 
 def get_available_languages() -> list[str]:
-    """Return the languages with a catalog, and that of the code."""
+    """Return the languages that have a catalog, and the language of the code."""
     return oslo_i18n.get_available_languages(DOMAIN)
 
 
@@ -76,7 +76,7 @@ def _catalog(language: str) -> gettext.NullTranslations:
 
 
 def translate(text: str, language: str) -> str:
-    """Return the translation of a text, or the text itself without one."""
+    """Return the translation of a text, or the text itself if it has no translation."""
     if language == DEFAULT or not text:
         return str(text)
     if hasattr(text, 'translation'):                     # a message of oslo.i18n

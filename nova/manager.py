@@ -60,10 +60,10 @@ class Manager:
     The service calls ``init_host``, ``pre_start_hook``, ``post_start_hook``, and ``cleanup_host`` when it stops.
 
     :cvar interface: RPC methods, or None
-    :param host: name of its host
-    :param service_name: name in logs
+    :param host: name of the service's host
+    :param service_name: name of the service in logs
     :param conf: configuration of the process
-    :param bus: the one of the process, for RPC clients
+    :param bus: message bus of the process, for RPC clients
     """
 
     interface: ClassVar[rpc_interface.Interface | None] = None
@@ -76,7 +76,9 @@ class Manager:
         """Prepare the host; called first."""
 
     def pre_start_hook(self) -> None:
-        """Prepare for work. The name of the service is registered for this machine; no message has arrived."""
+        """Prepare for work. The name of the service is registered for this machine, and no messages are received
+        yet.
+        """
 
     def post_start_hook(self) -> None:
         """Run after the service is in the list of services and receives messages."""
@@ -87,10 +89,10 @@ class Manager:
     def periodic_tasks(self, context: nova_context.RequestContext, raise_on_error: bool = False) -> None:
         """Run each periodic task once.
 
-        The service calls each task at its own spacing. If a subclass overrides this method, the service calls that one
-        every DEFAULT_SPACING_S instead.
+        The service calls each task at its own spacing. If a subclass overrides this method, the service calls the
+        overriding method every DEFAULT_SPACING_S instead.
 
-        :param raise_on_error: raise the first error; else each error is logged
+        :param raise_on_error: whether to raise the first error; otherwise each error is logged
         """
         for name, method in marked(self).items():
             try:
@@ -102,7 +104,7 @@ class Manager:
 
 
 def marked(manager: object) -> dict[str, Callable[..., Any]]:
-    """Return {name: method} of the methods with ``periodic_task``."""
+    """Return {name: method} of the methods decorated with ``periodic_task``."""
     names = [name for name in dir(type(manager)) if hasattr(getattr(type(manager), name), _MARK)]
     return {name: getattr(manager, name) for name in names}
 

@@ -23,9 +23,9 @@ LOG = logging.getLogger(__name__)
 
 T = TypeVar('T')
 Target = dict[str, str | None]      # {'project_id', 'user_id'} of a resource
-CACHE_S = 10              # time until a changed policy file takes effect for known callers
+CACHE_S = 10              # seconds until a changed policy file takes effect for callers with cached results
 CACHE_SIZE = 20000    # cached results
-# Attributes of a caller that rules can compare, except the two lists of roles.
+# Attributes of a caller that rules can compare; the two lists of roles are added separately.
 _CALLER = operator.attrgetter('is_admin', *sorted(
     {*RequestContext(overwrite=False).to_policy_values()} - {'roles', 'service_roles'}))
 
@@ -65,15 +65,15 @@ class Policy:
         """Add rules of plugins; policy files override them.
 
         :param rules: {name: default check}
-        :raises InvalidInput: a default is not a check
+        :raises InvalidInput: a default is not a valid check
         """
         self._added.update(rules)
         self._use(files.rules(self._conf, self._added))
 
     def allows(self, context: RequestContext, rule: str, target: Target) -> bool:
-        """Whether the caller passes a rule for a resource.
+        """Return whether a rule allows the caller to use a resource.
 
-        :param target: {'project_id', 'user_id'} of the resource for the rule; may be empty
+        :param target: {'project_id', 'user_id'} of the resource; may be empty
         """
         key = (rule, _CALLER(context), tuple(context.roles), tuple(context.service_roles), *target.items())
         if time.monotonic() > self._expires_at or len(self._answers) > CACHE_SIZE:
@@ -85,21 +85,21 @@ class Policy:
         return found
 
     def authorize(self, context: RequestContext, rule: str, target: Target) -> None:
-        """:raises PolicyDenied: the caller does not pass the rule"""
+        """:raises PolicyDenied: the rule does not allow the caller"""
         if not self.allows(context, rule, target):
             raise exception.PolicyDenied(rule=rule)
 
     def is_admin(self, context: RequestContext) -> bool:
         """Whether the caller is an administrator; evaluated once, when a request arrives.
 
-        An administrator needs a token that is scoped to a project. Administrators of a domain or of the system of the
-        identity service have no rights on servers, networks, images and volumes.
+        An administrator needs a token that is scoped to a project. Administrators with a domain-scoped or system-scoped
+        token of the identity service have no rights on servers, networks, images and volumes.
         """
         return bool(context.project_id) and self.allows(context, 'context_is_admin', {})
 
     def explain(self, context: RequestContext, rule: str,
                 target: Target) -> tuple[files.Rule, explain.Step]:
-        """Return (files.Rule, explain.Step of its check) of a rule for which ``knows`` is true."""
+        """Return (files.Rule, explain.Step of its check) for a rule; ``knows`` must be true for the rule."""
         values, present = _values(context), _present(target)
 
         def ask(check: policy_hooks.BaseCheck) -> bool:
@@ -153,5 +153,7 @@ def _values(context: RequestContext) -> explain.Values:
 
 
 def _present(values: Mapping[str, T | None]) -> dict[str, T]:
-    """Remove absent values: rules compare strings, and 'None' would equal 'None'. A check of an absent value fails."""
+    """Remove absent values, so that a check of an absent value fails. Rules compare strings, and 'None' equals
+    'None'.
+    """
     return {name: value for name, value in values.items() if value is not None and value != ''}

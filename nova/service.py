@@ -4,8 +4,8 @@
         service.serve(service.Service.create(binary='nova-counter'))
         return service.wait()
 
-starts the manager class in ``counter_manager`` of [DEFAULT]. The service is in the list of services, and runs its RPC
-methods and periodic tasks. It stops like the other daemons. Alternatively, a process of
+This code starts the manager class that [DEFAULT] counter_manager names. The service appears in the list of services,
+and runs its RPC methods and periodic tasks. It stops like the other daemons. Alternatively, a process of
 ``nova.cmd.common.run`` can include it as a part. See doc/source/contributor/services.rst.
 """
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from nova.runtime import health
 
 MANAGERS = 'nova.managers'           # entry point group
-# Topics of the product: two services with one queue would each receive half of the messages.
+# Topics of the product. They are refused, because two services that share a queue each receive half of the messages.
 TAKEN = frozenset(interface.topic for interface in (
     compute_interface.INTERFACE, conductor_interface.INTERFACE, network_interface.INTERFACE, network_interface.AGENT,
     scheduler_interface.INTERFACE))
@@ -58,14 +58,16 @@ TAKEN = frozenset(interface.topic for interface in (
 class Service:
     """Part of a ``runtime.service.Process`` that runs a manager. Use ``create`` for the defaults.
 
-    :param manager: object, class or path of one; a class is called with ``host``, ``conf`` and ``bus``
-    :param report_interval: None, or the value of [DEFAULT]: all services of a process share one interval
-    :param periodic_enable: False: no periodic tasks
+    :param manager: a manager object, a class, or the path of either; a class is called with ``host``, ``conf`` and
+        ``bus``
+    :param report_interval: None, or the same value as in [DEFAULT], because all services of a process share one
+        interval
+    :param periodic_enable: whether to run periodic tasks
     :param periodic_fuzzy_delay: maximum random delay of the first periodic task, seconds
     :param periodic_interval_max: maximum interval of a periodic task, seconds
-    :param db_allowed: False: it opens no database. Signed messages need the database: a third-party service signs with
-     the deployment's key, which is in the API database
-    :param bus: None: a new one for ``transport_url``, closed in ``stop``
+    :param db_allowed: whether the service may open databases. Signed messages need the database, because a third-party
+        service signs with the deployment's key, which is in the API database
+    :param bus: message bus, or None to create one for ``transport_url``, which ``stop`` closes
     :raises InvalidInput: an unsupported combination
     :raises InvalidOption: the path of the manager is invalid
     """
@@ -101,12 +103,12 @@ class Service:
                bus: rpc_bus.Bus | None = None) -> Service:
         """Create a service; ``start`` starts it.
 
-        :param host: None: ``host`` of [DEFAULT]
-        :param binary: name in the list of services; None: that of the command
-        :param topic: name of its queue; None: the binary without ``nova-``
-        :param manager: as in the class; None: the path in ``<topic>_manager`` of [DEFAULT]
-        :param conf: None: created from the command line of this process
-        :raises InvalidInput: no manager is configured, or as the class
+        :param host: name of the host; default: ``host`` of [DEFAULT]
+        :param binary: name in the list of services; default: the name of the command
+        :param topic: name of its queue; default: the binary without ``nova-``
+        :param manager: see the class; default: the path in ``<topic>_manager`` of [DEFAULT]
+        :param conf: configuration; default: read from the command line of this process
+        :raises InvalidInput: no manager is configured, or see the class
         """
         conf = nova_conf.new(sys.argv[1:]) if conf is None else conf
         binary = binary or os.path.basename(sys.argv[0])
@@ -126,7 +128,7 @@ class Service:
             raise exception.InvalidInput(f'Cannot create a temporary file: {error.strerror or error}.') from None
 
     def start(self) -> None:
-        """Call the hooks, register the service, and start to receive messages and to run the periodic tasks."""
+        """Call the hooks, register the service, start receiving messages and start the periodic tasks."""
         self.basic_config_check()
         _hook(self.manager, 'init_host')
         self._first_at = time.monotonic() + random.uniform(0, self._fuzzy)
@@ -135,7 +137,9 @@ class Service:
             _hook(self.manager, 'post_start_hook')
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Stop receiving messages, finish running ones, call ``cleanup_host``. Return True if done within the timeout.
+        """Stop receiving messages, finish the running calls and call ``cleanup_host``.
+
+        Return True if this was done within the timeout.
 
         :param timeout: seconds; None: graceful_shutdown_timeout of [DEFAULT]
         """
@@ -160,11 +164,11 @@ class Service:
 
     @property
     def refused(self) -> exception.ServiceExists | None:
-        """Reason to stop the process, or None."""
+        """The error for which the process must stop, or None."""
         return self._runtime.refused
 
     def rest(self) -> None:
-        """Start no new run of a periodic task."""
+        """Stop starting periodic tasks."""
         self._runtime.rest()
 
     def reload(self) -> None:
@@ -214,7 +218,7 @@ def _signing_bus(conf: cfg.ConfigOpts, db_allowed: bool) -> rpc_bus.Bus:
 
 
 def _hook(manager: object, name: str) -> None:
-    getattr(manager, name, lambda: None)()       # an object that is not a Manager may lack it
+    getattr(manager, name, lambda: None)()       # an object that is not a Manager may lack the hook
 
 
 def _chosen(conf: cfg.ConfigOpts, topic: str) -> str:
@@ -241,11 +245,12 @@ class Loader(Protocol):
 class WSGIService:
     """Part of a process that serves an application of a paste file over HTTP.
 
-    ``host`` and ``port`` are ``<name>_listen`` (127.0.0.1) and ``<name>_listen_port`` (0: any free port) in [DEFAULT].
+    ``host`` and ``port`` come from the options ``<name>_listen`` (default 127.0.0.1) and ``<name>_listen_port``
+    (default 0, any free port) in [DEFAULT].
 
-    :param loader: None: applications of ``paste_config`` of [http]
-    :param use_ssl: use the certificate of [http]
-    :param max_url_len: maximum length of path and query, longer requests get a 414. None: the limit of the server
+    :param loader: source of applications; default: the file ``paste_config`` of [http]
+    :param use_ssl: whether to serve HTTPS with the certificate of [http]
+    :param max_url_len: maximum length of path and query; longer requests get a 414. Default: the limit of the server
     :raises InvalidInput: the application or the certificate does not exist
     """
 

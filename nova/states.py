@@ -108,7 +108,7 @@ def status(vm_state: str, task_state: str | None) -> str:
 def states_of_status(wanted: typing.Container[str]) -> list[tuple[str, list[str] | None, list[str]]]:
     """Return [(vm_state, task_states, excluded)] for these statuses.
 
-    task_states None: any task state but the excluded ones.
+    If task_states is None, any task state but the excluded ones matches.
 
     The list filter ``status=`` becomes a condition on these two columns.
     """

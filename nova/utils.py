@@ -77,9 +77,9 @@ def change_number() -> int:
 
 @contextlib.contextmanager
 def taken(event: Event) -> Iterator[bool]:
-    """Context manager that consumes an event: yields whether it was set since the previous block.
+    """Context manager that consumes an event and yields whether it was set since the previous block.
 
-    An event that is set during the block is reported now or the next time. If the block fails, the event stays set.
+    If the event is set during the block, this or the next block gets True. If the block fails, the event remains set.
     """
     found = event.is_set()
     if found:
@@ -93,7 +93,7 @@ def taken(event: Event) -> Iterator[bool]:
 
 
 def host_id(host: str | None, project_id: str) -> str:
-    """Return the opaque name of a host for one project, '' without a host."""
+    """Return the opaque name of a host for one project, or '' if there is no host."""
     return hashlib.sha224(f'{project_id}{host}'.encode()).hexdigest() if host else ''
 
 
@@ -104,7 +104,8 @@ def dump_json(value: Mapping[str, Any] | list[Any]) -> str:
 def encode_json(value: object, default: Callable[[object], object] | None = None) -> bytes:
     """Encode a document as JSON.
 
-    orjson rejects integers above 64 bits, like the number of addresses of an IPv6 range; the json module encodes them.
+    orjson rejects integers above 64 bits, such as the number of addresses of an IPv6 range. The json module encodes
+    them.
 
     :param default: converts a value without a JSON type
     """
@@ -136,7 +137,9 @@ def from_known(kind: type[Record], values: Mapping[str, Any]) -> Record:
 
 
 def to_record(value: DataclassInstance) -> dict[str, Any]:
-    """Return a dataclass as a stored record: as dataclasses.asdict, with ``unknown_fields`` in their places."""
+    """Convert a dataclass to a stored record: the result of dataclasses.asdict, with ``unknown_fields`` as ordinary
+    fields.
+    """
     found: dict[str, Any] = {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     return {**found.pop(UNKNOWN_FIELDS, {}), **found}
 
@@ -150,6 +153,6 @@ def _plain(value: object) -> object:
 
 
 def some(names: Iterable[str], most: int = 10) -> str:
-    """Return the first names as text, and the number of the others."""
+    """Return text with the first ``most`` names and the number of the others."""
     names = sorted(names)
     return ', '.join(names[:most]) + (f' and {len(names) - most} more' if len(names) > most else '')

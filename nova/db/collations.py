@@ -2,7 +2,8 @@
 
 The default collation of utf8mb4 depends on the server: utf8mb4_general_ci before MariaDB 11.5, utf8mb4_uca1400_ai_ci
 since then, utf8mb4_0900_ai_ci in MySQL 8. Columns of different collations cannot be compared. A database keeps the
-collation of most of its tables, so that an upgrade rebuilds no large table; a new one has ``types.COLLATION``.
+collation that most of its tables have, so that an upgrade rebuilds no large table. A new database has
+``types.COLLATION``.
 """
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ LOG = logging.getLogger(__name__)
 
 
 def found(conn: sa.Connection, tables: Collection[str]) -> dict[str, str]:
-    """Return {name of an existing table: its collation}; empty for other databases than MariaDB and MySQL."""
+    """Return {name of an existing table: its collation}. It is empty unless the database is MariaDB or MySQL."""
     if conn.dialect.name not in ('mysql', 'mariadb'):
         return {}
     rows = conn.execute(sa.text('SELECT table_name, table_collation FROM information_schema.tables '
@@ -47,7 +48,7 @@ def unify(conn: sa.Connection, tables: Collection[str]) -> None:
 
 @contextlib.contextmanager
 def stated(conn: sa.Connection, tables: Collection[str]) -> Iterator[None]:
-    """Create tables in the block with the collation of the others; migrations name none."""
+    """Give tables that are created in the block the collation of the others, because migrations name no collation."""
     collation = common(found(conn, tables).values())
 
     def state(table: sa.Table, connection: sa.Connection, **_options: object) -> None:

@@ -1,9 +1,9 @@
 """Conversion of a database that was created by the code before the first release.
 
-The tables of its last revision (``schema.PREDECESSORS``) are those of the first revision of this tree, except for names
-of columns. The conversion renames columns and stored values, one row of ROWS each, and records the new revision. One
-transaction does all of it, so a database is either converted or unchanged, and an interrupted conversion is repeated.
-MariaDB commits the rename of each column by itself; the repetition skips columns that have their new name.
+The last revision of that code (``schema.PREDECESSORS``) has the tables of the first revision of this tree, except for
+names of columns. The conversion renames columns and stored values, one row of ROWS each, and records the new revision.
+All changes are in one transaction, so a database is either converted or unchanged, and an interrupted conversion can be
+repeated. MariaDB commits each rename of a column separately; a repeated conversion skips columns with their new name.
 Databases of any other revision are refused.
 
 To rename a stored value: rename it in the code and add a row to ROWS. Put the old value into the rows of
@@ -84,7 +84,7 @@ class Key:
         key: sa.ColumnClause[Any] = sa.column(name)
         table = sa.table(self.table, column, key)
         statement = sa.update(table).where(key == sa.bindparam('key')).values({self.column: sa.bindparam('renamed')})
-        # the keys first: the documents of a large table do not fit into memory
+        # read only the primary keys first, because the documents of a large table do not fit into memory
         keys, count = conn.scalars(sa.select(key).where(column.like(f'%"{self.old}"%'))).all(), 0
         for begin in range(0, len(keys), BATCH):
             found = conn.execute(sa.select(key, column).where(key.in_(keys[begin:begin + BATCH]))).all()
@@ -96,7 +96,7 @@ class Key:
         return count
 
     def _renamed(self, text: str) -> str | None:
-        """Return the text of the changed object, None where the object does not have the key."""
+        """Return the text of the changed object, or None if the object does not have the key."""
         document = utils.load_json(text)
         if not isinstance(document, dict) or self.old not in document:
             return None
@@ -105,7 +105,7 @@ class Key:
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """A renamed column. An index ``ix_<table>_<column>`` follows it."""
+    """A renamed column. An index ``ix_<table>_<column>`` is renamed with it."""
 
     table: str
     old: str
@@ -194,11 +194,11 @@ def is_due(db: engine.Database, branch: str) -> bool:
 def copy(db: engine.Database, path: str) -> None:
     """Copy an SQLite database to a new file (mode 0600) that has the owner of the database.
 
-    :raises InvalidInput: the file cannot be written; there is none then
+    :raises InvalidInput: the file cannot be written; it does not exist afterwards
     """
     part = f'{db.url.database}.before-conversion.part'
     try:
-        for name in (part, part + '-wal', part + '-shm', part + '-journal'):        # left by an interruption
+        for name in (part, part + '-wal', part + '-shm', part + '-journal'):        # left by an interrupted copy
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name)
         os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
@@ -219,7 +219,9 @@ def copy(db: engine.Database, path: str) -> None:
 
 
 def convert(db: engine.Database, branch: str) -> bool:
-    """Convert a database; False where it is not due. The caller has copied it, and no service uses it."""
+    """Convert a database, or return False if it needs no conversion. The caller must have copied the database, and no
+    service may use it.
+    """
     with db.writer() as conn, schema.alone(conn):
         if schema.version_of(conn) != schema.PREDECESSORS[branch]:
             return False

@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from sqlalchemy.pool import ConnectionPoolEntry
     from nova.db.types import ColumnValues
 
-DEADLOCK_RETRIES = 10            # attempts of a transaction after deadlocks or lost lock races
+DEADLOCK_RETRIES = 10            # repetitions of a transaction after deadlocks or lost races for locks
 RECONNECT_PAUSES_S = (0.2, 0.5, 1)      # pauses before a transaction restarts after a lost connection
-TRUSTED_S = 1                    # a connection used within this time is not pinged
-SQLITE_BUSY_S = 10               # longest wait for another process's SQLite write lock
-# Page cache of one connection, SQLite's own default. Each of dozens of connections has a cache and drops it after a
-# write of another one. A larger cache costs memory and saves no reads under load.
+TRUSTED_S = 1                    # seconds since its last use within which a connection is not pinged
+SQLITE_BUSY_S = 10               # maximum wait for another process's SQLite write lock
+# Page cache of one connection; the value is SQLite's default. Each of dozens of connections has a cache, and discards
+# it after a write on another connection. A larger cache needs memory and saves no reads under load.
 SQLITE_CACHE_KIB = 2000
 SQLITE_MODE = 0o600              # mode of a database file, independent of the umask
 
@@ -82,10 +82,10 @@ class Database:
 
     :param url: an SQLAlchemy URL; ``sqlite:///path``, ``mysql+pymysql://…``, ``mysql+mysqldb://…`` (native threads
         only) or ``postgresql+psycopg2://…``
-    :param pool_size: connections kept open; on a server one half is for reading, the other for writing
-    :param max_overflow: further connections under load, divided in the same way
-    :param name: in metrics and health reports
-    :param wait: wait for an unreachable server in the constructor; otherwise the first transaction fails
+    :param pool_size: number of connections kept open; on a server, half are for reading and half for writing
+    :param max_overflow: number of further connections under load, divided in the same way
+    :param name: name in metrics and health reports
+    :param wait: whether the constructor waits for an unreachable server; otherwise the first transaction fails
     :raises InvalidInput: the URL is malformed, or its driver is not installed
     """
 
@@ -93,7 +93,7 @@ class Database:
                  wait: bool = True) -> None:
         self.name = name
         self.engine: sa.Engine
-        self._reading: sa.Engine         # the same for SQLite
+        self._reading: sa.Engine         # the same object as ``engine`` for SQLite
         try:
             self.url = sa.make_url(url)
             self.sqlite = self.url.get_backend_name() == 'sqlite'
@@ -116,18 +116,18 @@ class Database:
         for each in {self.engine, self._reading}:
             _hide_parameters(each)
             sa.event.listen(each, 'invalidate', self._note_broken)
-        # SQLite has one writer at a time; waiting here is fair and cheap, SQLite itself polls
+        # SQLite has one writer at a time; this lock is fair and cheap, while SQLite itself polls
         self._one_writer = threading.Lock()
         self._spare: spare_room.SpareRoom | None = None
         for counter in (metrics.DB_FAILURES, metrics.DB_RETRIES, metrics.DB_RECONNECTS):
-            counter.labels(name)         # create the series with 0, so that alert rules see the first increase
+            counter.labels(name)         # create the time series with 0, so that alert rules detect the first increase
         self._idle: collections.deque[sa.Connection] = collections.deque()
         self._ended = {kind: metrics.DB_TRANSACTIONS.labels(name, kind) for kind in ('read', 'write')}
         metrics.DB_CONNECTIONS.watch(self, Database.connections)
 
     @property
     def file(self) -> str | None:
-        """The path of the SQLite file, None for a database in memory or on a server."""
+        """The path of the SQLite file, or None for a database in memory or on a server."""
         return self.url.database or None if self.sqlite and self.url.database != ':memory:' else None
 
     def keep_spare_room(self) -> None:
@@ -154,16 +154,20 @@ class Database:
 
     @contextlib.contextmanager
     def reader(self) -> Iterator[sa.Connection]:
-        """Provide a connection for SELECTs: on SQLite in one snapshot, on a server in one each, without locks."""
+        """Provide a connection for SELECTs without locks. On SQLite all see one snapshot, on a server each sees its
+        own.
+        """
         with self._connection('BEGIN', self._reading) as conn:
             yield conn
         self._ended['read'].inc()
 
     @contextlib.contextmanager
     def writer(self) -> Iterator[sa.Connection]:
-        """Provide a connection in a transaction: committed at the end of the block, rolled back on an exception.
+        """Provide a connection in a transaction, which is committed at the end of the block, or rolled back on an
+        exception.
 
-        Each statement sees what was committed before it, so a read after a lock sees the previous holder's changes.
+        Each statement sees all transactions committed before it, so a read after a lock sees the previous holder's
+        changes.
         """
         with self._writes(), self._connection('BEGIN IMMEDIATE', self.engine) as conn:
             after: list[tuple[commits.Callback, commits.Callback | None]] = []
@@ -194,8 +198,8 @@ class Database:
     def only_writer(self, timeout: float) -> Iterator[bool]:
         """Exclude other writing threads of this process from an SQLite database during a block.
 
-        The block gets False, without the lock, if another writer does not finish within ``timeout`` s. It gets True on
-        a server.
+        The block gets True if it has the lock, and always on a server. It gets False if another writer does not finish
+        within ``timeout`` seconds.
         """
         taken = not self.sqlite or self._one_writer.acquire(timeout=timeout)
         try:
@@ -208,8 +212,9 @@ class Database:
     def _connection(self, begin: str, engine: sa.Engine) -> Iterator[sa.Connection]:
         """Provide a connection for one transaction; uncommitted changes are rolled back.
 
-        SQLite connections are kept: no server closes them, and a checkout from the pool costs as much as a query.
-        :param begin: SQLite's statement for the begin
+        SQLite connections are kept open, because no server closes them and a checkout from the pool costs as much as a
+        query.
+        :param begin: SQLite's BEGIN statement
         :param engine: engine of the connection
         """
         if not self.sqlite:
@@ -237,8 +242,8 @@ class Database:
         """Call ``function(conn, …)`` in a write transaction and return its result.
 
         The call is repeated after a deadlock, or after a lost connection before the commit.
-        :raises CommitUnanswered: the result is unknown, so the caller cannot decide about a rollback elsewhere
-        :raises DBDeadlock: after too many deadlocks, or a lock of SQLite's file for SQLITE_BUSY_S
+        :raises CommitUnanswered: the result of the commit is unknown, so the caller must not roll back related changes
+        :raises DBDeadlock: too many deadlocks occurred, or SQLite's file was locked for SQLITE_BUSY_S
         """
         attempt, began = 0, time.monotonic()
         while True:
@@ -276,7 +281,9 @@ class Database:
             self._broken.set()
 
     def broke_off(self) -> contextlib.AbstractContextManager[bool]:
-        """Provide a block (``utils.taken``) with a flag for broken connections, which leave commits unknown."""
+        """Provide a block (``utils.taken``) with a flag that is True after a broken connection left a commit's result
+        unknown.
+        """
         return utils.taken(self._broken)
 
     def ping(self) -> None:
@@ -300,7 +307,7 @@ class Database:
 
 
 def _hide_parameters(engine: sa.Engine) -> None:
-    """Keep parameter values and server texts that repeat them out of logs and errors: some are secrets.
+    """Keep parameter values, and server texts that repeat them, out of logs and errors, because some are secrets.
 
     oslo.db logs some errors when it classifies them; its handler runs after the values are removed.
     """
@@ -313,8 +320,7 @@ def _hide_parameters(engine: sa.Engine) -> None:
 def _skip_needless_roundtrips(engine: sa.Engine, reading: bool = False) -> Callable[[DBAPIConnection], None]:
     """Avoid needless round trips to a server: pings of recently used connections, and rollbacks after commits or reads.
 
-    The first statement on a broken connection fails, as on one that breaks later; Database.run restarts such a
-    transaction.
+    The first statement on a broken connection then fails. Database.run restarts such a transaction.
     :returns: function(driver connection), to be called after a commit if nothing follows before the return to the pool
     """
     used: weakref.WeakKeyDictionary[DBAPIConnection, float] = weakref.WeakKeyDictionary()
@@ -329,7 +335,7 @@ def _skip_needless_roundtrips(engine: sa.Engine, reading: bool = False) -> Calla
         if reading and driver.autocommit is not False or driver in committed:
             return
         rollback(connection)
-        if reading:                              # end of streaming
+        if reading:                              # ends streaming
             driver.autocommit = True
 
     @sa.event.listens_for(engine, 'checkin')
@@ -346,7 +352,7 @@ def _skip_needless_roundtrips(engine: sa.Engine, reading: bool = False) -> Calla
 def stream_rows(conn: sa.Connection) -> None:
     """Let a reader's connection stream the rows of the next statements (``yield_per``).
 
-    PostgreSQL streams only inside a transaction, so one is open until the reader's block ends.
+    PostgreSQL streams only inside a transaction, so a transaction is open until the reader's block ends.
     """
     driver: Any = conn.connection.dbapi_connection
     if conn.dialect.name == 'postgresql' and driver.autocommit:
@@ -356,11 +362,11 @@ def stream_rows(conn: sa.Connection) -> None:
 after_commit = commits.after
 
 
-_BEGIN = 'nova_begin'            # key in an SQLite connection's info: the statement of its next begin
+_BEGIN = 'nova_begin'            # key in an SQLite connection's info, for its next BEGIN statement
 
 
 def _begin(connection: sa.PoolProxiedConnection) -> None:
-    """Begin an SQLite transaction; only those of reader() and writer() have a statement."""
+    """Begin an SQLite transaction if reader() or writer() has set a BEGIN statement."""
     statement = connection.info.pop(_BEGIN, None)
     if statement is not None:
         driver = connection.dbapi_connection
@@ -369,13 +375,15 @@ def _begin(connection: sa.PoolProxiedConnection) -> None:
 
 
 class _SqliteConnection(sqlite3.Connection):
-    """SQLite connection with a list of its cursors: an unfinished cursor keeps its snapshot beyond its transaction."""
+    """SQLite connection with a list of its cursors, because an unfinished cursor keeps its snapshot after the
+    transaction.
+    """
 
     @functools.cached_property
     def _cursors(self) -> list[sqlite3.Cursor]:
         return []
 
-    def cursor(self, *args: Any, **kwargs: Any) -> Any:        # as the overloads of the base class
+    def cursor(self, *args: Any, **kwargs: Any) -> Any:        # like the overloads of the base class
         cursor = super().cursor(*args, **kwargs)
         self._cursors.append(cursor)
         return cursor
@@ -388,7 +396,8 @@ class _SqliteConnection(sqlite3.Connection):
 def _sqlite_engine(url: sa.URL, pool_size: int, max_overflow: int) -> sa.Engine:
     """Create an engine with explicit transactions: pysqlite's own BEGIN comes too late for a snapshot.
 
-    Connections are kept: oslo.db's engine opens one for each transaction, which takes longer than most queries.
+    Connections are kept open. oslo.db's engine would open one for each transaction, which takes longer than most
+    queries.
     """
     engine = sa.create_engine(url, pool_size=pool_size, max_overflow=max_overflow,
                               pool_timeout=server_engines.POOL_TIMEOUT_S, connect_args={'factory': _SqliteConnection})
@@ -398,7 +407,7 @@ def _sqlite_engine(url: sa.URL, pool_size: int, max_overflow: int) -> sa.Engine:
     @sa.event.listens_for(engine, 'do_connect')
     def make(_dialect: sa.Dialect, _record: ConnectionPoolEntry, arguments: list[str],
              _options: dict[str, str]) -> None:
-        with contextlib.suppress(OSError):                 # it exists, or SQLite reports the error
+        with contextlib.suppress(OSError):                 # the file exists, or SQLite reports the error
             if arguments[0] != ':memory:':
                 os.close(os.open(arguments[0], os.O_WRONLY | os.O_CREAT | os.O_EXCL, SQLITE_MODE))
 
@@ -407,7 +416,7 @@ def _sqlite_engine(url: sa.URL, pool_size: int, max_overflow: int) -> sa.Engine:
         dbapi_connection.isolation_level = None
         cursor = dbapi_connection.cursor()
         cursor.execute('PRAGMA journal_mode=WAL')
-        cursor.execute('PRAGMA synchronous=NORMAL')        # with WAL a killed process loses nothing
+        cursor.execute('PRAGMA synchronous=NORMAL')        # with WAL, a killed process loses no committed data
         cursor.execute(f'PRAGMA busy_timeout={SQLITE_BUSY_S * 1000}')
         cursor.execute(f'PRAGMA cache_size=-{SQLITE_CACHE_KIB}')
         cursor.close()
@@ -421,16 +430,16 @@ def _sqlite_engine(url: sa.URL, pool_size: int, max_overflow: int) -> sa.Engine:
 
 @functools.cache
 def insert_of(dialect: str) -> Any:
-    """Return the INSERT construct of a dialect, which can handle existing rows."""
+    """Return the dialect's INSERT construct, which can handle existing rows."""
     module = {'mysql': 'mysql', 'postgresql': 'postgresql', 'sqlite': 'sqlite'}[dialect]
     return __import__(f'sqlalchemy.dialects.{module}', fromlist=['insert']).insert
 
 
 def lock_row(conn: sa.Connection, table: sa.Table, key: dict[str, str]) -> None:
-    """Lock a row of a table that has only key columns until the transaction ends; create it if missing.
+    """Lock a row until the transaction ends, and create it if missing. The table must have only key columns.
 
-    One statement takes the exclusive lock directly: a shared lock first would cause deadlocks. SQLite has one writer
-    anyway.
+    One statement takes the exclusive lock directly, because taking a shared lock first would cause deadlocks. SQLite
+    needs no lock, because it has one writer.
     """
     dialect = conn.dialect.name
     if dialect == 'sqlite':
@@ -443,7 +452,7 @@ def lock_row(conn: sa.Connection, table: sa.Table, key: dict[str, str]) -> None:
 
 
 def insert_ignore(conn: sa.Connection, table: sa.Table, values: ColumnValues) -> sa.CursorResult[Any]:
-    """Insert a row unless the key exists, on any of the three databases."""
+    """Insert a row unless its key exists; works on all three databases."""
     statement = insert_of(conn.dialect.name)(table).values(**values)
     if conn.dialect.name == 'mysql':
         return conn.execute(statement.prefix_with('IGNORE'))
@@ -451,7 +460,7 @@ def insert_ignore(conn: sa.Connection, table: sa.Table, values: ColumnValues) ->
 
 
 def insert_many_ignore(conn: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert many rows with the same columns unless their keys exist; the number of inserted rows is unknown."""
+    """Insert many rows with the same columns, except those whose keys exist. The number of inserted rows is unknown."""
     statement = insert_of(conn.dialect.name)(table)
     if conn.dialect.name == 'mysql':
         conn.execute(statement.prefix_with('IGNORE'), rows)

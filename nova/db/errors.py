@@ -1,7 +1,8 @@
 """Classification of driver errors: transactions to repeat, and servers that accept no writes.
 
-oslo.db classifies most errors. The filters here are for errors that it would take for programming errors, so that users
-got status 500. This module also removes values from error texts: servers quote refused values, which may be passwords.
+oslo.db classifies most errors. The filters here are for errors that oslo.db mistakes for programming errors, for which
+users would get status 500. This module also removes values from error texts, because servers quote refused values,
+which may be passwords.
 """
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 from oslo_db.sqlalchemy import exc_filters
 
-# A server that was the primary until recently, or is under maintenance. It counts as a lost connection, so that the
-# next connection is new and reaches the current primary.
+# Errors of a server that was the primary until recently, or is under maintenance. They count as a lost connection, so
+# that a new connection is opened, which reaches the current primary.
 READ_ONLY = (r'(?is).*(\b(1290|1792|1836)\b.*read.only|in a read-only transaction|not currently accepting connections|'
              r'database system is (starting up|shutting down|in recovery))')
 
@@ -20,7 +21,7 @@ READ_ONLY = (r'(?is).*(\b(1290|1792|1836)\b.*read.only|in a read-only transactio
 # libpq's texts since PostgreSQL 14
 CONNECTION_LOST = r'(?s).*connection to server .*(failed|closed)'
 # MariaDB's reasons for refusing a connection: too many connections, wrong password, database or host, a shutdown, an
-# ended connection. Without this filter commands and daemons ended with a traceback.
+# ended connection. Without this filter, commands and daemons would end with a traceback.
 REFUSED = r'(?s).*\((1040|1044|1045|1053|1129|1130|1203|1226|1698|1927), '
 
 
@@ -62,7 +63,7 @@ def is_full(error: BaseException) -> bool:
 
 
 class Forbidden(db_exc.DBError):
-    """The account lacks the privilege on a table or column of a statement."""
+    """The account has no privilege for a table or column of a statement."""
 
 
 @exc_filters.filters('mysql', sa.exc.OperationalError, r'(?s).*\((1142|1143), ')
@@ -105,7 +106,8 @@ _QUOTE = re.compile('["\'`«»„“”‘’「]')                # servers use
 
 
 def conceal(context: sa.ExceptionContext) -> None:
-    """Remove values from the text of a driver's error before it is visible; handler of SQLAlchemy's event handle_error.
+    """Remove values from the text of a driver's error before it is visible; this is a handler of SQLAlchemy's event
+    handle_error.
 
     The parts that oslo.db evaluates are kept: number, kind, and names of tables, columns and keys.
     """
@@ -131,7 +133,7 @@ def _mysql(code: int, text: str) -> str:
 
 
 def _postgresql(state: str | None, operational: bool, text: str) -> str:
-    if state is None and operational:                # from libpq, about the connection
+    if state is None and operational:                # an error of libpq about the connection
         return text
     first = text.partition('\n')[0]
     if not _POSTGRESQL_NAMES.match(state or ''):

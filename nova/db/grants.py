@@ -1,4 +1,4 @@
-"""Database privileges of nova-network as rows, and the GRANT statements for an account.
+"""Database privileges that nova-network needs, and the GRANT statements for its account.
 
 nova-network runs next to guests. With a fully privileged account, a guest that escapes would control the cloud.
 """
@@ -19,8 +19,8 @@ class Grant:
 
     database    API or CELL
     table       its name
-    privileges  of SQL
-    columns     columns that it may read and write, or None for all
+    privileges  SQL privileges
+    columns     columns that the account may read and write, or None for all
     """
 
     database: str
@@ -40,7 +40,7 @@ NETWORK = (
     Grant(API, 'message_keys', READ, tuple(column.name for column in message_keys.PUBLIC)),
     *(Grant(API, table, WRITE) for table in ('ports', 'addresses', 'port_security_groups')),
     *(Grant(API, table, CHANGE) for table in ('networks', 'subnets')),           # row locks require UPDATE
-    # host of a router or address; removal of ports
+    # for the hosts of routers and addresses, and the removal of ports
     *(Grant(API, table, CHANGE) for table in ('routers', 'floating_ips')),
     *(Grant(API, table, READ) for table in ('router_interfaces', 'network_segments', 'network_vlans', 'network_shares',
                                             'network_limits', 'dns_domains', 'dns_entries')),
@@ -78,7 +78,8 @@ def statements(conn: sa.Connection, database: str, account: str) -> list[str]:
 
 
 def script(conn: sa.Connection, database: str, account: str) -> list[str]:
-    """Return ``statements`` for the server's command line client, which is connected to another database.
+    """Return a script with ``statements`` for the server's command line client, which may be connected to another
+    database.
 
     psql must connect to the database first, because PostgreSQL cannot name tables of other databases.
     """

@@ -1,8 +1,8 @@
 """Online data migrations: convert rows of an older release in batches while the services run.
 
 The conductors run them in the background, and ``nova-manage db online_data_migrations`` runs them at once. A migration
-stays in ROWS as long as an upgrade from a release that needs it is supported. Concurrent runs are safe: converted rows
-are skipped.
+stays in ROWS as long as an upgrade from a release that needs it is supported. Concurrent runs are safe, because
+converted rows are skipped.
 """
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Migration:
 # ---- hosts that reported before hosts were mapped to cells
 
 def unmapped_hosts(api_db: engine.Database, cells: Cells, limit: int | None) -> list[tuple[str, str]]:
-    """Return [(host, cell uuid)] of compute hosts without a mapping, at most ``limit``; None: no limit."""
+    """Return [(host, cell uuid)] of at most ``limit`` compute hosts without a mapping. None means no limit."""
     with api_db.reader() as conn:
         known = cell_rows.cells_of_hosts(conn)
     answers, _down = cells.scatter(_compute_hosts)
@@ -120,7 +120,7 @@ ROWS = (
 def run_batch(migration: Migration, api_db: engine.Database, cells: Cells, limit: int | None = None) -> tuple[int, int]:
     """Run one batch of a migration; return the numbers (found, converted).
 
-    :param limit: size of the batch; None: BATCH
+    :param limit: size of the batch, or None for BATCH
     """
     limit = BATCH if limit is None else limit
     found = migration.find(api_db, cells, limit)
@@ -133,7 +133,7 @@ def unfinished(api_db: engine.Database, cells: Cells) -> list[str]:
 
 
 class Background:
-    """Runs one batch of each migration at a time; ``counts`` is {name: number of converted rows}."""
+    """Runs one batch of each migration in turn; ``counts`` is {name: number of converted rows}."""
 
     def __init__(self, api_db: engine.Database, cells: Cells) -> None:
         self._api_db, self._cells = api_db, cells

@@ -1,12 +1,14 @@
-"""Schemas: alembic with one branch of revisions for the API database and one for cell databases.
+"""Schemas, managed by alembic. The API database and the cell databases each have a branch of revisions.
 
-The revisions of a branch are two sequences, one for each phase of an upgrade. The names of the files give the newest
-revision, without loading alembic.
+A branch has two sequences of revisions, one for each phase of an upgrade. The newest revision is found by file names,
+without loading alembic.
 
-    <branch>_expand_<number>     adds tables, columns and indexes: the code of the release before runs on the result
-    <branch>_contract_<number>   drops and tightens: applied by a command when no older service is alive
+    <branch>_expand_<number>     adds tables, columns and indexes; code of the previous release works with the result
+    <branch>_contract_<number>   drops columns or tightens constraints; a command applies it when no older service is
+                             alive
 
-The number of a database's newest contraction is its generation: code that does not know it is refused.
+The number of a database's newest contraction is its generation. Code that does not know this number cannot use the
+database.
 """
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ LOG = logging.getLogger(__name__)
 
 DIRECTORY = pathlib.Path(__file__).parent / 'migrations'
 EXPAND, CONTRACT = 'alembic_version', 'alembic_contract_version'       # tables with the current revision of a database
-LOCK_TIMEOUT = 600                  # seconds that a migration waits for another one of the same database
+LOCK_TIMEOUT = 600                  # seconds that a migration waits for another migration of the same database
 LOCK_NUMBER = 0x6E6F7661
 
 # branch: modules of its tables, and the command for the newest revision
@@ -45,7 +47,7 @@ BRANCHES = {
              'nova-manage db sync'),
 }
 
-# branch: last revision of the tree before the first release, whose databases nova.db.conversion converts
+# branch: last revision of the code before the first release, whose databases nova.db.conversion converts
 PREDECESSORS = {'api': 'api_0033', 'cell': 'cell_0011'}
 CONVERT = 'nova-manage db convert'
 # branch: function that inserts the predefined rows
@@ -88,7 +90,7 @@ def _prefix(branch: str, phase: str) -> str:
 
 
 def _number(branch: str, phase: str, revision: str | None) -> int | None:
-    """Return the number of a revision, 0 for None; None if it is not of this line."""
+    """Return the number of a revision, 0 if there is no revision, or None if it is not in this sequence."""
     if revision is None:
         return 0
     number = revision.removeprefix(_prefix(branch, phase))
@@ -112,14 +114,14 @@ def version(db: Database, phase: str = EXPAND) -> str | None:
 
 def version_of(conn: sa.Connection, phase: str = EXPAND) -> str | None:
     """Return the revision of an open connection's database, or None."""
-    # not has_table(): MariaDB refuses a query for a missing table to accounts with few privileges
+    # has_table() does not work here, because MariaDB denies accounts with few privileges a query for a missing table
     if phase not in sa.inspect(conn).get_table_names():
         return None
     return conn.exec_driver_sql(f'SELECT version_num FROM {phase}').scalar()
 
 
 def stamp(conn: sa.Connection, revision: str) -> None:
-    """Record the revision of a database that has one."""
+    """Record the new revision of a database that has a revision."""
     conn.execute(sa.update(sa.table(EXPAND, sa.column('version_num'))).values(version_num=revision))
 
 
@@ -134,7 +136,7 @@ def sync(db: Database, branch: str) -> None:
 
     Tables from an older release on a server with another default collation are converted to the common collation.
 
-    :raises DatabaseNotReady: it is to be converted first (nova.db.conversion), or its revision is unknown
+    :raises DatabaseNotReady: the database must be converted first (nova.db.conversion), or its revision is unknown
     """
     refuse_other(db, branch)
     _unify_collations(db, branch)
@@ -196,8 +198,9 @@ def check(db: Database, branch: str) -> None:
 
 
 def refuse_other(db: Database, branch: str) -> None:
-    """
-    :raises DatabaseNotReady: a database is of the tree before the first release, or its revision is unknown
+    """Check that a database has a revision that this code knows and need not convert.
+
+    :raises DatabaseNotReady: the database is from the code before the first release, or its revision is unknown
     """
     _refuse_other(_name(db, branch), branch, version(db))
 
@@ -211,7 +214,7 @@ def _refuse_other(name: str, branch: str, found: str | None) -> None:
 
 
 def _name(db: Database, branch: str) -> str:
-    """Return the name of a database in messages: one of several cells is called by its own."""
+    """Return the name of a database for messages: its own name if it is one of several cells, otherwise the branch."""
     return db.name if db.name.startswith(branch) else branch
 
 
@@ -243,7 +246,7 @@ def _is_ours(name: str | None, kind: str, parents: Mapping[str, str | None]) -> 
 
 @contextlib.contextmanager
 def alone(conn: sa.Connection) -> Iterator[None]:
-    """Lock a database against other migrations; in SQLite the write transaction is such a lock.
+    """Lock a database against other migrations. In SQLite the write transaction is this lock.
 
     :raises Unavailable: another migration takes longer than LOCK_TIMEOUT (MariaDB; PostgreSQL waits)
     """

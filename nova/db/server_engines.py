@@ -1,7 +1,7 @@
 """Engines of database servers: MariaDB, MySQL or PostgreSQL.
 
-oslo.db's own function is not used: its module loads SQLAlchemy's object mapper, 5 to 8 MB in each daemon, which is not
-used here. Errors are still classified by oslo.db.
+oslo.db's own function is not used, because its module loads SQLAlchemy's object mapper, which is not needed here and
+takes 5 to 8 MB in each daemon. oslo.db still classifies errors.
 """
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-POOL_TIMEOUT_S = 30              # longest wait of a request for a connection
+POOL_TIMEOUT_S = 30              # maximum wait of a request for a connection
 RECYCLE_S = 1800                 # age after which a connection is replaced
 CONNECT_RETRIES = 3              # attempts, one second apart, before a command reports an unreachable database
 RETRY_S = 1
 CONNECT_S = 5                    # connect timeout
 IDLE_S = 30                      # idle time after which the server rolls back a transaction and releases its locks
-SILENT_S = 20  # time without TCP acknowledgements after which a host counts as dead; slow responses are allowed
-# by default MariaDB shows all SELECTs the state of the first one, which may precede a lock
+SILENT_S = 20  # seconds without TCP acknowledgements after which a server counts as dead; slow responses are allowed
+# by default, all SELECTs of a MariaDB transaction see the state at the first SELECT, which may precede a lock
 MYSQL_INIT = 'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED'
-MYSQL_MODE = 'TRADITIONAL'       # values that do not fit into a column are errors and not truncated
+MYSQL_MODE = 'TRADITIONAL'       # values that do not fit into a column cause errors and are not truncated
 
-# without these, a statement on a dead connection blocks for a quarter of an hour or forever
+# without these settings, a statement on a dead connection blocks for 15 minutes or forever
 _SILENCE = {'TCP_KEEPIDLE': SILENT_S // 2, 'TCP_KEEPINTVL': SILENT_S // 4, 'TCP_KEEPCNT': 2,
             'TCP_USER_TIMEOUT': SILENT_S * 1000}
 _LIBPQ_SILENCE = {name: str(_SILENCE[option]) for name, option in (
@@ -48,24 +48,25 @@ _LIBPQ_SILENCE = {name: str(_SILENCE[option]) for name, option in (
 def make(url: sa.URL, pool_size: int, max_overflow: int, wait: bool, reading: bool = False) -> sa.Engine:
     """Create an engine without an open connection.
 
-    :param wait: wait for an unreachable server
-    :param reading: autocommit each statement without round trips for begin and end, for GET requests
-    :raises DBConnectionError: with ``wait``: the server stays unreachable
+    :param wait: whether to wait for an unreachable server
+    :param reading: for GET requests: autocommit each statement, without round trips for BEGIN and COMMIT
+    :raises DBConnectionError: the server remains unreachable; only with ``wait``
     """
     mysql = url.get_backend_name() in ('mysql', 'mariadb')
     if mysql and url.get_driver_name() == 'mysqldb' and concurrency.model() == 'eventlet':
         raise exception.InvalidInput('mysqldb waits for the database in C, where no other green thread runs: use '
                                      'mysql+pymysql, or native threads.')
     if mysql:
-        url = url.update_query_dict({'init_command': MYSQL_INIT})        # statement of new connections
+        url = url.update_query_dict({'init_command': MYSQL_INIT})        # statement that new connections run first
     words = {'charset': 'utf8mb4'} if mysql else {'client_encoding': 'utf8', **_LIBPQ_SILENCE}
     url = url.set(query={'connect_timeout': str(CONNECT_S), **words, **url.query})
-    # The most recently used connection is taken first: it needs no ping, and the connections of a peak can expire.
+    # The most recently used connection is taken first, because it needs no ping and the connections of a peak can
+    # expire.
     engine = sa.create_engine(url, pool_size=pool_size, max_overflow=max_overflow, pool_timeout=POOL_TIMEOUT_S,
                               pool_recycle=RECYCLE_S, pool_pre_ping=True, pool_use_lifo=True)
     if url.get_driver_name() == 'pymysql':
         sa.event.listen(engine, 'do_connect', _connect)
-    if mysql:  # before the dialect inspects the server: the mode determines the quoting of names
+    if mysql:  # before the dialect inspects the server, because the mode determines the quoting of names
         sa.event.listen(engine, 'first_connect', _be_strict)
     sa.event.listen(engine, 'connect', _prepare_mysql if mysql else _prepare_postgresql)
     if reading:
@@ -79,7 +80,7 @@ def make(url: sa.URL, pool_size: int, max_overflow: int, wait: bool, reading: bo
 
 
 def _reach(engine: sa.Engine) -> None:
-    """Open a connection and close it."""
+    """Check that the server is reachable by opening and closing a connection."""
     for left in reversed(range(CONNECT_RETRIES)):
         try:
             engine.connect().close()
@@ -111,7 +112,7 @@ def _be_strict(connection: DBAPIConnection, _record: object) -> None:
 
 
 def _prepare_mysql(connection: DBAPIConnection, record: ConnectionPoolEntry) -> None:
-    """Set the session; unlike MariaDB, MySQL waits forever for an idle transaction."""
+    """Prepare the session of a new connection. Unlike MariaDB, MySQL waits forever for an idle transaction."""
     _be_strict(connection, record)
     if 'MariaDB' in connection.get_server_info():
         with contextlib.closing(connection.cursor()) as cursor:
@@ -124,7 +125,7 @@ def _prepare_mysql(connection: DBAPIConnection, record: ConnectionPoolEntry) -> 
 
 
 def _commit_by_itself(connection: DBAPIConnection, _record: object) -> None:
-    if callable(connection.autocommit):              # drivers of MySQL
+    if callable(connection.autocommit):              # autocommit is a method in MySQL's drivers
         connection.autocommit(True)
     else:
         connection.autocommit = True
@@ -137,7 +138,7 @@ def _note_process(_connection: object, record: ConnectionPoolEntry) -> None:
 
 
 def _check_process(_connection: object, record: ConnectionPoolEntry, _proxy: object) -> None:
-    """Check the process of a connection.
+    """Check that this process opened the connection.
 
     :raises DisconnectionError: makes the pool open a new connection
     """

@@ -39,7 +39,7 @@ class Images:
         """List images, newest first.
 
         :param filters: {name: value} as in the Image API; a list of values repeats the name
-        :param limit: maximum number; None: the Image API's page size
+        :param limit: maximum number, or None for the Image API's page size
         :param marker: id of the previous page's last image
         :param sort: 'name:asc,created_at:desc'
         :raises InvalidMarker, BadRequest:
@@ -54,7 +54,9 @@ class Images:
         raise NotImplementedError
 
     def update(self, ctx: RequestContext, image_id: str, values: ImageValues, purge_props: bool = False) -> Image:
-        """Update an image and return it; properties are merged with the present ones, or replace them."""
+        """Update an image and return it. New properties are added to the present ones, or replace them if
+        ``purge_props``.
+        """
         raise NotImplementedError
 
     def delete(self, ctx: RequestContext, image_id: str) -> None:
@@ -94,12 +96,12 @@ class Images:
                give: bool = False) -> None:
         """Upload a file as the data of a queued image.
 
-        :param container_format: None: bare, or the disk format for aki, ari and ami
+        :param container_format: None for the default: bare, or the disk format itself for aki, ari and ami
         :param moved: progress callback with the number of sent bytes
-        :param give: the caller no longer uses the file, so the store may take it over
+        :param give: whether the store may take the file over, because the caller no longer uses it
         :raises ImageUnacceptable: the file is not in ``disk_format``, or refers to other files
-        :raises QuotaExceeded: the image's project has not enough quota
-        :raises InsufficientStorage: the store has not enough space
+        :raises QuotaExceeded: the image would exceed its project's quota
+        :raises InsufficientStorage: the store does not have enough space
         """
         raise NotImplementedError
 
@@ -141,7 +143,7 @@ def verify_file(path: str, disk_format: str, image_id: str, max_virtual_size: in
 
 @contextlib.contextmanager
 def complete_file(path: str) -> Iterator[tuple[str, BinaryIO]]:
-    """Context manager: (temporary path, open file) that atomically becomes ``path``."""
+    """Context manager that yields (temporary path, open file); at the end the file is renamed to ``path``."""
     temporary = f'{path}.{uuid.uuid4().hex}.part'
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:

@@ -12,7 +12,7 @@ ENTRIES = 128                            # partition entries of a GPT to read
 ENTRY_BYTES = (128, 4096)                # minimum and maximum size of an entry
 EFI_SYSTEM = uuid.UUID('c12a7328-f81f-11d2-ba4b-00a0c93ec93b')
 BIOS_BOOT = uuid.UUID('21686148-6449-6e6f-744e-656564454649')
-# Root partition types of the Discoverable Partitions Specification: architecture as in image properties.
+# Root partition types of the Discoverable Partitions Specification, with the architecture as in image properties.
 ROOTS = {uuid.UUID('4f68bce3-e8cd-4db1-96e7-fbcaf984b709'): 'x86_64',
          uuid.UUID('b921b045-1df0-41c3-af44-4c6f280d3fae'): 'aarch64'}
 MBR_EFI_SYSTEM, MBR_GPT, MBR_EMPTY = 0xEF, 0xEE, 0x00
@@ -25,10 +25,10 @@ CHUNK = 4 << 20
 class Facts:
     """Boot requirements of a disk.
 
-    partitioned     it has a partition table
+    partitioned     whether it has a partition table
     bios, uefi      firmware that can boot it
-    architecture    None: unknown from the partition table
-    agent           it contains QEMU's guest agent; False if a compressed file system hides it
+    architecture    None if the partition table does not show it
+    agent           whether QEMU's guest agent was found; False if a compressed file system hides it
     """
 
     partitioned: bool
@@ -39,7 +39,7 @@ class Facts:
 
 
 def read(file: BinaryIO) -> Facts:
-    """Return the Facts of a raw disk, an open file."""
+    """Return the Facts of a raw disk from an open file."""
     first = _at(file, 0, SECTOR)
     if first[510:] != b'\x55\xaa':
         return Facts(False, False, False, None, False)
@@ -68,7 +68,7 @@ def _gpt(file: BinaryIO) -> set[uuid.UUID]:
 
 
 def _at(file: BinaryIO, offset: int, size: int) -> bytes:
-    """Return bytes at an offset, fewer at the end of the file."""
+    """Return the bytes at an offset, or fewer bytes at the end of the file."""
     if offset >= os.fstat(file.fileno()).st_size:
         return b''
     return os.pread(file.fileno(), size, offset)

@@ -1,7 +1,7 @@
 """Download a file over https with limits on size, redirects, time and addresses.
 
 A host name is resolved once and all its addresses are checked. The connection uses a checked address, so that a second
-resolution cannot redirect it (DNS rebinding). Proxies of the environment are not used.
+resolution cannot redirect it (DNS rebinding). Proxy settings in the environment are ignored.
 """
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Fetcher:
 
     :param max_size: maximum size of a file in bytes
     :param allowed: networks that may be reached although they are not public
-    :param ca_file: CA certificates, PEM; None: those of the system
+    :param ca_file: file with CA certificates in PEM format, or None for the system's certificates
     """
 
     def __init__(self, max_size: int, allowed: Sequence[Network] = (), ca_file: str | None = None) -> None:
@@ -69,8 +69,8 @@ class Fetcher:
     def fetch(self, url: str, target: BinaryIO, wanted: Checksum) -> int:
         """Write the file to ``target``; return its size.
 
-        :raises InvalidInput: the URL, an address or a redirect is refused, the server does not return the file, or it
-            is too large, truncated, or has another checksum
+        :raises InvalidInput: the URL, an address or a redirect is refused; the server does not return the file; or the
+            file is too large, truncated, or has another checksum
         """
         deadline = time.monotonic() + TIME_S
         for _redirect in range(REDIRECTS + 1):
@@ -98,7 +98,7 @@ class Fetcher:
     def choose(self, host: str, port: int) -> Address:
         """Return an address of a host after checking all its addresses.
 
-        :raises InvalidInput: it has none, or one that must not be reached
+        :raises InvalidInput: the host has no address, or has an address that must not be reached
         """
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
@@ -146,7 +146,7 @@ class Fetcher:
 
 
 def check(name: str, found: str, wanted: Checksum) -> None:
-    """Compare a checksum; raises InvalidInput (it differs)."""
+    """Compare a checksum; raise InvalidInput if it differs."""
     if found != wanted.value:
         raise exception.InvalidInput(f'{name} has the {wanted.algorithm} checksum {found}, expected {wanted.value}.')
 

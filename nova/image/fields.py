@@ -104,7 +104,7 @@ def is_uuid(value: str) -> bool:
 
 @functools.cache
 def _validator(name: str) -> Validator:
-    from nova.web import json_schema             # compute hosts do not need it
+    from nova.web import json_schema             # imported here because compute hosts do not need it
     schema = FIELDS[name].schema if name in FIELDS else IMAGE_REFERENCE if name in REFERENCES else PROPERTY
     return json_schema.Validator(schema)
 

@@ -1,7 +1,7 @@
 """Parsers of disk format headers: virtual size, and references to other files.
 
-A parser is a generator: it yields (offset, length) and is sent those bytes. Offsets beyond the first 64 KiB must
-ascend. It fills the report. Layouts follow the published format descriptions.
+A parser is a generator. It yields (offset, length), and the caller sends it the bytes at this place. Offsets beyond the
+first 64 KiB must ascend. It fills the report. Layouts follow the published format descriptions.
 """
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Report:
     format        the detected format; 'raw' if none was detected
     matches       formats with a detected signature
     size          bytes of the file
-    virtual_size  bytes of the guest's disk; None: not in the header
-    findings      reasons why no tool may open it
+    virtual_size  bytes of the guest's disk, or None if the header does not contain it
+    findings      reasons why no tool may open the file
     """
 
     format: str = 'raw'
@@ -122,7 +122,7 @@ def vmdk(report: Report) -> Parser:
     if not place or not length:
         raise Malformed('its VMDK header has no descriptor')
     report.virtual_size = capacity * SECTOR
-    # tools read 20 sectors regardless of the header
+    # tools read 20 sectors, whatever size the header states
     descriptor = yield place * SECTOR, max(length, 20) * SECTOR
     if len(descriptor) < length * SECTOR:
         raise Malformed('its header is cut off')

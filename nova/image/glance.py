@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nova.objects.image import ImageValues
 
 PATCH_TYPE = 'application/openstack-images-v2.1-json-patch'
-SERVICE_TYPE = 'image'            # in the catalog, unless set in [glance]
+SERVICE_TYPE = 'image'            # service type in the catalog, unless [glance] sets another
 ERRORS = {400: exception.BadRequest, 409: exception.Conflict, 410: exception.Gone, 413: exception.TooLarge,
           415: exception.UnsupportedMediaType}
 TIMES = ('created_at', 'updated_at')
@@ -118,7 +118,7 @@ class GlanceImages(api.Images):
         raise self._service.refusal(ctx, response.status_code)
 
     def _root(self) -> str:
-        """Return the path prefix: the endpoint may already contain the version."""
+        """Return the path prefix, without the version if the endpoint already contains it."""
         if self._prefix is None:
             self._prefix = '' if self._service.endpoint().endswith('/v2') else '/v2'
         return self._prefix

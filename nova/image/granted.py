@@ -1,4 +1,4 @@
-"""Images for one task or caller: requests with an image grant, or with a fixed context."""
+"""Image requests for one task, with its image grant, or for one caller, with a fixed context."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -24,8 +24,8 @@ class GrantedImages:
     ``ctx`` has the grant of the task (context.RequestContext.granted). An image outside the grant raises ImageNotFound;
     an expired grant raises Forbidden.
 
-    Requests carry the user's token until it expires, so that the image service checks it too. Later ones carry the
-    service token; therefore the grant is also checked here.
+    Requests have the user's token until it expires, so that the image service also checks the user's permissions. Later
+    requests have the service token, so this class checks the grant itself.
     """
 
     def __init__(self, images: Images) -> None:
@@ -67,7 +67,8 @@ class GrantedImages:
              function: Callable[[context.RequestContext], _Result]) -> _Result:
         grant = _grant_of(ctx)
         if grant is None:
-            if not ctx.auth_token:               # from a conductor of an older release, without token
+            # the task is from a conductor of an older release, which sends no token
+            if not ctx.auth_token:
                 raise exception.ImageNotFound(image_id=str(image_id)[:64])
         elif not grant.may(image_id, write) and not (grant.rotate and grant.has_backup(
                 _with_token(ctx, lambda who: self._images.show(who, image_id)))):
@@ -98,16 +99,16 @@ class BoundImages:
 
 
 def _grant_of(ctx: context.RequestContext) -> grants.Grant | None:
-    """Return the Grant of a context; None: the sender of the task does not support grants."""
+    """Return the Grant of a context, or None if the sender of the task does not support grants."""
     return None if ctx.image_grant is None else grants.load(ctx.image_grant)
 
 
 def _with_token(ctx: context.RequestContext, function: Callable[[context.RequestContext], _Result],
                 copy: bool = False) -> _Result:
-    """Call with the user's token, and with the service token after it has expired.
+    """Call a function with the user's token, or with the service token if the user's token has expired.
 
-    :param copy: the image is a snapshot of the server. It belongs to the requesting user, who may be an administrator,
-        and not to each user who may unshelve the server
+    :param copy: whether the image is a snapshot of the server. A snapshot belongs to the user who requested it, for
+        example an administrator. Other users who may unshelve the server may have no access to it
     """
     if ctx.auth_token:
         try:

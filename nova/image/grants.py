@@ -1,9 +1,9 @@
-"""Image grants: permissions of one task on images, in place of the permissions of the host that executes it.
+"""Image grants: permissions of one task on images, which replace permissions of the host that executes the task.
 
-The API looks up each image in a request as the requesting user. A conductor reads the result from the rows. With each
-task it gives the compute host a grant for exactly these images: some to read, some to write (the snapshot that the task
-creates), until the task's time limit. A compute host requests images only with the grant of its task; images outside it
-do not exist for the task.
+The API looks up each image in a request with the permissions of the requesting user. A conductor reads the image ids
+from the database. With each task, it sends the compute host a grant for exactly these images. The grant expires at the
+task's time limit. It lists images to read and images to write, such as the snapshot that the task creates. A compute
+host requests images only with the grant of its task; other images are not found.
 
 The embedded store signs grants and verifies signatures. With another image service, granted.GrantedImages
 enforces the grants; see doc/source/adr/0012-image-grants.rst.
@@ -34,11 +34,11 @@ BACKUP = 'backup'                       # image_type of images that a rotation d
 class Grant:
     """Permissions of a task.
 
-    server    uuid of the task's server; None: prefetch of images by a host
+    server    uuid of the task's server, or None if a host prefetches images
     host      host of the task
     read      ids of images
-    write     ids of images that the task uploads, updates and deletes; they may be read, too
-    rotate    also list and delete backups of the server with the same owner as the images in ``write``
+    write     ids of images that the task may upload, update, delete and read
+    rotate    whether the task may also list and delete the server's backups that have the owner of the ``write`` images
     expires   seconds since the epoch
     """
 
@@ -55,7 +55,7 @@ class Grant:
         return ident in self.write or not write and ident in self.read
 
     def has_backup(self, image: Image) -> bool:
-        """Return whether a rotation may delete this image, if it has the new image's owner."""
+        """Return whether a rotation may delete this image, provided that it has the new image's owner."""
         properties = image['properties']
         return (self.rotate and properties.get('image_type') == BACKUP
                 and properties.get('instance_uuid') == self.server)
@@ -80,8 +80,8 @@ def dump(grant: Grant, key: bytes | None = None) -> str:
 def load(text: str, key: bytes | None = None) -> Grant:
     """Decode and check a grant.
 
-    :param key: required signing key; None: the sender is trusted
-    :raises Forbidden: invalid, not signed with the key, or expired
+    :param key: signing key that the grant must have, or None if the sender is trusted
+    :raises Forbidden: the grant is invalid, not signed with the key, or expired
     """
     body, _dot, signature = text.partition('.')
     if key is not None and not hmac.compare_digest(_signature(body.encode(), key).encode(), signature.encode()):
@@ -106,10 +106,10 @@ def new_key() -> bytes:
 
 
 def holder(ctx: context.RequestContext, text: str | None, token: bool = True) -> context.RequestContext:
-    """Return a context that has only a grant: no project, role or administrator permission.
+    """Return a context with a grant and without a project, roles or administrator permissions.
 
     :param ctx: context of the request
-    :param token: include the user's token, for an image service that checks it
+    :param token: whether to include the user's token, for an image service that checks it
     """
     made = context.RequestContext(
         auth_token=ctx.auth_token if token else None, token_expires_at=ctx.token_expires_at if token else None,

@@ -1,7 +1,7 @@
 """Inspect the headers of a disk image during its transfer, without external tools.
 
-Images are untrusted. Formats that may refer to other files (backing files, external data files, extents, parents) make
-tools read these files on the host. So no tool opens an image before ``verify`` has passed. The inspector keeps the
+Images are untrusted. Some formats can refer to other files (backing files, external data files, extents, parents),
+which tools then read on the host. So no tool opens an image before ``verify`` has passed. The inspector keeps the
 first 64 KiB, the last 1.5 KiB and one window of at most 1 MiB, regardless of the input.
 
     inspector = Inspector()
@@ -33,8 +33,8 @@ BOOT_PARTS = frozenset({'raw', 'gpt', 'mbr', 'kernel', 'ramdisk'})
 CONTENTS = BOOT_PARTS | COMPRESSED       # plain bytes without references to files
 PLAIN = BOOT_PARTS | {'luks'}
 
-# Special cases of disk_format raw. archive: file system of a container, may be compressed. mapped: image of volumes,
-# may have no data.
+# Special cases of disk_format raw. archive: a container's file system, which may be compressed. mapped: an image of
+# volumes, which may have no data.
 ARCHIVE, MAPPED = 'archive', 'mapped'
 
 # disk_format -> formats of the data
@@ -82,7 +82,7 @@ TRAILERS = (('vhd', 512, b'conectix'), ('vhd', 511, b'conectix'), ('dmg', 512, b
 
 
 class Inspector:
-    """Gets the bytes in order; ``report`` has the results so far."""
+    """Inspector of a stream of bytes; ``report`` has the results so far."""
 
     def __init__(self) -> None:
         self.report = formats.Report()
@@ -93,7 +93,7 @@ class Inspector:
         self._steps = 0
 
     def feed(self, chunk: bytes) -> None:
-        """Take the next bytes; problems are added to ``report.findings`` immediately."""
+        """Inspect the next bytes; problems are added to ``report.findings`` immediately."""
         position = self.report.size
         self.report.size += len(chunk)
         if len(self._head) < HEAD:
@@ -197,7 +197,7 @@ def _matches(head: bytes) -> list[str]:
 
 
 def _is_descriptor(head: bytes) -> bool:
-    """Return whether the data is a VMDK descriptor: comments and blank lines, then the version."""
+    """Return whether the data is a VMDK descriptor, which has its version after comments and blank lines."""
     for line in head.split(b'\n'):
         line = line.strip()
         if line and not line.startswith(b'#'):
@@ -242,7 +242,7 @@ def expected(image: Image) -> str:
 def refusal(report: formats.Report, disk_format: str, max_virtual_size: int | None = None) -> str | None:
     """Return why an image of ``disk_format`` must not be used, or None.
 
-    During an upload the report may be incomplete; problems found remain valid.
+    During an upload the report may be incomplete, but problems that it already contains remain valid.
     """
     accepted = ACCEPTS.get(disk_format)
     if accepted is None:
@@ -262,7 +262,7 @@ def verify(report: formats.Report, disk_format: str, max_virtual_size: int | Non
     """Raise ImageUnacceptable unless the data has the image's disk format and refers to no other file.
 
     :param report: a complete Report
-    :param max_virtual_size: bytes; None: no limit
+    :param max_virtual_size: maximum in bytes, or None for no limit
     """
     reason = refusal(report, disk_format, max_virtual_size)
     if reason is None and not report.size and disk_format != MAPPED:

@@ -18,7 +18,7 @@ from nova.runtime.hooks import oslo_versionedobjects
 
 
 class _JsonType(fields.FieldType[Any]):
-    """Any JSON value, unchanged."""
+    """Field type of any JSON value, stored unchanged."""
 
     @staticmethod
     def coerce(obj: object, attr: str, value: Json) -> Json:
@@ -29,11 +29,11 @@ class JsonField(fields.AutoTypedField[Any]):
     AUTO_TYPE = _JsonType()
 
     def __init__(self) -> None:
-        super().__init__(nullable=True)                  # null is a JSON value
+        super().__init__(nullable=True)                  # because null is a JSON value
 
 
 class _UtcType(fields.DateTime):
-    """A naive UTC datetime, as in the databases."""
+    """Field type of a naive UTC datetime, as in the databases."""
 
     def __init__(self) -> None:
         super().__init__(tzinfo_aware=False)
@@ -47,7 +47,7 @@ class NovaObject(oslo_versionedobjects.Object):
     OBJ_PROJECT_NAMESPACE = 'nova'
     OBJ_SERIAL_NAMESPACE = 'nova_object'
 
-    # {version: names of its new fields}: dropped for receivers of an older version
+    # {version: names of its new fields}; the fields are dropped for receivers of an older version
     ADDED: dict[str, tuple[str, ...]] = {}
 
     def obj_make_compatible(self, primitive: dict[str, Any], target_version: str) -> None:
@@ -60,7 +60,7 @@ class NovaObject(oslo_versionedobjects.Object):
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """Return an object of the fields in a row (a mapping)."""
+        """Return an object with the fields that a row (a mapping) contains."""
         return cls(**{name: row[name] for name in cls.fields if name in row})
 
 

@@ -4,9 +4,13 @@ The record is the key KEY of the system metadata of a server with tagged devices
 
     {key of a device: [bus, address]}
 
-The key of a network interface is its MAC address, that of a volume its id, and that of another disk its device name.
-The metadata documents use the same bus names: ``pci`` with an address as ``0000:00:03.0``, ``usb`` with bus and port,
-``ide`` with bus and unit, ``scsi`` and ``sata`` with controller, bus, target and unit.
+The key of a network interface is the MAC address, the key of a volume is its id, and the key of another disk is the
+device name. The metadata documents use the same bus names. Addresses consist of:
+
+* ``pci``: an address such as ``0000:00:03.0``
+* ``usb``: bus and port
+* ``ide``: bus and unit
+* ``scsi`` and ``sata``: controller, bus, target and unit
 """
 from __future__ import annotations
 
@@ -38,7 +42,9 @@ def _is_device(name: object, place: object) -> bool:
 
 
 def limited(found: Addresses) -> Addresses:
-    """Return the valid entries, at most MAX_DEVICES. The serial number of an adopted disk can be an invalid key."""
+    """Return at most MAX_DEVICES valid entries. An entry is invalid, for example, if an adopted disk has an unusual
+    serial number as its key.
+    """
     return dict(itertools.islice(((name, place) for name, place in found.items() if _is_device(name, place)),
                                  MAX_DEVICES))
 
@@ -50,7 +56,7 @@ def read(metadata: dict[str, typing.Any] | None) -> Addresses:
 
 
 def of_device(device: typing.Mapping[str, typing.Any], known: Addresses) -> tuple[str, str]:
-    """Return (bus, address) for an entry of ``devices`` in meta_data.json: recorded, or as in the entry."""
+    """Return (bus, address) for an entry of ``devices`` in meta_data.json, from the record or else from the entry."""
     key = (device.get('mac') or '').lower() or device.get('serial') or device.get('path')
     found = known.get(key) if key else None
     return (found[0], found[1]) if found else (device['bus'], device['address'])

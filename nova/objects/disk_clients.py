@@ -1,7 +1,7 @@
 """Record of the Ceph clients that a server's guest has opened its disks and volumes with.
 
 An evacuation blocks these clients (ADR 0051). Ceph forgets a client 30 seconds after a connection loss, and has no lock
-of a disk that was never written. Therefore the host records the addresses before the guest starts. The record is the
+for a disk that was never written. Therefore the host records the addresses before the guest starts. The record is the
 key KEY of the server's system metadata::
 
     {'host': the guest's host, 'images': {pool/image: [address, ...]}, 'fenced': host or None}
@@ -16,10 +16,10 @@ import re
 import typing
 
 KEY = 'disk_clients'
-TWO_WRITERS = 'two-writers'              # the risk that an operator accepts if a former host cannot be blocked
+TWO_WRITERS = 'two-writers'              # name of the risk that an operator accepts if a former host cannot be blocked
 # a Ceph client: address, port 0, random number; address ranges and daemons are excluded
 ADDRESS = re.compile(r'(\d{1,3}(\.\d{1,3}){3}|\[[0-9A-Fa-f:.]{2,45}\]):0/\d{1,20}\Z')
-IMAGE = re.compile(r'[^\s/@]{1,255}(/[^\s/@]{1,255}){1,2}\Z')          # with an optional namespace between the two
+IMAGE = re.compile(r'[^\s/@]{1,255}(/[^\s/@]{1,255}){1,2}\Z')          # pool/image or pool/namespace/image
 MAX_IMAGES, MAX_ADDRESSES = 64, 64       # a guest has at most 26 disks on a bus, each with one client
 
 Images = dict[str, list[str] | None]
@@ -41,7 +41,8 @@ class Record:
     def clients_of(self, host: str) -> Images | None:
         """Return the clients of a host's guest, or None if that host has no record.
 
-        If the host of the record is fenced, the result is empty for each host: no other host has run the guest since.
+        If the host of the record is fenced, the result is empty for each host, because no other host has run the guest
+        since.
         """
         if self.host == self.fenced:
             return {}

@@ -7,8 +7,8 @@ from typing import NotRequired, TypedDict
 from nova import exception
 from nova import utils
 
-_READABLE = (exception.NoValidHost,)      # server errors with sentences for users
-MESSAGE_CHARACTERS = 255                  # of instance_action_events.details
+_READABLE = (exception.NoValidHost,)      # server errors whose messages are written for users
+MESSAGE_CHARACTERS = 255                  # length of instance_action_events.details
 ANYONE = 'The host could not complete the operation; the administrator of this cloud can see why.'
 
 
@@ -16,7 +16,7 @@ class Fault(TypedDict):
     """The column ``fault`` of a server, and a host's report of it.
 
     created   time in the form of the API
-    final     in reports of failed builds: no other host can build the server
+    final     whether, after a failed build, no other host can build the server either
     """
 
     code: int
@@ -29,8 +29,8 @@ class Fault(TypedDict):
 def fault(error: BaseException, message: str | None = None, details: str = '') -> Fault:
     """Return the fault of an exception for ``instances.fault``.
 
-    :param message: sentence for the owner that replaces the error's own
-    :param details: for administrators, e.g. a traceback; the error's own details precede it
+    :param message: sentence for the owner that replaces the error's message
+    :param details: text for administrators, such as a traceback; it follows the error's own details
     """
     known = error if isinstance(error, exception.NovaException) else exception.NovaException()
     if message is None:
@@ -41,7 +41,7 @@ def fault(error: BaseException, message: str | None = None, details: str = '') -
 
 
 def stored(fault: Fault) -> Fault:
-    """Return the part of a report that the column contains."""
+    """Return the part of a report that is stored in the column."""
     return {'code': fault['code'], 'message': fault['message'], 'details': fault['details'],
             'created': fault['created']}
 
@@ -49,7 +49,7 @@ def stored(fault: Fault) -> Fault:
 def for_administrators(message: str, details: str | None) -> str:
     """Return the message of a fault. The generic sentence ANYONE is replaced by the error in ``details``.
 
-    :param details: the fault's, or a traceback in the form of ``trace``
+    :param details: details of the fault, or a traceback in the form of ``trace``
     """
     lines = [line for line in (details or '').splitlines() if line.strip()]
     if ANYONE not in message or not lines:
@@ -61,8 +61,8 @@ def for_administrators(message: str, details: str | None) -> str:
 def trace(error: BaseException | None) -> str:
     """Return the traceback of an exception with its causes as text.
 
-    It has no carets under parts of lines. For them Python parses the source, and its parser raises SystemError if
-    another thread parses at the same time.
+    The text has no carets under parts of lines. To place carets, Python parses the source, and its parser raises
+    SystemError if another thread parses at the same time.
     """
     parts, seen = [], set()
     while error is not None and id(error) not in seen:

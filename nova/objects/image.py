@@ -1,4 +1,4 @@
-"""Documents of images, which the image service returns and takes."""
+"""Image documents, which the image service returns and accepts."""
 from __future__ import annotations
 
 import datetime

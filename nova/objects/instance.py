@@ -68,8 +68,9 @@ class Instance(base.NovaObject):
         'system_metadata': base.JsonField(),
         'server_group_id': _text(**_maybe),
         'numa_topology': _text(**_maybe),        # a GuestTopology of objects.numa
-        'pci_devices': base.JsonField(),         # not in its row; added by the conductor at the beginning of a task
-        'image_grant': _text(**_maybe),          # likewise: the task's permissions on images, see nova.image.grants
+        'pci_devices': base.JsonField(),         # not a column; the conductor adds it at the beginning of a task
+        # also added by the conductor: the task's permissions on images, see nova.image.grants
+        'image_grant': _text(**_maybe),
     }
     # types of the fields for mypy
     uuid: str

@@ -20,7 +20,7 @@ from cryptography.x509 import oid
 from nova import exception
 from nova.runtime import concurrency
 
-RSA_BITS = 2048                   # supported by all guests, and by get-password for decryption
+RSA_BITS = 2048                   # all guests support it, and get-password can decrypt with it
 CERTIFICATE_DAYS = 3650
 _SSH_TYPE = re.compile(r'(ssh-(rsa|dss|ed25519)|ecdsa-sha2-nistp(256|384|521)|'
                        r'sk-(ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com)\Z')
@@ -37,11 +37,11 @@ def fingerprint(public_key: str, type_: str = 'ssh') -> str:
 
 
 class Generator:
-    """Generates key pairs with limited concurrency: each takes a core for some tenths of a second.
+    """Generates key pairs with limited concurrency, because each pair takes a core for some tenths of a second.
 
-    :param at_once: concurrent generations
-    :param waiting: further waiting requests
-    :param of_one: requests of one user among all of them
+    :param at_once: maximum number of concurrent generations
+    :param waiting: maximum number of further requests that wait
+    :param of_one: maximum number of running and waiting requests of one user
     """
 
     def __init__(self, at_once: int = max(1, (os.cpu_count() or 1) // 2), waiting: int = 8, of_one: int = 4) -> None:

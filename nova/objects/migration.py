@@ -1,4 +1,4 @@
-"""A move of a server in messages between services: the columns of its row that a compute service needs."""
+"""A move of a server, as sent between services: the columns of its row that a compute service needs."""
 from __future__ import annotations
 
 from typing import Any

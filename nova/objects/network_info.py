@@ -1,4 +1,4 @@
-"""The form of a server's network information: plain dicts, built here, stored in ``instances.network_info``.
+"""The form of a server's network information: plain dicts that are stored in ``instances.network_info``.
 
     vif = {'id': port uuid, 'address': MAC, 'type': 'bridge', 'devname': 'tap' + 11 characters, 'active': bool,
            'tag': str or None, 'network': network}

@@ -15,7 +15,7 @@ from nova import utils
 
 NAME, DATA = 'nova_object.name', 'nova_object.data'
 
-# begin and end of a HostTopology stored by this code, and the text between two cells
+# start and end of a HostTopology that this module stored, and the text between two cells
 _BEGIN, _END = f'{{"{NAME}":"NUMATopology","{DATA}":{{"cells":[', ']}}'
 _BETWEEN = re.compile(rf',{{(?="{re.escape(NAME)}":"NUMACell")')
 
@@ -26,7 +26,7 @@ class Pages:
 
     size_kb    KiB
     total      number of pages
-    reserved   pages that are not for guests
+    reserved   pages that guests cannot use
     used       pages of guests
     """
 
@@ -45,12 +45,12 @@ class HostCell:
     """One NUMA node of a host.
 
     cpuset        CPUs shared by guests
-    pcpuset       CPUs reserved for pinning, or None: guests are pinned to unshared CPUs of ``cpuset``
-    siblings      sets of CPUs that are threads of one core with several threads
+    pcpuset       CPUs reserved for pinning, or None if guests are pinned to unused CPUs of ``cpuset``
+    siblings      for each core with several threads, the set of its CPUs
     memory        MiB, large pages included
     cpu_usage     vCPUs of guests on shared CPUs
     memory_usage  MiB of guests
-    pinned_cpus   CPUs of single guests, and idle siblings of isolated CPUs
+    pinned_cpus   CPUs pinned for guests, and the idle siblings of isolated CPUs
     socket        number of the processor package, or None if unknown
     distances     {cell id: relative distance, 10 for the cell itself}, empty if unknown
     """
@@ -83,7 +83,7 @@ class HostTopology:
     cells: tuple[HostCell, ...]
 
     def cell(self, number: int | None) -> HostCell | None:
-        """Return the HostCell of an id, or None."""
+        """Return the HostCell with this id, or None."""
         return next((cell for cell in self.cells if cell.id == number), None)
 
 
@@ -142,7 +142,7 @@ def dump_host(topology: HostTopology) -> dict[str, Any]:
 
 
 def load_host(stored: dict[str, Any] | str) -> HostTopology:
-    """Return the HostTopology of text or JSON values."""
+    """Parse a HostTopology from text or JSON values."""
     return HostTopology(tuple(_load_host_cell(_data(cell)) for cell in _data(_decoded(stored))['cells']))
 
 
@@ -155,17 +155,17 @@ def cell_texts(stored: str) -> list[str]:
 
 
 def load_cell(text: str) -> HostCell:
-    """Return the HostCell of one of cell_texts()."""
+    """Parse a HostCell from one of the results of cell_texts()."""
     return _load_host_cell(_data(utils.load_json(text)))
 
 
 def text_of_host(topology: HostTopology | None) -> str | None:
-    """Return the stored text of a HostTopology; None for None."""
+    """Return the stored text of a HostTopology, or None for None."""
     return None if topology is None else utils.dump_json(dump_host(topology))
 
 
 def text_of_guest(topology: GuestTopology | None) -> str | None:
-    """Return the stored text of a GuestTopology; None for None."""
+    """Return the stored text of a GuestTopology, or None for None."""
     return None if topology is None else utils.dump_json(dump_guest(topology))
 
 
@@ -184,7 +184,7 @@ def dump_guest(topology: GuestTopology) -> dict[str, Any]:
 
 
 def load_guest(stored: str) -> GuestTopology:
-    """Return the GuestTopology of text or JSON values."""
+    """Parse a GuestTopology from text or JSON values."""
     data = _data(_decoded(stored))
     return GuestTopology(
         cells=tuple(_load_guest_cell(_data(cell)) for cell in data['cells']),
@@ -201,7 +201,7 @@ def dedicated(stored: str | None) -> frozenset[int]:
 def shown(topology: GuestTopology, placed: bool = True) -> dict[str, Any]:
     """Return a GuestTopology in the form of the compute API's ``/servers/{id}/topology`` (2.78).
 
-    :param placed: it is on a host; otherwise values of a former host are left out
+    :param placed: whether the guest is on a host; otherwise values of a former host are omitted
     """
     sizes = {cell.pagesize for cell in topology.cells if placed}
     size = sizes.pop() if len(sizes) == 1 else None
@@ -254,7 +254,7 @@ def _host_cell(cell: HostCell) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=1024)
 def _siblings(groups: tuple[tuple[int, ...], ...]) -> tuple[frozenset[int], ...]:
-    """Return the groups, shared by all hosts with equal hardware."""
+    """Return the groups as one cached object, which all hosts with equal hardware share."""
     return tuple(sorted(map(frozenset, groups), key=min))
 
 

@@ -18,12 +18,12 @@ class Device:
     """One function of a device on a host, or a mediated device that can be created on one.
 
     address      'domain:bus:slot.function', hexadecimal, lower case; four more digits for a mediated device
-    parent_addr  physical function of a virtual function; parent of a mediated device
-    devname      name of its network interface, or of its physical function's
+    parent_addr  address of a virtual function's physical function, or of a mediated device's parent
+    devname      name of its network interface, or of the interface of its physical function
     tags         from the configuration: physical_network, trusted, remote_managed, resource_class, …
-    status       'unavailable': a physical function with claimed virtual ones, or the reverse; 'removed': assigned to a
-                 guest, but no longer found by the host
-    held         claimed for a move of the server, not for the server's present host
+    status       'unavailable': a physical function with claimed virtual functions, or a virtual function whose physical
+                 function is claimed; 'removed': assigned to a guest, but the host no longer finds the device
+    held         whether a move of the server holds the device, not the server's present host
     """
 
     address: str
@@ -88,17 +88,17 @@ def load_requests(values: list[dict[str, Any]] | tuple[Any, ...]) -> list[Reques
 
 
 def requested(flavor: dict[str, Any]) -> tuple[Request, ...]:
-    """Return (Request, …) of a server's stored flavor: the aliases as defined when the server got the flavor."""
+    """Return the device requests in a server's stored flavor; aliases are as defined when the server got the flavor."""
     return tuple(load_requests((flavor or {}).get('pci_requests') or ()))
 
 
 def of_ports(flavor: dict[str, Any]) -> dict[str, Request]:
-    """Return {port id: Request} of the requests of ports."""
+    """Return {port id: Request} of the requests that belong to ports."""
     return {request.request_id: request for request in requested(flavor) if request.request_id}
 
 
 def with_ports(flavor: dict[str, Any], requests: Collection[Request]) -> dict[str, Any]:
-    """Return the stored flavor with exactly these requests of ports."""
+    """Return the stored flavor, with these requests in place of all requests of ports."""
     kept = [*(request for request in requested(flavor) if not request.request_id), *requests]
     others = {name: value for name, value in flavor.items() if name != 'pci_requests'}
     return {**others, 'pci_requests': dump(kept)} if kept else others

@@ -1,4 +1,4 @@
-"""A request spec: the data to place and build one server, repeatedly if necessary."""
+"""A request spec: the data to place and build one server, also for later attempts."""
 from __future__ import annotations
 
 from typing import Any
@@ -17,11 +17,11 @@ class RequestSpec(base.NovaObject):
     injected_files      [{'path', 'contents'}], contents in base64
     block_devices       rows of block_device_mapping_v2 as normalized by the API
     hints               scheduler hints, each value a list
-    force_host, force_node   administrators only: filters do not run
-    requested_host, requested_node   2.74: filters run
+    force_host, force_node   destination without filters, for administrators only
+    requested_host, requested_node   destination that the filters check (microversion 2.74)
     retry_hosts         [[host, node]] of failed builds
-    category            name of the instance category; not set in specs from before categories
-    adopts              the guest exists under the server's uuid and is taken over
+    category            name of the instance category; not set in specs older than categories
+    adopts              whether an existing guest with the server's uuid is adopted instead of building a new one
     """
 
     VERSION = '1.1'
@@ -82,7 +82,7 @@ class RequestSpec(base.NovaObject):
 
     @property
     def category_name(self) -> str | None:
-        """The instance category, or None in a spec from before categories."""
+        """The instance category, or None in a spec that is older than categories."""
         return self.category if self.obj_attr_is_set('category') else None
 
 

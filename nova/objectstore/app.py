@@ -1,4 +1,4 @@
-"""S3 over HTTP: signature → user → rule → operation → XML or bytes."""
+"""S3 over HTTP: verify the signature, find the user, check the policy rule, run the operation, return XML or bytes."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
@@ -30,7 +30,7 @@ from nova.web.request import Stream
 LOG = logging.getLogger(__name__)
 
 READ, WRITE = 'objectstore:read', 'objectstore:write'
-# Query parameters of unsupported S3 features; they are refused instead of ignored.
+# Query parameters of unsupported S3 features; a request with one of them is refused.
 ELSE = {'accelerate', 'analytics', 'attributes', 'cors', 'encryption', 'intelligent-tiering', 'inventory', 'legal-hold',
         'lifecycle', 'logging', 'metrics', 'notification', 'object-lock', 'ownershipControls', 'partNumber', 'policy',
         'policyStatus', 'publicAccessBlock', 'replication', 'requestPayment', 'restore', 'retention', 'select',
@@ -58,7 +58,7 @@ class Callers(Protocol):
         """
 
     def key(self, access: str, scope: str) -> bytes:
-        """Return the signing key of a scope, for chunks of a request.
+        """Return the signing key of a scope, to verify the chunks of a request.
 
         :raises S3Error: unknown access key, or the key cannot be read
         """
@@ -104,7 +104,7 @@ class Application:
 
     :param callers: authentication
     :param allows: function(User, rule) -> bool according to the policy
-    :param region: of all buckets
+    :param region: region of all buckets
     :param finish: function(record, status code) that stores the audit record of a write
     """
 
@@ -202,8 +202,8 @@ class Application:
         return digests.Chain(self._callers.key(signed.access, signed.scope), signed.text, signed.signature)
 
     def _caller(self, environ: WSGIEnvironment, params: dict[str, str]) -> tuple[signing.Signed | None, User]:
-        """Return (signed request, user). Reads may use a token instead of a signature, for services that act for a
-        user.
+        """Return (signed request, user). A read may have a token instead of a signature, for services that act on
+        behalf of a user.
         """
         token = environ.get('HTTP_X_AUTH_TOKEN')
         if token and 'HTTP_AUTHORIZATION' not in environ:

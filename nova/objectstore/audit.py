@@ -1,4 +1,4 @@
-"""Audit records of the object store: one for each write, stored after it.
+"""Audit records of the object store; one record is stored after each write.
 
 The store's index and the audit log are in different databases, so they cannot share a transaction.
 """
@@ -38,7 +38,7 @@ def caller(environ: dict[str, Any], user_id: str, project_id: str, roles: Sequen
 
 
 def logged(record: log.Record, code: int) -> None:
-    """Log a record in the service's log, for a store without the deployment's database."""
+    """Write a record to the service's log, for a store that does not use the deployment's database."""
     record.ended(code, None)
     values = record.values
     LOG.info('Write: %s of %s %s by user %s of project %s from %s: %s, %s', values['action'], values['target_id'],

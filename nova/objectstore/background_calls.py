@@ -9,9 +9,9 @@ from typing import TypeVarTuple, Unpack
 from nova.objectstore import framing
 from nova.runtime import concurrency
 
-THREADS = 4                       # threads of a process; more than processors have no benefit
-BATCH = 1 << 20                   # bytes of a batch: handing it over costs as much as hashing 50 KiB
-CALLS = 4096                      # calls of a batch, because pieces may be small
+THREADS = 4                       # threads of a process; more threads than processors have no benefit
+BATCH = 1 << 20                   # bytes of a batch; passing it to a thread costs as much as hashing 50 KiB
+CALLS = 4096                      # maximum calls of a batch, because pieces may be small
 _Args = TypeVarTuple('_Args')
 _Call = tuple[Callable[..., object], tuple[object, ...]]
 
@@ -22,9 +22,9 @@ def _pool() -> concurrency.Pool:
 
 
 class BackgroundCalls:
-    """Runs calls in their order in another thread, with at most two buffered batches.
+    """Runs calls in order in another thread, with at most two buffered batches.
 
-    An exception of a call is raised by a later ``add``, or by ``end``.
+    A later ``add``, or ``end``, raises the exception of a call.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class BackgroundCalls:
         self._running: futures.Future[None] | None = None
 
     def add(self, function: Callable[[framing.Piece], object], piece: framing.Piece) -> None:
-        """Process a piece."""
+        """Call a function with a piece in the other thread."""
         self._batch.append((function, (piece,)))
         self._size += len(piece)
         if self._size >= BATCH or len(self._batch) >= CALLS:

@@ -1,4 +1,6 @@
-"""Contents of objects: one immutable file each, written before a row refers to it and deleted afterwards."""
+"""Contents of objects. Each is an immutable file: written before a row refers to it, deleted after the last
+reference.
+"""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
@@ -15,17 +17,17 @@ from nova.runtime import concurrency
 from nova.runtime import disk_space
 from nova.runtime import durable_files
 
-STEP = 16 << 20                    # bytes between two checks of free space, and two flushes
+STEP = 16 << 20                    # bytes between two checks of free space, and between two flushes
 FLUSHES = 4                        # concurrent flushes during large writes
 PIECE = 1 << 20
-MOST_PIECES = 512                  # of one writev; the limit of Linux is 1024
+MOST_PIECES = 512                  # pieces in one writev call; the limit of Linux is 1024
 _PART = '.part'
 
 
 class Contents:
-    """Files of the contents.
+    """Store of content files.
 
-    :param directory: of all files; created if missing
+    :param directory: directory of all files; created if missing
     :param reserve: disk_space.Reserve
     """
 
@@ -83,7 +85,7 @@ class Contents:
         return open(self._path(name), 'rb')
 
     def pieces(self, name: str, start: int = 0, size: int | None = None) -> Iterator[bytes]:
-        """Yield a part of a content."""
+        """Yield the bytes of a content, or of a part of it."""
         with self.open(name) as file:
             yield from read(file, start, size)
 
@@ -136,7 +138,7 @@ def _write(number: int, pieces: list[framing.Piece]) -> int:
 
 
 def read(file: BinaryIO, start: int = 0, size: int | None = None) -> Iterator[bytes]:
-    """Yield the bytes of an open file from an offset on."""
+    """Yield ``size`` bytes of an open file from an offset, or all until its end."""
     file.seek(start)
     while size is None or size > 0:
         piece = file.read(PIECE if size is None else min(PIECE, size))

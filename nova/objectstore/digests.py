@@ -34,7 +34,7 @@ class _Crc:
 
 
 def _aws(name: str, size: int) -> _Crc:
-    """Return a checksum that the standard library lacks; imported at its first use."""
+    """Return a checksum that the standard library lacks; its module is imported at first use."""
     try:
         from awscrt import checksums
     except ImportError:
@@ -49,10 +49,10 @@ CHECKSUMS: dict[str, Callable[[], Digest]] = {
 
 
 class Checksums:
-    """Checksums of a content.
+    """Checksums of an object's content.
 
     :param wanted: expected checksums {S3 name: base64}
-    :param more: names of checksums with values that follow later (``want``)
+    :param more: names of checksums whose expected values are known later (``want``)
     :raises S3Error: unsupported checksum
     """
 
@@ -89,11 +89,11 @@ def sums_of(environ: dict[str, Any]) -> dict[str, str]:
 
 
 class Chain:
-    """Signatures of chunks: each covers the previous one, the first covers that of the request.
+    """Signatures of chunks. Each covers the signature of the previous chunk, the first covers that of the request.
 
-    :param key: of the scope
-    :param text: string to sign of the request: lines 2 and 3 are the time and the scope
-    :param signature: of the request
+    :param key: signing key of the scope
+    :param text: string to sign of the request; its lines 2 and 3 are the time and the scope
+    :param signature: signature of the request
     """
 
     def __init__(self, key: bytes, text: str, signature: str) -> None:

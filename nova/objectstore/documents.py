@@ -9,7 +9,7 @@ from xml.sax import saxutils
 
 from nova.objectstore import errors
 
-Value: TypeAlias = 'str | bool | int | Sequence[tuple[str, Value]] | None'       # of an element; None: omitted
+Value: TypeAlias = 'str | bool | int | Sequence[tuple[str, Value]] | None'       # value of an element; None omits it
 NAMESPACE = 'http://s3.amazonaws.com/doc/2006-03-01/'
 MAX_DOCUMENT = 2 << 20               # bytes: a thousand keys of 1024 bytes, escaped
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -37,7 +37,7 @@ def _text(value: Value) -> str:
 
 
 def only(element: ElementTree.Element, *names: str) -> None:
-    """Refuse unknown child elements.
+    """Check that an element has only these child elements.
 
     :raises S3Error: the element has other children
     """
@@ -49,7 +49,8 @@ def only(element: ElementTree.Element, *names: str) -> None:
 def parse(data: bytes, name: str) -> ElementTree.Element:
     """Parse a document of a client and return its root.
 
-    :raises S3Error: it is malformed or has another name. Document types are refused because of entities
+    :raises S3Error: the document is malformed, has another root element, or declares a document type, which could
+        define entities
     """
     malformed = errors.S3Error('MalformedXML', f'The body is not a {name} document.')
     if re.search(rb'<!|\x00', data):

@@ -10,8 +10,8 @@ PHRASES = {200: 'OK', 204: 'No Content', 206: 'Partial Content', 304: 'Not Modif
 class S3Error(Exception):
     """An error response.
 
-    :param code: of S3's documentation
-    :param message: for the user
+    :param code: error code from S3's documentation
+    :param message: message for the user
     """
 
     def __init__(self, code: str, message: str, status: int = 400) -> None:

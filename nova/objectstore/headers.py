@@ -1,4 +1,4 @@
-"""Headers of objects: stored headers of writes, conditions and ranges of reads."""
+"""Headers of objects: headers that writes store, and conditions and ranges of reads."""
 from __future__ import annotations
 
 import datetime
@@ -42,13 +42,13 @@ def plain(value: str) -> str:
 def of(row: ResultRow) -> list[tuple[str, str]]:
     when = email.utils.format_datetime(row.modified_at.replace(microsecond=0, tzinfo=datetime.UTC), usegmt=True)
     return [('ETag', f'"{row.etag}"'), ('Last-Modified', when), ('Accept-Ranges', 'bytes'),
-            # content of projects must not act as a page of this origin
+            # a browser must not run projects' content as a page of this origin
             ('X-Content-Type-Options', 'nosniff'), ('Content-Security-Policy', 'sandbox'),
             *((name.title() if not name.startswith('x-') else name, value) for name, value in row.headers.items())]
 
 
 def span(text: str | None, size: int) -> tuple[int, int] | None:
-    """Return (first, last) byte of a range; None without a valid range.
+    """Return (first, last) byte of a range, or None if there is no valid range.
 
     :raises S3Error: the range begins after the end
     """

@@ -88,6 +88,6 @@ def remove(req: Request) -> Answer:
 
 
 def no_tags(req: Request) -> Answer:
-    """Return no tags, because tags are not supported; clients ask before they copy."""
+    """Return an empty list of tags. Tags are not supported, but clients request them before a copy."""
     req.store.find(req.project, req.bucket, req.key)
     return responses.xml('Tagging', (('TagSet', ()),))

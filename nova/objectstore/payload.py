@@ -23,7 +23,7 @@ UNSIGNED = 'UNSIGNED-PAYLOAD'
 # x-amz-content-sha256 of framed contents: (signed chunks, checksums in trailers)
 FRAMED = {'STREAMING-UNSIGNED-PAYLOAD-TRAILER': (False, True), 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD': (True, False),
           'STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER': (True, True)}
-MIN_CHUNK = 8192             # minimum bytes of each chunk but the last, as in S3; smaller ones cost too much CPU
+MIN_CHUNK = 8192             # minimum bytes of each chunk but the last, as in S3; smaller chunks need too much CPU time
 MAX_TRAILERS = 8
 _SHA256 = re.compile('[0-9a-f]{64}')
 _CHUNK = re.compile(rb'([0-9a-fA-F]{1,16})(?:;chunk-signature=([0-9a-f]{64}))?')
@@ -31,12 +31,13 @@ _SIGNATURE = 'x-amz-trailer-signature'
 
 
 class Payload:
-    """Iterates over the content once; ``length`` is its size, known in advance.
+    """The content of a request, which can be iterated once. Its size, ``length``, is known in advance.
 
-    :param chain: signatures of chunks, if they are signed
-    :param sums: checksum headers refer to this content
-    :param quick: omit the MD5 of a large content unless requested, because it takes longer than writing to a fast disk
-    :raises S3Error: the length is unknown or exceeds ``most``; during the iteration: a digest or signature is wrong
+    :param chain: verifier of the chunks' signatures, if they are signed
+    :param sums: whether the checksum headers refer to this content
+    :param quick: whether to omit the MD5 of large content unless requested, because computing it is slower than a fast
+        disk
+    :raises S3Error: the length is unknown or exceeds ``most``, or, during the iteration, a digest or signature is wrong
     """
 
     def __init__(self, environ: dict[str, Any], most: int, chain: digests.Chain | None = None,
@@ -58,7 +59,7 @@ class Payload:
             usedforsecurity=False)
 
     def etag(self) -> str:
-        """Return the ETag after the iteration: the MD5, or a value that clients do not take for an MD5."""
+        """Return the ETag after the iteration: the MD5, or a value in a form that clients do not mistake for an MD5."""
         return self._md5.hexdigest() if self._md5 is not None else f'{uuid.uuid4().hex}-1'
 
     def _length(self, environ: dict[str, Any], most: int) -> int:
@@ -136,7 +137,7 @@ class Payload:
     def _malformed(self, why: str = 'The content is not framed as aws-chunked.') -> errors.S3Error:
         """Return the error of malformed framing.
 
-        :raises S3Error: an earlier signature is wrong, which takes precedence
+        :raises S3Error: an earlier signature is wrong; this error takes precedence
         """
         self._background.end()
         return errors.S3Error('InvalidChunkSizeError', why)

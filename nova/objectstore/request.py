@@ -11,7 +11,7 @@ from nova.objectstore import errors
 from nova.objectstore import payload
 from nova.objectstore import store as stores
 
-PAGE = 1000                       # keys of a page, and of one delete request
+PAGE = 1000                       # maximum keys of a page, and of a delete request
 
 Answer = tuple[int, list[tuple[str, str]], Any]         # (status, headers, bytes or a Stream)
 
@@ -21,11 +21,11 @@ class Request:
     """Argument of an operation.
 
     store, region   the store and its region
-    environ   of WSGI
-    project   of the caller
+    environ   WSGI environment
+    project   project of the caller
     bucket, key   '' if the path has none
-    params    of the query
-    chain     signatures of chunks, if they are signed
+    params    parameters of the query
+    chain     verifier of the chunks' signatures, if they are signed
     record    audit record of a write
     """
 
@@ -58,7 +58,7 @@ class Request:
         return min(int(text), most)
 
     def document(self, most: int, sums: bool = True) -> bytes:
-        """Return the body if it is a document."""
+        """Return the body of a request that has a document."""
         if not (self.header('content-length') or '').strip('0') and not self.header('x-amz-decoded-content-length'):
             return b''
         return b''.join(self.body(most, sums))

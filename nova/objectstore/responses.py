@@ -24,7 +24,7 @@ def stamp(when: datetime.datetime) -> str:
 
 
 def shown(encoding: str | None) -> Callable[[str], str]:
-    """Return the encoding of keys in lists.
+    """Return the function that encodes keys in lists.
 
     :raises S3Error: unknown encoding
     """

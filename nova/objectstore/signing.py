@@ -1,4 +1,4 @@
-"""Strings to sign of AWS Signature Version 4 and 2, built from received requests.
+"""Strings to sign of AWS Signature Versions 4 and 2, computed from received requests.
 
 The Identity service verifies the signature; this module checks its age.
 """
@@ -17,13 +17,13 @@ from nova.objectstore import payload
 from nova.web import aws_signatures
 from nova.web import formats
 
-VALID = datetime.timedelta(minutes=15)            # maximum difference from the time in a request
+VALID = datetime.timedelta(minutes=15)            # maximum difference between the time in a request and now
 MAX_EXPIRES = 7 * 86400                           # maximum lifetime of a signature in a URL in seconds
 _CREDENTIAL = re.compile(r'([^,\s/]{1,128})/((\d{8})/[^,\s/]*/s3/aws4_request)')
 _PARTS = {'Credential': re.compile(r'([^,\s]+)'), 'Signature': re.compile(r'([0-9a-f]{64})'),
           'SignedHeaders': re.compile(r'([^,\s]+)')}
 _V2 = re.compile(r'AWS ([^:\s]{1,128}):([A-Za-z0-9+/=]{1,64})')
-# query parameters covered by version 2
+# query parameters that a version 2 signature covers
 _SUBRESOURCES = ('acl', 'cors', 'delete', 'lifecycle', 'location', 'logging', 'notification', 'partNumber', 'policy',
                  'requestPayment', 'restore', 'tagging', 'torrent', 'uploadId', 'uploads', 'versionId', 'versioning',
                  'versions', 'website', 'response-cache-control', 'response-content-disposition',
@@ -36,8 +36,8 @@ class Signed:
 
     access     access key
     text       string to sign, see ``nova.identity.signatures.matches_text``
-    signature  of the text
-    scope      of version 4 in an Authorization header: day, region, service, terminator; otherwise ''
+    signature  signature of the text
+    scope      day, region, service and terminator, for version 4 in an Authorization header; otherwise ''
     """
 
     access: str
@@ -95,7 +95,7 @@ def _fourth(environ: dict[str, Any], headers: dict[str, str], params: dict[str, 
     """Extract a signature of version 4.
 
     :param given: values of _PARTS: credential, signature and names of the signed headers
-    :param expires: X-Amz-Expires of a signature in the URL; None: in a header
+    :param expires: X-Amz-Expires of a signature in the URL, or None for a signature in a header
     """
     in_url = expires is not None
     named, proof, covered = (pattern.fullmatch(given.get(name, '')) for name, pattern in _PARTS.items())
@@ -119,7 +119,7 @@ def _fourth(environ: dict[str, Any], headers: dict[str, str], params: dict[str, 
 
 
 def _lifetime(expires: str | None) -> datetime.timedelta:
-    """Return the lifetime of a version 4 signature from its date on."""
+    """Return how long a version 4 signature is valid after its date."""
     if expires is None:
         return VALID
     if not (re.fullmatch('[0-9]{1,7}', expires) and 0 < int(expires) <= MAX_EXPIRES):
@@ -137,8 +137,8 @@ def _second(environ: dict[str, Any], headers: dict[str, str], params: dict[str, 
             now: datetime.datetime) -> Signed:
     """Extract a signature of version 2, in a header or in the query.
 
-    It covers the content only through Content-MD5, and not the host. The resource starts with the bucket, and a bucket
-    without key has a trailing slash.
+    This signature covers the content only through Content-MD5, and does not cover the host. The resource starts with
+    the bucket, and a bucket without a key has a trailing slash.
     """
     if found is None:
         raise errors.S3Error('InvalidSecurity', 'The signature of version 2 is malformed.', 403)
@@ -164,7 +164,7 @@ def _second(environ: dict[str, Any], headers: dict[str, str], params: dict[str, 
 def _check_time(made: datetime.datetime | None, lasts: datetime.timedelta, now: datetime.datetime) -> None:
     """Check the time of a signature.
 
-    :raises S3Error: it is not recent
+    :raises S3Error: the signature is expired or from the future
     """
     if made is None:
         raise errors.S3Error('AccessDenied', 'The date of the request is missing or malformed.', 403)

@@ -32,10 +32,11 @@ if TYPE_CHECKING:
 
 MAX_OBJECT, MAX_PUT = 5 << 40, 5 << 30            # maximum bytes of a multipart object, and of a single upload
 MAX_KEY, MAX_PARTS, MIN_PART = 1024, 10000, 5 << 20
-AHEAD = 64 << 20                                  # uncounted bytes of a project's running uploads; see _room
+# bytes of a project's running uploads that the quota ignores; see _room
+AHEAD = 64 << 20
 MAX_UPLOADS = 1000                                # concurrent multipart uploads of a project
 UPLOADS_DAYS = 7                                  # days after which an incomplete upload is deleted
-_Written = tuple[ResultRow, list[str]]     # a new row, and the files that nothing refers to any more
+_Written = tuple[ResultRow, list[str]]     # a new row, and the files that are no longer referenced
 _BUCKET = re.compile(r'[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]')
 _CONTROL = re.compile('[\x00-\x1f\x7f\ufffe\uffff\ud800-\udfff]')
 
@@ -61,7 +62,7 @@ class Listing:
 class Store:
     """The object store.
 
-    :param directory: of the index and the contents
+    :param directory: directory of the index and the contents
     """
 
     def __init__(self, directory: pathlib.Path, limits: Limits, reserve: disk_space.Reserve) -> None:
@@ -149,7 +150,7 @@ class Store:
 
     def read(self, project: str, bucket: str, key: str) -> tuple[ResultRow, BinaryIO]:
         """Return (row, open file) of an object."""
-        while True:                                       # it may be replaced between the two reads
+        while True:                                       # the object may be replaced between the two reads
             row = self.find(project, bucket, key)
             try:
                 return row, self._contents.open(row.file)
@@ -185,8 +186,8 @@ class Store:
         """Return a page of keys with a prefix, sorted by bytes; keys with a common prefix up to a delimiter are
         grouped.
 
-        The first query after a group reads one row, and each further one twice as many, until the next group. With full
-        pages, a thousand groups could read a million rows.
+        The first query after a group reads one row. Each further query reads twice as many, until the next group. If
+        each query read a full page, a thousand groups could need a million rows.
         """
         rows: list[ResultRow] = []
         prefixes: list[str] = []
@@ -224,7 +225,7 @@ class Store:
         return row, [before.file] if before else []
 
     def _named(self, name: str, write: Callable[[engine.Connection], _Written]) -> ResultRow:
-        """Run a write that creates the reference to a content; delete the content if the write fails."""
+        """Run a write that adds the reference to a content file; delete the file if the write fails."""
         try:
             row, gone = self._db.run(write)
         except BaseException:
@@ -237,8 +238,8 @@ class Store:
     def _room(self, project: str, bucket: str, key: str, size: int) -> Iterator[None]:
         """Reserve quota for an upload before its content is read.
 
-        Bytes of running uploads count towards the quota, except the first AHEAD bytes of a project:
-        concurrent uploads to one key need space for one object only.
+        Bytes of running uploads count towards the quota, except the first AHEAD bytes of a project. This allows
+        concurrent uploads to one key, which need space for only one object.
         """
         with self._lock:
             self._check(project, bucket, key, size, max(0, self._coming[project] - AHEAD))
@@ -329,8 +330,8 @@ class Store:
         """Create an object from parts and return its row.
 
         :param wanted: (number, ETag) of each part, ordered by number
-        :param watched: (number, pieces) -> the same pieces, verified during the copy
-        :param bytes_wanted: required size of the object; None: any
+        :param watched: function(number, pieces) that yields the same pieces and verifies them during the copy
+        :param bytes_wanted: required size of the object, or None for any size
         """
         row, have = self.upload(project, bucket, key, upload)
         chosen = _chosen_parts(have, wanted)
@@ -378,7 +379,7 @@ class Store:
         return self._begun(conn, project, bucket, key, upload), db.parts(conn, upload)
 
     def _expire(self, conn: engine.Connection) -> None:
-        """Delete expired uploads; their files are deleted as unreferenced."""
+        """Delete the rows of expired uploads; their files are then unreferenced and are deleted."""
         ended = utils.utcnow() - datetime.timedelta(days=UPLOADS_DAYS)
         for row in db.uploads_before(conn, ended):
             self._end_upload(conn, row.project_id, row.id, db.parts(conn, row.id))
@@ -405,7 +406,7 @@ def _chosen_parts(have: Sequence[ResultRow], wanted: Sequence[tuple[int, str]]) 
 
 
 def copied(pieces: Iterable[bytes], digest: Digest) -> Iterator[bytes]:
-    """Yield pieces, and add them to a digest."""
+    """Yield pieces and add each one to a digest."""
     for piece in pieces:
         digest.update(piece)
         yield piece

@@ -2,8 +2,8 @@
 
 A batch saves statements and does not change decisions:
 * Each request sees the claims of the requests before it.
-* The claim's condition is checked on locked rows. A request that fails it is decided again separately.
-* If a server no longer waits for a host, all requests of the batch are decided again separately.
+* The claim's condition is checked on locked rows. A request that fails the check is decided again on its own.
+* If a server no longer waits for a host, each request of the batch is decided again on its own.
 * A faulty request does not fail the others.
 """
 import collections.abc
@@ -17,7 +17,8 @@ from nova.scheduler import host_table
 from nova.scheduler import placement
 from nova.scheduler.placement_request import Request
 
-FRESH_S = 0.02  # under load: the table knows this scheduler's claims, the claim's condition knows the others'
+# maximum age of the table under load: it has this scheduler's claims; the claim's condition detects others
+FRESH_S = 0.02
 
 Selections = list[objects.Selection]
 
@@ -35,9 +36,9 @@ class PendingDemand(batching.Item):
 
 
 class BatchPlacer:
-    """Places requests in batches, and with another placer those that no batch can place.
+    """Places requests in batches. Requests that a batch cannot place go to another placer.
 
-    :param placer: places a single request
+    :param placer: placer of single requests
     """
 
     def __init__(self, placer: placement.Placer, claimers: claimer.Claimers, table: host_table.HostTable,
@@ -59,7 +60,7 @@ class BatchPlacer:
         """Set ``placed`` for the items that get hosts, and ``error`` for those with a failed filter."""
         metrics.PLACEMENT_BATCH.observe(len(items))
         if len(items) == 1 and len(items[0].demand.uuids) == 1:
-            item, = items  # a single request takes fewer statements; later requests wait for the next batch
+            item, = items  # placing a single request takes fewer statements; later requests wait for the next batch
             item.placed = self._placer.place(item.demand.request, item.demand.uuids)
             return
         hosts = self._table.hosts(fresh_s=FRESH_S)

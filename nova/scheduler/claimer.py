@@ -1,7 +1,7 @@
-"""Claimers: write a decision to the database, for one cell here and for several cells in cross_cell.py.
+"""Claimers write a decision to the database. cross_cell.py has the claimer for several cells.
 
-The server's own row is its claim: host and node are written in the transaction that takes the node's resources. The
-servers of one request are claimed all together or not at all.
+The server's own row is its claim: one transaction takes the node's resources and writes host and node into the row.
+The servers of one request are claimed all together or not at all.
 """
 import collections.abc
 import logging
@@ -26,7 +26,7 @@ LOG = logging.getLogger(__name__)
 
 Selections = list[objects.Selection]
 Rankings = collections.abc.Mapping[str, decision.Positions]
-# of a batch, by the demand's number: its decision, and the selections of its servers
+# for a batch: {index of the demand: its decision}, {index of the demand: selections of its servers}
 Decisions = collections.abc.Mapping[int, decision.Decision]
 Placed = dict[int, list[Selections]]
 ServersByCell = list[tuple[db_cells.Cell, list[str]]]
@@ -57,14 +57,14 @@ class Claimer(typing.Protocol):
         """Yield (attempt, the servers that it claims for)."""
 
     def claim_batch(self, hosts: host_view.Hosts, decisions: Decisions) -> Placed:
-        """Claim for the demands and return those that found room; the caller places the others separately.
+        """Claim hosts for the demands and return the placed ones; the caller places the others separately.
 
-        :param decisions: with rankings, of batchable demands
+        :param decisions: decisions of batchable demands, all with rankings
         """
 
 
 class Claimers:
-    """Selects the claimer for the present number of cells.
+    """Selects the claimer according to the number of cells.
 
     :param one: for a deployment with one cell
     :param cross_cell: for a deployment with several cells
@@ -77,7 +77,7 @@ class Claimers:
         return self._cross_cell if self.several() else self._one
 
     def several(self) -> bool:
-        """Tell whether servers may move to another cell than the one in which they are created; cell0 has no hosts."""
+        """Tell whether a server may be placed in a cell other than the one that created it; cell0 has no hosts."""
         default = self._cells.default
         return any(cell is not default and cell.uuid != db_cells.CELL0_UUID for cell in self._cells.all())
 
@@ -134,7 +134,7 @@ class _CellAttempt:
 
 def claim_servers(conn: engine.Connection, hosts: host_view.Hosts, request: Request, rankings: Rankings,
                   rules: decision.Rules) -> dict[str, Selections]:
-    """Take nodes for servers with rows in this cell and write the hosts into the rows; return {uuid: selections}.
+    """Claim nodes for servers of this cell, write the hosts into their rows and return {uuid: selections}.
 
     :raises ClaimFailed: no host of a server has room
     """
@@ -160,7 +160,7 @@ class _NotWaiting(Exception):
 
 
 class BatchClaim(typing.NamedTuple):
-    """Resources taken from nodes for a batch.
+    """Resources that a batch claims on nodes.
 
     places   {uuid: {'host', 'node', 'availability_zone'}}
     usage    {node: its usage after the claim}
@@ -198,7 +198,7 @@ def take_batch(conn: engine.Connection, hosts: host_view.Hosts, decisions: Decis
 
 def _place_batch(conn: engine.Connection, hosts: host_view.Hosts, decisions: Decisions,
                  rules: decision.Rules) -> tuple[Placed, dict[int, dict[str, int]]]:
-    """Take nodes for a batch and write the hosts into the servers' rows; return (placed demands, {node: usage})."""
+    """Claim nodes for a batch and write the hosts into the servers' rows; return (placed demands, {node: usage})."""
     taken = take_batch(conn, hosts, decisions, rules)
     if taken.places and claim_batches.place(
             conn, taken.places, states.BUILDING, states.SCHEDULING) != len(taken.places):

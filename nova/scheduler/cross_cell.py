@@ -59,7 +59,7 @@ class CrossCellClaimer:
     # ---- batches -------------------------------------------------------------------
 
     def claim_batch(self, hosts: host_view.Hosts, decisions: claimer.Decisions) -> claimer.Placed:
-        """Claim hosts for those demands that transfer all servers from one common cell to one other cell."""
+        """Claim hosts for the demands that transfer all their servers from one common cell to one other cell."""
         uuids = [uuid for each in decisions.values() for uuid in each.demand.uuids]
         homes = cell_transfer.settled_homes(self._api_db, self._cells, uuids) if uuids else {}
         source = self._cells.get(collections.Counter(homes.values()).most_common(1)[0][0]) if homes else None
@@ -91,7 +91,7 @@ class CrossCellClaimer:
 
     def _claim_part(self, transfer: cell_transfer.Transfer, cell: db_cells.Cell, hosts: host_view.Hosts,
                     part: claimer.Decisions) -> claimer.Placed:
-        """Claim for demands with servers that all go to this cell; return the placed ones."""
+        """Claim hosts in this cell for demands whose servers all go there; return the placed demands."""
         uuids = [uuid for each in part.values() for uuid in each.demand.uuids]
         departing = transfer.leave(uuids, cell)
         ready = {number: each for number, each in part.items() if departing.keys() >= set(each.demand.uuids)}
@@ -114,9 +114,9 @@ class CrossCellClaimer:
 
 
 class _CrossCellAttempt:
-    """Claims for servers of one cell in the cells of their hosts; implements claimer.Attempt.
+    """Claims hosts in several cells for servers of one cell; implements claimer.Attempt.
 
-    :param home: the cell of the servers' rows
+    :param home: the cell that has the servers' rows
     """
 
     def __init__(self, api_db: engine.Database, cells: db_cells.Cells, table: host_table.HostTable,
@@ -127,7 +127,7 @@ class _CrossCellAttempt:
         self._rounds = 0
 
     def claim(self, hosts: host_view.Hosts, request: Request, rankings: claimer.Rankings) -> set[str]:
-        """See claimer.Attempt. Other cells come first.
+        """See claimer.Attempt. Hosts in other cells are claimed first.
 
         A claim in the servers' own cell is final, so it is made after all others have succeeded.
         """
@@ -153,14 +153,14 @@ class _CrossCellAttempt:
 
     def _claim_in(self, cell: db_cells.Cell, hosts: host_view.Hosts, request: Request,
                   rankings: claimer.Rankings) -> set[str]:
-        """Claim hosts of one cell; return the uuids of all the servers if that failed."""
+        """Claim hosts of one cell; return the uuids of all the servers if the claim fails."""
         try:
             claim = self._claim_at_home if cell is self._home else self._claim_elsewhere
             self._chosen |= claim(cell, hosts, request, rankings)
         except exception.ClaimFailed:
             return set(rankings)
         except db_exc.DBDuplicateEntry:
-            LOG.warning('A server was in cell %s before, and its transfer is not finished.', cell.name)
+            LOG.warning('A server was in cell %s before, and its transfer from there is not finished.', cell.name)
         except db_cells.UNREACHABLE as error:
             LOG.warning('Cell %s is unreachable and gets no servers: %s', cell.name, error)
         else:

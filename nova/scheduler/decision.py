@@ -14,10 +14,10 @@ from nova.scheduler import weights
 from nova.scheduler.placement_request import Request
 from nova.scheduler.filters import base
 
-BATCH = 64  # most servers of one batch: larger batches delay their requests
+BATCH = 64  # maximum number of servers in a batch; larger batches delay their requests
 
 
-Positions = collections.abc.Sequence[int] | np.ndarray  # of hosts, best first
+Positions = collections.abc.Sequence[int] | np.ndarray  # positions of hosts in the view, best first
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Rules:
 
     @property
     def ranked(self) -> int:
-        """Number of hosts in a batch's rankings: host and alternates, or the candidates of a random choice."""
+        """Number of hosts in each ranking of a batch: host and alternates, or the candidates of a random choice."""
         return 1 + self.alternates if self.tie_break.subset == 1 else pipeline.MAX_CANDIDATES
 
     def selections(self, hosts: host_view.Hosts,
@@ -53,27 +53,27 @@ class Rules:
 
 @dataclasses.dataclass(frozen=True)
 class Demand:
-    """Servers that one request places: all of them, or none."""
+    """The servers of one request, which are placed all together or not at all."""
 
     request: Request
     uuids: collections.abc.Sequence[str]
 
     @property
     def batchable(self) -> bool:
-        """Tell whether the demand may be part of a batch: it takes only counted resources."""
+        """Tell whether a batch can place the demand, because it takes only counted resources."""
         request = self.request
         return (request.group is None and not request.special and not request.limiting
                 and len(self.uuids) <= BATCH)
 
     @property
     def enough_hosts(self) -> int | None:
-        """Length of a ranking. None: rank all hosts, because many may refuse a claim on special resources."""
+        """Length of a ranking, or None to rank all hosts because many may refuse a claim on special resources."""
         return pipeline.MAX_CANDIDATES if self.batchable else None
 
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """The result for a demand: one of ``rankings``, ``no_candidates`` and ``error``.
+    """The result for a demand; exactly one of ``rankings``, ``no_candidates`` and ``error`` is set.
 
     rankings        {uuid: positions in the view, best first}
     no_candidates   the reason why no host is left
@@ -92,7 +92,7 @@ class Decision:
 
 
 def decide(hosts: host_view.Hosts, demands: collections.abc.Sequence[Demand], rules: Rules) -> list[Decision]:
-    """Decide about demands in order: each sees the choices of the demands before it. Return a Decision for each.
+    """Decide about demands in order and return a Decision for each, which includes the effect of earlier choices.
 
     :param hosts: a view, which is not changed
     """

@@ -11,7 +11,7 @@ from nova.scheduler import interface
 from nova.scheduler import manager
 
 ENTRY_POINTS = 'nova.scheduler.driver'
-# the name and its former names
+# the name of the filter scheduler and its former names
 FILTER_SCHEDULER = ('filter_scheduler', 'nova.scheduler.FilterScheduler',
                     'nova.scheduler.filter_scheduler.FilterScheduler')
 

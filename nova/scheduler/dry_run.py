@@ -49,7 +49,7 @@ class DryRun:
 
 
 def without_server(hosts: host_view.Hosts, row: typing.Mapping[str, typing.Any]) -> host_view.Hosts:
-    """Return a view of the hosts without the usage of the server of this instances row."""
+    """Return a view of the hosts without the usage of one server, given its instances row."""
     hosts = hosts.copy()
     own = (hosts.host == row['host']) & (hosts.node == row['node'])
     for name, amount in claims.resources(dict(row)).items():
@@ -87,7 +87,8 @@ def report(hosts: host_view.Hosts, request: Request, rules: decision.Rules, seed
 
 def _filters(hosts: host_view.Hosts, request: Request, filters: collections.abc.Iterable[base.Filter],
              page: slice) -> tuple[np.ndarray, list[Document]]:
-    """Return (positions of the hosts that pass all filters, each filter's effect on the hosts left by those before it).
+    """Return (positions of the hosts that pass all filters, effect of each filter on the hosts that earlier filters
+    left).
     """
     left, reports = np.arange(len(hosts)), []
     for each in filters:

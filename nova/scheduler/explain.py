@@ -20,9 +20,9 @@ if typing.TYPE_CHECKING:
 
 # a fault holds 255 characters and begins with 'No valid host was found. '
 SENTENCE = 230
-NAMED = 50  # most hosts that an explanation names for one filter
-NEAREST = 5  # number of nearest hosts that it names
-LOOKED_AT = 200  # hosts for which filters of single hosts are consulted
+NAMED = 50  # maximum number of hosts that an explanation names for one filter
+NEAREST = 5  # number of nearest hosts that an explanation names
+LOOKED_AT = 200  # maximum number of hosts that per-host filters evaluate for an explanation
 OTHERS = '{} for other reasons'
 
 
@@ -54,7 +54,7 @@ class NearMiss:
 
 
 def removal(each: base.Filter, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> Removal:
-    """Return the Removal of the hosts at these positions by a filter."""
+    """Return the Removal for the hosts that a filter removed at these positions."""
     reason = base.conjugated(each.reason(hosts, request, removed), len(removed))
     return Removal(each.name, len(removed), reason, tuple(hosts.host[removed[:NAMED]]))
 
@@ -92,8 +92,8 @@ def nearest(hosts: host_view.Hosts, request: Request, filters: collections.abc.I
             passing: collections.abc.Iterable[int] = (), limit: int = NEAREST) -> list[NearMiss]:
     """Return the nearest hosts: those that fail the fewest filters, then those that lack the least.
 
-    If the request names or excludes hosts, only the allowed hosts count. Filters of single hosts are consulted only
-    about the hosts that are nearest by the other filters.
+    If the request names or excludes hosts, only the allowed hosts count. Per-host filters evaluate only the hosts that
+    are nearest according to the other filters.
     :param passing: positions of the hosts that pass all filters
     """
     consulted = [each for each in filters if each.applies(request)]
@@ -131,7 +131,7 @@ def no_valid_host(hosts: host_view.Hosts, request: Request, filters: collections
             removals: list[Removal], placed: int = 0, requested: int = 1) -> exception.NoValidHost:
     """Return the NoValidHost error of a request for which no host is left.
 
-    :param placed: number of the ``requested`` servers that had found room
+    :param placed: number of servers, among the ``requested`` ones, that had found room
     """
     begin = f'Only {placed} of {requested} servers have room. ' if placed else ''
     error = exception.NoValidHost(

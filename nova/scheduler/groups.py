@@ -31,14 +31,14 @@ if typing.TYPE_CHECKING:
 __all__ = ('AFFINE', 'AFFINITY', 'ANTI_AFFINITY', 'CAPABILITIES', 'PROXIMITY', 'SOFT_AFFINITY', 'SOFT_ANTI_AFFINITY',
            'LockedMembers', 'find', 'places', 'refreshed', 'shared', 'split')
 
-# policies by which a member's host limits the others' hosts: checked again in the claim's transaction
+# policies under which a member's host restricts the hosts of the others; the claim's transaction checks them again
 MUTUAL = frozenset((AFFINITY, ANTI_AFFINITY, PROXIMITY))
 AFFINE = frozenset((AFFINITY, PROXIMITY))
 
 
 def find(api_db: engine.Database, cells: db_cells.Cells, group_id: str, project_id: str,
          moving: str | None = None) -> Group | None:
-    """Return the Group with an id, or None if there is none.
+    """Return the group with this id, or None if it does not exist.
 
     :param moving: see Group
     :param project_id: project of the servers; groups of other projects are ignored
@@ -71,7 +71,7 @@ def refreshed(cells: db_cells.Cells, group: Group) -> Group:
 
 
 def split(group: Group, hosts: host_view.Hosts) -> bool:
-    """Tell whether members with affinity are in several cells that together violate the policy.
+    """Tell whether members in several cells together violate affinity.
 
     :param hosts: a view of the hosts
     """
@@ -83,7 +83,7 @@ def split(group: Group, hosts: host_view.Hosts) -> bool:
 
 
 def _members(places: set[tuple[str, str]]) -> dict[str, typing.Any]:
-    """Return the fields of a Group that follow from {(member, host)}."""
+    """Return the fields of a Group that are computed from {(member, host)}."""
     return {'members': collections.Counter(host for _, host in places),
             'between': len(places) > len({uuid for uuid, _ in places})}
 
@@ -96,9 +96,9 @@ def shared(localities: collections.abc.Iterable[frozenset[str]]) -> frozenset[st
 
 def places(request: Request, hosts: host_view.Hosts, positions: collections.abc.Iterable[int]
            ) -> collections.abc.Iterator[Request]:
-    """Yield requests that are limited to one place each, in which all servers with affinity might find room.
+    """Yield copies of the request, each limited to one place where all servers with affinity might find room.
 
-    :param positions: of the hosts that suit one of the servers, best first
+    :param positions: positions of the hosts that suit one of the servers, best first
     """
     group = request.group
     assert group is not None  # affinity is a policy of a group
@@ -114,16 +114,16 @@ def places(request: Request, hosts: host_view.Hosts, positions: collections.abc.
 
 
 def _locality(row: collections.abc.Mapping[str, typing.Any]) -> frozenset[str]:
-    """Return the network localities of a row of the table of hosts."""
+    """Return the network localities in a row of the host table."""
     return server_groups.locality(row.get('capabilities'), row.get('aggregates'))
 
 
 class LockedMembers:
     """The members of a group during claims, locked so that no other scheduler places one until the transaction ends.
 
-    :param group: a Group; without a policy of MUTUAL it allows every host
+    :param group: a Group; a group without a policy in MUTUAL allows every host
     :param table: the view of the hosts
-    :param cell_uuid: cell of the connection; members in other cells are those of the group's ``places``
+    :param cell_uuid: cell of the connection; members in other cells are read from the group's ``places``
     """
 
     def __init__(self, conn: engine.Connection, group: Group, table: host_view.Hosts,
@@ -153,7 +153,7 @@ class LockedMembers:
         return PROXIMITY not in policies or bool(self._within_reach(host))
 
     def _within_reach(self, host: str) -> frozenset[str] | None:
-        """Return the localities that all members would share with one on this host. Removed hosts have none."""
+        """Return the localities that all members would share if one more were on this host; none for a removed host."""
         others = [self._localities[each] for each in self._members if each in self._localities]
         if host not in self._localities:
             believed = [_locality(self._table.rows[position]) for position in self._table.positions(host)]

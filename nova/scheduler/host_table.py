@@ -1,7 +1,7 @@
-"""The scheduler's table of hosts: kept in memory and synchronized with the databases of all cells.
+"""The scheduler's table of hosts, held in memory and synchronized with the databases of all cells.
 
-Change numbers drive the updates. The table may be slightly stale, because the claim's condition decides. A read without
-changes costs one SELECT on two indexes in a cell's database.
+Rows with new change numbers are read. The table may be slightly stale, because the claim checks the current rows. A
+read without changes costs one SELECT on two indexes in a cell's database.
 """
 import collections.abc
 import datetime
@@ -23,17 +23,17 @@ from nova.scheduler import host_view
 
 LOG = logging.getLogger(__name__)
 
-FRESH_S = 0.005  # seconds after a read in which another read is not worth a query
-OVERLAP_US = 20_000  # overlap of a read with the last one
-WINDOW_US = 5_000_000  # overlap once in WINDOW_S: commits become visible out of order, and clocks differ
+FRESH_S = 0.005  # seconds for which a read counts as fresh, so that no query is sent
+OVERLAP_US = 20_000  # overlap of each read with the previous one
+WINDOW_US = 5_000_000  # larger overlap every WINDOW_S, because commits become visible out of order and clocks differ
 WINDOW_S = 2
-FULL_READ_S = 60  # interval of reading all change numbers, which shows removed nodes
-MIN_FULL_READ_S = 1  # shortest interval of full reads, even on request: the window shows other changes
-MAX_CHANGE_NUMBER = 2 ** 62  # above all change numbers
-OTHER_CELLS_S = 0.5  # interval of reads of other cells, without the cells that this scheduler has claimed in
+FULL_READ_S = 60  # interval of full reads of all change numbers, which detect removed nodes
+MIN_FULL_READ_S = 1  # minimum interval of full reads, even on request; the window detects other changes
+MAX_CHANGE_NUMBER = 2 ** 62  # upper bound of all change numbers
+OTHER_CELLS_S = 0.5  # read interval of other cells, except those in which this scheduler has claimed
 NO_TIME = datetime.timedelta()
 UNREACHABLE_S = 30  # retry interval of an unreachable cell
-# timeout of reading changes, which normally takes milliseconds, so that a cell does not delay requests
+# timeout of reading changes, so that a slow cell does not delay requests; a read normally takes milliseconds
 READ_TIMEOUT_S = 2
 
 Row = dict[str, typing.Any]
@@ -47,10 +47,9 @@ Changes = tuple[Rows, set[int]]  # (new or changed rows, removed nodes)
 class CellNodes:
     """The compute nodes of one cell with their services, synchronized with its database.
 
-    rows    {number of a node: its row}: a dict of host_view's columns and the cell's uuid as ``cell``. A change
-    replaces
-            the dict, except for ``last_seen_at``, which is written in place.
-    :param quiet_s: seconds within which some service sends a heartbeat
+    rows    {number of a node: its row}. A row is a dict of host_view's columns, with the cell's uuid as ``cell``.
+            A change replaces the dict; only ``last_seen_at`` is written in place.
+    :param quiet_s: time in seconds within which at least one service sends a heartbeat
     """
 
     def __init__(self, cell: db_cells.Cell, quiet_s: float) -> None:
@@ -91,7 +90,7 @@ class CellNodes:
             del self.rows[node]
 
     def with_usage(self, usage: Usage) -> Rows:
-        """Return the rows of nodes with the columns that a claim of this process has just written.
+        """Return rows of nodes, updated with the columns that a claim of this process has just written.
 
         Rows that were read after a later claim of another scheduler are left out.
         """
@@ -116,7 +115,7 @@ class CellNodes:
         return found
 
     def _since(self, conn: engine.Connection, since: int) -> Rows:
-        if self._noted:  # under load most changes are this process's own and known
+        if self._noted:  # under load, most changes come from this process and are known
             return self._read(conn, host_changes.numbers(conn, since))
         rows = host_changes.numbers_and_usage(conn, since)
         used, others = self._different(row[:3] for row in rows)
@@ -125,12 +124,12 @@ class CellNodes:
         return {**found, **self._others(conn, others)}
 
     def _same(self, conn: engine.Connection, found: Rows, since: int, until: int) -> bool:
-        """Tell by sums whether the change numbers in [since, until) are those of the known rows and of ``found``.
+        """Compare sums to tell whether the change numbers in [since, until) match the known rows and ``found``.
         """
         return host_changes.number_sums(conn, since, until) == self._numbers.sums(self.rows, found, since, until)
 
     def _read(self, conn: engine.Connection, numbers: Numbers) -> Rows:
-        """Return the rows for (node, change_number, usage_change_number) that are not known."""
+        """Return the rows whose (node, change_number, usage_change_number) are not known yet."""
         used, others = self._different(numbers)
         found = self._others(conn, others)
         for row in host_changes.usage(conn, used) if used else ():
@@ -157,15 +156,15 @@ class CellNodes:
             yield row
 
     def busy(self) -> dict[tuple[str, str], int]:
-        """Return {(host, node): servers in a task with high disk and network load} without zeros."""
+        """Return {(host, node): number of servers in a task with high disk and network load}, without zeros."""
         with self.cell.db.reader() as conn:
             return hosts_db.busy_servers(conn)
 
     def heartbeats(self) -> Heartbeats:
         """Return {host: last heartbeat} of the compute services, read in chunks to keep transactions short.
 
-        As in services.any_up, silence counts up to the newest heartbeat of any service if heartbeats are overdue.
-        Otherwise the times are unchanged.
+        If all heartbeats are overdue, the age of the newest one is added to the times, as in services.any_up. Otherwise
+        the times are unchanged.
         """
         found: Heartbeats = {}
         after, gap = 0, None
@@ -191,14 +190,14 @@ class _ChangeNumbers:
         self._arrays: tuple[np.ndarray, ...] = ()
 
     def apply(self, rows: Rows, changed: Rows, removed: set[int]) -> None:
-        """Follow a change of the rows, before it is applied."""
+        """Update the arrays for a change of the rows, before the change is applied."""
         if removed or not changed.keys() <= rows.keys():  # a set difference would visit all rows
             self._positions = None  # rebuilt on demand
         elif self._positions is not None:
             self._write(self._positions, self._arrays, changed)
 
     def sums(self, rows: Rows, found: Rows, since: int, until: int) -> list[tuple[int, int]]:
-        """Return host_changes.number_sums for the rows, with the found rows in place of older ones."""
+        """Return host_changes.number_sums for the rows, after replacing older rows with ``found``."""
         if self._positions is None:
             self._positions = {node: position for position, node in enumerate(rows)}
             self._arrays = tuple(np.fromiter((row[name] for row in rows.values()), np.int64, len(rows))
@@ -225,16 +224,15 @@ class HostTable:
     """The hosts of all cells in one view.
 
     :param cells: db.cells.Cells
-    :param heartbeat_s: interval of reading heartbeats in seconds. A stale heartbeat makes a host look down, never up,
-        so a
-                        third of the service's down time is sufficient.
+    :param heartbeat_s: interval of reading heartbeats in seconds. A stale heartbeat can only make a host look down,
+        so a third of service_down_time is sufficient.
     """
 
     def __init__(self, cells: db_cells.Cells, heartbeat_s: float = 5) -> None:
         self._cells, self._heartbeat_s = cells, heartbeat_s
         self._lock = threading.Lock()
         self._nodes: dict[str, CellNodes] = {}  # by the cell's uuid
-        self._unreachable: dict[str, float] = {}  # cell's uuid: end of the time without reads
+        self._unreachable: dict[str, float] = {}  # cell's uuid: time of the next attempt to read
         self._positions: dict[tuple[str, int], int] = {}  # by (cell's uuid, node)
         self._view = host_view.Hosts([])
         self._read_at = self._heartbeats_read_at = self._others_read_at = float('-inf')
@@ -249,10 +247,10 @@ class HostTable:
         return len(self._view.ids)
 
     def hosts(self, *, full: bool = False, fresh_s: float = FRESH_S) -> host_view.Hosts:
-        """Return a view that is a few milliseconds old for the default cell.
+        """Return a view in which the data of the default cell is at most a few milliseconds old.
 
-        Other cells may be slow, so they are read less often, except after a claim of this scheduler there.
-        :param full: read everything: no host was found, or a claim found the table stale
+        Other cells may be slow, so they are read less often, except after this scheduler has claimed there.
+        :param full: read everything, because no host was found or a claim found the table stale
         :param fresh_s: age in seconds after which the table is read again
         """
         with self._lock:
@@ -270,7 +268,7 @@ class HostTable:
     def _read_other_cells(self, full: bool) -> None:
         """Read the other cells in parallel, with the lock held.
 
-        Unreachable cells are left to ``synchronize``, which no request waits for.
+        ``synchronize`` reads unreachable cells, because no request waits for it.
         """
         due = full or time.monotonic() - self._others_read_at > OTHER_CELLS_S
         cells = [cell for cell in self._cells.all()[1:]
@@ -278,7 +276,7 @@ class HostTable:
         if not cells:
             return
         nodes = {cell.uuid: self._nodes_of(cell) for cell in cells}
-        self._claimed_cells -= nodes.keys()  # before the read, which may miss later claims
+        self._claimed_cells -= nodes.keys()  # cleared before the read, which may miss later claims
 
         def look(cell: db_cells.Cell) -> tuple[Changes, Heartbeats]:
             here = nodes[cell.uuid]
@@ -318,7 +316,7 @@ class HostTable:
         fresh = {cell.uuid for cell in others} - self._nodes.keys()
 
         def look(cell: db_cells.Cell) -> tuple[CellNodes, Changes, Heartbeats, dict[tuple[str, str], int] | None]:
-            # skips cells that were read just now
+            # skip cells that were read just now
             nodes = self._nodes_of(cell)
             return (nodes, nodes.read_changes() if cell.uuid in fresh else ({}, set()),
                     *((nodes.heartbeats(), nodes.busy()) if hear else ({}, None)))
@@ -339,8 +337,9 @@ class HostTable:
             self._heartbeats_read_at = time.monotonic()
 
     def note_usage(self, cell: db_cells.Cell, usage: Usage) -> None:
-        """Record columns of host_changes.USAGE that claims of this process have just written: {node of the cell:
-        columns}.
+        """Record usage that claims of this process have just written.
+
+        :param usage: {node of the cell: columns of host_changes.USAGE}
         """
         with self._lock:
             nodes = self._nodes_of(cell)
@@ -379,7 +378,7 @@ class HostTable:
             self._update_last_seen(seen)
 
     def _merge_heartbeats(self, nodes: CellNodes, seen: Heartbeats) -> None:
-        """Merge heartbeats into the rows and the view, and keep its other arrays."""
+        """Merge heartbeats into the rows and the view; other arrays of the view are unchanged."""
         changed: dict[int, datetime.datetime | None] = {}
         for node, row in nodes.rows.items():
             moment = seen.get(row['host'])
@@ -417,7 +416,7 @@ class HostTable:
 
 
 def _busy_now(row: Row, before: Row | None) -> int:
-    """Estimate the busy servers until the next count: each new server is being built, or moves."""
+    """Estimate the number of busy servers until the next count: each new server is being built or moved."""
     if before is None:
         return 0
     return before['io_ops'] + max(0, row['running_vms'] - before['running_vms'])

@@ -19,12 +19,12 @@ Row = collections.abc.Mapping[str, typing.Any]
 T = typing.TypeVar('T')
 
 RESOURCES = ('vcpus', 'memory_mb', 'local_gb')
-# columns that change often, for single hosts, like the usage of RESOURCES; io_ops is computed: see host_table.HostTable
+# columns that, like the usage of RESOURCES, often change for single hosts; host_table.HostTable computes io_ops
 COUNTERS = ('running_vms', 'io_ops', 'failed_builds')
-# columns that a view updates without dropping its cache
+# columns that a view updates without discarding its cache
 USAGE = frozenset(('change_number', 'usage_change_number', 'last_seen_at', 'metrics', 'pci_stats', *COUNTERS,
                    *(name + '_used' for name in RESOURCES)))
-MAX_CACHED = 512  # most cached masks and tables of a view
+MAX_CACHED = 512  # maximum number of cached masks and tables of a view
 
 
 class Hosts:
@@ -33,13 +33,13 @@ class Hosts:
     ids, host, node, zone   identity of the node (arrays of objects, ids of integers)
     enabled, forced_down    state of the host's service
     seen                    its last heartbeat (numpy datetime64, NaT for none)
-    total, capacity, used   {resource: array}; resources are vcpus, memory_mb and local_gb
+    total, capacity, used   {resource: array} for the resources vcpus, memory_mb and local_gb
     running_vms             servers on the node
     io_ops                  servers on the node in a task with high disk and network load
     failed_builds           failed builds on the node since the last success
     metrics                 {name: value} from its monitors, or None
-    numa                    {position: HostTopology} of hosts that this request has changed: cells that earlier servers
-                            of the request use, and those that the server's present place frees
+    numa                    {position: HostTopology} of hosts that this request changes: earlier servers of the
+                            request use cells, and the server's present place frees cells
     all_pass                array of True; a filter that returns this object removes no host
     placed                  positions of the request's servers that have a place
     pci                     free PCI devices of the nodes
@@ -100,7 +100,7 @@ class Hosts:
         return found
 
     def copy(self) -> Hosts:
-        """Return a view with its own usage arrays."""
+        """Return a copy with separate usage arrays."""
         twin = object.__new__(Hosts)
         twin.__dict__.update(self.__dict__)
         twin.used = {name: array.copy() for name, array in self.used.items()}
@@ -110,7 +110,7 @@ class Hosts:
         return twin
 
     def with_usage(self, rows: collections.abc.Mapping[int, Row]) -> Hosts:
-        """Return a view with the usage of these rows: {position: row}."""
+        """Return a view with the usage from these rows, {position: row}."""
         twin = self.copy()
         twin.rows, twin.metrics = list(self.rows), self.metrics.copy()
         devices = {position: row.get('pci_stats') for position, row in rows.items()
@@ -129,7 +129,7 @@ class Hosts:
         return twin
 
     def with_rows(self, rows: collections.abc.Mapping[int, Row]) -> Hosts:
-        """Return a view in which these rows replace any columns of known hosts: {position: row}."""
+        """Return a view in which these rows, {position: row}, replace columns of known hosts."""
         twin, part, positions = self.with_usage(rows), Hosts(list(rows.values())), list(rows)
         for name, found in vars(part).items():
             if name == 'all_pass' or name.startswith('_'):
@@ -166,8 +166,8 @@ class Hosts:
     # ---- cached values: independent of usage, shared with all views that differ only in usage ------------------------
 
     def cached(self, key: collections.abc.Hashable, make: collections.abc.Callable[[], T]) -> T:
-        """Return the cached result of ``make()`` for a key. It must be read-only and independent of usage, counters and
-        metrics.
+        """Return the cached result of ``make()`` for a key. The result must be read-only and independent of usage,
+        counters and metrics.
         """
         found = self._cache.get(key)
         if found is None:
@@ -186,7 +186,7 @@ class Hosts:
         return self.cached(('values', name), make)
 
     def distinct(self, name: str) -> tuple[list[typing.Any], np.ndarray]:
-        """Return (distinct values of a column, the index among them for each host).
+        """Return (distinct values of a column, index into these values for each host).
 
         Equal documents of the type db.types.Shared are one object and are compared by identity.
         """
@@ -206,7 +206,7 @@ class Hosts:
         return self.cached(('distinct', name), make)
 
     def match_column(self, name: str, judge: collections.abc.Callable[[typing.Any], typing.Any]) -> np.ndarray:
-        """Return a mask: ``judge(value)`` of a column, called once for each distinct value."""
+        """Return a mask of ``judge(value)`` for a column; ``judge`` is called once for each distinct value."""
         values, codes = self.distinct(name)
         return np.array([bool(judge(value)) for value in values], dtype=bool)[codes]
 
@@ -247,7 +247,7 @@ class Hosts:
 
     @property
     def aggregate_set(self) -> np.ndarray:
-        """For each node the index of its metadata in ``aggregate_sets``."""
+        """Index in ``aggregate_sets`` of each node's metadata."""
         return self._merged()[1]
 
     def _merged(self) -> tuple[list[dict[str, frozenset[str]]], np.ndarray]:
@@ -271,7 +271,7 @@ class Hosts:
         return self.cached('aggregate_sets', make)
 
     def by_aggregates(self, judge: collections.abc.Callable[[dict[str, frozenset[str]]], typing.Any]) -> np.ndarray:
-        """Return an array of ``judge({key: frozenset of values})`` for each host, called once for each of
+        """Return an array of ``judge({key: frozenset of values})`` for the hosts; ``judge`` is called once for each of
         ``aggregate_sets``.
         """
         return np.array([judge(merged) for merged in self.aggregate_sets])[self.aggregate_set]

@@ -1,7 +1,8 @@
 """The scheduler: chooses hosts from its table and claims them in the database.
 
-The request_reader reads the facts, the decision module decides on a view of the hosts, and a claimer writes. The
-placement module repeats this while claims fail, and the batch module does it for many requests together.
+The request_reader module reads a request's data, the decision module chooses hosts in a view, and a claimer writes the
+choice to the database. The placement module repeats these steps while claims fail. The batch module performs them for
+many requests together.
 """
 import collections.abc
 
@@ -32,8 +33,8 @@ class SchedulerManager:
     methods    the methods of the RPC interface
     table      the table of hosts of this process
     rules      filters, weighers and tie-breaking
-    requests   reads the facts of a request
-    batches    places new servers
+    requests   reader of a request's data
+    batches    placer of new servers
     :param conf: the configuration
     :param api_db: Database of the API database
     :param cells: db.cells.Cells

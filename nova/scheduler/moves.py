@@ -32,12 +32,12 @@ from nova.scheduler.resources import pci as pci_resources
 
 LOG = logging.getLogger(__name__)
 
-# states of a move that looks for its destination
+# states of a move that waits for a destination
 LOOKING = ('accepted', 'queued', 'pre-migrating', 'preparing')
 
 Row = collections.abc.Mapping[str, typing.Any]
 Selections = list[objects.Selection]
-# writes the server's destination in the transaction of the claim: (conn, claim, view) -> {'availability_zone'}, or None
+# function that writes the destination in the claim's transaction: (conn, claim, view) -> {'availability_zone'}, or None
 # if the server no longer waits for a host
 Write = collections.abc.Callable[[engine.Connection, Claim, host_view.Hosts], Row | None]
 
@@ -67,7 +67,7 @@ class Moves:
                                       aggregate=migration['arguments'].get('aggregate'))
 
         needed: dict[str, int] = {}
-        if migration['arguments'].get('grows'):  # the server keeps its room and needs the difference
+        if migration['arguments'].get('grows'):  # the server keeps its resources and needs only the difference
             needed = request.resources
             had = claims.resources({**row, 'numa_topology': None})
             request = dataclasses.replace(request, resources={name: needed[name] - had[name] for name in needed})
@@ -78,7 +78,7 @@ class Moves:
             _check_size(node, needed, row['uuid'])
             zone = _zone(conn, node, request)
             if not server_migrations.hold(conn, migration_id, node, request.resources, LOOKING):
-                LOG.info('Move %s no longer looks for a host.', migration_id)
+                LOG.info('Move %s no longer waits for a host.', migration_id)
                 return None
             if of_ports:
                 now = server_migrations.get(conn, migration_id)['new_flavor']
@@ -89,7 +89,7 @@ class Moves:
         try:
             return self._place(cell, row['uuid'], request, write, migration_id)
         except exception.NoValidHost:
-            # a repeated message: the first one may have taken the missing room for this move
+            # the message may be a repetition, and the first one may have claimed the missing capacity for this move
             with cell.db.reader() as conn:
                 migration = server_migrations.get(conn, migration_id)
             if migration['held_host'] is None and migration['status'] in LOOKING:
@@ -110,7 +110,7 @@ class Moves:
         def write(conn: engine.Connection, claim: Claim, hosts: host_view.Hosts) -> Row | None:
             node = hosts.rows[claim.position]
             place = {'host': node['host'], 'node': node['node'], 'availability_zone': _zone(conn, node, request)}
-            # resources of the former host do not count
+            # resources claimed on the former host do not count
             found = instances.set_where(conn, instance_uuid, {'numa_topology': None, **place, **claim.values}, waiting)
             if found and of_ports:
                 now = instances.get(conn, instance_uuid)['flavor']
@@ -121,7 +121,7 @@ class Moves:
     def check_host(self, ctx: nova_context.RequestContext, spec: objects.RequestSpec, host: str, node: str) -> None:
         """Check whether a server may stay on its host with another image.
 
-        :raises NoValidHost: the filters refuse
+        :raises NoValidHost: the filters reject the host
         """
         hosts = self._table.hosts(full=True)
         request = self._requests.of_rebuild(self._cells.of_server(spec.instance_uuid), spec, host, node)
@@ -175,12 +175,12 @@ class _MoveAttempt:
 
 
 def _of_ports(request: Request) -> list[pci.Request]:
-    """Return the devices that ports need; a port may be removed during the placement."""
+    """Return the devices that ports need. Such a port may be removed during the placement."""
     return [each for each in pci_resources.requests_of(request) if each.request_id]
 
 
 def _hypervisor(conn: engine.Connection, migration: Row) -> str | None:
-    """Return the hypervisor type of a moving guest, or None if the guest is lost or is created again."""
+    """Return the hypervisor type of a moving guest, or None if the guest was lost or is created anew."""
     if migration['migration_type'] == server_migrations.EVACUATION:
         return None
     nodes = compute_nodes.by_host(conn, migration['source_compute'])

@@ -33,14 +33,14 @@ class NewServers:
                             instance_uuids: list[str]) -> list[Selections]:
         """Choose and claim a host for each server; see interface.py.
 
-        A server that no longer waits, for example because it was deleted, gets an empty list. A server that was placed
-        by an earlier message with a lost reply gets the same host.
+        A server that no longer waits, for example because it was deleted, gets an empty list. If an earlier message
+        placed the server and its reply was lost, the server gets the same host.
         :raises ServiceUnavailable: there are several cells, and the servers' cell does not answer
         """
         request = self._requests.of_new(spec)
         try:
             placed, refused = self._placer.place(request, instance_uuids), None
-        except exception.NoValidHost as error:  # the missing room may be that of the same servers
+        except exception.NoValidHost as error:  # these servers themselves may have taken the missing capacity
             placed, refused = [[] for _ in instance_uuids], error
         except db_cells.UNREACHABLE as error:
             raise self._unavailable(instance_uuids, error) from None
@@ -56,7 +56,7 @@ class NewServers:
         return [chosen or already_placed.get(uuid, []) for uuid, chosen in zip(instance_uuids, placed, strict=True)]
 
     def _unavailable(self, uuids: collections.abc.Sequence[str], error: Exception) -> Exception:
-        """Return the error for an unreachable cell; with several cells the caller may retry."""
+        """Return the error for an unreachable cell. If there are several cells, the caller may retry."""
         if not self._claimers.several():
             return error
         LOG.warning('Cannot place %d servers: %s', len(uuids), error)

@@ -1,6 +1,8 @@
-"""Claims on nodes in one transaction: counted resources by conditional UPDATE, groups under a lock, special resources.
+"""Claims on nodes in one transaction.
 
-KINDS has a row for each kind of special resource. A request without any costs no additional statement.
+* Counted resources are claimed by a conditional UPDATE.
+* Server groups are checked under a lock.
+* KINDS has a row for each kind of special resource. A request without special resources needs no further statement.
 """
 import collections.abc
 
@@ -21,8 +23,8 @@ from nova.scheduler.placement_request import SpecialResource
 from nova.scheduler.resources import numa_request
 from nova.scheduler.resources import pci
 
-# requested(conf, spec) -> a SpecialResource or None, called in this order for every request. ``spec`` is the
-# objects.RequestSpec; its ``flavor`` is the server's flavor after the request, for a resize the new one. The function
+# Functions requested(conf, spec) -> a SpecialResource or None, called in this order for every request. ``spec`` is the
+# objects.RequestSpec. Its ``flavor`` is the server's flavor after the request: for a resize, the new flavor. A function
 # must be cheap if nothing is requested.
 KINDS: list[collections.abc.Callable[[cfg.ConfigOpts, objects.RequestSpec], SpecialResource | None]] = [
     numa_request.requested, pci.requested]
@@ -36,7 +38,7 @@ def special_of(conf: cfg.ConfigOpts, spec: objects.RequestSpec) -> tuple[Special
 class NodeClaims:
     """Claims for one request in one transaction.
 
-    :param hosts: the view of the positions
+    :param hosts: the view to which positions refer
     :param cell_uuid: cell of the connection, or None if there is one cell
     """
 
@@ -59,7 +61,7 @@ class NodeClaims:
         raise exception.ClaimFailed(host=self._hosts.host[ranking[0]], instance_id=instance_uuid)
 
     def take(self, position: int, instance_uuid: str, migration_id: int | None = None) -> Claim | None:
-        """Return the Claim on a host, or None if it has no room or the server's group refuses.
+        """Return the Claim on a host, or None if the host has no room or the server group's policy forbids it.
 
         :raises ClaimFailed: the host's zone is no longer the requested one
         """
@@ -82,7 +84,7 @@ class NodeClaims:
         return claim
 
     def _limits(self, position: int) -> dict[str, float]:
-        """Return limits of filters that replace the node's own numbers; see claims.claim."""
+        """Return the limits from filters that replace the node's own limits; see claims.claim."""
         limits: dict[str, float] = {}
         for each in self._request.limiting:
             for name, value in each.limits(self._hosts, position).items():

@@ -14,7 +14,7 @@ _NAME = 'scheduler.select_destinations'
 class NotifyingManager:
     """A scheduler manager that sends a notification before and after each selection of hosts.
 
-    :param manager: the one of driver.load
+    :param manager: manager that driver.load returned
     """
 
     def __init__(self, manager: Scheduler, notifier: notify.Notifier) -> None:

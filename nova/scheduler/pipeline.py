@@ -18,14 +18,14 @@ from nova.scheduler import weights
 from nova.scheduler.placement_request import Request
 from nova.scheduler.filters import base
 
-MAX_CANDIDATES = 16  # best hosts that a claim tries before the next decision
-BLOCK = 64  # hosts of a block in the search for the highest values
-MAX_AFFINITY_PLACES = 100  # places that are tried for servers of one request with affinity
+MAX_CANDIDATES = 16  # number of best hosts that a claim tries before the next decision
+BLOCK = 64  # number of hosts in a block in the search for the highest values
+MAX_AFFINITY_PLACES = 100  # maximum number of places that are tried for one request with affinity
 
 _64 = 2 ** 64 - 1
 _ODD, _ODDER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)  # multipliers with good bit mixing
 
-# a filter that removed hosts, the mask before it, the mask after it
+# a filter that removed hosts, the mask before the filter, the mask after it
 Step = tuple[base.Filter, np.ndarray, np.ndarray]
 Ranking = np.ndarray  # positions, best first
 
@@ -35,7 +35,7 @@ class TieBreak:
     """Choice between hosts of equal or nearly equal weight.
 
     subset    number of best hosts from which the server's uuid selects one
-    shuffle   order equal hosts differently for each server, to spread them; False: in the order of the table
+    shuffle   order equal hosts differently for each server, to spread servers; False keeps the order of the table
     """
 
     subset: int = 1
@@ -87,8 +87,7 @@ def _removals(hosts: host_view.Hosts, request: Request, steps: list[Step]) -> li
 
 def rank(hosts: host_view.Hosts, positions: np.ndarray, weighers: collections.abc.Sequence[weights.AnyWeigher],
          instance_uuid: str, tie_break: TieBreak = SPREAD, enough_hosts: int | None = None) -> Ranking:
-    """Rank positions, best first. Ties are broken by ``tie_break`` and a hash of the server's uuid and the node's
-    number.
+    """Rank positions, best first. ``tie_break`` and a hash of the server's uuid and the node's number break ties.
 
     :param enough_hosts: required length of the ranking, or None for all
     """
@@ -97,7 +96,7 @@ def rank(hosts: host_view.Hosts, positions: np.ndarray, weighers: collections.ab
 
 
 def rounded(score: np.ndarray) -> np.ndarray:
-    """Return scores in which rounding differences are equal."""
+    """Round scores, so that scores which differ only by rounding errors are equal."""
     return np.rint(score * 1e9)
 
 
@@ -133,7 +132,7 @@ def ranked(hosts: host_view.Hosts, positions: np.ndarray, score: np.ndarray, ins
 def _highest(values: np.ndarray, enough_hosts: int) -> tuple[typing.Any, np.ndarray] | None:
     """Return (a threshold that at least ``enough_hosts`` values reach, their positions), or None to take all.
 
-    It avoids sorting all values: the threshold is chosen so that the maxima of ``enough_hosts`` blocks reach it.
+    To avoid sorting all values, the threshold is chosen so that the maxima of ``enough_hosts`` blocks reach it.
     """
     blocks = len(values) // BLOCK
     if blocks <= enough_hosts:
@@ -169,8 +168,8 @@ class NoCandidates:
     """The result for a request when no host is left for one of its servers.
 
     hosts    the view at that point
-    steps    of the filters that removed hosts
-    placed   number of the ``requested`` servers that had found room
+    steps    steps of the filters that removed hosts
+    placed   number of servers, among the ``requested`` ones, that had found room
     """
 
     hosts: host_view.Hosts
@@ -181,7 +180,7 @@ class NoCandidates:
     requested: int
 
     def no_valid_host(self) -> exception.NoValidHost:
-        """Return the explaining error, with ``reason`` and ``details``."""
+        """Return the error that explains the result with ``reason`` and ``details``."""
         return explain.no_valid_host(self.hosts, self.request, self.filters,
                                _removals(self.hosts, self.request, self.steps), self.placed, self.requested)
 
@@ -191,7 +190,7 @@ def choose(hosts: host_view.Hosts, request: Request, filters: collections.abc.Se
            tie_break: TieBreak = SPREAD, enough_hosts: int | None = None) -> list[Ranking]:
     """Return the rankings of ``select``.
 
-    :raises NoValidHost: with ``reason`` and ``details``, for all servers if one has no host
+    :raises NoValidHost: one of the servers has no host; the error has ``reason`` and ``details``
     """
     found = select(hosts, request, filters, weighers, instance_uuids, tie_break, enough_hosts)
     if isinstance(found, NoCandidates):
@@ -202,7 +201,7 @@ def choose(hosts: host_view.Hosts, request: Request, filters: collections.abc.Se
 def select(hosts: host_view.Hosts, request: Request, filters: collections.abc.Sequence[base.Filter],
            weighers: collections.abc.Sequence[weights.AnyWeigher], instance_uuids: collections.abc.Sequence[str],
            tie_break: TieBreak = SPREAD, enough_hosts: int | None = None) -> list[Ranking] | NoCandidates:
-    """Return a ranking of host positions for each server; each server sees the first choices of those before it.
+    """Return a ranking of host positions for each server. Each ranking includes the effect of earlier servers' choices.
 
     :param enough_hosts: required length of each ranking, or None for all
     """
@@ -221,7 +220,7 @@ def select(hosts: host_view.Hosts, request: Request, filters: collections.abc.Se
 
 
 def mutable_view(hosts: host_view.Hosts, request: Request) -> host_view.Hosts:
-    """Return a copy of the view for the request, with its group's members."""
+    """Return a copy of the view for the request, with the members of the request's group."""
     return request.view(hosts.copy())
 
 

@@ -1,4 +1,4 @@
-"""Placement of servers: decide and claim, and repeat with fresh data while claims fail."""
+"""Placement of servers: choose and claim hosts, and repeat with fresh data while claims fail."""
 import collections.abc
 import dataclasses
 import typing
@@ -71,7 +71,7 @@ class ClaimLoop:
                 hosts = each.verified(hosts)
         found, = decision.decide(hosts, [demand], self._rules)
         if found.no_candidates is not None and not again:
-            # the table may be stale: recently freed room and new hosts count
+            # the table may be stale, and freed capacity and new hosts count
             hosts = self._table.hosts(full=True)
             found, = decision.decide(hosts, [demand], self._rules)
         return hosts, decision.rankings_of(found)

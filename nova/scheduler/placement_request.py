@@ -24,7 +24,7 @@ class Group:
     moving        uuid of the moving server, which does not count as a member, or None
     members       {host: members on it, or moving to it}
     capabilities  {key: requirement on hosts}, under host-capabilities
-    between       a member has two hosts: it moves, or its move can still be reverted
+    between       whether a member has two hosts, because it moves or its move can still be reverted
     places        {uuid of a cell: {(member, host)}}
     unknown       cells that did not answer; members may be there
     within        network locality to which this attempt is limited under network-proximity, or None for any
@@ -52,26 +52,26 @@ class Limits(typing.Protocol):
 class SpecialResource:
     """A resource of a node without a counted amount, such as NUMA cells or PCI devices, for one request.
 
-    A function of node_claims.KINDS creates it; ``request.special`` has it. A filter preselects hosts from the table;
-    ``take`` decides.
+    A function of node_claims.KINDS creates the resource and stores it in ``request.special``. A filter preselects hosts
+    from the table; ``take`` decides.
     """
 
     def take(self, conn: engine.Connection, node: typing.Mapping[str, typing.Any], claim: Claim) -> bool:
         """Take the resource from a node in the claim's transaction; return whether the node has it.
 
-        The node's row is locked until the transaction ends, and its counted resources are claimed. If this or a later
-        resource returns False, all changes are rolled back. Resources are taken in the order of KINDS.
+        The node's row is locked until the transaction ends, and its counted resources are claimed. If the method of
+        this or a later resource returns False, all changes are rolled back. Resources are taken in the order of KINDS.
         :param node: the current compute_nodes row
         :param claim: the server's claim; columns for the holder's row go into ``claim.values``
         """
         raise NotImplementedError
 
     def verified(self, hosts: host_view.Hosts) -> host_view.Hosts:
-        """Return a view with exact data, after every host that the filter let through has refused the claim."""
+        """Return a view with exact data. Called after every host that passed the filter has refused the claim."""
         return hosts
 
     def consume(self, hosts: host_view.Hosts, position: int) -> None:
-        """Update the caller's own view as if the node had given the resource, for the next server."""
+        """Update the caller's copy of the view for the next server, as if the node had assigned the resource."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,18 +79,18 @@ class Request:
     """Requirements of one server on a host.
 
     resources       {resource: amount}, see db.claims.resources
-    zone, host, node   None for any
+    zone, host, node   requested ones, or None for any
     cell            uuid of the cell in which the server must stay, or None for any
     disabled_cells  uuids of the cells that get no new servers, sorted
-    forced          an administrator forces the host: only this host's capacity is checked
+    forced          an administrator forces the host, so only its capacity is checked
     failed_nodes    (host, node) of failed builds of the server
     ignored         names of excluded hosts
     aggregate       id of the required aggregate, or None for any
     hypervisor      hypervisor type that can run the guest, or None for any
-    group           of the server
+    group           server group of the server
     spec            the whole request of the server
     facts           {name of a filter: data from outside the table}, see filters.facts
-    limiting        filters with ``limits`` that apply to the claim
+    limiting        filters whose ``limits`` apply to the claim
     special         special resources of the request
     requirements    {key: value} that the server's instance category requires of hosts
     """
@@ -115,11 +115,11 @@ class Request:
 
     @property
     def zones(self) -> set[str | None]:
-        """The allowed zones, if ``zone`` is not None."""
+        """The allowed zones. Use only if ``zone`` is not None."""
         return {self.zone, *(part.strip() for part in (self.zone or '').split(','))}
 
     def view(self, hosts: host_view.Hosts) -> RequestView:
-        """Return a view for this request, with shared arrays."""
+        """Return a view for this request that shares the arrays of ``hosts``."""
         twin = object.__new__(RequestView)
         twin.__dict__.update(hosts.__dict__)
         twin.request, twin.policies, twin.members = self, frozenset(), None

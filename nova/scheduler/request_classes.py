@@ -1,8 +1,8 @@
 """Classes of equivalent requests in a batch: one evaluation of all hosts serves all requests of a class.
 
 Between two such requests only the chosen hosts change. Their weights are recomputed with ``weights.score``. All hosts
-are evaluated again if a changed host may no longer pass the filters, and it would be chosen or may be an end of the
-range by which weights are normalised.
+are evaluated again if both hold: a changed host may no longer pass the filters, and this host would be chosen or may be
+an end of the range that normalises weights.
 """
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def all_builtin(using: collections.abc.Iterable[base.Filter],
 
 
 def simple(request: Request, instance_uuids: collections.abc.Sequence[str]) -> bool:
-    """Tell whether a request is for one server and counted resources, without facts from outside the table."""
+    """Tell whether a request is for one server and only counted resources, without data from outside the table."""
     return (len(instance_uuids) == 1 and not request.facts and not request.special and not request.limiting
             and request.group is None and request.spec is not None and not request.spec.hints)
 
 
 def _key(request: Request) -> tuple[typing.Any, ...]:
-    """Return the key of a ``simple`` request: equal keys find the same hosts."""
+    """Return the key of a ``simple`` request. Requests with equal keys find the same hosts."""
     return (request.resources, request.zone, request.host, request.node, request.forced, request.failed_nodes,
             request.ignored, request.aggregate, request.hypervisor, request.requirements, request.cell,
             request.disabled_cells, *(getattr(request.spec, name) for name in READ))
@@ -44,7 +44,7 @@ def _key(request: Request) -> tuple[typing.Any, ...]:
 class RequestClass:
     """A class of equivalent requests.
 
-    :param hosts: a view that only ``consume`` changes
+    :param hosts: a view that nothing but ``consume`` changes
     :param request: one of the ``simple`` requests
     :param enough_hosts: required length of a ranking
     """
@@ -105,7 +105,7 @@ class RequestClass:
             self._seen += 1
             index = int(np.searchsorted(self._left, position))
             if index == len(self._left) or self._left[index] != position:
-                return False  # it did not pass, but may pass now, for example if the request prefers full hosts
+                return False  # the host did not pass, but may pass now, for example if the request prefers full hosts
             if not self._weigh(index, position):
                 return False
             self._taken.add(position)
@@ -135,8 +135,8 @@ class RequestClass:
 class _ValueRange:
     """Values of a weigher for the hosts at ``left``, and their range.
 
-    counts    its multiplier is not 0
-    differs   its values are not all equal
+    counts    whether the weigher's multiplier is not 0
+    differs   whether the values are not all equal
     """
 
     def __init__(self, view: host_view.Hosts, left: np.ndarray, weigher: weights.Weigher) -> None:
@@ -151,7 +151,7 @@ class _ValueRange:
             self._at_end: dict[float, int] = {}  # {end of the range: hosts with that value that were not chosen}
 
     def holds(self, index: int, values: np.ndarray | None, again: bool) -> bool:
-        """Tell whether the range is unchanged, whether or not the chosen host at this index still passes.
+        """Tell whether the range is certainly unchanged, even if the chosen host at this index no longer passes.
 
         :param values: the weigher's present value for the host
         :param again: the host was chosen before

@@ -1,4 +1,4 @@
-"""Reads requests for the pipeline with all facts that the decision needs."""
+"""Builds requests for the pipeline with all data that the decision needs."""
 import collections.abc
 import dataclasses
 import typing
@@ -24,7 +24,7 @@ from nova.scheduler.resources import numa_request
 class RequestReader:
     """Builds pipeline requests from request specs.
 
-    :param using: filters to read facts for
+    :param using: filters whose ``facts`` are read
     """
 
     def __init__(self, conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells,
@@ -38,12 +38,12 @@ class RequestReader:
     def of_existing(self, cell: db_cells.Cell, spec: objects.RequestSpec, row: typing.Mapping[str, typing.Any], *,
                     ignore: collections.abc.Sequence[str] = (), target: str | None = None,
                     force: bool = False) -> Request:
-        """Return the request of an existing server; requested and failed hosts of its build do not count.
+        """Return the request of an existing server, without the requested and failed hosts of its build.
 
-        :param cell: the server's cell, in which it stays
-        :param row: the server's row with the sizes of its future flavor
+        :param cell: the server's cell, which the server cannot leave
+        :param row: the server's row, with the sizes of the flavor after the move
         :param ignore: names of excluded hosts
-        :param target: name of the one requested host
+        :param target: name of the requested host
         :param force: skip the filters and check only capacity
         """
         request = self._read(spec, row['category'] or spec.category_name, cell)
@@ -54,7 +54,7 @@ class RequestReader:
             group=None if force else self._group(spec, spec.instance_uuid))
 
     def of_rebuild(self, cell: db_cells.Cell, spec: objects.RequestSpec, host: str, node: str) -> Request:
-        """Return the request of a server that keeps its node and room and gets another image."""
+        """Return the request of a server that keeps its node and resources and gets another image."""
         request = self._read(spec, spec.category_name, cell)
         return dataclasses.replace(request, resources=dict.fromkeys(claims.RESOURCES, 0), host=host, node=node,
                                    forced=False, failed_nodes=(), group=None, special=())
@@ -85,7 +85,7 @@ class RequestReader:
         return tuple(cell.uuid for cell in self._cells.all() if cell.disabled)
 
     def _group(self, spec: objects.RequestSpec, moving: str | None = None) -> Group | None:
-        """Return the group that the hints name, or None if there is none.
+        """Return the group that the hints name, or None if they name none.
 
         :param moving: uuid of an already placed server
         """

@@ -1,12 +1,12 @@
-"""The audit log: one record of every write that a caller requests.
+"""The audit log, which has a record of every write that a caller requests.
 
     record = audit.Record('POST', '/servers', 'os_compute_api:servers:create', target_type='servers', context=ctx)
     with audit.recording(record):
         ...                              # the first write transaction of this thread inserts the record as its last row
     auditor.finish(record, 202)          # a request that wrote nothing, or was refused, gets a separate record
 
-A record inside a transaction exists if and only if the transaction was committed. Its columns are selected here: names,
-ids, addresses and codes. Bodies, headers and error texts are excluded, because an error text may repeat a body.
+A record inside a transaction exists if and only if the transaction was committed. A record contains only names, ids,
+addresses and codes. Bodies, headers and error texts are excluded, because an error text may repeat a body.
 """
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ FOR_OWNER = 'ByOtherProject'     # reason of the record for the project that own
 _OF_CALLER = ('domain_id', 'roles', 'credential_id', 'service_user_id', 'remote_address')
 LONGEST = 255                    # characters of a column
 MOST = 100                       # records of one separate INSERT
-# rate and burst of records of refused requests: of one caller, and of all in this process
+# rate and burst of records of refused requests, for one caller and for all callers of this process
 ONE_RATE, ONE_BURST = 2, 200
 ALL_RATE, ALL_BURST = 20, 2000
-CALLERS = 1000                   # callers with a separate counter of refused requests
+CALLERS = 1000                   # maximum number of callers with a separate counter of refused requests
 SUMMARY_S = 10                   # interval of summaries of refused requests without records
-AWAY_S = 5                       # seconds without another attempt after a database failure
+AWAY_S = 5                       # seconds without a further attempt after a database failure
 
 _current: contextvars.ContextVar[Record | None] = contextvars.ContextVar('nova_audit_record', default=None)
 
@@ -95,10 +95,10 @@ class Off(Protocol):
 class Record:
     """The audit record of one request.
 
-    :param method, route: of the request; the route has ``{names}`` in place of ids
+    :param method, route: method and route of the request; the route has ``{names}`` in place of ids
     :param action: the policy rule of the operation
-    :param target_type, target_id, target_part: target of the request as far as the path names it; see ``about``
-    :param context: of the caller, or None if unknown
+    :param target_type, target_id, target_part: the request's target, as far as the path names it; see ``about``
+    :param context: context of the caller, or None if unknown
     :param remote_address: source address of the request
     :param code: status code of success, for the record inside the transaction
     """
@@ -114,15 +114,15 @@ class Record:
             'outcome': ACCEPTED, 'code': code, 'reason': None}
         self._path_names_it = target_id is not None
         self.written = False
-        self.database: engine.Database | None = None         # of the transaction that contains the record
-        # (project, uuid of its record) for a target of another project
+        self.database: engine.Database | None = None         # database of the transaction that contains the record
+        # (owner's project, uuid of the owner's record) if the target belongs to another project
         self._owner: tuple[str, str] | None = None
         if context is not None:
             self.asked_by(context)
 
     def named(self, action: str, target_id: str | None = None, target_part: str | None = None,
               **facts: object) -> None:
-        """Set the requested operation if it was unknown at first."""
+        """Set the requested operation if it was unknown when the record was created."""
         self.values.update(action=action, target_id=_text(target_id), target_part=_text(target_part), **facts)
         self._path_names_it = self.values['target_id'] is not None
 
@@ -138,12 +138,12 @@ class Record:
         values['request_id'] = getattr(context, 'request_id', None) or values['request_id']
 
     def about(self, id: str | int | None) -> None:
-        """Set the target, or the part of the target that the path names. The last call counts."""
+        """Set the target, or the part of the target that the path names. A later call overrides an earlier one."""
         if not self.written and id:
             self.values['target_part' if self._path_names_it else 'target_id'] = _text(str(id))
 
     def belongs_to(self, project_id: str) -> None:
-        """Set the owner of the target; an owner other than the caller's project gets a second record."""
+        """Set the owner of the target. An owner other than the caller's project gets a second record."""
         if not self.written and self._owner is None and project_id != self.values['project_id']:
             self._owner = project_id, str(uuidlib.uuid4())
 
@@ -152,7 +152,9 @@ class Record:
         return dict(self.values)
 
     def rows(self) -> list[db.Values]:
-        """Return the columns of all records of the request: the caller's project first, then the owner."""
+        """Return the columns of all records of the request: the record of the caller's project first, then the
+        owner's.
+        """
         found = [self.row()]
         if self._owner is not None:
             project_id, uuid = self._owner
@@ -163,7 +165,7 @@ class Record:
     def ended(self, code: int, error: BaseException | None = None) -> None:
         """Record the end of the request.
 
-        :param error: error that refused it; only its class is recorded
+        :param error: error that refused the request; only its class is recorded
         """
         self.values['code'], self.values['outcome'] = code, outcome_of(code, error)
         if error is not None:
@@ -181,12 +183,14 @@ class Record:
 
 
 def _text(value: str | None) -> str | None:
-    """Return client text as a column stores it."""
+    """Return a client's text in the form that a column can store."""
     return value.replace('\0', '')[:LONGEST] or None if value else None
 
 
 class OperatorRecord(Record):
-    """The audit record of a command, which may create the schema; a database without the table gets no record."""
+    """The audit record of a command. The command may create the schema, so a database without the table gets no
+    record.
+    """
 
     def join(self, conn: sa.Connection, database: engine.Database) -> None:
         if sa.inspect(conn).has_table('audit_records'):
@@ -204,7 +208,7 @@ def outcome_of(code: int, error: BaseException | None = None) -> str:
 
 @contextlib.contextmanager
 def recording(record: Record | None) -> Iterator[None]:
-    """Insert the record in the first write transaction of this thread in the block; None disables audit records."""
+    """Insert the record in this thread's first write transaction in the block. None disables audit records."""
     token = _current.set(record)
     try:
         with engine.joining(record.join if record is not None else None):
@@ -214,7 +218,7 @@ def recording(record: Record | None) -> Iterator[None]:
 
 
 def about(id: str | int | None) -> None:
-    """Set the target of this thread's recorded request: an id, or a public name. None has no effect."""
+    """Set the target of this thread's recorded request to an id or a public name. None has no effect."""
     record = _current.get()
     if record is not None:
         record.about(id)
@@ -229,7 +233,7 @@ def belongs_to(project_id: str) -> None:
 
 def naming(function: Callable[Concatenate[sa.Connection, _Params], _Row],
            column: str) -> Callable[Concatenate[sa.Connection, _Params], _Row]:
-    """Wrap ``function(conn, …)``, which returns the row that it creates, to set that row's column as the target."""
+    """Wrap ``function(conn, …)``, which creates and returns a row, to set a column of the row as the target."""
     def run(conn: sa.Connection, /, *args: _Params.args, **kwargs: _Params.kwargs) -> _Row:
         row = function(conn, *args, **kwargs)
         about(str(row[column]))
@@ -324,7 +328,7 @@ class Auditor:
     # ---- rate limits
 
     def _may_record(self, values: dict[str, Any]) -> bool:
-        """Tell whether a refused request gets a record; otherwise it is counted."""
+        """Tell whether a refused request gets a record. If it gets none, it is counted."""
         who = (values['user_id'], values['project_id'], values['remote_address'])
         with self._lock:
             bucket = self._callers.pop(who, None) or _Bucket(ONE_RATE, ONE_BURST)
@@ -366,9 +370,9 @@ class Auditor:
 
 def named(action: str, target_id: str | None = None, target_part: str | None = None,
           **facts: object) -> None:
-    """Set the operation of this thread's request; requests to embedded services without one are not recorded.
+    """Set the operation of this thread's request. Requests to embedded services without an operation are not recorded.
 
-    :param facts: further columns: route, target_type, and code of success
+    :param facts: further columns: route, target_type, and the status code of success
     """
     record = _current.get()
     if record is not None:
@@ -383,7 +387,9 @@ def asked_by(context: Caller) -> None:
 
 
 class Face:
-    """WSGI middleware of an embedded service, behind authentication, which records the named writes."""
+    """WSGI middleware of an embedded service, placed behind authentication. It records the writes that ``named``
+    named.
+    """
 
     def __init__(self, application: WSGIApplication, auditor: Auditor) -> None:
         self._application, self._auditor = application, auditor

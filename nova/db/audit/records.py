@@ -24,13 +24,13 @@ from nova.db import statements
 from nova.db.tables.audit import chain
 from nova.db.tables.audit import records
 
-Values = dict[str, Any]                  # of a record: {column: value}
+Values = dict[str, Any]                  # a record as {column: value}
 
 ACCEPTED, DENIED, FAILED, UNKNOWN = OUTCOMES = ('accepted', 'denied', 'failed', 'unknown')
 EXPIRED = 'audit:expire'                 # action of a checkpoint
 GENESIS = '0' * 64                       # digest before the first record
-PAGE = 500                               # records of one transaction that seals, verifies or removes
-# columns in a digest, in this order; a new column needs a new domain
+PAGE = 500                               # maximum number of records that one transaction seals, verifies or removes
+# columns in a digest, in this order; a new column requires a new digest domain
 _SEALED = ('seq', 'uuid', 'created_at', 'request_id', 'user_id', 'project_id', 'domain_id', 'roles', 'credential_id',
            'service_user_id', 'remote_address', 'method', 'route', 'action', 'target_type', 'target_id', 'target_part',
            'outcome', 'code', 'reason')
@@ -46,7 +46,7 @@ def insert(conn: sa.Connection, values: Values | list[Values]) -> None:
 
 
 def insert_missing(conn: sa.Connection, values: list[Values]) -> None:
-    """Insert records that do not exist yet; an unanswered commit may have inserted them."""
+    """Insert records unless they exist; a commit with a lost response may have inserted them."""
     engine.insert_many_ignore(conn, records, values)
 
 
@@ -87,7 +87,7 @@ def page(conn: sa.Connection, filters: Mapping[str, Any], since: datetime.dateti
 
 
 def place_of(conn: sa.Connection, uuid: str, filters: Mapping[str, Any]) -> tuple[datetime.datetime, str] | None:
-    """Return (created_at, uuid) of a record that passes the filters, or None."""
+    """Return (created_at, uuid) of a record if it passes the filters, otherwise None."""
     c = records.c
     row = conn.execute(sa.select(c.created_at, c.uuid).where(
         c.uuid == uuid, *(c[name] == value for name, value in filters.items()))).first()
@@ -121,7 +121,7 @@ class Seal:
 def digest_of(row: Mapping[str, Any], before: str, key: bytes) -> str:
     """Return the digest of a record after the record with the digest ``before``.
 
-    :param key: bytes; without a key (b'') anybody can compute the digest
+    :param key: secret key as bytes; without a key (b'') anybody can compute the digest
     """
     domain = _CHECKPOINT if row['action'] == EXPIRED else _ROW
     text = orjson.dumps([domain, before, *(row[name] for name in _SEALED)])
@@ -137,8 +137,8 @@ def head(conn: sa.Connection) -> Seal:
 def _lock(conn: sa.Connection) -> Seal:
     """Return the head of the chain, locked until the transaction ends.
 
-    The row is inserted only if it is missing: on MariaDB an INSERT with an existing key takes a shared lock of the row,
-    and two transactions that share it and then write run into a deadlock.
+    The row is inserted only if it is missing. On MariaDB an INSERT with an existing key takes a shared lock of the
+    row, and two transactions that hold this lock and then write run into a deadlock.
     """
     if not _touch(conn):
         engine.insert_ignore(conn, chain, {'id': _HEAD, 'seq': 0, 'digest': GENESIS, 'sealed_at': utils.utcnow()})
@@ -166,9 +166,9 @@ def waits_since(conn: sa.Connection) -> datetime.datetime | None:
 def seal(conn: sa.Connection, key: bytes, expected: int | None = None) -> tuple[int, Seal]:
     """Seal the oldest unsealed records, at most PAGE.
 
-    :param expected: smallest valid number of the head, as seen by the caller earlier
+    :param expected: minimum number that the head must have, because the caller has seen this number
     :returns: (number of sealed records, the Seal)
-    :raises ValueError: the head is smaller; nothing is sealed
+    :raises ValueError: the head has a smaller number; no record is sealed
     """
     at = _lock(conn)
     if expected is not None and at.seq < expected:
@@ -246,7 +246,7 @@ class Verified:
 
 
 def verify(db: engine.Database, key: bytes, exported: Iterable[Seal] = ()) -> Verified:
-    """Recompute the chain of a Database.
+    """Verify the chain of a database by recomputing its digests.
 
     :param exported: Seals that were published elsewhere
     """
@@ -258,7 +258,7 @@ def verify(db: engine.Database, key: bytes, exported: Iterable[Seal] = ()) -> Ve
     while wrong is None and at.seq < top.seq:
         with db.reader() as conn:
             rows = _after(conn, at.seq, top.seq)
-            if not rows and floor(conn).seq > at.seq:       # the next records have expired during the verification
+            if not rows and floor(conn).seq > at.seq:       # the next records expired during the verification
                 at = floor(conn)
                 continue
         at, wrong = _walk(rows, at, key, published)
@@ -276,7 +276,7 @@ def _after(conn: sa.Connection, seq: int, top: int) -> list[Values]:
 
 
 def _walk(rows: list[Values], at: Seal, key: bytes, published: Mapping[int, str]) -> tuple[Seal, str | None]:
-    """Return (Seal of the last valid record, error of the next one or None)."""
+    """Return (Seal of the last valid record, error of the next record or None)."""
     for number, row in enumerate(rows):
         name = f'Record {at.seq + 1}'
         if row['seq'] != at.seq + 1:
@@ -295,7 +295,7 @@ def _walk(rows: list[Values], at: Seal, key: bytes, published: Mapping[int, str]
 
 
 def _ends(db: engine.Database, first: int, at: Seal, top: Seal, published: Mapping[int, str]) -> str | None:
-    """Return the error at the first or last record, or None."""
+    """Check the first and the last record; return the error, or None."""
     c = records.c
     with db.reader() as conn:
         beyond = conn.execute(sa.select(c.uuid, c.seq).where(c.seq > max(top.seq, head(conn).seq)).order_by(c.seq)

@@ -1,4 +1,4 @@
-"""Cells: the places of servers. Each is a row of the table ``cells`` with the URLs of its database and message broker.
+"""Cells. Each cell is a row of the table ``cells`` with the URLs of the cell's database and message broker.
 
 The home cell of a process is the cell of its [database] option. A deployment of one cell needs no setup: its row is
 created automatically with empty URLs, which stand for the configuration. In a deployment of several cells, the API, the
@@ -39,8 +39,8 @@ _Result = TypeVar('_Result')
 DEFAULT_CELL = 'cell1'
 CELL0_UUID = '00000000-0000-0000-0000-000000000000'
 REGISTERED_S, REGISTER_PAUSE_S = 60, 1
-REFRESH_S = 60                # longest time until a list of all cells contains a new row
-THREADS = 8                   # concurrent requests to one of several cells
+REFRESH_S = 60                # seconds until a list of all cells contains a new row
+THREADS = 8                   # maximum number of concurrent requests to a cell, if there are several cells
 
 # errors of an unreachable database
 UNREACHABLE = (db_exc.DBConnectionError, db_exc.DBNonExistentDatabase, db_exc.DBNonExistentTable,
@@ -50,7 +50,7 @@ UNREACHABLE = (db_exc.DBConnectionError, db_exc.DBNonExistentDatabase, db_exc.DB
 class Cell:
     """One cell; its database and broker connections are opened at first use.
 
-    database_url, transport_url    '' for the values of the configuration
+    database_url, transport_url    URLs, or '' for the values of the configuration
     disabled                       the cell gets no new servers
     :param row: row of the table ``cells``
     :param open: function that opens the database
@@ -99,7 +99,7 @@ class Cell:
         with self._lock:
             opened, self._db = self._db, None
             connected, self._rpc = self._rpc, None
-            self._executor = None             # its threads end when it is no longer referenced
+            self._executor = None             # its threads end when the executor is no longer referenced
         if opened is not None:
             opened.dispose()
         if connected is not None:
@@ -118,7 +118,7 @@ class Cell:
         try:
             return function(self)
         except db_exc.DBConnectionError:
-            return function(self)         # retry: the server may have closed an idle connection
+            return function(self)         # retry, because the server may have closed an idle connection
 
     def rest(self, seconds: float) -> None:
         """Mark the cell as down for some seconds."""
@@ -127,7 +127,7 @@ class Cell:
 
 def _ask(cells: list[Cell], function: Callable[[Cell], _Result],
          timeout: float | None) -> tuple[list[tuple[Cell, _Result]], list[Cell]]:
-    """See Cells.scatter; without a timeout the cells are read sequentially in this thread."""
+    """See Cells.scatter. Without a timeout, the cells are read sequentially in this thread."""
     found: list[tuple[Cell, _Result]] = []
     down: list[Cell] = []
     pending: list[tuple[Cell, futures.Future[_Result] | None]] = []
@@ -142,7 +142,7 @@ def _ask(cells: list[Cell], function: Callable[[Cell], _Result],
         try:
             result = function(cell) if future is None else future.result(max(0, deadline - time.monotonic()))
         except futures.TimeoutError:
-            if future is None or timeout is None:        # an ordinary error of the function
+            if future is None or timeout is None:        # without a timeout, an error of the function itself
                 raise
             LOG.warning('Cell %s did not answer within %s s.', cell.name, timeout)
             future.cancel()
@@ -159,7 +159,7 @@ def _ask(cells: list[Cell], function: Callable[[Cell], _Result],
 
 
 def open_database(conf: ConfigOpts, group: str, default_file: str) -> engine.Database:
-    """Return the Database of an option group; without a URL, an SQLite file in the state path."""
+    """Return the Database of an option group. Without a URL it is an SQLite file in the state path."""
     options = conf[group]
     url = options.connection or 'sqlite:///' + os.path.join(host_identity.state_path(conf), default_file)
     made = engine.Database(url, pool_size=options.max_pool_size, max_overflow=options.max_overflow,
@@ -173,7 +173,7 @@ class Cells:
 
     :param conf: [database] names the database of this process's home cell
     :param api_db: Database of the API database
-    :param db: Database of the home cell if it is already open
+    :param db: Database of the home cell, if it is already open
     :param connect: function(transport URL) that returns the clients of a cell's services; '' is the process's own bus
     """
 
@@ -189,16 +189,16 @@ class Cells:
 
     @property
     def default(self) -> Cell:
-        """The cell of [database]; a missing row is created at first use.
+        """The home cell, which [database] names. A missing row is created at first use.
 
         :raises InvalidInput: only other cells exist, or none exists and the account may not create it
         """
         default = self._default
-        if default is None:                  # available without the lock, because reading all rows may take long
+        if default is None:                  # set before the lock is released, because reading all rows may take long
             with self._lock:
                 default = self._default
                 if default is None:
-                    with engine.joining(None):       # not part of a caller's transaction
+                    with engine.joining(None):       # a separate transaction, not part of a caller's
                         row = self._registered()
                     default = Cell(row, lambda: self._db, lambda: self._connect(''))
                     self._known = {default.uuid: default}
@@ -207,7 +207,7 @@ class Cells:
 
     @property
     def top(self) -> Cell:
-        """The cell with the schedulers on its broker: cell0, or the default cell if there is no cell0."""
+        """The cell whose broker the schedulers use: cell0, or the default cell if there is no cell0."""
         return next((cell for cell in self.all() if cell.uuid == CELL0_UUID), self.default)
 
     def get(self, uuid: str) -> Cell | None:
@@ -227,7 +227,7 @@ class Cells:
         return cell
 
     def mapped(self, uuid: str) -> Cell | None:
-        """Return the cell in the mapping of a server, or None without a mapping."""
+        """Return the cell in the mapping of a server, or None if the server has no mapping."""
         with self._api_db.reader() as conn:
             mapping = mappings.get(conn, uuid)
         return None if mapping is None else self.get(mapping['cell_uuid'])
@@ -246,7 +246,7 @@ class Cells:
 
         A cell is down if its database is unreachable or, with several cells, if it does not answer within [api]
         cell_timeout. Other errors of the function propagate to the caller.
-        :param only: the only cell to call
+        :param only: cell to call instead of all cells
         """
         every = self.all()
         timeout = self._conf.api.cell_timeout if len(every) > 1 else None
@@ -254,7 +254,7 @@ class Cells:
 
     def read(self, function: Callable[[sa.Connection], _Result],
              only: Cell | None = None) -> tuple[list[tuple[Cell, _Result]], list[Cell]]:
-        """Call ``function(conn)`` as in ``scatter`` with a reading connection."""
+        """Call ``function(conn)`` with a reading connection for every cell; see ``scatter``."""
         def ask(cell: Cell) -> _Result:
             with cell.db.reader() as conn:
                 return function(conn)
@@ -262,7 +262,7 @@ class Cells:
 
     def ask(self, cells: list[Cell], function: Callable[[Cell], _Result],
             most_s: int | None = None) -> tuple[list[tuple[Cell, _Result]], list[Cell]]:
-        """Call ``function(cell)`` as in ``scatter`` for these cells.
+        """Call ``function(cell)`` for these cells; see ``scatter``.
 
         :param most_s: shorter timeout in seconds
         """
@@ -292,12 +292,12 @@ class Cells:
                     known[row['uuid']] = self._cell(row)
             left = [cell for cell in self._known.values() if cell is not known.get(cell.uuid)]
             self._known, self._read_at = known, time.monotonic()
-        for cell in left:                     # deleted, or with other URLs
+        for cell in left:                     # cells that were deleted or have other URLs
             cell.close()
         return known
 
     def _cell(self, row: CellsRow) -> Cell:
-        """Return the Cell of a row, the known object if its URLs are unchanged."""
+        """Return the Cell of a row. If the URLs are unchanged, it is the known object."""
         cell = self._known.get(row['uuid'])
         if cell is None or (cell.database_url, cell.transport_url) != (row['database_url'], row['transport_url']):
             return Cell(row, self._opener(row), lambda: self._connect(self._transport_url(row)))
@@ -324,8 +324,8 @@ class Cells:
     def _registered(self) -> CellsRow:
         """Return the row of the home cell, created if necessary.
 
-        If this account may only read, as nova-network's on a host, another daemon must create the row within
-        REGISTERED_S.
+        If this process's database account may only read, like nova-network's on a host, another daemon must create the
+        row within REGISTERED_S.
         """
         try:
             return self._api_db.run(self._register)
@@ -337,7 +337,7 @@ class Cells:
         deadline = time.monotonic() + REGISTERED_S
         while time.monotonic() < deadline:
             time.sleep(REGISTER_PAUSE_S)
-            with self._api_db.reader() as conn:            # only reads: each refused write would be logged
+            with self._api_db.reader() as conn:            # only read, because each refused write would be logged
                 if (row := self._home(conn)) is not None:
                     return row
         raise exception.InvalidInput(
@@ -345,14 +345,14 @@ class Cells:
             'it: start a nova-conductor or nova-api first.') from denied
 
     def _register(self, conn: sa.Connection) -> CellsRow:
-        """Return the row that names the database of [database], or else the row without a URL; create the latter if
-        missing.
+        """Return the row that has the URL of [database], otherwise the row without a URL. If neither exists, create the
+        row without a URL.
         """
         own = self._home(conn)
         if own is None:
             engine.insert_ignore(conn, cells, {
                 'uuid': str(uuidlib.uuid4()), 'name': DEFAULT_CELL, 'disabled': False,
-                'database_url': '', 'transport_url': ''})      # '': as configured
+                'database_url': '', 'transport_url': ''})      # '' means: as configured
             own = self._home(conn)
         if own is None:
             raise exception.InvalidInput('[database] connection names the database of no cell: '
@@ -366,7 +366,7 @@ class Cells:
 
 
 def _place(url: str | sa.URL) -> tuple[str, str | None, int | None, str | None, Mapping[str, Any]]:
-    """Return the location of a database without the account, because passwords change."""
+    """Return the location of a database, without the account, because passwords change."""
     url = sa.make_url(url)
     return url.get_backend_name(), url.host, url.port, url.database, url.query
 

@@ -1,4 +1,4 @@
-"""Rows of cells and the mappings of hosts and servers to cells, for the cell commands."""
+"""Rows of cells, and mappings of hosts and servers to cells, for the cell commands of nova-manage."""
 from __future__ import annotations
 
 import builtins
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import CellsRow
     from nova.db.types import ColumnValues
 
-# columns of a server that its mapping repeats
+# columns of a server that its mapping has too
 _OF_SERVER = ('project_id', 'user_id', 'vcpus', 'memory_mb', 'created_at', 'server_group_id', 'category')
 
 
@@ -34,7 +34,7 @@ def list(conn: sa.Connection) -> builtins.list[CellsRow]:
 
 
 def counts(conn: sa.Connection) -> dict[str, dict[str, int]]:
-    """Return {cell uuid: {'hosts': number, 'servers': number}} of the mappings; zeros for a cell without any."""
+    """Return {cell uuid: {'hosts': number, 'servers': number}} of the mappings. A cell without mappings has zeros."""
     found: dict[str, dict[str, int]] = collections.defaultdict(lambda: {'hosts': 0, 'servers': 0})
     for name, table, condition in (('hosts', host_mappings, sa.true()),
                                    ('servers', instance_mappings, sa.not_(instance_mappings.c.queued_for_delete))):
@@ -58,7 +58,7 @@ def update(conn: sa.Connection, uuid: str, values: ColumnValues) -> None:
 
 
 def delete(conn: sa.Connection, uuid: str) -> None:
-    """Forget a cell with the mappings of its hosts and servers."""
+    """Delete a cell with the mappings of its hosts and servers."""
     for table in (instance_mappings, host_mappings):
         conn.execute(sa.delete(table).where(table.c.cell_uuid == uuid))
     conn.execute(sa.delete(cells).where(cells.c.uuid == uuid))
@@ -96,7 +96,7 @@ def map_host(conn: sa.Connection, host: str, cell_uuid: str) -> str:
     while True:
         engine.insert_ignore(conn, host_mappings, {'host': host, 'cell_uuid': cell_uuid})
         found = cell_of_host(conn, host)
-        if found is not None:                # None: another process has deleted the mapping since
+        if found is not None:                # None if another process has deleted the mapping since
             return found
 
 
@@ -148,9 +148,9 @@ def place_of_server(conn: sa.Connection, uuid: str) -> str | None:
 
 
 def oldest(conn: sa.Connection, after: tuple[datetime, int] | None, limit: int) -> builtins.list[dict[Any, Any]]:
-    """Return the next servers in a cell's database with the columns for their mappings, oldest first.
+    """Return the next servers in a cell's database, oldest first, with the columns that mappings need.
 
-    :param after: (created_at, id) of the previous page's last server; None: begin with the oldest
+    :param after: (created_at, id) of the previous page's last server, or None to begin with the oldest
     """
     c = instances.c
     statement = sa.select(c.id, c.uuid, c.vm_state, *(c[name] for name in _OF_SERVER))
@@ -163,10 +163,10 @@ def oldest(conn: sa.Connection, after: tuple[datetime, int] | None, limit: int) 
 
 def map_servers(conn: sa.Connection, cell_uuid: str, rows: builtins.list[dict[Any, Any]],
                 limit: int | None = None) -> tuple[int, bool]:
-    """Map the unmapped servers of ``rows`` to a cell; return (number of new mappings, whether servers are left).
+    """Map the unmapped servers of ``rows`` to a cell; return (number of new mappings, whether unmapped servers remain).
 
     :param rows: rows of ``oldest``
-    :param limit: maximum number of new mappings; None: all
+    :param limit: maximum number of new mappings, or None for no limit
     """
     c = instance_mappings.c
     known = set(conn.execute(sa.select(c.instance_uuid).where(

@@ -1,9 +1,10 @@
 """URLs of cells: templates filled from the configuration, and masked URLs.
 
-A URL in the table ``cells`` may have variables in braces for the parts of the URL that the reader has configured. Thus
-secrets are only in the configuration, and each place may reach a cell by another address:
+A URL in the table ``cells`` may have variables in braces. They stand for parts of the URL that is configured where the
+table is read. Thus secrets are only in the configuration, and each host may reach a cell by another address:
 ``{scheme}://{username}:{password}@{hostname}/nova_cell2?{query}``. If the configured URL names several brokers,
-``{username1}``, ``{hostname2}`` and so on are their parts; the default is the first broker.
+``{username1}``, ``{hostname2}`` and so on are the parts for each broker. Variables without a number are the parts of
+the first broker.
 """
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ def _variables(configured: str | None) -> dict[str, str]:
     for number, host in enumerate(parts['authority'].split(','), 1):
         user, _, place = host.rpartition('@')
         username, _, password = user.partition(':')
-        match = re.fullmatch(r'(\[[^]]*\]|[^:]*):?(.*)', place, re.DOTALL)          # matches every text
+        match = re.fullmatch(r'(\[[^]]*\]|[^:]*):?(.*)', place, re.DOTALL)          # this pattern matches every text
         hostname, port = match.groups() if match else (place, '')
         values = {'username': username, 'password': password, 'hostname': hostname, 'port': port}
         found.update({f'{name}{number}': value for name, value in values.items()})
@@ -76,7 +77,9 @@ def check_database(url: str) -> None:
 
 
 def of_cell0(configured: str) -> str:
-    """Return the configured database if its name is that of cell0, otherwise its name with the suffix _cell0."""
+    """Return the URL of cell0's database: the configured URL, with the suffix _cell0 unless the database's name has
+    it.
+    """
     url = sa.make_url(configured)
     name = url.database or ''
     if url.get_backend_name() == 'sqlite':

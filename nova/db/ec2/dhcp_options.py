@@ -10,11 +10,11 @@ import sqlalchemy as sa
 from nova import utils
 from nova.db.tables import ec2 as t
 
-MOST = 100                                # most options of a project
+MOST = 100                                # maximum number of option sets of a project
 
 
 def add(conn: sa.Connection, project_id: str, name_servers: Sequence[str]) -> str | None:
-    """Create options and return their id, or None if the project has MOST already.
+    """Create an option set and return its id, or None if the project already has MOST sets.
 
     :param name_servers: at most four addresses
     """
@@ -29,12 +29,12 @@ def add(conn: sa.Connection, project_id: str, name_servers: Sequence[str]) -> st
 
 
 def associate(conn: sa.Connection, vpc_id: str, ident: str | None) -> None:
-    """Set or remove a VPC's options."""
+    """Set a VPC's option set, or remove it with None."""
     conn.execute(sa.update(t.ec2_vpcs).where(t.ec2_vpcs.c.id == vpc_id).values(dhcp_options_id=ident))
 
 
 def remove(conn: sa.Connection, ident: str) -> bool:
-    """Remove options; return False if a VPC uses them."""
+    """Remove an option set; return False if a VPC uses it."""
     if conn.execute(sa.select(t.ec2_vpcs.c.id).where(t.ec2_vpcs.c.dhcp_options_id == ident)).first():
         return False
     conn.execute(sa.delete(t.ec2_dhcp_options).where(t.ec2_dhcp_options.c.id == ident))

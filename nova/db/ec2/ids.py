@@ -11,16 +11,16 @@ from nova.db import engine
 from nova.db.tables.api import instance_mappings
 from nova.db.tables.ec2 import ec2_ids as table
 
-PART = 500                       # values of one IN
+PART = 500                       # maximum number of values in one IN condition
 SHORT, LONG = 8, 17              # digits of an id
 SERVER = 'i'
-# statements of every request, built once
+# statements that every request runs, built once
 _OF_PREFIX = table.c.prefix == sa.bindparam('of_prefix')
 _WANTED: sa.BindParameter[Any] = sa.bindparam('wanted', expanding=True)
 _NUMBERS = sa.select(table.c.uuid, table.c.id).where(_OF_PREFIX, table.c.uuid.in_(_WANTED))
 _BY = {column.name: sa.select(column, table.c.uuid).where(_OF_PREFIX, column.in_(_WANTED)).order_by(table.c.id)
        for column in (table.c.id, table.c.digits)}
-# a range instead of a pattern, for which every database uses the index
+# a range instead of a pattern, because every database uses the index for a range
 _MAPPED = sa.select(instance_mappings.c.instance_uuid).where(instance_mappings.c.instance_uuid.between(
     sa.bindparam('first'), sa.bindparam('last'))).limit(1)
 
@@ -33,7 +33,7 @@ def digits_of(uuid: str) -> str:
 def numbers(db: engine.Database, prefix: str, uuids: Collection[str]) -> dict[str, int]:
     """Return {uuid: number} of all uuids; missing numbers are assigned permanently.
 
-    :param prefix: of the resource type, as ``i`` for an instance
+    :param prefix: prefix of the resource type, such as ``i`` for an instance
     """
     wanted = list(dict.fromkeys(uuids))
     with db.reader() as conn:
@@ -49,7 +49,7 @@ def uuids(db: engine.Database, prefix: str, wanted: Collection[str]) -> dict[str
 
     :param wanted: digits of ids: the first 17 of the uuid, or 8 of the number
     """
-    # the first resource wins equal digits, because users may choose later uuids
+    # among resources with equal digits the first one has the id, because users may choose uuids
     short = {int(digits, 16): digits for digits in wanted if len(digits) == SHORT and int(digits, 16) < 1 << 31}
     long = [digits for digits in dict.fromkeys(wanted) if len(digits) == LONG]
     found: dict[str, str] = {}
@@ -80,7 +80,7 @@ def later(db: engine.Database, prefix: str, uuids: Collection[str]) -> set[str]:
 
 
 def _server(conn: sa.Connection, digits: str) -> str | None:
-    """Return the uuid of a server that has no number yet, with an id from RunInstances or the metadata service."""
+    """Return the uuid of a server that has no number yet; its id came from RunInstances or the metadata service."""
     return conn.execute(_MAPPED, {'first': _whole(digits, '0'), 'last': _whole(digits, 'f')}).scalar()
 
 

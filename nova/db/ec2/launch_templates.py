@@ -12,7 +12,7 @@ from nova.db import engine
 from nova.db.tables.ec2 import ec2_launch_template_versions as of_versions
 from nova.db.tables.ec2 import ec2_launch_templates as table
 
-MOST, MOST_VERSIONS = 100, 100                  # per project, per template
+MOST, MOST_VERSIONS = 100, 100                  # maximum templates of a project, and versions of a template
 Row = dict[str, Any]
 # a template with its highest version number; a version exists, because the default one cannot be deleted
 _SHOWN = sa.select(table, sa.select(sa.func.max(of_versions.c.number)).where(
@@ -20,11 +20,11 @@ _SHOWN = sa.select(table, sa.select(sa.func.max(of_versions.c.number)).where(
 
 
 def create(conn: sa.Connection, values: Row, version: Row) -> bool:
-    """Create a template with version 1; return False if the project has one with this name.
+    """Create a template with version 1; return False if the project has a template with this name.
 
     :param values: columns of the template: uuid, project_id, name, created_by, created_at
     :param version: columns of the version: description, data
-    :raises BadRequest: the project would have more than MOST
+    :raises BadRequest: the project would have more than MOST templates
     """
     made = engine.insert_ignore(conn, table, {
         **values, 'name_hash': _hash(values['name']), 'default_version': 1, 'latest_version': 1})
@@ -43,7 +43,7 @@ def add_version(conn: sa.Connection, template_id: int, values: Row) -> int | Non
     """Add a version; return its number, or None if the template does not exist.
 
     :param values: columns of the version
-    :raises BadRequest: the template would have more than MOST_VERSIONS
+    :raises BadRequest: the template would have more than MOST_VERSIONS versions
     """
     row = _locked(conn, template_id)
     if row is None:
@@ -73,7 +73,7 @@ def one(db: engine.Database, project_id: str, *, uuid: str | None = None, name: 
 
 
 def versions(db: engine.Database, template_id: int, numbers: Collection[int] | None = None) -> list[Row]:
-    """Return the versions of a template with these numbers, or all."""
+    """Return the versions of a template that have these numbers, or all versions."""
     wanted = [] if numbers is None else [of_versions.c.number.in_(list(numbers))]
     with db.reader() as conn:
         query = sa.select(of_versions).where(of_versions.c.template_id == template_id, *wanted)
@@ -97,7 +97,7 @@ def delete(conn: sa.Connection, template_id: int) -> None:
 
 
 def delete_version(conn: sa.Connection, template_id: int, number: int) -> str | None:
-    """Remove a version; return None, or the reason of a refusal: ``default`` or ``absent``."""
+    """Remove a version; return None, or the reason why it cannot be removed: ``default`` or ``absent``."""
     row = _locked(conn, template_id)
     if row is not None and row['default_version'] == number:
         return 'default'

@@ -1,4 +1,4 @@
-"""Tags of the EC2 API on resources of services without such tags."""
+"""Tags of the EC2 API on resources of services that have no such tags."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
@@ -10,8 +10,8 @@ from nova.db import engine
 from nova.db.tables.ec2 import ec2_ids
 from nova.db.tables.ec2 import ec2_tags as table
 
-MOST = 50                        # most tags of a resource
-PART = 500                       # values of one IN
+MOST = 50                        # maximum number of tags of a resource
+PART = 500                       # maximum number of values in one IN condition
 
 
 def of(db: engine.Database, project_id: str, resources: Collection[int]) -> dict[int, dict[str, str]]:
@@ -30,7 +30,7 @@ def of(db: engine.Database, project_id: str, resources: Collection[int]) -> dict
 def put(db: engine.Database, project_id: str, number: int, tags: Mapping[str, str]) -> None:
     """Set tags of a resource.
 
-    :raises BadRequest: it would have more than MOST
+    :raises BadRequest: the resource would have more than MOST tags
     """
     db.run(_put, project_id, number, dict(tags))
 
@@ -45,7 +45,10 @@ def _put(conn: sa.Connection, project_id: str, number: int, tags: dict[str, str]
 
 
 def remove(db: engine.Database, project_id: str, number: int, tags: Mapping[str, str | None]) -> None:
-    """Remove tags: {key: required value, or None for any}; an empty mapping removes all."""
+    """Remove tags.
+
+    :param tags: {key: required value, or None for any value}; an empty mapping removes all tags
+    """
     def work(conn: sa.Connection) -> None:
         of_it = [table.c.project_id == project_id, table.c.resource_id == number]
         if not tags:

@@ -13,7 +13,8 @@ from nova import utils
 from nova.db import engine
 from nova.db.tables import ec2 as t
 
-MOST_GATEWAYS, MOST_TABLES, MOST_ROUTES = 100, 200, 15           # per project, per project, per route table
+# maximum gateways and route tables of a project, and routes of a route table
+MOST_GATEWAYS, MOST_TABLES, MOST_ROUTES = 100, 200, 15
 Row = dict[str, Any]
 
 
@@ -35,7 +36,9 @@ class Known:
     options: dict[str, list[str]]
 
     def name_servers_of(self, vpc_id: str) -> list[str] | None:
-        """Return the name servers in a VPC's DHCP options, [] for those of the cloud, None without options."""
+        """Return the name servers in a VPC's DHCP options, [] for the cloud's name servers, or None if there are no
+        options.
+        """
         ident = self.vpcs[vpc_id]['dhcp_options_id']
         return self.options.get(ident, []) if ident else None
 
@@ -176,9 +179,9 @@ def set_main(conn: sa.Connection, vpc_id: str, table_id: str) -> None:
 
 
 def put_route(conn: sa.Connection, table_id: str, destination: str, gateway_id: str, replace: bool) -> bool:
-    """Create or replace a route; return False if it already exists, or does not exist.
+    """Create or replace a route. Return False if the route to create exists, or if the route to replace does not exist.
 
-    :param replace: replace an existing route
+    :param replace: whether to replace an existing route
     """
     c = t.ec2_routes.c
     if replace:
@@ -196,7 +199,9 @@ def remove_route(conn: sa.Connection, table_id: str, destination: str) -> bool:
 
 
 def associate(conn: sa.Connection, subnet_id: str, table_id: str) -> str | None:
-    """Associate a subnet with a route table; return the association's id, or None if the subnet has one."""
+    """Associate a subnet with a route table; return the association's id, or None if the subnet already has a route
+    table.
+    """
     ident = str(uuid.uuid4())
     made = engine.insert_ignore(conn, t.ec2_route_associations, {
         'subnet_id': subnet_id, 'id': ident, 'route_table_id': table_id})

@@ -29,13 +29,13 @@ NOUNS = {
 
 
 def get(conn: sa.Connection, noun: str, **match: object) -> dict[str, Any] | None:
-    """Return the only row of a noun with columns equal to ``match``, or None."""
+    """Return the only row of a resource type whose columns equal ``match``, or None."""
     return statements.first(conn, NOUNS[noun], **match)
 
 
 def rows(conn: sa.Connection, noun: str, ids: Collection[str] | None = None,
          **match: object) -> list[dict[str, Any]]:
-    """Return the rows of a noun, oldest first, limited to these ``ids`` and to columns equal to ``match``."""
+    """Return the rows of a resource type, oldest first, with these ``ids`` and with columns equal to ``match``."""
     table = NOUNS[noun]
     query = sa.select(table).filter_by(**match).order_by(table.c.created_at, table.c.id)
     if ids is not None:
@@ -72,7 +72,7 @@ def delete_project(conn: sa.Connection, project_id: str) -> bool:
                  .values(default_project_id=None))
     others = tables.identity_credentials
     conn.execute(others.delete().where(others.c.project_id == project_id, others.c.type == 'ec2'))
-    # credentials for the login of a user, who keeps them
+    # the other credentials are for the login of their users, who keep them without the project
     conn.execute(others.update().where(others.c.project_id == project_id).values(project_id=None))
     return _delete(conn, 'project', project_id)
 
@@ -123,7 +123,7 @@ def delete_credential(conn: sa.Connection, credential_id: str) -> bool:
 
 
 def use_totp_step(conn: sa.Connection, user_id: str, step: int) -> bool:
-    """Use the one-time code of a step; return False if it or a later one was used before."""
+    """Use the one-time code of a time step; return False if the code of this or a later step was used before."""
     table = tables.identity_users
     unused = sa.or_(table.c.totp_step.is_(None), table.c.totp_step < step)
     return bool(conn.execute(table.update().where(table.c.id == user_id, unused).values(totp_step=step)).rowcount)
@@ -167,9 +167,9 @@ def unassign(conn: sa.Connection, user_id: str, target_type: str, target_id: str
 
 
 def assignments(conn: sa.Connection, **match: str) -> list[dict[str, Any]]:
-    """Return rows of user_id, target_type, target_id, role_id with their names.
+    """Return rows of user_id, target_type, target_id and role_id, with the names of users, targets and roles.
 
-    :param match: columns of the assignment that must be equal
+    :param match: {column: value} that the assignments must have
     """
     table = tables.identity_assignments
     projects, users, roles = tables.identity_projects, tables.identity_users, tables.identity_roles
@@ -212,7 +212,7 @@ def revoked(conn: sa.Connection, audit_id: str) -> bool:
 
 
 def ended_tokens(conn: sa.Connection, used: Mapping[str, tuple[str, datetime.datetime]]) -> set[str]:
-    """Return the audit ids of tokens that were valid once and have been revoked since.
+    """Return the audit ids of those tokens that were valid at a recorded time and have been revoked since.
 
     :param used: audit id: (id of the user, time when the token was valid)
     """

@@ -43,7 +43,7 @@ class Search(Protocol):
 
 
 def insert(conn: sa.Connection, values: dict[str, Any], properties: dict[str, str], tags: list[str]) -> bool:
-    """Insert an image; return False if its id, or the first part of it, is or was in use.
+    """Insert an image; return False if its id, or the first part of the id, is or was in use.
 
     The EC2 API names images by the first part of ids that users may choose; a collision would start another image.
     """
@@ -58,7 +58,7 @@ def insert(conn: sa.Connection, values: dict[str, Any], properties: dict[str, st
 
 
 def _relations(of: Callable[[sa.Column[Any]], sa.ColumnElement[bool]]) -> sa.CompoundSelect[Any]:
-    """Return the SELECT of the properties and tags of images with an id condition."""
+    """Return the SELECT of the properties and tags of images that meet a condition on their ids."""
     own, tags = t.image_properties.c, t.image_tags.c
     return sa.union_all(
         sa.select(own.image_id, own.name, own.value, sa.literal(0).label('position')).where(of(own.image_id)),
@@ -78,7 +78,7 @@ _WHOLE = _GET.add_columns(_OF_ONE.c.name.label('more_name'), _OF_ONE.c.value.lab
 
 
 def get(conn: sa.Connection, image_id: str, lock: bool = False) -> dict[str, Any] | None:
-    """Return the image, or None; ``administrative`` images are defaults of instance categories.
+    """Return the image, or None. Its ``administrative`` tells whether it is a default of an instance category.
 
     :param lock: lock the row until the transaction ends
     """
@@ -95,11 +95,11 @@ def get(conn: sa.Connection, image_id: str, lock: bool = False) -> dict[str, Any
 
 def page(conn: sa.Connection, search: Search, project_id: nova_context.Projects | str, few: int,
          fitting: Callable[[Iterable[int]], int]) -> list[dict[str, Any]]:
-    """Return the images that match ``search``, in its order, at most its limit.
+    """Return the images that match ``search``, in the order and up to the limit of the search.
 
     :param project_id: project of the caller; ALL_PROJECTS sees every image
-    :param few: number of images that are read whatever their sizes
-    :param fitting: function(sizes) -> number of the first images to read
+    :param few: number of images that are always read, whatever their sizes
+    :param fitting: function(sizes) that returns how many of the first images fit into the page
     :raises InvalidMarker: the marker is not an image
     """
     query = sa.select(t.images).where(*_conditions(search), *_visible(search, project_id))
@@ -156,7 +156,7 @@ def delete(conn: sa.Connection, image_id: str) -> bool:
 
 
 def reset_saving(conn: sa.Connection) -> None:
-    """Reset the images of uploads that no service continues: they wait for data again."""
+    """Reset the images of interrupted uploads, so that they wait for data again."""
     conn.execute(sa.update(t.images).where(t.images.c.status == 'saving')
                  .values(status='queued', data_id=None, reserved=0, updated_at=utils.utcnow()))
 
@@ -181,7 +181,7 @@ def data_ids(conn: sa.Connection) -> set[str]:
 
 
 def unhashed(conn: sa.Connection) -> list[tuple[str, str]]:
-    """Return [(image id, name of its file)] of images with data whose checksums were not computed."""
+    """Return [(image id, name of its file)] of images that have data but no checksums."""
     found = conn.execute(sa.select(t.images.c.id, t.images.c.data_id).where(
         t.images.c.status.in_(('active', 'deactivated')), t.images.c.checksum.is_(None))).all()
     return [(row.id, row.data_id) for row in found]
@@ -194,7 +194,7 @@ _USED = sa.select(
 
 
 def used(conn: sa.Connection, owner: str) -> tuple[int, int, int]:
-    """Return (bytes, images, uploads) of a project; an upload counts with its reservation."""
+    """Return (bytes, images, uploads) of a project. The bytes include the reservations of uploads."""
     size, images, uploads = conn.execute(_USED, {'of_owner': owner}).one()
     return int(size), int(images), int(uploads)
 
@@ -233,7 +233,7 @@ def delete_member(conn: sa.Connection, image_id: str, member: str) -> bool:
 # ---- parts of the listing ----------------------------------------------------
 
 def _sizes(conn: sa.Connection, idents: list[str]) -> list[int]:
-    """Return the number of characters in the properties and tags of images, in their order."""
+    """Return the number of characters in the properties and tags of each image, in the order of ``idents``."""
     own, tags = t.image_properties.c, t.image_tags.c
     characters = sa.func.length(own.name) + sa.func.length(own.value)
     found = dict.fromkeys(idents, 0)

@@ -8,7 +8,7 @@
     copy_changes   new cell   changes in the old cell since the read are applied
     remove     old cell       its rows are removed unless they have changed since the read
 
-Each step is one idempotent transaction of one database. ``cancel``, ``stay`` and ``drop`` roll an attempt back if
+Each step is an idempotent transaction in one database. ``cancel``, ``stay`` and ``drop`` roll an attempt back if
 ``switch`` has not run yet. db/moves/cell_transfer.py calls the steps in order.
 """
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import CellMovesRow, InstanceActionsRow
 
 OUTGOING, INCOMING = 'outgoing', 'incoming'       # values of instances.cell_move
-# columns that are not copied: each cell, or the claim in the new cell, sets its own
+# columns that are not copied, because each cell, or the claim in the new cell, sets its own values
 _PLACED = frozenset(('id', 'uuid', 'created_at', 'updated_at', 'host', 'node', 'availability_zone', 'numa_topology',
                      'cell_move'))
 _COPIED = tuple(str(column.name) for column in instances.columns if column.name not in _PLACED)
@@ -63,7 +63,7 @@ class Snapshot:
         return (self.row['vm_state'], self.row['task_state']) == (states.BUILDING, states.SCHEDULING)
 
     def plain(self) -> dict[str, Any]:
-        """Return the columns and actions to compare for concurrent changes, in their JSON form."""
+        """Return the columns and actions as JSON values, to detect concurrent changes by a comparison."""
         return utils.load_json(utils.dump_json({
             'row': {name: self.row[name] for name in _COPIED},
             'actions': [[*map(str, _key(action)), str(action['finished_at'])] for action in self.actions]}))
@@ -110,7 +110,7 @@ def cancel(conn: sa.Connection, move_id: str, uuids: list[str]) -> dict[str, tup
 
 
 def switch(conn: sa.Connection, move_id: str, uuids: list[str], cell_uuid: str) -> set[str]:
-    """Change the mappings to another cell; return the set of servers that are there now."""
+    """Change the mappings to another cell; return the set of servers that are in that cell now."""
     conn.execute(sa.update(instance_mappings).where(_m.instance_uuid.in_(uuids), _m.move_id == move_id)
                  .values(cell_uuid=cell_uuid, move_id=None))
     return {uuid for uuid, (found, _) in where(conn, uuids).items() if found == cell_uuid}
@@ -137,7 +137,7 @@ def snapshots(conn: sa.Connection, uuids: list[str], lock: bool = False, whole: 
     """Return {uuid: Snapshot} of the servers of the cell.
 
     :param lock: lock the rows until the transaction ends
-    :param whole: False omits events and other related rows, which a check for changes does not need
+    :param whole: whether to include events and other related rows, which a check for changes does not need
     """
     uuids = list(uuids)
     statement = sa.select(instances).where(instances.c.uuid.in_(uuids)).order_by(instances.c.id)
@@ -171,14 +171,14 @@ def _delete(conn: sa.Connection, found: dict[str, Snapshot]) -> None:
     uuids = list(found)
     actions = [action['id'] for snapshot in found.values() for action in snapshot.actions]
     conn.execute(sa.delete(instance_action_events).where(instance_action_events.c.action_id.in_(actions)))
-    # disk keys are not copied: a server without a host has no disks, and the new cell creates a key
+    # disk keys are not copied, because a server without a host has no disks and the new cell creates a key
     for table in (instance_actions, *_RELATED, disk_keys, cell_moves):
         conn.execute(sa.delete(table).where(table.c.instance_uuid.in_(uuids)))
     conn.execute(sa.delete(instances).where(instances.c.uuid.in_(uuids)))
 
 
 def expedite(conn: sa.Connection, uuid: str) -> None:
-    """Let the next run of a reconciler build or delete a server, because no RPC message was sent in this cell."""
+    """Make the next run of a reconciler build or delete a server, because no RPC message was sent in this cell."""
     now = utils.utcnow()
     waiting = sa.select(instances.c.uuid).where(
         instances.c.uuid == uuid, instances.c.task_state.in_((states.SCHEDULING, *_DELETES)))
@@ -195,7 +195,7 @@ def forget(conn: sa.Connection, uuids: list[str]) -> None:
 # ---- the old cell ----------------------------------------------------------------
 
 def leave(conn: sa.Connection, move_id: str, uuids: list[str], other_cell: str) -> dict[str, Snapshot]:
-    """Mark the servers that wait for a host and are not leaving yet; return {uuid: Snapshot}."""
+    """Mark those servers as outgoing that wait for a host and are not marked yet; return {uuid: Snapshot}."""
     c = instances.c
     marked = list(conn.execute(sa.select(c.uuid).where(
         c.uuid.in_(uuids), c.vm_state == states.BUILDING, c.task_state == states.SCHEDULING, c.host.is_(None),
@@ -218,7 +218,7 @@ def retarget(conn: sa.Connection, move_id: str, uuids: list[str], other_cell: st
 
 
 def stay(conn: sa.Connection, move_id: str, uuids: list[str]) -> None:
-    """Unmark servers after their attempt was rolled back."""
+    """Remove the mark from servers after their attempt was rolled back."""
     mine = list(conn.execute(sa.select(cell_moves.c.instance_uuid).where(
         cell_moves.c.instance_uuid.in_(uuids), cell_moves.c.move_id == move_id)).scalars())
     if mine:
@@ -304,7 +304,7 @@ def activate(conn: sa.Connection, uuids: list[str]) -> None:
 def drop(conn: sa.Connection, uuids: list[str], move_id: str | None = None) -> int:
     """Remove hidden copies and release their claims; return the number of copies.
 
-    :param move_id: only those of this attempt
+    :param move_id: only the copies of this attempt
     """
     statement = sa.select(instances).join(cell_moves, cell_moves.c.instance_uuid == instances.c.uuid).where(
         instances.c.uuid.in_(uuids), instances.c.cell_move == INCOMING).order_by(instances.c.id)
@@ -327,7 +327,7 @@ def copy_changes(conn: sa.Connection, uuid: str, base: dict[str, Any], snapshot:
     if here is None:
         return
     mine, theirs = here.plain()['row'], snapshot.plain()['row']
-    before = {**theirs, **base['row']}               # an older release had fewer columns
+    before = {**theirs, **base['row']}               # an older release may have recorded fewer columns
     values = {name: _merged(before[name], theirs[name], mine[name], snapshot.row[name])
               for name in _COPIED if theirs[name] != before[name] and theirs[name] != mine[name]
               and (mine[name] == before[name] or isinstance(theirs[name], dict))}
@@ -355,5 +355,5 @@ def _merged(base: object, theirs: object, mine: object, value: object) -> object
 
 
 def waits_since(record: CellMovesRow) -> float:
-    """Return the seconds since an attempt marked the server."""
+    """Return the seconds since the attempt in a cell_moves row marked the server."""
     return (utils.utcnow() - record['created_at']) / datetime.timedelta(seconds=1)

@@ -1,8 +1,7 @@
-"""Transfer of servers between cells, by the steps of db/moves/cell_steps.py.
+"""Transfer of servers between cells, in the steps of db/moves/cell_steps.py.
 
-No two databases are locked at the same time. An interrupted attempt leaves rows in cell_moves, by which any process can
-finish it or roll it back. Whether it is finished or rolled back depends on the cell
-in the server's mapping.
+No two databases are locked at the same time. An interrupted attempt leaves rows in cell_moves, with which any process
+can finish the attempt or roll it back. The cell in the server's mapping decides which of the two is done.
 """
 from __future__ import annotations
 
@@ -23,19 +22,19 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 BROKEN_OFF_S = 15            # age after which an attempt counts as interrupted
-ROUNDS = 20                  # most repetitions of copying concurrent changes
+ROUNDS = 20                  # maximum number of repetitions of copying concurrent changes
 
 
 class Transfer:
     """One attempt to transfer waiting servers from their cell to the cells of their hosts.
 
-    :param source: db.cells.Cell of the servers
+    :param source: the servers' present cell, a db.cells.Cell
     """
 
     def __init__(self, api_db: Database, cells: db_cells.Cells, source: db_cells.Cell) -> None:
         self._api_db, self._cells, self.source = api_db, cells, source
         self.id = cell_steps.new_id()
-        self._snapshots: dict[str, cell_steps.Snapshot] = {}      # of the marked servers
+        self._snapshots: dict[str, cell_steps.Snapshot] = {}      # {uuid: Snapshot} of the marked servers
         self.arrived: dict[str, db_cells.Cell] = {}              # {uuid: Cell with a copy}
 
     def leave(self, uuids: list[str], dest: db_cells.Cell) -> dict[str, cell_steps.Snapshot]:
@@ -60,7 +59,7 @@ class Transfer:
     def arrive(self, conn: Connection, dest: db_cells.Cell, places: Mapping[str, Mapping[str, Any]]) -> None:
         """Insert copies of servers in the transaction of their claims.
 
-        :param places: {uuid: {column: value}} of the hosts
+        :param places: {uuid: {column: value}}, the columns that assign the hosts
         """
         cell_steps.arrive(conn, self.id, self.source.uuid, {
             uuid: (self._snapshots[uuid], place) for uuid, place in places.items()})
@@ -70,7 +69,7 @@ class Transfer:
         self.arrived.update(dict.fromkeys(uuids, dest))
 
     def give_up(self, uuids: list[str] | None = None) -> None:
-        """Keep servers in their cell, by default all; rows in unreachable cells are left to ``settle``."""
+        """Keep servers (default: all) in their cell. Rows in unreachable cells remain until ``settle`` removes them."""
         uuids = [uuid for uuid in (self._snapshots if uuids is None else uuids) if uuid in self._snapshots]
         if not uuids:
             return
@@ -85,7 +84,9 @@ class Transfer:
             del self._snapshots[uuid]
 
     def finish(self) -> set[str]:
-        """Switch the copied servers to the cells of their hosts; return those that are there and wait to be built."""
+        """Switch the copied servers to the cells of their hosts; return the servers that are in those cells and wait to
+        be built.
+        """
         done = set()
         for dest, uuids in _by_cell(self.arrived):
             try:
@@ -130,7 +131,8 @@ def clear(source: db_cells.Cell, dest: db_cells.Cell, base: dict[str, dict[str, 
         copied.update(changed)
         known = {uuid: snapshot.plain() for uuid, snapshot in changed.items()}
     if known:
-        LOG.warning('%d servers in cell %s change too often; their rows are removed later.', len(known), source.name)
+        LOG.warning('%d servers in cell %s change too often; their rows will be removed later.', len(known),
+                    source.name)
     return copied
 
 
@@ -138,11 +140,12 @@ def _drop(dest: db_cells.Cell, uuids: list[str], move_id: str) -> None:
     try:
         dest.db.run(cell_steps.drop, uuids, move_id)
     except db_cells.UNREACHABLE as error:
-        LOG.warning('Copies of %d servers in cell %s are removed later: %s', len(uuids), dest.name, error)
+        LOG.warning('Cannot remove the copies of %d servers in cell %s; they will be removed later: %s', len(uuids),
+                    dest.name, error)
 
 
 def _by_cell(cell_of: dict[str, db_cells.Cell]) -> list[tuple[db_cells.Cell, list[str]]]:
-    """Return [(Cell, its uuids)] of {uuid: Cell}."""
+    """Convert {uuid: Cell} to [(Cell, uuids of its servers)]."""
     found: dict[Any, Any] = {}
     for uuid, cell in cell_of.items():
         found.setdefault(cell.uuid, (cell, []))[1].append(uuid)
@@ -152,7 +155,7 @@ def _by_cell(cell_of: dict[str, db_cells.Cell]) -> list[tuple[db_cells.Cell, lis
 # ---- interrupted attempts --------------------------------------------------------------
 
 def settled_homes(api_db: Database, cells: db_cells.Cells, uuids: list[str]) -> dict[str, str]:
-    """Return {uuid: uuid of its cell} of the existing servers, after settling their interrupted attempts."""
+    """Return {uuid: uuid of its cell} of the existing servers, after finishing or rolling back interrupted attempts."""
     with api_db.reader() as conn:
         where = cell_steps.where(conn, uuids)
     old = [(uuid, cell_uuid, move_id) for uuid, (cell_uuid, move_id) in where.items()
@@ -160,7 +163,7 @@ def settled_homes(api_db: Database, cells: db_cells.Cells, uuids: list[str]) -> 
     for uuid, cell_uuid, move_id in old:
         if (cell := cells.get(cell_uuid)) is not None:
             settle(api_db, cells, cell, uuid)
-        api_db.run(cell_steps.cancel, move_id, [uuid])           # it may not have marked the server yet
+        api_db.run(cell_steps.cancel, move_id, [uuid])           # the attempt may not have marked the server yet
     if old:
         with api_db.reader() as conn:
             where = cell_steps.where(conn, uuids)
@@ -168,7 +171,7 @@ def settled_homes(api_db: Database, cells: db_cells.Cells, uuids: list[str]) -> 
 
 
 def settle_all(api_db: Database, cells: db_cells.Cells, cell: db_cells.Cell) -> int:
-    """Settle interrupted attempts from or to a cell; return the number of servers."""
+    """Finish or roll back the interrupted attempts from or to a cell; return the number of servers."""
     with cell.db.reader() as conn:
         found = cell_steps.records(conn)
     old = [record['instance_uuid'] for record in found if cell_steps.waits_since(record) > BROKEN_OFF_S]
@@ -179,9 +182,10 @@ def _settled(api_db: Database, cells: db_cells.Cells, cell: db_cells.Cell, uuid:
     try:
         return settle(api_db, cells, cell, uuid)
     except db_cells.UNREACHABLE as error:
-        LOG.warning('The transfer of server %s from or to cell %s is settled later: %s', uuid, cell.name, error)
+        LOG.warning('Cannot complete the interrupted transfer of server %s from or to cell %s now; retrying later: %s',
+                    uuid, cell.name, error)
     except Exception:                        # continue with the other servers
-        LOG.exception('Cannot settle the transfer of server %s from or to cell %s.', uuid, cell.name)
+        LOG.exception('Cannot finish or roll back the transfer of server %s from or to cell %s.', uuid, cell.name)
     return False
 
 
@@ -195,7 +199,8 @@ def settle(api_db: Database, cells: db_cells.Cells, cell: db_cells.Cell, uuid: s
         snapshot = cell_steps.snapshots(conn, [uuid]).get(uuid)
     if record is None:
         return False
-    LOG.warning('The transfer of server %s from or to cell %s was interrupted; settling it.', uuid, cell.name)
+    LOG.warning('The transfer of server %s from or to cell %s was interrupted; it is finished or rolled back now.',
+                uuid, cell.name)
     if snapshot is None:
         cell.db.run(cell_steps.forget, [uuid])
     elif snapshot.row['cell_move'] == cell_steps.OUTGOING:
@@ -239,7 +244,7 @@ def _settle_outgoing(api_db: Database, cells: db_cells.Cells, cell: db_cells.Cel
 
 def _go_on(api_db: Database, cells: db_cells.Cells, cell: db_cells.Cell, dest: db_cells.Cell, record: CellMovesRow,
            snapshot: cell_steps.Snapshot) -> bool:
-    """Finish an attempt that has reached the claim; return False otherwise."""
+    """Finish an attempt whose claim was committed; return False if there is no claim."""
     uuid = record['instance_uuid']
     try:
         with dest.db.reader() as conn:

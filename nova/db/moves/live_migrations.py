@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def open_of(conn: sa.Connection, uuid: str, migration_type: str) -> MigrationsRow | None:
-    """Return the unfinished move of this type of a server, or None."""
+    """Return a server's unfinished move of this type, or None."""
     found = [row for row in server_migrations.open_of(conn, uuid) if row['migration_type'] == migration_type]
     return found[-1] if found else None
 
@@ -41,7 +41,7 @@ def note(conn: sa.Connection, migration_id: int, expect: tuple[str, ...], change
          **values: ColumnValue) -> MigrationsRow:
     """Add arguments and set columns of a move if its status is one of ``expect``; return the row.
 
-    :raises InvalidMigrationState: the status is another one
+    :raises InvalidMigrationState: the move has another status
     """
     row = server_migrations.get(conn, migration_id, lock=True)
     if row['status'] not in expect:
@@ -54,9 +54,9 @@ def note(conn: sa.Connection, migration_id: int, expect: tuple[str, ...], change
 
 def end(conn: sa.Connection, migration: Mapping[str, Any], status: str, *, event: str, host: str | None,
         fault: Fault | None = None, traceback: str | None = None) -> bool:
-    """End a live migration that did not reach its destination: the server is idle, and the claim is released.
+    """End a live migration that did not reach its destination: make the server idle and release the claim.
 
-    :param migration: its ``id`` and its ``instance_uuid``
+    :param migration: mapping with the ``id`` and ``instance_uuid`` of the move
     :param status: new status of the row
     :returns: False if the move was finished before
     """
@@ -74,9 +74,9 @@ def end(conn: sa.Connection, migration: Mapping[str, Any], status: str, *, event
 
 
 def list_evacuated(conn: sa.Connection, host: str) -> list[dict[str, Any]]:
-    """Return [{'instance_uuid', 'over', 'shared', 'id'}] of evacuations from a host that await its cleanup.
+    """Return [{'instance_uuid', 'over', 'shared', 'id'}] of evacuations from a host that has not cleaned up yet.
 
-    ``over``: the server is elsewhere or deleted; otherwise it is being built elsewhere.
+    ``over`` is true if the server is elsewhere or deleted; otherwise the server is being built elsewhere.
     """
     c = migrations.c
     statement = (sa.select(c.id, c.instance_uuid, c.status, c.arguments, servers.c.host, servers.c.generation)
@@ -92,7 +92,7 @@ def list_evacuated(conn: sa.Connection, host: str) -> list[dict[str, Any]]:
 def expedite(conn: sa.Connection, deadline: datetime) -> None:
     """Set an earlier deadline for moves that wait for a conductor's choice of destination.
 
-    Moves in progress on a host are recovered by that host.
+    A host recovers the moves that are in progress on it.
     """
     waiting = sa.select(migrations.c.instance_uuid).where(migrations.c.status == 'accepted')
     conn.execute(sa.update(actions).where(actions.c.finished_at.is_(None), actions.c.deadline > deadline,

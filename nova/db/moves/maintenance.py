@@ -1,4 +1,4 @@
-"""Maintenance of hosts: a row for each host and for each of its servers, in the host's cell.
+"""Maintenance of hosts. The host's cell has a row for each host and a row for each of its servers.
 
     draining      the host is disabled, its servers are being moved to other hosts of the aggregate
     maintenance   all servers have been moved
@@ -8,7 +8,7 @@
 
 A server's row has a direction, ``away`` or ``back``, and a state: ``waiting``, ``moving``, ``moved``, ``failed``,
 ``skipped`` (not moved, no attempt) or ``deleted``. Every function takes a connection in a transaction. ``start``,
-``stop``, ``begin_move`` and ``end_phase`` lock the maintenance's row, to serialize start, stop and the conductors.
+``stop``, ``begin_move`` and ``end_phase`` lock the maintenance's row, which serializes start, stop and the conductors.
 """
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ DIRECTION = {DRAINING: AWAY, REBALANCING: BACK}      # {status in which servers 
 # ---- requests ------------------------------------------------------------
 
 def start(conn: sa.Connection, ctx: RequestContext, host: str, aggregate_id: int, reason: str) -> HostMaintenancesRow:
-    """Disable a host and schedule the moves of its servers, unless already in progress; return the row.
+    """Disable a host and schedule the moves of its servers, unless a maintenance is in progress; return the row.
 
     :param reason: why the host is disabled, for administrators
     :raises ComputeHostNotFound: the host has no compute service
-    :raises HostInMaintenance: in another aggregate
+    :raises HostInMaintenance: the host is in maintenance in another aggregate
     """
     service = _lock_service(conn, host)
     row, now = _of_host(conn, host), utils.utcnow()
@@ -79,10 +79,10 @@ def start(conn: sa.Connection, ctx: RequestContext, host: str, aggregate_id: int
 
 
 def stop(conn: sa.Connection, host: str, aggregate_id: int) -> HostMaintenancesRow | None:
-    """Enable a host and schedule the return of moved servers, unless already in progress; return the row.
+    """Enable a host and schedule the return of moved servers, unless it is already scheduled; return the row.
 
     :raises ComputeHostNotFound: the host has no compute service
-    :raises HostNotInMaintenance: no maintenance in this aggregate
+    :raises HostNotInMaintenance: the host is not in maintenance in this aggregate
     """
     service = _lock_service(conn, host)
     row, now = _of_host(conn, host), utils.utcnow()
@@ -116,7 +116,7 @@ def forget(conn: sa.Connection, host: str) -> None:
 
 
 def _turn_away(conn: sa.Connection, maintenance_id: int) -> None:
-    """Drop rows of returned and failed servers; ``add_servers`` adds those on the host again."""
+    """Remove the rows of returned and failed servers; ``add_servers`` adds rows for servers on the host again."""
     mine, now = servers.c.maintenance_id == maintenance_id, utils.utcnow()
     conn.execute(sa.update(servers).where(mine, servers.c.direction == BACK, servers.c.state.in_(
         (WAITING, FAILED))).values(direction=AWAY, state=MOVED, reason=None, updated_at=now))
@@ -151,7 +151,7 @@ def _set(conn: sa.Connection, maintenance_id: int, values: ColumnValues) -> None
 # ---- views -----------------------------------------------------------
 
 def of_aggregate(conn: sa.Connection, aggregate_id: int) -> list[dict[Any, Any]]:
-    """Return the maintenances in an aggregate by host name, each with ``counts`` ({state: number})."""
+    """Return the maintenances in an aggregate, sorted by host name, each with ``counts`` ({state: number})."""
     return _counted(conn, statements.dicts(conn.execute(sa.select(table).where(
         table.c.aggregate_id == aggregate_id).order_by(table.c.host))))
 
@@ -183,7 +183,7 @@ def due(conn: sa.Connection, now: datetime) -> list[HostMaintenancesRow]:
 
 
 def take(conn: sa.Connection, row: HostMaintenancesRow, until: datetime) -> bool:
-    """Reserve a maintenance for the caller until the time ``until``; return False if another process has it."""
+    """Reserve a maintenance for the caller until ``until``; return False if another process has reserved it."""
     return bool(conn.execute(sa.update(table).where(
         table.c.id == row['id'], table.c.next_check_at == row['next_check_at']).values(next_check_at=until)).rowcount)
 
@@ -203,7 +203,7 @@ def in_state(conn: sa.Connection, maintenance_id: int, state: str,
 
 
 def add_servers(conn: sa.Connection, row: HostMaintenancesRow) -> int:
-    """Add the present servers of the host as waiting; return the number of added ones."""
+    """Add the present servers of the host in state waiting; return the number of added servers."""
     here = set(conn.execute(sa.select(instances.c.uuid).where(instances.c.host == row['host'])).scalars())
     known = {found.instance_uuid: found for found in conn.execute(
         sa.select(servers.c.instance_uuid, servers.c.state).where(servers.c.maintenance_id == row['id']))}
@@ -223,11 +223,11 @@ def begin_move(conn: sa.Connection, ctx: RequestContext, row: HostMaintenancesRo
                action: Action, kind: str, status: str, arguments: dict[str, Any], at_once: int) -> bool:
     """Begin the move of a waiting server if fewer than ``at_once`` are moving; return whether it has begun.
 
-    :param row: of the maintenance as last read
-    :param entry: of the server
-    :param action: of actions.ACTIONS
-    :param kind, status: of its move
-    :raises Conflict, InstanceNotFound: it cannot be moved now; nothing was changed
+    :param row: row of the maintenance as last read
+    :param entry: row of the server
+    :param action: action from actions.ACTIONS
+    :param kind, status: type and status of the move
+    :raises Conflict, InstanceNotFound: the server cannot be moved now; nothing was changed
     """
     now = _of_host(conn, row['host'], lock=True)
     moving = conn.execute(sa.select(sa.func.count()).where(
@@ -250,7 +250,7 @@ def settle(conn: sa.Connection, row: HostMaintenancesRow, entry: HostMaintenance
            reason: str | None = None, dest: str | None = None) -> bool:
     """Record the result for a waiting or moving server; return whether it was still in that state.
 
-    A server that left after a stop, or returned after another start, must be moved again.
+    A server whose move away ended after a stop, or whose return ended after another start, must be moved again.
     """
     now = _of_host(conn, row['host'], lock=True)
     direction = now and DIRECTION.get(now['status'])
@@ -260,7 +260,7 @@ def settle(conn: sa.Connection, row: HostMaintenancesRow, entry: HostMaintenance
             values = {**values, 'direction': BACK, 'state': WAITING}
         elif state == MOVED and direction == AWAY:
             values = {**values, 'direction': AWAY, 'state': WAITING, 'dest': None}
-        elif state == FAILED and direction == AWAY:       # its return failed, so it is still away
+        elif state == FAILED and direction == AWAY:       # the server's return failed, so it is still away
             values = {**values, 'direction': AWAY, 'state': MOVED, 'reason': None}
         elif state == FAILED:
             values['state'] = SKIPPED
@@ -279,7 +279,7 @@ def postpone(conn: sa.Connection, entry: HostMaintenanceServersRow) -> None:
 
 
 def end_phase(conn: sa.Connection, row: HostMaintenancesRow) -> HostMaintenancesRow | None:
-    """End a phase without waiting or moving servers; return the new row, or None if work remains."""
+    """End a phase if no server is waiting or moving; return the new row, or None if work remains."""
     now = _of_host(conn, row['host'], lock=True)
     if now is None or now['id'] != row['id'] or now['status'] != row['status']:
         return None
@@ -297,7 +297,7 @@ def end_phase(conn: sa.Connection, row: HostMaintenancesRow) -> HostMaintenances
 
 
 def _coming(conn: sa.Connection, host: str) -> bool:
-    """Tell whether a server is moving to the host without being there yet."""
+    """Tell whether a server is moving to the host and has not arrived yet."""
     return conn.execute(sa.select(migrations.c.id).where(
         migrations.c.held_host == host, migrations.c.swapped.is_(sa.false()),
         migrations.c.status.not_in(server_migrations.OVER)).limit(1)).first() is not None
@@ -313,7 +313,7 @@ def _sentence(host: str, draining: bool, failed: list[HostMaintenanceServersRow]
 
 
 def moves(conn: sa.Connection, entries: list[HostMaintenanceServersRow]) -> dict[int, MigrationsRow]:
-    """Return {migration id: row} of the last moves of these servers' rows."""
+    """Return {migration id: row} of the last move of each of these entries."""
     numbers = [entry['migration_id'] for entry in entries if entry['migration_id'] is not None]
     return {row['id']: statements.to_dict(row) for row in conn.execute(
         sa.select(migrations).where(migrations.c.id.in_(numbers))).mappings()} if numbers else {}

@@ -1,14 +1,15 @@
-"""Moves of servers: the migrations table, and the second share of a node that a move holds.
+"""Moves of servers: the migrations table, and the share of a second node that each move holds.
 
-    create   insert a row; an unfinished older move of the server ends
+    create   insert a row and end an unfinished older move of the server
     hold     record the destination's share, after claims.claim in the same transaction
     swap     exchange the shares of the server's row and of the move; the usage of nodes is unchanged
-    keep     assign the held share to the server's row, which has got the new flavor on its node
+    keep     assign the held share to the server's row, after the server got the new flavor on its node
     release  release the held share
-    update   set other columns if the row is as expected
+    update   set other columns if the row has the expected values
 
-Every function takes a connection in a transaction. The conditions of the UPDATEs decide races: if the row has changed,
-the function reports it and the caller's transaction ends. The server's row is changed before the move's row.
+Every function takes a connection in a transaction. Conditions in the UPDATEs detect concurrent changes: if the row has
+changed, the function reports it and the caller must end the transaction. The server's row is changed before the move's
+row.
 
 Statuses, as in the compute API:
 * cold moves: pre-migrating, migrating, post-migrating, finished, then confirming, confirmed or reverting, reverted
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 RESIZE, MIGRATION, LIVE_MIGRATION, EVACUATION = 'resize', 'migration', 'live-migration', 'evacuation'
 COLD = (RESIZE, MIGRATION)
-# statuses of finished moves, which hold nothing and are not continued
+# statuses of finished moves, which hold no share and are not continued
 OVER = ('confirmed', 'reverted', 'completed', 'done', 'cancelled', 'error', 'failed')
 # statuses of a live migration in progress
 LIVE_IN_PROGRESS = ('queued', 'preparing', 'running')
@@ -58,9 +59,9 @@ _NOTHING = {'held_host': None, 'held_node': None, 'held_vcpus': 0, 'held_memory_
 def create(conn: sa.Connection, ctx: nova_context.RequestContext, row: InstancesRow, migration_type: str, status: str,
            *, new_flavor: dict[str, Any] | None = None, arguments: dict[str, Any] | None = None,
            **values: object) -> MigrationsRow:
-    """Create a move of the server of this instances row; return the migrations row, which holds no share yet.
+    """Create a move of a server, given its instances row; return the migrations row, which holds no share yet.
 
-    :param new_flavor: None for the present one
+    :param new_flavor: flavor after the move, or None for the present flavor
     :param arguments: data needed to continue the move
     :param values: other columns
     """
@@ -77,7 +78,7 @@ def create(conn: sa.Connection, ctx: nova_context.RequestContext, row: Instances
 
 
 def get(conn: sa.Connection, migration_id: int, lock: bool = False) -> MigrationsRow:
-    """Return the row of this number as a dict.
+    """Return the row with this number as a dict.
 
     :param lock: lock the row until the transaction ends
     :raises MigrationNotFound: there is no such row
@@ -112,7 +113,7 @@ def open_on_host(conn: sa.Connection, host: str) -> list[MigrationsRow]:
 
 
 def finished_before(conn: sa.Connection, before: datetime, limit: int = 200) -> list[MigrationsRow]:
-    """Return moves that have waited for confirmation since before this time."""
+    """Return moves that have been waiting for confirmation since before this time."""
     c = migrations.c
     statement = sa.select(migrations).where(c.status == 'finished', c.updated_at < before).order_by(c.id).limit(limit)
     return statements.dicts(conn.execute(statement))
@@ -120,7 +121,7 @@ def finished_before(conn: sa.Connection, before: datetime, limit: int = 200) -> 
 
 def place_of(conn: sa.Connection, uuid: str,
              project_id: nova_context.Projects | str) -> tuple[datetime, int, str] | None:
-    """Return (created_at, id, uuid) of the move with this uuid as a page position, or None.
+    """Return (created_at, id, uuid) of a move, which is its position in pages, or None.
 
     :param project_id: project of the server, or ALL_PROJECTS
     """
@@ -135,12 +136,12 @@ def place_of(conn: sa.Connection, uuid: str,
 def page(conn: sa.Connection, project_id: nova_context.Projects, filters: dict[str, str] | None = None, *,
          host: str | None = None, limit: int | None = None, after: tuple[datetime, int, str] | None = None,
          changes_since: datetime | None = None, changes_before: datetime | None = None) -> list[MigrationsRow]:
-    """Return moves, newest first; the order is the same across cells, because uuids break ties.
+    """Return moves, newest first. Uuids break ties, so that the order is the same in all cells.
 
     :param project_id: project of the servers, or ALL_PROJECTS
     :param filters: {column: value or list of values}
     :param host: source or destination host
-    :param after: place_of the last move of the previous page
+    :param after: position (place_of) of the last move of the previous page
     """
     c = migrations.c
     statement = sa.select(migrations).order_by(c.created_at.desc(), c.id.desc(), c.uuid.desc())
@@ -164,9 +165,9 @@ def page(conn: sa.Connection, project_id: nova_context.Projects, filters: dict[s
 
 def update(conn: sa.Connection, migration_id: int, values: ColumnValues,
            expect: ColumnValues | None = None) -> bool:
-    """Update a move if ``expect`` ({column: allowed value or values}) holds; return whether it did.
+    """Update a move if its row satisfies ``expect`` ({column: allowed value or values}); return whether it did.
 
-    The columns of the held share are changed only by hold, swap, keep and release.
+    Only hold, swap, keep and release change the columns of the held share.
     """
     conditions = [migrations.c.id == migration_id]
     for name, allowed in (expect or {}).items():
@@ -178,10 +179,10 @@ def update(conn: sa.Connection, migration_id: int, values: ColumnValues,
 
 def hold(conn: sa.Connection, migration_id: int, node: ComputeNodesRow, requested: dict[str, int],
          statuses: tuple[str, str, str, str]) -> bool:
-    """Record a claim on a node (a compute_nodes row) as held by a move; return whether the move may hold it.
+    """Record that a move holds a claim on a node (a compute_nodes row); return whether the move may hold it.
 
-    It may not if its status is not in ``statuses``, or if it holds a share already. Then the caller must release the
-    claim with claims.free_node.
+    The move may not hold it if its status is not in ``statuses``, or if it holds a share already. Then the caller must
+    release the claim with claims.free_node.
     """
     c = migrations.c
     statement = sa.update(migrations).where(
@@ -195,14 +196,14 @@ def hold(conn: sa.Connection, migration_id: int, node: ComputeNodesRow, requeste
 def swap(conn: sa.Connection, migration: MigrationsRow, *, forward: bool, expect: ColumnValues,
          values: dict[str, str] | None = None, status: str | None = None,
          arguments: dict[str, Any] | None = None, running: bool = False) -> InstancesRow:
-    """Move the server: its row gets the other host and flavor, and the move holds the row's former share.
+    """Move the server: write the other host and flavor into its row, and let the move hold the row's former share.
 
-    :param migration: its row
-    :param forward: True: to the destination and the new flavor; False: back
+    :param migration: row of the move
+    :param forward: True for the destination and the new flavor, False for the way back
     :param expect: {column: allowed values} of the instances row
     :param values: other columns of the instances row
-    :param status, arguments: of the move, None: unchanged
-    :param running: the guest kept running, so that open consoles may follow it
+    :param status, arguments: new values of the move, or None to leave them unchanged
+    :param running: whether the guest kept running, so that open consoles may follow it
     :returns: the new instances row
     :raises InstanceChanged, InstanceNotFound: the server or the move is not as expected; the caller must roll back
     """
@@ -231,7 +232,7 @@ def swap(conn: sa.Connection, migration: MigrationsRow, *, forward: bool, expect
 
 
 def keep(conn: sa.Connection, migration_id: int) -> None:
-    """End a move of a server that stays on its node and has got the new flavor in this transaction.
+    """End a move of a server that remains on its node and got the new flavor in this transaction.
 
     The held share minus the growth of the server is released.
     """
@@ -245,7 +246,7 @@ def keep(conn: sa.Connection, migration_id: int) -> None:
 
 def release(conn: sa.Connection, migration_id: int, status: str | None = None,
             expect: ColumnValues | None = None) -> bool:
-    """Release the share of a move and set its status; return whether it was as expected. Repetition is harmless."""
+    """Release the share of a move and set its status; return whether the move had an expected status. Idempotent."""
     migration = get(conn, migration_id, lock=True)
     values = dict(_NOTHING) if status is None else {**_NOTHING, 'status': status}
     if not update(conn, migration_id, values, expect):
@@ -261,7 +262,7 @@ def release(conn: sa.Connection, migration_id: int, status: str | None = None,
 
 
 def _held(migration: MigrationsRow) -> dict[str, int]:
-    """Return {name of claims.RESOURCES: amount held by the move}."""
+    """Return {resource in claims.RESOURCES: amount that the move holds}."""
     return {'vcpus': migration['held_vcpus'], 'memory_mb': migration['held_memory_mb'],
             'local_gb': migration['held_local_gb']}
 
@@ -295,8 +296,8 @@ def begin_end(conn: sa.Connection, ctx: nova_context.RequestContext, uuid: str, 
     """Begin the confirmation or the revert (``action``) of a resized server; return its instances row.
 
     :param status: new status of its move
-    :raises NotResized: no move waits for it
-    :raises InstanceInvalidState: and the other errors of tasks.begin
+    :raises NotResized: no move of the server waits for this action
+    :raises InstanceInvalidState: see tasks.begin, also for other errors
     """
     row = tasks.begin(conn, ctx, uuid, action, admin=admin)
     found = [move for move in open_of(conn, uuid) if move['status'] == 'finished']
@@ -312,6 +313,6 @@ def abandon(conn: sa.Connection, uuid: str) -> None:
 
 
 def flavor_values(flavor: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns of an instances row that a flavor (objects.Flavor's fields) sets."""
+    """Return the columns of an instances row that a flavor (fields of objects.Flavor) determines."""
     return {'flavor': flavor, 'flavor_id': flavor['flavor_id'],
             **{name: flavor[name] for name in ('vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb')}}

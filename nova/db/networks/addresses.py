@@ -1,4 +1,4 @@
-"""Addresses for operators: used ones with their owners, and reserved ones."""
+"""Addresses as shown to operators: used addresses with their owners, and reserved addresses."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -28,13 +28,13 @@ def taken(conn: sa.Connection, host: str | None = None) -> Sequence[Any]:
 
 
 def host_subnets(conn: sa.Connection) -> list[Any]:
-    """Return rows of the subnets in the hosts' own routing table."""
+    """Return rows of the subnets that are in the hosts' own routing table."""
     return statements.dicts(conn.execute(sa.select(t.subnets).join(
         t.networks, t.networks.c.id == t.subnets.c.network_id).where(t.networks.c.network_type == networks.FLAT)))
 
 
 def unreserve(conn: sa.Connection, subnet_id: str, number: int, mark: str) -> bool:
-    """Release an address that is reserved by this mark; return False if it is not."""
+    """Release an address that is reserved with this mark; return False if it is not reserved with it."""
     c = t.addresses.c
     return bool(conn.execute(sa.delete(t.addresses).where(
         c.subnet_id == subnet_id, c.number == number, c.port_id == mark)).rowcount)

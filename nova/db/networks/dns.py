@@ -13,12 +13,12 @@ from nova.db.tables import network as t
 if TYPE_CHECKING:
     from nova.db.tables.rows import DnsDomainsRow, DnsEntriesRow
 
-PUBLIC = ''                      # project of a public domain, which all networks resolve
+PUBLIC = ''                      # value of project for a public domain, which all networks resolve
 
 
 def domains(conn: sa.Connection, project_id: str | None, name: str | None = None,
             lock: bool = False) -> list[DnsDomainsRow]:
-    """Return the domains visible to a project, by name, its own before a public one.
+    """Return the domains visible to a project, by name. Its own domain precedes a public domain of the same name.
 
     :param project_id: None for all domains
     :param name: only the domain of this name
@@ -40,7 +40,7 @@ def insert_domain(conn: sa.Connection, row: DnsDomainsRow) -> None:
 
 
 def restrict(conn: sa.Connection, ident: str, for_project: str) -> None:
-    """Limit entries of a public domain to one project, or to none with ''."""
+    """Allow only one project to create entries in a public domain; '' removes the limit."""
     revisions.execute(conn, sa.update(t.dns_domains).where(t.dns_domains.c.id == ident).values(for_project=for_project))
 
 
@@ -85,9 +85,10 @@ def is_floating(conn: sa.Connection, address: str, project_id: str) -> bool:
 
 
 def resolved(conn: sa.Connection, projects: Collection[str]) -> list[tuple[str, str, str]]:
-    """Return sorted [(project whose networks resolve the name, or PUBLIC; address; full name)].
+    """Return sorted [(project whose networks resolve the name or PUBLIC, address, full name)].
 
-    Each domain has a row with '' as address. A public name counts while its project has the floating address.
+    For each domain the list has an item with '' as address. A public name is included while its project has the
+    floating address.
     :param projects: projects whose own domains are included
     """
     domain, entry, floating = t.dns_domains.c, t.dns_entries.c, t.floating_ips.c

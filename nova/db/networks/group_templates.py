@@ -1,4 +1,4 @@
-"""Templates of the rules of new security groups: built-in ones and those of administrators."""
+"""Templates for the rules of new security groups: built-in templates and templates of administrators."""
 from __future__ import annotations
 
 from typing import Any
@@ -14,7 +14,7 @@ from nova.db.tables import network as t
 COPIED = ('direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max', 'remote_ip_prefix', 'description')
 _NOTHING: dict[str, Any] = {'protocol': None, 'port_range_min': None, 'port_range_max': None, 'remote_ip_prefix': None,
                             'description': '', 'removed': False}
-# allows all egress, and ingress from members of a default group
+# built-in templates: allow all egress, and ingress from members of a default group
 BUILT_IN: tuple[dict[str, Any], ...] = tuple(
     {**_NOTHING, 'id': str(uuid.uuid5(uuid.NAMESPACE_OID, f'nova default rule {direction} {ethertype}')),
      'direction': direction, 'ethertype': ethertype, 'from_own_group': direction == 'ingress',
@@ -51,9 +51,9 @@ def remove(conn: sa.Connection, ident: str) -> None:
 
 
 def rules(conn: sa.Connection, group_id: str, project_id: str, default: bool) -> list[dict[str, Any]]:
-    """Return rows of the rules for a new group.
+    """Return the rows of the initial rules of a new group.
 
-    :param default: it is its project's default group
+    :param default: whether the group is its project's default group
     """
     return [{'id': str(uuid.uuid4()), 'project_id': project_id, 'security_group_id': group_id,
              'remote_group_id': group_id if row['from_own_group'] else None, **{name: row[name] for name in COPIED}}

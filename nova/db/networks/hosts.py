@@ -1,4 +1,4 @@
-"""Hosts of overlay networks: their tunnel addresses and last reports."""
+"""Hosts of overlay networks, with their tunnel addresses and last reports."""
 from __future__ import annotations
 
 import datetime
@@ -28,8 +28,8 @@ def seen(conn: sa.Connection, host: str, address: str, gateway: bool, version: i
     if known is None:
         fresh = bool(engine.insert_ignore(conn, t.hosts, {
             'host': host, 'address': address, 'gateway': gateway, 'last_seen_at': now, 'version': version}).rowcount)
-        # Peers need a host only if it has ports, so that a starting fleet does not refresh all peers for each host. A
-        # host of an older release changes the plumbing of all.
+        # Peers need to know a host only if it has ports. So the start of many hosts does not refresh all peers for each
+        # of them. A host of an older release changes the plumbing of all hosts.
         if fresh and (version < release.VERSION or conn.execute(
                 sa.select(t.ports.c.id).where(t.ports.c.host == host).limit(1)).first()):
             revisions.changed(conn)
@@ -56,7 +56,7 @@ def every(conn: sa.Connection) -> list[NetworkHostsRow]:
 
 
 def alive(last_seen_at: datetime.datetime, down_time: int) -> bool:
-    """Tell whether a host with this time of its last report has reported within ``down_time`` s."""
+    """Tell whether a host, given the time of its last report, has reported within ``down_time`` seconds."""
     return utils.utcnow() - last_seen_at < datetime.timedelta(seconds=down_time)
 
 
@@ -68,7 +68,7 @@ def has_others(conn: sa.Connection, host: str) -> bool:
 
 
 def with_routers(down_time: int) -> sa.Select[Any]:
-    """Return a subquery of the names of gateway hosts that have reported within ``down_time`` s."""
+    """Return a subquery of the names of gateway hosts that have reported within ``down_time`` seconds."""
     c = t.hosts.c
     return sa.select(c.host).where(
         c.gateway, c.last_seen_at > utils.utcnow() - datetime.timedelta(seconds=down_time))
@@ -82,7 +82,7 @@ def known(conn: sa.Connection, host: str) -> bool:
 
 
 def distrust(conn: sa.Connection, host: str) -> None:
-    """Reset the reported facts of a host with a revoked key until it reports again."""
+    """Reset the reported values of a host whose key was revoked, until the host reports again."""
     changed = conn.execute(sa.update(t.hosts).where(t.hosts.c.host == host).values(
         version=release.VERSION, gateway=False)).rowcount
     if changed:

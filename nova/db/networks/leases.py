@@ -12,7 +12,7 @@ from nova.db.tables import network as t
 
 
 def record(conn: sa.Connection, host: str, leases: Sequence[Mapping[str, Any]]) -> None:
-    """Store leases of ports on a host and new end times of stored leases; others are ignored.
+    """Store leases of ports on a host, and new end times of stored leases. Other leases are ignored.
 
     :param leases: [{'mac', 'address', 'until': Unix time}]
     """
@@ -30,6 +30,7 @@ def record(conn: sa.Connection, host: str, leases: Sequence[Mapping[str, Any]]) 
         conn.execute(sa.delete(t.leases).where(sa.tuple_(lease.subnet_id, lease.number).in_(
             [(row['subnet_id'], row['number']) for row in fresh])))
         engine.insert_many_ignore(conn, t.leases, fresh)
-    for mac, address in sorted(until.keys() - held):  # the guest is deleted, and may have released its address
+    # leases of deleted guests, which may have released their addresses
+    for mac, address in sorted(until.keys() - held):
         conn.execute(sa.update(t.leases).where(lease.address == address, lease.mac_address == mac, lease.host == host)
                      .values(until=until[mac, address]))

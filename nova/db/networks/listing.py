@@ -1,4 +1,4 @@
-"""Lists of network resources: the rows selected by a query string of the Networking API, in its order."""
+"""Lists of network resources: a query string of the Networking API selects and sorts the rows."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +15,7 @@ from nova.db.networks import tags
 MAX_LIMIT = 1000
 MAX_VALUES = 500            # values of one filter
 PAGING = ('limit', 'marker', 'sort_key', 'sort_dir', 'page_reverse', 'fields')
-# name: (all tags must match, resources without them are selected)
+# name of a filter: (whether all tags must match, whether resources without the tags are selected)
 TAG_FILTERS = {'tags': (True, False), 'tags-any': (False, False), 'not-tags': (True, True),
                'not-tags-any': (False, True)}
 CHANGED_SINCE = 'changed_since'
@@ -28,7 +28,7 @@ class Listing:
     """Filters of a resource's list.
 
     columns    {name in the query: column}
-    constants  {name: value} of attributes that are equal for all objects of this service
+    constants  {name: value} of attributes with the same value for all objects of this service
     special    {name: function(values) -> condition}
     """
 
@@ -52,7 +52,7 @@ class Listing:
         condition_of_query = self.condition(query)
         limit, marker = self._limit(values) or MAX_LIMIT, None
         if values.get('marker', [''])[0]:
-            # a marker of another project is unknown
+            # a marker that belongs to another project counts as unknown
             marker = conn.execute(sa.select(self.table).where(
                 condition, self.table.c.id == values['marker'][0][:255])).mappings().first()
             if marker is None:
@@ -110,7 +110,7 @@ class Listing:
         sort: dict[str, str] = {}
         for key, direction in zip(keys, directions or ['asc'] * len(keys), strict=True):
             if (key in self.constants or key in self.special) and direction in ('asc', 'desc'):
-                continue                             # all have the same value, or there is no column to sort by
+                continue                             # all rows have the same value, or there is no column to sort by
             column = self.columns.get(key)
             if column is None or column.nullable or direction not in ('asc', 'desc'):
                 raise exception.BadRequest(
@@ -132,7 +132,7 @@ def _values(query: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 def among(column: sa.Column[Any], values: Iterable[str], nothing: bool) -> sa.ColumnElement[bool]:
     """Return a condition on rows with one of these values in a column.
 
-    :param nothing: include rows without a value
+    :param nothing: whether to include rows without a value
     """
     present = column.in_([value for value in values if value])
     return sa.or_(present, column.is_(None), column == '') if nothing else present

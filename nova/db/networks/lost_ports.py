@@ -1,4 +1,4 @@
-"""Ports of guests that a restored database lacks: inserted again from the host's records."""
+"""Ports of guests that a restored database lacks. They are inserted again from the host's records."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -15,8 +15,7 @@ from nova.db.tables import network as t
 def enter(conn: sa.Connection, server: dict[str, Any], host: str, number_of: Callable[[str], int]) -> list[str]:
     """Insert the missing ports of a server; return the ids of ports that cannot be inserted.
 
-    A port cannot be inserted if its network is missing or not usable by the project, or if another port has its MAC or
-    address.
+    A port cannot be inserted if the project cannot use its network, or if another port has its MAC or IP address.
     :param server: fields of the server: 'uuid', 'project_id', 'availability_zone', 'network_info', 'security_groups'
     :param number_of: number of an address in its subnet
     """
@@ -24,7 +23,8 @@ def enter(conn: sa.Connection, server: dict[str, Any], host: str, number_of: Cal
     known = ports.of_ids(conn, [vif['id'] for vif in vifs]) if vifs else {}
     named = server.get('security_groups') or [security_groups.DEFAULT]
     groups = [group['id'] for group in security_groups.of_project(conn, server['project_id']) if group['name'] in named]
-    lost, usable = [], networks.usable(conn, server['project_id'])       # a host may name any network
+    # limited to these, because a host may name any network
+    lost, usable = [], networks.usable(conn, server['project_id'])
     for position, vif in enumerate(vifs):
         if vif['id'] in known:
             continue
@@ -47,7 +47,7 @@ def enter(conn: sa.Connection, server: dict[str, Any], host: str, number_of: Cal
 
 
 def _free(conn: sa.Connection, vif: dict[str, Any], number_of: Callable[[str], int]) -> list[dict[str, Any]] | None:
-    """Return the addresses of a VIF as rows without a port, or None if the VIF cannot become a port."""
+    """Return rows for the addresses of a VIF, still without a port, or None if the VIF cannot become a port."""
     network = vif['network']
     if ports.count(conn, mac_address=vif['address']):
         return None

@@ -20,25 +20,26 @@ if TYPE_CHECKING:
     from nova.db.types import ColumnValues, RowT, Table
 
 
-EVERYBODY, SHARED = '*', 'access_as_shared'        # target ``all projects`` and action of a share (Neutron RBAC)
+# target that means all projects, and action of a share (Neutron RBAC)
+EVERYBODY, SHARED = '*', 'access_as_shared'
 FLAT, OVERLAY, VLAN = 'flat', 'vxlan', 'vlan'  # types of networks; all but flat ones are overlay or VLAN networks
 SEGMENTS = range(1, 1 << 16)  # segment numbers of overlay networks, also used as conntrack zones: 16 bits
-VLANS = range(1, 4095)                      # of a physical network (IEEE 802.1Q)
+VLANS = range(1, 4095)                      # VLAN ids of a physical network (IEEE 802.1Q)
 
 
 def stamped(values: ColumnValues) -> dict[str, Any]:
-    """Return the values with the creation columns."""
+    """Return the values together with the creation columns."""
     now = utils.utcnow()
     return {'created_at': now, 'updated_at': now, 'revision': 1, **values}
 
 
 def get(conn: sa.Connection, table: Table[RowT], ident: str) -> RowT | None:
-    """Return the row of an id as a dict, or None."""
+    """Return the row with this id as a dict, or None."""
     return statements.first(conn, table, id=ident)
 
 
 def lock(conn: sa.Connection, table: Table[RowT], ident: str) -> RowT | None:
-    """Return the row of an id, locked until the transaction ends, or None."""
+    """Return the row with this id, locked until the transaction ends, or None."""
     row = conn.execute(sa.select(table).where(table.c.id == ident).with_for_update()).mappings().first()
     return statements.to_dict(row) if row else None
 
@@ -49,7 +50,7 @@ def _many(table: sa.Table, column: str) -> sa.Select[Any]:
 
 
 def many(conn: sa.Connection, table: Table[RowT], idents: Iterable[object], column: str = 'id') -> list[RowT]:
-    """Return rows with one of the values in a column as dicts, without a statement for no values."""
+    """Return the rows with one of the values in a column as dicts. If there are no values, no statement runs."""
     idents = list(idents)
     return statements.dicts(conn.execute(_many(table, column), {'idents': idents})) if idents else []
 
@@ -63,7 +64,7 @@ def values_of(conn: sa.Connection, column: sa.Column[Any], idents: Iterable[str]
               *columns: sa.Column[Any]) -> dict[str, list[list[Any]]]:
     """Return {value: [(columns…)]} of the rows with one of the values in ``column``, ordered by the columns.
 
-    It avoids the dict for each row that ``many`` builds, for list pages.
+    For list pages; it is faster than ``many``, which builds a dict for each row.
     """
     idents, found = list(idents), dict[str, list[list[Any]]]()
     for value, *row in conn.execute(_values(column, columns), {'idents': idents}).all() if idents else ():
@@ -93,7 +94,7 @@ def visible(context: nova_context.RequestContext) -> sa.ColumnElement[bool]:
     return _visible_to(context.sees)
 
 
-# Conditions are cached for each project, and with them their statements (see ``_seen``).
+# Conditions, and thus their statements (see ``_seen``), are cached for each project.
 @functools.lru_cache(maxsize=256)
 def _visible_to(project_id: nova_context.Projects | str) -> sa.ColumnElement[bool]:
     return sa.or_(_usable_by(project_id), t.networks.c.external)
@@ -108,13 +109,13 @@ def _usable_by(project_id: nova_context.Projects | str) -> sa.ColumnElement[bool
 
 
 def shared_with(project: str | sa.BindParameter[str], action: str = SHARED) -> sa.Select[Any]:
-    """Select the ids of resources that others share with a project: networks, policies, groups, pools."""
+    """Select the ids of resources that other projects share with a project: networks, policies, groups, pools."""
     return sa.select(t.shares.c.network_id).where(t.shares.c.target_project.in_([project, EVERYBODY]),
                                                   t.shares.c.action == action)
 
 
 def shared_among(conn: sa.Connection, idents: Iterable[str], project_id: str | None) -> set[str]:
-    """Return those of the ids that are shared with a project, or with all."""
+    """Return the subset of ids that are shared with a project, or with all projects."""
     return {row['network_id'] for row in many(conn, t.shares, idents, 'network_id')
             if row['target_project'] in (project_id, EVERYBODY)}
 
@@ -147,7 +148,7 @@ def of_project(table: sa.Table, project_id: nova_context.Projects | str) -> sa.C
 
 def own_or_shared(table: sa.Table,
                   *for_all: sa.ColumnElement[bool]) -> Callable[[nova_context.RequestContext], sa.ColumnElement[bool]]:
-    """Return ``own`` with rows that others share with the caller's project.
+    """Return the condition ``own``, extended by rows that others share with the caller's project.
 
     :param for_all: conditions on rows that all projects see
     """
@@ -161,7 +162,7 @@ def own_or_shared(table: sa.Table,
 
 
 def seen(conn: sa.Connection, table: Table[RowT], condition: sa.ColumnElement[bool], ident: str) -> RowT | None:
-    """Return the row of an id that also meets a condition, as a dict, or None."""
+    """Return the row with this id as a dict, or None if it does not exist or does not meet a condition."""
     row = conn.execute(_seen(table, condition), {'ident': ident}).mappings().first()
     return None if row is None else statements.to_dict(row)
 
@@ -201,7 +202,7 @@ def with_number(values: list[str]) -> sa.ColumnElement[bool]:
 
 
 def add_segment(conn: sa.Connection, network_id: str, number: int) -> None:
-    """Assign a number to an overlay network; the key refuses duplicates."""
+    """Assign a number to an overlay network; the primary key prevents duplicates."""
     revisions.execute(conn, sa.insert(t.segments), [{'number': number, 'network_id': network_id}])
 
 
@@ -211,7 +212,7 @@ def segments_of(conn: sa.Connection, network_ids: Iterable[str]) -> dict[str, in
 
 
 def add_vlan(conn: sa.Connection, network_id: str, physical_network: str, vlan: int) -> None:
-    """Assign a VLAN to a network; the key refuses duplicates."""
+    """Assign a VLAN to a network; the primary key prevents duplicates."""
     revisions.execute(conn, sa.insert(t.vlans), [
         {'physical_network': physical_network, 'vlan': vlan, 'network_id': network_id}])
 
@@ -276,9 +277,9 @@ def usable(conn: sa.Connection, project_id: nova_context.Projects | str, idents:
     """Return {network id: (network, [subnet])} of networks that a project may use.
 
     :param project_id: project, or ALL_PROJECTS if the caller has already checked ``idents``
-    :param idents: exactly these networks; None: all that the project may use
-    :param lock: lock the subnets until the transaction ends, so that requests for addresses are serialized; a network
-        without subnets is locked itself, which prevents a change of its owner
+    :param idents: ids of the networks, or None for all that the project may use
+    :param lock: whether to lock the subnets until the transaction ends, which serializes requests for addresses. A
+        network without subnets is locked itself, which prevents a change of its owner
     """
     named = nova_context.one_project(project_id)
     if idents is None and not named:
@@ -292,14 +293,14 @@ def usable(conn: sa.Connection, project_id: nova_context.Projects | str, idents:
     bare = [ident for ident, (_network, subnets) in found.items() if not subnets]
     if locks and bare:
         conn.execute(_KEPT, {'idents': bare}).all()
-        found = _networks_of(conn, both, parameters)         # read again after the lock
+        found = _networks_of(conn, both, parameters)         # read again after locking
     for network, _subnets in found.values() if named else ():
         if not network['shared'] and network['project_id'] != project_id:
             network['shared'] = is_shared_with(conn, network['id'], str(project_id))
     return found
 
 
-# shared lock: ports of one network do not wait for each other
+# a shared lock, so that ports of one network do not wait for each other
 _KEPT = sa.select(t.networks.c.id).where(t.networks.c.id.in_(sa.bindparam('idents', expanding=True))).order_by(
     t.networks.c.id).with_for_update(read=True)
 
@@ -319,7 +320,7 @@ def _networks_of(conn: sa.Connection, both: sa.Select[Any],
 # ---- addresses ----------------------------------------------------------------
 
 def numbers(conn: sa.Connection, subnet_id: str, first: int, last: int, limit: int) -> Sequence[Any]:
-    """Return [(number, port id, released at)] of the known addresses in a range, ascending."""
+    """Return [(number, port id, time of release)] of the known addresses in a range, ascending."""
     c = t.addresses.c
     return conn.execute(sa.select(c.number, c.port_id, c.released_at).where(
         c.subnet_id == subnet_id, c.number.between(first, last)).order_by(c.number).limit(limit)).all()
@@ -327,7 +328,7 @@ def numbers(conn: sa.Connection, subnet_id: str, first: int, last: int, limit: i
 
 def oldest_resting(conn: sa.Connection, subnet_id: str, spans: list[tuple[int, int]],
                    besides: Collection[int] = ()) -> int | None:
-    """Return the number of the address that was released first, in the ranges [(first, last)], or None.
+    """Return the number of the resting address in the ranges [(first, last)] that was released first, or None.
 
     :param besides: numbers to skip
     """
@@ -383,7 +384,7 @@ def addresses_of(conn: sa.Connection, port_ids: list[str]) -> dict[str, list[dic
 
 
 def used_addresses(conn: sa.Connection, subnet_id: str, address: str | None = None) -> int | None:
-    """Return the number of used addresses in a subnet, optionally only of one address."""
+    """Count the used addresses in a subnet; if ``address`` is given, count only that address."""
     conditions = [t.addresses.c.subnet_id == subnet_id, t.addresses.c.port_id.is_not(None)]
     if address is not None:
         conditions.append(t.addresses.c.address == address)
@@ -406,7 +407,7 @@ def with_hints(table: sa.Table, values: list[str]) -> sa.ColumnElement[bool]:
 def with_ip_version(values: list[str]) -> sa.ColumnElement[bool]:
     """Return a condition on networks with subnets of these IP versions.
 
-    :raises BadRequest: neither 4 nor 6
+    :raises BadRequest: a value is neither 4 nor 6
     """
     if not {'4', '6'}.issuperset(values):
         raise exception.BadRequest('ip_version is 4 or 6.')
@@ -415,7 +416,7 @@ def with_ip_version(values: list[str]) -> sa.ColumnElement[bool]:
 
 
 def forget_resting(conn: sa.Connection, before: datetime) -> None:
-    """Delete addresses that have rested long enough, or with a lease that has ended after their release."""
+    """Delete addresses that have rested long enough, and addresses whose lease has ended after their release."""
     c, lease = t.addresses.c, t.leases.c
     ended = sa.exists().where(lease.subnet_id == c.subnet_id, lease.number == c.number, lease.until > c.released_at,
                               lease.until < utils.utcnow())
@@ -430,8 +431,8 @@ def page(conn: sa.Connection, table: sa.Table, condition: sa.ColumnElement[bool]
     """Return rows (dicts) that meet a condition, after the marker's row.
 
     :param sort: [(column name, 'asc' or 'desc')]; the last one must be unique
-    :param marker: the row to begin after, or None
-    :param limit: most rows, or None
+    :param marker: row after which the page begins, or None
+    :param limit: maximum number of rows, or None
     :param columns: columns of the rows, or None for all
     """
     statement = sa.select(*(table.c[name] for name in columns)) if columns else sa.select(table)

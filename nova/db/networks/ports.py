@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def of_device(conn: sa.Connection, device_id: str) -> list[PortsRow]:
-    """Return the ports of a server in its order, as dicts."""
+    """Return the ports of a server as dicts, in the server's order."""
     return statements.rows(conn, t.ports, ('position', 'id'), device_id=device_id)
 
 
@@ -37,19 +37,23 @@ _OTHER = t.ports.alias('other')
 _OF_ANOTHER = sa.and_(
     _OTHER.c.project_id != t.ports.c.project_id,
     sa.or_(_OTHER.c.port_security_enabled.is_(sa.false()), _OTHER.c.allowed_address_pairs.is_not(None)))
-# Another project's port in the network may send from other addresses, so that an address does not identify a server.
+# Ports of other projects that may send from addresses of others. With such a port in the network, an address does not
+# identify a server.
 _MAY_BE_ANOTHER = sa.exists().where(_OTHER.c.network_id == t.ports.c.network_id, _OF_ANOTHER)
 
 
 def device_at(conn: sa.Connection, address: str) -> str | None:
-    """Return the only server with an address of the flat networks, or None if there is none or several."""
+    """Return the only server that has this address in the flat networks, or None if no or several servers have it."""
     found = conn.execute(_AT.where(t.addresses.c.address == address, t.ports.c.network_id.not_in(
         sa.select(t.networks.c.id).where(t.networks.c.network_type != networks.FLAT)))).scalars().all()
     return found[0] if len(found) == 1 else None
 
 
 def device_by_network(conn: sa.Connection, network_id: str, address: str, host: str) -> str | None:
-    """Return the server on a host with an address in a network, or None, also if another project may send from it."""
+    """Return the server on a host that has this address in a network.
+
+    Return None if there is no such server, or if a port of another project may send from this address.
+    """
     c = t.ports.c
     return conn.execute(_AT.where(t.addresses.c.address == address, c.network_id == network_id, ~_MAY_BE_ANOTHER,
                                   sa.or_(c.host == host, c.migrating_to == host))).scalar()
@@ -59,9 +63,10 @@ def device_by_router(conn: sa.Connection, router_id: str, address: str, host: st
     """Return the server with an address in a subnet of a router, or None.
 
     None is also returned if neither the router nor the server is on this host, or if the address does not identify the
-    server. A router forwards responses by its own routes and receives packets from all its networks. Therefore it must
-    be the router of the server's project, or that of a network that an administrator has shared with all. No other
-    project may be able to send from arbitrary addresses in any of its networks.
+    server. A router forwards responses by its own routes, and receives packets from all its networks. Therefore:
+
+    * The router must belong to the server's project, or to a network that an administrator has shared with all.
+    * No other project may be able to send from arbitrary addresses in any of the router's networks.
     """
     of_router = sa.select(t.router_interfaces.c.subnet_id).join(
         t.routers, t.routers.c.id == t.router_interfaces.c.router_id).where(
@@ -101,7 +106,9 @@ def of_ids(conn: sa.Connection, idents: list[str] | set[str]) -> dict[str, Ports
 
 
 def on_host(conn: sa.Connection, host: str) -> list[PortsRow]:
-    """Return the ports of guests on a host or migrating to it; router ports are left out, as they have no filters."""
+    """Return the ports of guests that are on a host or migrate to it. Router ports are omitted, as they have no
+    filters.
+    """
     c = t.ports.c
     return statements.dicts(conn.execute(
         sa.select(t.ports).where(sa.or_(c.host == host, c.migrating_to == host), c.device_id != '',
@@ -157,7 +164,7 @@ def leave(conn: sa.Connection, device_id: str, host: str) -> None:
         host='', updated_at=utils.utcnow(), revision=c.revision + 1))
 
 
-# routed: with floating addresses or forwardings. Most ports have neither and need no statement for them.
+# routed ports have floating addresses or forwardings. Most ports have neither and need no statement for them.
 _TO_GIVE_BACK = sa.select(
     t.ports.c.id, t.ports.c.device_id, t.ports.c.made_for_server, t.ports.c.host,
     sa.or_(sa.exists().where(t.floating_ips.c.port_id == t.ports.c.id),
@@ -167,7 +174,7 @@ _OF_DEVICES = _TO_GIVE_BACK.where(t.ports.c.device_id.in_(sa.bindparam('device_i
 
 
 def to_give_back(conn: sa.Connection, device_ids: list[str]) -> Sequence[Any]:
-    """Return rows of the ports of these servers for give_back_rows, locked until the transaction ends."""
+    """Return rows of the ports of these servers, locked until the transaction ends, for ``give_back_rows``."""
     return conn.execute(_OF_DEVICES, {'device_ids': device_ids}).all()
 
 
@@ -177,9 +184,9 @@ def give_back(conn: sa.Connection, device_ids: list[str]) -> int:
 
 
 def give_back_one(conn: sa.Connection, ident: str, device_id: str, attached_by: str | None = None) -> int:
-    """Release one port of a server as in ``give_back``; return 0 if it has another device.
+    """Release one port of a server as in ``give_back``; return 0 if the port has another device.
 
-    :param attached_by: only if this request attached it
+    :param attached_by: release the port only if this request attached it
     """
     c = t.ports.c
     condition = (c.id == ident) & (c.device_id == device_id)
@@ -222,7 +229,7 @@ def devices(conn: sa.Connection) -> set[str]:
 
 
 def older_devices(conn: sa.Connection, device_ids: set[str], before: datetime) -> list[str]:
-    """Return those of the servers with no port change since a time."""
+    """Return those servers whose ports have not changed since a time."""
     c = t.ports.c
     return list(conn.execute(sa.select(c.device_id).where(c.device_id.in_(list(device_ids)))
                              .group_by(c.device_id).having(sa.func.max(c.updated_at) < before)).scalars())
@@ -269,7 +276,7 @@ def remove_from_router(conn: sa.Connection, port: Mapping[str, Any]) -> None:
 
 
 def evict(conn: sa.Connection, network_id: str, owner: str) -> None:
-    """Remove the ports of projects that may no longer use a network, which is not public.
+    """Remove the ports of projects that may no longer use a network. The network must not be public.
 
     Router interfaces and unbound ports are removed immediately. A server keeps its port until it is detached or
     deleted.
@@ -289,7 +296,7 @@ def evict(conn: sa.Connection, network_id: str, owner: str) -> None:
 # ---- conditions of lists --------------------------------------------------------
 
 def visible(context: nova_context.RequestContext) -> sa.ColumnElement[bool]:
-    """Return a condition on ports visible to the caller: those of the project, and all in its networks.
+    """Return a condition on ports visible to the caller: ports of the caller's project, and all ports in its networks.
 
     Ports of administrative servers are visible only to administrators and services.
     """
@@ -299,7 +306,7 @@ def visible(context: nova_context.RequestContext) -> sa.ColumnElement[bool]:
 
 def seen(conn: sa.Connection, context: nova_context.RequestContext, idents: list[str] | set[str],
          ) -> dict[str, PortsRow]:
-    """Return {id: port} of those of the ports that the caller may see."""
+    """Return {id: port} of these ports, limited to those that the caller may see."""
     if not idents or context.is_admin:
         return of_ids(conn, idents)
     return {row['id']: row for row in statements.dicts(conn.execute(
@@ -320,7 +327,7 @@ def _regular(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
 def by_fixed_ips(values: list[str]) -> sa.ColumnElement[bool]:
     """Return the condition of ``fixed_ips=ip_address=10.0.0.3``, ``fixed_ips=subnet_id=…`` and ``ip_address_substr``.
 
-    :raises BadRequest: another attribute
+    :raises BadRequest: a value names another attribute
     """
     c = t.addresses.c
     conditions: dict[str, list[str]] = {}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import NetworksRow, PortsRow, QosMarkingsRow, QosRulesRow
 
 
-# condition on policies that the caller may see and use: own, public and shared ones
+# condition on policies that the caller may see and use: own, public and shared policies
 visible = networks.own_or_shared(t.qos_policies, t.qos_policies.c.shared)
 
 
@@ -28,7 +28,7 @@ def rules_of(conn: sa.Connection, policy_ids: Iterable[str]) -> dict[str, list[Q
 
 
 def in_use(conn: sa.Connection, policy_id: str) -> str:
-    """Return a user of a policy as 'port ID' or 'network ID', or ''."""
+    """Return one user of a policy as 'port ID' or 'network ID', or '' if there is none."""
     for name, table in (('port', t.ports), ('network', t.networks)):
         found = conn.execute(sa.select(table.c.id).where(table.c.qos_policy_id == policy_id).limit(1)).scalar()
         if found:
@@ -77,7 +77,8 @@ class Qualities(NamedTuple):
 
 
 def of_ports(conn: sa.Connection, ports: list[PortsRow], nets: dict[str, NetworksRow]) -> Qualities:
-    """Return the settings of guest ports from their own or their network's policies; no statement without policies.
+    """Return the settings of guest ports from their own or their network's policies. Without policies, no statement
+    runs.
 
     :param nets: rows of their networks by id
     """

@@ -1,10 +1,10 @@
-"""Revision of the tables that the hosts' network plumbing is built from.
+"""Revision of the tables from which the hosts' network plumbing is built.
 
-A transaction that changes one of these tables increments a counter in its last statement. A few rows share the count,
-so that transactions rarely wait for each other, and then only for a commit. A reader that reads the sums first, and
-then the tables, sees all changes that the sums count. An increasing key would not guarantee this, because transactions
-commit in another order than they begin. There are two counters: security group rules change most often, and are a small
-part of the data of a host.
+A transaction that changes one of these tables increments a counter in its last statement. The count is split over a few
+rows, so that transactions rarely wait for each other, and then only for a commit. A reader reads the sums before the
+tables, and therefore sees all changes that the sums include. An increasing key would not guarantee this, because
+transactions may commit in another order than they begin. Security group rules have a separate counter, because they
+change most often and are a small part of a host's data.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nova.runtime import commits
 
 SHARDS = 16
 REST, FILTERS = KINDS = ('rest', 'filters')          # in the order of a revision
-# tables read by host_load, except hosts, which report continuously: hosts.py decides about changes
+# tables that host_load reads. Hosts report continuously, so hosts.py decides which of their reports count as changes
 PLUMBED = frozenset({t.networks, t.segments, t.vlans, t.subnets, t.ports, t.addresses, t.port_security_groups,
                      t.security_group_rules, t.qos_rules, t.routers, t.floating_ips, t.port_forwardings,
                      t.dns_domains, t.dns_entries, t.qos_markings})
@@ -48,7 +48,7 @@ def current(conn: sa.Connection) -> list[int]:
 
 
 def after(conn: sa.Connection) -> list[int]:
-    """Return the revision after the commit of this write transaction, or a lower one if others commit earlier."""
+    """Return the revision after the commit of this write transaction, or a lower revision if others commit earlier."""
     counted = _counted(conn.info[commits.BEFORE].get(_count, ()))
     return [number + (kind == counted) for kind, number in zip(KINDS, current(conn))]
 
@@ -57,8 +57,8 @@ _CURRENT = sa.select(t.revisions.c.kind, sa.func.sum(t.revisions.c.number)).grou
 
 
 def _counted(kinds: Collection[str]) -> str | None:
-    """Return the counter to increment. One is enough, because a change of REST makes readers read everything, and
-    locks on two rows could cause deadlocks.
+    """Return the counter to increment. One counter is enough, because a change of REST makes readers read everything.
+    Locks on two rows could cause deadlocks.
     """
     return REST if REST in kinds else FILTERS if kinds else None
 

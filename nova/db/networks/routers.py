@@ -24,7 +24,7 @@ def interfaces(conn: sa.Connection, router_ids: Iterable[str]) -> list[RouterInt
 
 
 def add_interface(conn: sa.Connection, router_id: str, subnet_id: str, port_id: str) -> None:
-    """Add a subnet to a router; the key refuses duplicates."""
+    """Add a subnet to a router; the primary key prevents duplicates."""
     conn.execute(sa.insert(t.router_interfaces), [
         {'router_id': router_id, 'subnet_id': subnet_id, 'port_id': port_id}])
 
@@ -59,10 +59,10 @@ def addresses_on(conn: sa.Connection, subnet_id: str) -> set[str]:
 
 
 def towards(conn: sa.Connection, subnet_id: str, external_network_id: str, project_id: str) -> str | None:
-    """Return the router between a subnet and an external network for a floating address of a project, or None.
+    """Return the router between a subnet and an external network that serves a project's floating address, or None.
 
-    The router with the gateway's address has priority, because guests send responses to it, then one of that project,
-    then one of the subnet's project. A router of another project could redirect incoming traffic.
+    The router with the gateway's address has priority, because guests send responses to it. Next are routers of that
+    project, then routers of the subnet's project. A router of another project could redirect incoming traffic.
     """
     of, held = t.router_interfaces.c, t.addresses.c
     rows = conn.execute(sa.select(
@@ -124,7 +124,7 @@ def remove_floating(conn: sa.Connection, ident: str) -> None:
 
 
 def places(conn: sa.Connection) -> dict[str, str]:
-    """Return {router id: its host, or ''}."""
+    """Return {router id: name of its host, or ''}."""
     return {ident: host for ident, host in conn.execute(
         sa.select(t.routers.c.id, t.routers.c.host).order_by(t.routers.c.id))}
 
@@ -137,7 +137,9 @@ def on_hosts(conn: sa.Connection) -> dict[str, int]:
 
 
 def with_status(values: list[str], down_time: int) -> sa.ColumnElement[bool]:
-    """Return a condition on routers with one of these statuses: ACTIVE if their host forwards packets, or DOWN."""
+    """Return a condition on routers with one of these statuses. A router is ACTIVE if its host forwards packets, else
+    DOWN.
+    """
     active = t.routers.c.host.in_(hosts.with_routers(down_time))
     return sa.or_(*[{'ACTIVE': active, 'DOWN': ~active}.get(value.upper(), sa.false()) for value in values])
 
@@ -167,10 +169,10 @@ def of_host(conn: sa.Connection, host: str) -> list[RoutersRow]:
 
 def elsewhere(conn: sa.Connection, network_ids: Iterable[str], project_ids: Iterable[str],
               host: str) -> list[RoutersRow]:
-    """Return rows of routers on other hosts, or on none, with an interface in one of these networks.
+    """Return rows of routers that have an interface in one of these networks and are on other hosts or on no host.
 
-    Only routers with the gateway's address there and those of the projects count: on shared networks, others may attach
-    theirs.
+    Only routers that have the gateway's address there, and routers of these projects, are included, because on shared
+    networks other projects may attach routers.
     """
     of, held = t.router_interfaces.c, t.addresses.c
     is_gateway = sa.exists().where(held.port_id == of.port_id, held.subnet_id == of.subnet_id,

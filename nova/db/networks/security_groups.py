@@ -27,12 +27,12 @@ def of_project(conn: sa.Connection, project_id: str) -> list[SecurityGroupsRow]:
         t.security_groups.c.project_id == nova_context.the_project(project_id))))
 
 
-# condition on groups that the caller may see and use for ports: own and shared ones
+# condition on groups that the caller may see and use for ports: own and shared groups
 visible = networks.own_or_shared(t.security_groups)
 
 
 def shared_with(conn: sa.Connection, project_id: str, idents: list[str], lock: bool = False) -> set[str]:
-    """Return those of the ids that are groups shared with a project.
+    """Return the subset of ids that are groups shared with a project.
 
     :param lock: prevent changes of the shares until the transaction ends
     """
@@ -119,7 +119,7 @@ def leave(conn: sa.Connection, port_ids: list[str], group_id: str) -> int:
 def hosts_to_tell(conn: sa.Connection, port_ids: list[str], group_id: str) -> list[str]:
     """Return hosts to notify when these ports join or leave a group.
 
-    These are the ports' own hosts, and the hosts of ports that accept traffic from the group's members.
+    These are the hosts of the ports, and the hosts of ports that accept traffic from the group's members.
     """
     port, rule, binding = t.ports.c, t.security_group_rules.c, t.port_security_groups.c
     own = sa.select(port.host).where(port.id.in_(port_ids))
@@ -146,7 +146,7 @@ def of_ports(conn: sa.Connection, port_ids: list[str]) -> dict[str, list[str]]:
 
 
 def on_host(conn: sa.Connection, host: str) -> set[str]:
-    """Return the ids of the groups of ports on a host or migrating to it."""
+    """Return the ids of the groups of ports that are on a host or migrate to it."""
     port, binding = t.ports.c, t.port_security_groups.c
     return set(conn.execute(sa.select(binding.security_group_id).distinct().join_from(
         t.ports, t.port_security_groups, binding.port_id == port.id).where(
@@ -162,7 +162,7 @@ def in_use(conn: sa.Connection, group_id: str) -> bool:
 
 
 def remove(conn: sa.Connection, group_id: str) -> bool:
-    """Delete a group, its rules and rules of other groups for it; return False if it did not exist."""
+    """Delete a group, its rules, and rules of other groups that refer to it; return False if it did not exist."""
     c = t.security_group_rules.c
     revisions.execute(conn, sa.delete(t.security_group_rules).where(
         sa.or_(c.security_group_id == group_id, c.remote_group_id == group_id)))
@@ -201,7 +201,7 @@ def of_devices(conn: sa.Connection, device_ids: list[str]) -> dict[str, list[Sec
 
 
 def names_of_ports(conn: sa.Connection, port_ids: list[str]) -> list[str]:
-    """Return the distinct names of the groups of these ports. The id stands for a missing name."""
+    """Return the distinct names of the groups of these ports. A group without a name is listed with its id."""
     c, binding = t.security_groups.c, t.port_security_groups.c
     found = conn.execute(sa.select(c.name, c.id).distinct().join(
         t.port_security_groups, binding.security_group_id == c.id).where(binding.port_id.in_(port_ids)).order_by(
@@ -219,7 +219,7 @@ _NAMES = sa.select(t.ports.c.device_id, t.security_groups.c.name, t.security_gro
 def names_of_devices(conn: sa.Connection, device_ids: list[str]) -> dict[str, list[str]]:
     """Return {server uuid: names of the groups of its ports} in one statement.
 
-    The id stands for a missing name.
+    A group without a name is listed with its id.
     """
     found: dict[str, dict[str, None]] = {}
     for device, name, ident in conn.execute(_NAMES, {'of_devices': device_ids}) if device_ids else ():
@@ -230,6 +230,6 @@ def names_of_devices(conn: sa.Connection, device_ids: list[str]) -> dict[str, li
 
 
 def defaults_among(conn: sa.Connection, group_ids: Iterable[str]) -> set[str]:
-    """Return those of the groups that are a project's default group."""
+    """Return the subset of groups that are a project's default group."""
     group_id = t.default_security_groups.c.security_group_id
     return set(conn.execute(sa.select(group_id).where(group_id.in_(group_ids))).scalars())

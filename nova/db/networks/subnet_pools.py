@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import SubnetPoolsRow
 
 
-# condition on pools that the caller may see and use: own, public and shared ones
+# condition on pools that the caller may see and use: own, public and shared pools
 visible = networks.own_or_shared(t.subnet_pools, t.subnet_pools.c.shared)
 
 
 def default_id(conn: sa.Connection, context: nova_context.RequestContext, version: int) -> str | None:
-    """Return the id of the default pool of an IP version that the caller sees, or None."""
+    """Return the id of the default pool of an IP version if the caller sees the pool, otherwise None."""
     c = t.subnet_pools.c
     return conn.execute(sa.select(c.id).where(c.default_of == version, visible(context))).scalar()
 
@@ -32,7 +32,7 @@ def pieces(conn: sa.Connection, pool_id: str) -> list[tuple[str, str]]:
 
 def locked(conn: sa.Connection, context: nova_context.RequestContext, ident: str) -> SubnetPoolsRow | None:
     """Return a pool that the caller sees, locked until the transaction ends, or None."""
-    row = networks.lock(conn, t.subnet_pools, ident)             # before the check of its shares
+    row = networks.lock(conn, t.subnet_pools, ident)             # locked before its shares are checked
     return None if networks.seen(conn, t.subnet_pools, visible(context), ident) is None else row
 
 

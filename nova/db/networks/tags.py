@@ -24,7 +24,11 @@ def replace(conn: sa.Connection, resource_id: str, wanted: list[str]) -> None:
 
 
 def having(column: sa.Column[Any], values: list[str], every: bool, without: bool) -> sa.ColumnElement[bool]:
-    """Return a condition on rows with all (any) of these tags on the id in a column, or without them."""
+    """Return a condition on rows whose id, in a column, has these tags.
+
+    :param every: whether all tags are required; otherwise one is enough
+    :param without: negate the condition
+    """
     def tagged(tag: str) -> sa.ColumnElement[bool]:
         return column.in_(sa.select(t.tags.c.resource_id).where(t.tags.c.tag == tag))
     joined = (sa.and_ if every else sa.or_)(*map(tagged, values))

@@ -18,7 +18,9 @@ def of(conn: sa.Connection, project_id: str) -> dict[str, Any] | None:
 
 
 def insert(conn: sa.Connection, project_id: str, network_id: str, router_id: str) -> None:
-    """Insert the topology of a project; the key refuses a second one. A row with a deleted network is replaced."""
+    """Insert the topology of a project. The primary key prevents a second one; a row whose network was deleted is
+    replaced.
+    """
     remove(conn, project_id)
     conn.execute(sa.insert(t.topologies), [
         {'project_id': project_id, 'network_id': network_id, 'router_id': router_id}])

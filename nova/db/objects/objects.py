@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from nova import utils
 from nova.db.objects import tables as t
 
-LAST = chr(0x10ffff)                     # greater than all keys with a common prefix
+LAST = chr(0x10ffff)                     # appended to a prefix, it is greater than all keys with the prefix
 _LISTED = [t.objects.c[name] for name in ('key', 'size', 'etag', 'modified_at')]
 
 

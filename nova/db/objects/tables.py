@@ -1,4 +1,4 @@
-"""Tables of the object store's index: one SQLite file next to the contents."""
+"""Tables of the object store's index, an SQLite file next to the contents."""
 from __future__ import annotations
 
 import sqlalchemy as sa
@@ -19,7 +19,7 @@ buckets = sa.Table(
     sa.Column('name', sa.String(63), nullable=False),
     sa.Column('created_at', sa.DateTime, nullable=False),
     sa.UniqueConstraint('project_id', 'name'), sqlite_autoincrement=True)
-# SQLite compares text by bytes, the order of keys in S3
+# SQLite compares text by bytes, which is the order of keys in S3
 objects = sa.Table(
     'objects', METADATA,
     sa.Column('bucket_id', sa.ForeignKey('buckets.id'), primary_key=True),

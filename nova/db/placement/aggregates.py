@@ -1,7 +1,7 @@
-"""Host aggregates in the API database: groups of hosts with metadata; some define an availability zone.
+"""Host aggregates in the API database: groups of hosts with metadata. Some aggregates define an availability zone.
 
-Changes of members or zones begin with ``lock``: a host is in at most one zone, which no constraint on a single row can
-enforce.
+Changes of members or zones begin with ``lock``, because a host must be in at most one zone and no constraint on a
+single row can enforce this.
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nova.db.projects import quotas
 from nova.db.tables.aggregates import aggregate_hosts
 from nova.db.tables.aggregates import aggregates
 
-ZONE = 'availability_zone'          # metadata key of the availability zone; a column here
+ZONE = 'availability_zone'          # metadata key of the availability zone, which is stored in a column
 
 
 def lock(conn: sa.Connection) -> None:
@@ -83,7 +83,7 @@ def update(conn: sa.Connection, aggregate_id: int, values: dict[str, Any]) -> di
 
 
 def set_metadata(conn: sa.Connection, aggregate_id: int, changes: dict[str, str | None]) -> dict[Any, Any]:
-    """Set metadata items, or remove those that are None; return the new row. The caller holds the lock.
+    """Set metadata items, or remove items that are None; return the new row. The caller must hold the lock.
 
     :raises AggregateNotFound, ZoneConflict:
     """
@@ -95,7 +95,7 @@ def set_metadata(conn: sa.Connection, aggregate_id: int, changes: dict[str, str 
 
 
 def delete(conn: sa.Connection, aggregate_id: int) -> None:
-    """Remove an aggregate without hosts. The caller holds the lock.
+    """Remove an aggregate without hosts. The caller must hold the lock.
 
     :raises AggregateNotFound, AggregateNotEmpty:
     """
@@ -105,7 +105,7 @@ def delete(conn: sa.Connection, aggregate_id: int) -> None:
 
 
 def add_host(conn: sa.Connection, aggregate_id: int, host: str) -> dict[Any, Any]:
-    """Add a host; return the aggregate. The caller holds the lock.
+    """Add a host; return the aggregate. The caller must hold the lock.
 
     :raises AggregateNotFound, AggregateHostExists, ZoneConflict:
     """
@@ -118,7 +118,7 @@ def add_host(conn: sa.Connection, aggregate_id: int, host: str) -> dict[Any, Any
 
 
 def remove_host(conn: sa.Connection, aggregate_id: int, host: str) -> dict[Any, Any]:
-    """Remove a host; return the aggregate. The caller holds the lock.
+    """Remove a host; return the aggregate. The caller must hold the lock.
 
     :raises AggregateNotFound, AggregateHostNotFound:
     """

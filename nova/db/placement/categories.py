@@ -1,4 +1,4 @@
-"""Instance categories: the purposes of servers. ``regular`` is for users' servers, the others are administrative.
+"""Instance categories: the purposes of servers. ``regular`` is for users' servers, other categories are administrative.
 
 Categories are in the API database. Servers have their category in their rows and mappings. A server's creation locks
 the category's row, so that the category cannot be deleted at the same time.
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from nova.db.types import ColumnValues
 
 REGULAR, VPN = 'regular', 'vpn'
-# name: description; always present
+# {name: description} of the predefined categories, which always exist
 PREDEFINED = {REGULAR: 'Servers of users.', VPN: 'Gateways into the networks of projects.'}
-BATCH = 500                    # servers that change their category in one transaction
+BATCH = 500                    # maximum number of servers that change their category in one transaction
 _LIVE = instance_categories.c.deleted == 0
 _DESCRIPTIVE = frozenset({'description'})      # columns of ``regular`` that may be changed
 
@@ -44,7 +44,7 @@ def ensure(conn: sa.Connection) -> None:
 # ---- reading -------------------------------------------------------------------
 
 def page(conn: sa.Connection, *, name: str | None = None, deleted: bool = False) -> list[InstanceCategoriesRow]:
-    """Return rows in the order of creation.
+    """Return the rows of categories in the order of creation.
 
     :param name: only the category of this name
     :param deleted: include deleted ones
@@ -59,7 +59,7 @@ def page(conn: sa.Connection, *, name: str | None = None, deleted: bool = False)
 def get(conn: sa.Connection, ident: str, *, deleted: bool = False, lock: bool = False) -> InstanceCategoriesRow:
     """Return a category by id or name.
 
-    :param deleted: include deleted ones; of equal names the existing one has priority, then the newest
+    :param deleted: include deleted categories; among equal names an existing category has priority, then the newest
     :param lock: prevent changes and new servers until the transaction ends
     :raises CategoryNotFound: it does not exist
     """
@@ -93,7 +93,7 @@ def requirements(db: engine.Database, name: str | None) -> dict[str, str]:
 
 
 def use(conn: sa.Connection, name: str) -> None:
-    """Prevent the deletion of a category until the transaction ends, which creates a server in it.
+    """Prevent the deletion of a category until the end of the transaction, which creates a server of this category.
 
     :raises CategoryNotFound: it was deleted
     """
@@ -127,8 +127,9 @@ def update(conn: sa.Connection, ident: str, values: dict[str, Any]) -> InstanceC
     """Update a category; return its row.
 
     :raises CategoryNotFound: it does not exist
-    :raises CategoryIsPredefined: another name, or more than the description of ``regular``
-    :raises CategoryInUse: another name, while servers have this one
+    :raises CategoryIsPredefined: a predefined category would be renamed, or more than the description of ``regular``
+        would change
+    :raises CategoryInUse: the category would be renamed while servers have it
     :raises CategoryExists: the new name is in use
     """
     row = get(conn, ident, lock=True)
@@ -144,7 +145,7 @@ def update(conn: sa.Connection, ident: str, values: dict[str, Any]) -> InstanceC
 
 
 def delete(conn: sa.Connection, ident: str) -> None:
-    """Mark a category as deleted: no new server can have it, and its row is kept until purged.
+    """Mark a category as deleted. No new server can have it, and its row is kept until it is purged.
 
     :raises CategoryNotFound, CategoryIsPredefined, CategoryInUse:
     """
@@ -184,7 +185,8 @@ def _set(conn: sa.Connection, row: InstanceCategoriesRow, values: ColumnValues) 
 def assign(api_db: engine.Database, cell_db: engine.Database, image_id: str, name: str) -> int:
     """Change the category of the regular servers of an image; return their number.
 
-    An interrupted call can be repeated: the mappings are changed first, and the rows show the remaining servers.
+    An interrupted call can be repeated, because the mappings are changed before the rows, and the rows show which
+    servers remain.
     :raises CategoryNotFound: it does not exist
     """
     done = 0
@@ -230,7 +232,7 @@ def some_administrative(conn: sa.Connection, uuids: list[str]) -> bool:
 
 
 def administrative_of(conn: sa.Connection, uuids: list[str]) -> set[str]:
-    """Return the administrative ones of these servers."""
+    """Return the subset of these servers that are administrative."""
     return set(conn.execute(sa.select(instance_mappings.c.instance_uuid).where(
         instance_mappings.c.instance_uuid.in_(uuids), instance_mappings.c.category != REGULAR)).scalars())
 

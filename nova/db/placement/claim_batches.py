@@ -38,7 +38,7 @@ _PLACE = ('host', 'node', 'availability_zone')
 class Nodes:
     """Nodes that are locked until the transaction ends, and the claims on them.
 
-    :param ids: numbers of nodes; a deleted node has no room
+    :param ids: numbers of the nodes; claims on a deleted node fail
     """
 
     def __init__(self, conn: sa.Connection, ids: set[int]) -> None:
@@ -47,7 +47,7 @@ class Nodes:
         self._taken: dict[Any, Any] = {}
 
     def take(self, requested: list[tuple[int, dict[str, int]]]) -> bool:
-        """Claim on several nodes; return False, without any claim, if one has no room.
+        """Claim on several nodes. If one of them has no room, claim on none and return False.
 
         :param requested: [(number of a node, {resource: amount})]; a node may occur several times
         """
@@ -96,7 +96,7 @@ def zones(conn: sa.Connection, hosts: set[str]) -> dict[str, str]:
 
 @functools.cache
 def _place_of(count: int) -> sa.Update:
-    """Return an UPDATE that assigns hosts to this number of waiting servers."""
+    """Return an UPDATE that assigns hosts to ``count`` waiting servers."""
     c = instances.c
     uuids = [sa.bindparam(f'uuid_{number}', type_=c.uuid.type) for number in range(count)]
     values = {name: sa.case({uuid: sa.bindparam(f'{name}_{number}', type_=c[name].type)

@@ -1,7 +1,7 @@
-"""Claims: a server's share of a compute node, taken and released by conditional UPDATEs.
+"""Claims. A claim is a server's share of a compute node, taken and released by conditional UPDATEs.
 
-Only the condition decides: whatever a scheduler assumed, claims cannot exceed a node's capacity. The caller changes
-the server's host and the node's usage in one transaction.
+Only the condition decides: claims cannot exceed a node's capacity, even if a scheduler's data was stale. The caller
+changes the server's host and the node's usage in one transaction.
 """
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOG = logging.getLogger(__name__)
 
 RESOURCES = ('vcpus', 'memory_mb', 'local_gb')
 _NEEDED = ('host', 'node', 'vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'image_id', 'flavor', 'numa_topology')
-# share of a move in the same columns, with its whole disk in root_gb
+# columns with the share that a move holds, whose whole disk is in root_gb
 _SHARE: tuple[sa.ColumnElement[Any], ...] = (
     migrations.c.held_host, migrations.c.held_node, migrations.c.held_vcpus, migrations.c.held_memory_mb,
     migrations.c.held_local_gb, sa.literal(0), sa.literal('held'), sa.literal(None, instances.c.flavor.type),
@@ -51,9 +51,9 @@ def resources(row: Mapping[str, Any] | sa.RowMapping) -> dict[str, int]:
 
 
 def _room(names: tuple[str, ...], limited: frozenset[str]) -> Iterator[sa.ColumnElement[bool]]:
-    """Yield the conditions of a claim: within the free capacity, and no more than the node's total.
+    """Yield the conditions of a claim: it is within the free capacity, and not larger than the node's total.
 
-    :param limited: names of ``limits``, see claim()
+    :param limited: names of the ``limits``, see claim()
     """
     c = compute_nodes.c
     nodes: dict[str, tuple[sa.ColumnElement[Any], ...]] = {
@@ -72,7 +72,7 @@ def _room(names: tuple[str, ...], limited: frozenset[str]) -> Iterator[sa.Column
 
 
 def _changing(*conditions: sa.ColumnElement[bool]) -> sa.Update:
-    """Return an UPDATE of nodes by the amounts of ``_by``."""
+    """Return an UPDATE that changes the usage of nodes by the amounts in ``_by``."""
     return sa.update(compute_nodes).where(*conditions).values({
         name: compute_nodes.c[name] + sa.bindparam('by_' + name.removesuffix('_used'))
         for name in ('running_vms', *(name + '_used' for name in RESOURCES))})
@@ -94,10 +94,10 @@ def _claim_of(names: tuple[str, ...], limited: frozenset[str]) -> sa.Update:
 
 
 def claim(conn: sa.Connection, node_id: int, requested: dict[str, int], limits: dict[str, Any] | None = None) -> bool:
-    """Claim ``requested`` (see resources()) on a node; return False if it has no room.
+    """Claim ``requested`` (see resources()) on a node; return False if the node has no room.
 
-    :param limits: {resource: ratio that replaces the node's}, and ``running_vms``: most servers of the node; set by
-        filters with other limits than the node's own
+    :param limits: {resource: ratio that replaces the node's ratio}, and ``running_vms``, the maximum number of servers
+        on the node. Filters whose limits differ from the node's set them.
     """
     limits = limits or {}
     statement = _claim_of(tuple(name for name in RESOURCES if requested[name]), frozenset(limits))
@@ -107,7 +107,7 @@ def claim(conn: sa.Connection, node_id: int, requested: dict[str, int], limits: 
 
 
 def free(conn: sa.Connection, row: InstancesRow) -> None:
-    """Release the share of the server of this row, if it has a node.
+    """Release the share of a server, given its row, if it has a node.
 
     The caller changes or removes the row in the same transaction.
     """
@@ -121,7 +121,7 @@ def free(conn: sa.Connection, row: InstancesRow) -> None:
 
 
 def free_share(conn: sa.Connection, host: str, node: str, requested: dict[str, int]) -> None:
-    """Release ``requested`` of a node; no effect if the node was deleted."""
+    """Release ``requested`` on a node. It has no effect if the node was deleted."""
     conn.execute(_OF_NAME, {'key_host': host, 'key_node': node, **_by(requested, -1)})
 
 
@@ -157,8 +157,8 @@ def _difference(node: sa.RowMapping, usage: dict[tuple[str, str], dict[str, int]
 def audit(conn: sa.Connection) -> list[dict[str, Any]]:
     """Recompute the usage of all nodes from their servers and correct differences.
 
-    The first comparison takes no lock. A differing node is compared again under its row lock, because of concurrent
-    claims. Normally there are no differences.
+    The first comparison takes no lock. If a node differs, it is compared again under its row lock, because of
+    concurrent claims. Normally no node differs.
     :returns: [{'host', 'node', 'column', 'was', 'is'}] of the corrections
     """
     usage = _usage(conn)

@@ -1,4 +1,4 @@
-"""Rows of compute nodes: the inventory of a host, and its usage by claims."""
+"""Rows of compute nodes: the inventory of a host, and the usage by claims."""
 from __future__ import annotations
 
 import builtins
@@ -20,18 +20,20 @@ from nova.db.tables.cell import services
 if TYPE_CHECKING:
     from nova.db.tables.rows import ComputeNodesRow
 
-USAGE = ('vcpus_used', 'memory_mb_used', 'local_gb_used', 'running_vms')    # written only by claims
+USAGE = ('vcpus_used', 'memory_mb_used', 'local_gb_used', 'running_vms')    # only claims write these columns
 _OWN = {'id', 'uuid', 'created_at', 'updated_at', 'change_number', 'usage_change_number', 'pci_stats', 'pci_devices',
         'numa_topology', *USAGE}
-# columns that change with every report and do not make schedulers read the row again
+# columns that change with every report; for their changes alone, schedulers do not read the row again
 _QUIET = {'uptime', 'disk_available_least'}
 
 
 def report(conn: sa.Connection, host: str, nodes: builtins.list[dict[str, Any]]) -> None:
-    """Store the inventory of a host: a list of dicts of columns, each with ``node``. Usage is unchanged.
+    """Store the inventory of a host. Usage is unchanged.
 
-    Nodes that are not listed are removed. Unchanged rows are not written. ``pci_devices`` of a node are the assignable
-    devices, dicts of objects.pci.Device.
+    Nodes that are not listed are removed. Unchanged rows are not written.
+
+    :param nodes: dicts of columns with ``node``; ``pci_devices`` has the assignable devices as dicts of
+        objects.pci.Device
     """
     known = {row['node']: row for row in by_host(conn, host)}
     had_devices = {name for name, row in known.items() if row['pci_stats'] is not None}
@@ -44,7 +46,7 @@ def report(conn: sa.Connection, host: str, nodes: builtins.list[dict[str, Any]])
                 conn.execute(sa.insert(compute_nodes).values(
                     uuid=str(uuidlib.uuid4()), host=host, created_at=now, updated_at=now,
                     change_number=utils.change_number(), **values))
-            except db_exc.DBDuplicateEntry as error:         # a concurrent report from a repeated message
+            except db_exc.DBDuplicateEntry as error:         # a repeated message causes concurrent reports
                 raise db_exc.RetryRequest(error) from error
             _report_topology(conn, {'host': host, 'node': node['node'], 'numa_topology': None}, node)
             continue
@@ -102,15 +104,15 @@ def capabilities(conn: sa.Connection, hosts: builtins.list[str]) -> builtins.lis
 
 
 def capabilities_of(conn: sa.Connection, host: str | None, node: str | None) -> dict[str, bool] | None:
-    """Return {feature: whether the node's driver has it}, or None if unknown."""
+    """Return {feature: whether the node's driver supports it}, or None if unknown."""
     return conn.execute(sa.select(compute_nodes.c.capabilities).where(
         compute_nodes.c.host == host, compute_nodes.c.node == node)).scalar()
 
 
 def exists(conn: sa.Connection, host: str | None, node: str | None = None) -> bool:
-    """Tell whether a node of this host or of this name exists.
+    """Tell whether a node on this host, or with this name, exists.
 
-    :param host, node: None for any; not both
+    :param host, node: one of them may be None for any
     """
     conditions = [column == name for name, column in ((host, compute_nodes.c.host), (node, compute_nodes.c.node))
                   if name]

@@ -13,7 +13,9 @@ from nova.db.volumes import volumes
 
 
 def among(conn: sa.Connection, idents: Collection[str]) -> set[str]:
-    """Return the ids of administrative servers, their ports and volumes, and images of categories among these."""
+    """Return the subset of ids that belong to administrative servers, their ports and volumes, or images of
+    categories.
+    """
     if not idents:
         return set()
     named = list(idents)

@@ -1,6 +1,6 @@
 """Queries of the schedulers' tables of hosts: nodes with their services, and their changes.
 
-Statements are built once: a scheduler runs one of them for each request.
+Statements are built only once, because a scheduler runs one of them for each request.
 """
 import collections.abc
 import datetime
@@ -18,11 +18,11 @@ NODE_COLUMNS = ('id', 'host', 'node', 'change_number', 'vcpus', 'memory_mb', 'lo
                 'hypervisor_version', 'host_ip', 'cpu_info', 'supported_instances', 'traits', 'metrics',
                 'failed_builds', 'pci_stats')
 SERVICE_COLUMNS = ('availability_zone', 'disabled', 'forced_down', 'last_seen_at', 'aggregates')
-# columns written by claims
+# columns that claims write
 USAGE = ('usage_change_number', 'vcpus_used', 'memory_mb_used', 'local_gb_used', 'running_vms')
 
 CHUNK = 1000                 # rows of one SELECT
-MODULUS = 2 ** 31 - 1        # sums of remainders fit into 64 bits, those of change numbers do not
+MODULUS = 2 ** 31 - 1        # sums of remainders fit into 64 bits, sums of change numbers do not
 
 _c = compute_nodes.c
 
@@ -30,7 +30,7 @@ _c = compute_nodes.c
 def _since(*usage: sa.Column[typing.Any]) -> sa.CompoundSelect[typing.Any]:
     """Select (node, change_number, usage_change_number, …) of changed nodes.
 
-    The usage is NULL if other columns changed.
+    The columns ``usage`` are NULL if other columns changed.
     """
     numbers = _c.id, _c.change_number, _c.usage_change_number
     return sa.union_all(
@@ -40,12 +40,12 @@ def _since(*usage: sa.Column[typing.Any]) -> sa.CompoundSelect[typing.Any]:
 
 
 def _sums(*columns: sa.Column[typing.Any]) -> sa.CompoundSelect[typing.Any]:
-    """Select count and sum of each column in [since, until): one row to compare instead of thousands."""
+    """Select the count and sum of each column in [since, until), so that one row is compared instead of thousands."""
     return sa.union_all(*[sa.select(sa.func.count(), sa.func.sum(column % MODULUS)).where(
         column >= sa.bindparam('since'), column < sa.bindparam('until')) for column in columns])
 
 
-# two forms: with the usage, or without it if the caller already knows most of the rows
+# two forms: with the usage columns, or without them if the caller already knows most of the rows
 _WITH_USAGE, _NUMBERS_SINCE = _since(*[_c[name] for name in USAGE[1:]]), _since()
 _NUMBERS = sa.select(_c.id, _c.change_number, _c.usage_change_number)
 _SUMS = _sums(_c.change_number, _c.usage_change_number)
@@ -85,7 +85,9 @@ def usage(conn: sa.Connection, ids: Ids) -> collections.abc.Iterator[Row]:
 
 
 def numbers(conn: sa.Connection, since: int | None = None) -> collections.abc.Sequence[tuple[int, int, int]]:
-    """Return (node, change_number, usage_change_number) of the nodes with a number of at least ``since``, or of all."""
+    """Return (node, change_number, usage_change_number) of all nodes, or of those with a number of at least
+    ``since``.
+    """
     statement = _NUMBERS if since is None else _NUMBERS_SINCE
     return conn.execute(statement, {} if since is None else {'since': since}).all()
 
@@ -97,7 +99,7 @@ def numbers_and_usage(conn: sa.Connection,
 
 
 def number_sums(conn: sa.Connection, since: int, until: int) -> list[tuple[int, int]]:
-    """Return (count, sum of the remainders by MODULUS) of both change numbers in [since, until)."""
+    """Return (count, sum of the remainders by MODULUS) for each of the two change numbers in [since, until)."""
     return [(count, int(total or 0)) for count, total in conn.execute(_SUMS, {'since': since, 'until': until})]
 
 

@@ -10,7 +10,8 @@ from nova import states
 from nova.db.tables.cell import instances
 from nova.db.tables.cell import migrations
 
-# task states with high disk and network load; a server that waits for its compute service has a host and will be busy
+# task states with high disk and network load. They include servers that wait for their compute service, because these
+# have a host and will be busy
 BUSY = (states.SCHEDULING, states.NETWORKING, states.BLOCK_DEVICE_MAPPING, states.SPAWNING, states.RESIZE_PREP,
         states.RESIZE_MIGRATING, states.RESIZE_MIGRATED, states.RESIZE_FINISH, states.IMAGE_SNAPSHOT_PENDING,
         states.IMAGE_SNAPSHOT, states.IMAGE_PENDING_UPLOAD, states.IMAGE_UPLOADING, states.IMAGE_BACKUP,
@@ -36,7 +37,7 @@ def server_count(conn: sa.Connection, host: str) -> int | None:
 
 
 def workloads(conn: sa.Connection) -> dict[str, int]:
-    """Return {node: servers with a task in progress} without zeros."""
+    """Return {node: number of servers with a task in progress}, without zeros."""
     rows = conn.execute(sa.select(instances.c.node, sa.func.count())
                         .where(instances.c.task_state.is_not(None), instances.c.node.is_not(None))
                         .group_by(instances.c.node))
@@ -57,7 +58,7 @@ def usage_by_project(conn: sa.Connection, host: str) -> list[dict[str, Any]]:
 # ---- facts for filters ----------------------------------------------------------
 
 def busy_servers(conn: sa.Connection) -> dict[tuple[str, str], int]:
-    """Return {(host, node): servers in a task of BUSY} without zeros, with one indexed query."""
+    """Return {(host, node): number of servers in a task of BUSY}, without zeros. It takes one indexed query."""
     c = instances.c
     statement = sa.select(c.host, c.node, sa.func.count()).where(
         c.task_state.in_(BUSY), c.host.is_not(None)).group_by(c.host, c.node)

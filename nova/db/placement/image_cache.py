@@ -1,4 +1,4 @@
-"""Requests to prefetch images on hosts: one row with the result for each host and image.
+"""Requests to prefetch images on hosts. There is one row for each host and image, with the result.
 
 A row is ``waiting`` until the host responds, then ``cached`` or ``failed`` with a reason, for ``KEPT``.
 """
@@ -29,10 +29,10 @@ SILENT = 'The host did not fetch it in time.'
 
 def add(conn: sa.Connection, ctx: RequestContext, hosts: list[str], image_ids: list[str], deadline_s: int,
         unable: Collection[Any] = ()) -> None:
-    """Request images from hosts; a pending request is not repeated.
+    """Request that hosts prefetch images. A pending request is not repeated.
 
     :param deadline_s: seconds after which a pending request is sent again
-    :param unable: hosts without the feature, which are recorded as failed
+    :param unable: hosts without this feature; their requests are recorded as failed
     """
     now = utils.utcnow()
     conn.execute(sa.delete(table).where(
@@ -54,7 +54,7 @@ def done(conn: sa.Connection, host: str, image_id: str, reason: str | None = Non
 
 
 def overdue(conn: sa.Connection, now: datetime.datetime) -> list[ImageCacheTasksRow]:
-    """Return rows with an expired deadline, oldest first."""
+    """Return the requests with an expired deadline, oldest first."""
     statement = (sa.select(table).where(table.c.deadline < now, table.c.state == WAITING)
                  .order_by(table.c.id).limit(PAGE))
     return statements.dicts(conn.execute(statement))
@@ -65,7 +65,7 @@ def postpone(conn: sa.Connection, ids: list[int], deadline: datetime.datetime) -
 
 
 def give_up(conn: sa.Connection, ids: list[int]) -> None:
-    """Fail requests after the last attempt."""
+    """Mark requests as failed after the last attempt."""
     conn.execute(sa.update(table).where(table.c.id.in_(ids), table.c.state == WAITING).values(
         state=FAILED, reason=SILENT, finished_at=utils.utcnow()))
 
@@ -76,7 +76,7 @@ def expire(conn: sa.Connection, now: datetime.datetime) -> None:
 
 
 def progress(conn: sa.Connection, hosts: list[str] | tuple[str, ...]) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Return [(image id, state, number)], and [(image id, host, reason)] of the failures, of these hosts."""
+    """Return ([(image id, state, number of hosts)], [(image id, host, reason)] of the failures) for these hosts."""
     mine = table.c.host.in_(hosts)
     numbers = conn.execute(sa.select(table.c.image_id, table.c.state, sa.func.count()).where(mine).group_by(
         table.c.image_id, table.c.state)).all()

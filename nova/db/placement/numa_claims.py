@@ -1,12 +1,13 @@
-"""NUMA cells of the compute nodes: CPUs, memory and pages claimed by servers (objects.numa, hardware.usage).
+"""NUMA cells of the compute nodes: CPUs, memory and pages that servers have claimed (objects.numa, hardware.usage).
 
     report   store the hardware of a node; claims are kept
     take     record a claim of a server or a move
     free     release
-    audit    recount from the servers
+    audit    recompute the claims from the servers
 
-A node's topology is in its row with all claims on it, a server's in the server's row, a move's in the move's. A change
-of the node's topology locks its row until the transaction ends. A server without a topology needs no statement.
+The topology of a node, with all claims on the node, is in the node's row. The topologies of servers and moves are in
+their rows. A change of a node's topology locks the node's row until the transaction ends. A server without a topology
+needs no statement.
 """
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ _MOVES = sa.select(migrations.c.held_host, migrations.c.held_node, migrations.c.
     migrations.c.held_host.is_not(None), migrations.c.held_numa_topology.is_not(None))
 _COUNTED = ('cpu_usage', 'memory_usage', 'pinned_cpus', 'mempages')
 
-# many hosts of a cloud are equal; callers must not change the result
+# cached because many hosts of a cloud are equal; callers must not change the result
 load_host = functools.lru_cache(maxsize=4096)(numa.load_host)
 
 
@@ -51,7 +52,7 @@ def pinned(text: str | None) -> int:
 def report(conn: sa.Connection, node: Mapping[str, Any], text: str | None) -> None:
     """Store the topology of a node.
 
-    :param node: its row as last read
+    :param node: row of the node as last read
     :param text: a HostTopology without guests, or None
     """
     if _is_known(node['numa_topology'], text):
@@ -76,9 +77,9 @@ def take(conn: sa.Connection, node_id: int, topology: numa.HostTopology) -> None
 
 
 def free(conn: sa.Connection, host: str, node: str, text: str) -> None:
-    """Release the share of a server or a move with this topology; no effect if the node was deleted.
+    """Release the share of a server or a move with this topology. It has no effect if the node was deleted.
 
-    Resources that the hardware no longer has cannot be released; the audit recounts them.
+    Resources that the hardware no longer has cannot be released. The audit corrects the claims.
     """
     stored = _lock(conn, host, node)
     if stored is None or stored.numa_topology is None:
@@ -92,7 +93,7 @@ def free(conn: sa.Connection, host: str, node: str, text: str) -> None:
 
 
 def audit(conn: sa.Connection) -> list[dict[str, Any]]:
-    """Recount the servers' shares of the nodes' cells and correct differences; see claims.audit."""
+    """Recompute the servers' shares of the nodes' cells and correct differences; see claims.audit."""
     guests, mended = _guests(conn), []
     suspects = [(host, node) for host, node, text in conn.execute(sa.select(_c.host, _c.node, _c.numa_topology).where(
         _c.numa_topology.is_not(None))) if _differences(text, guests.get((host, node)))]
@@ -139,7 +140,7 @@ def _is_known(stored: str | None, text: str | None) -> bool:
 
 def _guests(conn: sa.Connection,
             place: tuple[str, str] | None = None) -> dict[tuple[str, str], list[numa.GuestTopology]]:
-    """Return {(host, node): [GuestTopology]} of servers and moves on one node or on all."""
+    """Return {(host, node): [GuestTopology]} of the servers and moves on one node or on all nodes."""
     servers, moves = _SERVERS, _MOVES
     if place is not None:
         on_host, on_node = place

@@ -1,7 +1,7 @@
 """PCI devices of the compute nodes and their assignment.
 
     report   compare a host's devices with the rows
-    claim    take devices for a server or its move
+    claim    assign devices to a server or its move
     swap     exchange the devices of the server and of its move
     release  release devices
 
@@ -47,9 +47,9 @@ _CHANGE = sa.update(pci_devices).where(pci_devices.c.id == sa.bindparam('key_id'
 
 
 def report(conn: sa.Connection, host: str, node: str, devices: Sequence[Mapping[str, Any]]) -> None:
-    """Store the devices of a node: a list of dicts of pci.Device's fields.
+    """Store the devices of a node, a list of dicts with the fields of pci.Device.
 
-    A missing device of a guest is kept as 'removed' until the guest releases it.
+    If a device of a guest is missing, its row is kept as 'removed' until the guest releases the device.
     """
     found = {device.address: device for device in _loaded(devices)}
     if _same(_on_node(conn, host, node), found):
@@ -73,12 +73,12 @@ def report(conn: sa.Connection, host: str, node: str, devices: Sequence[Mapping[
 def claim(conn: sa.Connection, host: str, node: str, requests: list[pci.Request] | tuple[pci.Request, ...],
           instance_uuid: str, held: bool = False, topology: HostTopology | None = None,
           cells: list[int] | None = None) -> bool:
-    """Take devices of a node for a server; return whether it has the requested ones.
+    """Assign devices of a node to a server; return whether the node has the requested devices.
 
     :param requests: [pci.Request]
-    :param held: for a move of the server (server_migrations.hold)
+    :param held: whether the devices are for a move of the server (server_migrations.hold)
     :param topology: HostTopology, or None for a guest without topology
-    :param cells: ids of the guest's cells of this topology
+    :param cells: ids of the guest's cells in this topology
     """
     known = _locked(conn, host, node)
     devices = list(known.values())
@@ -92,7 +92,7 @@ def claim(conn: sa.Connection, host: str, node: str, requests: list[pci.Request]
 def release(conn: sa.Connection, host: str, node: str, instance_uuid: str, held: bool | None = None) -> None:
     """Release the devices of a server on a node.
 
-    :param held: True: only those of its move; False: only the others
+    :param held: True releases only the devices of its move, False only the others
     """
     known = _locked(conn, host, node)
     _write(conn, host, node, known, pci_pools.release(list(known.values()), instance_uuid, held=held))
@@ -125,14 +125,14 @@ def of_instance(conn: sa.Connection, instance_uuid: str, host: str) -> list[pci.
 
 
 def without(conn: sa.Connection, host: str, node: str, instance_uuid: str) -> list[dict[str, Any]] | None:
-    """Return the pci_stats of a node without the devices of a server."""
+    """Return the pci_stats that a node would have without the assignments of a server."""
     return _stats(pci_pools.release(list(_on_node(conn, host, node).values()), instance_uuid))
 
 
 def audit(conn: sa.Connection) -> list[dict[str, Any]]:
     """Release devices of deleted servers, and correct pools that differ from the devices.
 
-    Differences are compared again under the node's lock. Normally there are none.
+    If a node differs, it is compared again under its lock. Normally no node differs.
     :returns: [{'host', 'node', 'column', 'was', 'is'}] of the corrections
     """
     nodes = {(row['host'], row['node']): row['pci_stats'] for row in conn.execute(sa.select(
@@ -186,7 +186,7 @@ def _lost(conn: sa.Connection, host: str | None = None,
 
 
 def _locked(conn: sa.Connection, host: str, node: str) -> dict[int, pci.Device]:
-    """Return {row's number: pci.Device} of a node, locked until the transaction ends."""
+    """Return {number of the row: pci.Device} of a node, locked until the transaction ends."""
     if conn.dialect.name != 'sqlite':
         conn.execute(_LOCK, {'key_host': host, 'key_node': node})
     return _on_node(conn, host, node)
@@ -218,7 +218,7 @@ def _write(conn: sa.Connection, host: str, node: str, known: dict[int, pci.Devic
 
 
 def _stats(devices: list[pci.Device]) -> list[dict[str, Any]] | None:
-    """Return the pools as stored in the node's row, None for a node without devices."""
+    """Return the pools in the form of the node's row, or None for a node without devices."""
     return pci.dump(pci_pools.pools(devices)) if devices else None
 
 

@@ -1,9 +1,9 @@
 """Server groups and their members.
 
-Groups are in the API database. Members are the servers with the group in their instance_mappings, so that a deleted
-server leaves. In a cell the servers' rows contain the group too, for claims. A group has any number of policies.
-Changes that bind the members hold the lock of the group's project, as new members do, so that no server can join at the
-same time.
+Groups are in the API database. The members of a group are the servers whose instance_mappings name it, so that deleted
+servers are no members. In a cell, the servers' rows name the group too, for claims. A group has any number of policies.
+A change that restricts the members' hosts locks the group's project. Adding a member takes the same lock, so that no
+server can join during such a change.
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SOFT_AFFINITY, SOFT_ANTI_AFFINITY = 'soft-affinity', 'soft-anti-affinity'
 PROXIMITY, CAPABILITIES = 'network-proximity', 'host-capabilities'
 # in the order of listing
 POLICIES = (AFFINITY, ANTI_AFFINITY, SOFT_AFFINITY, SOFT_ANTI_AFFINITY, PROXIMITY, CAPABILITIES)
-# contradicting policies; a group has at most one
+# policies that exclude each other; a group has at most one of them
 OPPOSITES = (frozenset((AFFINITY, ANTI_AFFINITY)), frozenset((SOFT_AFFINITY, SOFT_ANTI_AFFINITY)))
 
 SCOPE = 'capabilities:'          # prefix of metadata keys for the policy host-capabilities
@@ -60,7 +60,7 @@ def get_locked(conn: sa.Connection, group_id: str) -> dict[Any, Any]:
     :raises ServerGroupNotFound: it does not exist
     """
     locked, row = None, _row(conn, group_id)
-    while row['project_id'] != locked:              # the project has changed before the lock was taken
+    while row['project_id'] != locked:              # the group's project changed before the lock was taken
         locked = row['project_id']
         quotas.lock(conn, locked)
         row = _row(conn, group_id)
@@ -145,10 +145,10 @@ def update(conn: sa.Connection, row: dict[Any, Any], values: dict[str, Any],
            limits: quotas.Limits | None = None) -> dict[Any, Any]:
     """Update a group; return its row.
 
-    :param row: from get_locked in this transaction
+    :param row: row from get_locked in this transaction
     :param values: some of name, policies, rules, metadata and project_id
     :param limits: quotas.limits_of its new project
-    :raises ServerGroupNotEmpty: the change would bind its members
+    :raises ServerGroupNotEmpty: the change would restrict the hosts of its members
     :raises LimitExceeded: the new project's quota is used up
     """
     values = {name: value for name, value in values.items() if value != row[name]}
@@ -162,7 +162,7 @@ def update(conn: sa.Connection, row: dict[Any, Any], values: dict[str, Any],
 
 
 def _binding(row: dict[Any, Any], values: dict[str, Any]) -> str | None:
-    """Return the part of the changes that binds the members, in words, or None."""
+    """Return text that names the change that would restrict the members' hosts, or None."""
     for name, what in (('policies', 'its policies'), ('rules', 'its rules'), ('project_id', 'its project')):
         if name in values:
             return what
@@ -178,7 +178,7 @@ def capabilities(metadata: dict[str, str]) -> dict[str, str]:
 
 
 def delete(conn: sa.Connection, group_id: str) -> None:
-    """Remove a group; its members continue without it.
+    """Remove a group; its members remain, without a group.
 
     :raises ServerGroupNotFound: it does not exist
     """
@@ -194,7 +194,7 @@ def room(conn: sa.Connection, limits: quotas.Limits, project_id: str, group_id: 
 
     The caller holds the project's lock and inserts the members in the same transaction.
     :raises BadRequest: the project has no such group
-    :raises LimitExceeded: fewer than ``least``
+    :raises LimitExceeded: fewer than ``least`` servers may join
     """
     mine = sa.select(server_groups.c.id).where(server_groups.c.uuid == group_id,
                                                server_groups.c.project_id == project_id)
@@ -212,7 +212,7 @@ def room(conn: sa.Connection, limits: quotas.Limits, project_id: str, group_id: 
 
 
 def existing(conn: sa.Connection, group_ids: Collection[str]) -> set[str]:
-    """Return the existing ids of ``group_ids``."""
+    """Return the subset of ``group_ids`` that exist."""
     return set(conn.execute(sa.select(server_groups.c.uuid).where(server_groups.c.uuid.in_(group_ids))).scalars())
 
 
@@ -236,7 +236,7 @@ def lock(conn: sa.Connection, group_id: str) -> None:
 
 
 def hosts(conn: sa.Connection, group_id: str, but: str | None = None) -> dict[str, int]:
-    """Return a Counter {host: members on it, moving to it, or able to return to it}.
+    """Return {host: number of members that are on the host, move to it, or can return to it} as a Counter.
 
     :param but: uuid of an excluded server
     """
@@ -257,7 +257,7 @@ def places(conn: sa.Connection, group_id: str, but: str | None = None) -> set[tu
 def localities(conn: sa.Connection, hosts: list[str]) -> dict[str, frozenset[str]]:
     """Return {host: frozenset of its network localities} of the existing hosts.
 
-    A host has the locality that it reports, and those of its aggregates.
+    The localities of a host are the locality that it reports, and those of its aggregates.
     """
     nodes = sa.select(compute_nodes.c.host, compute_nodes.c.capabilities, services.c.aggregates).select_from(
         compute_nodes.outerjoin(services, sa.and_(services.c.host == compute_nodes.c.host,
@@ -272,15 +272,15 @@ def localities(conn: sa.Connection, hosts: list[str]) -> dict[str, frozenset[str
 def locality(own: dict[str, Any] | None, listed: list[dict[str, Any]] | None) -> frozenset[str]:
     """Return the frozenset of network localities of a host.
 
-    :param own: its capabilities
-    :param listed: its aggregates in the form of services.aggregates
+    :param own: capabilities of the host
+    :param listed: aggregates of the host in the form of services.aggregates
     """
     values = [(own or {}).get(LOCALITY), *((each.get('metadata') or {}).get(LOCALITY) for each in listed or ())]
     return frozenset(value for value in values if value)
 
 
 def mentioned(conn: sa.Connection) -> set[Any]:
-    """Return the ids of the groups in servers' rows."""
+    """Return the ids of all groups that servers' rows name."""
     return set(conn.execute(sa.select(instances.c.server_group_id).where(
         instances.c.server_group_id.is_not(None)).distinct()).scalars())
 

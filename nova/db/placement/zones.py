@@ -28,13 +28,13 @@ def of(conn: sa.Connection, hosts: list[str] | None = None) -> dict[str, str]:
 
 
 def existing(conn: sa.Connection, names: Iterable[str]) -> set[str]:
-    """Return those of the names that are zones of compute services."""
+    """Return the subset of names that are zones of compute services."""
     return set(conn.execute(sa.select(services.c.availability_zone).where(
         services.c.availability_zone.in_(set(names)), _COMPUTE).distinct()).scalars())
 
 
 def aggregates_of(conn: sa.Connection, hosts: list[str] | None = None) -> dict[str, list[dict[str, Any]]]:
-    """Return {host: [its aggregates in the form of db.aggregates.described]} of the compute services."""
+    """Return {host: its aggregates in the form of db.aggregates.described} of the compute services."""
     return {host: listed for host, _, listed in rows(conn, hosts)}
 
 
@@ -72,7 +72,8 @@ def check(conn: sa.Connection, wanted: dict[str, str]) -> None:
 
 
 def _refuse_busy(conn: sa.Connection, changing: dict[str, str]) -> None:
-    for column in (instances.c.host, migrations.c.held_host):        # servers, and servers that move to the host
+    # columns for servers on the host and servers that move to it
+    for column in (instances.c.host, migrations.c.held_host):
         busy = sa.select(column).where(column.in_(list(changing))).limit(1)
         found = conn.execute(busy).scalar()
         if found is not None:
@@ -80,7 +81,7 @@ def _refuse_busy(conn: sa.Connection, changing: dict[str, str]) -> None:
 
 
 def describe(conn: sa.Connection, wanted: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-    """Write aggregates {host: [as in db.aggregates.described]} into the hosts' rows; return the changes.
+    """Write aggregates, {host: list in the form of db.aggregates.described}, into the hosts' rows; return the changes.
 
     Hosts in the same aggregates share one statement.
     """
@@ -96,7 +97,7 @@ def describe(conn: sa.Connection, wanted: dict[str, list[dict[str, Any]]]) -> di
 
 
 def mend(conn: sa.Connection, wanted: dict[str, str]) -> dict[str, str]:
-    """Correct differing zones {host: zone} of hosts and their servers; return {host: zone} of the changes."""
+    """Correct the zones of hosts and their servers that differ from {host: zone}; return the changed {host: zone}."""
     changing = _changing(of(conn, list(wanted)), wanted)
     _write_zones(conn, changing)
     for zone, hosts in _by_zone(changing).items():
@@ -105,12 +106,12 @@ def mend(conn: sa.Connection, wanted: dict[str, str]) -> dict[str, str]:
 
 
 def current(host: str) -> sa.ScalarSelect[Any]:
-    """Return the zone of a host as an SQL expression, which is current whatever a scheduler assumed."""
+    """Return an SQL expression for the present zone of a host, which may differ from a scheduler's stale data."""
     return sa.select(services.c.availability_zone).where(services.c.host == host, _COMPUTE).scalar_subquery()
 
 
 def _changing(present: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
-    """Return the items of {host: value} that differ from those of present hosts."""
+    """Return the items of ``wanted``, {host: value}, that differ from the values of present hosts."""
     return {host: value for host, value in wanted.items() if present.get(host, value) != value}
 
 

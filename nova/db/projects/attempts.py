@@ -1,4 +1,6 @@
-"""Rows of idempotent requests: the process that inserts the row does the work, a repetition gets the same outcome."""
+"""Rows of idempotent requests. The process that inserts the row performs the request; a repetition gets the same
+outcome.
+"""
 from __future__ import annotations
 
 import datetime
@@ -13,15 +15,16 @@ from nova.db import statements
 from nova.db.tables.api import idempotency_keys
 from nova.db.tables.ec2 import ec2_client_tokens
 
-MOST = 20_000            # rows of one project: a day's requests of a busy one, at most some GiB
+MOST = 20_000            # maximum rows of a project: a day's requests of a busy project, at most some GiB
 AGAIN_S = 600            # interval of the expiry of rows
-ABANDONED_S = 240        # longer than any request: the process that started it has ended
+# age after which a request is abandoned, because none takes so long and its process must have ended
+ABANDONED_S = 240
 
 
 class Attempts:
-    """Operations on the rows of one table: project_id, a key, request_hash, created_at, attempted_at, an outcome.
+    """Operations on a table with the columns project_id, key, request_hash, created_at, attempted_at and outcome.
 
-    :param key: column with the hash of the client's key of the request
+    :param key: column with the hash of the client's key for the request
     :param outcome: column that is NULL until an attempt has finished
     :param more: retry_after, the seconds after which a project over the limit may retry
     """
@@ -34,9 +37,9 @@ class Attempts:
               counted: bool = True) -> dict[str, Any] | None:
         """Insert the row of a new request; return None, or the existing row.
 
-        :param counted: False if another row of the same request was counted
+        :param counted: whether the row counts towards the limit; False if another row of the request was counted
         :raises TooManyKeys: the project has too many rows
-        :raises RetryRequest: the existing row was deleted, because its request was refused; try again
+        :raises RetryRequest: the existing row was just deleted, because its request was refused; the caller may retry
         """
         made = engine.insert_ignore(conn, self._table, {
             'project_id': project_id, self._key: key_hash, 'request_hash': request_hash, 'created_at': now,
@@ -81,4 +84,4 @@ class Attempts:
 
 
 IDEMPOTENCY_KEYS = Attempts(idempotency_keys, 'key_hash', 'answer', retry_after=AGAIN_S)
-CLIENT_TOKENS = Attempts(ec2_client_tokens, 'token_hash', 'uuid')            # of the EC2 API
+CLIENT_TOKENS = Attempts(ec2_client_tokens, 'token_hash', 'uuid')            # ClientToken of the EC2 API

@@ -29,9 +29,9 @@ SORT_KEYS = {
 
 
 def visible_to(project_id: nova_context.Projects | str | sa.BindParameter[str]) -> sa.ColumnElement[bool]:
-    """Return the condition of flavors visible to a project: public ones, and private ones with access.
+    """Return a condition on flavors visible to a project: public flavors, and private flavors to which it has access.
 
-    :param project_id: NO_PROJECT sees only public ones
+    :param project_id: id of a project, or NO_PROJECT for only public flavors
     """
     if project_id is nova_context.NO_PROJECT:
         return flavors.c.is_public.is_(True)
@@ -69,7 +69,7 @@ def page(conn: sa.Connection, *, project_id: nova_context.Projects | str, is_pub
     """Return one page of flavors.
 
     :param project_id: only flavors visible to this project; NO_PROJECT: only public ones; ALL_PROJECTS: all
-    :param is_public: True or False: only those; None: both
+    :param is_public: whether to return public or private flavors, or None for both
     :param name: part of the name
     :param marker: flavor_id of the last flavor of the previous page
     :raises InvalidMarker: the list has no such flavor
@@ -107,7 +107,7 @@ def _listed(visible: nova_context.Projects | str | None, is_public: bool | None,
 
 def _after(conn: sa.Connection, column: sa.Column[Any], descending: bool, marker: str,
            conditions: list[sa.ColumnElement[bool]]) -> sa.ColumnElement[bool]:
-    """Return the condition of flavors after the marker in the order of a column, then of id; NULL sorts first."""
+    """Return a condition on flavors after the marker, in the order of a column, then of id. NULL sorts first."""
     found = conn.execute(sa.select(column, flavors.c.id)
                          .where(flavors.c.flavor_id == marker, *conditions)).first()
     if found is None:
@@ -126,7 +126,7 @@ def create(conn: sa.Connection, values: dict[str, Any]) -> FlavorsRow:
     """Create a flavor; return its row.
 
     :param values: columns, with ``flavor_id`` and ``name``
-    :raises FlavorExists: its id or its name is in use
+    :raises FlavorExists: the id or the name is in use
     """
     row = {'created_at': utils.utcnow(), 'updated_at': None, 'ephemeral_gb': 0, 'swap': 0, 'rxtx_factor': 1.0,
            'is_public': True, 'disabled': False, 'description': None, 'extra_specs': {}, **values}
@@ -185,7 +185,7 @@ def projects(conn: sa.Connection, flavor_id: str) -> list[str]:
 def add_project(conn: sa.Connection, flavor_id: str, project_id: str) -> None:
     """Give a project access to a private flavor.
 
-    :raises FlavorAccessExists: it has access already
+    :raises FlavorAccessExists: the project already has access
     """
     row = {'flavor_id': flavor_id, 'project_id': project_id}
     if not engine.insert_ignore(conn, flavor_projects, row).rowcount:
@@ -193,9 +193,9 @@ def add_project(conn: sa.Connection, flavor_id: str, project_id: str) -> None:
 
 
 def remove_project(conn: sa.Connection, flavor_id: str, project_id: str) -> None:
-    """Remove the access of a project.
+    """Remove a project's access to a private flavor.
 
-    :raises FlavorAccessNotFound: it has no access
+    :raises FlavorAccessNotFound: the project has no access
     """
     if not conn.execute(sa.delete(flavor_projects).where(
             flavor_projects.c.flavor_id == flavor_id,
@@ -209,5 +209,5 @@ def exist(conn: sa.Connection) -> bool:
 
 
 def insert_missing(conn: sa.Connection, values: ColumnValues) -> None:
-    """Insert the row of a flavor unless its id or name is in use."""
+    """Insert a flavor unless its id or name is in use."""
     engine.insert_ignore(conn, flavors, {**values, 'created_at': utils.utcnow()})

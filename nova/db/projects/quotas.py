@@ -1,4 +1,4 @@
-"""Quotas: limits of projects, checked in the transaction that uses them.
+"""Quotas: limits of projects, checked in the transaction that uses resources.
 
 Usage is counted from instance_mappings under a lock of the project's row. Therefore parallel requests cannot exceed a
 limit, and reservations are not needed.
@@ -23,7 +23,7 @@ from nova.db.tables.api import quotas
 
 DEFAULT_CLASS = 'default'
 WHOLE_PROJECT = ''
-# resources of a project; the first three are summed over its servers
+# resources of a project; usage of the first three is the sum over its servers
 RESOURCES = ('instances', 'cores', 'ram', 'metadata_items', 'injected_files', 'injected_file_content_bytes',
              'injected_file_path_length', 'key_pairs', 'server_groups', 'server_group_members')
 COUNTED = ('instances', 'cores', 'ram')
@@ -37,7 +37,7 @@ def configured(conf: ConfigOpts) -> dict[str, int]:
 
 
 def defaults(conn: sa.Connection, conf: ConfigOpts) -> dict[str, int]:
-    """Return {resource: limit} of a project without own limits: the default class or the configuration."""
+    """Return {resource: limit} of a project without own limits, from the default class or the configuration."""
     return configured(conf) | class_limits(conn, DEFAULT_CLASS)
 
 
@@ -50,7 +50,7 @@ def class_limits(conn: sa.Connection, class_name: str,
 
 
 class Limits(dict[str, int]):
-    """{resource: limit} of a project; -1 is unlimited. Limits of single users are checked in addition.
+    """{resource: limit} of a project; -1 is unlimited. Limits of single users apply in addition.
 
     users   {user id: {resource: limit}} of users with own limits
     """
@@ -90,7 +90,7 @@ def limits_of(conn: sa.Connection, conf: ConfigOpts, project_id: str,
     rows = conn.execute(_LIMITS, {'of_project': nova_context.the_project(project_id)})
     limits = configured(conf)
     users: dict[str, dict[str, int]] = {}
-    # later rows win: the default class, then the project ('' as user)
+    # later rows override earlier ones: the default class, then the project ('' as user)
     for row in sorted(rows, key=lambda row: row.rank):
         if row.resource in limits:
             mine = limits if row.user_id == WHOLE_PROJECT else users.setdefault(row.user_id, {})
@@ -100,7 +100,7 @@ def limits_of(conn: sa.Connection, conf: ConfigOpts, project_id: str,
 
 
 def own_limits(conn: sa.Connection, project_id: str, resources: Collection[str]) -> dict[str, int]:
-    """Return {resource: limit} that is set for a whole project, of some resources."""
+    """Return {resource: limit} of those of the given resources that have a limit set for the whole project."""
     rows = conn.execute(sa.select(quotas.c.resource, quotas.c.hard_limit).where(
         quotas.c.project_id == project_id, quotas.c.user_id == WHOLE_PROJECT))
     return {resource: limit for resource, limit in rows if resource in resources}
@@ -140,7 +140,7 @@ def usage(conn: sa.Connection, project_id: str, user_id: str | None = None) -> d
 
 
 def project_usage(conn: sa.Connection, project_id: str, user_id: str | None = None) -> dict[str, int]:
-    """Return {resource: usage} of all counted resources; key pairs belong to users only."""
+    """Return {resource: usage} of all counted resources; key pairs are counted only for a user."""
     used = _usage(conn, project_id, user_id)
     if user_id is not None:
         used['key_pairs'] = key_pair_usage(conn, user_id)
@@ -175,17 +175,19 @@ def _usage(conn: sa.Connection, project_id: str, user_id: str | None) -> dict[st
 
 
 def lock(conn: sa.Connection, project_id: str) -> None:
-    """Serialize the quota checks of a project until this transaction ends. SQLite has one writer anyway."""
+    """Serialize the quota checks of a project until this transaction ends. SQLite needs no lock, as it has one
+    writer.
+    """
     engine.lock_row(conn, quota_locks, {'project_id': project_id})
 
 
 def check_and_use(conn: sa.Connection, limits: Limits, project_id: str, user_id: str, count: int, vcpus_each: int,
                   memory_mb_each: int) -> None:
-    """Refuse servers that exceed the quota of the project, or of the user in it.
+    """Check that new servers are within the quota of the project, and of the user in it.
 
     The caller then inserts their instance_mappings in the same transaction.
     :param limits: limits_of the project
-    :param user_id: the user who creates them
+    :param user_id: the user who creates the servers
     :raises QuotaExceeded: with the names of all exceeded resources
     """
     wanted = {'instances': count, 'cores': count * vcpus_each, 'ram': count * memory_mb_each}
@@ -198,7 +200,7 @@ def fit(conn: sa.Connection, limits: Limits, project_id: str, user_id: str, leas
         memory_mb_each: int) -> int:
     """Return the number of servers, from ``least`` to ``most``, within the quota; see check_and_use.
 
-    :raises QuotaExceeded: fewer than ``least``
+    :raises QuotaExceeded: the quota allows fewer than ``least``
     """
     each = {'instances': 1, 'cores': vcpus_each, 'ram': memory_mb_each}
     lock(conn, project_id)
@@ -213,7 +215,7 @@ def fit(conn: sa.Connection, limits: Limits, project_id: str, user_id: str, leas
 
 def _bounds(conn: sa.Connection, limits: Limits | dict[str, int], project_id: str,
             user_id: str) -> list[tuple[Any, dict[str, int]]]:
-    """Return [(limits, usage)] of the project and, if the user has own limits there, of the user in it."""
+    """Return [(limits, usage)] of the project and, if the user has own limits in the project, of the user."""
     found = [(limits, _usage(conn, project_id, None))]
     own = limits.users.get(user_id, {}) if isinstance(limits, Limits) else {}
     if own.keys() & set(COUNTED):
@@ -224,7 +226,7 @@ def _bounds(conn: sa.Connection, limits: Limits | dict[str, int], project_id: st
 
 def check_and_grow(conn: sa.Connection, limits: Limits | dict[str, int], project_id: str, uuid: str, vcpus: int,
                    memory_mb: int) -> None:
-    """Count a larger size of a server in its project's quota, or refuse it.
+    """Count a larger size of a server in its project's quota, if the quota allows it.
 
     A smaller size is counted only when set_size confirms it.
     :raises QuotaExceeded: with the names of all exceeded resources
@@ -234,7 +236,8 @@ def check_and_grow(conn: sa.Connection, limits: Limits | dict[str, int], project
     counted = conn.execute(sa.select(table.c.vcpus, table.c.memory_mb, table.c.user_id).where(
         table.c.instance_uuid == uuid)).first()
     if counted is None:
-        return                            # deleted; the transaction that begins the move raises the error
+        # the server was deleted; the transaction that begins the move raises the error
+        return
     most = max(counted.vcpus, vcpus), max(counted.memory_mb, memory_mb)
     for bounds, used in _bounds(conn, limits, project_id, counted.user_id):
         _refuse_over(bounds, used, {'cores': most[0] - counted.vcpus, 'ram': most[1] - counted.memory_mb})
@@ -261,9 +264,9 @@ def _refuse_over(limits: Limits | dict[str, int], used: dict[str, int], wanted: 
 
 
 def check_server_groups(conn: sa.Connection, limits: Limits, project_id: str, user_id: str) -> None:
-    """Refuse another server group over the limit of the project, or of the user in it.
+    """Check that another server group is within the limit of the project, and of the user in it.
 
-    The caller then inserts it in the same transaction.
+    The caller then inserts the group in the same transaction.
     :param limits: limits_of the project
     :raises LimitExceeded: the limit is reached
     """
@@ -276,7 +279,7 @@ def check_server_groups(conn: sa.Connection, limits: Limits, project_id: str, us
 
 
 def check_key_pairs(conn: sa.Connection, limits: dict[str, int], user_id: str) -> None:
-    """Refuse another key pair over the limit of a user; the caller inserts it in the same transaction.
+    """Check that another key pair is within the limit of a user. The caller inserts it in the same transaction.
 
     :raises LimitExceeded: the limit is reached
     """
@@ -287,7 +290,7 @@ def check_key_pairs(conn: sa.Connection, limits: dict[str, int], user_id: str) -
 
 
 def look_at_key_pairs(conn: sa.Connection, limits: dict[str, int], user_id: str) -> None:
-    """Check the limit without a lock before the work begins; the final check may still fail.
+    """Check the limit of key pairs without a lock, before the work begins. The final check may still fail.
 
     :raises LimitExceeded: the limit is reached
     """

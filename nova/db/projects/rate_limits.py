@@ -1,4 +1,4 @@
-"""Usage of request rate limits: one time for each row and project, shared by all API processes."""
+"""Usage of request rate limits: a point in time for each limit and project, shared by all API processes."""
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -14,9 +14,9 @@ class NotTaken(Exception):
 
 
 def take(conn: sa.Connection, owner: str, steps: dict[str, tuple[int, int]], now: int) -> None:
-    """Take one request from all limits in one UPDATE.
+    """Count one request against all limits, in one UPDATE.
 
-    :param steps: {name: (microseconds of one request, microseconds of all)}
+    :param steps: {name: (microseconds of one request, microseconds of the whole limit)}
     :param now: microseconds since the epoch
     :raises NotTaken: a limit is used up, or its row does not exist
     """
@@ -38,7 +38,7 @@ def begin(conn: sa.Connection, owner: str, names: dict[str, tuple[int, int]], no
 
 
 def full_at(conn: sa.Connection, owner: str, names: Iterable[str]) -> dict[str, int]:
-    """Return {name: microseconds since the epoch when a limit is completely free again}."""
+    """Return {name: time when the limit is completely unused again, in microseconds since the epoch}."""
     table = rate_limits
     rows = conn.execute(sa.select(table.c.name, table.c.full_at).where(
         table.c.owner == owner, table.c.name.in_(sorted(names))))
@@ -46,5 +46,5 @@ def full_at(conn: sa.Connection, owner: str, names: Iterable[str]) -> dict[str, 
 
 
 def prune(conn: sa.Connection, now: int) -> None:
-    """Delete rows of completely free limits."""
+    """Delete rows of completely unused limits."""
     conn.execute(sa.delete(rate_limits).where(rate_limits.c.full_at < now))

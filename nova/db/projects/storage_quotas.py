@@ -16,7 +16,7 @@ MIB = 2 ** 20
 IMAGES = ('image_size_total', 'image_count_total', 'image_count_uploading')
 VOLUMES = ('volumes', 'snapshots', 'gigabytes', 'per_volume_gigabytes', 'backups', 'backup_gigabytes')
 UNITS = {'image_size_total': 'MiB', 'gigabytes': 'GiB', 'per_volume_gigabytes': 'GiB',
-         'backup_gigabytes': 'GiB'}      # unit of a limit; the others are numbers
+         'backup_gigabytes': 'GiB'}      # units of these limits; other limits are numbers
 
 
 def configured(conf: ConfigOpts) -> dict[str, int]:
@@ -45,7 +45,7 @@ def of_images(conf: ConfigOpts, conn: Connection, project_id: str) -> dict[str, 
 
 
 def unlimited(conn: Connection, project_id: str) -> dict[str, int]:
-    """Return the limits of a store without quotas."""
+    """Return unlimited limits, for a store without quotas."""
     return dict.fromkeys(IMAGES, quotas.UNLIMITED)
 
 

@@ -1,4 +1,4 @@
-"""VPN instances: one server of this category in a project, and its public address for clients."""
+"""VPN instances. A project has at most one server of this category, with a public address for clients."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ def endpoints(conn: sa.Connection) -> dict[str, tuple[str, int]]:
 
 
 def configure(conn: sa.Connection, project_id: str, address: str, port: int) -> None:
-    """Set the public address of a project's VPN instance, which need not exist."""
+    """Set the public address of a project's VPN instance, which need not exist yet."""
     engine.insert_ignore(conn, table, {'project_id': project_id})
     conn.execute(sa.update(table).where(table.c.project_id == project_id).values(
         public_address=address, public_port=port))

@@ -1,7 +1,7 @@
 """Archive of deleted servers and old audits, and its purge.
 
 A delete moves a server's row to the history, which changes-since, deleted=true and usage reports read. The archive is
-the next step: its rows can be read only by administrators with SQL, until they are purged.
+the next step. Only administrators can read archived rows, with SQL, until the rows are purged.
 """
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ if TYPE_CHECKING:
     from nova.db import types
     from nova.db.engine import Database
 
-BATCH = 100                      # servers of one transaction: short locks, and few enough parameters for SQLite
-PURGE_BATCH = 1000               # rows of one deleting transaction
-FREE = frozenset({'pci_devices'})      # tables with rows that need no server: free devices
+# servers of one transaction; the number keeps locks short and is within SQLite's limit of parameters
+BATCH = 100
+PURGE_BATCH = 1000               # rows that one transaction deletes
+FREE = frozenset({'pci_devices'})      # tables with rows that may have no server, such as free devices
 
 
 def servers(db: Database, before: datetime | None = None, limit: int | None = None) -> dict[Any, int]:
     """Move deleted servers with their actions, events and migrations to the shadow tables.
 
     :param before: only those deleted before this time
-    :param limit: most servers, or None for all
+    :param limit: maximum number of servers, or None for all
     :return: {name of the table: rows moved}
     """
     moved: dict[Any, Any] = {}
@@ -48,7 +49,7 @@ def servers(db: Database, before: datetime | None = None, limit: int | None = No
 
 def _servers(conn: sa.Connection, before: datetime | None, limit: int) -> dict[Any, int]:
     table = instances_history
-    # locked, so that a second archiving process waits and finds other rows
+    # the rows are locked, so that a second archiving process waits and then finds other rows
     statement = sa.select(table.c.id, table.c.uuid, table.c.deleted_at).where(table.c.deleted_at.is_not(None)).order_by(
         table.c.deleted_at).limit(limit).with_for_update()
     if before is not None:
@@ -98,7 +99,7 @@ def _move(conn: sa.Connection, original: types.Table[Any], key: sa.Column[Any], 
 
 
 def audits(db: Database, before: datetime | None = None, limit: int | None = None) -> dict[Any, int]:
-    """Move records of finished usage audits to their shadow table, as in ``servers``."""
+    """Move records of finished usage audits to their shadow table; see ``servers``."""
     return db.run(_audits, before, limit)
 
 
@@ -118,7 +119,9 @@ def _audits(conn: sa.Connection, before: datetime | None, limit: int | None) -> 
 
 
 def purge(db: Database, before: datetime | None = None) -> dict[Any, int]:
-    """Delete rows of the shadow tables, all or those deleted before a time; return {name of the table: rows}."""
+    """Delete all rows of the shadow tables, or those deleted before a time; return {name of the table: number of
+    rows}.
+    """
     removed = {}
     for shadow in SHADOWS.values():
         count = 0
@@ -138,7 +141,9 @@ def _purge(conn: sa.Connection, shadow: sa.Table, before: datetime | None) -> in
 
 
 def without_server(conn: sa.Connection, delete: bool = False) -> dict[Any, int]:
-    """Return {name of the table: rows} of rows that lack a server, and optionally delete them."""
+    """Count the rows whose server is missing, and optionally delete them; return {name of the table: number of
+    rows}.
+    """
     found = {}
     for table in metadata.sorted_tables:
         if 'instance_uuid' not in table.c or table.name in FREE or table in SHADOWS.values():

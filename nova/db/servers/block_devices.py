@@ -22,7 +22,7 @@ OF_METADATA = ('tag', 'disk_bus', 'device_name', 'volume_id', 'source_type', 'de
 
 
 def insert(conn: sa.Connection, instance_uuid: str, devices: list[dict[str, Any]]) -> None:
-    """Insert the block devices of a server: a list of {column: value}."""
+    """Insert the block devices of a server, a list of {column: value}."""
     if devices:
         names = {name for device in devices for name in device}
         conn.execute(sa.insert(block_device_mappings), [
@@ -31,7 +31,7 @@ def insert(conn: sa.Connection, instance_uuid: str, devices: list[dict[str, Any]
 
 
 def insert_many(conn: sa.Connection, uuids: list[str], devices: list[dict[str, Any]]) -> None:
-    """Insert the same block devices, with a value for each column, for several servers."""
+    """Insert the same block devices for several servers. Each device must have a value for each column."""
     if devices:
         now = utils.utcnow()
         conn.execute(statements.insert(block_device_mappings), [
@@ -61,7 +61,7 @@ def of_metadata(conn: sa.Connection, uuid: str) -> list[dict[str, Any]]:
 
 
 def by_volume(conn: sa.Connection, volume_id: str) -> list[BlockDeviceMappingsRow]:
-    """Return the rows of all servers with this volume."""
+    """Return the rows with this volume, of all servers."""
     return statements.rows(conn, block_device_mappings, ('id',), volume_id=volume_id)
 
 
@@ -88,7 +88,7 @@ def delete(conn: sa.Connection, uuid: str) -> bool:
 
 
 def shown(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the summary of volumes for the server's row (instances.volumes)."""
+    """Return the summary of volumes that is stored in the server's row (instances.volumes)."""
     return [{'id': row['volume_id'], 'delete_on_termination': row['delete_on_termination']}
             for row in rows if row['volume_id']]
 

@@ -16,12 +16,12 @@ COLUMNS = ('id', 'uuid', 'project_id', 'display_name', 'vm_state', 'task_state',
 
 def since(conn: sa.Connection, moment: datetime, *, project_id: nova_context.Projects | str,
           category: str | None = None, limit: int = 1000) -> list[dict[Any, Any]]:
-    """Return rows changed at or after a time, oldest first: COLUMNS, ``changed_at`` and ``deleted`` as dicts.
+    """Return the servers changed at or after a time as dicts of COLUMNS, ``changed_at`` and ``deleted``, oldest first.
 
     :param moment: naive UTC datetime
     :param project_id: only this project, or ALL_PROJECTS
     :param category: only this instance category
-    :param limit: most rows; further rows with the time of the last one are added
+    :param limit: maximum number of rows, not counting further rows with the same time as the last one
     """
     rows = []
     for table, changed_at, deleted in ((instances, instances.c.updated_at, False),

@@ -1,8 +1,8 @@
-"""Console tokens: they open a console for a limited time and exist as long as their session.
+"""Console tokens. A token opens a console for a limited time, and exists as long as its session.
 
-A session ends with the row of its token. Whatever deletes the row (a stop, a move, the deletion of the server or its
-project) ends the sessions at their proxy's next check. A live-migrated server keeps the tokens of its sessions, so that
-the client can reconnect with the same token.
+A session ends with the row of its token. A stop or move of the server, or the deletion of the server or its project,
+deletes the row. The proxy then ends the session at its next check. A live-migrated server keeps the tokens of its
+sessions, so that the client can reconnect with the same token.
 """
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from nova.db.tables.console import console_auth_tokens as table
 if TYPE_CHECKING:
     from nova.db.tables.rows import ConsoleAuthTokensRow
 
-# console type: kind of console, of those with sessions at our own proxies
+# {console type: kind of console}, for consoles whose sessions use nova's own proxies
 KINDS = {'novnc': 'vnc', 'spice-html5': 'spice', 'serial': 'serial'}
-FOLLOW_S = 120                  # least time for the client of a session to reconnect
-LONGEST = 255                   # longest token that is looked up; ours have 36 characters
+FOLLOW_S = 120                  # minimum time for the client of a session to reconnect
+LONGEST = 255                   # maximum length of a token that is looked up; issued tokens have 36 characters
 _DELETE = sa.delete(table).where(table.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
 
 
@@ -36,7 +36,7 @@ def _hash(token: str) -> str:
 
 
 def _lock(token: str) -> fernet.Fernet:
-    """Return the cipher of a console password; its key is the token, which the database does not contain."""
+    """Return the cipher for a console password. Its key is the token, which the database does not contain."""
     return fernet.Fernet(base64.urlsafe_b64encode(hashlib.sha256(b'console password ' + token.encode()).digest()))
 
 
@@ -59,7 +59,7 @@ def password(row: ConsoleAuthTokensRow, token: str) -> str | None:
 
 
 def get(conn: sa.Connection, token: str) -> ConsoleAuthTokensRow:
-    """Return the row of a valid token: not expired, with its server still on the same host.
+    """Return the row of a valid token. A token is valid if it has not expired and its server is still on the same host.
 
     :raises ConsoleTokenNotFound: the token is not valid
     """
@@ -73,10 +73,10 @@ def get(conn: sa.Connection, token: str) -> ConsoleAuthTokensRow:
 
 
 def take(conn: sa.Connection, token: str, seconds: int, once: bool) -> ConsoleAuthTokensRow:
-    """Return the row as ``get`` and begin a session.
+    """Begin a session and return the row; see ``get``.
 
     :param seconds: time until ``keep`` must be called
-    :param once: allow only the first session
+    :param once: whether only the first session is allowed
     :raises ConsoleTokenNotFound: the token is not valid, or was used
     """
     row = get(conn, token)
@@ -112,7 +112,7 @@ def delete(conn: sa.Connection, *instance_uuids: str) -> None:
 
 
 def delete_unused(conn: sa.Connection, instance_uuid: str) -> None:
-    """Delete the console tokens of a server except those of sessions, which ``follow`` updates."""
+    """Delete the console tokens of a server, except tokens with sessions, which ``follow`` updates."""
     conn.execute(sa.delete(table).where(table.c.instance_uuid == instance_uuid, sa.or_(
         table.c.used_until.is_(None), table.c.used_until <= utils.utcnow())))
 

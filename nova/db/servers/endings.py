@@ -1,4 +1,4 @@
-"""Facts for the deletion of a server, read with one statement."""
+"""Data for the deletion of a server, read with one statement."""
 from __future__ import annotations
 
 import dataclasses
@@ -50,7 +50,7 @@ _FACTS = sa.select(
 
 
 def read(conn: sa.Connection, uuid: str) -> Ending | None:
-    """Return the Ending of a server, or None without a row."""
+    """Return the Ending of a server, or None if it has no row."""
     found = statements.dicts(conn.execute(_FACTS, {'key_uuid': uuid}))
     if not found:
         return None

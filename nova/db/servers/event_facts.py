@@ -1,4 +1,4 @@
-"""Data of a cell's database for server events, in addition to the server's row."""
+"""Data for server events that a cell's database has in addition to the server's row."""
 from __future__ import annotations
 
 from typing import Any, Protocol, TYPE_CHECKING
@@ -24,7 +24,9 @@ _OPEN = sa.select(*(instance_actions.c[name] for name in (
 
 
 class Contents(Protocol):
-    """Whether the configured events contain the devices and shares of servers: nova.notify.Notifier."""
+    """The part of nova.notify.Notifier that tells whether the configured events contain devices and shares of
+    servers.
+    """
 
     @property
     def devices(self) -> bool: ...
@@ -34,7 +36,7 @@ class Contents(Protocol):
 
 
 def row(conn: sa.Connection, uuid: str) -> InstancesRow | None:
-    """Return the row of a server, from the history if it was deleted, or None."""
+    """Return the row of a server, or None. The row of a deleted server is in the history."""
     found = instances.get_many(conn, [uuid]).get(uuid)
     if found is not None or not history.deleted(conn, [uuid]):
         return found
@@ -48,9 +50,9 @@ def open_actions(conn: sa.Connection, uuid: str) -> list[dict[Any, Any]]:
 
 def record_begun(conn: sa.Connection, ctx: RequestContext, action: Action, before: InstancesRow | None,
                  row: InstancesRow) -> None:
-    """Let the caller's observer record that an action has begun, or has finished immediately.
+    """Notify the caller's observer that an action has begun, or has finished immediately.
 
-    :param before: the server's columns before, or None if states are not observed
+    :param before: the server's columns before the action, or None if states are not observed
     """
     observer, on_request = ctx.observer, action.events.on_request
     if on_request is None and before is None:

@@ -1,4 +1,4 @@
-"""Differences between guests and rows reported by hosts, and updates of rows to match the guests."""
+"""Differences between guests and rows, as reported by hosts, and updates of rows to match the guests."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -33,7 +33,9 @@ _NOT_STORED = ('id', 'updated_at', 'deleted_at')
 
 
 def replace(conn: sa.Connection, host: str, reports: list[dict[str, Any]], done: list[str]) -> set[str]:
-    """Replace a host's reports; return the uuids of settled servers whose guests are not plugged yet."""
+    """Replace a host's reports; return the uuids of servers with resolved differences whose guests must still be
+    plugged.
+    """
     c = guest_reports.c
     conn.execute(sa.delete(guest_reports).where(c.host == host, sa.or_(
         c.settled.is_(sa.false()), c.instance_uuid.in_(done))))
@@ -48,14 +50,14 @@ def replace(conn: sa.Connection, host: str, reports: list[dict[str, Any]], done:
 
 
 def every(conn: sa.Connection) -> list[GuestReportsRow]:
-    """Return all unsettled reports, by server and host."""
+    """Return all reports of unresolved differences, by server and host."""
     return statements.rows(conn, guest_reports, ('instance_uuid', 'host', 'kind'), settled=False)
 
 
 def settled(conn: sa.Connection, report: Mapping[str, Any], plugs: bool) -> None:
-    """Mark a difference as settled.
+    """Mark a difference as resolved.
 
-    :param plugs: the host must still plug the guest
+    :param plugs: whether the host must still plug the guest
     """
     if plugs:
         statements.update(conn, guest_reports, {'settled': True}, id=report['id'])
@@ -64,7 +66,7 @@ def settled(conn: sa.Connection, report: Mapping[str, Any], plugs: bool) -> None
 
 
 def follow(conn: sa.Connection, row: InstancesRow, report: dict[str, Any], host: str) -> None:
-    """Update a server's row to match its guest: host and state, without a task or a move."""
+    """Update a server's row to match its guest: set host and state, and end its task and move."""
     uuid, server = row['uuid'], report['server']
     for move in migrations.open_of(conn, uuid):
         migrations.release(conn, move['id'], status='error')
@@ -84,7 +86,7 @@ def follow(conn: sa.Connection, row: InstancesRow, report: dict[str, Any], host:
 
 
 def enter(conn: sa.Connection, report: dict[str, Any], host: str) -> InstancesRow:
-    """Insert the row of a server that only has a guest, from its host's record; return the row.
+    """Insert the row of a server that has only a guest, with the data from its host's record; return the row.
 
     :raises ValueError: the record does not describe a server
     """
@@ -96,7 +98,7 @@ def enter(conn: sa.Connection, report: dict[str, Any], host: str) -> InstancesRo
 
 
 def entered(server: dict[str, Any], uuid: str) -> dict[str, Any]:
-    """Return the columns of a server in its host's record.
+    """Return the columns of a server from its host's record.
 
     :raises ValueError: the record does not describe this server
     """
@@ -106,7 +108,7 @@ def entered(server: dict[str, Any], uuid: str) -> dict[str, Any]:
         found = objects.Instance.obj_from_primitive(json.loads(json.dumps(primitive)))
         values = {name: getattr(found, name) for name in instances.COLUMNS
                   if name in objects.Instance.fields and name not in _NOT_STORED}
-    except Exception as error:           # the library raises the errors of its fields
+    except Exception as error:           # the library's fields may raise any error
         raise ValueError(f'the record of server {uuid} is incomplete: {error}') from None
     if values['uuid'] != uuid:
         raise ValueError(f'the record of server {uuid} is one of server {str(values["uuid"])[:36]}')
@@ -114,7 +116,7 @@ def entered(server: dict[str, Any], uuid: str) -> dict[str, Any]:
 
 
 def lose(conn: sa.Connection, row: InstancesRow, host: str) -> bool:
-    """Set a server without a guest to ERROR; return whether the row was still as reported."""
+    """Set a server without a guest to ERROR; return whether the row still matched the report."""
     fault = faults.fault(ValueError(), message=f'Host {host} has no guest of this server.')
     if not instances.set_where(conn, row['uuid'], {
             'vm_state': states.ERROR, 'task_state': None, 'power_state': states.NOSTATE, 'fault': fault},
@@ -146,7 +148,7 @@ def set_volumes(conn: sa.Connection, uuid: str, volumes: dict[str, dict[str, Any
     """Replace the block devices of a server by those of its guest. Its host connects them again.
 
     :param volumes: {volume id: {'attachment_id', 'device_name'}} of the guest
-    :param attached: {volume id: {'attachment_id', 'volume_size'}} of known block storage
+    :param attached: {volume id: {'attachment_id', 'volume_size'}} of volumes in a known block storage
     """
     rows = devices_of(conn, uuid)
     missing, gone = differences.of_volumes(volumes, rows)

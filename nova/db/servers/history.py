@@ -1,4 +1,4 @@
-"""The history of deleted servers for changes-since, deleted=true and usage reports; it expires automatically."""
+"""The history of deleted servers, for changes-since, deleted=true and usage reports. Its rows expire automatically."""
 from __future__ import annotations
 
 from datetime import datetime
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def get(conn: sa.Connection, uuid: str) -> InstancesRow:
     """Return the row of a deleted server.
 
-    :raises InstanceNotFound: it is not in the history
+    :raises InstanceNotFound: the server is not in the history
     """
     row = conn.execute(sa.select(instances_history).where(instances_history.c.uuid == uuid)).mappings().first()
     if row is None:
@@ -29,13 +29,13 @@ def get(conn: sa.Connection, uuid: str) -> InstancesRow:
 
 
 def deleted(conn: sa.Connection, uuids: list[str]) -> set[str]:
-    """Return those of ``uuids`` that are in the history."""
+    """Return the subset of ``uuids`` that are in the history."""
     statement = sa.select(instances_history.c.uuid).where(instances_history.c.uuid.in_(uuids))
     return set(conn.execute(statement).scalars())
 
 
 def generations(conn: sa.Connection, uuids: list[str]) -> dict[str, int]:
-    """Return {uuid: generation at deletion} of those in the history."""
+    """Return {uuid: generation at deletion} of the servers in the history."""
     c = instances_history.c
     return {row.uuid: row.generation for row in conn.execute(
         sa.select(c.uuid, c.generation).where(c.uuid.in_(uuids)))}

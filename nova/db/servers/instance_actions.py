@@ -1,4 +1,4 @@
-"""Instance actions and their events: finished and open operations on servers."""
+"""Instance actions and their events. An action is a finished or open operation on a server."""
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import InstanceActionEventsRow, InstanceActionsRow
 
 DEADLINE_S = 600        # time without progress after which a reconciler handles a task
-EVENT_FACTS = 'event_facts'          # key in an action's arguments: {name: value} only for its events
+EVENT_FACTS = 'event_facts'          # key in an action's arguments, for data {name: value} that only its events need
 UNTAKEN_S = 120         # time without an owner after which the message counts as lost
 
 
@@ -36,7 +36,7 @@ def insert(conn: sa.Connection, ctx: RequestContext, uuids: list[str], action: s
            arguments_of_each: list[dict[str, Any]] | None = None) -> None:
     """Insert an action on servers; it is open (in progress) unless ``finished``.
 
-    :param arguments: without passwords (runtime/encrypted_passwords.py)
+    :param arguments: arguments, which must not contain plain passwords (runtime/encrypted_passwords.py)
     :param arguments_of_each: arguments for each uuid instead of ``arguments``
     """
     now = utils.utcnow()
@@ -56,13 +56,13 @@ _OF_REQUEST = instance_actions.c.request_id == sa.bindparam('of_request')
 
 
 def _which(of_request: bool = False, background: bool = True) -> sa.ColumnElement[bool]:
-    """Return the condition of open actions of a server: all, only the request's, or without background actions."""
+    """Return a condition on the open actions of a server."""
     found = _OPEN & _OF_REQUEST if of_request else _OPEN
     return found if background else found & _MAIN
 
 
 def _of(uuid: str, request_id: str | None = None) -> dict[str, str]:
-    """Return the parameters of such a condition."""
+    """Return the parameters of a condition from ``_which``."""
     return {'of_uuid': uuid} if request_id is None else {'of_uuid': uuid, 'of_request': request_id}
 
 
@@ -73,9 +73,9 @@ def _update_of(of_request: bool, background: bool) -> sa.Update:
 
 def take(conn: sa.Connection, uuid: str, owner: str, deadline_s: float = DEADLINE_S,
          request_id: str | None = None) -> bool:
-    """Set the owner of an action and the deadline after which others may recover it; return False if there is none.
+    """Set the owner of an action and the deadline after which others may recover it; return False if no action is open.
 
-    :param request_id: of a background action; None: the main action of the server
+    :param request_id: request id of a background action, or None for the main action of the server
     """
     now = utils.utcnow()
     one = request_id is not None
@@ -86,7 +86,7 @@ def take(conn: sa.Connection, uuid: str, owner: str, deadline_s: float = DEADLIN
 
 @functools.cache
 def _event_of(of_request: bool, background: bool, named: bool) -> sa.Insert:
-    """Return the INSERT of an event for each of some actions, optionally only those with one name."""
+    """Return an INSERT that adds an event to each selected action, optionally only to actions with one name."""
     columns = {'action_id': instance_actions.c.id, 'started_at': instance_actions.c.updated_at, **{
         name: sa.bindparam('event_' + name, type_=instance_action_events.c[name].type)
         for name in ('event', 'finished_at', 'result', 'details', 'traceback', 'host')}}
@@ -99,7 +99,7 @@ def _event_of(of_request: bool, background: bool, named: bool) -> sa.Insert:
 
 def _event(event: str, now: datetime.datetime, host: str | None, error: str | None,
            traceback: str | None) -> dict[str, Any]:
-    """Return the parameters of an event."""
+    """Return the parameters of an INSERT from ``_event_of``."""
     return {'event_event': event, 'event_finished_at': now, 'event_host': host, 'event_details': error,
             'event_result': 'Success' if error is None else 'Error', 'event_traceback': traceback}
 
@@ -117,11 +117,11 @@ def finish(conn: sa.Connection, uuid: str, event: str | None = None, *, host: st
            request_id: str | None = None, background: bool = True) -> None:
     """Close the open actions of a server, with an event for each if ``event`` is given.
 
-    :param error: sentence for the user if it failed
-    :param traceback: for administrators
+    :param error: sentence for the user if the action failed
+    :param traceback: traceback for administrators
     :param action: name of the action with this result; the other open actions are marked as failed
     :param request_id: only the action of this request
-    :param background: False: without background actions
+    :param background: whether to include background actions
     """
     now = utils.utcnow()
     which = (request_id is not None, background, action is not None)
@@ -130,7 +130,7 @@ def finish(conn: sa.Connection, uuid: str, event: str | None = None, *, host: st
         conn.execute(_event_of(*which), {**_event(event, now, host, error, traceback), **of})
     ended = conn.execute(_finish(*which, error is not None), {
         'finished_at': now, 'updated_at': now, 'deadline': None,
-        'arguments': None, **of}).rowcount      # not repeated any more
+        'arguments': None, **of}).rowcount      # arguments are not needed, because the action is not repeated
     if ended:
         counter = metrics.ACTIONS_ENDED.labels(event or 'none', 'success' if error is None else 'error')
         engine.after_commit(conn, functools.partial(counter.inc, ended))
@@ -172,7 +172,7 @@ def owns(conn: sa.Connection, uuid: str, owner: str) -> bool:
 def by_instance(conn: sa.Connection, uuid: str, *, limit: int | None = None, marker: str | None = None,
                 changes_since: datetime.datetime | None = None,
                 changes_before: datetime.datetime | None = None) -> list[InstanceActionsRow]:
-    """Return the actions of a server, which may be deleted, newest first.
+    """Return the actions of a server, newest first. The server may be deleted.
 
     :param marker: request id of the last action of the previous page
     :raises InstanceActionNotFound: the marker does not exist
@@ -216,7 +216,7 @@ def events(conn: sa.Connection, action_id: int) -> list[InstanceActionEventsRow]
 
 
 def set_arguments(conn: sa.Connection, uuid: str, arguments: dict[str, Any]) -> None:
-    """Set the arguments for a repetition of a server's main action."""
+    """Set the arguments with which a server's main action is repeated."""
     conn.execute(_update_of(False, False), {'arguments': arguments, **_of(uuid)})
 
 
@@ -294,7 +294,7 @@ def open_of(conn: sa.Connection, uuid: str, request_id: str) -> InstanceActionsR
 
 
 def postpone(conn: sa.Connection, row: InstanceActionsRow, deadline: datetime.datetime) -> bool:
-    """Take over an overdue action (a row); return False if another process did."""
+    """Postpone an overdue action (a row), so that only the caller handles it; return False if another process did."""
     statement = sa.update(instance_actions).where(
         instance_actions.c.id == row['id'], instance_actions.c.finished_at.is_(None),
         instance_actions.c.deadline == row['deadline']).values(deadline=deadline)
@@ -302,7 +302,9 @@ def postpone(conn: sa.Connection, row: InstanceActionsRow, deadline: datetime.da
 
 
 def unsent(conn: sa.Connection, request_id: str) -> None:
-    """Make a request's unsent message due for the reconciler, unless a service has taken it."""
+    """Make a request's action due for the reconciler because its message was not sent, unless a service has taken
+    it.
+    """
     now = utils.utcnow()
     conn.execute(sa.update(instance_actions).where(
         instance_actions.c.finished_at.is_(None), instance_actions.c.deadline > now,
@@ -313,9 +315,9 @@ def expedite(conn: sa.Connection, deadline: datetime.datetime, uuids: tuple[str,
            untaken: bool = False) -> None:
     """Set an earlier deadline for the open actions of servers without a host.
 
-    Actions of servers on a host are recovered by that host.
-    :param uuids: only these servers, which wait for a conductor; one may have a host that got no message
-    :param untaken: also main actions without an owner of servers on a host, because the message may be lost
+    A host recovers the actions of its own servers.
+    :param uuids: only these servers, which wait for a conductor; a server may have a host that got no message
+    :param untaken: whether to include main actions without an owner, of servers on a host, whose message may be lost
     """
     table = instance_actions
     waiting = sa.select(instances.c.uuid)
@@ -340,7 +342,7 @@ def hosts_that_delete(conn: sa.Connection, now: datetime.datetime) -> list[str]:
 
 
 def expedite_deletions(conn: sa.Connection, hosts: Collection[str], now: datetime.datetime) -> None:
-    """Make the deletions of servers on these hosts due, because the hosts do not perform them."""
+    """Make the pending deletions on these hosts due, because the hosts do not perform them."""
     conn.execute(sa.update(instance_actions).where(
         _MAIN, instance_actions.c.finished_at.is_(None), instance_actions.c.deadline > now,
         instance_actions.c.instance_uuid.in_(sa.select(instances.c.uuid).where(
@@ -349,7 +351,7 @@ def expedite_deletions(conn: sa.Connection, hosts: Collection[str], now: datetim
 
 
 def _again(row: sa.RowMapping) -> InstanceActionsRow:
-    """Return the row of an action with the arguments for a repetition."""
+    """Return the row of an action, with the arguments for repeating it."""
     arguments = row['arguments']
     return cast('InstanceActionsRow', {**row, 'arguments': arguments and {
         name: value for name, value in arguments.items() if name != EVENT_FACTS}})

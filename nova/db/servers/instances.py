@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 COLUMNS = tuple(column.name for column in instances.columns)
 BLANK: dict[str, Any] = dict.fromkeys(COLUMNS)          # an empty row
 _MOVED = tuple(name for name in COLUMNS if name != 'id')
-FEW = 16  # maximum number of expected values with a parameter each; longer lists change the statement text
-NEXT_GENERATION = instances.c.generation + 1     # of a server that changes its host
-SET = object()                # in expected values: anything but NULL
+FEW = 16  # maximum number of expected values that each have a parameter; longer lists change the statement text
+NEXT_GENERATION = instances.c.generation + 1     # generation of a server after its host changes
+SET = object()                # marker in expected values for anything but NULL
 _UUID = instances.c.uuid == sa.bindparam('key_uuid')
 _LOCK = sa.select(instances.c.id).where(_UUID).with_for_update()
 _MANY = sa.select(instances).where(instances.c.uuid.in_(sa.bindparam('uuids', expanding=True)))
 
 
 def insert(conn: sa.Connection, rows: list[dict[str, Any]]) -> None:
-    """Insert servers: a list of {column: value} with equal keys."""
+    """Insert servers, a list of {column: value} with equal keys."""
     now = utils.utcnow()
     conn.execute(statements.insert(instances), [{'created_at': now, 'updated_at': now, **row} for row in rows])
 
@@ -44,7 +44,7 @@ def insert(conn: sa.Connection, rows: list[dict[str, Any]]) -> None:
 def get(conn: sa.Connection, uuid: str) -> InstancesRow:
     """Return the row of a server as a dict.
 
-    :raises InstanceNotFound: it does not exist (deleted servers are in the history)
+    :raises InstanceNotFound: the server does not exist; deleted servers are in the history
     """
     row = statements.first(conn, instances, uuid=uuid)
     if row is None:
@@ -53,7 +53,7 @@ def get(conn: sa.Connection, uuid: str) -> InstancesRow:
 
 
 def columns_of(conn: sa.Connection, names: tuple[str, ...], host: str | None = None) -> list[Any]:
-    """Return some columns of all servers, or of a host's, as tuples, oldest first."""
+    """Return some columns of all servers, or of the servers of a host, as tuples, oldest first."""
     statement = sa.select(*(instances.c[name] for name in names)).order_by(instances.c.created_at, instances.c.id)
     if host:
         statement = statement.where(instances.c.host == host)
@@ -73,7 +73,7 @@ def with_boot_images(conn: sa.Connection) -> Sequence[Any]:
 
 
 def lock(conn: sa.Connection, uuid: str) -> None:
-    """Lock the row until the transaction ends; SQLite has one writer anyway."""
+    """Lock the row until the transaction ends. SQLite needs no lock, as it has one writer."""
     if conn.dialect.name != 'sqlite':
         conn.execute(_LOCK, {'key_uuid': uuid})
 
@@ -88,7 +88,9 @@ _BUILDING_TASKS = (states.SCHEDULING, states.BLOCK_DEVICE_MAPPING, states.NETWOR
 
 
 def count_building(conn: sa.Connection, most: int) -> dict[str, int]:
-    """Return {project: servers that wait to be built or are being built}, counting at most ``most``."""
+    """Return {project: number of servers that wait to be built or are being built}, counting at most ``most``
+    servers.
+    """
     some = sa.select(instances.c.project_id).where(
         instances.c.task_state.in_(_BUILDING_TASKS)).limit(most).subquery()
     found = conn.execute(sa.select(some.c.project_id, sa.func.count()).group_by(some.c.project_id))
@@ -96,7 +98,7 @@ def count_building(conn: sa.Connection, most: int) -> dict[str, int]:
 
 
 def in_state(conn: sa.Connection, vm_state: str, idle: bool = False) -> list[InstancesRow]:
-    """Return the rows of the servers in this vm state; ``idle``: only those without a task."""
+    """Return the rows of the servers in this vm state. If ``idle``, only servers without a task are returned."""
     statement = sa.select(instances).where(instances.c.vm_state == vm_state).order_by(instances.c.id)
     if idle:
         statement = statement.where(instances.c.task_state.is_(None))
@@ -104,7 +106,7 @@ def in_state(conn: sa.Connection, vm_state: str, idle: bool = False) -> list[Ins
 
 
 def merged(conn: sa.Connection, uuid: str, values: dict[str, Any]) -> dict[str, Any]:
-    """Merge ``system_metadata`` in the values with the row's; a key set to None is removed.
+    """Merge the ``system_metadata`` in the values with those in the row. A key set to None is removed.
 
     The row is locked, because other processes add keys.
     """
@@ -123,9 +125,9 @@ def by_host(conn: sa.Connection, host: str) -> list[InstancesRow]:
 
 def _expected(uuid: str,
               expect: ColumnValues | None) -> tuple[tuple[tuple[str, int, bool, bool], ...], dict[str, Any]]:
-    """Return (conditions, parameters) for a statement that applies only if the server is as expected.
+    """Return (conditions, parameters) for a statement that applies only if the server has the expected values.
 
-    A condition is (column, number of values or -1 if many, is NULL allowed, is any value but NULL allowed).
+    A condition is (column, number of values or -1 if many, whether NULL is allowed, whether all other values are).
     """
     expected: list[tuple[str, int, bool, bool]] = []
     parameters: dict[str, Any] = {'key_uuid': uuid}
@@ -158,7 +160,7 @@ def _update_of(expected: tuple[tuple[str, int, bool, bool], ...], returning: boo
                moves: bool) -> sa.Update | ReturningUpdate[Any]:
     """Return the cached UPDATE.
 
-    :param moves: the host changes, and the generation increases
+    :param moves: whether the host changes, which increases the generation
     """
     statement = sa.update(instances).where(*_conditions(expected))
     if moves:
@@ -184,10 +186,10 @@ def _set(conn: sa.Connection, uuid: str, values: ColumnValues, expect: ColumnVal
 
 def update_where(conn: sa.Connection, uuid: str, values: ColumnValues,
                  expect: ColumnValues | None = None) -> InstancesRow | None:
-    """Update a server if ``expect`` holds; return the new row, or None.
+    """Update a server if its row satisfies ``expect``; return the new row, or None.
 
-    It takes one statement if the database has UPDATE … RETURNING, otherwise two (MariaDB).
-    :param expect: {column: allowed value or values}; None is NULL, SET is anything else
+    It needs one statement if the database supports UPDATE … RETURNING, and two on MariaDB.
+    :param expect: {column: allowed value or values}; None stands for NULL, SET for anything else
     """
     if conn.dialect.update_returning:
         row = _set(conn, uuid, values, expect, True).mappings().first()
@@ -196,16 +198,16 @@ def update_where(conn: sa.Connection, uuid: str, values: ColumnValues,
 
 
 def set_where(conn: sa.Connection, uuid: str, values: ColumnValues, expect: ColumnValues | None = None) -> bool:
-    """Update a server if ``expect`` holds; return whether it did."""
+    """Update a server if its row satisfies ``expect``; return whether it did."""
     return bool(_set(conn, uuid, values, expect, False).rowcount)
 
 
 def update(conn: sa.Connection, uuid: str, values: ColumnValues, expect: ColumnValues | None = None,
            returning: bool = False) -> Any:
-    """Update a server if ``expect`` holds; return True, or the new row if ``returning``.
+    """Update a server if its row satisfies ``expect``; return True, or the new row if ``returning``.
 
-    The type of the result is Any, because callers ask for the row by a variable.
-    :raises InstanceChanged: the row is not as expected
+    The result has the type Any, because some callers pass a variable as ``returning``.
+    :raises InstanceChanged: the row does not satisfy ``expect``
     :raises InstanceNotFound: the row does not exist
     """
     changed: Any = (update_where if returning else set_where)(conn, uuid, values, expect)
@@ -233,9 +235,9 @@ def destroy(conn: sa.Connection, uuid: str, now: datetime, expect: ColumnValues 
             devices: bool = True, shares: bool = True) -> None:
     """Move a server's row to the history, as deleted at ``now``, and delete its dependent rows.
 
-    :param devices: whether it may have block devices
-    :param shares: whether it may have shares
-    :raises InstanceChanged: it does not exist or is not as expected; the caller must roll back
+    :param devices: whether the server may have block devices
+    :param shares: whether the server may have shares
+    :raises InstanceChanged: the row does not exist or does not satisfy ``expect``; the caller must roll back
     """
     conn.execute(_TO_HISTORY, {'key_uuid': uuid, 'now': now})
     expected, parameters = _expected(uuid, expect)
@@ -247,5 +249,5 @@ def destroy(conn: sa.Connection, uuid: str, now: datetime, expect: ColumnValues 
 
 
 def existing(conn: sa.Connection, uuids: list[str]) -> set[str]:
-    """Return those of ``uuids`` that have a row."""
+    """Return the subset of ``uuids`` that have a row."""
     return set(conn.execute(sa.select(instances.c.uuid).where(instances.c.uuid.in_(uuids))).scalars())

@@ -1,11 +1,12 @@
-"""Lists of servers: one keyset-paged SELECT of the columns that a view needs, as plain dicts.
+"""Lists of servers. A page is one SELECT with keyset pagination of the columns that a view needs, as plain dicts.
 
-The order is (sort keys…, id), so that a page continues after the last one without counting rows. Over several cells the
-order is (sort keys…, uuid), with text compared by bytes, so that all cells and ``merge`` agree, and a server keeps its
-position when its row moves to another cell.
+The order is (sort keys…, id), so that a page starts after the previous one without counting rows. With several cells
+the order is (sort keys…, uuid), and text is compared by bytes. So all cells and ``merge`` agree on the order, and a
+server has the same position after its row has moved to another cell.
 
-Users' regular expressions never reach a database. Plain text becomes an SQL condition. Other patterns are matched here
-by RE2, with a cost linear in the text, over pages of ``BATCH`` rows for at most ``MATCH_S`` seconds.
+Users' regular expressions never reach a database. Plain text becomes an SQL condition. For other patterns this module
+reads pages of ``BATCH`` rows and matches them with RE2, whose time is linear in the text, for at most ``MATCH_S``
+seconds.
 """
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ Row = dict[str, Any]           # the requested columns of a server
 Sort = tuple[tuple[str, str], ...]         # ((column, 'asc' or 'desc'), …)
 Clause = Callable[[types.Columns], sa.ColumnElement[bool]]
 
-BATCH = 1000                   # rows of one read when rows are matched here
+BATCH = 1000                   # rows of one read when this module matches patterns
 MATCH_S = 20                   # seconds of matching for one page
 PATTERN_MEMORY = 1 << 20       # bytes of one compiled pattern
 
@@ -57,13 +58,13 @@ class Query:
     """A query of servers.
 
     project_id   id of a project, or ALL_PROJECTS
-    filters   {name of CONDITIONS or a column: value}; a list means any of its values
+    filters   {name in CONDITIONS or of a column: value}; a list matches any of its values
     matches   {column, 'ip' or 'ip6': regular expression}
-    sort      (…, id) is added
+    sort      sort keys; id is added as the last one
     marker    uuid of the last server of the previous page
-    limit     most rows, or None for all
+    limit     maximum number of rows, or None for all
     rows      'live', 'deleted' (the history) or 'all' (both)
-    several   the pages of several cells will be merged
+    several   whether the pages of several cells will be merged
     """
 
     project_id: str | nova_context.Projects
@@ -91,7 +92,7 @@ class BadPattern(ValueError):
 # ---- conditions --------------------------------------------------------------
 
 def _status(columns: types.Columns, wanted: list[str]) -> sa.ColumnElement[bool]:
-    """Return the condition of a server status of the compute API on two columns."""
+    """Return the condition on vm and task state for a server status of the compute API."""
     clauses = []
     for vm_state, tasks, excluded in states.states_of_status(wanted):
         clause = columns.vm_state == vm_state
@@ -109,7 +110,7 @@ def _tag(columns: types.Columns, tag: str) -> sa.ColumnElement[bool]:
 
 
 def _within(name: str) -> Callable[..., Any]:
-    """Return the condition of times within one second."""
+    """Return a function for the condition that a time is within one second."""
     return lambda columns, moment: sa.and_(columns[name] >= moment,
                                            columns[name] < moment + datetime.timedelta(seconds=1))
 
@@ -132,7 +133,7 @@ CONDITIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class bytes_of(sa.sql.functions.GenericFunction[str]):
-    """A text compared by bytes, which is the order of code points, as in Python."""
+    """A text that is compared by bytes. This is the order of code points, as in Python."""
 
     type = sa.String()
     inherit_cache = True
@@ -156,7 +157,7 @@ def _bytes_of_mysql(element: bytes_of, compiler: SQLCompiler, **kwargs: object) 
 
 
 def _is_shown(columns: types.Columns) -> sa.ColumnElement[bool]:
-    """Return the condition that excludes incoming copies: the server is still in its former cell."""
+    """Return a condition that excludes incoming copies, whose servers are still in their former cell."""
     return sa.or_(columns.cell_move.is_(None), columns.cell_move != cell_steps.INCOMING)
 
 
@@ -172,7 +173,7 @@ def _condition(columns: types.Columns, name: str, value: object) -> sa.ColumnEle
 # ---- regular expressions -----------------------------------------------------
 
 def literal(pattern: str) -> tuple[str, bool, bool] | None:
-    """Return (text, anchored at its start, at its end) of a plain text pattern, otherwise None."""
+    """Return (text, whether anchored at the start, whether anchored at the end) for a plain text pattern, or None."""
     begin, end = pattern.startswith('^'), pattern.endswith('$') and not pattern.endswith('\\$')
     body = pattern[begin:len(pattern) - end]
     text, index = [], 0
@@ -205,7 +206,7 @@ def compile_pattern(pattern: str) -> Callable[[str], object]:
 
 
 def _text_clause(name: str, pattern: str) -> Clause | None:
-    """Return the SQL condition of a plain pattern, or None if rows must be matched here."""
+    """Return the SQL condition of a plain text pattern, or None if this module must match rows."""
     plain = literal(pattern)
     if plain is None or name in ('ip', 'ip6'):
         return None
@@ -236,14 +237,14 @@ def _matcher(name: str, pattern: str) -> Callable[[Row], bool]:
 
 # ---- reading -----------------------------------------------------------------
 
-# built once: building the statement dominates the cost of showing one server
+# built once, because building the statement is the largest cost of showing one server
 _BY_UUID = sa.select(LIVE).where(LIVE.c.uuid == sa.bindparam('uuid'))
 _DELETED_BY_UUID = sa.select(HISTORY).where(
     HISTORY.c.uuid == sa.bindparam('uuid')).order_by(HISTORY.c.id.desc()).limit(1)
 
 
 def by_uuid(conn: sa.Connection, uuid: str, deleted: bool = False) -> InstancesRow | None:
-    """Return the row of a server as a dict, or None; ``deleted`` reads the history."""
+    """Return the row of a server as a dict, or None. If ``deleted``, read the history."""
     row = conn.execute(_DELETED_BY_UUID if deleted else _BY_UUID, {'uuid': uuid}).mappings().first()
     return None if row is None else statements.to_dict(row)
 
@@ -252,7 +253,7 @@ def page(conn: sa.Connection, query: Query, columns: Collection[str] = COLUMNS,
          place: tuple[Any, ...] | None = None) -> list[Row]:
     """Return the servers of one page: [{column: value}] with the requested ``columns`` and those of the sort.
 
-    Equal JSON values may be one object: do not change them.
+    Equal JSON values may be one object, so callers must not change them.
     :param place: position of the page (see ``place_of``) if the marker may be in another cell
     :raises MarkerNotFound: the marker is not in the list
     :raises BadPattern: a regular expression is not valid
@@ -267,7 +268,8 @@ def page(conn: sa.Connection, query: Query, columns: Collection[str] = COLUMNS,
 
 def prepare(query: Query, columns: Collection[str],
             place: tuple[Any, ...] | None) -> Callable[[sa.Connection], list[Row]]:
-    """Return a function that reads the page on a connection, which saves building the statement for each database.
+    """Return a function that reads the page on a connection, so that the statement is built only once for all
+    databases.
 
     :raises BadPattern: a regular expression is not valid
     """
@@ -304,18 +306,18 @@ _COMPUTE = sa.select(tables_cell.services).where(
 
 def computes(conn: sa.Connection, hosts: set[str]) -> Sequence[sa.RowMapping]:
     """Return the rows of the compute services of these hosts."""
-    if len(hosts) == 1:                     # an expanding parameter costs as much as the rest of the statement
+    if len(hosts) == 1:                     # because an expanding parameter costs as much as the rest of the statement
         return conn.execute(_COMPUTE, {'host': next(iter(hosts))}).mappings().all()
     return conn.execute(_COMPUTES, {'hosts': list(hosts)}).mappings().all()
 
 
 def merge(pages: list[list[Row]], query: Query) -> list[Row]:
-    """Merge the pages of several cells into one; a server that has just changed its cell is shown once."""
+    """Merge the pages of several cells into one. A server that has just moved to another cell is listed once."""
     rows = [row for part in pages for row in part]
     if len(pages) > 1:
         here = {row['uuid'] for row in rows if row['cell_move'] is None}
         rows = [row for row in rows if row['cell_move'] is None or row['uuid'] not in here]
-        rows = list({row['uuid']: row for row in rows}.values())     # the row of the cell that answered last
+        rows = list({row['uuid']: row for row in rows}.values())     # the row from the cell that answered last is used
         _arrange(rows, query)
     return rows[:query.limit]
 
@@ -328,7 +330,7 @@ def precedes(row: Row, other: Row, query: Query) -> bool:
 
 
 def place_after(row: Row, query: Query) -> tuple[Any, ...]:
-    """Return the position after a row of a page, as ``place_of`` does."""
+    """Return the position after a row of a page, in the form of ``place_of``."""
     return tuple(row[name] for name, _ in _complete(query))
 
 
@@ -358,7 +360,7 @@ def _complete(query: Query) -> Sort:
 
 
 def _source(rows: str, names: tuple[str, ...], clauses: list[Clause]) -> tuple[sa.Select[Any], types.Columns]:
-    """Return a SELECT without order; JSON is read as text, so that equal texts are parsed once."""
+    """Return a SELECT without ORDER BY. JSON is read as text, so that equal texts are parsed once."""
     def select(table: sa.Table) -> sa.Select[Any]:
         columns = [sa.type_coerce(table.c[name], types.LongText).label(name) if name in _JSON
                    else table.c[name] for name in names]
@@ -371,7 +373,9 @@ def _source(rows: str, names: tuple[str, ...], clauses: list[Clause]) -> tuple[s
 
 
 def place_of(conn: sa.Connection, query: Query) -> tuple[Any, ...] | None:
-    """Return the position after the query's marker, the values of the sort columns, or None if it is not here."""
+    """Return the position after the query's marker (its values of the sort columns), or None if it is not in this
+    cell.
+    """
     names = [name for name, _ in _complete(query)]
     for table in {'live': (LIVE,), 'deleted': (HISTORY,), 'all': (LIVE, HISTORY)}[query.rows]:
         statement = sa.select(*(table.c[name] for name in names)).where(table.c.uuid == query.marker)
@@ -386,7 +390,7 @@ def place_of(conn: sa.Connection, query: Query) -> tuple[Any, ...] | None:
 
 
 def _keys(columns: types.Columns, sort: Sort, several: bool) -> Iterator[tuple[sa.ColumnElement[Any], bool]]:
-    """Yield (expression, descending) of the order; NULL is last when ascending."""
+    """Yield (expression, whether descending) for each sort key. NULL is last when ascending."""
     for name, direction in sort:
         column = columns[name]
         if LIVE.c[name].nullable:
@@ -399,7 +403,7 @@ def _keys(columns: types.Columns, sort: Sort, several: bool) -> Iterator[tuple[s
 
 
 def _after(columns: types.Columns, sort: Sort, place: tuple[Any, ...], several: bool) -> sa.ColumnElement[bool]:
-    """Return the condition of rows after ``place`` (a row's values of the sort columns)."""
+    """Return the condition that a row is after ``place``, another row's values of the sort columns."""
     values = []
     for (name, _), value in zip(sort, place):
         if LIVE.c[name].nullable:
@@ -418,7 +422,7 @@ def _after(columns: types.Columns, sort: Sort, place: tuple[Any, ...], several: 
 
 def _select(source: tuple[sa.Select[Any], types.Columns], sort: Sort, place: tuple[Any, ...] | None,
             limit: int | None, several: bool) -> sa.Select[Any]:
-    """Return the SELECT of the rows after ``place`` in order."""
+    """Return the SELECT of the rows after ``place``, sorted."""
     statement, columns = source
     if place is not None:
         statement = statement.where(_after(columns, sort, place, several))

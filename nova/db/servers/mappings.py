@@ -1,4 +1,4 @@
-"""Instance mappings: the servers of all cells."""
+"""Instance mappings, which list the servers of all cells."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
@@ -15,7 +15,7 @@ from nova.db.tables.api import instance_mappings
 from nova.db.tables.rows import InstanceMappingsRow
 
 class Mapping(InstanceMappingsRow):
-    """A mapping with the server's uuid also as ``uuid``, as in the server's row."""
+    """A mapping that also has the server's uuid as ``uuid``, like the server's row."""
 
     uuid: str
 
@@ -24,7 +24,7 @@ _DELETE_MANY = sa.delete(instance_mappings).where(
     instance_mappings.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
 _EXISTING = sa.select(instance_mappings.c.instance_uuid).where(
     instance_mappings.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
-# one index lookup for each cell, independent of the project's number of servers
+# one index lookup for each cell, so that the cost does not depend on the project's number of servers
 _CELLS = sa.select(cells.c.uuid).where(sa.exists().where(
     instance_mappings.c.project_id == sa.bindparam('project'), instance_mappings.c.cell_uuid == cells.c.uuid))
 
@@ -40,7 +40,7 @@ def uuids(conn: sa.Connection) -> set[str]:
 
 
 def existing(conn: sa.Connection, uuids: set[str]) -> set[str]:
-    """Return those of the servers that exist."""
+    """Return the subset of these servers that exist."""
     return set(conn.execute(_EXISTING, {'uuids': list(uuids)}).scalars())
 
 
@@ -55,7 +55,7 @@ def delete_many(conn: sa.Connection, uuids: Iterable[str]) -> None:
 
 
 def lock_in_cell(conn: sa.Connection, uuids: list[str], cell_uuid: str) -> list[str]:
-    """Return those of the servers that are in a cell, locked there until the transaction ends."""
+    """Lock the subset of these servers that are mapped to a cell until the transaction ends, and return their uuids."""
     table = instance_mappings
     return list(conn.execute(sa.select(table.c.instance_uuid).where(
         table.c.instance_uuid.in_(uuids), table.c.cell_uuid == cell_uuid).with_for_update()).scalars())
@@ -85,7 +85,7 @@ def cells_of_project(conn: sa.Connection, project_id: str) -> set[str]:
 
 def of_cells(conn: sa.Connection, cell_uuids: list[str], project_id: nova_context.Projects | str, limit: int,
              category: str | None = None) -> list[Mapping]:
-    """Return mappings of servers of these cells without soft-deleted ones, newest first.
+    """Return the mappings of the servers of these cells, newest first, without soft-deleted servers.
 
     :param project_id: only this project, or ALL_PROJECTS
     :param category: only this instance category, or None for all
@@ -103,9 +103,9 @@ def of_cells(conn: sa.Connection, cell_uuids: list[str], project_id: nova_contex
 
 def created(conn: sa.Connection, cell_uuid: str, marker: str, limit: int,
             since: datetime.datetime | None = None) -> dict[str, datetime.datetime]:
-    """Return {instance uuid: creation time of its mapping} of a cell's next servers by uuid after ``marker``.
+    """Return {instance uuid: creation time of its mapping} of a cell's next servers after ``marker``, by uuid.
 
-    :param since: only those created later than this
+    :param since: only mappings created after this time
     """
     table = instance_mappings
     statement = sa.select(table.c.instance_uuid, table.c.created_at).where(
@@ -116,13 +116,15 @@ def created(conn: sa.Connection, cell_uuid: str, marker: str, limit: int,
 
 
 def sizes(conn: sa.Connection, cell_uuid: str, marker: str, limit: int) -> dict[str, tuple[int, int]]:
-    """Return {instance uuid: (vCPUs, MiB of memory) in the quota} of a cell's next servers by uuid after ``marker``."""
+    """Return {instance uuid: (vCPUs, MiB of memory) in the quota} of a cell's next servers after ``marker``, by
+    uuid.
+    """
     column = instance_mappings.c.instance_uuid
     return _sizes(conn, cell_uuid, lambda found: found.where(column > marker).order_by(column).limit(limit))
 
 
 def sizes_of(conn: sa.Connection, cell_uuid: str, uuids: list[str]) -> dict[str, tuple[int, int]]:
-    """Return the sizes as ``sizes`` of these servers in the cell."""
+    """Return the sizes of these servers in the cell, in the form of ``sizes``."""
     return _sizes(conn, cell_uuid, lambda found: found.where(instance_mappings.c.instance_uuid.in_(uuids)))
 
 

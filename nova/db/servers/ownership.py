@@ -1,4 +1,4 @@
-"""Host and owners of servers, for the permissions of hosts. One SELECT each."""
+"""Hosts and owners of servers, to check the permissions of hosts. Each function runs one SELECT."""
 from __future__ import annotations
 
 import dataclasses
@@ -16,9 +16,9 @@ from nova.db.tables.cell import migrations
 class Server:
     """Facts about a server.
 
-    host, task_state, project_id, user_id, system_metadata   columns of its row
-    moves     unfinished [{'id', 'source_compute', 'dest_compute', 'status', 'swapped', 'migration_type'}]
-    actions   open [{'id', 'action', 'request_id', 'project_id', 'user_id', 'owner', 'arguments'}]
+    host, task_state, project_id, user_id, system_metadata   columns of the server's row
+    moves     unfinished moves: [{'id', 'source_compute', 'dest_compute', 'status', 'swapped', 'migration_type'}]
+    actions   open actions: [{'id', 'action', 'request_id', 'project_id', 'user_id', 'owner', 'arguments'}]
     """
 
     uuid: str
@@ -75,7 +75,7 @@ _EVER_THERE = sa.select(migrations.c.id).where(
 
 
 def server(conn: sa.Connection, uuid: str) -> Server | None:
-    """Return the Server of this uuid, or None."""
+    """Return the Server with this uuid, or None."""
     rows = conn.execute(_OF_SERVER, {'of_uuid': uuid}).mappings().all()
     if not rows:
         return None
@@ -85,7 +85,7 @@ def server(conn: sa.Connection, uuid: str) -> Server | None:
 
 
 def move(conn: sa.Connection, migration_id: int | None, request_id: str | None) -> Move | None:
-    """Return the Move of this number with the open action of a request, or None."""
+    """Return the Move with this number and the open actions of a request, or None."""
     rows = conn.execute(_OF_MOVE, {'of_id': migration_id, 'of_request': request_id}).mappings().all()
     if not rows:
         return None
@@ -94,5 +94,5 @@ def move(conn: sa.Connection, migration_id: int | None, request_id: str | None) 
 
 
 def was_there(conn: sa.Connection, uuid: str, host: str) -> bool:
-    """Tell whether any move of a server, also a finished one, was from or to a host."""
+    """Tell whether any move of a server, including finished moves, was from or to a host."""
     return conn.execute(_EVER_THERE, {'of_uuid': uuid, 'of_host': host}).first() is not None

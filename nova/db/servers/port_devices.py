@@ -1,8 +1,8 @@
-"""Host devices (SR-IOV) for ports of a server, at attachment and detachment.
+"""Attachment and detachment of ports that need a device of the host (SR-IOV).
 
 The flavor in the server's row contains the requests of ports, and host selection reads them there. The transaction that
-begins an attachment adds the request and claims the device. The transaction that fails the attachment, or ends the
-detachment, removes both.
+begins an attachment adds the request and claims the device. The transaction that marks the attachment as failed, or
+ends the detachment, removes both.
 """
 from __future__ import annotations
 
@@ -73,11 +73,12 @@ def release(conn: sa.Connection, uuid: str, port_id: str) -> None:
     for move in server_migrations.open_of(conn, uuid):
         server_migrations.update(conn, move['id'], {
             name: _without(move[name], port_id) for name in ('old_flavor', 'new_flavor')})
-    pci_devices.release_port(conn, uuid, port_id)  # a concurrent placement of a move has committed its claim by now
+    # at this point, a concurrent placement of a move has committed its claim
+    pci_devices.release_port(conn, uuid, port_id)
 
 
 def release_offloaded(conn: sa.Connection, uuid: str, port_id: str) -> None:
-    """Release the device of a port of an offloaded server; no effect if the server has a host again."""
+    """Release the device of a port of an offloaded server. It has no effect if the server has a host again."""
     instances.lock(conn, uuid)
     row = instances.get_many(conn, [uuid]).get(uuid)
     if row is not None and row['vm_state'] == states.SHELVED_OFFLOADED and row['host'] is None:
@@ -85,7 +86,7 @@ def release_offloaded(conn: sa.Connection, uuid: str, port_id: str) -> None:
 
 
 def release_unneeded(conn: sa.Connection, uuid: str, claimed: Iterable[pci.Request], flavor: dict[str, Any]) -> None:
-    """Release claims of this transaction for ports that were removed after the claim was requested.
+    """Release devices that this transaction claimed for ports that were removed after the claim was requested.
 
     :param flavor: flavor in the locked row that holds the claim: the server's row or its migration's
     """
@@ -98,7 +99,9 @@ def _without(flavor: dict[str, Any], port_id: str) -> dict[str, Any]:
 
 
 def end(conn: sa.Connection, uuid: str, request_id: str, event: str, failed: bool) -> None:
-    """Before an action is closed: release the device of its port if the server no longer has the port."""
+    """Release the device of an action's port if the server no longer has the port. Call it before the action is
+    closed.
+    """
     action = instance_actions.open_of(conn, uuid, request_id) if (event, failed) in _WITHOUT else None
     if action is not None:
         release(conn, uuid, (action['arguments'] or {}).get('port_id', ''))

@@ -25,6 +25,6 @@ def of(conn: sa.Connection, uuids: list[str] | builtins.set[str], lock: bool = F
 
 
 def set(conn: sa.Connection, uuids: list[str], vm_state: str, power_state: int) -> None:
-    """Set both states of servers that this transaction has locked."""
+    """Set the vm state and the power state of servers that this transaction has locked."""
     conn.execute(_SET, {'uuids': list(uuids), 'vm_state': vm_state, 'power_state': power_state,
                         'updated_at': utils.utcnow()})

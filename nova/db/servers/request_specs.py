@@ -1,6 +1,7 @@
 """Request specs in the API database, kept until the server is deleted.
 
-The administrator's password is not stored here. It is an argument of the action that sets it, and is deleted with it.
+The administrator's password is not stored here. It is an argument of the action that sets the password, and is deleted
+with the action.
 """
 from __future__ import annotations
 
@@ -34,13 +35,13 @@ def _kept(spec: RequestSpec) -> dict[str, Any]:
 
 
 def insert(conn: sa.Connection, specs: list[RequestSpec]) -> None:
-    """Insert objects.RequestSpec of servers."""
+    """Insert the request specs (objects.RequestSpec) of servers."""
     conn.execute(statements.insert(request_specs), [
         {'instance_uuid': spec.instance_uuid, 'spec': _kept(spec)} for spec in specs])
 
 
 def get_many(conn: sa.Connection, uuids: Iterable[str]) -> dict[str, RequestSpec]:
-    """Return {instance uuid: RequestSpec} of the existing ones."""
+    """Return {instance uuid: RequestSpec} of the specs that exist."""
     rows = conn.execute(_MANY, {'uuids': list(uuids)})
     return {row.instance_uuid: objects.RequestSpec.obj_from_primitive(row.spec) for row in rows}
 
@@ -62,7 +63,7 @@ def update(conn: sa.Connection, spec: RequestSpec) -> None:
 
 
 def pin(conn: sa.Connection, uuid: str, zone: str | None) -> None:
-    """Restrict a server to this availability zone, or to none.
+    """Restrict a server to this availability zone, or remove the restriction with None.
 
     :raises InstanceNotFound: it does not exist
     """

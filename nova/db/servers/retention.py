@@ -1,4 +1,4 @@
-"""Retention of actions and moves of existing servers; those of deleted ones are in the history."""
+"""Retention of the actions and moves of existing servers. Those of deleted servers are in the history."""
 from __future__ import annotations
 
 from typing import Any
@@ -12,9 +12,9 @@ from nova.db.tables.cell import migrations
 
 BATCH = 500              # rows of one transaction
 SERVERS = 1000           # servers of one search
-FIRST = 'create'         # always kept: it shows the creator of a server
-# Removable rows, which no service works on or needs. An evacuation that is 'done' shows that its source may still have
-# the guest.
+FIRST = 'create'         # name of the action that is always kept, because it shows the creator of a server
+# Conditions on removable rows: no service works on them or needs them. An evacuation in status 'done' is needed,
+# because its source host may still have the guest.
 _OVER: dict[sa.Table, sa.ColumnElement[bool]] = {
     instance_actions: sa.and_(instance_actions.c.finished_at.is_not(None), instance_actions.c.action != FIRST),
     migrations: sa.and_(migrations.c.status.in_([each for each in moves.OVER if each != 'done']),
@@ -28,9 +28,9 @@ def newest(conn: sa.Connection, table: sa.Table) -> int:
 
 
 def with_more(conn: sa.Connection, table: sa.Table, kept: int, after: int) -> list[str]:
-    """Return at most SERVERS servers with more removable rows than allowed and a row after this id.
+    """Return at most SERVERS servers that have more than ``kept`` removable rows and a row with an id above ``after``.
 
-    ``trim`` removes at least one row of each, so that the search makes progress.
+    ``trim`` removes at least one row of each server, so that the search makes progress.
     """
     statement = sa.select(table.c.instance_uuid).where(_OVER[table]).group_by(table.c.instance_uuid).having(
         sa.func.count() > kept).limit(SERVERS)
@@ -41,7 +41,9 @@ def with_more(conn: sa.Connection, table: sa.Table, kept: int, after: int) -> li
 
 
 def trim(conn: sa.Connection, table: sa.Table, uuid: str, kept: int) -> int:
-    """Delete the oldest rows of a server beyond the allowed number; return their number, at most BATCH."""
+    """Delete the oldest rows of a server if it has more than ``kept``; return the number of deleted rows, at most
+    BATCH.
+    """
     own: Any = table.c.instance_uuid == uuid
     last = conn.execute(sa.select(table.c.id).where(own).order_by(table.c.id.desc()).offset(kept).limit(1)).scalar()
     if last is None:

@@ -1,4 +1,4 @@
-"""Begin of an action on a server: one check-and-set UPDATE and the open action row."""
+"""Beginning of an action on a server: a conditional UPDATE of the server's row, and an INSERT of the open action."""
 from __future__ import annotations
 
 from typing import Any, NoReturn, TYPE_CHECKING
@@ -24,13 +24,13 @@ def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Acti
           admin: bool | None = False) -> InstancesRow:
     """Begin ``action`` (a row of actions.ACTIONS) on a server if its state and lock allow it.
 
-    :param arguments: data for a repetition; the arguments of the compute method except the instance
+    :param arguments: arguments of the compute method except the instance; they are stored for a repetition
     :param values: columns to set with the task state
-    :param admin: the caller may act on a locked server
+    :param admin: whether the caller may act on a locked server
     :returns: the new row of the instance
     :raises InstanceNotFound, InstanceIsLocked, InstanceNotReady, InstanceInvalidState: nothing was changed
-    :raises Conflict: the action is not possible with the server's shares, with another such action in progress, or with
-        a changing device port; the caller must roll back
+    :raises Conflict: the server's shares, another action of this kind in progress, or a device port that is being
+        attached or detached prevent the action; the caller must roll back
     """
     conditions = action.conditions
     expect: dict[str, Any] = {column: allowed for column, allowed in (
@@ -62,9 +62,9 @@ def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Acti
 
 
 def _refuse_with_ports_under_way(conn: Connection, row: InstancesRow, action: actions.Action) -> None:
-    """Refuse an action during the attachment or detachment of a device port.
+    """Check that no device port is being attached or detached, if the action claims devices elsewhere.
 
-    :raises Conflict: a claim elsewhere for a removed port would have no owner
+    :raises Conflict: such a port exists; a claim on another host for a removed port would have no owner
     """
     needing = pci.of_ports(row['flavor'])
     if needing and needing.keys() & set(instance_actions.ports_under_way(conn, row['uuid'])):
@@ -73,7 +73,7 @@ def _refuse_with_ports_under_way(conn: Connection, row: InstancesRow, action: ac
 
 
 def cancel(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Action) -> None:
-    """Revert ``begin`` of the same request, before any message was sent."""
+    """Undo ``begin`` of the same request. Call it only if no message was sent."""
     instances.set_where(conn, uuid, {'task_state': None}, {'task_state': action.running})
     instance_actions.forget(conn, uuid, ctx.request_id)
 

@@ -25,13 +25,13 @@ _Condition = Callable[[types.Columns], sa.ColumnElement[bool]]
 
 def _between(begin: datetime, end: datetime, *conditions: _Condition,
              columns: Iterable[str]) -> sa.CompoundSelect[Any]:
-    """Return a SELECT of the servers that ran at some time from ``begin`` to ``end``."""
+    """Return a SELECT of the servers that ran at some time between ``begin`` and ``end``."""
     def of(table: sa.Table, *more: sa.ColumnElement[bool]) -> sa.Select[Any]:
         c = table.c
         return sa.select(*[c[name] for name in columns]).where(
             c.launched_at < end, sa.or_(c.terminated_at.is_(None), c.terminated_at >= begin), *more,
             *[condition(c) for condition in conditions])
-    # a server is deleted at or after its termination, so the index of that time is usable
+    # a server is deleted at or after its termination, so the index of the deletion time is usable
     return sa.union_all(of(instances), of(instances_history, instances_history.c.deleted_at >= begin))
 
 
@@ -40,7 +40,7 @@ def servers(conn: sa.Connection, begin: datetime, end: datetime, project_id: nov
     """Stream the rows of the servers that ran in a period.
 
     :param project_id: only this project, or ALL_PROJECTS
-    :param flavor: include the whole flavor (a list shows its name)
+    :param flavor: whether to include the whole flavor; a list shows only its name
     :param category: only this instance category
     """
     statement = _between(begin, end, *_of(project_id, category), columns=(*COLUMNS, 'flavor') if flavor else COLUMNS)
@@ -49,7 +49,7 @@ def servers(conn: sa.Connection, begin: datetime, end: datetime, project_id: nov
 
 
 def _of(project_id: nova_context.Projects | str, category: str | None) -> list[_Condition]:
-    """Return conditions; a category of None matches any."""
+    """Return the conditions for a project and a category; None matches any category."""
     return [condition for wanted, condition in (
         (nova_context.one_project(project_id), lambda c: c.project_id == project_id),
         (category is not None, lambda c: c.category == category)) if wanted]
@@ -57,7 +57,7 @@ def _of(project_id: nova_context.Projects | str, category: str | None) -> list[_
 
 def page(conn: sa.Connection, begin: datetime, end: datetime, limit: int, project_id: nova_context.Projects | str,
          marker: str | None = None, category: str | None = None) -> list[sa.RowMapping]:
-    """Return the first ``limit`` of these rows by server id, after the id ``marker``."""
+    """Return one page of the rows of ``servers``, by server id: the first ``limit`` rows after the id ``marker``."""
     conditions = _of(project_id, category)
     if marker is not None:
         conditions.append(lambda c: c.uuid > marker)
@@ -66,7 +66,7 @@ def page(conn: sa.Connection, begin: datetime, end: datetime, limit: int, projec
 
 
 def is_known(conn: sa.Connection, uuid: str, project_id: nova_context.Projects | str) -> bool:
-    """Tell whether such a server of a project, or of ALL_PROJECTS, exists or existed."""
+    """Tell whether a server with this uuid exists or existed in a project, or in ALL_PROJECTS."""
     conditions = _of(project_id, None)
     return any(conn.execute(sa.select(table.c.id).where(
         table.c.uuid == uuid, *(condition(table.c) for condition in conditions)).limit(1)).first()

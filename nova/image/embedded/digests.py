@@ -4,7 +4,7 @@ A file of the store is written once, hashed during the upload, and never changed
 detects bytes lost or changed by a disk, and manual changes. Hashing a file takes longer than most uses of it. So:
 
 - a file is hashed again only if this process has not hashed it for a day, or its size, inode or mtime has changed;
-- this happens concurrently with a reader, who uses the result only after both have succeeded;
+- hashing runs in parallel with the reader, who uses the data only after both have succeeded;
 - a file that was moved into the store has no checksum at first (pending_hashes) and is used without verification.
 
 See doc/source/adr/0088-images-are-read-in-place.rst.
@@ -59,9 +59,9 @@ class Digests:
 
     @contextlib.contextmanager
     def checked(self, image: StoredImage, source: BinaryIO) -> Iterator[None]:
-        """Context manager: hash an open file during the block, unless that was done within the last day.
+        """Context manager that hashes an open file during the block, unless it was hashed within the last day.
 
-        :raises ImageUnacceptable: at the end of the block: the data differs from the upload
+        :raises ImageUnacceptable: the data differs from the upload; raised at the end of the block
         """
         state = state_of(source)
         if self.is_fresh(image['data_id'], state) or image['checksum'] is None:
@@ -82,7 +82,7 @@ class Digests:
 
 
 class _Check:
-    """A digest computed by a thread."""
+    """A digest that a thread computes."""
 
     def __init__(self, image: StoredImage, source: BinaryIO) -> None:
         self._algorithm, self._expected = _expected(image)
@@ -93,7 +93,7 @@ class _Check:
         self._thread = concurrency.spawn('image-digest', self._run)
 
     def cancel(self) -> None:
-        """Stop without a result."""
+        """Stop the computation without a result."""
         self._cancelled = True
         self._thread.join()
 
@@ -130,7 +130,7 @@ def state_of(file: BinaryIO) -> State:
 def _expected(image: StoredImage) -> tuple[str, str]:
     """Return (algorithm, digest) of an image.
 
-    :raises ImageUnacceptable: this machine has none of its algorithms
+    :raises ImageUnacceptable: this machine supports none of the image's hash algorithms
     """
     for name, value in ((image['os_hash_algo'], image['os_hash_value']), ('md5', image['checksum'])):
         if name and value and name in hashlib.algorithms_available:

@@ -1,4 +1,4 @@
-"""Files of the embedded image store: one for each upload, named by a random id."""
+"""Files of the embedded image store; each upload has one file, named by a random id."""
 from __future__ import annotations
 
 import contextlib
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 CHUNK = 256 * 1024
-COPIED = 64 * 1024 * 1024        # bytes of one copy_file_range
+COPIED = 64 * 1024 * 1024        # bytes that one copy_file_range call copies
 ZEROS = bytes(CHUNK)
 PART = '.part'
 
@@ -64,8 +64,8 @@ class Files:
               image_id: str) -> Columns:
         """Store the data of ``chunks`` and return the image's columns for it. A failure leaves no file.
 
-        :raises TooLarge: over the limit
-        :raises InsufficientStorage: it would exceed the reserve, or the disk is full
+        :raises TooLarge: the data exceeds the limit
+        :raises InsufficientStorage: the data would use the reserve, or the disk is full
         :raises ImageUnacceptable: the inspector refuses the data
         """
         with self._atomic_write(data_id) as part, hashing.Hashes() as hashes:
@@ -90,7 +90,8 @@ class Files:
         The process must own the file or be able to change its owner. The file must not be open for writing:
         QEMU, which wrote it, could change it after the inspection.
 
-        :returns: {'size', 'virtual_size'}, without checksums (PendingHashes); None: the file must be copied instead
+        :returns: {'size', 'virtual_size'}; PendingHashes computes the checksums. None if the file must be copied
+        instead
         :raises TooLarge, ImageUnacceptable: as ``write``
         """
         try:
@@ -108,7 +109,7 @@ class Files:
     def _move_in(self, path: str, part: str) -> io.FileIO:
         """Move a file into the store and return it, open for reading.
 
-        :raises OSError: another file system or owner, or it is open for writing
+        :raises OSError: the file is on another file system, has another owner, or is open for writing
         """
         file = io.FileIO(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC))
         try:
@@ -130,7 +131,7 @@ class Files:
 
     @contextlib.contextmanager
     def _atomic_write(self, data_id: str) -> Iterator[str]:
-        """Context manager: path of a temporary file that becomes the file; a failure leaves none.
+        """Context manager that yields the path of a temporary file, which becomes the file. A failure leaves no file.
 
         :raises InsufficientStorage: the disk is full
         """
@@ -146,7 +147,7 @@ class Files:
             raise
 
     def check_room(self, adding: int = 0) -> None:
-        """Check free space; raises InsufficientStorage if so many bytes would exceed the reserve."""
+        """Check free space; raise InsufficientStorage if ``adding`` bytes would use the reserve."""
         self.reserve.check(self.directory, adding)
 
     def remove(self, data_id: str) -> None:
@@ -180,7 +181,7 @@ class Files:
 
 
 class _Upload:
-    """Writes and inspects data by chunks; runs of zeros become holes."""
+    """Writes and inspects data chunk by chunk; runs of zeros become holes."""
 
     def __init__(self, file: io.FileIO, max_size: int, claim: disk_space.Claim) -> None:
         self.file, self.max_size, self._claim, self._written = file, max_size, claim, 0
@@ -197,7 +198,7 @@ class _Upload:
             self.file.seek(len(chunk), os.SEEK_CUR)
             return
         self._written += len(chunk)
-        self._claim.need(self._written)          # incrementally: an idle upload reserves no space
+        self._claim.need(self._written)          # reserved incrementally, so that an idle upload reserves no space
         rest = memoryview(chunk)
         while rest:
             rest = rest[self.file.write(rest):]
@@ -213,14 +214,14 @@ def _sizes(report: formats.Report) -> Sizes:
 def _check_no_writer(descriptor: int) -> None:
     """Take and release a read lease, which the kernel grants only if the file is not open for writing: fcntl(2).
 
-    :raises OSError: it is open for writing, or the file system has no leases
+    :raises OSError: the file is open for writing, or its file system does not support leases
     """
     fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
 
 
 def copy(source: BinaryIO, target: BinaryIO, moved: progress.Moved = progress.ignore) -> None:
-    """Copy between open files in the kernel: with shared blocks if supported; holes are kept."""
+    """Copy between open files in the kernel, with shared blocks if the file system supports them. Holes are kept."""
     try:
         reflink.share(source.fileno(), target.fileno())
         return
@@ -266,5 +267,5 @@ def verify_download(path: str, image: Image, max_virtual_size: int) -> None:
                 break
     report = inspector.inspect_file(path)
     expected = inspector.expected(image)
-    # uploads refuse compressed data; images of older releases may have it
+    # uploads with compressed data are refused, but images of older releases may contain it
     inspector.verify(report, inspector.ARCHIVE if expected == 'raw' else expected, max_virtual_size, image['id'])

@@ -1,4 +1,4 @@
-"""Checksums of image data: one thread computes MD5, another one SHA-512.
+"""Checksums of image data. One thread computes MD5, another thread SHA-512.
 
 hashlib releases the GIL, so both run in parallel with the thread that receives and writes the data. Small uploads are
 hashed without threads.
@@ -15,7 +15,7 @@ from typing import TypedDict
 from nova.runtime import concurrency
 
 ALGORITHM = 'sha512'             # algorithm of os_hash_value
-WAITING = 16                     # maximum queue of a thread: 4 MiB in chunks of 256 KiB
+WAITING = 16                     # maximum queue length of a thread; 4 MiB in chunks of 256 KiB
 LITTLE = 1024 * 1024             # bytes that are hashed without threads
 
 
@@ -28,7 +28,7 @@ class Columns(TypedDict):
 
 
 class Hashes:
-    """Both checksums of one stream; a context manager that ends the threads."""
+    """Both checksums of one stream. As a context manager it ends its threads."""
 
     def __init__(self) -> None:
         self._hashes = hashlib.md5(usedforsecurity=False), hashlib.sha512()

@@ -1,4 +1,4 @@
-"""Images of the embedded store, behind the interface to images."""
+"""Images of the embedded store: the backend that implements api.Images."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,7 @@
-"""Checksums of images that were moved into the store: computed after the image is active, one image after the other.
+"""Checksums of images that were moved into the store. They are computed after activation, one image at a time.
 
-Moving a file copies nothing, so hashing it would be most of a snapshot's time. Glance also hashes in the background
-if a location was added to an image (``do_secure_hash``). Until then the image's checksums are null.
+Moving a file copies no data, so hashing would take most of a snapshot's time. Glance also hashes in the background
+if a location was added to an image (``do_secure_hash``). Until the hash is computed, the image's checksums are null.
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHUNK = 256 * 1024
 
 
 class PendingHashes:
-    """A queue of files, and a thread while it is not empty. A restart continues with the images without checksums.
+    """A queue of files, with a thread while the queue is not empty. After a restart, ``recover`` fills the queue again.
 
     :param db: the API database
     :param files: the store's files
@@ -37,7 +37,7 @@ class PendingHashes:
         self._lock = threading.Lock()
 
     def recover(self) -> None:
-        """Continue after a restart."""
+        """Add the images without checksums to the queue after a restart."""
         with self._db.reader() as conn:
             unhashed = db_images.unhashed(conn)
         for image_id, data_id in unhashed:

@@ -44,7 +44,8 @@ class Search:
     sort: list[tuple[str, str]] = dataclasses.field(default_factory=list)     # (column, 'asc' or 'desc')
     limit: int = DEFAULT_LIMIT
     marker: str | None = None
-    cut: bool = False                    # set if the page ended before its limit, at nova.web.sizes.PAGE bytes
+    # whether the page ended before its limit, because it reached nova.web.sizes.PAGE bytes
+    cut: bool = False
 
 
 def parse(pairs: list[tuple[str, str]]) -> Search:
@@ -116,7 +117,7 @@ def _read_bound(search: Search, name: str, value: str) -> None:
 
 
 def _read_time(search: Search, name: str, value: str) -> None:
-    """Compare whole seconds, as in responses, if the value has no fraction."""
+    """Add a comparison with a time. If the value has no fraction, whole seconds are compared, as in responses."""
     op, moment = _time(name, value)
     end = utils.end_of_second(moment)
     known: dict[str, tuple[str, Any]] = {'eq': ('between', (moment, end)), 'neq': ('outside', (moment, end)),

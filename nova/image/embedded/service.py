@@ -1,8 +1,8 @@
-"""The embedded image service: rules, rows and files; used by the HTTP API and the Python API.
+"""The embedded image service: permissions, database rows and files. The HTTP API and the Python API use it.
 
 Callers see public, community and own images, and images shared with them. Images of instance categories are visible to
-administrators only. An image gets its data once: queued → saving → active. A failed upload returns it to queued,
-without a file.
+administrators only. The data of an image is uploaded once, which changes its status from queued to saving and then to
+active. A failed upload returns it to queued, without a file.
 """
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Store:
     def show(self, ctx: RequestContext, image_id: str) -> StoredImage:
         """Return the image's row with 'properties' and 'tags'.
 
-        :raises ImageNotFound: no such image, or not visible
+        :raises ImageNotFound: the image does not exist or is not visible to the caller
         """
         with self.db.reader() as conn:
             return self._visible(conn, ctx, image_id)
@@ -104,7 +104,7 @@ class Store:
             return cast('list[StoredImage]', db_images.page(conn, search, ctx.sees, FEW, sizes.first))
 
     def _backups(self, conn: Connection, ctx: RequestContext, search: Search) -> list[StoredImage]:
-        """Return the images that a backup rotation may see: backups of the server with the new image's owner."""
+        """Return the images that a backup rotation may see: backups of the server that have the new image's owner."""
         grant = grants.load(ctx.image_grant or '', self._key)
         owner = self._owner_of_copies(conn, grant)
         if not grant.rotate or owner is None or grant.server is None:
@@ -141,7 +141,7 @@ class Store:
         """Create a queued image and return it.
 
         :raises BadRequest: invalid value
-        :raises Forbidden: the caller may not create images, or not with these values
+        :raises Forbidden: the caller may not create images, or may not set these values
         :raises Conflict: the id is in use
         """
         _check_writer(ctx)
@@ -179,7 +179,7 @@ class Store:
                 change: Callable[[StoredImage], Change]) -> StoredImage:
         image = self._owned(conn, ctx, image_id)
         values, wanted, tags = change(image)
-        properties = cast('dict[str, str]', wanted)              # what is new is checked below
+        properties = cast('dict[str, str]', wanted)              # new properties are checked below
         added = {name: value for name, value in properties.items() if image['properties'].get(name, ...) != value}
         _check_values(values, added, tags, 'update', total=len(properties))
         before = {'name': image['name'], 'properties': image['properties'], 'tags': image['tags']}
@@ -228,12 +228,13 @@ class Store:
                on_disk: int | None = None) -> None:
         """Store the data of a queued image and activate it. No transaction is open during the transfer.
 
-        The quota counts ``length`` from the start, and further bytes in steps; a failed upload releases them.
+        ``length`` bytes of the quota are reserved at the start, and further bytes in steps. A failed upload releases
+        them.
 
-        :param length: expected bytes; 0: unknown
-        :param on_disk: expected bytes without holes; None: ``length``
+        :param length: expected number of bytes, or 0 if unknown
+        :param on_disk: expected number of bytes without holes; None means ``length``
         :raises Conflict: the image is not queued
-        :raises QuotaExceeded: too many bytes or uploads in its project
+        :raises QuotaExceeded: the image's project would have too many bytes or uploads
         :raises InsufficientStorage: not enough disk space
         :raises ImageUnacceptable, TooLarge: the data is refused; the image is queued again
         :raises Gone: the image was deleted during the upload
@@ -249,7 +250,7 @@ class Store:
         The image becomes active without checksums; they are computed in the background.
 
         :param path: a file that the caller no longer uses
-        :returns: False: the file must be uploaded; the image is queued
+        :returns: False if the file must be uploaded instead; the image is queued
         :raises: as ``upload``
         """
         with self._saving(ctx, image_id, os.path.getsize(path)) as (image, data_id, columns):
@@ -290,7 +291,7 @@ class Store:
 
     def _counted(self, image: StoredImage, data_id: str, chunks: Iterable[bytes],
                  reserved: int) -> Iterator[bytes]:
-        """Yield chunks after their bytes have been reserved."""
+        """Yield chunks after reserving quota for their bytes."""
         received = 0
         for chunk in chunks:
             received += len(chunk)
@@ -310,10 +311,10 @@ class Store:
         return reserved
 
     def _use(self, conn: Connection, owner: str | None, resource: str, adding: int) -> int | None:
-        """Check a project's quota; its other requests wait until the transaction ends.
+        """Check a project's quota. Other requests of the project wait until the transaction ends.
 
         :param adding: bytes, or number of uploads
-        :returns: available amount including ``adding``; None: unlimited
+        :returns: available amount including ``adding``, or None if unlimited
         :raises QuotaExceeded:
         """
         if owner is None:                # an administrator's image without a project
@@ -473,7 +474,7 @@ def _read(conn: Connection, image_id: str) -> StoredImage:
 
 
 def is_admin(ctx: RequestContext) -> bool:
-    """Return whether the caller may use all images. A grant limits even an administrator."""
+    """Return whether the caller may use all images. A caller with a grant may not, even an administrator."""
     return bool(ctx.is_admin) and ctx.image_grant is None
 
 

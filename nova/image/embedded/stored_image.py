@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class StoredImage(Image):
-    """An image with the columns of the store; administrative: a default of an instance category."""
+    """An image with the columns of the store. An ``administrative`` image is a default of an instance category."""
 
     data_id: ReadOnly[str]
     administrative: ReadOnly[bool]

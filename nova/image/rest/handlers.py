@@ -32,7 +32,8 @@ if typing.TYPE_CHECKING:
 
 MAX_BODY = 1024 * 1024           # bytes of a JSON document
 MAX_QUERY = 64 * 1024
-DRAIN = 64 * 1024 * 1024         # bytes of a refused upload that are read, so that the client sees the answer
+# maximum bytes of a refused upload that are read, so that the client receives the response
+DRAIN = 64 * 1024 * 1024
 OCTETS = 'application/octet-stream'
 SIZE_HEADER = 'HTTP_X_OPENSTACK_IMAGE_SIZE'
 SIZE = re.compile('[0-9]{1,18}')
@@ -191,7 +192,7 @@ def delete_tag(req: ImageRequest, image_id: str, tag: str) -> None:
 
 
 def list_tasks(req: ImageRequest, image_id: str) -> JsonObject:
-    """Return the tasks of an image: there are never any."""
+    """Return the tasks of an image, always an empty list."""
     req.store.show(req.context, image_id)
     return {'tasks': []}
 
@@ -280,7 +281,7 @@ def _fault_of(code: int, message: str, headers: Headers) -> Response:
 
 
 def fault(code: int, message: str, allow: list[str] | None = None) -> Response:
-    """Return the answer to an error.
+    """Return the response to an error.
 
     :param allow: allowed methods for a 405
     """
@@ -293,7 +294,7 @@ _IMAGE = '/v2/images/{image_id}'
 _TAG, _MEMBERS = _IMAGE + '/tags/{tag}', _IMAGE + '/members'
 _MEMBER = _MEMBERS + '/{member}'
 
-# streams: the handler reads the body, so that it can return 404 first, and drain the body of a refused upload
+# the handler reads the body as a stream, so that it can return 404 first and drain the body of a refused upload
 ROUTES = (
     Route('GET', '/v2/images', list_images),
     Route('POST', '/v2/images', create_image, status=201, streams=True),

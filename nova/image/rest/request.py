@@ -10,7 +10,7 @@ if typing.TYPE_CHECKING:
 
 
 class ImageRequest(BaseRequest):
-    """Request to a handler; ``store`` has the images."""
+    """Request to a handler; ``store`` is the image store."""
 
     __slots__ = ('store',)
 

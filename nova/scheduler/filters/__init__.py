@@ -2,14 +2,14 @@
 
 A filter has these methods and attributes:
 * ``mask(hosts, request)`` returns an array of booleans, True for the hosts that pass.
-* ``reason(hosts, request, removed)`` explains the removal of the hosts at the positions ``removed``. It is the end of a
-  sentence that begins with their number, with the verb as ``singular|plural``. Users read it.
-* ``checks_capacity``: consulted even for a host that an administrator forces, because the claim would refuse it.
+* ``reason(hosts, request, removed)`` explains the removal of the hosts at the positions ``removed``. It completes a
+  sentence that begins with the number of hosts. Its verb has the form ``singular|plural``. Users see the sentence.
+* ``checks_capacity``: the filter also checks a host that an administrator forces, because the claim would refuse it.
 * ``selects_hosts``: the filter selects the hosts that the request names.
-* ``run_on_rebuild = False``: not consulted about another image for a server that stays on its host.
-* ``lacks`` and ``shortfall`` tell how nearly a removed host passed; scheduler/explain.py reports it to administrators.
+* ``run_on_rebuild = False``: the filter is skipped when a server is rebuilt from another image on its host.
+* ``lacks`` and ``shortfall`` show how close a removed host was to passing; scheduler/explain.py reports both.
 * ``facts`` and ``external_facts`` read data from outside the table once for each request.
-* ``limits(hosts, position)``, if present, returns limits for the claim on that host (db.claims.claim).
+* ``limits(hosts, position)``, if defined, returns limits for the claim on that host (db.claims.claim).
 
 A class with the method ``host_passes`` for single hosts works too: see plugins.py.
 """
@@ -47,7 +47,7 @@ def _module(name: str) -> types.ModuleType:
 
 
 def always() -> tuple[type[Filter], ...]:
-    """Return the filters that are always consulted, in their order."""
+    """Return the filters that are always consulted, in order."""
     bare_metal, builtin, capabilities, categories, cells, groups, networks, numa, pci, requested_aggregate = (
         _module(name) for name in ('bare_metal', 'builtin', 'capabilities', 'categories', 'cells', 'groups', 'networks',
                                    'numa', 'pci', 'requested_aggregate'))
@@ -66,7 +66,8 @@ def builtin_filters() -> dict[str, type[Filter]]:
 def available(names: collections.abc.Iterable[str]) -> dict[str, typing.Any]:
     """Return {name: class} of the entries of ``scheduler_available_filters``.
 
-    An entry is a class path, a function that returns classes, an entry point, or one of ALL for the built-in filters.
+    An entry is a class path, a function that returns classes, an entry point, or a name in ALL for the built-in
+    filters.
     :raises InvalidOption: an entry does not exist
     """
     found: dict[str, typing.Any] = {}
@@ -89,7 +90,7 @@ def _loaded(option: str, name: str) -> type[typing.Any] | collections.abc.Callab
 def load(conf: cfg.ConfigOpts, names: collections.abc.Iterable[str]) -> list[Filter]:
     """Return filter objects for the names of ``enabled_filters``, after the filters that are always consulted.
 
-    A name is that of an available class, an entry point, or package.module.Class.
+    Each name is the name of an available class, an entry point, or package.module.Class.
     :raises InvalidOption: the filter does not exist; the text lists the available ones
     """
     known = available(conf.filter_scheduler.available_filters)
@@ -122,7 +123,7 @@ def _made(conf: cfg.ConfigOpts, cls: collections.abc.Callable[..., typing.Any]) 
 
 
 def _needed(conf: cfg.ConfigOpts, found: list[Filter]) -> None:
-    """Add the metrics filter if metrics are required and it is not enabled."""
+    """Add the metrics filter if metrics are required and the filter is not enabled."""
     busy = _module('busy')
     if conf.metrics.required and busy.weight_setting(conf) and not any(
             isinstance(each, busy.MetricsFilter) for each in found):
@@ -131,7 +132,7 @@ def _needed(conf: cfg.ConfigOpts, found: list[Filter]) -> None:
 
 def facts(filters: collections.abc.Iterable[Filter], cells: db_cells.Cells,
           hosts: collections.abc.Callable[[], host_view.Hosts], spec: objects.RequestSpec) -> dict[str, typing.Any]:
-    """Return {name of a filter: data from outside the table} of a request, without a query if no filter needs any.
+    """Return {name of a filter: data from outside the table} for a request, without a query if no filter needs data.
 
     :param cells: db.cells.Cells; the hosts of an unreachable cell are unavailable too
     :param hosts: returns the view

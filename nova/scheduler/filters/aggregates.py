@@ -1,4 +1,4 @@
-"""Filters by the metadata of a host's aggregates; each evaluates distinct metadata once."""
+"""Filters by the metadata of a host's aggregates; each filter evaluates equal metadata only once."""
 from __future__ import annotations
 
 import collections.abc
@@ -25,8 +25,8 @@ Metadata = collections.abc.Mapping[str, frozenset[str]]      # merged metadata o
 class AggregateInstanceExtraSpecsFilter(base.CachedFilter):
     """Hosts with aggregate metadata that satisfy the flavor's extra specs.
 
-    Extra specs count if they have the scope ``aggregate_instance_extra_specs`` or no scope. If metadata have several
-    values, separated by commas or from several aggregates, one must match.
+    Only extra specs with the scope ``aggregate_instance_extra_specs`` or without a scope apply. If a metadata key has
+    several values, separated by commas or from several aggregates, one value must match.
     """
 
     run_on_rebuild = False
@@ -53,7 +53,7 @@ def _satisfied(values: collections.abc.Iterable[str], requirement: str) -> bool:
 
 
 class AggregateTypeAffinityFilter(base.CachedFilter):
-    """Hosts with aggregates that name the flavor in their metadata ``instance_type``, or have no such metadata."""
+    """Hosts whose aggregates name the flavor in the metadata key ``instance_type`` or do not have this key."""
 
     run_on_rebuild = False
 
@@ -73,7 +73,7 @@ class AggregateTypeAffinityFilter(base.CachedFilter):
 
 
 class AggregateMultiTenancyIsolation(base.CachedFilter):
-    """Hosts with aggregates that name the project in their metadata ``filter_tenant_id``, or have no such metadata.
+    """Hosts whose aggregates name the project in the metadata key ``filter_tenant_id`` or do not have this key.
 
     Keys with this prefix, such as filter_tenant_id2, name further projects.
     """
@@ -97,7 +97,7 @@ class AggregateMultiTenancyIsolation(base.CachedFilter):
 
 
 class AggregateImagePropertiesIsolation(base.CachedFilter):
-    """Hosts with aggregate metadata that agree with the image: a key that both have shares a value."""
+    """Hosts whose aggregate metadata agree with the image: for each key that both have, they share a value."""
 
     def key(self, request: Request) -> frozenset[tuple[str, str]]:
         return frozenset((key, str(value)) for key, value in request_fields.properties(request).items())
@@ -118,7 +118,9 @@ class AggregateImagePropertiesIsolation(base.CachedFilter):
 
 
 class _AggregateCapacityFilter(builtin.CapacityFilter):
-    """Capacity with the smallest ratio of the host's aggregates, or else the host's own ratio."""
+    """Capacity with the smallest allocation ratio of the host's aggregates, or the host's own ratio if they have
+    none.
+    """
 
     ratio = ''
 
@@ -155,14 +157,16 @@ class AggregateDiskFilter(_AggregateCapacityFilter):
 
 
 class AggregateNumInstancesFilter(busy.NumInstancesFilter):
-    """Hosts with fewer servers than the smallest ``max_instances_per_host`` of their aggregates, or else the option."""
+    """Hosts with fewer servers than the smallest ``max_instances_per_host`` of their aggregates; default: the
+    option.
+    """
 
     def max_servers(self, hosts: host_view.Hosts) -> int | np.ndarray:
         return aggregate_values.overridden(hosts, 'max_instances_per_host', super().max_servers(hosts), int)
 
 
 class AggregateIoOpsFilter(busy.IoOpsFilter):
-    """Hosts with fewer busy servers than the smallest ``max_io_ops_per_host`` of their aggregates, or else than the
+    """Hosts with fewer busy servers than the smallest ``max_io_ops_per_host`` of their aggregates; default: the
     option.
     """
 

@@ -1,4 +1,4 @@
-"""Host attributes by the names of the documented interface for single hosts, for plugins, queries and extra specs."""
+"""Host attributes, named as in the documented interface for single hosts, for plugins, queries and extra specs."""
 import collections.abc
 
 import numpy as np
@@ -13,8 +13,8 @@ class Attribute:
     """An attribute of hosts.
 
     :param read: ``read(hosts)`` -> an array of numbers or of objects
-    :param fixed: independent of usage
-    :param column: column of the table with few distinct values
+    :param fixed: whether the attribute is independent of usage
+    :param column: column of the host table that has few distinct values
     """
 
     def __init__(self, read: Read, fixed: bool = False, column: str | None = None) -> None:
@@ -30,7 +30,7 @@ def _total(resource: str) -> Attribute:
 
 
 def free_ram_mb(hosts: host_view.Hosts) -> np.ndarray:
-    """Return the free MiB, without the host's reserved memory; negative on an overcommitted host."""
+    """Return the free memory in MiB, without the host's reserved memory; negative on an overcommitted host."""
     return hosts.total['memory_mb'] - hosts.numbers('reserved_memory_mb') - hosts.used['memory_mb']
 
 
@@ -67,9 +67,9 @@ ATTRIBUTES = {
 
 
 def find(names: collections.abc.Sequence[str]) -> tuple[Attribute, collections.abc.Sequence[str]]:
-    """Return (Attribute, rest of the path) of a path such as ('cpu_info', 'features').
+    """Split a path such as ('cpu_info', 'features') into (Attribute, rest of the path).
 
-    Other names are capabilities of the driver.
+    Names that are not attributes are capabilities of the driver.
     """
     if names[0] in ATTRIBUTES:
         return ATTRIBUTES[names[0]], names[1:]
@@ -77,7 +77,7 @@ def find(names: collections.abc.Sequence[str]) -> tuple[Attribute, collections.a
 
 
 def path(hosts: host_view.Hosts, names: collections.abc.Sequence[str]) -> np.ndarray:
-    """Return an array of an attribute or of a value below it; None for hosts without it."""
+    """Return an array with each host's value at a path of attributes, or None for hosts that do not have it."""
     attribute, rest = find(names)
     if not rest:
         return attribute.read(hosts)

@@ -1,4 +1,4 @@
-"""Bare metal machines: for servers with a flavor that requests one, and for no others."""
+"""The filter of bare metal machines, which only take servers whose flavor requests a machine."""
 from __future__ import annotations
 
 import typing
@@ -16,7 +16,7 @@ if typing.TYPE_CHECKING:
 
 
 class MachineFilter(base.Filter):
-    """Free machines of the resource class in the flavor. For a flavor without one: all hosts that are not bare metal.
+    """Free machines of the flavor's resource class; for a flavor without a class, all hosts that are not bare metal.
 
     The filter is always consulted. The claim enforces one server for each machine.
     """

@@ -31,10 +31,12 @@ class Filter:
         return type(self).__name__
 
     def start(self, cells: db_cells.Cells) -> None:
-        """Prepare the filter; called once before the first request with the databases (db.cells.Cells)."""
+        """Prepare the filter. Called once, before the first request, with the databases (db.cells.Cells)."""
 
     def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
-        """Return a mask of the hosts that pass, ``hosts.all_pass`` if the request has no condition for this filter."""
+        """Return a mask of the hosts that pass, or ``hosts.all_pass`` if the request has no condition for this
+        filter.
+        """
         raise NotImplementedError
 
     def mask_at(self, hosts: host_view.Hosts, request: Request, left: np.ndarray) -> np.ndarray | None:
@@ -43,12 +45,12 @@ class Filter:
         return None if mask is hosts.all_pass else mask[left]
 
     def applies(self, request: Request) -> bool:
-        """Tell whether the filter is consulted. A forced host is checked only by selecting and capacity filters."""
+        """Tell whether the filter is consulted. Only selecting filters and capacity filters check a forced host."""
         return not request.forced or self.checks_capacity or self.selects_hosts
 
     @property
     def costly(self) -> bool:
-        """Tell whether the filter evaluates single hosts, so that it should be consulted about few."""
+        """Tell whether the filter evaluates single hosts, so that it should run after the others on few hosts."""
         return type(self).mask_at is not Filter.mask_at
 
     def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
@@ -59,14 +61,14 @@ class Filter:
         return False
 
     def facts(self, conn: engine.Connection, spec: objects.RequestSpec) -> frozenset[typing.Any]:
-        """Return a set of data from the database that the table lacks; the results of several cells are united.
+        """Return a set of data from the database that is not in the table; the sets of several cells are united.
 
-        It is read once for each request in each cell, and is available as ``request.facts[name]``.
+        The data is read once for each request in each cell, and is available as ``request.facts[name]``.
         """
         return frozenset()
 
     def has_limits(self, spec: objects.RequestSpec) -> bool:
-        """Tell whether ``limits`` applies to this request, for a filter that has limits."""
+        """Tell whether ``limits`` applies to this request. Called only for filters that define ``limits``."""
         return True
 
     def external_facts(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> object:
@@ -86,7 +88,7 @@ class CachedFilter(Filter):
     """A filter that is independent of usage; its masks are cached by key."""
 
     def key(self, request: Request) -> collections.abc.Hashable:
-        """Return the part of the request that decides; None or empty if every host passes."""
+        """Return the part of the request that the mask depends on; None or empty if every host passes."""
         raise NotImplementedError
 
     def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:

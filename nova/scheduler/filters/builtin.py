@@ -68,7 +68,7 @@ class AvailabilityZoneFilter(base.Filter):
 
 
 class RequestedHostFilter(base.Filter):
-    """The requested host and node, without ignored hosts.
+    """The requested host and node; ignored hosts do not pass.
 
     The filter is always consulted first, whatever the configuration says.
     """
@@ -90,7 +90,7 @@ class RequestedHostFilter(base.Filter):
 
 
 class MovedGuestFilter(base.Filter):
-    """Hosts with the hypervisor type of a moved server's guest. The filter is always consulted."""
+    """Hosts that have the hypervisor type of a moving server's guest. The filter is always consulted."""
 
     selects_hosts = True
 
@@ -129,7 +129,7 @@ class CapacityFilter(base.Filter):
     resource = words = unit = ''
 
     def free(self, hosts: host_view.Hosts) -> np.ndarray:
-        """Return the amount available to one more server on each host."""
+        """Return the amount of the resource that one more server can use on each host."""
         return hosts.free(self.resource)
 
     def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:

@@ -28,7 +28,7 @@ class NumInstancesFilter(base.Filter):
         return hosts.running_vms < self.max_servers(hosts)
 
     def max_servers(self, hosts: host_view.Hosts) -> int | np.ndarray:
-        """Return the most servers of a host: a number or an array."""
+        """Return the maximum number of servers on a host: a number or an array."""
         return self.conf.filter_scheduler.max_instances_per_host
 
     def limits(self, hosts: host_view.Hosts, position: int) -> dict[str, float]:
@@ -48,7 +48,7 @@ class IoOpsFilter(base.Filter):
         return self._busy(hosts, request) < self.max_servers(hosts)
 
     def max_servers(self, hosts: host_view.Hosts) -> int | np.ndarray:
-        """Return the most busy servers of a host: a number or an array."""
+        """Return the maximum number of busy servers on a host: a number or an array."""
         return self.conf.filter_scheduler.max_io_ops_per_host
 
     def needs_facts(self, spec: objects.RequestSpec) -> bool:
@@ -58,7 +58,7 @@ class IoOpsFilter(base.Filter):
         return frozenset((host, node, number) for (host, node), number in hosts_db.busy_servers(conn).items())
 
     def _busy(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
-        """Return the busy servers of each host at this request, with those of its servers that have a place."""
+        """Return the number of busy servers on each host, including the servers of this request that have a place."""
         found = request.facts.get(self.name)
         if found is None:
             return hosts.io_ops
@@ -77,7 +77,7 @@ class IoOpsFilter(base.Filter):
 
 
 class MetricsFilter(base.Filter):
-    """Hosts that measure all metrics of ``[metrics] weight_setting``."""
+    """Hosts that report all metrics of ``[metrics] weight_setting``."""
 
     run_on_rebuild = False
 

@@ -30,7 +30,8 @@ _TRAIT = re.compile(r'trait(?:[1-9][0-9]*|_[a-zA-Z0-9_-]{1,64})?:(.*)', re.DOTAL
 class ComputeCapabilitiesFilter(base.Filter):
     """Hosts that satisfy the flavor's extra specs with the scope ``capabilities`` or without a scope.
 
-    ``capabilities:cpu_info:features = <all-in> aes avx``: a path of host attributes, and a value with an operator.
+    Example: ``capabilities:cpu_info:features = <all-in> aes avx``, a path of host attributes and a value with an
+    operator.
     """
 
     run_on_rebuild = False
@@ -53,7 +54,7 @@ class ComputeCapabilitiesFilter(base.Filter):
 
 
 def satisfying(hosts: host_view.Hosts, key: str, requirement: str) -> np.ndarray:
-    """Return a mask of the hosts with an attribute or capability that satisfies a value with an operator.
+    """Return a mask of the hosts whose attribute or capability satisfies a requirement (see operators.py).
 
     :param key: name, or path separated by colons
     """
@@ -138,7 +139,7 @@ def _version_fits(number: int | None, requirement: str) -> bool:
 class TraitsFilter(base.CachedFilter):
     """Hosts with the traits that the flavor or the image requires (``trait:NAME=required``) and no forbidden ones.
 
-    Numbered groups count, and so do the traits that other extra specs and properties need
+    The filter also checks traits in numbered groups, and traits that other extra specs and properties need
     (nova/hardware/guest_options.py). The filter is always consulted, because traits may be a security requirement.
     """
 

@@ -33,7 +33,7 @@ class PolicyFilter(base.Filter):
 
 
 def _group(request: Request) -> Group:
-    """Return the group of a request for which a policy's filter has removed hosts."""
+    """Return the group of a request; call only after the filter of a policy has removed hosts."""
     assert request.group is not None
     return request.group
 
@@ -45,7 +45,7 @@ def _members(hosts: host_view.Hosts) -> np.ndarray:
 
 
 class ServerGroupAffinityFilter(PolicyFilter):
-    """Under affinity, the hosts with a member, if there are members; none while a member has two hosts."""
+    """Under affinity, the hosts with a member, or all hosts without members; none while a member has two hosts."""
 
     policy = groups.AFFINITY
 
@@ -77,7 +77,9 @@ class ServerGroupAntiAffinityFilter(PolicyFilter):
 
 
 class ServerGroupProximityFilter(PolicyFilter):
-    """Under network-proximity, the hosts in a network locality common to all members, or in any for the first."""
+    """Under network-proximity, the hosts in a network locality that all members share, or in any for the first
+    member.
+    """
 
     policy = groups.PROXIMITY
 

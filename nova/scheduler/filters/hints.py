@@ -1,4 +1,4 @@
-"""Filters by scheduler hints: near, or away from, named servers and addresses."""
+"""Filters by scheduler hints: hosts near named servers or addresses, or hosts without named servers."""
 from __future__ import annotations
 
 import ipaddress
@@ -23,8 +23,7 @@ _WORD = (1 << 64) - 1
 class _NamedServersFilter(base.Filter):
     """A filter by the hosts of the servers that a hint names.
 
-    Servers of other projects are ignored, so that a hint reveals nothing about them and cannot place a server near
-    them.
+    Servers of other projects are ignored. Otherwise a hint could reveal their hosts or place a server near them.
     """
 
     run_on_rebuild = False

@@ -21,8 +21,8 @@ class NetworkResourcesFilter(base.Filter):
     """Hosts with the bandwidth and packet rate that ports request, and with a segment of each network.
 
     The Placement service has the inventory of hosts and the aggregates of segments. Neutron assigns hosts to these
-    aggregates through the compute API. The filter only reads; binding the port claims. If the claim fails, the server
-    is built on another host.
+    aggregates through the compute API. The filter only reads inventories; binding the port claims the resources. If the
+    claim fails, the server is built on another host.
     """
 
     checks_capacity, run_on_rebuild = True, False
@@ -31,7 +31,8 @@ class NetworkResourcesFilter(base.Filter):
         super().__init__(conf)
         self._finder: reachable_hosts.HostFinder | None = None
         if placement_options.enabled(conf):
-            from nova.network.neutron import reachable_hosts   # imported here to save its memory where it is not needed
+            # imported here to save memory in deployments without Neutron
+            from nova.network.neutron import reachable_hosts
 
             self._finder = reachable_hosts.HostFinder(conf)
 

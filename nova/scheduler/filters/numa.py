@@ -15,7 +15,7 @@ if typing.TYPE_CHECKING:
     from nova.scheduler import host_view
     from nova.scheduler.placement_request import Request
 
-LOOKED_AT = 20           # most removed hosts that an explanation examines
+LOOKED_AT = 20           # maximum number of removed hosts that an explanation examines
 
 
 class NUMATopologyFilter(base.Filter):
@@ -42,7 +42,7 @@ class NUMATopologyFilter(base.Filter):
         return self._lack(hosts, request, position)
 
     def _lack(self, hosts: host_view.Hosts, request: Request, position: int) -> str:
-        """Return the reason for one host, as the end of a sentence."""
+        """Return the reason why one host was removed, as the end of a sentence."""
         needed = numa_request.find(request)
         found = needed.fit(hosts, int(position)).reason if needed is not None else None
         return found or 'has too little free of NUMA nodes'

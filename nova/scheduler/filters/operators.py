@@ -1,7 +1,7 @@
 """The operators of flavors' extra specs.
 
-``>= 5``, ``s== 2.1.0``, ``<in> gcc``, ``<all-in> aes mmx``, ``<or> fpu <or> gpu``. A value without an operator is
-compared as text. A missing value satisfies nothing.
+Examples: ``>= 5``, ``s== 2.1.0``, ``<in> gcc``, ``<all-in> aes mmx``, ``<or> fpu <or> gpu``. A value without an
+operator is compared as text. A missing value satisfies nothing.
 """
 import collections.abc
 import functools
@@ -23,7 +23,7 @@ OPERATORS = (*NUMERIC, *TEXT, IN, ALL_IN, OR)
 
 @functools.lru_cache(maxsize=1024)
 def matcher(requirement: str) -> Matches:
-    """Return the function ``matches(value)`` of an extra spec's value."""
+    """Return the function ``matches(value)`` for a requirement, the value of an extra spec."""
     first, _, rest = requirement.strip().partition(' ')
     rest = rest.strip()
     if first in NUMERIC:
@@ -40,7 +40,7 @@ def matcher(requirement: str) -> Matches:
 
 
 def matches(value: Value, requirement: str) -> bool:
-    """Tell whether a value satisfies an extra spec's value."""
+    """Tell whether a value satisfies a requirement, the value of an extra spec."""
     return matcher(requirement)(value)
 
 

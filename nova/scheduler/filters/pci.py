@@ -15,7 +15,7 @@ if typing.TYPE_CHECKING:
     from nova.scheduler import host_view
     from nova.scheduler.placement_request import Request
 
-ENOUGH = 100  # number of hosts with devices near the guest after which the filter leaves the others to the claim
+ENOUGH = 100  # after this number of hosts with devices near the guest, the filter leaves the others to the claim
 
 
 class PciPassthroughFilter(base.Filter):
@@ -51,10 +51,12 @@ class PciPassthroughFilter(base.Filter):
 
 def _judge(hosts: host_view.Hosts, topology: numa_request.NumaRequest, requests: pci_table.Requests,
            found: np.ndarray) -> None:
-    """Remove from ``found`` the hosts that have room for the guest's NUMA nodes, but no devices near them."""
+    """Remove from ``found`` the hosts that have room for the guest's NUMA nodes but no free devices near these
+    nodes.
+    """
     near = 0
     for position in np.flatnonzero(found & topology.mask(hosts)).tolist():
-        assert topology.source is not None           # the preceding filter of NUMA nodes has set it
+        assert topology.source is not None           # set by the NUMA filter, which runs before
         host, limits = topology.source.host(hosts, position)
         pinned = fit.fit(hosts.numa.get(position, host), topology.guest, limits,
                          (hosts.pci.pools(position), requests), topology.pack)

@@ -1,7 +1,7 @@
-"""Filters of operators, written for single hosts: ``host_passes(host_state, filter_properties)``.
+"""Operators' filters for single hosts, with the method ``host_passes(host_state, filter_properties)``.
 
-A failing plugin is a fault of the deployment, not of the request. The failure is logged, and the host does not pass, so
-that no server is placed on a host that the plugin might refuse.
+A failing plugin is a fault of the deployment, not of the request. The failure is logged and the host does not pass,
+because the plugin might have refused it.
 """
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if typing.TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-# names of the second parameter of a host_passes that takes the objects.RequestSpec
+# names of the second parameter of ``host_passes`` in plugins that expect an objects.RequestSpec
 _SPEC = ('spec', 'spec_obj', 'request_spec')
 _LISTS = ('group', 'different_host')
 
@@ -63,7 +63,7 @@ class HostFilter(typing.Protocol):
 
 
 class PerHost(base.Filter):
-    """Adapter of a filter for single hosts, consulted only about remaining hosts."""
+    """Adapter for a per-host filter, which evaluates only the hosts that the other filters left."""
 
     run_on_rebuild = True
 
@@ -117,9 +117,9 @@ def _takes_spec(wrapped: HostFilter) -> bool:
 
 def states_of(hosts: host_view.Hosts, positions: np.ndarray, servers: Servers | None = None
               ) -> collections.abc.Iterator[types.SimpleNamespace]:
-    """Yield an object for each host with the attributes of the interface for single hosts.
+    """Yield an object for each host, with the attributes that per-host plugins expect.
 
-    :param servers: only for filters that need them
+    :param servers: servers on the hosts, for filters that need them
     """
     columns = {name: attribute.read(hosts)[positions].tolist() for name, attribute in attributes.ATTRIBUTES.items()}
     aggregates = hosts.aggregates[positions].tolist()

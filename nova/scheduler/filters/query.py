@@ -1,7 +1,8 @@
 """JsonFilter: a condition on host attributes in the hint ``query``.
 
 ``["and", [">=", "$free_ram_mb", 1024], [">=", "$free_disk_mb", 204800]]``: an operation is a list that begins with its
-name; ``$name`` is a host attribute (attributes.py), ``$capabilities.live_migration`` a value below one.
+name; ``$name`` is a host attribute (attributes.py), and ``$capabilities.live_migration`` is a value within an
+attribute.
 """
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Request fields for filters; empty if a request has no spec."""
+"""Fields of a request that filters read; they are empty if the request has no spec."""
 from __future__ import annotations
 
 import typing
@@ -7,7 +7,7 @@ from nova import objects
 from nova.json_types import Json
 from nova.scheduler.placement_request import Request
 
-# documented extra specs without a scope that are not requirements on hosts
+# documented extra specs that have no scope and are not requirements on hosts
 _OTHERS = {'hide_hypervisor_id', 'group_policy'}
 
 
@@ -25,7 +25,7 @@ def image_id(request: Request) -> str | None:
 
 
 def properties(request: Request) -> dict[str, typing.Any]:
-    """Return the properties of the image, {} for a server that boots from a volume."""
+    """Return the properties of the image, or {} for a server that boots from a volume."""
     return (getattr(request.spec, 'image', None) or {}).get('properties') or {}
 
 
@@ -35,17 +35,17 @@ def trusted_certificates(request: Request) -> list[str] | None:
 
 
 def hints(spec: objects.RequestSpec | None, name: str) -> list[Json]:
-    """Return the values of a scheduler hint, [] without it."""
+    """Return the values of a scheduler hint, or [] if the request does not have it."""
     return (getattr(spec, 'hints', None) or {}).get(name) or []
 
 
 def hint(request: Request, name: str) -> Json:
-    """Return the only or first value of a scheduler hint, None without it."""
+    """Return the first value of a scheduler hint, or None if the request does not have it."""
     return next(iter(hints(request.spec, name)), None)
 
 
 def scoped(specs: dict[str, typing.Any], scope: str) -> dict[str, typing.Any]:
-    """Return {key without the scope: value} of the extra specs with this scope or without any."""
+    """Return {key without the scope: value} for the extra specs that have this scope or no scope."""
     found = {}
     for key, value in specs.items():
         first, colon, rest = key.partition(':')

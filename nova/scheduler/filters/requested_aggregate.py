@@ -1,4 +1,4 @@
-"""Moves within an aggregate."""
+"""The filter for moves within an aggregate."""
 from __future__ import annotations
 
 import typing
@@ -13,7 +13,7 @@ if typing.TYPE_CHECKING:
 
 
 class RequestedAggregateFilter(base.Filter):
-    """Hosts of the requested aggregate: a host's maintenance may move its servers within an aggregate."""
+    """Hosts of the requested aggregate; the maintenance of a host may move servers only within an aggregate."""
 
     run_on_rebuild = False
 

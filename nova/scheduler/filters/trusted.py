@@ -34,9 +34,9 @@ UNKNOWN = 'unknown'
 
 
 class TrustedFilter(base.Filter):
-    """Hosts with the trust level of the flavor's extra spec ``trust:trusted_host``, ``trusted`` or ``untrusted``.
+    """Hosts with the trust level that the extra spec ``trust:trusted_host`` requires: ``trusted`` or ``untrusted``.
 
-    Hosts unknown to the service, and all hosts while it does not answer, have neither level.
+    Hosts that the service does not know have neither level. While the service does not answer, no host has a level.
     """
 
     run_on_rebuild = False
@@ -50,7 +50,7 @@ class TrustedFilter(base.Filter):
         return KEY in ((spec.flavor or {}).get('extra_specs') or {})
 
     def external_facts(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> dict[str, str]:
-        """Return {host: level}; hosts with a level older than attestation_auth_timeout are polled."""
+        """Return {host: level}; poll hosts whose level is older than attestation_auth_timeout."""
         names = set(hosts.host.tolist())
         with self._lock:
             since = time.monotonic() - self.conf.trusted_computing.attestation_auth_timeout
@@ -65,7 +65,7 @@ class TrustedFilter(base.Filter):
             return {name: self._levels[name][0] for name in names if name in self._levels}
 
     def _poll(self, names: list[str]) -> dict[str, str]:
-        """Return {host: level}, {} without a valid answer of the service."""
+        """Return {host: level}, or {} if the service gives no valid answer."""
         options = self.conf.trusted_computing
         if not options.attestation_server:
             LOG.error('TrustedFilter is enabled but [trusted_computing] attestation_server is not set.')

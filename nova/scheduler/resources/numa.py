@@ -1,7 +1,8 @@
-"""NUMA cells of many hosts as arrays: selects the hosts that may take a guest, before an exact check of single hosts.
+"""NUMA cells of many hosts as arrays, to preselect the hosts that may take a guest before single hosts are checked
+exactly.
 
 The mask contains every host on which ``hardware.fit`` would place the guest, and few others. The claim then fits the
-guest to these hosts in order of weight until one takes it.
+guest to these hosts in order of weight until it fits on one.
 """
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ import numpy as np
 from nova.hardware import fit
 from nova.objects import numa
 
-# FACTS of each cell; free amounts include overcommitment a topology: an object, its stored text, or None
+# a topology as an object or as its stored text, or None
 Topology = numa.HostTopology | str | None
-Need = tuple[int, int, int, int | str | None]        # of a guest's cell: shared CPUs, pinned CPUs, MiB, page size
+Need = tuple[int, int, int, int | str | None]        # needs of a guest's cell: shared CPUs, pinned CPUs, MiB, page size
 Pages = tuple[tuple[tuple[str, int], int], ...]              # ((kind, size in KiB), free), …
 
 FACTS = ('cpus', 'shared', 'memory', 'free_memory', 'pinnable', 'cores', 'threads', 'apart')
@@ -74,7 +75,7 @@ class Cells:
         return found & (some.sum(axis=1) >= len(guest.cells))
 
     def _able(self, need: Need, policy: str | None) -> np.ndarray:
-        """Return [host, cell]: whether the cell has the resources of one guest cell."""
+        """Return a mask [host, cell] of the cells that have the resources for one guest cell."""
         shared, pinned, memory, pagesize = need
         facts = self._facts
         able = facts['cpus'] >= 0
@@ -84,7 +85,8 @@ class Cells:
             # the emulator's own CPU is checked by the exact fit
             able &= facts['pinnable'] >= pinned
             if shared:
-                able &= facts['apart'] > 0          # CPUs for pinning are separate from shared CPUs
+                # the cell has CPUs for pinning that are separate from its shared CPUs
+                able &= facts['apart'] > 0
             if policy == 'isolate':
                 able &= facts['cores'] >= pinned
             elif policy == 'require':
@@ -163,7 +165,7 @@ def _of_text(text: str, limits: fit.Overcommit) -> tuple[tuple[int, ...], Pages]
 
 @functools.lru_cache
 def _grouped(siblings: tuple[frozenset[int], ...]) -> frozenset[int]:
-    """Return the CPUs of cores with several threads, which most hosts of a cloud share."""
+    """Return the CPUs of cores with several threads, cached because most hosts have equal hardware."""
     return frozenset().union(*siblings)
 
 

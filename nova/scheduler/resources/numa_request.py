@@ -1,4 +1,4 @@
-"""NUMA resources of a request, one of the special resources."""
+"""NUMA resources of a request; a special resource."""
 from __future__ import annotations
 
 import collections.abc
@@ -33,7 +33,7 @@ class NumaRequest(SpecialResource):
 
     guest     the requested GuestTopology, not yet pinned
     requests  pci.Request of the devices that must be near the guest
-    pack      prefer the most used cells
+    pack      whether the most used cells are preferred
     source    numa_table.Topologies, set by the filter
     """
 
@@ -54,7 +54,7 @@ class NumaRequest(SpecialResource):
         return fit.fit(host, self.guest, limits, pack=self.pack)
 
     def _source(self) -> numa_table.Topologies:
-        assert self.source is not None           # the filter of NUMA nodes has set it before
+        assert self.source is not None           # the NUMA filter has set it before
         return self.source
 
     def _host(self, hosts: host_view.Hosts, position: int) -> tuple[topologies.HostTopology | None, Overcommit]:
@@ -104,7 +104,7 @@ def requested(conf: cfg.ConfigOpts, spec: objects.RequestSpec) -> NumaRequest | 
 
 def without_pinned(resources: dict[str, int],
                    special: collections.abc.Iterable[SpecialResource]) -> dict[str, int]:
-    """Return the counted resources of a request without pinned vCPUs, which are not counted there.
+    """Return the counted resources of a request without pinned vCPUs, which are claimed as NUMA resources.
 
     :param resources: claims.resources() with all its vCPUs
     """
@@ -124,7 +124,7 @@ def topology(flavor: dict[str, typing.Any], image: dict[str, typing.Any] | None)
 
 def without_server(conn: engine.Connection, hosts: host_view.Hosts,
                row: typing.Mapping[str, typing.Any]) -> host_view.Hosts:
-    """Return a view of the hosts in which the server of this instances row has no share of its node's cells."""
+    """Return a view of the hosts in which a server, given its instances row, uses no resources of its node's cells."""
     text = None if row['host'] is None or row['numa_topology'] is None else numa_claims.of_node(
         conn, row['host'], row['node'])
     if not text:
@@ -140,5 +140,5 @@ def without_server(conn: engine.Connection, hosts: host_view.Hosts,
 
 
 def find(request: Request) -> NumaRequest | None:
-    """Return the NumaRequest of a Request, or None."""
+    """Return the NumaRequest of a Request, or None if it has none."""
     return next((each for each in request.special if isinstance(each, NumaRequest)), None)

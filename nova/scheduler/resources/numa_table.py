@@ -1,6 +1,6 @@
 """The table of the hosts' NUMA topologies, read and updated only for requests that need one.
 
-Like the table of hosts it may be slightly stale, because the claim decides.
+Like the table of hosts, this table may be slightly stale, because the claim decides.
 """
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Topologies:
         with self._lock:
             self._look()
             index, cells = self._of(hosts), self._cells
-        found = np.append(cells.mask(guest), False)        # the last entry stands for unknown hosts
+        found = np.append(cells.mask(guest), False)        # the last entry is the result for unknown hosts
         return found[index]
 
     def host(self, hosts: host_view.Hosts, position: int) -> tuple[topologies.HostTopology | None, fit.Overcommit]:
@@ -56,7 +56,7 @@ class Topologies:
         return (None if text is None else numa_claims.load_host(text)), limits
 
     def _of(self, hosts: host_view.Hosts) -> np.ndarray:
-        """Return for each host of a view its index in self._cells; -1 for unknown hosts."""
+        """Return the index of each host of a view in self._cells, or -1 for unknown hosts."""
         ids, known, index = self._index
         if ids is not hosts.ids or known is not self._known:
             index = np.array([self._known[place][0] if place in self._known else -1
@@ -96,7 +96,7 @@ class Topologies:
         self._change(rows)
 
     def _fresh(self, conn: engine.Connection, cell: str) -> list[host_changes.Row]:
-        """Return rows with an unknown change number; because commits become visible late, some rows are read twice."""
+        """Return rows with an unknown change number. Some rows are read twice, because commits become visible late."""
         since = self._marks.get(cell, 0) - host_table.WINDOW_US
         ids = [node for node, changed in host_changes.topology_numbers(conn, since)
                if self._numbers.get((cell, node)) != changed]

@@ -1,4 +1,4 @@
-"""PCI devices of a request, one of the special resources.
+"""PCI devices of a request; a special resource.
 
 The table of free devices (pci_table.py) only guides the choice. The claim's transaction decides which devices a server
 gets (db/placement/pci_devices.py).
@@ -40,7 +40,7 @@ class Devices(SpecialResource):
 
 def without_server(conn: engine.Connection, hosts: host_view.Hosts,
                row: typing.Mapping[str, typing.Any]) -> host_view.Hosts:
-    """Return a view of the hosts in which the devices of the server of this instances row are free."""
+    """Return a view of the hosts in which the devices of a server, given its instances row, are free."""
     if row['host'] is None or not pci.requested(row['flavor']):
         return hosts
     stats = pci_devices.without(conn, row['host'], row['node'], row['uuid'])

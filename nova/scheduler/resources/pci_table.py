@@ -1,4 +1,4 @@
-"""Table of free PCI devices on many hosts, by pools (compute_nodes.pci_stats)."""
+"""Table of free PCI devices on many hosts, grouped into pools (compute_nodes.pci_stats)."""
 from __future__ import annotations
 
 import collections.abc
@@ -14,7 +14,7 @@ from nova.objects import pci
 Stats = list[dict[str, typing.Any]] | None               # compute_nodes.pci_stats
 Requests = collections.abc.Sequence[pci.Request]
 
-KINDS_PER_HOST = 4                 # limit of cached kinds of pools, as a multiple of the hosts
+KINDS_PER_HOST = 4                 # maximum number of cached distinct pools, as a multiple of the number of hosts
 
 
 class FreeDevices:
@@ -50,7 +50,7 @@ class FreeDevices:
         return (self._own.get(position) or self._known.pools[self._codes[position]]).pools
 
     def changed(self, stats: dict[int, Stats]) -> FreeDevices:
-        """Return FreeDevices with other pools for these hosts: {position: pci_stats}."""
+        """Return FreeDevices in which these pools, {position: pci_stats}, replace those of the hosts."""
         if len(self._known.pools) > KINDS_PER_HOST * (len(self._codes) + 1):       # most kinds are unused
             listed = [self._known.pools[code].stats for code in self._codes]
             return FreeDevices([stats.get(position, each) for position, each in enumerate(listed)])
@@ -63,7 +63,7 @@ class FreeDevices:
         return twin
 
     def without(self, position: int, requests: Requests) -> FreeDevices:
-        """Return FreeDevices without the requested devices of one host, as far as pools show them."""
+        """Return FreeDevices without the requested devices of one host, as far as its pools contain them."""
         position = int(position)
         left = pci_pools.taken(self.pools(position), requests)
         if left is None:
@@ -89,18 +89,19 @@ class _PoolKinds:
         self._lock = threading.Lock()
 
     def number(self, stats: Stats) -> int:
-        """Return the index in ``pools`` of this pci_stats."""
+        """Return the index of these pci_stats in ``pools``."""
         number = self._numbers.get(id(stats))
         if number is None:
             with self._lock:
                 number = self._numbers.setdefault(id(stats), len(self.pools))
                 if number == len(self.pools):
-                    self.pools.append(_Pools(stats))         # the reference keeps the object's id in use
+                    # this reference prevents Python from reusing the object's id
+                    self.pools.append(_Pools(stats))
         return number
 
 
 class _Pools:
-    """The pools of a host; most need only the count, so the pools are parsed on demand."""
+    """The pools of a host. They are parsed on demand, because most uses need only the number of devices."""
 
     def __init__(self, stats: Stats) -> None:
         self.stats = stats

@@ -26,13 +26,13 @@ __all__ = ('AnyWeigher', 'BaseHostWeigher', 'WEIGHERS', 'Weigher', 'load', 'with
 ALL = 'nova.scheduler.weights.all_weighers'
 ENTRY_POINTS = 'nova.scheduler.weights'
 
-# values of the hosts of a view, larger is better; None: the weigher does not apply
+# function that returns a value for each host of a view, larger is better, or None if the weigher does not apply
 Values = collections.abc.Callable[[host_view.Hosts], np.ndarray | None]
 Weighed = tuple[float | np.ndarray, np.ndarray | None]           # multiplier, values
 
 
 def normalised(values: np.ndarray) -> np.ndarray:
-    """Return values between 0 (the smallest) and 1 (the largest); all 0 if they are equal."""
+    """Scale values to the range from 0 (the smallest) to 1 (the largest); equal values all become 0."""
     if not len(values):
         return values
     low, high = values.min(), values.max()
@@ -87,9 +87,9 @@ def soft_anti_affinity(hosts: host_view.Hosts) -> np.ndarray | None:
 
 
 def pci_devices(hosts: host_view.Hosts) -> np.ndarray | None:
-    """Return the negative number of free PCI devices, to reserve hosts with many devices for large requests.
+    """Return the negative number of free PCI devices, to keep hosts with many devices free for large requests.
 
-    Requests for devices still find suitable hosts; other requests need none.
+    Requests for devices still find suitable hosts; other requests need no devices.
     """
     counts = hosts.pci.counts
     return None if counts is None else -counts
@@ -201,7 +201,7 @@ def score(hosts: host_view.Hosts, positions: np.ndarray, weighers: collections.a
 
 
 def scaled(multiplier: float | np.ndarray, values: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Return a weigher's part of the score, for values between ``low`` and ``high``, which differ."""
+    """Return a weigher's part of the score for values between ``low`` and ``high``; the two limits must differ."""
     if isinstance(multiplier, np.ndarray):
         return multiplier * ((values - low) / (high - low))
     return values * (multiplier / (high - low))

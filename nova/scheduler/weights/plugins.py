@@ -1,4 +1,4 @@
-"""Weighers of operators, written for single hosts.
+"""Operators' weighers for single hosts.
 
 A failing plugin is a fault of the deployment, not of the request. The failure is logged, and the weigher is ignored for
 that decision.
@@ -33,7 +33,7 @@ class BaseHostWeigher:
     A subclass has ``weight_object`` or ``weight_objects``. ``_weigh_object`` and ``weigh_objects`` work too.
     """
 
-    _weigh_object: typing.Callable[[typing.Any, dict[str, typing.Any]], float]        # of older plugins
+    _weigh_object: typing.Callable[[typing.Any, dict[str, typing.Any]], float]        # method of older plugins
 
     def weight_multiplier(self) -> float:
         """Return the multiplier of the normalised weights; it may take the host_state as a parameter."""
@@ -58,7 +58,7 @@ class BaseHostWeigher:
 
 
 class PerHost:
-    """Adapter of a weigher for single hosts."""
+    """Adapter for a per-host weigher."""
 
     multiplier = 1.0         # for the report of a dry run; see ``weigh``
 
