@@ -81,7 +81,7 @@ address add {relay.ADDRESS}/32 dev lo
 neighbour add {OWN} lladdr {GUEST} dev nr0
 route add {ANOTHER}/32 via {OWN}
 """)
-        port = state.Port('p', 'tap0', GUEST, 'br0', [OWN], [], secured=False)
+        port = state.Port('p', 'tap0', GUEST, 'br0', [OWN], [], port_security=False)
         rules = '\n'.join(frames.from_guest(port))
         run('ip', 'netns', 'exec', host, 'nft', '-f', '-', input=(
             f'table bridge t {{\nchain c {{\n{rules}\n}}\nchain p {{\ntype filter hook prerouting priority -300\n'
