@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 Helpers = dict[str, 'Helper']             # {argument of Cloud: helper}
-DESCRIPTION = 'Runs a whole cloud in one process. Options of nova.conf apply, too; --help-options lists them.'
+DESCRIPTION = ('Runs a whole cloud in one process. It also accepts the options of nova.conf; --help-options lists '
+               'them.')
 
 
 def main() -> int:
@@ -25,10 +26,11 @@ def main() -> int:
     parser.add_argument('--listen', metavar='ADDRESS', help='address to listen on (127.0.0.1)')
     parser.add_argument('--port', type=int, help='port to listen on (8774)')
     parser.add_argument('--state-path', metavar='DIRECTORY', type=os.path.abspath,
-                        help='where everything is kept (/var/lib/nova for root, else ~/.local/share/nova)')
+                        help='directory of all persistent data (/var/lib/nova for root, ~/.local/share/nova for '
+                             'others)')
     parser.add_argument('--driver', choices=('auto', 'libvirt', 'fake'),
-                        help='libvirt: QEMU guests on real networks. fake: everything but guests and networks. '
-                             'auto, the default: what the first start chose; libvirt where it works')
+                        help='libvirt: QEMU guests on real networks. fake: no guests and no networks. auto '
+                             '(default): the driver of the first start, or libvirt on the first start if it works')
     parser.add_argument('--help-options', action='store_true', help='list the options of the configuration')
     given, rest = parser.parse_known_args()
     if given.help_options:
@@ -75,12 +77,12 @@ def cloud(conf: cfg.ConfigOpts, helpers: Helpers) -> Cloud:
     from nova.cloud import all_in_one as cloud
 
     if conf.network.agent:
-        raise exception.InvalidInput(reason='[network] agent is for hosts of a fleet: nova-all has the network service '
-                                            'and the host in one process.')
+        raise exception.InvalidInput(reason='[network] agent is for hosts of a fleet: nova-all runs the network '
+                                            'service itself.')
 
     if conf.http.workers > 1:
-        raise exception.InvalidInput(reason='nova-all is one process, and [http] workers asks for '
-                                            f'{conf.http.workers}. Run nova-api and the other daemons instead.')
+        raise exception.InvalidInput(reason=f'nova-all is one process, but [http] workers is {conf.http.workers}. Run '
+                                            'nova-api and the other daemons instead.')
 
     more = conf.fake.hosts if conf.compute_driver == 'fake' else 1
     return cloud.Cloud(conf, [conf.host, *(f'{conf.host}-{number}' for number in range(2, more + 1))], **helpers)
@@ -94,6 +96,6 @@ class _Announced:
 
     def start(self) -> None:
         self.cloud.start()
-        print(f'The cloud serves at {self.cloud.url}, driver {self.cloud.conf.compute_driver}, '
-              f'state in {self.cloud.state_path}.\n'
-              f'export OS_CLIENT_CONFIG_FILE={self.cloud.clouds_yaml} OS_CLOUD=nova-admin', flush=True)
+        print(f'The cloud serves at {self.cloud.url}, driver {self.cloud.conf.compute_driver}, state in '
+              f'{self.cloud.state_path}.\nexport OS_CLIENT_CONFIG_FILE={self.cloud.clouds_yaml} '
+              'OS_CLOUD=nova-admin', flush=True)

@@ -24,11 +24,11 @@ def parts(conf: cfg.ConfigOpts) -> list[Any]:
     from nova.runtime.http import priorities
 
     if conf.network.backend == 'neutron' and not conf.metadata.shared_secret:  # the relays of hosts have separate keys
-        raise exception.InvalidInput(reason='[metadata] shared_secret is not set: without it no proxy is believed.')
+        raise exception.InvalidInput(reason='[metadata] shared_secret is not set: requests from proxies are refused.')
     certificate, address = tls.of_files(conf.metadata, 'metadata'), conf.network.metadata_host or conf.my_ip
     if certificate is None and not tls.is_loopback(address):
-        LOG.warning('Proxies speak plain HTTP with %s: "nova-manage tls issue" makes a certificate for [metadata] '
-                    'cert_file.', address)
+        LOG.warning('Proxies use plain HTTP to reach %s: "nova-manage tls issue" creates a certificate for '
+                    '[metadata] cert_file.', address)
     api_db, cells = assembly.checked_databases(conf)
     return [assembly.needs(None, api_db, cells), *([certificate] if certificate else ()),
             wsgi.Server(app.Application(conf, api_db, cells), address, conf.metadata.port,

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 SENTENCES = {
-    'nova-console': 'nova-console has nothing to do: nova-novncproxy, nova-spicehtml5proxy and nova-serialproxy reach '
-                    'the guests by themselves. It can be stopped.',
-    'nova-consoleauth': 'nova-consoleauth has nothing to do: tokens of consoles are in the database of their cell, and '
-                        'the proxies look there. It can be stopped.',
+    'nova-console': 'nova-console has no function: nova-novncproxy, nova-spicehtml5proxy and nova-serialproxy '
+                    'connect to the guests themselves. Stop this service.',
+    'nova-consoleauth': 'nova-consoleauth has no function: console tokens are in the database of their cell, where '
+                        'the proxies read them. Stop this service.',
 }
 
 

@@ -36,8 +36,8 @@ def parts(binary: str, conf: cfg.ConfigOpts) -> list[Any]:
     host, port = conf[group][host], conf[group][port]
     certificate = tls.of_files(conf.console, 'console')
     if certificate is None and not tls.is_loopback(host):
-        LOG.warning('Consoles pass %s without TLS: "nova-manage tls issue" makes a certificate for [console] '
-                    'cert_file, unless a proxy in front speaks TLS.', host)
+        LOG.warning('Console connections to %s do not use TLS: "nova-manage tls issue" creates a certificate '
+                    'for [console] cert_file, unless a proxy in front uses TLS.', host)
     if kind is None:
         needed, application = [], xvp.application
         LOG.warning(xvp.SENTENCE.strip())

@@ -49,7 +49,7 @@ def parts(conf: cfg.ConfigOpts, helper: Helper | None) -> list[service.Part]:
         LOG.info('Process %s runs privileged operations for this process, which has uid %s.', helper.pid, os.geteuid())
     if conf.network.agent and conf.network.backend == 'neutron':
         raise exception.InvalidInput(reason='[network] agent and backend = neutron exclude each other: the '
-                                            'Networking service has agents of its own.')
+                                            'Networking service has its own agents.')
     bus = rpc_bus.Bus(conf)
     if conf.network.agent:
         return [*([helper] if helper else ()), assembly.needs(bus), assembly.enrolled(conf, bus),

@@ -52,8 +52,8 @@ def prepare(conf: cfg.ConfigOpts, binary: str) -> pwd.struct_passwd | None:
     state = pathlib.Path(os.path.abspath(host_identity.state_path(conf)))
     reason = _why_root(conf, binary, state, user)
     if reason:
-        print(f'{binary} stays root: {reason} What that means: doc/source/admin/privileges.rst; it would be the user '
-              f'{user.pw_name}.', file=sys.stderr, flush=True)
+        print(f'{binary} stays root: {reason} Otherwise it would run as the user {user.pw_name}. '
+              'See doc/source/admin/privileges.rst.', file=sys.stderr, flush=True)
         return None
     conf.set_override('state_path', str(state))          # the default differs for an ordinary user
     _give_state(conf, binary, state, user)
@@ -69,7 +69,7 @@ def prepare(conf: cfg.ConfigOpts, binary: str) -> pwd.struct_passwd | None:
 def _why_root(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, user: pwd.struct_passwd) -> str:
     """Return the reason why the user could not do the daemon's work, or ''."""
     if not _is_ours(state, binary, user):
-        return f'{state} holds what is not of this cloud.'
+        return f'{state} contains files that do not belong to this cloud.'
     guests = runs_guests(conf, binary)
     if guests and (reason := _no_lists(state) or _led_away(state / INSTANCES, user)):
         return reason
@@ -148,7 +148,7 @@ def _is_ours(state: pathlib.Path, binary: str, user: pwd.struct_passwd) -> bool:
 def _led_away(instances: pathlib.Path, user: pwd.struct_passwd) -> str:
     """Return an error if the guests' directory is a link that the user may have created: its target stays unchanged."""
     if instances.is_symlink() and instances.exists() and instances.stat().st_uid != user.pw_uid:
-        return f'{instances} is a link to a directory that is not that user\'s.'
+        return f'{instances} is a link to a directory that does not belong to that user.'
     return ''
 
 
@@ -159,7 +159,7 @@ def _no_lists(state: pathlib.Path) -> str:
         with tempfile.NamedTemporaryFile(dir=_existing(state)) as file:
             files.let_read(file.fileno(), 0)
     except OSError as error:
-        return f'the file system of {state} has no access control lists ({error.strerror}).'
+        return f'the file system of {state} does not support access control lists ({error.strerror}).'
     return ''
 
 

@@ -52,21 +52,23 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser('nova-policy', allow_abbrev=False,
-                                     description='Who may do what with the compute API here, and why.',
-                                     epilog='Options of nova.conf apply, too: --config-file, …')
+                                     description='Show what the policy of the compute API allows a caller to do, and '
+                                                 'why.',
+                                     epilog='Options of nova.conf also apply: --config-file, …')
     commands = parser.add_subparsers(metavar='COMMAND')
-    check = commands.add_parser('check', help='Say whether a caller may do something, and what decides it. '
-                                              'The exit code is 0 when they may, 1 when not.')
+    check = commands.add_parser('check', help='Show whether a caller may perform an operation, and which rule '
+                                              'decides it. The exit code is 0 if allowed and 1 if not.')
     check.add_argument('--api', required=True, metavar='RULE|OPERATION',
-                       help="the name of a rule, or an operation as 'POST /servers' or "
-                            "'POST /servers/{id}/action os-start'")
+                       help="name of a rule, or an operation such as 'POST /servers' or 'POST /servers/{id}/action "
+                            "os-start'")
     check.add_argument('--target', default='', metavar='PROJECT[/USER]',
-                       help='whose resource it is; the own one unless given')
+                       help='owner of the resource (default: the caller)')
     check.set_defaults(function=_check)
-    listing = commands.add_parser('list', help='Show every rule and whether a caller passes it for what is theirs.')
+    listing = commands.add_parser('list', help='Show for every rule whether a caller passes it for their own '
+                                               'resources.')
     chosen = listing.add_mutually_exclusive_group()
-    chosen.add_argument('--passes', action='store_true', help='only the rules that they pass')
-    chosen.add_argument('--fails', action='store_true', help='only the rules that they fail')
+    chosen.add_argument('--passes', action='store_true', help='show only rules that the caller passes')
+    chosen.add_argument('--fails', action='store_true', help='show only rules that the caller fails')
     listing.set_defaults(function=_list)
     for command in (check, listing):
         who = command.add_argument_group('who asks')
@@ -74,8 +76,8 @@ def _parser() -> argparse.ArgumentParser:
         who.add_argument('--project', default='project', metavar='ID', help='id of the project (default: %(default)s)')
         who.add_argument('--user', default='user', metavar='ID', help='id of the user (default: %(default)s)')
         who.add_argument('--token-file', metavar='FILE',
-                         help='JSON of a token as the identity service shows it ({"token": {…}}): user, project and '
-                              'roles are taken from it')
+                         help='JSON of a token in the form of the identity service ({"token": {…}}), with the user, '
+                              'project and roles')
     return parser
 
 
@@ -108,8 +110,8 @@ def _of_token(path: str) -> dict[str, Any]:
                 'domain_id': token.get('domain', {}).get('id'), 'system_scope': 'all' if token.get('system') else None,
                 'roles': [role['name'] for role in token.get('roles', [])]}
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise exception.InvalidInput(f'{path} is no token: it must be JSON with token, user and roles, as the identity '
-                                     'service answers GET /v3/auth/tokens.') from None
+        raise exception.InvalidInput(f'{path} is no token: it must be JSON with token, user and roles, as '
+                                     'in the response to GET /v3/auth/tokens.') from None
 
 
 # ---- operation ---------------------------------------------------------------
@@ -126,16 +128,16 @@ def _rules_of(rules: Policy, api: str) -> tuple[str, list[str], list[str]]:
     method, _, rest = api.strip().partition(' ')
     path, _, action = rest.strip().partition(' ')
     if not path.startswith('/'):
-        raise exception.InvalidInput(f"There is no rule {api}. An operation is written as 'POST /servers'.")
+        raise exception.InvalidInput(f"There is no rule {api}. Write an operation as 'POST /servers'.")
     rows = _rows(method.upper(), path, action.strip())
     if all(row.public for row in rows):
-        return 'It needs no token: every caller may do it.', [], []
+        return 'No token is needed: every caller may do it.', [], []
     main = list(dict.fromkeys(row.policy for row in rows if row.policy))
     checked = [rule for rule in dict.fromkeys(rule for row in rows for rule in row.checks) if rule not in main]
     if not main and not rows[0].path.startswith(OPEN):
         main = checked[:1]         # the handler checks it for the resource that it has found
     if not main:
-        return 'No rule guards it: every caller with a token may do it.', [], checked
+        return 'No rule protects it: every caller with a token may do it.', [], checked
     return '', main, [rule for rule in checked if rule not in main]
 
 
@@ -176,8 +178,8 @@ def _rows(method: str, path: str, action: str) -> list[Route]:
         return rows
     found = [row for row in rows if row.action == action]
     if not found:
-        raise exception.InvalidInput(f"{method} {path} is many operations: '{method} {path} ACTION' with one of "
-                                     f'{", ".join(actions)}.')
+        raise exception.InvalidInput(f"{method} {path} has many operations: '{method} {path} ACTION' with one of "
+                                     f"{', '.join(actions)}.")
     return found
 
 
@@ -212,13 +214,14 @@ def _check(conf: cfg.ConfigOpts, given: argparse.Namespace) -> int:
     for rule in deciding:
         may = _show(rules, caller, rule, target) and may
     if others:
-        print('\nWhat it asks besides, for some fields or values:')
+        print('\nAdditional rules for some fields or values:')
         for rule in others:
             _show(rules, caller, rule, target)
     if outside:
-        print('\nThe token has no project: whatever belongs to one is refused (403), whatever the rules say.')
+        print('\nThe token has no project: access to resources of projects is refused (403), regardless of the '
+              'rules.')
     elif hidden:
-        print('\nWhat belongs to another project is not there (404) for who is no administrator.')
+        print('\nFor callers who are not administrators, resources of other projects do not exist (404).')
     print(f'\n{"They may" if may else "They may not"}: {given.api}')
     return MAY if may else MAY_NOT
 

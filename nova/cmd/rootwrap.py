@@ -53,7 +53,7 @@ def allowed(path: str) -> set[str]:
             for name, value in _read(str(file))['Filters'].items():
                 words = [word.strip() for word in value.split(',')]
                 if words[0] != KIND or words[2:] != ['root'] or not words[1]:
-                    raise ValueError(f'{file}: {name} is not of the form: {KIND}, COMMAND, root')
+                    raise ValueError(f'{file}: {name} must have the form: {KIND}, COMMAND, root')
                 found.add(os.path.basename(words[1]))
     return found
 
@@ -75,7 +75,7 @@ def _check(path: pathlib.Path) -> None:
     """
     found = path.stat()
     if found.st_uid != 0 or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise ValueError(f'{path} must belong to root, and others may not write it.')
+        raise ValueError(f'{path} must belong to root and must not be writable by others.')
 
 
 def _run(words: Sequence[str], files: list[str] | None) -> int:

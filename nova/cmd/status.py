@@ -72,7 +72,7 @@ def _cells(given: Deployment) -> Result:
     from nova.db.cells import cells
 
     if all(cell.uuid == cells.CELL0_UUID for cell in given.cells.all()):
-        return Code.FAILURE, 'There is no cell for servers, only cell0: run nova-manage cell_v2 create_cell.'
+        return Code.FAILURE, 'There is no cell for servers, only cell0. Run nova-manage cell_v2 create_cell.'
     _found, down = given.cells.scatter(lambda cell: migration.version(cell.db))
     if down:
         return Code.FAILURE, 'These cells cannot be reached: ' + ', '.join(sorted(cell.name for cell in down))
@@ -86,7 +86,7 @@ def _hosts(given: Deployment) -> Result:
     missing = online_migrations.unmapped_hosts(given.api_db, given.cells, None)
     if missing:
         return Code.WARNING, ('Compute hosts without a cell mapping: ' + utils.some(host for host, _cell in missing)
-                              + '. Run nova-manage cell_v2 discover_hosts, or wait for a conductor to do it.')
+                              + '. Run nova-manage cell_v2 discover_hosts, or wait for a conductor to map them.')
     return Code.SUCCESS, None
 
 
@@ -98,7 +98,7 @@ def _too_old(given: Deployment) -> Result:
     old = [row for _cell, row in manage_upgrade.older_services(given.conf, given.cells)
            if row['version'] < versions.OLDEST]
     if old:
-        return Code.FAILURE, ('These services are older than this release works with: '
+        return Code.FAILURE, ('These services are older than the oldest release that this release supports: '
                               + utils.some(f'{row["binary"]} on {row["host"]}' for row in old))
     return Code.SUCCESS, None
 
@@ -109,9 +109,10 @@ def _older(given: Deployment) -> Result:
 
     old = manage_upgrade.older_services(given.conf, given.cells, alive=False)
     if old:
-        return Code.WARNING, ('Not of this release yet: '
+        return Code.WARNING, ('Services of an older release: '
                               + utils.some(f'{row["binary"]} on {row["host"]}' for _cell, row in old)
-                              + '. Messages to them keep to what they know; nova-manage db contract waits for them.')
+                              + '. This release sends them only messages that they support. nova-manage db contract '
+                                'is refused until they are upgraded.')
     return Code.SUCCESS, None
 
 
@@ -123,9 +124,9 @@ def _networks(given: Deployment) -> Result:
     with given.api_db.reader() as conn:
         older = hosts.older(conn, gateways.FEATURE_RELEASE) if given.conf.network.backend == 'embedded' else []
     if older:
-        return Code.WARNING, ('Networks are plumbed by an older release on ' + utils.some(older) + '. Until '
-                              'nova-network is of this release there, routers are on one host each ([network] routing '
-                              'is central), and subnets take no service_types.')
+        return Code.WARNING, ('Networks are configured by an older release on ' + utils.some(older) + '. Until '
+                              'nova-network is upgraded there, each router runs on one host ([network] routing is '
+                              'central), and subnets accept no service_types.')
     return Code.SUCCESS, None
 
 
@@ -135,8 +136,8 @@ def _data(given: Deployment) -> Result:
 
     left = online_migrations.unfinished(given.api_db, given.cells)
     if left:
-        return Code.WARNING, ('Rows wait for ' + ', '.join(left) + '. Conductors convert them by themselves; '
-                              'nova-manage db online_data_migrations does it at once.')
+        return Code.WARNING, ('Rows wait for ' + ', '.join(left) + '. Conductors convert them in the background; '
+                              'nova-manage db online_data_migrations converts them immediately.')
     return Code.SUCCESS, None
 
 
@@ -148,7 +149,7 @@ def _contraction(given: Deployment) -> Result:
         ('api', given.api_db, 'api'), *((cell.name, cell.db, 'cell') for cell in given.cells.all()))
         if migration.is_behind(db, branch, migration.CONTRACT)]
     if behind:
-        return Code.WARNING, ('To be contracted when every service is of this release: ' + ', '.join(behind)
+        return Code.WARNING, ('Schema changes to contract when every service is of this release: ' + ', '.join(behind)
                               + '. Run nova-manage db contract and nova-manage api_db contract.')
     return Code.SUCCESS, None
 
@@ -176,7 +177,7 @@ def _levels(given: Deployment) -> Result:
               if given.conf.upgrade_levels[topic] != versions.AUTO]
     versions.Pins(given.conf, alone=True)
     if pinned:
-        return Code.WARNING, '[upgrade_levels] pins ' + ', '.join(pinned) + ': take it out after the upgrade.'
+        return Code.WARNING, '[upgrade_levels] pins ' + ', '.join(pinned) + ': remove it after the upgrade.'
     return Code.SUCCESS, None
 
 
@@ -199,9 +200,10 @@ def _signatures(given: Deployment) -> Result:
         return (Code.WARNING, f'Messages of hosts without an approved key are refused. {approve}'.strip()) if waiting \
             else (Code.SUCCESS, None)
     reason = f'[messages] signatures is {mode}' if mode else (
-        '[messages] signatures is not set, and an older release has made this deployment')
-    return Code.WARNING, (f'Messages without a signature are taken: {reason}. {approve}Set signatures = require on '
-                          'computes, network services, APIs and schedulers, restart them, then on conductors.')
+        '[messages] signatures is not set, and this deployment was created by an older release')
+    return Code.WARNING, (f'Messages without a signature are accepted: {reason}. {approve}Set signatures = require on '
+                          'computes, network services, APIs and schedulers, restart them, then do the same on '
+                          'conductors.')
 
 
 def _fence(given: Deployment) -> Result:
@@ -262,8 +264,9 @@ def main(arguments: list[str] | None = None) -> int:
     concurrency.setup()
     from nova import conf as nova_conf
 
-    parser = argparse.ArgumentParser('nova-status', description='Whether a deployment is ready for this release.',
-                                     allow_abbrev=False, epilog='Options of nova.conf apply, too: --config-file, …')
+    parser = argparse.ArgumentParser('nova-status', description='Check whether a deployment is ready for this '
+                                                                'release.',
+                                     allow_abbrev=False, epilog='Options of nova.conf also apply: --config-file, …')
     commands = parser.add_subparsers(metavar='COMMAND')
     actions = commands.add_parser('upgrade', help='check').add_subparsers(metavar='ACTION', required=True)
     actions.add_parser('check', help=check.__doc__).set_defaults(function=check)

@@ -22,12 +22,12 @@ def parts(conf: cfg.ConfigOpts) -> list[Any]:
     from nova.volume import embedded
 
     if conf.volume.backend != 'embedded':
-        raise exception.InvalidInput(reason='nova-volume is the embedded block storage: backend in its [volume] has to '
-                                            'be embedded. That of the other daemons is cinder.')
+        raise exception.InvalidInput(reason='nova-volume is the embedded block storage: its [volume] backend must be '
+                                            'embedded. The other daemons need backend = cinder.')
     certificate = tls.of_files(conf.http, 'http')
     if certificate is None and not tls.is_loopback(conf.volume.listen):
-        LOG.warning('The block storage listens on %s without TLS: set cert_file and key_file in [http], unless a proxy '
-                    'in front speaks TLS.', conf.volume.listen)
+        LOG.warning('The block storage listens on %s without TLS: set cert_file and key_file in '
+                    '[http], unless a proxy in front uses TLS.', conf.volume.listen)
     bus = rpc_bus.Bus(conf)
     api_db, cells = assembly.checked_databases(conf, bus)
     storage = embedded.EmbeddedVolumes(conf, api_db, assembly.images(conf, api_db), cells)

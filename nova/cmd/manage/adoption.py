@@ -45,7 +45,7 @@ def adopt(conf: cfg.ConfigOpts, guest: str, host: str | None, project: str, user
     if refusals:
         return REFUSED
     if not yes:
-        print('Nothing was changed. With --yes it becomes a server.')
+        print('Nothing was changed. Run the command with --yes to adopt the guest.')
         return NOTHING_DONE
     bus = rpc_bus.Bus(conf, BUS)
     try:
@@ -104,8 +104,8 @@ def _known(cells: db_cells.Cells, host: str, uuid: str) -> list[str]:
             able = able or any((compute_nodes.capabilities_of(conn, host, node['node']) or {}).get('adoption')
                                for node in compute_nodes.by_host(conn, host))
             if listing.by_uuid(conn, uuid) or listing.by_uuid(conn, uuid, deleted=True):
-                why.append('there is, or was, a server with its uuid')
-    return why if able else [*why, f'{host} is no compute host whose driver takes guests over']
+                why.append('a server with this uuid exists or existed')
+    return why if able else [*why, f'{host} is not a compute host whose driver can adopt guests']
 
 
 def _show(found: adopted.Found, host: str, project: str, user: str, image: str, flavor: str, name: str,
@@ -113,13 +113,13 @@ def _show(found: adopted.Found, host: str, project: str, user: str, image: str, 
     rows = [('Guest', f'{found.name} ({found.uuid})'), ('Server', f'{name} of project {project}, user {user}'),
             ('Host', host), ('Flavor', f'{flavor} ({found.vcpus} vCPUs, {found.memory_mb} MiB, {found.root_gb} GiB)'),
             ('Image', image)]
-    rows += [('Disk', f'{disk.file} ({disk.format}): it stays there, and goes when the server is deleted')
+    rows += [('Disk', f'{disk.file} ({disk.format}): the file is not moved, and is deleted with the server')
              for disk in found.disks]
     wanted = [*(network or ()), *(port or ())]
-    rows.append(('Networks', ('from its next start on: ' + ', '.join(wanted)) if wanted else 'none of this system'))
-    rows += [('Device', f'{mac} stays until the guest is started again') for mac in found.macs]
-    rows += [('Loses', f'{what}, when the guest is started again') for what in found.lost]
-    rows.append(('Console', 'its log and its screen are there when the guest was started again'))
+    rows.append(('Networks', ('after its next start: ' + ', '.join(wanted)) if wanted else 'none of this system'))
+    rows += [('Device', f'{mac} keeps its connection until the guest is restarted') for mac in found.macs]
+    rows += [('Loses', f'{what}, after the guest is restarted') for what in found.lost]
+    rows.append(('Console', 'its console log and display are available after the guest is restarted'))
     rows += [('Refused', why) for why in refusals]
     tables.print_table(('What', 'How'), rows)
 
@@ -163,26 +163,26 @@ def _await(cells: db_cells.Cells, uuid: str) -> int:
                 reported.add(cell.uuid)
                 cell.db.run(instance_actions.expedite, utils.utcnow(), (uuid,))
         time.sleep(POLL_S)
-    print(f'Server {uuid} still waits for its host; it goes on without this command.')
+    print(f'Server {uuid} still waits for its host. The adoption continues without this command.')
     return REFUSED
 
 
 _MANY = {'action': 'append', 'metavar': 'ID'}
 COMMANDS = {'adopt': adopt}
 OPTIONS = {adopt: {
-    'guest': {'metavar': 'GUEST', 'help': "its uuid, or its name in libvirt"},
-    '--host': {'metavar': 'HOST', 'help': "the compute host that it is on, as service list shows it; this one's name "
-               'unless given'},
-    '--project': {'metavar': 'ID', 'required': True, 'help': 'whose server it becomes'},
-    '--user': {'metavar': 'ID', 'required': True, 'help': 'whose server it becomes'},
+    'guest': {'metavar': 'GUEST', 'help': 'uuid of the guest, or its name in libvirt'},
+    '--host': {'metavar': 'HOST', 'help': 'compute host of the guest, as in service list (default: this host)'},
+    '--project': {'metavar': 'ID', 'required': True, 'help': 'project that will own the server'},
+    '--user': {'metavar': 'ID', 'required': True, 'help': 'user that will own the server'},
     '--image': {'metavar': 'ID', 'required': True,
-                'help': 'of which the server is said to be made: its properties count, and a rebuild uses it'},
-    '--flavor': {'metavar': 'ID', 'help': 'with the vCPUs and the memory of the guest; one is made unless given'},
-    '--name': {'metavar': 'NAME', 'help': "of the server; the guest's unless given"},
-    '--network': {**_MANY, 'help': 'in which the server gets a port; may be repeated'},
-    '--port': {**_MANY, 'help': "that the server gets, made before with the guest's MAC; may be repeated"},
-    '--connection': {'metavar': 'URI', 'help': '[libvirt] connection_uri unless given; qemu+ssh://HOST/system from '
-                     'another machine'},
-    '--yes': flag('do it; otherwise it is only shown'),
+                'help': 'image of the server: its properties apply, and a rebuild uses it'},
+    '--flavor': {'metavar': 'ID', 'help': 'flavor with the vCPUs and memory of the guest (default: create one)'},
+    '--name': {'metavar': 'NAME', 'help': 'name of the server (default: the name of the guest)'},
+    '--network': {**_MANY, 'help': 'network in which the server gets a port; may be repeated'},
+    '--port': {**_MANY, 'help': 'existing port, with the MAC address of the guest, for the server; may be repeated'},
+    '--connection': {'metavar': 'URI', 'help': 'URI of libvirt (default: [libvirt] connection_uri); '
+                                               'qemu+ssh://HOST/system from another machine'},
+    '--yes': flag('adopt the guest (default: only show what would change)'),
 }}
-EXIT_CODES = {adopt: {REFUSED: 'the guest cannot be taken over, or was not', NOTHING_DONE: 'it was only shown'}}
+EXIT_CODES = {adopt: {REFUSED: 'the guest cannot be adopted, or the adoption failed',
+                      NOTHING_DONE: 'nothing was changed'}}

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from nova.db import engine
 
-_DATE = {'metavar': 'DATE', 'help': 'YYYY-MM-DD[ HH:MM[:SS]], UTC unless it says otherwise'}
-_ALL_CELLS = flag('every cell, instead of the one of [database] alone')
+_DATE = {'metavar': 'DATE', 'help': 'YYYY-MM-DD[ HH:MM[:SS]], in UTC unless an offset is given'}
+_ALL_CELLS = flag('process every cell, not only the one in [database]')
 _VERBOSE = flag('print the number of rows of each table')
 
 
@@ -27,9 +27,9 @@ def archive_deleted_rows(conf: cfg.ConfigOpts, max_rows: int, until_complete: bo
     """Move deleted servers, with their actions and migrations, to the shadow tables, which the API does not read."""
     from nova.db.servers import archive
     if max_rows < 1:
-        raise Refused(f'Invalid value for --max_rows: {max_rows}; it must be 1 or more.', 2)
+        raise Refused(f'Invalid value for --max_rows: {max_rows}. It must be 1 or more.', 2)
     if sleep < 0:
-        raise Refused(f'Invalid value for --sleep: {sleep}; it must be 0 or more.', 255)
+        raise Refused(f'Invalid value for --sleep: {sleep}. It must be 0 or more.', 255)
     moment = _date(before, 4)
     total: dict[tuple[str, str], int] = {}
     for name, db in _databases(conf, all_cells, 3):
@@ -120,30 +120,30 @@ def _tell(total: dict[tuple[str, str], int], verbose: bool, what: str) -> None:
 EXIT_CODES = {
     archive_deleted_rows: {0: 'Nothing was archived.', 1: 'Rows were archived.', 2: '--max_rows is not usable.',
                            3: 'The API database cannot be used.', 4: '--before is not usable.',
-                           255: 'Anything else that failed.'},
+                           255: 'Another error occurred.'},
     purge: {0: 'Rows were removed.', 1: 'Neither --all nor --before was given.', 2: '--before is not usable.',
-            3: 'Nothing was removed.', 4: 'The API database cannot be used.', 255: 'Anything else that failed.'},
-    null_instance_uuid_scan: {0: 'It was looked, whatever was found.'},
+            3: 'Nothing was removed.', 4: 'The API database cannot be used.', 255: 'Another error occurred.'},
+    null_instance_uuid_scan: {0: 'The scan finished.'},
 }
 COMMANDS = {'archive_deleted_rows': archive_deleted_rows, 'purge': purge,
             'null_instance_uuid_scan': null_instance_uuid_scan}
 OPTIONS = {
     archive_deleted_rows: {
         '--max_rows': {'metavar': 'ROWS', 'type': int, 'default': 1000,
-                       'help': 'servers, or audits, that are moved at most, each with what belongs to it; 1000 unless '
-                               'given'},
-        '--until-complete': flag('go on until nothing is left, --max_rows at a time'),
-        '--before': {**_DATE, 'help': 'only what was deleted before: ' + _DATE['help']},
-        '--purge': flag('then purge the shadow tables, with the same --before'),
+                       'help': 'maximum number of servers or audits to archive, each with its rows in other tables '
+                               '(default: 1000)'},
+        '--until-complete': flag('repeat, with --max_rows per batch, until no row is left'),
+        '--before': {**_DATE, 'help': 'archive only rows deleted before: ' + _DATE['help']},
+        '--purge': flag('also purge the shadow tables, with the same --before'),
         '--verbose': _VERBOSE,
         '--all-cells': _ALL_CELLS,
-        '--task-log': flag('records of usage audits, too'),
+        '--task-log': flag('also archive records of usage audits'),
         '--sleep': {'metavar': 'SECONDS', 'type': int, 'default': 0,
-                    'help': 'rest between two batches of --until-complete'}},
+                    'help': 'pause between two batches of --until-complete'}},
     purge: {
-        '--all': flag('everything'),
-        '--before': {**_DATE, 'help': 'only what was gone before: ' + _DATE['help']},
+        '--all': flag('remove all rows'),
+        '--before': {**_DATE, 'help': 'purge only rows deleted before: ' + _DATE['help']},
         '--verbose': _VERBOSE,
         '--all-cells': _ALL_CELLS},
-    null_instance_uuid_scan: {'--delete': flag('remove them')},
+    null_instance_uuid_scan: {'--delete': flag('delete these records')},
 }

@@ -60,7 +60,8 @@ def _parsed(text: str) -> tuple[str, records.Seal]:
     try:
         return name or 'api', records.Seal.parse(seal)
     except ValueError:
-        raise Refused(f'{text} is no seal: DATABASE=NUMBER:DIGEST, as the log of nova-conductor has it.', 2) from None
+        raise Refused(f'{text} is not a seal. Its form is DATABASE=NUMBER:DIGEST, as in the log of '
+                      'nova-conductor.', 2) from None
 
 
 def record_of(words: list[str], options: Mapping[str, object]) -> log.OperatorRecord:
@@ -89,7 +90,7 @@ def _user() -> str:
 COMMANDS = {'verify': verify}
 OPTIONS = {verify: {'--seal': {
     'metavar': 'DATABASE=NUMBER:DIGEST', 'action': 'append',
-    'help': 'an earlier seal, as the log of nova-conductor has it; may be given several times'}}}
-EXIT_CODES = {verify: {0: 'All records are as they were sealed.', 1: 'Something else failed.',
-                       2: 'A --seal is none.', BROKEN: 'A record was changed, removed or inserted.',
-                       UNREACHED: 'A cell cannot be reached; the others are right.'}}
+    'help': 'an earlier seal from the log of nova-conductor; may be repeated'}}}
+EXIT_CODES = {verify: {0: 'All records match their seals.', 1: 'Another error occurred.',
+                       2: 'A --seal is malformed.', BROKEN: 'A record was changed, removed or inserted.',
+                       UNREACHED: 'A cell cannot be reached; the records of the others match their seals.'}}

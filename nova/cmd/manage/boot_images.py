@@ -35,7 +35,7 @@ def check_boot_images(conf: cfg.ConfigOpts, detach: bool) -> int:
         (server.uuid, server.project_id, cell.name, kind, image_id, why, 'yes' if server.uuid in mended else 'no')
         for cell, server, kind, image_id, why in rows])
     if mended:
-        print('Stop and start these servers, so that their guests let go of the files.')
+        print('Stop and start these servers, so that their guests close the files.')
     return int(bool(down) or any(server.uuid not in mended for _cell, server, *_rest in rows))
 
 
@@ -99,5 +99,5 @@ def _detach(conn: engine.Connection, uuid: str, image_id: str) -> bool:
 
 
 COMMANDS = {'check_boot_images': check_boot_images}
-OPTIONS = {check_boot_images: {'--detach': flag('take such images from the rows of the servers')}}
-EXIT_CODES = {check_boot_images: {1: 'there are such servers and they were not mended, or a cell is down'}}
+OPTIONS = {check_boot_images: {'--detach': flag('remove such images from the records of the servers')}}
+EXIT_CODES = {check_boot_images: {1: 'such servers exist and were not repaired, or a cell is down'}}

@@ -23,8 +23,8 @@ def _authorities(conf: cfg.ConfigOpts) -> authorities.Authorities:
     found = authorities.of(conf)
     there = next(path for path in (found.path.absolute(), *found.path.absolute().parents) if path.exists())
     if there.stat().st_uid != os.geteuid():
-        raise exception.InvalidInput(reason=f'{there} belongs to another user, as whom nova-cert runs: run this as '
-                                            'that one, with sudo -u.')
+        raise exception.InvalidInput(reason=f'{there} belongs to the user of nova-cert, not to the current user. Run '
+                                            'the command as that user, with sudo -u.')
     return found
 
 
@@ -57,7 +57,7 @@ def revoke(conf: cfg.ConfigOpts, project: str | None = None, user: str | None = 
     """Revoke one certificate, or those of a user or project or both. Exit code 1: no certificate was valid."""
     from nova import exception
     if not (project or user or serial):
-        raise exception.InvalidInput('Name what to revoke: --serial, --user, --project.')
+        raise exception.InvalidInput('Specify what to revoke: --serial, --user or --project.')
     count = _authorities(conf).revoke(project, user, _number(serial) if serial else None)
     print(f'{count} revoked. nova-manage cert crl prints the new list.')
     return int(not count)
@@ -68,7 +68,8 @@ def _number(serial: str) -> int:
     try:
         return int(serial, 16)
     except ValueError:
-        raise exception.InvalidInput(reason=f'{serial!r} is no serial number: 40 hexadecimal digits.') from None
+        raise exception.InvalidInput(reason=f'{serial!r} is no serial number: it must have 40 hexadecimal '
+                                            'digits.') from None
 
 
 def rotate(conf: cfg.ConfigOpts, project: str | None = None, forget: bool = False) -> None:
@@ -80,22 +81,23 @@ def rotate(conf: cfg.ConfigOpts, project: str | None = None, forget: bool = Fals
     made = _authorities(conf).rotate(project, forget)
     print(made.subject.rfc4514_string())
     if forget:
-        print('The ones before are gone with their keys: users need new certificates, and have to trust '
+        print('The previous CAs and their keys were removed. Users need new certificates and must trust '
               'os-certificates/root again.')
 
 
 _PROJECT = {'--project': {'metavar': 'PROJECT', 'help': 'id of a project'}}
-_ITS = {'project': {'metavar': 'PROJECT', 'help': 'its id'}}
+_ITS = {'project': {'metavar': 'PROJECT', 'help': 'id of the project'}}
 _USER = {'--user': {'metavar': 'USER', 'help': 'id of a user'}}
 
 CHANGE_FILES = (revoke, rotate)          # and no database
 COMMANDS = {'list': _list, 'ca': ca, 'crl': crl, 'revoke': revoke, 'rotate': rotate}
 OPTIONS: dict[Any, Any] = {
     _list: {**_PROJECT, **_USER}, ca: _ITS, crl: _ITS,
-    revoke: {'--serial': {'metavar': 'SERIAL', 'help': 'of one certificate, as cert list has it'}, **_USER, **_PROJECT},
-    rotate: {'--project': {'metavar': 'PROJECT', 'help': 'id of the project whose authority it is, with [crypto] '
-                                                         'use_project_ca; that of the cloud unless given'},
-             '--forget': {'action': 'store_true', 'help': 'trust the ones before no more and remove their keys, as '
-                                                          'when one was stolen'}},
+    revoke: {'--serial': {'metavar': 'SERIAL', 'help': 'serial number of a certificate, as in '
+                                                       'cert list'}, **_USER, **_PROJECT},
+    rotate: {'--project': {'metavar': 'PROJECT', 'help': 'id of the project whose CA to rotate, with [crypto] '
+                                                         'use_project_ca (default: the CA of the cloud)'},
+             '--forget': {'action': 'store_true', 'help': 'distrust the previous CAs and remove their keys, for '
+                                                          'example after a theft'}},
 }
 EXIT_CODES = {revoke: {1: 'no certificate was valid'}}

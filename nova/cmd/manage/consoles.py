@@ -169,6 +169,6 @@ def size_line(screen: int) -> bytes:
 
 COMMANDS = {'console': console}
 OPTIONS = {console: {
-    'server': {'metavar': 'SERVER', 'help': 'its uuid'},
-    '--follow-window': flag('type stty with the new size whenever the window changes: only while a shell of the guest '
-                            'waits for a command')}}
+    'server': {'metavar': 'SERVER', 'help': 'uuid of the server'},
+    '--follow-window': flag('send stty with the new size whenever the window changes; use it only while a shell in '
+                            'the guest waits for a command')}}

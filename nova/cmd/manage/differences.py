@@ -55,9 +55,9 @@ def show_differences(conf: cfg.ConfigOpts, server: list[str] | None, settle: boo
          None if each.row is None else f'{each.row["host"]} ({each.row["generation"]})', outcome)
         for each, outcome, _done in outcomes))
     if not settle:
-        print('Nothing was changed. With --settle it is.')
+        print('Nothing was changed. Run the command with --settle to update the records.')
     else:
-        print('The hosts plug what is settled within a minute.')
+        print('The hosts apply the changes to the network interfaces within a minute.')
     return 0 if all(done for _each, _outcome, done in outcomes) else NOT_SETTLED
 
 
@@ -92,7 +92,7 @@ def _enter_ports(api_db: engine.Database, difference: Difference) -> str:
                           lambda address: ipam.number_of(ipaddress.ip_address(address)))
     except (KeyError, TypeError, ValueError):
         lost = [str(vif)[:60] for vif in server.get('network_info') or ()]
-    return f' Its ports {", ".join(lost)} are lost: create them again, and add them.' if lost else ''
+    return f" Its ports {', '.join(lost)} are lost: create new ports and attach them." if lost else ''
 
 
 def _of(difference: Difference, name: str) -> str | None:
@@ -132,19 +132,19 @@ def _settle(api_db: engine.Database, difference: Difference, followed: bool,
     cell, report, uuid = difference.cell, difference.report, difference.uuid
     host, kind = report['host'], report['kind']
     if utils.utcnow() - report['reported_at'] > datetime.timedelta(seconds=FRESH_S):
-        return f'Not settled: its host has not reported for {FRESH_S} s.', False
+        return f'Not settled: the host has not reported for {FRESH_S} s.', False
     if kind == rules.ABSENT:
         if followed:
             cell.db.run(guest_reports.settled, report, False)
-            return 'Its row follows the guest on another host.', True
+            return 'The record now matches the guest on another host.', True
 
         def lose(conn: engine.Connection) -> bool:
             row = instances.get_many(conn, [uuid]).get(uuid)
             lost = row is not None and row['host'] == host and guest_reports.lose(conn, row, host)
             guest_reports.settled(conn, report, False)
             return lost
-        return ('The server is in ERROR: its host has no guest of it.' if cell.db.run(lose)
-                else 'Its row has changed since the report.'), True
+        return ('The server is now in ERROR: its host has no guest for it.' if cell.db.run(lose)
+                else 'The record has changed since the report.'), True
     try:
         if kind == rules.UNKNOWN:
             values = guest_reports.entered(report['server'], uuid)
@@ -162,7 +162,7 @@ def _settle(api_db: engine.Database, difference: Difference, followed: bool,
         if kind == rules.UNKNOWN and row is None:
             guest_reports.enter(conn, report, host)
         elif row is None:
-            return 'Not settled: its row is gone.'
+            return 'Not settled: the record was deleted.'
         elif kind == rules.NEWER:
             guest_reports.follow(conn, row, report, host)
         guest_reports.set_volumes(conn, uuid, report['volumes'], attached)
@@ -170,7 +170,7 @@ def _settle(api_db: engine.Database, difference: Difference, followed: bool,
         return None
     lost = _enter_ports(api_db, difference) if ports_are_here and kind in (rules.NEWER, rules.UNKNOWN) else ''
     refused = cell.db.run(write)           # last, because the host then plugs the ports
-    return refused or f'Its row follows the guest on {host}.{lost}', refused is None
+    return refused or f'The record now matches the guest on {host}.{lost}', refused is None
 
 
 def _enter_mapping(conn: engine.Connection, cell_uuid: str, server: dict[str, Any]) -> None:
@@ -194,7 +194,8 @@ def _enter_mapping(conn: engine.Connection, cell_uuid: str, server: dict[str, An
 
 COMMANDS = {'differences': show_differences}
 OPTIONS = {show_differences: {
-    '--server': {'metavar': 'UUID', 'action': 'append', 'help': 'only of this server; may be repeated'},
-    '--settle': flag('let the rows follow the guests; otherwise the differences are only shown'),
+    '--server': {'metavar': 'UUID', 'action': 'append', 'help': 'show only the differences of this server; may be '
+                                                                'repeated'},
+    '--settle': flag('update the records to match the guests (default: only show the differences)'),
 }}
-EXIT_CODES = {show_differences: {NOT_SETTLED: 'there are differences that are not settled'}}
+EXIT_CODES = {show_differences: {NOT_SETTLED: 'unsettled differences remain'}}

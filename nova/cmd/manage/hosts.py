@@ -24,7 +24,7 @@ def token(conf: cfg.ConfigOpts, valid: int) -> None:
     """Print a token with which one host joins: see [messages] join_token_file."""
     from nova.db.services import message_keys
     if not 60 <= valid <= 30 * 86400:
-        raise Refused('--valid is between 60 seconds and 30 days.', 1)
+        raise Refused('--valid must be between 60 seconds and 30 days.', 1)
     print(_api_db(conf).run(message_keys.new_token, valid))
 
 
@@ -60,7 +60,7 @@ def approve(conf: cfg.ConfigOpts, name: str, fingerprint: str) -> None:
         if row is None or row['host'] != name:
             raise Refused(f'Host {name} has no key {fingerprint}.', 1)
         if row['state'] == message_keys.RETIRED:
-            raise Refused(f'Key {fingerprint} is retired: approve the one that replaced it.', 1)
+            raise Refused(f'Key {fingerprint} is retired. Approve the key that replaced it.', 1)
         message_keys.set_state(conn, fingerprint, message_keys.APPROVED)
         message_keys.replace_others(conn, name, fingerprint)
     _api_db(conf).run(write)
@@ -79,8 +79,8 @@ def rotate(conf: cfg.ConfigOpts, name: str) -> None:
     """Request a new key of a host. The host creates it within 5 minutes, and its old key remains valid for an hour."""
     from nova.db.services import message_keys
     if not _api_db(conf).run(message_keys.renew, name):
-        raise Refused(f'Host {name} has no key that is approved.', 1)
-    print(f'Host {name} makes a new key.')
+        raise Refused(f'Host {name} has no approved key.', 1)
+    print(f'Host {name} creates a new key.')
 
 
 def stage_key(conf: cfg.ConfigOpts) -> None:
@@ -147,18 +147,19 @@ def rabbitmq(conf: cfg.ConfigOpts, name: str, virtual_host: str, certificate: bo
               f'ssl_key_file = /etc/nova/tls/{name}.key')
 
 
-_NAME = {'name': {'metavar': 'HOST', 'help': 'its name, as in the service list'}}
+_NAME = {'name': {'metavar': 'HOST', 'help': 'name of the host, as in service list'}}
 COMMANDS = {'token': token, 'keys': keys, 'approve': approve, 'revoke': revoke, 'rotate': rotate,
             'stage_key': stage_key, 'promote_key': promote_key, 'rabbitmq': rabbitmq}
 OPTIONS = {
     token: {'--valid': {'metavar': 'SECONDS', 'type': int, 'default': 3600,
-                        'help': 'how long it can be used; 3600 unless given'}},
-    approve: {**_NAME, '--fingerprint': {'metavar': 'FINGERPRINT', 'required': True, 'help': 'of the key'}},
+                        'help': 'validity of the token in seconds (default: 3600)'}},
+    approve: {**_NAME, '--fingerprint': {'metavar': 'FINGERPRINT', 'required': True, 'help': 'fingerprint of the '
+                                                                                             'key'}},
     revoke: _NAME, rotate: _NAME,
     rabbitmq: {**_NAME,
-               '--virtual-host': {'metavar': 'NAME', 'default': '/', 'help': 'of the broker; / unless given'},
-               '--certificate': {'action': 'store_true', 'help': 'the user has no password: it shows a certificate of '
-                                                                 'this name'}},
-    promote_key: {'--force': {'action': 'store_true', 'help': 'hosts that do not know it yet take no message until '
-                                                              'their next look, within 5 minutes'}},
+               '--virtual-host': {'metavar': 'NAME', 'default': '/', 'help': 'virtual host (default: /)'},
+               '--certificate': {'action': 'store_true', 'help': 'the user authenticates with a certificate of '
+                                                                 'this name, without a password'}},
+    promote_key: {'--force': {'action': 'store_true', 'help': 'do not wait: hosts without the new key reject '
+                                                              'messages until they read it, within 5 minutes'}},
 }

@@ -21,10 +21,10 @@ def key_ring(conf: cfg.ConfigOpts) -> KeyRing:
     from nova.identity import tokens
     from nova.runtime import host_identity
     if conf.identity.backend != 'embedded':
-        raise exception.InvalidInput('The tokens of this deployment are those of Keystone: rotate its keys.')
+        raise exception.InvalidInput('This deployment uses tokens of Keystone. Rotate the keys of Keystone.')
     directory = os.path.join(host_identity.state_path(conf), 'keys')
     if not os.path.exists(os.path.join(directory, tokens.KEY_FILE)):
-        raise exception.InvalidInput(f'There are no token keys in {directory}: they are made at the first start.')
+        raise exception.InvalidInput(f'There are no token keys in {directory}. The first start creates them.')
     return tokens.KeyRing(directory)
 
 
@@ -37,26 +37,25 @@ def rotate_keys(conf: cfg.ConfigOpts) -> None:
     ring = key_ring(conf)
     ring.stage()
     ring.promote()
-    print(f'A new key seals tokens; the processes of this host read it from {ring.path} by themselves.\n'
-          f'In {_lifetime(conf)} s no token of an older key is valid any more. Then: nova-manage identity retire_keys')
+    print(f'A new key encrypts tokens. The processes of this host read it from {ring.path} automatically.\nTokens of '
+          f'older keys expire within {_lifetime(conf)} s. Then run: nova-manage identity retire_keys')
 
 
 def stage_key(conf: cfg.ConfigOpts) -> None:
     """Create the next key, which is not used for new tokens yet. This is the first step with several hosts."""
     path = key_ring(conf).stage()
-    print(f'The next key is in {path}.\nCopy that file to the same place on each other host that has the keys, of the '
-          'same owner and mode 0600; processes read it by themselves.\n'
-          'Then, on this host: nova-manage identity promote_key')
+    print(f'The next key is in {path}.\nCopy that file to the same path on each other host that has the keys, with '
+          'the same owner and mode 0600. The processes read it automatically.\nThen run on this host: nova-manage '
+          'identity promote_key')
 
 
 def promote_key(conf: cfg.ConfigOpts) -> None:
     """Encrypt new tokens with the staged key. This is the second step, after every host has the key."""
     ring = key_ring(conf)
     ring.promote()
-    print('The staged key seals tokens now.\n'
-          f'Copy {ring.path} to each other host, and remove {ring.path}.staged there.\n'
-          f'In {_lifetime(conf)} s no token of an older key is valid any more. Then, on each host: '
-          'nova-manage identity retire_keys')
+    print(f'The staged key now encrypts tokens.\nCopy {ring.path} to each other host, and remove {ring.path}.staged '
+          f'there.\nTokens of older keys expire within {_lifetime(conf)} s. Then run on each host: nova-manage '
+          'identity retire_keys')
 
 
 def retire_keys(conf: cfg.ConfigOpts, force: bool = False) -> None:
@@ -71,7 +70,7 @@ def retire_keys(conf: cfg.ConfigOpts, force: bool = False) -> None:
     ring = key_ring(conf)
     api_db, _cell_db = assembly.open_databases(conf)
     gone = ring.retire(0 if force else _lifetime(conf), functools.partial(credentials.reseal, api_db))
-    print(f'{gone} older keys are gone.')
+    print(f'{gone} older keys were removed.')
 
 
 def recover(conf: cfg.ConfigOpts, name: str) -> None:
@@ -89,6 +88,7 @@ def recover(conf: cfg.ConfigOpts, name: str) -> None:
 CHANGE_FILES = (rotate_keys, stage_key, promote_key, retire_keys)
 COMMANDS = {'recover': recover, 'rotate_keys': rotate_keys,
             'stage_key': stage_key, 'promote_key': promote_key, 'retire_keys': retire_keys}
-OPTIONS = {recover: {'name': {'metavar': 'USER', 'help': 'name in the default domain; its role stays what it is'}},
-           retire_keys: {'--force': {'action': 'store_true', 'help': 'at once, as when a key was stolen: the tokens of '
-                                                                      'these keys are void'}}}
+OPTIONS = {recover: {'name': {'metavar': 'USER', 'help': 'name of the user in the default domain; the roles do not '
+                                                         'change'}},
+           retire_keys: {'--force': {'action': 'store_true', 'help': 'retire the keys immediately, for example '
+                                                                     'after a theft; their tokens become invalid'}}}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from nova.image.api import Images
 
-_OWNER = {'metavar': 'OWNER', 'help': f'the project whose image it is: {known_projects.HELP}'}
+_OWNER = {'metavar': 'OWNER', 'help': f'project that owns the image: {known_projects.HELP}'}
 _FILE = {'metavar': 'PATH', 'help': 'a file'}
 _KINDS = {'machine': 'ami', 'kernel': 'aki', 'ramdisk': 'ari'}      # names in the Bexar format
 
@@ -124,23 +124,23 @@ def register(images: Images, path: str, owner: str | None, disk_format: str, con
     except BaseException:
         images.delete(ctx, image['id'])
         raise
-    print(f'{disk_format} {path} is image {image["id"]}.')
+    print(f"{disk_format} {path} was stored as image {image['id']}.")
     return image['id']
 
 
 COMMANDS = {'image_register': image_register, 'kernel_register': kernel_register,
             'ramdisk_register': ramdisk_register, 'all_register': all_register, 'convert': convert}
-_NAME = {'help': "the image's name; that of the file unless given"}
-_PRIVATE = flag("for the owner's project alone; images are public unless given")
+_NAME = {'help': 'name of the image (default: the name of the file)'}
+_PRIVATE = flag('make the image visible to the project of the owner only (default: public)')
 _ONE = {'path': _FILE, 'owner': _OWNER, '--name': _NAME, '--private': _PRIVATE}
 OPTIONS = {
     image_register: {
-        **_ONE, '--disk-format': {'help': 'qcow2, raw, …; what the file is unless given'},
-        '--container-format': {'help': 'bare unless given, or the disk format for ami, aki and ari'},
-        '--kernel-id': {'metavar': 'ID', 'help': 'of the kernel image that it boots with'},
-        '--ramdisk-id': {'metavar': 'ID', 'help': 'of the ramdisk image that it boots with'}},
+        **_ONE, '--disk-format': {'help': 'format of the file, such as qcow2 or raw (default: detected)'},
+        '--container-format': {'help': 'container format (default: bare, or the disk format for ami, aki and ari)'},
+        '--kernel-id': {'metavar': 'ID', 'help': 'id of the kernel image'},
+        '--ramdisk-id': {'metavar': 'ID', 'help': 'id of the ramdisk image'}},
     kernel_register: _ONE,
     ramdisk_register: _ONE,
     all_register: {name: _FILE for name in ('image', 'kernel', 'ramdisk')} | {'owner': _OWNER, '--private': _PRIVATE},
-    convert: {'directory': {'metavar': 'DIRECTORY', 'help': 'with a directory for each image'}},
+    convert: {'directory': {'metavar': 'DIRECTORY', 'help': 'directory that contains one directory per image'}},
 }

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from nova.db import engine
 
 _KEYSTONE_ID = re.compile(r'[0-9a-f]{32}|[0-9a-f]{64}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
-HELP = 'its id, or its name; its id alone where Keystone has the projects'
+HELP = 'id or name of the project; with Keystone only the id'
 
 
 def find(conf: cfg.ConfigOpts, api_db: engine.Database, project: str) -> str:
@@ -42,6 +42,6 @@ def look_up(conf: cfg.ConfigOpts, project: str) -> str:
 def _keystone_id(project: str) -> str:
     from nova import exception
     if not _KEYSTONE_ID.fullmatch(project):
-        raise exception.InvalidInput(f'{project} is not the id of a project. Keystone has the projects here: '
-                                     f'openstack project show -f value -c id {project}')
+        raise exception.InvalidInput(f'{project} is not the id of a project. Keystone manages the projects: openstack '
+                                     f'project show -f value -c id {project}')
     return project

@@ -49,8 +49,8 @@ def _files(conf: cfg.ConfigOpts) -> list[str]:
 def _errors_of_journal() -> None:
     from nova import exception
     if not shutil.which('journalctl'):
-        raise exception.InvalidInput(reason='neither log_file nor log_dir is set, and there is no journal: the daemons '
-                                            'write to their standard error, so look where that goes.')
+        raise exception.InvalidInput(reason='neither log_file nor log_dir is set, and there is no journal. The '
+                                            'daemons write their log to standard error.')
     found = False
     for line in _journal('--reverse', '--lines', str(MOST), '--output', 'json'):
         entry = json.loads(line)
@@ -97,4 +97,4 @@ def syslog(conf: cfg.ConfigOpts, number: int) -> None:
 
 
 COMMANDS = {'errors': errors, 'syslog': syslog}
-OPTIONS = {syslog: {'number': {'type': int, 'nargs': '?', 'default': 10, 'help': 'how many; 10 unless given'}}}
+OPTIONS = {syslog: {'number': {'type': int, 'nargs': '?', 'default': 10, 'help': 'number of entries (default: 10)'}}}

@@ -127,7 +127,7 @@ def _record_alone(conf: cfg.ConfigOpts, record: log.Record) -> None:
         reason = errors.reason(error)
     else:
         return
-    print(f'nova-manage: It is done, and not in the audit log: {reason}', file=sys.stderr)
+    print(f'nova-manage: The command succeeded, but it is not in the audit log: {reason}', file=sys.stderr)
 
 
 def _words(command: list[str]) -> list[str]:
@@ -295,9 +295,10 @@ COMMANDS: dict[str, Any] = {
 }
 # function: its options as argparse takes them
 OPTIONS: dict[Any, Any] = {
-    _openapi: {'--microversion': {'default': 'latest', 'metavar': '2.N', 'help': 'the newest unless given'}},
+    _openapi: {'--microversion': {'default': 'latest', 'metavar': '2.N', 'help': 'microversion of the document '
+                                                                                 '(default: the newest)'}},
     manage_placement.explain: manage_placement.OPTIONS,
-    _completion: {'category': {'metavar': 'CATEGORY', 'nargs': '?', 'help': 'the one whose actions are wanted'}},
+    _completion: {'category': {'metavar': 'CATEGORY', 'nargs': '?', 'help': 'category whose actions to print'}},
     **manage_adoption.OPTIONS,
     **manage_differences.OPTIONS,
     **manage_archive.OPTIONS, **manage_audit.OPTIONS, **manage_boot_images.OPTIONS, **manage_consoles.OPTIONS,
@@ -309,7 +310,8 @@ OPTIONS: dict[Any, Any] = {
     **manage_vpns.OPTIONS,
     **manage_cells.OPTIONS, **manage_certificates.OPTIONS,
     _create_network: manage_networks.CREATE,
-    _network_grants: {'account': {'metavar': 'ACCOUNT', 'help': "as the server writes it: nova_network@'10.0.0.%%'"}},
+    _network_grants: {'account': {'metavar': 'ACCOUNT', 'help': 'database account in the notation of the server: '
+                                                                "nova_network@'10.0.0.%%'"}},
     COMMANDS['db']['sync']: manage_cells.SYNC,
     manage_upgrade.online_data_migrations: manage_upgrade.OPTIONS,
 }
@@ -327,8 +329,8 @@ EXIT_CODES = {**manage_adoption.EXIT_CODES,
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser('nova-manage', allow_abbrev=False,
-                                     description='Schemas, and a look into the databases without the API.',
-                                     epilog='Options of nova.conf apply, too, before the command or behind it: '
+                                     description='Manage database schemas, and access the databases without the API.',
+                                     epilog='Options of nova.conf also apply, before or after the command: '
                                             '--config-file, --state-path, …')
     commands = parser.add_subparsers(metavar='COMMAND')
     for name, actions in COMMANDS.items():

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from nova.db import engine
 
-HOST = {'metavar': 'HOST', 'nargs': '?', 'help': 'only those on this host'}
+HOST = {'metavar': 'HOST', 'nargs': '?', 'help': 'list only addresses on this host'}
 ADDRESS = {'metavar': 'ADDRESS', 'help': 'the address'}
 RESERVED = 'reserved'            # replaces the id of a port
 
@@ -76,12 +76,12 @@ def _networks(given: dict[str, Any], count: int) -> list[list[dict[str, Any]]]:
     from nova import exception
     from nova.network.operators import legacy_parameters
     if not 0 < count <= MOST:
-        raise exception.InvalidInput(f'--num-networks is a number from 1 to {MOST}.')
+        raise exception.InvalidInput(f'--num-networks must be a number from 1 to {MOST}.')
     alone = sorted(given.keys() & {'gateway', 'gateway_v6', 'fixed_cidr'})
     if count > 1 and alone:
-        raise exception.InvalidInput(f'--{alone[0].replace("_", "-")} is of one network.')
+        raise exception.InvalidInput(f"--{alone[0].replace('_', '-')} allows only one network.")
     if 'label' not in given or not given.keys() & {'fixed_range_v4', 'fixed_range_v6'}:
-        raise exception.InvalidInput('--label is expected, and --fixed-range-v4 or --fixed-range-v6.')
+        raise exception.InvalidInput('Give --label, and --fixed-range-v4 or --fixed-range-v6.')
     if 'fixed_range_v4' not in given and given.keys() & {'network_size', 'fixed_cidr', 'gateway', 'dns1', 'dns2'}:
         raise exception.InvalidInput('--network-size, --fixed-cidr, --gateway and --dns1 need --fixed-range-v4.')
     found: list[list[dict[str, Any]]] = [[] for _index in range(count)]
@@ -105,13 +105,13 @@ def _pieces(text: str, version: int, count: int, size: int | None) -> list[Any]:
     from nova.network import ipam
     whole = ipam.parse_cidr(text) if version == 4 else _range_v6(text)
     if size is not None and (size < 4 or size & (size - 1)):
-        raise exception.InvalidInput('--network-size is a power of two: 4, 8, 16 and so on.')
+        raise exception.InvalidInput('--network-size must be a power of two: 4, 8, 16 and so on.')
     longest = 30 if version == 4 else 64
     length = whole.prefixlen + max(0, count - 1).bit_length() if version == 4 else max(whole.prefixlen, 64)
     if size is not None:
         length = 33 - size.bit_length()
     if length > longest or length < whole.prefixlen or count > 1 << length - whole.prefixlen:
-        raise exception.InvalidInput(f'{whole} has no room for {count} networks.')
+        raise exception.InvalidInput(f'{whole} is too small for {count} networks.')
     return list(itertools.islice(whole.subnets(new_prefix=length), count))
 
 
@@ -124,7 +124,7 @@ def _range_v6(text: str) -> ipaddress.IPv6Network:
     try:
         return ipaddress.IPv6Network(text if '%' not in text else '')
     except ValueError:
-        raise exception.InvalidInput(f"'{text[:60]}' is not a range of IPv6.") from None
+        raise exception.InvalidInput(f"'{text[:60]}' is not an IPv6 range.") from None
 
 
 def _pool(cidr: ipaddress.IPv4Network, given: dict[str, Any]) -> dict[str, str]:
@@ -136,7 +136,7 @@ def _pool(cidr: ipaddress.IPv4Network, given: dict[str, Any]) -> dict[str, str]:
     from nova.network import ipam
     fixed = ipam.parse_cidr(given['fixed_cidr'])
     if not isinstance(fixed, ipaddress.IPv4Network) or not fixed.subnet_of(cidr):
-        raise exception.InvalidInput(f'--fixed-cidr is a part of {cidr}.')
+        raise exception.InvalidInput(f'--fixed-cidr must be a part of {cidr}.')
     first, last = max(fixed[0], cidr[1]), min(fixed[-1], cidr[-2])
     gateway = given.get('gateway', str(cidr[1]))
     return {'allowed_start': str(first + 1 if str(first) == gateway else first), 'allowed_end': str(last)}
@@ -225,23 +225,24 @@ def _number(metavar: str, text: str) -> dict[str, Any]:
 
 MOST = 4096                      # networks created by one command
 EVERYBODY = 'nova-manage'        # temporary owner of a network without a project, during its creation
-REFUSED = {'vpn': 'the port of a VPN instance is that of os-cloudpipe'}
+REFUSED = {'vpn': 'os-cloudpipe sets the port of a VPN instance'}
 CREATE = {
-    '--label': _text('NAME', 'of the network, with a number where there are more'),
-    '--fixed-range-v4': _text('RANGE', 'that the networks share in equal parts'),
-    '--fixed-range-v6': _text('RANGE', 'of which each network has a /64; guests make their addresses themselves'),
-    '--num-networks': _number('COUNT', '1 unless given'),
-    '--network-size': _number('COUNT', 'addresses of IPv4 of each network; equal parts of the range unless given'),
-    '--fixed-cidr': _text('RANGE', 'the part of --fixed-range-v4 that ports get addresses of'),
-    '--gateway': _text('ADDRESS', 'the first of the range unless given'),
-    '--gateway-v6': _text('ADDRESS', 'the first of the range unless given'),
-    '--dns1': _text('ADDRESS', 'a name server, besides the one of the network'),
-    '--dns2': _text('ADDRESS', 'another one'),
-    '--project': _text('PROJECT', f'the project whose they are: {known_projects.HELP}; for all projects unless given'),
-    '--vlan': _number('VLAN', 'of the one network that is made'),
-    '--vlan-start': _number('VLAN', 'of the first of the networks'),
-    '--physical-network': _text('NAME', 'one of [network] physical_networks, of VLANs; the first of vlan_ranges unless '
-                                        'given'),
+    '--label': _text('NAME', 'name of the network; several networks get a number as suffix'),
+    '--fixed-range-v4': _text('RANGE', 'IPv4 range, which is divided equally between the networks'),
+    '--fixed-range-v6': _text('RANGE', 'IPv6 range, from which each network gets a /64; guests choose their '
+                                       'addresses by SLAAC'),
+    '--num-networks': _number('COUNT', 'number of networks (default: 1)'),
+    '--network-size': _number('COUNT', 'number of IPv4 addresses per network (default: equal parts of the range)'),
+    '--fixed-cidr': _text('RANGE', 'part of --fixed-range-v4 from which ports get addresses'),
+    '--gateway': _text('ADDRESS', 'gateway address (default: the first of the range)'),
+    '--gateway-v6': _text('ADDRESS', 'gateway address (default: the first of the range)'),
+    '--dns1': _text('ADDRESS', 'name server, in addition to that of the network'),
+    '--dns2': _text('ADDRESS', 'second name server'),
+    '--project': _text('PROJECT', f'project that owns the networks: {known_projects.HELP} (default: all projects)'),
+    '--vlan': _number('VLAN', 'VLAN id of the network; allows only one network'),
+    '--vlan-start': _number('VLAN', 'VLAN id of the first network'),
+    '--physical-network': _text('NAME', 'physical network of VLANs, one of [network] physical_networks (default: '
+                                        'the first of vlan_ranges)'),
     **{f'--{name}': _text('VALUE', 'refused, with the reason') for name in (
         'bridge', 'bridge-interface', 'multi-host', 'uuid', 'priority', 'vpn')},
 }
@@ -254,12 +255,14 @@ OPTIONS = {
     delete_network: {'network': UUID}, list_fixed: {'host': HOST}, reserve: {'address': ADDRESS},
     unreserve: {'address': ADDRESS},
     create_floating: {'ip_range': RANGE,
-                      '--pool': {'metavar': 'NAME', 'default': 'public', 'help': 'public unless given'},
+                      '--pool': {'metavar': 'NAME', 'default': 'public', 'help': 'name of the pool (default: '
+                                                                                 'public)'},
                       '--interface': {'metavar': 'NAME', 'default': None,
                                       'help': 'one of [network] physical_networks'}},
     delete_floating: {'ip_range': RANGE},
     modify_network: {'network': UUID,
                      '--project': {'metavar': 'PROJECT', 'default': None,
-                                   'help': f'its new project: {known_projects.HELP}'},
-                     '--disassociate-project': {'action': 'store_true', 'help': 'it is for all projects then'}},
+                                   'help': f'new project of the network: {known_projects.HELP}'},
+                     '--disassociate-project': {'action': 'store_true', 'help': 'make the network available to all '
+                                                                                'projects'}},
 }

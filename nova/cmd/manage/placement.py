@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 
 NO_HOST = 3                  # exit code
 OPTIONS = {
-    '--server': {'metavar': 'UUID', 'help': 'a server that exists: would it be placed again, and where'},
-    '--file': {'metavar': 'FILE', 'help': 'the body of POST /servers, as JSON; - reads standard input'},
-    '--project': {'metavar': 'ID', 'default': 'admin', 'help': 'whose request it would be'},
-    '--seed': {'metavar': 'UUID', 'help': 'the uuid that breaks ties: that of a server repeats its decision'},
-    '--limit': {'metavar': 'N', 'type': int, 'default': 20, 'help': 'hosts that each list names; 20 unless given'},
-    '--microversion': {'metavar': '2.N', 'default': 'latest', 'help': 'of the body; the newest unless given'},
-    '--json': {**flag('print what the operation answers'), 'dest': 'as_json'},
+    '--server': {'metavar': 'UUID', 'help': 'existing server: show whether and where it would be scheduled again'},
+    '--file': {'metavar': 'FILE', 'help': 'file with the JSON body of POST /servers; - reads standard input'},
+    '--project': {'metavar': 'ID', 'default': 'admin', 'help': 'project of the request'},
+    '--seed': {'metavar': 'UUID', 'help': 'uuid that breaks ties; with the uuid of a server the decision is the '
+                                          'same as for that server'},
+    '--limit': {'metavar': 'N', 'type': int, 'default': 20, 'help': 'maximum number of hosts per list (default: 20)'},
+    '--microversion': {'metavar': '2.N', 'default': 'latest', 'help': 'microversion of the body (default: the '
+                                                                      'newest)'},
+    '--json': {**flag('print the response as JSON'), 'dest': 'as_json'},
 }
 
 
@@ -37,7 +39,7 @@ def explain(conf: cfg.ConfigOpts, server: str | None, file: str | None, project:
     """Show how a server would be placed: what each filter removes, the weights and the choice. Nothing is changed."""
     from nova.cloud import assembly
     if (server is None) == (file is None):
-        raise _wrong('give either --server or --file.')
+        raise _wrong('specify either --server or --file.')
     body = {'server_id': server} if file is None else _read(file)
     if seed is not None:
         body['seed'] = seed
@@ -61,9 +63,9 @@ def _read(file: str) -> dict[str, Any]:
         with open(0 if file == '-' else file, encoding='utf-8') as opened:
             body = json.load(opened)
     except ValueError as error:
-        raise _wrong(f'{file} is no JSON: {error}') from None
+        raise _wrong(f'{file} is not valid JSON: {error}') from None
     if not isinstance(body, dict):
-        raise _wrong(f'{file} is not the body of a request: that is an object.')
+        raise _wrong(f'{file} is not a request body: the body must be an object.')
     return body
 
 
@@ -102,7 +104,7 @@ def _print(found: dict[str, Any]) -> None:
         tables.print_table(('Filter', 'Passed', 'Removed', 'Why'), [
             (row['name'], row['passed'], row['removed'], _why(row)) for row in removing])
         print()
-    print(f'{"The other" if removing else "The"} filters removed none.')
+    print(f"{('The other' if removing else 'The')} filters removed no hosts.")
     skipped = [row['name'] for row in found['filters'] if not row['applies']]
     if skipped:
         print('Not applied to a forced host: ' + ', '.join(skipped))

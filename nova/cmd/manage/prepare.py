@@ -33,7 +33,7 @@ def prepare(conf: cfg.ConfigOpts, source: str, owner: str | None, checksum: str 
     """
     from nova import exception
     if not 0 <= min_ram <= 1 << 20:
-        raise exception.InvalidInput(f'--min-ram {min_ram}: it is from 0 to {1 << 20} MiB.')
+        raise exception.InvalidInput(f'--min-ram {min_ram}: it must be from 0 to {1 << 20} MiB.')
     given = _properties(property or [])
     project = manage_images.project(conf, owner)
     images = manage_images.store(conf)
@@ -59,7 +59,7 @@ def _properties(pairs: list[str]) -> dict[str, str]:
     from nova import exception
     found = dict(pair.partition('=')[::2] for pair in pairs)
     if len(pairs) > PROPERTIES_MOST or not all(found) or not all('=' in pair for pair in pairs):
-        raise exception.InvalidInput(f'--property is NAME=VALUE, at most {PROPERTIES_MOST} times.')
+        raise exception.InvalidInput(f'--property must be NAME=VALUE, at most {PROPERTIES_MOST} times.')
     return found
 
 
@@ -73,16 +73,17 @@ def _local(conf: cfg.ConfigOpts, source: str, checksum: str | None, directory: s
     path = os.path.join(directory, 'fetched')
     if '://' not in source:
         if networks or ca_file:
-            raise exception.InvalidInput('--allow-network and --ca-file are for a URL, and this is a file.')
+            raise exception.InvalidInput('--allow-network and --ca-file apply to URLs only, but the source is a '
+                                         'file.')
         if os.path.exists(source) and not os.path.isfile(source):
-            raise exception.InvalidInput(f'{source} is no file.')
+            raise exception.InvalidInput(f'{source} is not a file.')
         with open(source, 'rb') as file, open(path, 'wb') as copy:
             files.copy(file, copy)
         if wanted is not None:
             _compare(source, path, wanted)
         return path
     if wanted is None:
-        raise exception.InvalidInput('A URL needs --checksum sha256:… or sha512:…, from where its publisher names it.')
+        raise exception.InvalidInput('A URL needs --checksum sha256:… or sha512:…, as published with the image.')
     try:
         allowed = [ipaddress.ip_network(text) for text in networks]
     except ValueError as error:
@@ -111,17 +112,17 @@ def _checked(conf: cfg.ConfigOpts, source: str, path: str, raw: str) -> tuple[in
     report = inspector.inspect_file(path)
     found = 'raw' if report.format in ('gpt', 'mbr') else report.format
     if found not in FORMATS or report.format == 'raw':
-        kind = 'has no partition table' if report.format == 'raw' else f'is of the format {report.format}'
-        raise exception.InvalidInput(f'{source} {kind}: a cloud image is a disk with partitions, qcow2 or raw. Unpack '
-                                     'compressed files first; nova-manage image image_register takes other images.')
+        kind = 'has no partition table' if report.format == 'raw' else f'has the format {report.format}'
+        raise exception.InvalidInput(f'{source} {kind}. A cloud image is a qcow2 or raw disk with partitions. Unpack '
+                                     'compressed files first; nova-manage image image_register accepts other images.')
     inspector.verify(report, found, conf.image.max_virtual_size << 30, source)
     size = report.virtual_size or 0
     _tool(conf).convert(path, found, raw, 'raw')
     with open(raw, 'rb') as file:
         facts = boot_facts.read(file)
     if not (facts.bios or facts.uefi):
-        raise exception.InvalidInput(f'{source} boots neither with BIOS nor with UEFI: it has no boot loader of the '
-                                     'first, and no EFI system partition.')
+        raise exception.InvalidInput(f'{source} cannot boot with BIOS or UEFI: it has neither a BIOS boot loader nor '
+                                     'an EFI system partition.')
     return size, facts
 
 
@@ -149,19 +150,19 @@ def _name(source: str) -> str:
 
 COMMANDS = {'prepare': prepare}
 OPTIONS: dict[Any, Any] = {prepare: {
-    'source': {'metavar': 'SOURCE', 'help': 'a file, or an https URL'},
-    'owner': {'metavar': 'OWNER', 'nargs': '?', 'help': 'the project whose image it is; unless given it is public and '
-                                                        "the administrator's"},
-    '--checksum': {'metavar': 'ALGORITHM:HEX', 'help': 'sha256: or sha512: and the digits; a URL needs it'},
-    '--name': {'help': 'that of the file, without its ending, unless given'},
-    '--private': flag("for the owner's project alone; images are public unless given"),
-    '--disk-format': {'choices': FORMATS, 'default': 'qcow2', 'help': 'of the image that is made; qcow2 unless given, '
-                                                                      'raw suits computes with Ceph'},
-    '--min-ram': {'metavar': 'MIB', 'type': int, 'default': MIN_RAM, 'help': f'{MIN_RAM} unless given'},
-    '--property': {'metavar': 'NAME=VALUE', 'action': 'append', 'help': 'a property of the image, also in the place of '
-                                                                        'one that is found out'},
+    'source': {'metavar': 'SOURCE', 'help': 'path or https URL of the image'},
+    'owner': {'metavar': 'OWNER', 'nargs': '?', 'help': 'project that owns the image (default: the image is public '
+                                                        'and belongs to the administrator)'},
+    '--checksum': {'metavar': 'ALGORITHM:HEX', 'help': 'expected checksum, sha256:HEX or sha512:HEX; required with '
+                                                       'a URL'},
+    '--name': {'help': 'name of the image (default: the name of the file without its suffix)'},
+    '--private': flag('make the image visible to the project of the owner only (default: public)'),
+    '--disk-format': {'choices': FORMATS, 'default': 'qcow2', 'help': 'format of the stored image (default: qcow2); '
+                                                                      'use raw for computes with Ceph'},
+    '--min-ram': {'metavar': 'MIB', 'type': int, 'default': MIN_RAM,
+                  'help': f'minimum memory in MiB (default: {MIN_RAM})'},
+    '--property': {'metavar': 'NAME=VALUE', 'action': 'append', 'help': 'image property; overrides a detected one'},
     '--allow-network': {'metavar': 'NETWORK', 'action': 'append',
-                        'help': 'that a URL may lead to although its addresses are private, as 10.0.0.0/8'},
-    '--ca-file': {'metavar': 'FILE', 'help': 'certificates, PEM, that a URL is trusted by; those of the system unless '
-                                             'given'},
+                        'help': 'private network, such as 10.0.0.0/8, to which a URL may lead'},
+    '--ca-file': {'metavar': 'FILE', 'help': 'CA certificates (PEM) for a URL (default: those of the system)'},
 }}

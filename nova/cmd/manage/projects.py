@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 Ask = Callable[..., Any]                 # see _api
-PROJECT = {'metavar': 'PROJECT', 'help': 'its id, or its name'}
+PROJECT = {'metavar': 'PROJECT', 'help': 'id or name of the project'}
 GONE_S = 120                 # seconds that scrub waits for the deletion of servers
 LOOK_S = 0.5                 # seconds between two checks of the deletion
 PAGE = 1000                  # servers; the API's limit of a page
@@ -59,8 +59,8 @@ def delete(conf: cfg.ConfigOpts, project: str) -> None:
     row = project_row(service, project)
     left = [f'{number} {noun}' for noun, number in _owned(service.db, row['id']).items() if number]
     if left:
-        raise exception.InvalidInput(f'The project {row["name"]} still has {", ".join(left)}. Servers, server groups '
-                                     'and limits go with: nova-manage project scrub')
+        raise exception.InvalidInput(f"The project {row['name']} still has {', '.join(left)}. To remove servers, "
+                                     'server groups and limits, run: nova-manage project scrub')
     service.delete_project(row['id'])
 
 
@@ -70,7 +70,7 @@ def quota(conf: cfg.ConfigOpts, project: str, key: str | None, value: int | None
     service = identity(conf)
     row = project_row(service, project)
     if (key is None) != (value is None):
-        raise exception.InvalidInput('--key and --value need each other.')
+        raise exception.InvalidInput('--key and --value must be given together.')
     with api(conf, row['id']) as ask:
         path = f'/os-quota-sets/{row["id"]}'
         if key is not None:
@@ -98,13 +98,13 @@ def scrub(conf: cfg.ConfigOpts, project: str) -> int:
         for group in groups:
             ask('DELETE', f'/os-server-groups/{group}', missing=True)
         ask('DELETE', f'/os-quota-sets/{row["id"]}')
-    print(f'{len(servers) - len(left)} servers and {len(groups)} server groups are gone.')
+    print(f'{len(servers) - len(left)} servers and {len(groups)} server groups were deleted.')
     if left:
-        print('Not gone yet: ' + ', '.join(left))
+        print('Not deleted yet: ' + ', '.join(left))
     kept = [f'{number} {noun}' for noun, number in _owned(service.db, row['id']).items()
             if number and noun in ('images', 'volumes', 'snapshots')]
     if kept:
-        print('It keeps ' + ', '.join(kept) + '.')
+        print('The project still has ' + ', '.join(kept) + '.')
     return 1 if left else 0
 
 
@@ -119,7 +119,7 @@ def identity(conf: cfg.ConfigOpts) -> IdentityService:
     from nova.cloud import assembly
     from nova.cmd.manage import identity as manage_identity
     if conf.identity.backend != 'embedded':
-        raise exception.InvalidInput('The projects of this deployment are those of Keystone: use openstack project.')
+        raise exception.InvalidInput('Keystone manages the projects of this deployment: use openstack project.')
     manage_identity.key_ring(conf)
     api_db, _cells = assembly.checked_databases(conf)
     return assembly.identity(conf, api_db, '')
@@ -204,12 +204,12 @@ def api(conf: cfg.ConfigOpts, project_id: str) -> Iterator[Ask]:
 
 COMMANDS = {'list': list_projects, 'create': create, 'delete': delete, 'quota': quota, 'scrub': scrub}
 OPTIONS = {
-    create: {'name': {'metavar': 'NAME', 'help': 'no other project has it'},
+    create: {'name': {'metavar': 'NAME', 'help': 'name of the project; it must be unique'},
              'manager': {'metavar': 'USER', 'nargs': '?', 'help': 'id or name of a user'},
-             '--description': {'metavar': 'TEXT', 'default': '', 'help': 'what it is for'}},
+             '--description': {'metavar': 'TEXT', 'default': '', 'help': 'description of the project'}},
     delete: {'project': PROJECT},
-    quota: {'project': PROJECT, '--key': {'metavar': 'RESOURCE', 'help': 'one that is listed'},
-            '--value': {'metavar': 'LIMIT', 'type': int, 'help': '-1: no limit'}},
+    quota: {'project': PROJECT, '--key': {'metavar': 'RESOURCE', 'help': 'resource, as in the list'},
+            '--value': {'metavar': 'LIMIT', 'type': int, 'help': 'limit; -1 for no limit'}},
     scrub: {'project': PROJECT},
 }
-EXIT_CODES = {scrub: {0: 'nothing of these is left', 1: 'servers are left, or it could not be done'}}
+EXIT_CODES = {scrub: {0: 'everything was deleted', 1: 'servers are left, or the command failed'}}

@@ -37,7 +37,7 @@ def set_limit(conf: cfg.ConfigOpts, project: str, resource: str, limit: int) -> 
     from nova.db.projects import storage_quotas
     api_db = _api_db(conf)
     if not -1 <= limit < 2 ** 31:
-        raise exception.InvalidInput(f'{limit} is no limit: -1 (none) to {2 ** 31 - 1}.')
+        raise exception.InvalidInput(f'{limit} is not a limit: it must be -1 (no limit) to {2 ** 31 - 1}.')
     if resource not in (*storage_quotas.IMAGES, *storage_quotas.VOLUMES):
         raise exception.InvalidInput(f'{resource} is none of {", ".join(storage_quotas.configured(conf))}.')
     api_db.run(quotas.set_limits, known_projects.find(conf, api_db, project), {resource: limit})
@@ -60,7 +60,8 @@ def _api_db(conf: cfg.ConfigOpts) -> engine.Database:
 COMMANDS = {'show': show, 'set': set_limit, 'reset': reset}
 OPTIONS = {
     show: {'project': PROJECT},
-    set_limit: {'project': PROJECT, 'resource': {'metavar': 'RESOURCE', 'help': 'one that quota show lists'},
-                'limit': {'metavar': 'LIMIT', 'type': int, 'help': 'in the unit that quota show lists; -1: no limit'}},
+    set_limit: {'project': PROJECT, 'resource': {'metavar': 'RESOURCE', 'help': 'resource, as in quota show'},
+                'limit': {'metavar': 'LIMIT', 'type': int, 'help': 'limit, in the unit that quota show prints; -1 '
+                                                                   'for no limit'}},
     reset: {'project': PROJECT},
 }

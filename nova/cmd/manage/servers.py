@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from nova.db.cells import cells as db_cells
 
 _EC2_ID = re.compile(r'i-([0-9a-f]{17}|[0-9a-f]{8})')
-_HOST = {'metavar': 'HOST', 'help': 'its name as service list shows it'}
-_BINARY = {'metavar': 'SERVICE', 'help': 'its kind, nova-compute for instance'}
+_HOST = {'metavar': 'HOST', 'help': 'name of the host, as in service list'}
+_BINARY = {'metavar': 'SERVICE', 'help': 'name of the service, such as nova-compute'}
 TAKEN_S = 5                  # seconds for the broker to accept the notifications
 
 
@@ -47,7 +47,7 @@ def evacuate(conf: cfg.ConfigOpts, server: str, host: str | None, accept_risk: s
     """Evacuate a server from a host that is down, as the API's evacuate does and with all its checks."""
     values = {'host': host, 'accepted_risk': accept_risk}
     uuid = _act(conf, server, {'evacuate': {name: value for name, value in values.items() if value is not None}})
-    print(f'Evacuation of {uuid} initiated. What became of it: openstack server event list {uuid}')
+    print(f'Evacuation of {uuid} initiated. To see the result: openstack server event list {uuid}')
 
 
 def _act(conf: cfg.ConfigOpts, server: str, wanted: dict[str, Any]) -> str:
@@ -148,13 +148,15 @@ def describe_resource(conf: cfg.ConfigOpts, host: str) -> None:
 
 COMMANDS = {'enable': enable, 'disable': disable, 'describe_resource': describe_resource}
 OPTIONS = {
-    list_servers: {'host': {'metavar': 'HOST', 'nargs': '?', 'help': 'only those of this host'}},
-    live_migrate: {'server': {'metavar': 'SERVER', 'help': 'its uuid, or its EC2 id (i- and 17 or 8 digits)'},
-                   'host': {'metavar': 'HOST', 'help': 'where to, as service list shows it'}},
-    evacuate: {'server': {'metavar': 'SERVER', 'help': 'its uuid, or its EC2 id (i- and 17 or 8 digits)'},
-               'host': {'metavar': 'HOST', 'nargs': '?', 'help': 'where to; the scheduler chooses unless given'},
-               '--accept-risk': {'choices': ('two-writers',), 'help': 'start it although the former host may still '
-                                 'write to its disks: if it does, its file systems are lost'}},
+    list_servers: {'host': {'metavar': 'HOST', 'nargs': '?', 'help': 'list only servers on this host'}},
+    live_migrate: {'server': {'metavar': 'SERVER', 'help': 'uuid of the server, or its EC2 id (i- and 17 or 8 '
+                                                           'digits)'},
+                   'host': {'metavar': 'HOST', 'help': 'destination host, as in service list'}},
+    evacuate: {'server': {'metavar': 'SERVER', 'help': 'uuid of the server, or its EC2 id (i- and 17 or 8 digits)'},
+               'host': {'metavar': 'HOST', 'nargs': '?', 'help': 'destination host (default: the scheduler chooses)'},
+               '--accept-risk': {'choices': ('two-writers',), 'help': 'start the server although the former host '
+                                                                      'may still write to its disks, which would '
+                                                                      'destroy its file systems'}},
     enable: {'host': _HOST, 'binary': _BINARY},
     disable: {'host': _HOST, 'binary': _BINARY},
     describe_resource: {'host': _HOST},

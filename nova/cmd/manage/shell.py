@@ -10,8 +10,8 @@ from typing import Any, TYPE_CHECKING
 if TYPE_CHECKING:
     from oslo_config import cfg
 
-WORDS = ('conf, the configuration; api_db and db, the databases (with db.reader() as conn: …); cells; images; '
-         'ctx, the system as caller')
+WORDS = ('conf, the configuration; api_db and db, the databases (with db.reader() as conn: …); cells; images; ctx, '
+         'the system as caller')
 _BETTER = ('bpython', 'ipython', 'python')          # each one is the fallback of the one before
 _MODULES = {'bpython': 'bpython', 'ipython': 'IPython', 'python': 'code'}
 
@@ -49,7 +49,7 @@ def _interact(conf: cfg.ConfigOpts, wanted: str) -> None:
     chosen = next(name for name in _BETTER[_BETTER.index(wanted):] if _installed(name))
     if chosen != wanted:
         print(f'nova-manage: {wanted} is not installed; this is {chosen}.', file=sys.stderr)
-    names, banner = _names(conf), f'Python of nova-manage. There are {WORDS}.'
+    names, banner = _names(conf), f'Python of nova-manage. Available names: {WORDS}.'
     if chosen == 'bpython':
         import bpython as shell
         shell.embed(locals_=names, banner=banner)
@@ -69,4 +69,4 @@ def _names(conf: cfg.ConfigOpts) -> dict[str, Any]:
 
 
 COMMANDS = {'bpython': bpython, 'ipython': ipython, 'python': python, 'run': run, 'script': script}
-OPTIONS = {script: {'path': {'metavar': 'PATH', 'help': 'a Python file'}}}
+OPTIONS = {script: {'path': {'metavar': 'PATH', 'help': 'path of a Python file'}}}

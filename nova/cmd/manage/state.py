@@ -26,10 +26,10 @@ def backup(conf: cfg.ConfigOpts, file: str, images: bool, encrypt: bool, passphr
     made = state_backup.create(conf, api_db, cells, file, passphrase, images)
     print(f'{file} has {made.row_count} rows{f", {made.image_count} images" if images else ""} and {made.size} bytes.')
     for data_id in made.lost_images:
-        print(f'The image data {data_id} is not in it: it was deleted, or its upload had not ended.')
+        print(f'The backup does not contain the image data {data_id}: it was deleted, or its upload was not complete.')
     if passphrase is None:
-        print('It is not encrypted, and opens everything of this cloud, encrypted disks too: keep it where only you '
-              'can read it.')
+        print('The backup is not encrypted and gives access to everything in this cloud, including encrypted disks. '
+              'Store it where only you can read it.')
 
 
 def _refuse_plain(file: str, passphrase_file: str | None) -> None:
@@ -42,7 +42,7 @@ def _refuse_plain(file: str, passphrase_file: str | None) -> None:
     except OSError as error:
         raise exception.InvalidInput(f'{file} cannot be read: {error.strerror}.') from None
     if plain:
-        raise exception.InvalidInput(f'{file} is not encrypted, and a passphrase was given: anybody may have made it.')
+        raise exception.InvalidInput(f'{file} is not encrypted although a passphrase was given, so it may be forged.')
 
 
 def check(conf: cfg.ConfigOpts, file: str, passphrase_file: str | None) -> None:
@@ -70,15 +70,16 @@ def restore(conf: cfg.ConfigOpts, file: str, passphrase_file: str | None, replac
                                 replace_existing_state)
     _describe(done.content)
     if done.replaced:
-        print('What was there before is kept: ' + ', '.join(map(str, done.replaced)))
+        print('The previous data was moved to: ' + ', '.join(map(str, done.replaced)))
     if done.configuration is not None:
-        print(f'Its configuration files are in {done.configuration}. Compare them with yours; they were:')
+        print(f'The configuration files of the backup are in {done.configuration}. Compare them with yours; their '
+              'original paths were:')
         for member, origin in sorted(done.content.manifest['configuration'].items()):
             print(f'  {member.partition("/")[2]}  {origin}')
     if done.images_without_data:
-        print(f'{len(done.images_without_data)} images wait for their data, which is not in the backup. Upload it '
-              'again: ' + ', '.join(done.images_without_data[:20]))
-    print('Start the services. Servers whose guests do not run are SHUTOFF, or ERROR where a disk is missing.')
+        print(f'{len(done.images_without_data)} images have no data, '
+              'because it is not in the backup. Upload it again: ' + ', '.join(done.images_without_data[:20]))
+    print('Start the services. Servers whose guests do not run become SHUTOFF, or ERROR if a disk is missing.')
 
 
 def _passphrase(path: str | None) -> str:
@@ -94,18 +95,19 @@ def _describe(content: state_backup.Content) -> None:
           f'certificates, and the data of {len(content.images)} images.')
 
 
-_FILE = {'metavar': 'FILE', 'help': 'the backup'}
-_PASSPHRASE = {'metavar': 'FILE', 'help': 'whose first line is the passphrase; unless given, that of '
-                                          'NOVA_BACKUP_PASSPHRASE in the environment, or one that is asked for'}
+_FILE = {'metavar': 'FILE', 'help': 'backup file'}
+_PASSPHRASE = {'metavar': 'FILE', 'help': 'file whose first line is the passphrase (default: NOVA_BACKUP_PASSPHRASE '
+                                          'in the environment, or a prompt)'}
 CHANGE_FILES = (backup, restore)
 COMMANDS = {'backup': backup, 'check': check, 'restore': restore}
 OPTIONS: dict[Any, Any] = {
-    backup: {'file': {'metavar': 'FILE', 'help': 'to write; it replaces one that is there when it is complete'},
-             '--images': flag('the data of the images, too; of the embedded image store'),
-             '--encrypt': flag('with a passphrase, also implied by the two other ways to give it'),
+    backup: {'file': {'metavar': 'FILE', 'help': 'file to write; an existing file is replaced when the backup is '
+                                                 'complete'},
+             '--images': flag('include the data of images in the embedded image store'),
+             '--encrypt': flag('encrypt with a passphrase; implied if the environment or a file provides one'),
              '--passphrase-file': _PASSPHRASE},
     check: {'file': _FILE, '--passphrase-file': _PASSPHRASE},
     restore: {'file': _FILE, '--passphrase-file': _PASSPHRASE,
-              '--replace-existing-state': flag('replace the databases, keys and certificates that are there: what '
-                                               'changed since the backup is lost')},
+              '--replace-existing-state': flag('replace existing databases, keys and certificates; changes since '
+                                               'the backup are lost')},
 }

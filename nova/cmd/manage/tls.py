@@ -28,8 +28,8 @@ def status(conf: cfg.ConfigOpts, directory: str | None = None) -> int:
     authority = _authority(conf, directory)
     rows = authority.status()
     if not rows:
-        print(f'{authority.directory} has no certificates. nova-all makes them when it listens with TLS; '
-              'nova-manage tls issue makes one for another server.')
+        print(f'{authority.directory} has no certificates. nova-all creates them when it listens with TLS; '
+              'nova-manage tls issue creates one for another server.')
         return 0
     uses = {certificates.SERVER: 'server', certificates.CLIENT: 'client'}
     tables.print_table(('Name', 'Use', 'Hosts', 'Ends (UTC)', 'SHA-256 fingerprint'), [
@@ -160,7 +160,7 @@ def issue(conf: cfg.ConfigOpts, name: str, host: list[str], use: str | None = No
     from nova import exception
     from nova.runtime import certificates
     if archive and use != 'hypervisor':
-        raise exception.InvalidInput('--archive is for --use hypervisor: other servers keep their files elsewhere.')
+        raise exception.InvalidInput('--archive needs --use hypervisor: other servers store their files elsewhere.')
     authority = _authority(conf, directory)
     pair = authority.renew(name, host, certificates.CLIENT if use == 'client' else certificates.SERVER)
     client = authority.renew(name + OF_CLIENT, host, certificates.CLIENT, name) if use == 'hypervisor' else pair
@@ -185,8 +185,8 @@ def renew(conf: cfg.ConfigOpts, authority: bool = False, directory: str | None =
     there = _authority(conf, directory)
     if authority:
         there.renew_authority()
-        print(f'A new authority issues certificates from now on. Give {there.trusted} to the clients; the old one '
-              'stays in it until it ends.')
+        print(f'A new CA issues certificates from now on. Distribute {there.trusted} to the clients; it contains the '
+              'old CA until that expires.')
     for row in there.status():
         if row.hosts and row.uses == (certificates.CLIENT,):
             print(there.renew(row.name, row.hosts, certificates.CLIENT, row.subject).certificate)
@@ -196,19 +196,19 @@ def renew(conf: cfg.ConfigOpts, authority: bool = False, directory: str | None =
                 print(there.renew(row.name + OF_CLIENT, row.hosts, certificates.CLIENT, row.name).certificate)
 
 
-_DIRECTORY = {'--directory': {'metavar': 'DIRECTORY', 'help': 'of the certificates; tls below the state directory '
-                                                              'unless given'}}
+_DIRECTORY = {'--directory': {'metavar': 'DIRECTORY', 'help': 'directory of the certificates (default: tls below '
+                                                              'the state directory)'}}
 
 COMMANDS = {'status': status, 'issue': issue, 'renew': renew}
 OPTIONS = {
     status: _DIRECTORY,
-    issue: {'name': {'metavar': 'NAME', 'help': 'of the files'},
+    issue: {'name': {'metavar': 'NAME', 'help': 'base name of the files'},
             '--host': {'action': 'append', 'required': True, 'metavar': 'HOST',
-                       'help': 'name or address by which clients reach the server; may be repeated'},
-            '--use': {'choices': tuple(LINES), 'help': 'what the server is: prints the lines for its configuration, '
-                                                       'and for that of its clients'},
-            '--archive': {'metavar': 'FILE', 'help': 'with --use hypervisor: a tar archive of its files, in '
-                                                     'the places where libvirt and QEMU look'}, **_DIRECTORY},
-    renew: {'--authority': {'action': 'store_true', 'help': 'make a new authority first'}, **_DIRECTORY},
+                       'help': 'name or address under which clients reach the server; may be repeated'},
+            '--use': {'choices': tuple(LINES), 'help': 'kind of server: prints the configuration lines for it and '
+                                                       'its clients'},
+            '--archive': {'metavar': 'FILE', 'help': 'with --use hypervisor: write a tar archive of the files with '
+                                                     'the paths that libvirt and QEMU expect'}, **_DIRECTORY},
+    renew: {'--authority': {'action': 'store_true', 'help': 'create a new CA first'}, **_DIRECTORY},
 }
-EXIT_CODES = {status: {1: 'a certificate ends within 30 days'}}
+EXIT_CODES = {status: {1: 'a certificate expires within 30 days'}}

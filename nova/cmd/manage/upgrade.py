@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nova.db.cells import cells as db_cells
 
 OPTIONS = {'--max-count': {'metavar': 'N', 'dest': 'max_count', 'default': None, 'help': (
-    'rows that are converted at most; all unless given. While the exit code is 1, run it again')}}
+    'maximum number of rows to convert (default: all). Repeat the command while its exit code is 1')}}
 
 
 def convert(conf: cfg.ConfigOpts) -> None:
@@ -30,13 +30,13 @@ def convert(conf: cfg.ConfigOpts) -> None:
     copies = conversion.convert_if_due(conf)
     print_copies(copies)
     if not copies:
-        print('There is nothing to convert.')
+        print('No conversion is needed.')
 
 
 def print_copies(paths: list[str]) -> None:
     """Print the paths of the database copies made before a conversion."""
     for path in paths:
-        print(f'Converted. The data before the conversion are in {path}.')
+        print(f'Converted. A copy of the data before the conversion is in {path}.')
 
 
 def online_data_migrations(conf: cfg.ConfigOpts, max_count: str | None) -> int:
@@ -99,11 +99,11 @@ def contract(branch: str) -> Callable[[cfg.ConfigOpts], None]:
         api_db, cells = assembly.checked_databases(conf)
         older = older_services(conf, cells)
         if older:
-            raise exception.InvalidInput(reason='services of an older release are alive: ' + ', '.join(
+            raise exception.InvalidInput(reason='services of an older release are running: ' + ', '.join(
                 f'{row["binary"]} on {row["host"]} ({cell.name})' for cell, row in older))
         unfinished = online.unfinished(api_db, cells)
         if unfinished:
-            raise exception.InvalidInput(reason='rows wait for nova-manage db online_data_migrations: '
+            raise exception.InvalidInput(reason='rows need nova-manage db online_data_migrations: '
                                                 + ', '.join(unfinished))
         databases = [(branch, api_db)] if branch == 'api' else [(cell.name, cell.db) for cell in cells.all()]
         for name, db in databases:
@@ -135,8 +135,8 @@ def older_services(conf: cfg.ConfigOpts, cells: db_cells.Cells, alive: bool = Tr
 
 # function: {exit code: when}, also for the man page
 EXIT_CODES = {
-    online_data_migrations: {0: 'Nothing is left to be converted.',
-                             1: 'Rows were converted, and there may be more: run it again.',
-                             2: 'Some migrations fail, and no other one made progress.',
+    online_data_migrations: {0: 'No rows are left to convert.',
+                             1: 'Rows were converted, and more may be left: run the command again.',
+                             2: 'Some migrations failed, and no other one made progress.',
                              command_line.NOT_USABLE: '--max-count is not usable.'},
 }

@@ -77,4 +77,4 @@ OPTIONS = {
     change: {'project': projects.PROJECT, 'address': {'metavar': 'ADDRESS', 'help': 'an IP address'},
              'port': {'metavar': 'PORT', 'help': '1 to 65535'}},
 }
-EXIT_CODES = {spawn: {1: 'a VPN instance could not be made'}}
+EXIT_CODES = {spawn: {1: 'a VPN instance could not be created'}}

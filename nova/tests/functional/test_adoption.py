@@ -64,7 +64,7 @@ def test_it_is_shown_and_then_done(cloud, adopt):
     for action, status in (('os-stop', 'SHUTOFF'), ('os-start', 'ACTIVE')):
         assert cloud.boss.post(f'/servers/{guest}/action', {action: None}).status_code == 202
         cloud.boss.wait_for(guest, status)
-    assert 'there is, or was, a server' in adopt(guest, '--yes')[1]
+    assert 'a server with this uuid exists or existed' in adopt(guest, '--yes')[1]
     cloud.boss.delete(f'/servers/{guest}')
     cloud.boss.wait_for(guest, 'DELETED')
 
@@ -88,7 +88,7 @@ def test_what_cannot_be_taken_over_is_refused(cloud, adopt, more, why):
 def test_a_wrong_flavor_image_or_host_is_refused(cloud, adopt):
     guest = stranger(cloud)
     assert adopt(guest, '--yes', '--image', str(uuid.uuid4()))[0] == 1
-    assert 'takes guests over' in adopt(guest, '--yes', '--host', 'elsewhere')[1]
+    assert 'can adopt guests' in adopt(guest, '--yes', '--host', 'elsewhere')[1]
     assert cloud.boss.get(f'/servers/{guest}').status_code == 404
 
 

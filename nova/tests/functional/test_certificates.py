@@ -184,7 +184,7 @@ def test_an_operator_rotates_and_revokes(cloud, capsys):
 
 
 @pytest.mark.parametrize('words, sentence', [
-    (('revoke',), 'Name what to revoke'), (('revoke', '--serial', 'x'), 'no serial number'),
+    (('revoke',), 'Specify what to revoke'), (('revoke', '--serial', 'x'), 'no serial number'),
     (('revoke', '--project', '*'), 'not a valid ID'), (('ca', '../x'), 'not a valid ID')])
 def test_an_operator_is_told(cloud, capsys, words, sentence):
     code, shown = run(cloud, capsys, *words)

@@ -309,13 +309,14 @@ def test_what_is_no_cloud_image_is_refused(cloud, prepare, tmp_path):
     packed = tmp_path / 'disk.raw.xz'
     packed.write_bytes(b'\xfd7zXZ\0' + bytes(1000))
     before = len(cloud.admin().get('/image/v2/images').json()['images'])
-    for path, reason in ((backed, 'backing file'), (empty, 'has no partition table'), (data, 'boots neither'),
-                         (boots, 'is of the format vmdk'), (packed, 'Unpack compressed files first'),
-                         (tmp_path / 'missing', 'No such file'), (tmp_path, 'is no file'), ('/dev/zero', 'is no file')):
+    for path, reason in ((backed, 'backing file'), (empty, 'has no partition table'), (data, 'cannot boot with'),
+                         (boots, 'has the format vmdk'), (packed, 'Unpack compressed files first'),
+                         (tmp_path / 'missing', 'No such file'), (tmp_path, 'is not a file'),
+                         ('/dev/zero', 'is not a file')):
         code, _out, err = prepare(path)
         assert code == 1 and reason in err and err.count('\n') == 1, err
     for words, reason in ((('--property', 'x'), 'NAME=VALUE'), (('--min-ram', '-1'), '--min-ram'),
-                          (('--allow-network', '10.0.0.0/8'), 'are for a URL'),
+                          (('--allow-network', '10.0.0.0/8'), 'apply to URLs only'),
                           (('--checksum', 'x'), 'neither sha256')):
         code, _out, err = prepare(data, *words)
         assert code == 1 and reason in err, err

@@ -305,7 +305,7 @@ def test_keys_are_rotated_beside_a_cloud_that_runs(cloud, nova_manage):
     assert code == 1 and 'No key is staged' in err
     newest = cloud.client()
     cloud.identity.forget()
-    assert nova_manage('identity', 'retire_keys', '--force')[:2] == (0, '2 older keys are gone.\n')
+    assert nova_manage('identity', 'retire_keys', '--force')[:2] == (0, '2 older keys were removed.\n')
     assert [client.get('/servers').status_code for client in (old, new, newest)] == [401, 401, 200]
     assert newest.get(f'/identity/v3/credentials/{device["id"]}').json()['credential'] == device
     cloud.boss = cloud.admin('2.104')
@@ -368,7 +368,7 @@ def test_a_project_from_the_first_to_the_last(cloud, way, request):
     code, _out, err = run('project', 'delete', name)
     assert code == 1 and '1 servers, 1 server groups' in err and 'project scrub' in err
     code, out, err = run('project', 'scrub', name)
-    assert (code, out, err) == (0, '1 servers and 1 server groups are gone.\n', '')
+    assert (code, out, err) == (0, '1 servers and 1 server groups were deleted.\n', '')
     assert cloud.boss.get(f'/servers/{server["id"]}').status_code == 404
     with cloud.api_db.reader() as conn:
         assert not quotas.own_limits(conn, project, ('instances',))

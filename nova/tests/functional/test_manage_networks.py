@@ -117,10 +117,10 @@ NEW = ('--label', 'n', '--fixed-range-v4', '10.33.0.0/24')
 @pytest.mark.parametrize(('words', 'said'), [
     *(((*NEW, f'--{name}', 'x'), f'{name.replace("-", "_")} is not supported: ') for name in (
         'bridge', 'bridge-interface', 'multi-host', 'uuid', 'priority', 'vpn')),
-    (('--label', 'n'), '--fixed-range-v4 or'), (('--fixed-range-v4', '10.33.0.0/24'), '--label is expected'),
+    (('--label', 'n'), '--fixed-range-v4 or'), (('--fixed-range-v4', '10.33.0.0/24'), 'Give --label'),
     ((*NEW, '--network-size', '48'), 'power of two'), ((*NEW, '--network-size', '512'), 'no room'),
     ((*NEW, '--network-size', '64', '--num-networks', '5'), 'no room'), ((*NEW, '--num-networks', '0'), '1 to 4096'),
-    ((*NEW, '--num-networks', '2', '--gateway', '10.33.0.1'), 'of one network'),
+    ((*NEW, '--num-networks', '2', '--gateway', '10.33.0.1'), 'allows only one network'),
     ((*NEW, '--fixed-cidr', '10.34.0.0/25'), 'a part of'), ((*NEW, '--gateway', '10.34.0.1'), ''),
     ((*NEW, '--dns1', 'x'), ''), (('--label', 'n', '--fixed-range-v6', 'fd00::/65'), 'no room'),
     (('--label', 'n', '--fixed-range-v6', 'fd00::/64', '--dns1', '192.0.2.1'), 'need --fixed-range-v4'),

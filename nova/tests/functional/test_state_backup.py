@@ -408,7 +408,7 @@ def test_the_commands(origin, tmp_path, capsys, monkeypatch):
         code = manage.main(['state', *map(str, arguments)])
         return code, *capsys.readouterr()
     code, out, err = run('backup', plain, '--images', '--config-file', config)
-    assert (code, err) == (0, '') and '1 images' in out and 'It is not encrypted' in out
+    assert (code, err) == (0, '') and '1 images' in out and 'The backup is not encrypted' in out
     assert stat.S_IMODE(plain.stat().st_mode) == 0o600
     code, out, err = run('backup', sealed, '--passphrase-file', secret, '--config-file', config)
     assert code == 0 and 'not encrypted' not in out and server.encode() not in sealed.read_bytes()
@@ -424,19 +424,19 @@ def test_the_commands(origin, tmp_path, capsys, monkeypatch):
     assert code == 0 and 'the cells cell1' in out
     for command in ('check', 'restore'):                     # anybody may have put it in the place of a sealed one
         code, out, err = run(command, plain, '--config-file', config)
-        assert code == 1 and 'is not encrypted, and a passphrase was given' in err
+        assert code == 1 and 'is not encrypted although a passphrase was given' in err
     code, out, err = run('backup', tmp_path / 'nowhere' / 'file', '--config-file', config)
     assert code == 1 and 'cannot be written: No such file' in err
     state = tmp_path / 'state'
     code, out, err = run('restore', sealed, '--state-path', state)
-    assert code == 0 and f'0/nova.conf  {config}' in out and 'wait for their data' in out
+    assert code == 0 and f'0/nova.conf  {config}' in out and 'have no data' in out
     assert (state / 'restored-configuration' / '0' / 'nova.conf').read_text() == config.read_text()
     code, out, err = run('restore', sealed, '--state-path', state)
     assert code == 1 and '--replace-existing-state' in err
     code, out, err = run('restore', tmp_path, '--state-path', state)
     assert code == 1 and err.strip()
     code, out, err = run('restore', sealed, '--state-path', state, '--replace-existing-state')
-    assert code == 0 and 'What was there before is kept' in out
+    assert code == 0 and 'The previous data was moved to' in out
 
 
 def test_a_nightly_backup_is_made_and_the_oldest_goes(origin, tmp_path):

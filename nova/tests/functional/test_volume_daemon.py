@@ -105,5 +105,5 @@ def test_a_daemon_that_is_silent_is_down(cloud, daemon):
 
 
 def test_another_backend_is_refused(cloud):
-    with pytest.raises(exception.InvalidInput, match='has to be embedded'):
+    with pytest.raises(exception.InvalidInput, match='must be embedded'):
         command.parts(cloud.conf)

@@ -353,7 +353,7 @@ class Fleet:
         def contracted():
             return all(self._manage(database, 'contract')[0] == 0 for database in ('db', 'api_db'))
         refused, out = self._manage('db', 'contract')
-        if refused and 'older release are alive' not in out:
+        if refused and 'older release are running' not in out:
             self.result.failures.append(f'contract: {refused} {out}')
         wait(contracted, 'the old services to be forgotten')
         code, out = self._manage('upgrade', 'check', binary='nova-status')

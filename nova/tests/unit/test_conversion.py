@@ -219,10 +219,10 @@ def test_a_database_that_is_due_is_refused_with_the_command(deployment):
 
 def test_the_sync_commands_convert(deployment, capsys):
     code, out, err = deployment.manage(capsys, 'api_db', 'sync')
-    assert (code, err) == (0, '') and out.count('The data before the conversion are in') == 2
+    assert (code, err) == (0, '') and out.count('A copy of the data before the conversion is in') == 2
     assert deployment.versions() == FIRST                    # the cell, too: one moment of the whole deployment
     assert deployment.manage(capsys, 'db', 'sync')[:2] == (0, '')
-    assert deployment.manage(capsys, 'db', 'convert')[:2] == (0, 'There is nothing to convert.\n')
+    assert deployment.manage(capsys, 'db', 'convert')[:2] == (0, 'No conversion is needed.\n')
     for branch, db in deployment.databases.items():
         schema.check(db, branch)
 

@@ -323,10 +323,10 @@ def test_a_change_reaches_agents(fleet):
 
 def test_where_an_agent_is_refused_at_start():
     conf = nova_conf.new(files=[], network__agent=True)
-    with pytest.raises(exception.InvalidInput, match='nova-all has the network service and the host in one process'):
+    with pytest.raises(exception.InvalidInput, match='nova-all runs the network service itself'):
         cmd_all.cloud(conf, {})
     conf.set_override('backend', 'neutron', group='network')
-    with pytest.raises(exception.InvalidInput, match='the Networking service has agents of its own'):
+    with pytest.raises(exception.InvalidInput, match='the Networking service has its own agents'):
         cmd_network.parts(conf, None)
 
 

@@ -66,11 +66,11 @@ def test_a_configuration_that_the_user_cannot_read(state):
 def test_a_directory_of_something_else(state):
     (state / 'lock').write_text('')
     name, said = prepared(state)
-    assert name == 'None' and f'{state} holds what is not of this cloud.' in said
+    assert name == 'None' and f'{state} contains files that do not belong to this cloud.' in said
     (state / 'driver').write_text('')
     state.chmod(0o1777)                  # --state-path /tmp
     name, said = prepared(state)
-    assert name == 'None' and f'{state} holds what is not of this cloud.' in said
+    assert name == 'None' and f'{state} contains files that do not belong to this cloud.' in said
     assert state.stat().st_uid == 0
 
 

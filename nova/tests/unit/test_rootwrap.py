@@ -113,7 +113,7 @@ def test_filters_close_commands_and_are_roots_alone(place, capsys):
     filters.chmod(0o666)
     assert command.main([str(conf), 'cat', DISK]) == command.BAD_CONFIG
     assert command.main([str(conf)]) == command.NO_COMMAND
-    assert 'may not write it' in capsys.readouterr().err
+    assert 'must not be writable by others' in capsys.readouterr().err
 
 
 def test_a_console_is_what_the_guest_printed(capsysbinary):

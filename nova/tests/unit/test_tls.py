@@ -73,8 +73,8 @@ def test_commands(tmp_path, capsys):
     def run(*arguments):
         code = manage.main(['tls', *arguments, '--state-path', str(tmp_path)])
         return code, *capsys.readouterr()
-    assert run('status')[:2] == (0, f'{tmp_path}/tls has no certificates. nova-all makes them when it listens with '
-                                    'TLS; nova-manage tls issue makes one for another server.\n')
+    assert run('status')[:2] == (0, f'{tmp_path}/tls has no certificates. nova-all creates them when it listens with '
+                                    'TLS; nova-manage tls issue creates one for another server.\n')
     code, out, _err = run('issue', 'rabbit1', '--host', 'rabbit1.example.org', '--host', '192.0.2.5')
     assert code == 0 and f'{tmp_path}/tls/rabbit1.pem' in out
     for use, server, client in (('rabbitmq', 'ssl_options.certfile = /etc/rabbitmq/rabbit1.pem', 'ssl_ca_file'),
@@ -87,7 +87,7 @@ def test_commands(tmp_path, capsys):
     assert run('renew')[:2] == (0, f'{tmp_path}/tls/rabbit1.pem\n')
     assert (tmp_path / 'tls' / 'rabbit1.pem').read_bytes() != before
     code, out, _err = run('renew', '--authority')
-    assert code == 0 and 'new authority' in out
+    assert code == 0 and 'new CA' in out
     assert [row.name for row in certificates.Authority(tmp_path / 'tls').status()] == ['ca', 'ca', 'rabbit1']
     archive = tmp_path / 'host.tar'
     code, out, _err = run('issue', 'rabbit1', '--host', '192.0.2.5', '--use', 'hypervisor', '--archive', str(archive))
@@ -113,6 +113,6 @@ def test_commands(tmp_path, capsys):
     assert (found['etc/pki/qemu/client-key.pem'].uname, found['etc/pki/qemu/client-key.pem'].gname) == (
         'root', 'libvirt-qemu')
     code, _out, err = run('issue', 'rabbit1', '--host', '192.0.2.5', '--use', 'api', '--archive', str(archive))
-    assert code == 1 and 'is for --use hypervisor' in err
+    assert code == 1 and 'needs --use hypervisor' in err
     code, _out, err = run('issue', '../x', '--host', 'a.org')
     assert code == 1 and 'cannot be the name of a certificate' in err

@@ -333,8 +333,9 @@ def test_signatures_of_messages(deployment):
     with deployment.api_db.writer() as conn:
         conn.execute(sa.update(tables_api.message_keys).values(signatures_required=False))
     result, text = signatures(deployment)
-    assert result == 'Warning' and 'an older release has made this deployment. Compare and approve' in text
-    assert 'then on conductors' in text and signatures(deployment, '[messages]\nsignatures = require\n')[0] == 'Warning'
+    assert result == 'Warning' and 'this deployment was created by an older release. Compare and approve' in text
+    assert 'then do the same on conductors' in text
+    assert signatures(deployment, '[messages]\nsignatures = require\n')[0] == 'Warning'
     deployment.api_db.run(message_keys.revoke, 'old')
     assert signatures(deployment, '[messages]\nsignatures = require\n')[0] == 'Success'
 

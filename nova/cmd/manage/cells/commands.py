@@ -20,11 +20,12 @@ from nova.cmd.manage.cells.known import outcome
 if TYPE_CHECKING:
     from oslo_config import cfg
 
-_NAME = {'metavar': 'NAME', 'help': 'of the cell'}
-_TRANSPORT = {'metavar': 'URL', 'help': "of the cell's broker; the configured transport_url unless given. It may have "
-                                        'variables such as {username}, filled from that one by who uses it'}
-_DATABASE = {'metavar': 'URL', 'help': "of the cell's database; the configured [database] connection unless given. It "
-                                       'may have variables, as the other one'}
+_NAME = {'metavar': 'NAME', 'help': 'name of the cell'}
+_TRANSPORT = {'metavar': 'URL', 'help': 'transport URL of the cell (default: the configured transport_url). It may '
+                                        'contain variables such as {username}, which each service replaces with the '
+                                        'values of its own transport_url'}
+_DATABASE = {'metavar': 'URL', 'help': 'database URL of the cell (default: the configured [database] connection). It '
+                                       'may contain variables, like the transport URL'}
 _TAKEN = 'Cell with the specified transport_url and/or database_connection combination already exists'
 
 
@@ -66,7 +67,7 @@ def _make_cell0(known: known_cells.Known, database: str | None = None, transport
         filled = cell_urls.fill(database, known.database)
     other = known.using(None, filled)
     if other is not None:
-        known_cells.refuse(f'Cell {other["name"]} has this database. Delete it, or name another database.')
+        known_cells.refuse(f"Cell {other['name']} uses this database. Delete it, or choose another database.")
     known.add({'uuid': cells.CELL0_UUID, 'name': 'cell0', 'database_url': database, 'transport_url': transport,
                'disabled': False})
     return True
@@ -215,23 +216,26 @@ def _own_cell(known: known_cells.Known, name: str | None, transport: str | None)
 
 
 # options of nova-manage db sync
-SYNC = {'--local_cell': flag('leave cell0 as it is')}
+SYNC = {'--local_cell': flag('do not change cell0')}
 COMMANDS: dict[str, Callable[..., int | None]] = {function.__name__: function for function in (
     simple_cell_setup, map_cell0, map_cell_and_hosts, create_cell, update_cell, list_cells, delete_cell)}
 COMMANDS.update(contents.COMMANDS)
 OPTIONS = {
     simple_cell_setup: {'--transport-url': _TRANSPORT},
-    map_cell0: {'--database_connection': {**_DATABASE, 'help': 'of its database; unless given, the configured one '
-                                          'with _cell0 behind its name'}, '--transport-url': _TRANSPORT},
+    map_cell0: {'--database_connection': {
+        **_DATABASE, 'help': 'database URL of cell0 (default: the configured URL with the suffix _cell0)'},
+                '--transport-url': _TRANSPORT},
     map_cell_and_hosts: {'--name': _NAME, '--transport-url': _TRANSPORT,
                          '--verbose': flag("print the cell's uuid")},
     create_cell: {'--name': _NAME, '--transport-url': _TRANSPORT, '--database_connection': _DATABASE,
-                  '--verbose': flag("print the cell's uuid"), '--disabled': flag('give it no new servers yet')},
+                  '--verbose': flag("print the cell's uuid"), '--disabled': flag('create the cell as disabled: it '
+                                                                                 'gets no new servers')},
     update_cell: {'--cell_uuid': CELL, '--name': _NAME, '--transport-url': _TRANSPORT,
-                  '--database_connection': _DATABASE, '--disable': flag('give it no new servers'),
-                  '--enable': flag('give it new servers again')},
-    list_cells: {'--verbose': flag('show the passwords of the URLs')},
-    delete_cell: {'--cell_uuid': CELL, '--force': flag('with its hosts, and with mappings of servers that are gone')},
+                  '--database_connection': _DATABASE, '--disable': flag('disable the cell: it gets no new servers'),
+                  '--enable': flag('enable the cell for new servers')},
+    list_cells: {'--verbose': flag('show passwords in the URLs')},
+    delete_cell: {'--cell_uuid': CELL, '--force': flag('also delete the hosts of the cell and the mappings of '
+                                                       'deleted servers')},
     **contents.OPTIONS,
 }
 EXIT_CODES = contents.EXIT_CODES

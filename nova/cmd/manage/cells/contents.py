@@ -146,26 +146,26 @@ def verify_instance(conf: cfg.ConfigOpts, uuid: str, quiet: bool) -> int:
     if place == 'live':
         return outcome(f'Instance {uuid} is in {where}', 0)
     if place == 'deleted':
-        return outcome(f'The instance {uuid} in {where} has been deleted, and has a mapping still', 3)
-    return outcome(f'The instance {uuid} is in no row of {where}, and has a mapping still', 4)
+        return outcome(f'The instance {uuid} in {where} has been deleted, but its mapping still exists', 3)
+    return outcome(f'The instance {uuid} has no row in {where}, but its mapping still exists', 4)
 
 
 # function: {exit code: when}, also for the man page
 EXIT_CODES = {
-    map_instances: {0: 'Every server of the cell is mapped.', 1: 'More are left, or there is no such cell.',
-                    command_line.NOT_USABLE: '--max-count is not usable.', 255: 'Anything else that failed.'},
+    map_instances: {0: 'Every server of the cell is mapped.', 1: 'More servers are left, or there is no such cell.',
+                    command_line.NOT_USABLE: '--max-count is not usable.', 255: 'Another error occurred.'},
 }
 COMMANDS = {function.__name__: function for function in (
     discover_hosts, list_hosts, delete_host, map_instances, verify_instance)}
 OPTIONS = {
-    discover_hosts: {'--cell_uuid': _ANY_CELL, '--verbose': flag('say what is done'),
-                     '--strict': flag('fail when there is no new host'),
-                     '--by-service': flag('look at compute services, for computes without a node')},
+    discover_hosts: {'--cell_uuid': _ANY_CELL, '--verbose': flag('print each step'),
+                     '--strict': flag('fail if no new host is found'),
+                     '--by-service': flag('search compute services instead, to find computes without a node')},
     list_hosts: {'--cell_uuid': _ANY_CELL},
-    delete_host: {'--cell_uuid': CELL, '--host': {'required': True, 'metavar': 'NAME', 'help': 'of the host'}},
-    map_instances: {'--cell_uuid': CELL, '--max-count': {'metavar': 'N', 'help': 'servers that are mapped at most; '
-                                                         'all unless given'},
-                    '--reset': flag('begin with the oldest one; so does every run, which skips what is mapped')},
-    verify_instance: {'--uuid': {'required': True, 'metavar': 'UUID', 'help': 'of the server'},
+    delete_host: {'--cell_uuid': CELL, '--host': {'required': True, 'metavar': 'NAME', 'help': 'name of the host'}},
+    map_instances: {'--cell_uuid': CELL, '--max-count': {'metavar': 'N', 'help': 'maximum number of servers to map '
+                                                                                 '(default: all)'},
+                    '--reset': flag('start with the oldest server. Every run does so and skips mapped servers')},
+    verify_instance: {'--uuid': {'required': True, 'metavar': 'UUID', 'help': 'uuid of the server'},
                       '--quiet': flag('print nothing')},
 }

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from nova.db import engine
 
 Row = Mapping[str, Any]                  # of the table cells
-CELL = {'required': True, 'metavar': 'UUID', 'help': 'of the cell'}         # of --cell_uuid
+CELL = {'required': True, 'metavar': 'UUID', 'help': 'uuid of the cell'}         # of --cell_uuid
 
 
 def _api_database(conf: cfg.ConfigOpts) -> engine.Database:
@@ -119,7 +119,7 @@ def check_urls(known: Known, transport: str | None, database: str) -> tuple[str,
     try:
         url = transport_url.parse(known.conf, filled[0])
         if not url.transport or not url.hosts:
-            refuse('The transport URL names no broker.')
+            refuse('The transport URL contains no broker.')
     except oslo_messaging.InvalidTransportURL:
         refuse('The transport URL is not valid.')
     cell_urls.check_database(filled[1])
