@@ -1,7 +1,7 @@
 """Disk space reserve for SQLite's writes on a full file system.
 
-Deleting volumes and images frees space but needs a write itself, so a full disk would stay full. A file next to the
-database reserves some space and releases it in pieces. Requests that add data do not get it.
+Deleting volumes and images frees space, but itself needs a write to the database, which a full disk prevents. Therefore
+a file next to the database reserves some space and releases it in pieces. Requests that add data get none of it.
 """
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ LOG = logging.getLogger(__name__)
 
 SUFFIX = '.spare'
 MOST_BYTES = 8 * disk_space.MIB
-PART_OF_DISK = 16                # largest share of the file system
+PART_OF_DISK = 16                # the reserve is at most this fraction (1/16) of the file system
 PIECES = 8
-PLENTY = 4                       # refill the file while this multiple of its size is free
-AGAIN_S = 10                     # interval of refills
+PLENTY = 4                       # the file is refilled if this multiple of its size is free
+AGAIN_S = 10                     # minimum seconds between refills
 
 _adds: contextvars.ContextVar[bool] = contextvars.ContextVar('nova_request_adds', default=False)
 
 
 @contextlib.contextmanager
 def for_request(adds: bool) -> Iterator[None]:
-    """Mark the transactions of a request; those that add data get no reserve."""
+    """Mark the transactions of a request. If the request adds data, they get no reserve."""
     token = _adds.set(adds)
     try:
         yield
@@ -49,7 +49,7 @@ class SpareRoom:
             self._size = min(MOST_BYTES, status.f_frsize * status.f_blocks // PART_OF_DISK)
 
     def fill(self) -> None:
-        """Refill the file if enough space is free, at most once in AGAIN_S."""
+        """Refill the file if enough space is free, at most once in AGAIN_S seconds."""
         now = time.monotonic()
         if now < self._look_at or not self._size or not os.path.exists(self._database):
             return
@@ -59,7 +59,8 @@ class SpareRoom:
             if self._held() < self._size and disk_space.free_bytes(directory) > PLENTY * self._size:
                 number = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
                 try:
-                    if os.geteuid() == 0:            # nova-manage as root: keep the daemon's ownership
+                    # nova-manage may run as root, and must not change the owner of the file
+                    if os.geteuid() == 0:
                         owner = os.stat(self._database)
                         os.fchown(number, owner.st_uid, owner.st_gid)
                     os.posix_fallocate(number, 0, self._size)
@@ -67,7 +68,7 @@ class SpareRoom:
                     os.close(number)
 
     def give(self) -> bool:
-        """Release a piece; return False if this transaction gets none, or nothing is left."""
+        """Release a piece of the reserve; return False if this transaction may not use it, or no space is left."""
         held = self._held()
         if _adds.get() or not held:
             return False

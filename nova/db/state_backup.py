@@ -1,10 +1,10 @@
-"""Consistent dumps of several databases, and their restoration: SQLite, MariaDB or PostgreSQL.
+"""Consistent dumps of several databases (SQLite, MariaDB or PostgreSQL), and their restoration.
 
     with moment([api_db, cell_db]) as (api, cell):
         for table, rows in batches(api, 'api'):
             …
 
-Rows are lists of JSON values in the order of the table's columns, which are portable between kinds of databases.
+Rows are lists of JSON values in the order of the table's columns. They are portable between kinds of databases.
 """
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from nova.json_types import Json
 
 LOG = logging.getLogger(__name__)
 
-BARRIER_S = 60               # longest wait for the end of all writing transactions
-LOCK_S = 2                   # longest wait for one database while others are locked
+BARRIER_S = 60               # maximum wait in seconds for the end of all writing transactions
+LOCK_S = 2                   # maximum wait in seconds for one database while others are locked
 BATCH_ROWS = 500
 BATCH_BYTES = 4 << 20        # approximate text size of a batch
-RESTORING = 'restoring'      # version of an incompletely restored database: services refuse it
+RESTORING = 'restoring'      # revision of an incompletely restored database, which services refuse to use
 ROW_TYPES = (str, int, float, bool, type(None))
 
 _Scalar = str | int | float | bool | None
@@ -48,9 +48,9 @@ def moment(databases: Sequence[engine.Database],
            within: Callable[[], None] = lambda: None) -> Iterator[list[engine.Connection]]:
     """Provide connections that read the databases in one consistent state.
 
-    Writers wait while the snapshots are taken, some milliseconds after the end of all open transactions.
-    :param within: called while they wait
-    :raises Unavailable: some transaction did not end in BARRIER_S
+    Writers wait until all open transactions have ended and the snapshots are taken, which takes some milliseconds.
+    :param within: function that is called while writers wait
+    :raises Unavailable: a transaction did not end within BARRIER_S seconds
     """
     with contextlib.ExitStack() as readers:
         with _barrier(databases):
@@ -63,8 +63,8 @@ def moment(databases: Sequence[engine.Database],
 def _barrier(databases: Sequence[engine.Database]) -> Iterator[None]:
     """Block commits in all databases during a block.
 
-    A transaction may hold one database and wait for another. Therefore the locks are released after LOCK_S before the
-    next attempt.
+    A transaction may hold a lock in one database and wait for another. To avoid a deadlock, all locks are released
+    after LOCK_S seconds before the next attempt.
     """
     deadline = time.monotonic() + BARRIER_S
     while True:
@@ -101,7 +101,7 @@ def _lock_sqlite(db: engine.Database) -> Iterator[None]:
     with db.only_writer(LOCK_S) as free, db.engine.connect() as conn:
         if not free:
             raise db_exc.DBDeadlock('another thread writes')
-        conn.detach()                        # closed afterwards together with its pragma
+        conn.detach()                        # the connection is closed afterwards, which resets its pragma
         conn.exec_driver_sql(f'PRAGMA busy_timeout={LOCK_S * 1000}')
         conn.exec_driver_sql('BEGIN IMMEDIATE')
         try:
@@ -148,7 +148,7 @@ def _snapshot(db: engine.Database) -> Iterator[engine.Connection]:
             yield conn
         return
     with db.engine.connect() as conn:
-        conn.detach()                        # closed afterwards together with its settings
+        conn.detach()                        # the connection is closed afterwards, which resets its settings
         if _kind(db) == 'mysql':
             if getattr(conn.dialect, 'is_mariadb', False):
                 conn.exec_driver_sql('SET SESSION idle_transaction_timeout = 0')
@@ -167,7 +167,7 @@ def _snapshot(db: engine.Database) -> Iterator[engine.Connection]:
 def revision(conn: engine.Connection, branch: str) -> str:
     """Return the revision of a database.
 
-    :raises DatabaseNotReady: it is neither the revision of this code nor one that is to be converted
+    :raises DatabaseNotReady: the revision is neither that of this code nor one that can be converted
     """
     found = schema.version_of(conn)
     if found == schema.PREDECESSORS[branch]:
@@ -195,7 +195,7 @@ def batches(conn: engine.Connection, branch: str) -> Iterator[tuple[str, list[st
 
 
 def _present(conn: engine.Connection, branch: str) -> dict[str, dict[str, Any]]:
-    """Return the part of ``_raw_tables`` that a database has: all, unless it is to be converted."""
+    """Return the part of ``_raw_tables`` that a database has. A database that must be converted lacks some."""
     tables = _raw_tables(branch)
     if schema.version_of(conn) != schema.PREDECESSORS[branch]:
         return tables
@@ -211,7 +211,7 @@ def _present(conn: engine.Connection, branch: str) -> dict[str, dict[str, Any]]:
 
 
 def _raw_tables(branch: str) -> dict[str, dict[str, Any]]:
-    """Return {table: {column: type}} of a branch; JSON columns as text."""
+    """Return {table: {column: type}} of a branch. JSON columns have a text type."""
     return {table.name: {column.name: types.LongText if isinstance(column.type, types.Json) else column.type
                          for column in table.columns}
             for table in sorted(schema.metadata(branch).tables.values(), key=lambda table: str(table.name))}
@@ -231,7 +231,7 @@ def _dump(value: _Scalar | datetime.datetime) -> _Scalar:
 def check(branch: str, table: str, columns: Json, rows: Json) -> None:
     """Check a batch of rows.
 
-    :raises InvalidInput: it does not match a table of the branch
+    :raises InvalidInput: the batch does not match a table of the branch
     """
     known = _raw_tables(branch).get(table)
     if known is None or not isinstance(columns, list) or not all(isinstance(column, str) for column in columns):
@@ -247,7 +247,7 @@ def check(branch: str, table: str, columns: Json, rows: Json) -> None:
 
 
 def _present_names(branch: str, table: str, columns: list[Any]) -> list[str]:
-    """Replace the names that columns had before the conversion; ``prepare`` creates the tables with the new ones."""
+    """Replace column names from before the conversion by the new names, which ``prepare`` uses for the tables."""
     renamed = conversion.renamed_columns(branch, table)
     return [renamed.get(column, column) for column in columns]
 
@@ -262,7 +262,7 @@ def _values(known: dict[str, Any], columns: list[Any], rows: list[Any]) -> list[
 
 
 def knows(branch: str, revision: Json) -> bool:
-    """Tell whether this code can create a database of a revision and upgrade it."""
+    """Tell whether this code can create a database with this revision and upgrade it."""
     return revision in (*schema.revisions(branch), schema.PREDECESSORS[branch])
 
 
@@ -278,7 +278,7 @@ def _ours(conn: engine.Connection, branch: str) -> set[str]:
 
 
 def services(conn: engine.Connection) -> list[Mapping[str, Any]]:
-    """Return the services in a database of any release: binary, host, last_seen_at, forced_down."""
+    """Return binary, host, last_seen_at and forced_down of the services in a database of any release."""
     if tables.services.name not in sa.inspect(conn).get_table_names():
         return []
     columns = tables.services.c
@@ -287,7 +287,7 @@ def services(conn: engine.Connection) -> list[Mapping[str, Any]]:
 
 
 def prepare(db: engine.Database, branch: str, revision: str) -> None:
-    """Create the empty tables of a revision in a database after dropping existing tables of the branch."""
+    """Drop existing tables of the branch in a database, and create the empty tables of a revision."""
     with db.writer() as conn:
         for name in sorted(_ours(conn, branch)):
             conn.exec_driver_sql(f'DROP TABLE {conn.dialect.identifier_preparer.quote(name)}')
@@ -320,7 +320,7 @@ def finish(db: engine.Database, branch: str, revision: str) -> None:
 
 
 def _follow_sequences(conn: engine.Connection, branch: str) -> None:
-    """Advance sequences beyond the restored numbers."""
+    """Advance the sequences of ids beyond the restored ids."""
     there = _ours(conn, branch)
     for table in schema.metadata(branch).tables.values():
         column = table.autoincrement_column

@@ -1,12 +1,12 @@
 """Cached statements: building a statement takes several times as long as running it.
 
-Statements of every request or message are cached. Those with conditions of equality are built here, others are
-constants of their module with ``sa.bindparam``.
+Statements that run for every request or message are cached. This module builds statements that compare columns for
+equality. Other statements are constants with ``sa.bindparam`` in the modules that use them.
 
     row = statements.first(conn, flavors, flavor_id='1')
     statements.update(conn, instances, {'task_state': None}, uuid=uuid)
 
-Compared values are never None, and written values are plain, no expressions.
+Values to compare must not be None, and values to write must not be SQL expressions.
 """
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 _WORD = re.compile('[A-Za-z0-9_ -]+')
 
-insert = functools.cache(sa.insert)           # of a table; the rows are the parameters
+insert = functools.cache(sa.insert)           # INSERT into a table; the rows are the parameters
 
 
-# of a row; typed as the row type that the caller returns
+# function that makes a dict of a row; its type is the row type that the caller returns
 to_dict: Callable[[Any], Any] = dict
 
 
@@ -35,7 +35,9 @@ def equal(table: sa.Table, names: tuple[str, ...]) -> sa.ColumnElement[bool]:
 
 
 def _keys(match: dict[str, object]) -> dict[str, object]:
-    """Return the parameters of a statement for {column: value}, named unlike the columns that an UPDATE sets."""
+    """Return {column: value} as parameters of a statement. Their names differ from those of columns that an UPDATE
+    sets.
+    """
     return {_key(name): value for name, value in match.items()}
 
 
@@ -44,9 +46,9 @@ def _key(name: str) -> str:
 
 
 def one_of(column: sa.ColumnElement[Any], values: Iterable[str]) -> sa.ColumnElement[bool]:
-    """Return the condition that a column has one of these constant words, which are part of the text.
+    """Return the condition that a column has one of these constant words. The words are part of the statement's text.
 
-    Expanding parameters would be inserted into the text at each execution.
+    With expanding parameters, SQLAlchemy would insert them into the text at each execution.
     """
     words = sorted(values)
     if not all(_WORD.fullmatch(word) for word in words):
@@ -76,12 +78,12 @@ def _count(table: sa.Table, names: tuple[str, ...]) -> sa.Select[int]:
 
 
 def more_than(conn: sa.Connection, table: sa.Table, most: int, **match: object) -> bool:
-    """Tell whether a table has more than ``most`` rows with these column values, counting no further."""
+    """Tell whether a table has more than ``most`` rows with these column values, without counting further rows."""
     return bool(conn.execute(_count(table, tuple(match)), {'most': most + 1, **_keys(match)}).scalar_one() > most)
 
 
 def dicts(result: sa.Result[*tuple[Any, ...]]) -> list[Any]:
-    """Return all rows of a result as dicts, several times faster than its mappings."""
+    """Return all rows of a result as dicts. This is several times faster than the result's ``mappings()``."""
     names = tuple(result.keys())
     return [dict(zip(names, row)) for row in result.all()]
 
@@ -97,11 +99,11 @@ def rows(conn: sa.Connection, table: Table[RowT], order: tuple[str, ...] = (), *
 def first(conn: sa.Connection, table: Table[RowT], **match: object) -> RowT | None:
     """Return one row with columns equal to ``match`` as a dict, or None."""
     row = conn.execute(_select(table, tuple(match), ()), _keys(match)).mappings().first()
-    return None if row is None else cast('RowT', dict(row))        # the row types are made from the tables
+    return None if row is None else cast('RowT', dict(row))        # the row types are generated from the tables
 
 
 def one(conn: sa.Connection, table: Table[RowT], **match: object) -> RowT:
-    """Return the row that must exist with columns equal to ``match`` as a dict."""
+    """Return the row with columns equal to ``match`` as a dict. The row must exist."""
     row = first(conn, table, **match)
     assert row is not None
     return row

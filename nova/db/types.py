@@ -17,7 +17,7 @@ from nova import utils
 LongText = sa.Text().with_variant(mysql.MEDIUMTEXT(), 'mysql', 'mariadb')
 DateTime = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), 'mysql', 'mariadb')
 
-# the default of utf8mb4 depends on the server's release (nova.db.collations)
+# the default collation of utf8mb4 depends on the server's release (nova.db.collations)
 COLLATION = 'utf8mb4_general_ci'
 TABLE_OPTIONS: dict[str, Any] = {'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate': COLLATION}
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 else:
     Table = sa.Table
 
-# a collection or mapping is a JSON document, or the allowed values of a column
+# a collection or mapping is a JSON document, or a set of allowed values of a column
 ColumnValue: TypeAlias = ('None | bool | int | float | str | bytes | datetime.datetime | Collection[ColumnValue] | '
                           'Mapping[str, ColumnValue]')
 ColumnValues: TypeAlias = Mapping[str, ColumnValue]
-Columns = ReadOnlyColumnCollection[str, sa.ColumnElement[Any]]           # of a table or subquery
+Columns = ReadOnlyColumnCollection[str, sa.ColumnElement[Any]]           # columns of a table or subquery
 
 
 class Json(sa.types.TypeDecorator[Any]):
@@ -52,7 +52,7 @@ class Json(sa.types.TypeDecorator[Any]):
 
 
 class Shared(Json):
-    """A JSON document that many rows share: equal texts yield one object; do not change it."""
+    """A JSON document that many rows share. Equal texts yield one object, which must not be changed."""
 
     cache_ok = True
 
@@ -61,7 +61,7 @@ class Shared(Json):
 
 
 class SharedList(Json):
-    """A JSON list that many rows share: equal texts yield one object; do not change it. NULL is []."""
+    """A JSON list that many rows share. Equal texts yield one object, which must not be changed. NULL is []."""
 
     cache_ok = True
 

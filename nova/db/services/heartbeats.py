@@ -1,4 +1,4 @@
-"""Ownership of service names, and heartbeats of many services in one statement."""
+"""Ownership of service names, and statements that record heartbeats of many services."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
@@ -28,11 +28,12 @@ def registered(conn: sa.Connection, host: str, binary: str, version: int, identi
 
 def register(conn: sa.Connection, host: str, binary: str, topic: str, zone: str, version: int, identity: str,
              down_time: int) -> ServicesRow:
-    """Register an identity as the owner of a service name; return the row as a dict. It is not a heartbeat.
+    """Register an identity as the owner of a service name; return the row as a dict. This does not count as a
+    heartbeat.
 
-    A compute service keeps its name, because its guests depend on it. The name of another service is free after
+    A compute service keeps its name, because its guests depend on the name. The names of other services are free after
     ``down_time`` seconds without a heartbeat.
-    :raises ServiceExists: the name has another owner
+    :raises ServiceExists: another identity owns the name
     """
     now = utils.utcnow()
     mine = {'host': host, 'binary': binary}
@@ -71,7 +72,7 @@ def known(conn: sa.Connection, hosts: Collection[str]) -> dict[tuple[str, str], 
 
 
 def seen(conn: sa.Connection, numbers: Iterable[int]) -> int:
-    """Record heartbeats of the services of these rows; return their number.
+    """Record heartbeats of the services with these row numbers; return the number of services.
 
     The nodes of compute services that were down are marked as changed, so that the schedulers see them immediately.
     """

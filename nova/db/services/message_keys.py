@@ -1,4 +1,4 @@
-"""Keys that sign messages, and tokens for joining hosts."""
+"""Keys that sign messages, and tokens with which new hosts join."""
 from __future__ import annotations
 
 import base64
@@ -17,10 +17,10 @@ from nova.db.networks import hosts as network_hosts
 from nova.db.tables.api import join_tokens
 from nova.db.tables.api import message_keys as table
 
-DEPLOYMENT, DEPLOYMENT_ID = '', 'deployment'         # in place of a host name and of a fingerprint
+DEPLOYMENT, DEPLOYMENT_ID = '', 'deployment'         # values in place of a host name and a key id
 PENDING, APPROVED, RENEWING, RETIRED, REVOKED = 'pending', 'approved', 'renewing', 'retired', 'revoked'
 GOOD = (APPROVED, RENEWING)
-OVERLAP = datetime.timedelta(hours=1)        # time in which messages of the previous key may arrive
+OVERLAP = datetime.timedelta(hours=1)        # time within which messages signed with the previous key are accepted
 TOKENS_OF = '.'
 
 
@@ -61,14 +61,14 @@ class SigningKey(PublicKey):
 def signing_key(conn: sa.Connection, make: Callable[[], KeyPair]) -> SigningKey:
     """Return the row of the deployment's key with its private half; create it for a new deployment.
 
-    A new deployment requires signatures unless the configuration says otherwise.
-    :param make: called for a new key
+    A new deployment requires signatures, unless the configuration overrides this.
+    :param make: function that creates a key
     """
     own = sa.select(table).where(table.c.host == DEPLOYMENT, table.c.state == APPROVED)
     row = conn.execute(own).mappings().first()
     if row is None:
         key = make()
-        # one of several starting processes wins
+        # if several processes start at once, the key of the first one is used
         engine.insert_ignore(conn, table, {
             **_row(DEPLOYMENT, DEPLOYMENT_ID, key.public, APPROVED), 'signatures_required': True,
             'private': base64.b64encode(key.private_bytes()).decode()})
@@ -82,7 +82,7 @@ def of_deployment(conn: sa.Connection) -> list[PublicKey]:
 
 
 def stage(conn: sa.Connection, key: KeyPair, vouched_by: str, voucher: bytes) -> None:
-    """Insert the next key of the deployment, which hosts learn before it is used.
+    """Insert the next key of the deployment. Hosts learn the key before it is used.
 
     :param vouched_by: fingerprint of the present key
     :param voucher: the present key's signature of the new one
@@ -102,7 +102,7 @@ def requires_signatures(conn: sa.Connection) -> bool:
 
 
 def promote(conn: sa.Connection, ident: str, ends_at: datetime.datetime) -> None:
-    """Activate the next key of the deployment; messages of the previous key are accepted until ``ends_at``."""
+    """Activate the next key of the deployment. Messages signed with the previous key are accepted until ``ends_at``."""
     conn.execute(sa.update(table).where(table.c.host == DEPLOYMENT, table.c.state == APPROVED).values(
         state=RETIRED, private=None, ends_at=ends_at))
     conn.execute(sa.update(table).where(table.c.id == ident).values(state=APPROVED, created_at=utils.utcnow()))
@@ -127,17 +127,17 @@ _MANY = sa.select(*PUBLIC).where(table.c.id.in_(sa.bindparam('ids', expanding=Tr
 
 
 def get_many(conn: sa.Connection, ids: list[str]) -> dict[str, PublicKey]:
-    """Return {id: row of a key without its private half} of the existing keys."""
+    """Return {id: row of the key without its private half} of the keys that exist."""
     return {row['id']: row for row in statements.dicts(conn.execute(_MANY, {'ids': ids}))}
 
 
 def is_trusted(row: PublicKey) -> bool:
-    """Tell whether messages of a key (a row) are accepted, including the deployment's next key."""
+    """Tell whether messages signed with a key (a row) are accepted, if the deployment's next key is accepted too."""
     return is_good(row) or row['host'] == DEPLOYMENT and row['state'] == PENDING
 
 
 def is_good(row: PublicKey) -> bool:
-    """Tell whether messages of a key (a row) are accepted."""
+    """Tell whether messages signed with a key (a row) are accepted."""
     return row['state'] in GOOD or (
         row['state'] == RETIRED and row['ends_at'] is not None and row['ends_at'] > utils.utcnow())
 
@@ -169,13 +169,13 @@ def set_state(conn: sa.Connection, ident: str, state: str, ends_at: datetime.dat
 
 
 def replace_others(conn: sa.Connection, host: str, ident: str) -> None:
-    """Retire the earlier keys of a host after an overlap."""
+    """Retire the earlier keys of a host; they are accepted for the time OVERLAP."""
     conn.execute(sa.update(table).where(table.c.host == host, table.c.id != ident, table.c.state.in_(GOOD)).values(
         state=RETIRED, ends_at=utils.utcnow() + OVERLAP))
 
 
 def revoke(conn: sa.Connection, host: str) -> int:
-    """Revoke all keys of a host and its reports to the network service; return the number of keys."""
+    """Revoke all keys of a host, and discard its reports to the network service; return the number of keys."""
     network_hosts.distrust(conn, host)
     return conn.execute(sa.update(table).where(table.c.host == host, table.c.state != REVOKED).values(
         state=REVOKED)).rowcount
@@ -193,13 +193,13 @@ def has_good(conn: sa.Connection, host: str) -> bool:
 
 
 def is_revoked(conn: sa.Connection, host: str) -> bool:
-    """Tell whether all keys of a host are revoked; services may not know it yet."""
+    """Tell whether all keys of a host are revoked. Other services may not have read this yet."""
     rows = _rows(conn, table.c.host == host)
     return bool(rows) and not any(is_good(row) for row in rows) and any(row['state'] == REVOKED for row in rows)
 
 
 def new_token(conn: sa.Connection, valid_s: int) -> str:
-    """Create a token for one joining host, as text."""
+    """Create a token with which one host can join; return it as text."""
     now = utils.utcnow()
     conn.execute(sa.delete(join_tokens).where(join_tokens.c.expires_at < now))
     ident, secret = secrets.token_hex(8), secrets.token_hex(24)

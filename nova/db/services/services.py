@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from nova.db.types import ColumnValues
 
 AUTOMATIC = 'AUTO: '  # prefix of the reason of a service that its host has disabled; the host enables it again
-AWAY_S = 20          # silence after which a compute service may have been treated as down
+AWAY_S = 20          # seconds without a heartbeat after which a compute service may have been treated as down
 
 
 def report(conn: sa.Connection, host: str, binary: str, topic: str, zone: str, version: int) -> ServicesRow:
-    """Record a heartbeat and return the row as a dict; the first one inserts the row.
+    """Record a heartbeat and return the row as a dict. The first heartbeat inserts the row.
 
     The nodes of a host that was down are marked as changed, so that the schedulers see it immediately.
     """
@@ -48,7 +48,7 @@ def report(conn: sa.Connection, host: str, binary: str, topic: str, zone: str, v
 def touch_nodes(conn: sa.Connection, hosts: Collection[str] | sa.Select[Any]) -> None:
     """Mark the nodes of hosts as changed for the schedulers.
 
-    :param hosts: their names, or a SELECT of them
+    :param hosts: names of the hosts, or a SELECT of the names
     """
     conn.execute(sa.update(compute_nodes).where(compute_nodes.c.host.in_(hosts)).values(change_number=utils.change_number()))
 
@@ -85,14 +85,14 @@ def update(conn: sa.Connection, service_id: str | int, values: ColumnValues) -> 
 
 
 def set_availability(conn: sa.Connection, host: str, reason: str) -> Sequence[ServicesRow]:
-    """Disable the compute service of a host that cannot accept servers, and enable it later.
+    """Disable the compute service of a host that cannot accept servers, or enable it again.
 
-    :param reason: the reason, or '' to enable
+    :param reason: reason for disabling the service, or '' to enable it
     :returns: the changed rows
     """
     wanted = (AUTOMATIC + reason)[:255] if reason else None
     changed = []
-    # an operator may change the same rows
+    # an operator may change the same rows concurrently
     for row in statements.dicts(conn.execute(sa.select(services).where(
             services.c.host == host, services.c.topic == 'compute').order_by(services.c.id).with_for_update())):
         ours = row['disabled'] and (row['disabled_reason'] or '').startswith(AUTOMATIC)
@@ -102,7 +102,7 @@ def set_availability(conn: sa.Connection, host: str, reason: str) -> Sequence[Se
 
 
 def delete(conn: sa.Connection, service_id: str) -> ServicesRow:
-    """Delete a service, and its compute nodes; the daemon's next report inserts it again.
+    """Delete a service and its compute nodes. The next report of the daemon would insert the service again.
 
     :raises ServiceNotFound: it does not exist
     """
@@ -115,7 +115,8 @@ def delete(conn: sa.Connection, service_id: str) -> ServicesRow:
 
 
 def refuse_running(conn: sa.Connection, service_id: str, down_time: int) -> None:
-    """Refuse to delete a service that may run, also if it is forced down: its next report would insert it enabled.
+    """Check that a service may be deleted, because it does not run. A running service, even if it is forced down, would
+    insert its row again with its next report, enabled.
 
     :raises ServiceNotFound, ServiceRunning:
     """
@@ -136,7 +137,7 @@ def refuse_running(conn: sa.Connection, service_id: str, down_time: int) -> None
 
 
 def others_of_host(conn: sa.Connection, host: str, but: int) -> bool:
-    """Tell whether a host has another service in this cell than the one with this number."""
+    """Tell whether a host has a service in this cell besides the one with this number."""
     return conn.execute(sa.select(services.c.id).where(
         services.c.host == host, services.c.id != but).limit(1)).first() is not None
 
@@ -148,10 +149,11 @@ def is_up(row: Mapping[str, Any] | sa.RowMapping, down_time: int, now: datetime.
 
 
 def any_up(conn: sa.Connection, rows: Iterable[Mapping[str, Any] | sa.RowMapping], down_time: int) -> bool:
-    """Tell whether one of these services of a cell counts as up for decisions about servers.
+    """Tell whether one of these services of a cell counts as up when decisions about servers are made.
 
-    The age of a heartbeat is measured at the time of the cell's newest heartbeat. While heartbeats cannot be written,
-    because the database or all conductors are down, no service goes down. Afterwards ``resume`` takes over.
+    The age of a heartbeat is measured at the time of the cell's newest heartbeat. So no service counts as down while
+    heartbeats cannot be written, because the database or all conductors are down. ``resume`` corrects the rows
+    afterwards.
     """
     now = utils.utcnow()
     if any(is_up(row, down_time, now) for row in rows):
@@ -161,7 +163,9 @@ def any_up(conn: sa.Connection, rows: Iterable[Mapping[str, Any] | sa.RowMapping
 
 
 def host_is_down(conn: sa.Connection, host: str, down_time: int) -> bool:
-    """Tell whether a host's compute service is down, locked so that a heartbeat waits for the transaction's end."""
+    """Tell whether a host's compute service is down. Its row is locked, so a heartbeat waits for the transaction's
+    end.
+    """
     statement = sa.select(services).where(services.c.host == host, services.c.topic == 'compute').with_for_update()
     return not any_up(conn, statements.dicts(conn.execute(statement)), down_time)
 
@@ -173,9 +177,9 @@ def unheard(conn: sa.Connection, now: datetime.datetime) -> datetime.timedelta |
 
 
 def resume(conn: sa.Connection, down_time: int, quiet_s: int) -> int:
-    """After ``quiet_s`` seconds without any heartbeat, count the services that were up as alive now.
+    """Mark the services that were up as alive now, if there was no heartbeat for ``quiet_s`` seconds.
 
-    It must be called before a heartbeat is written. Repetition has no effect. Return the number of services.
+    It must be called before the next heartbeat is written, and is idempotent. Return the number of services.
     """
     now = utils.utcnow()
     gap = unheard(conn, now)
@@ -189,9 +193,10 @@ def resume(conn: sa.Connection, down_time: int, quiet_s: int) -> int:
 
 
 def lowest_versions(conn: sa.Connection, down_time: int) -> dict[str, int]:
-    """Return {topic: lowest version of its services} of live services.
+    """Return {topic: lowest version} of the live services.
 
-    Live means within ``down_time`` seconds before the newest heartbeat, so that an outage of all does not exclude all.
+    A service is live if its last heartbeat is at most ``down_time`` seconds older than the newest heartbeat. So an
+    outage that affects all services excludes none.
     """
     now = utils.utcnow()
     since = now - (unheard(conn, now) or datetime.timedelta()) - datetime.timedelta(seconds=down_time)

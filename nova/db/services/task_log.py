@@ -25,7 +25,7 @@ def _which(host: str, period: Period) -> sa.ColumnElement[bool]:
 
 
 def begin(conn: sa.Connection, host: str, period: Period, stale_before: datetime.datetime) -> bool:
-    """Reserve an audit; return False if it is done, or in progress since ``stale_before``."""
+    """Reserve an audit; return False if it is done, or if it is in progress and began after ``stale_before``."""
     now = utils.utcnow()
     if engine.insert_ignore(conn, task_log, {
             'host': host, 'period_beginning': period[0], 'period_ending': period[1], 'state': RUNNING,

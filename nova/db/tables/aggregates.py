@@ -9,7 +9,7 @@ aggregates = table(
     sa.Column('id', sa.Integer, primary_key=True),
     sa.Column('uuid', sa.String(36), nullable=False, unique=True),
     sa.Column('name', sa.String(255), nullable=False, unique=True),
-    sa.Column('availability_zone', sa.String(255)),          # of its hosts, or NULL
+    sa.Column('availability_zone', sa.String(255)),          # zone of its hosts, or NULL
     sa.Column('metadata', types.Json, nullable=False),       # {key: value}, without the zone
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('updated_at', types.DateTime),
@@ -22,7 +22,7 @@ aggregate_hosts = table(
     sa.Index('ix_aggregate_hosts_host', 'host'),
 )
 
-# members are the servers with the group in their instance_mappings
+# the members of a group are the servers whose instance_mappings name it
 server_groups = table(
     'server_groups',
     sa.Column('id', sa.Integer, primary_key=True),

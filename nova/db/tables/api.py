@@ -14,7 +14,7 @@ metadata = sa.MetaData()
 
 
 def table(name: str, *columns: sa.schema.SchemaItem) -> types.Table[Any]:
-    """Define a table of the API database; the embedded services use it for theirs."""
+    """Define a table of the API database. The embedded services also define their tables with this function."""
     return types.Table(name, metadata, *columns, **types.TABLE_OPTIONS)
 
 
@@ -33,7 +33,7 @@ host_mappings = table(
     sa.Column('cell_uuid', sa.String(36), nullable=False),
 )
 
-# quotas are counted from this table in the transaction that inserts
+# the transaction that inserts a row counts the quota from this table
 instance_mappings: types.Table[InstanceMappingsRow] = table(
     'instance_mappings',
     sa.Column('instance_uuid', sa.String(36), primary_key=True),
@@ -45,12 +45,12 @@ instance_mappings: types.Table[InstanceMappingsRow] = table(
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('server_group_id', sa.String(36)),             # server group of the server
     sa.Index('ix_instance_mappings_group', 'server_group_id'),
-    # soft-deleted: kept but not counted
+    # whether the server is soft-deleted: it is kept, but the quota does not count it
     sa.Column('queued_for_delete', sa.Boolean, nullable=False, default=False, server_default=sa.text('false')),
     sa.Index('ix_instance_mappings_project', 'project_id', 'queued_for_delete', 'vcpus', 'memory_mb'),
     sa.Index('ix_instance_mappings_cells', 'project_id', 'cell_uuid'),     # the cells that a project's lists query
     sa.Column('category', sa.String(255), nullable=False, default='regular', server_default='regular'),
-    # the only attempt that may move the server to another cell: db/moves/cell_steps.py
+    # id of the only attempt that may move the server to another cell; see db/moves/cell_steps.py
     sa.Column('move_id', sa.String(36)),
 )
 
@@ -98,7 +98,7 @@ key_pairs: types.Table[KeyPairsRow] = table(
     sa.UniqueConstraint('user_id', 'name', name='uniq_key_pairs_user_name'),
 )
 
-# only values that differ from the configured defaults
+# quotas that differ from the configured defaults
 quotas = table(
     'quotas',
     sa.Column('project_id', sa.String(255), primary_key=True),
@@ -114,7 +114,7 @@ quota_classes = table(
     sa.Column('hard_limit', sa.Integer, nullable=False),
 )
 
-# time when a rate is completely unused again (microseconds since the epoch); no row means unused
+# time when a rate limit is completely unused again, in microseconds since the epoch; without a row it is unused
 rate_limits = table(
     'rate_limits',
     sa.Column('owner', sa.String(255), primary_key=True),
@@ -122,20 +122,20 @@ rate_limits = table(
     sa.Column('full_at', sa.BigInteger, nullable=False, index=True),
 )
 
-# requests with an Idempotency-Key; the answer is encrypted with the key, which is not stored
+# requests with an Idempotency-Key; the response is encrypted with this key, which is not stored
 idempotency_keys = table(
     'idempotency_keys',
     sa.Column('project_id', sa.String(255), primary_key=True),
     sa.Column('key_hash', sa.String(64), primary_key=True),
     sa.Column('request_hash', sa.String(64), nullable=False),
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.Column('attempted_at', types.DateTime, nullable=False),   # begin of the last attempt
+    sa.Column('attempted_at', types.DateTime, nullable=False),   # start of the last attempt
     sa.Column('answer', types.LongText),                     # NULL while the request is processed
     sa.Index('ix_idempotency_keys_created', 'created_at'),
-    sa.Index('ix_idempotency_keys_project', 'project_id', 'created_at'),    # counted without reading the answers
+    sa.Index('ix_idempotency_keys_project', 'project_id', 'created_at'),    # for counting without reading the responses
 )
 
-# one row for each project, locked during quota checks to serialize parallel requests
+# one row for each project; quota checks lock it, to serialize parallel requests
 quota_locks = table(
     'quota_locks',
     sa.Column('project_id', sa.String(255), primary_key=True),
@@ -149,7 +149,7 @@ metadata_keys = table(
     sa.Column('created_at', types.DateTime, nullable=False),
 )
 
-# keys that sign messages (rpc/signatures.py), with the private half only for the deployment's own key
+# keys that sign messages (rpc/signatures.py); only the deployment's own key has its private half
 message_keys = table(
     'message_keys',
     sa.Column('id', sa.String(40), primary_key=True),        # fingerprint
@@ -158,16 +158,16 @@ message_keys = table(
     sa.Column('private', sa.String(64)),
     sa.Column('state', sa.String(16), nullable=False),       # pending, approved, renewing, retired, revoked
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.Column('ends_at', types.DateTime),                    # of a retired key
-    # for a later key of the deployment: fingerprint of the previous key, and its signature of this key (base64)
+    sa.Column('ends_at', types.DateTime),                    # end of acceptance of a retired key
+    # for a later key of the deployment: fingerprint of the previous key, and the signature of this key by it (base64)
     sa.Column('vouched_by', sa.String(40)),
     sa.Column('voucher', sa.String(128)),
-    # for the deployment's keys: unsigned messages are refused unless [messages] signatures is set; 0 in deployments
-    # created by an older release
+    # for the deployment's keys: whether unsigned messages are refused if [messages] signatures is not set; 0 in
+    # deployments that an older release created
     sa.Column('signatures_required', sa.Boolean, nullable=False, default=False, server_default=sa.text('false')),
 )
 
-# one-time proofs of a new host that it belongs to the deployment
+# one-time tokens with which a new host proves that it belongs to the deployment
 join_tokens: types.Table[JoinTokensRow] = table(
     'join_tokens',
     sa.Column('id', sa.String(16), primary_key=True),

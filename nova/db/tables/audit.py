@@ -1,4 +1,6 @@
-"""Tables of the audit log, equal in the API database and in cells: a record is in the database of its write."""
+"""Tables of the audit log. The API database and cells have equal tables; a record is in the database of the write
+that it records.
+"""
 from __future__ import annotations
 
 import sqlalchemy as sa
@@ -9,7 +11,7 @@ from nova.db.tables import cell as tables_cell
 
 
 def _records(metadata: sa.MetaData) -> sa.Table:
-    """Define the records: selected columns of a request, its caller and its result, never a body.
+    """Define the table of records. A record describes a request, its caller and its result, without bodies.
 
     ``seq`` and ``digest`` are NULL until the record is sealed; afterwards it does not change.
     """
@@ -47,7 +49,7 @@ def _records(metadata: sa.MetaData) -> sa.Table:
 
 
 def _chain(metadata: sa.MetaData) -> sa.Table:
-    """Define the only row of the newest sealed record, which sealing locks."""
+    """Define the table whose only row names the newest sealed record. Sealing locks this row."""
     return sa.Table(
         'audit_chain', metadata,
         sa.Column('id', sa.Integer, primary_key=True, autoincrement=False),

@@ -11,7 +11,7 @@ from nova.db.tables.api import table
 if TYPE_CHECKING:
     from nova.db.tables.rows import InstanceCategoriesRow
 
-# a deleted row is kept until it is purged; its name may be reused
+# the row of a deleted category is kept until it is purged; its name may be reused
 instance_categories: types.Table[InstanceCategoriesRow] = table(
     'instance_categories',
     sa.Column('id', sa.Integer, primary_key=True),
@@ -24,6 +24,6 @@ instance_categories: types.Table[InstanceCategoriesRow] = table(
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('updated_at', types.DateTime),
     sa.Column('deleted_at', types.DateTime),
-    sa.Column('deleted', sa.Integer, nullable=False, default=0),     # the row's id after deletion
+    sa.Column('deleted', sa.Integer, nullable=False, default=0),     # 0, or the row's id after deletion
     sa.UniqueConstraint('name', 'deleted', name='uniq_instance_categories_name_deleted'),
 )

@@ -20,7 +20,7 @@ def cell_table(name: str, *columns: sa.schema.SchemaItem) -> types.Table[Any]:
 
 
 def _instance_columns() -> list[sa.Column[Any]]:
-    """Return the columns of servers, including all that a view needs, so that showing a server is one SELECT.
+    """Return the columns of servers. They include all that a view needs, so that showing a server takes one SELECT.
 
     ``instances_history`` has the same columns; a delete moves the row there.
     """
@@ -50,7 +50,7 @@ def _state_columns() -> list[sa.Column[Any]]:
         # place
         sa.Column('host', text),
         sa.Column('node', text),
-        # incremented with each change of the host; a host stores it with its guest (compute/records.py)
+        # incremented with each change of the host; the host stores it in its record of the guest (compute/records.py)
         sa.Column('generation', sa.Integer, nullable=False, default=0, server_default='0'),
         sa.Column('availability_zone', text),
         sa.Column('pinned_availability_zone', text),
@@ -58,7 +58,7 @@ def _state_columns() -> list[sa.Column[Any]]:
 
 
 def _given_columns() -> list[sa.Column[Any]]:
-    """Return the columns of values from the user."""
+    """Return the columns with values from the user."""
     text = sa.String(255)
     return [
         sa.Column('display_name', text, nullable=False),
@@ -80,7 +80,7 @@ def _given_columns() -> list[sa.Column[Any]]:
         sa.Column('trusted_certs', types.Json),              # list of certificate ids
         sa.Column('scheduler_hints', types.Json),
         sa.Column('metadata', types.Json, nullable=False),   # {key: value}
-        sa.Column('tags', sa.Text, nullable=False, default=''),   # ',a,b,': a tag holds no comma
+        sa.Column('tags', sa.Text, nullable=False, default=''),   # ',a,b,'; a tag cannot contain a comma
         # the flavor at the time of creation or of the last resize
         sa.Column('flavor_id', text, nullable=False),        # the id in the API
         sa.Column('flavor', types.Json, nullable=False),     # objects.Flavor's fields
@@ -92,9 +92,9 @@ def _given_columns() -> list[sa.Column[Any]]:
 
 
 def _found_columns() -> list[sa.Column[Any]]:
-    """Return the columns of values from the system."""
+    """Return the columns with values from the system."""
     return [
-        sa.Column('image_properties', types.Json, nullable=False),     # of the image of the server
+        sa.Column('image_properties', types.Json, nullable=False),     # properties of the server's image
         sa.Column('network_info', types.Json, nullable=False),         # list of VIFs: nova/objects/network_info.py
         sa.Column('security_groups', types.Json, nullable=False),      # list of names
         sa.Column('volumes', types.Json, nullable=False),              # [{id, delete_on_termination}]
@@ -102,9 +102,9 @@ def _found_columns() -> list[sa.Column[Any]]:
         sa.Column('fault', types.Json),                      # {code, message, details, created}
         sa.Column('server_group_id', sa.String(36)),
         sa.Column('category', sa.String(255), nullable=False, default='regular'),
-        # objects.numa: the GuestTopology on its host, or the requested one without a host, or NULL
+        # the GuestTopology (objects.numa) on its host, the requested topology if the server has no host, or NULL
         sa.Column('numa_topology', types.LongText),
-        # OUTGOING or INCOMING during a transfer to another cell: db/moves/cell_steps.py
+        # OUTGOING or INCOMING during a transfer to another cell; see db/moves/cell_steps.py
         sa.Column('cell_move', sa.String(8)),
     ]
 
@@ -128,8 +128,8 @@ instances_history = cell_table(
     sa.Index('ix_instances_history_deleted', 'deleted_at'),
 )
 
-# One row for each request that acts on a server. An open row (finished_at NULL) is the task in progress with its owner
-# and deadline, so that no state exists only in a message.
+# One row for each request that acts on a server. An open row (finished_at NULL) is a task in progress, with its owner
+# and deadline. So no state exists only in a message.
 instance_actions: types.Table[InstanceActionsRow] = cell_table(
     'instance_actions',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
@@ -143,8 +143,8 @@ instance_actions: types.Table[InstanceActionsRow] = cell_table(
     sa.Column('finished_at', types.DateTime),
     sa.Column('message', sa.String(255)),
     sa.Column('owner', sa.String(255)),                      # 'compute:host1', the present worker
-    sa.Column('deadline', types.DateTime),                   # then a reconciler may take the task
-    sa.Column('arguments', types.Json),                      # data for a repetition
+    sa.Column('deadline', types.DateTime),                   # time after which a reconciler may take over the task
+    sa.Column('arguments', types.Json),                      # arguments for a repetition
     sa.Index('ix_instance_actions_instance', 'instance_uuid', 'started_at'),
     sa.Index('ix_instance_actions_request', 'instance_uuid', 'request_id'),
     sa.Index('ix_instance_actions_open', 'finished_at', 'deadline'),
@@ -164,22 +164,22 @@ instance_action_events: types.Table[InstanceActionEventsRow] = cell_table(
     sa.Index('ix_instance_action_events_action', 'action_id'),
 )
 
-# One row for each move of a server to another place or flavor. It holds a claim on a second node, in addition to the
-# claim of the server's row: first on the destination, after the move (``swapped``) on the source. The claim ends
-# when the move is confirmed, reverted or finished. held_host is NULL without a claim. See db/moves/migrations.py.
+# One row for each move of a server to another host or flavor. The row holds a claim on a second node, in addition to
+# the claim of the server's row: on the destination before the swap (``swapped``), on the source after it. The claim
+# ends when the move is confirmed, reverted or finished. Without a claim, held_host is NULL. See db/moves/migrations.py.
 migrations: types.Table[MigrationsRow] = cell_table(
     'migrations',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
     sa.Column('uuid', sa.String(36), nullable=False, unique=True),
     sa.Column('instance_uuid', sa.String(36), nullable=False),
-    sa.Column('project_id', sa.String(255), nullable=False),     # of the caller
+    sa.Column('project_id', sa.String(255), nullable=False),     # project of the caller
     sa.Column('user_id', sa.String(255), nullable=False),
     sa.Column('migration_type', sa.String(16), nullable=False),  # resize, migration, live-migration, evacuation
     sa.Column('status', sa.String(32), nullable=False),
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('updated_at', types.DateTime, nullable=False),
     sa.Column('request_id', sa.String(255)),
-    sa.Column('arguments', types.Json, nullable=False),      # data for the continuation
+    sa.Column('arguments', types.Json, nullable=False),      # data for continuing the move
     sa.Column('swapped', sa.Boolean, nullable=False, default=False),
     # source and destination
     sa.Column('source_compute', sa.String(255)),
@@ -187,7 +187,7 @@ migrations: types.Table[MigrationsRow] = cell_table(
     sa.Column('dest_compute', sa.String(255)),
     sa.Column('dest_node', sa.String(255)),
     sa.Column('dest_host', sa.String(255)),                  # address of the destination
-    sa.Column('old_flavor', types.Json, nullable=False),     # as instances.flavor
+    sa.Column('old_flavor', types.Json, nullable=False),     # in the form of instances.flavor
     sa.Column('new_flavor', types.Json, nullable=False),
     # progress of a live migration in bytes
     *(sa.Column(f'{what}_{part}_bytes', sa.BigInteger) for what in ('memory', 'disk')
@@ -198,7 +198,7 @@ migrations: types.Table[MigrationsRow] = cell_table(
     sa.Column('held_vcpus', sa.Integer, nullable=False, default=0),
     sa.Column('held_memory_mb', sa.Integer, nullable=False, default=0),
     sa.Column('held_local_gb', sa.Integer, nullable=False, default=0),
-    sa.Column('held_numa_topology', types.LongText),         # as instances.numa_topology
+    sa.Column('held_numa_topology', types.LongText),         # in the form of instances.numa_topology
     sa.Index('ix_migrations_instance', 'instance_uuid', 'id'),
     sa.Index('ix_migrations_status', 'status', 'updated_at'),
     sa.Index('ix_migrations_held', 'held_host', 'held_node'),
@@ -232,8 +232,8 @@ block_device_mappings: types.Table[BlockDeviceMappingsRow] = cell_table(
     sa.Index('ix_block_device_mappings_volume', 'volume_id'),
 )
 
-# Differences between guests and rows, reported by hosts; one row for each server and host until it is settled. See
-# nova/differences.py.
+# Differences between guests and rows that hosts have reported. There is one row for each server and host until the
+# difference is resolved. See nova/differences.py.
 guest_reports: types.Table[GuestReportsRow] = cell_table(
     'guest_reports',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
@@ -245,7 +245,8 @@ guest_reports: types.Table[GuestReportsRow] = cell_table(
     sa.Column('server', types.Json, nullable=False),         # fields of objects.Instance in the host's record
     sa.Column('volumes', types.Json, nullable=False),        # {volume id: {'attachment_id', 'device_name'}}
     sa.Column('reported_at', types.DateTime, nullable=False),
-    sa.Column('settled', sa.Boolean, nullable=False, default=False),   # resolved, but a host must still plug the guest
+    # resolved, but the host must still plug the guest
+    sa.Column('settled', sa.Boolean, nullable=False, default=False),
     sa.UniqueConstraint('host', 'instance_uuid', 'kind', name='uniq_guest_reports_host_instance_kind'),
 )
 
@@ -271,7 +272,7 @@ disk_keys: types.Table[DiskKeysRow] = cell_table(
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
     sa.Column('instance_uuid', sa.String(36), nullable=False, unique=True),
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.Column('encryption_key_id', sa.String(16), nullable=False),   # of the deployment's key that encrypts it
+    sa.Column('encryption_key_id', sa.String(16), nullable=False),   # name of the deployment's key that encrypts it
     sa.Column('encrypted_key', sa.String(255), nullable=False),
 )
 
@@ -308,8 +309,8 @@ services: types.Table[ServicesRow] = cell_table(
     sa.UniqueConstraint('host', 'binary', name='uniq_services_host_binary'),
 )
 
-# Capacities, and usage by claims. Schedulers follow the change numbers: ``usage_change_number`` is for the columns of
-# claims (vcpus_used, memory_mb_used, local_gb_used, running_vms), ``change_number`` for all others.
+# Capacities, and usage by claims. Schedulers read rows with new change numbers. ``usage_change_number`` is for the
+# columns that claims write (vcpus_used, memory_mb_used, local_gb_used, running_vms), ``change_number`` for all others.
 # See ``utils.change_number``.
 compute_nodes: types.Table[ComputeNodesRow] = cell_table(
     'compute_nodes',
@@ -341,11 +342,13 @@ compute_nodes: types.Table[ComputeNodesRow] = cell_table(
     sa.Column('capabilities', types.Shared, nullable=False),   # {feature: bool} of the driver
     sa.Column('supported_instances', types.Shared, nullable=False),  # [[arch, hypervisor type, vm mode]]
     sa.Column('traits', types.SharedList),                   # sorted names
-    sa.Column('metrics', types.Json),                        # [{name, value, source, timestamp}]; NULL: no monitors
+    # [{name, value, source, timestamp}], or NULL without monitors
+    sa.Column('metrics', types.Json),
     sa.Column('failed_builds', sa.Integer, nullable=False, default=0, server_default='0'),   # since the last success
     sa.Column('uptime', sa.String(255)),
-    sa.Column('pci_stats', types.Shared),                    # pools of objects.pci of the available devices, or NULL
-    sa.Column('numa_topology', types.LongText),              # objects.numa: HostTopology with claims
+    # pools (objects.pci.Pool) of the available devices, or NULL
+    sa.Column('pci_stats', types.Shared),
+    sa.Column('numa_topology', types.LongText),              # HostTopology (objects.numa) with claims
     sa.Column('numa_change_number', sa.BigInteger),          # change number of numa_topology
     sa.UniqueConstraint('host', 'node', name='uniq_compute_nodes_host_node'),
     sa.Index('ix_compute_nodes_change_number', 'change_number'),

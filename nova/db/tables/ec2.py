@@ -4,11 +4,11 @@ import sqlalchemy as sa
 from nova.db import types
 from nova.db.tables.api import table
 
-# a number identifies one resource forever, so rows outlive their resources; lookups use the caller's permissions
+# a number identifies one resource forever, so rows are kept after their resources; lookups use the caller's permissions
 ec2_ids = table(
     'ec2_ids',
     sa.Column('id', sa.Integer, primary_key=True, autoincrement=True),
-    sa.Column('prefix', sa.String(16), nullable=False),              # of the resource type: i, ami, vol, …
+    sa.Column('prefix', sa.String(16), nullable=False),              # prefix of the resource type: i, ami, vol, …
     sa.Column('uuid', sa.String(64), nullable=False),                # id in the resource's service
     sa.Column('digits', sa.String(17)),                              # the first digits of the uuid, shown in the id
     sa.UniqueConstraint('prefix', 'uuid', name='uniq_ec2_ids_uuid'),
@@ -18,22 +18,24 @@ ec2_ids = table(
 ec2_tags = table(
     'ec2_tags',
     sa.Column('id', sa.Integer, primary_key=True, autoincrement=True),
-    sa.Column('project_id', sa.String(64), nullable=False),          # owner of the tag; other projects do not see it
+    # owner of the tag; other projects do not see the tag
+    sa.Column('project_id', sa.String(64), nullable=False),
     sa.Column('resource_id', sa.Integer, nullable=False),            # ec2_ids.id
     sa.Column('key', sa.String(127), nullable=False),
     sa.Column('value', sa.String(255), nullable=False),
     sa.UniqueConstraint('project_id', 'resource_id', 'key', name='uniq_ec2_tags_key'),
 )
 
-# a row for each ClientToken, for operations of services without idempotency: the first writer creates the resource
+# a row for each ClientToken, for operations of services that are not idempotent; the first writer creates the resource
 ec2_client_tokens = table(
     'ec2_client_tokens',
     sa.Column('project_id', sa.String(64), primary_key=True),
     sa.Column('token_hash', sa.String(64), primary_key=True),        # hash of the operation and the token
     sa.Column('request_hash', sa.String(64), nullable=False),
-    sa.Column('uuid', sa.String(64)),                                # of the created resource; NULL during creation
+    # uuid of the created resource; NULL during creation
+    sa.Column('uuid', sa.String(64)),
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.Column('attempted_at', types.DateTime, nullable=False),           # begin of the last attempt
+    sa.Column('attempted_at', types.DateTime, nullable=False),           # start of the last attempt
     sa.Index('ix_ec2_client_tokens_created', 'created_at'),
 )
 
@@ -62,14 +64,15 @@ ec2_launch_template_versions = table(
     sa.Column('data', types.LongText, nullable=False),               # JSON of the parameters of RunInstances
 )
 
-# a created VPC is a router of the network service with the same id; this table has the additional attributes
+# a created VPC is a router of the network service with the same id; this table has its additional attributes
 ec2_vpcs = table(
     'ec2_vpcs',
     sa.Column('id', sa.String(36), primary_key=True),                # id of the router
     sa.Column('project_id', sa.String(64), nullable=False),
     sa.Column('cidr', sa.String(18), nullable=False),
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.Column('dhcp_options_id', sa.String(36)),                     # ec2_dhcp_options.id; NULL: those of its networks
+    # ec2_dhcp_options.id; NULL for the options of its networks
+    sa.Column('dhcp_options_id', sa.String(36)),
     sa.Index('ix_ec2_vpcs_project', 'project_id'),
 )
 
@@ -77,7 +80,8 @@ ec2_dhcp_options = table(
     'ec2_dhcp_options',
     sa.Column('id', sa.String(36), primary_key=True),
     sa.Column('project_id', sa.String(64), nullable=False),
-    sa.Column('name_servers', sa.String(255), nullable=False),  # JSON list of addresses; empty: those of the cloud
+    # JSON list of addresses; empty for the cloud's name servers
+    sa.Column('name_servers', sa.String(255), nullable=False),
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Index('ix_ec2_dhcp_options_project', 'project_id'),
 )
@@ -97,7 +101,7 @@ ec2_route_tables = table(
     sa.Column('id', sa.String(36), primary_key=True),
     sa.Column('project_id', sa.String(64), nullable=False),
     sa.Column('vpc_id', sa.String(36), nullable=False),
-    sa.Column('main_vpc_id', sa.String(36)),                             # the VPC with this main table
+    sa.Column('main_vpc_id', sa.String(36)),                             # the VPC whose main table this is
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.UniqueConstraint('main_vpc_id', name='uniq_ec2_route_tables_main'),
     sa.Index('ix_ec2_route_tables_project', 'project_id'),

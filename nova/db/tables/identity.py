@@ -32,12 +32,12 @@ identity_users = table(
     sa.Column('email', sa.String(255)),
     sa.Column('enabled', sa.Boolean, nullable=False),
     sa.Column('default_project_id', sa.String(64)),
-    sa.Column('password_hash', sa.String(255)),              # NULL: no login by password
+    sa.Column('password_hash', sa.String(255)),              # NULL if login by password is impossible
     sa.Column('password_expires_at', types.DateTime),        # NULL: no expiry
     # tokens issued up to this time are revoked, after a password change or while the user was disabled
     sa.Column('tokens_revoked_until', types.DateTime),
-    sa.Column('options', types.Json),                        # the set options by their API names
-    # step of the last used one-time code; it and earlier steps are invalid for all devices
+    sa.Column('options', types.Json),                        # {API name: value} of the options that are set
+    # time step of the last used one-time code; codes of this and earlier steps are invalid for all devices
     sa.Column('totp_step', sa.BigInteger),
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.UniqueConstraint('domain_id', 'name', name='uniq_identity_users_name'),

@@ -13,19 +13,21 @@ if TYPE_CHECKING:
 
 _number = sa.BigInteger().with_variant(sa.Integer, 'sqlite')
 
-# the last maintenance of each host; statuses and transitions: db/moves/maintenance.py
+# the last maintenance of each host; db/moves/maintenance.py describes statuses and transitions
 host_maintenances: types.Table[HostMaintenancesRow] = cell_table(
     'host_maintenances',
     sa.Column('id', _number, primary_key=True),
     sa.Column('uuid', sa.String(36), nullable=False, unique=True),
     sa.Column('host', sa.String(255), nullable=False, unique=True),
-    sa.Column('aggregate_id', sa.Integer, nullable=False),   # in the API database; its hosts take the servers
+    # aggregate in the API database whose hosts take the servers
+    sa.Column('aggregate_id', sa.Integer, nullable=False),
     sa.Column('status', sa.String(16), nullable=False),
     sa.Column('message', types.LongText),                    # sentence about failures
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('updated_at', types.DateTime, nullable=False),
     sa.Column('stopped_at', types.DateTime),
-    sa.Column('next_check_at', types.DateTime),                  # of a conductor; NULL: nothing to do
+    # time when a conductor processes it next, or NULL if no work is left
+    sa.Column('next_check_at', types.DateTime),
     sa.Column('project_id', sa.String(255)),
     sa.Column('user_id', sa.String(255)),
     sa.Index('ix_host_maintenances_next_check_at', 'next_check_at'),
@@ -41,7 +43,7 @@ host_maintenance_servers: types.Table[HostMaintenanceServersRow] = cell_table(
     sa.Column('state', sa.String(8), nullable=False),
     sa.Column('migration_id', _number),                      # the server's last move
     sa.Column('dest', sa.String(255)),                       # destination of the move
-    sa.Column('reason', types.LongText),                     # of a failure
+    sa.Column('reason', types.LongText),                     # reason of a failure
     sa.Column('updated_at', types.DateTime, nullable=False),
     sa.Index('ix_host_maintenance_servers_state', 'maintenance_id', 'state'),
 )

@@ -38,26 +38,26 @@ networks: types.Table[NetworksRow] = table(
     sa.Column('admin_state_up', sa.Boolean, nullable=False, default=True),
     sa.Column('bridge', sa.String(15), nullable=False, unique=True),
     sa.Column('mtu', sa.Integer, nullable=False),
-    # flat: in the hosts' own routing table; vxlan: overlay network with its own addresses
+    # flat: in the hosts' own routing table; vxlan: overlay network with a separate address space
     sa.Column('network_type', sa.String(16), nullable=False, default='flat', server_default='flat'),
     sa.Column('physical_network', _text),                            # of an external network
     sa.Column('external', sa.Boolean, nullable=False, default=False, server_default=sa.false()),
     sa.Column('port_security_enabled', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
-    sa.Column('qos_policy_id', _id, index=True),                     # for guest ports without their own policy
+    sa.Column('qos_policy_id', _id, index=True),                     # policy for guest ports without their own policy
     sa.Column('zone_hints', types.Json),                             # availability zones requested at creation
-    # search domain of guests in the API, with a final dot; '': as configured
+    # search domain of guests, with a final dot as in the API; '' for the configured domain
     sa.Column('dns_domain', _text, nullable=False, default='', server_default=''),
     *_described(),
 )
 
-# VNI of an overlay network; the key refuses duplicates
+# VNI of an overlay network; the primary key prevents duplicates
 segments = table(
     'network_segments',
     sa.Column('number', sa.Integer, primary_key=True, autoincrement=False),
     sa.Column('network_id', _id, nullable=False, unique=True),
 )
 
-# VLAN id of a network on a physical network of the hosts; the key refuses duplicates
+# VLAN id of a network on a physical network of the hosts; the primary key prevents duplicates
 vlans = table(
     'network_vlans',
     sa.Column('physical_network', _text, primary_key=True),
@@ -70,7 +70,7 @@ shares: types.Table[NetworkSharesRow] = table(
     'network_shares',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False, default='', index=True),
-    sa.Column('network_id', _id, nullable=False),                    # or id of another type of object
+    sa.Column('network_id', _id, nullable=False),                    # id of the network or of another shared resource
     sa.Column('object_type', sa.String(16), nullable=False, default='network', server_default='network'),
     sa.Column('action', sa.String(32), nullable=False),              # access_as_shared, access_as_external
     sa.Column('target_project', _text, nullable=False),
@@ -93,14 +93,14 @@ limits = table(
     sa.Column('hard_limit', sa.Integer, nullable=False),
 )
 
-# hosts of overlay networks with tunnel address and time of the last report
+# hosts of overlay networks, with the tunnel address and the time of the last report
 hosts: types.Table[NetworkHostsRow] = table(
     'network_hosts',
     sa.Column('host', _text, primary_key=True),
     sa.Column('address', sa.String(39), nullable=False),
     sa.Column('gateway', sa.Boolean, nullable=False, default=False),  # may host routers
     sa.Column('last_seen_at', types.DateTime, nullable=False),
-    # release (runtime/release.py) of the plumbing code; 0: unknown
+    # release (runtime/release.py) of the plumbing code, or 0 if unknown
     sa.Column('version', sa.Integer, nullable=False, default=0, server_default='0'),
 )
 
@@ -108,9 +108,11 @@ hosts: types.Table[NetworkHostsRow] = table(
 dns_domains: types.Table[DnsDomainsRow] = table(
     'dns_domains',
     sa.Column('id', _id, primary_key=True),
-    sa.Column('name', sa.String(189), nullable=False),               # 253 characters with the longest entry
-    sa.Column('project_id', _text, nullable=False, default=''),      # project with networks that resolve it; '': all
-    # the only project with entries in a public domain; '': all
+    # at most 253 characters together with the longest entry
+    sa.Column('name', sa.String(189), nullable=False),
+    # project whose networks resolve the domain; '' for all
+    sa.Column('project_id', _text, nullable=False, default=''),
+    # the only project that may have entries in a public domain; '' for all
     sa.Column('for_project', _text, nullable=False, default=''),
     sa.UniqueConstraint('name', 'project_id', name='uniq_dns_domains0name0project_id'),
 )
@@ -122,22 +124,22 @@ dns_entries: types.Table[DnsEntriesRow] = table(
     sa.Column('address', sa.String(39), nullable=False, index=True),
 )
 
-# last DHCP lease of an address as reported by dnsmasq
+# last DHCP lease of an address, as reported by dnsmasq
 leases = table(
     'network_leases',
     sa.Column('subnet_id', _id, primary_key=True),
     sa.Column('number', sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column('address', sa.String(39), nullable=False, index=True),
-    sa.Column('port_id', _id, nullable=False),                       # its port
+    sa.Column('port_id', _id, nullable=False),                       # port of the address
     sa.Column('mac_address', sa.String(17), nullable=False),
     sa.Column('host', _text, nullable=False),
     sa.Column('until', types.DateTime, nullable=False),              # end of the lease, possibly in the past
 )
 
-# numbers of changes of the plumbing data: the sum of each kind, in several rows to reduce contention
+# counters of changes to the plumbing data; each kind is the sum of several rows, to reduce contention
 revisions = table(
     'network_revisions',
-    sa.Column('kind', sa.String(8), primary_key=True),               # filters: only rules of groups; rest
+    sa.Column('kind', sa.String(8), primary_key=True),               # filters (rules of security groups) or rest
     sa.Column('shard', sa.Integer, primary_key=True, autoincrement=False),
     sa.Column('number', sa.BigInteger, nullable=False),
 )
@@ -150,12 +152,13 @@ subnet_pools: types.Table[SubnetPoolsRow] = table(
     sa.Column('name', _text, nullable=False, default=''),
     sa.Column('shared', sa.Boolean, nullable=False, default=False),
     sa.Column('ip_version', sa.Integer, nullable=False),
-    sa.Column('default_of', sa.Integer, unique=True),                # the IP version that it is the default for
+    sa.Column('default_of', sa.Integer, unique=True),                # IP version for which the pool is the default
     sa.Column('prefixes', types.Json, nullable=False),               # [CIDR], disjoint and merged
     sa.Column('default_prefixlen', sa.Integer, nullable=False),
     sa.Column('min_prefixlen', sa.Integer, nullable=False),
     sa.Column('max_prefixlen', sa.Integer, nullable=False),
-    sa.Column('default_quota', sa.Integer),                          # for each project: IPv4 addresses, or IPv6 /64s
+    # limit of each project in IPv4 addresses or IPv6 /64 networks
+    sa.Column('default_quota', sa.Integer),
     *_described(),
 )
 
@@ -175,7 +178,7 @@ subnets: types.Table[SubnetsRow] = table(
     sa.Column('allocation_pools', types.Json, nullable=False),       # [{'start', 'end'}]
     sa.Column('dns_nameservers', types.Json, nullable=False),        # [address]
     sa.Column('host_routes', types.Json, nullable=False),            # [{'destination', 'nexthop'}]
-    sa.Column('service_types', types.Json),                          # [device_owner] of allowed ports; none: all
+    sa.Column('service_types', types.Json),                          # [device_owner] of allowed ports; empty for all
     *_described(),
 )
 
@@ -191,13 +194,13 @@ ports: types.Table[PortsRow] = table(
     sa.Column('device_id', _text, nullable=False, default='', index=True),       # the server's uuid
     sa.Column('device_owner', _text, nullable=False, default=''),
     sa.Column('host', _text, nullable=False, default='', index=True),
-    # destination host of a migration, where the port is plumbed already
+    # destination host of a migration, where the port is already plumbed
     sa.Column('migrating_to', _text, nullable=False, default='', server_default='', index=True),
     sa.Column('position', sa.Integer, nullable=False, default=0),    # order of the server's ports
     sa.Column('tag', sa.String(60)),
-    # created for the server and deleted with it; other ports are the users' own
+    # whether it was created for the server and is deleted with it; other ports belong to users
     sa.Column('made_for_server', sa.Boolean, nullable=False, default=False),
-    # the request that attached it to an existing server, so that its completion or rollback happens once
+    # id of the request that attached it to an existing server, so that completion or rollback happens only once
     sa.Column('attached_by', _text),
     sa.Column('port_security_enabled', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
     sa.Column('allowed_address_pairs', types.SharedList),            # [{'ip_address', 'mac_address'}]
@@ -216,12 +219,12 @@ qos_policies: types.Table[QosPoliciesRow] = table(
     *_described(),
 )
 
-# bandwidth limits, one for each direction
+# bandwidth limits of policies, one for each direction
 qos_rules: types.Table[QosRulesRow] = table(
     'qos_rules',
     sa.Column('id', _id, primary_key=True),
     sa.Column('policy_id', _id, nullable=False),
-    sa.Column('direction', sa.String(8), nullable=False),            # egress, ingress, from the guest's view
+    sa.Column('direction', sa.String(8), nullable=False),            # egress or ingress, as seen from the guest
     sa.Column('max_kbps', sa.Integer, nullable=False),
     sa.Column('max_burst_kbps', sa.Integer, nullable=False, default=0),
     *_described(),
@@ -232,7 +235,7 @@ qos_rules: types.Table[QosRulesRow] = table(
 qos_markings: types.Table[QosMarkingsRow] = table(
     'qos_markings',
     sa.Column('policy_id', _id, primary_key=True),
-    sa.Column('id', _id, nullable=False),                            # of the rule
+    sa.Column('id', _id, nullable=False),                            # id of the rule
     sa.Column('dscp_mark', sa.Integer, nullable=False),
 )
 
@@ -250,7 +253,7 @@ routers: types.Table[RoutersRow] = table(
     *_described(),
 )
 
-# one row for each interface: concurrent requests add a subnet to a router only once
+# one row for each interface, so that concurrent requests add a subnet to a router only once
 router_interfaces: types.Table[RouterInterfacesRow] = table(
     'router_interfaces',
     sa.Column('router_id', _id, primary_key=True),
@@ -287,7 +290,7 @@ port_forwardings: types.Table[PortForwardingsRow] = table(
     sa.UniqueConstraint('floating_ip_id', 'protocol', 'external_port', name='uq_port_forwardings'),
 )
 
-# a used address, or one that rests after its use (port_id NULL); the key refuses duplicates
+# a used address, or one that rests after its use (port_id NULL); the primary key prevents duplicates
 addresses: types.Table[AddressesRow] = table(
     'addresses',
     sa.Column('subnet_id', _id, primary_key=True),
@@ -306,7 +309,7 @@ security_groups: types.Table[SecurityGroupsRow] = table(
     sa.Index('ix_security_groups_project_name', 'project_id', 'name'),
 )
 
-# one row for each project: concurrent first requests create one group
+# one row for each project, so that concurrent first requests create only one group
 default_security_groups = table(
     'default_security_groups',
     sa.Column('project_id', _text, primary_key=True),
@@ -338,14 +341,17 @@ default_group_rules: types.Table[DefaultSecurityGroupRulesRow] = table(
     sa.Column('port_range_min', sa.Integer),
     sa.Column('port_range_max', sa.Integer),
     sa.Column('remote_ip_prefix', sa.String(43)),
-    sa.Column('from_own_group', sa.Boolean, nullable=False, default=False),                # allows traffic from members
-    sa.Column('used_in_default_sg', sa.Boolean, nullable=False, default=False),              # of default groups
-    sa.Column('used_in_non_default_sg', sa.Boolean, nullable=False, default=True),                # of other groups
+    # whether it allows traffic from members of the group
+    sa.Column('from_own_group', sa.Boolean, nullable=False, default=False),
+    # whether it applies to default groups
+    sa.Column('used_in_default_sg', sa.Boolean, nullable=False, default=False),
+    # whether it applies to other groups
+    sa.Column('used_in_non_default_sg', sa.Boolean, nullable=False, default=True),
     sa.Column('removed', sa.Boolean, nullable=False, default=False),
     *_described(),
 )
 
-# automatically allocated network and router of a project; the key refuses duplicates
+# automatically allocated network and router of a project; the primary key prevents duplicates
 topologies = table(
     'auto_topologies',
     sa.Column('project_id', _text, primary_key=True),

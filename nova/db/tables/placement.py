@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import ImageCacheTasksRow
 
 
-# one row for each server group, locked while a member's host is chosen, to serialize parallel claims
+# one row for each server group; it is locked while a member's host is chosen, to serialize parallel claims
 group_locks = cell_table(
     'group_locks',
     sa.Column('group_uuid', sa.String(36), primary_key=True),
@@ -30,7 +30,7 @@ image_cache_tasks: types.Table[ImageCacheTasksRow] = cell_table(
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('deadline', types.DateTime, nullable=False),   # time of the next attempt
     sa.Column('state', sa.String(8), nullable=False, default='waiting', server_default='waiting'),
-    sa.Column('reason', types.LongText),                     # of a failure
+    sa.Column('reason', types.LongText),                     # reason of a failure
     sa.Column('finished_at', types.DateTime),
     sa.UniqueConstraint('host', 'image_id', name='uniq_image_cache_tasks_host_image'),
     sa.Index('ix_image_cache_tasks_deadline', 'deadline'),

@@ -1,7 +1,7 @@
 """Shadow tables of a cell for `nova-manage db archive_deleted_rows`.
 
-Each has the columns of its original without constraints, so that every row fits, and ``ended_at``: the deletion of the
-server, or the end of the audited period, used by ``nova-manage db purge``.
+A shadow table has the columns of its original, without constraints, so that every row fits. In addition it has
+``ended_at``, the time of the server's deletion or the end of the audited period, which ``nova-manage db purge`` uses.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nova.db.tables.usage import task_log
 
 
 def _shadow(original: sa.Table, name: str) -> sa.Table:
-    """Define a shadow table with its own key, because SQLite reuses the ids of deleted rows."""
+    """Define a shadow table. It has a separate primary key, because SQLite reuses the ids of deleted rows."""
     columns = [sa.Column(column.name, column.type, nullable=True) for column in original.columns]
     return sa.Table(
         f'shadow_{name}', metadata,

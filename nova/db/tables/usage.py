@@ -11,7 +11,7 @@ from nova.db.tables.cell import cell_table
 if TYPE_CHECKING:
     from nova.db.tables.rows import TaskLogRow
 
-# one row for each host and period; the key refuses concurrent audits of one period
+# one row for each host and period; the primary key prevents concurrent audits of one period
 task_log: types.Table[TaskLogRow] = cell_table(
     'task_log',
     sa.Column('host', sa.String(255), primary_key=True),
@@ -19,7 +19,7 @@ task_log: types.Table[TaskLogRow] = cell_table(
     sa.Column('period_ending', types.DateTime, primary_key=True),
     sa.Column('state', sa.String(16), nullable=False),               # RUNNING, DONE
     sa.Column('updated_at', types.DateTime, nullable=False),
-    sa.Column('task_items', sa.Integer, nullable=False, default=0),  # servers
+    sa.Column('task_items', sa.Integer, nullable=False, default=0),  # number of servers
     sa.Column('errors', sa.Integer, nullable=False, default=0),
     sa.Column('message', sa.String(255), nullable=False),
     sa.Index('ix_task_log_period', 'period_beginning', 'period_ending'),

@@ -28,7 +28,7 @@ volumes = table(
     sa.Column('snapshot_id', sa.String(36)),
     sa.Column('source_volume_id', sa.String(36)),
     sa.Column('backup_id', sa.String(36)),                       # last backup restored to it
-    sa.Column('key_id', sa.String(36)),                          # NULL: not encrypted
+    sa.Column('key_id', sa.String(36)),                          # NULL if not encrypted
     sa.Column('readonly', sa.Boolean, nullable=False, default=False, server_default=sa.false()),
     sa.Column('metadata', types.Json, nullable=False),
     sa.Column('image_metadata', types.Json, nullable=False),     # properties of the source image
@@ -38,7 +38,7 @@ volumes = table(
     sa.Index('ix_volumes_key', 'key_id'),
 )
 
-# types of administrators, in addition to those of volume/store/types.py
+# volume types that administrators created, in addition to those of volume/store/types.py
 volume_types: types.Table[VolumeTypesRow] = table(
     'volume_types',
     sa.Column('id', sa.String(36), primary_key=True),
@@ -66,7 +66,7 @@ volume_encryption_keys: types.Table[VolumeEncryptionKeysRow] = table(
     sa.Column('id', sa.String(36), primary_key=True),
     sa.Column('type_id', sa.String(36), nullable=False),         # type with the encryption parameters
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.Column('encryption_key_id', sa.String(16), nullable=False),   # of the deployment's key that encrypts it
+    sa.Column('encryption_key_id', sa.String(16), nullable=False),   # name of the deployment's key that encrypts it
     sa.Column('encrypted_key', sa.String(255), nullable=False),
 )
 
@@ -100,7 +100,7 @@ volume_attachments: types.Table[VolumeAttachmentsRow] = table(
     sa.Column('project_id', sa.String(255), nullable=False),
     sa.Column('status', sa.String(32), nullable=False),          # reserved, attaching, attached
     sa.Column('device', sa.String(255)),
-    sa.Column('connector', types.Json),                          # of the host; NULL while reserved
+    sa.Column('connector', types.Json),                          # connector of the host; NULL while reserved
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('attached_at', types.DateTime),
     sa.Index('ix_volume_attachments_volume', 'volume_id'),
@@ -132,7 +132,7 @@ volume_backups = table(
     sa.Index('ix_volume_backups_volume', 'volume_id'),
 )
 
-# offers of a volume to any project that knows the key
+# transfers: offers of a volume to any project that has the key
 volume_transfers = table(
     'volume_transfers',
     sa.Column('id', sa.String(36), primary_key=True),

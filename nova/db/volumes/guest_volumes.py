@@ -1,4 +1,6 @@
-"""Attachments of the embedded block storage that follow the guests after a database was restored from a backup."""
+"""Updates of attachments in the embedded block storage to match the guests, after a database was restored from a
+backup.
+"""
 from __future__ import annotations
 
 from typing import Any
@@ -19,18 +21,18 @@ class Held(Exception):
 
 def follow(conn: sa.Connection, uuid: str, project_id: str | None, found: dict[str, dict[str, Any]],
            dropped: list[str]) -> dict[str, dict[str, Any]]:
-    """Replace the attachments of a server by those of its guest.
+    """Replace the attachments of a server with those of its guest.
 
-    :param project_id: of the server; volumes of other projects are refused
+    :param project_id: project of the server; volumes of other projects are refused
     :param found: {volume id: {'attachment_id', 'device_name'}} of the guest
-    :param dropped: ids of volumes that it no longer has
+    :param dropped: ids of volumes that the guest no longer has
     :returns: {volume id: {'attachment_id', 'volume_size'}} of the volumes in the embedded block storage
     :raises Held: another server or project has one of the volumes; the caller must roll back
     """
     attached = {}
     for volume_id, guest in sorted(found.items()):
         volume = db.get(conn, volumes, volume_id, nova_context.ALL_PROJECTS, lock=True)
-        if volume is None:                       # of another block storage, or lost with the database
+        if volume is None:                       # the volume is in another block storage, or was lost with the database
             continue
         if volume['project_id'] != project_id:
             raise Held(f'volume {volume_id} is of another project')

@@ -1,4 +1,6 @@
-"""Encrypted keys of encrypted volumes. Volumes, snapshots and backups reference them; copies use their source's key."""
+"""Encrypted keys of encrypted volumes. Volumes, snapshots and backups reference a key; copies use the key of their
+source.
+"""
 from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
 _KEYS = volume_encryption_keys
 _USERS = (volumes, volume_snapshots, volume_backups)
 _UNUSED = tuple(~sa.exists().where(table.c.key_id == _KEYS.c.id) for table in _USERS)
-# Values in place of the deployment key's name: a Key Manager service has the key, and ``sealed`` is its id there, or
-# empty until known. GIVEN_UP: the key must be destroyed there.
+# Values in place of the deployment key's name, if a Key Manager service has the key. ``encrypted_key`` is then the
+# key's id in that service, or empty until known. GIVEN_UP means that the key must be destroyed in that service.
 BARBICAN, GIVEN_UP = 'barbican', 'barbican-unused'
 OUTSIDE = (BARBICAN, GIVEN_UP)
 
@@ -60,7 +62,7 @@ def forget_unused(conn: sa.Connection, key_id: str | None = None) -> int:
 # ---- keys in a Key Manager service
 
 def lock(conn: sa.Connection, key_id: str) -> VolumeEncryptionKeysRow | None:
-    """Return the row, locked until the transaction ends."""
+    """Return the row of a key, locked until the transaction ends, or None."""
     row = conn.execute(sa.select(_KEYS).where(_KEYS.c.id == key_id).with_for_update()).mappings().first()
     return None if row is None else statements.to_dict(row)
 

@@ -1,4 +1,4 @@
-"""Volume types of administrators. Changing a type, or creating a volume of it, locks its row.
+"""Volume types that administrators created. Changing a type, or creating a volume of the type, locks its row.
 
 A private type is visible only to projects with access.
 """
@@ -62,7 +62,7 @@ def allow(conn: sa.Connection, type_id: str, project_id: str) -> bool:
 
 
 def forbid(conn: sa.Connection, type_id: str, project_id: str | None = None) -> bool:
-    """Remove a project's access to a type, or that of all; return False if there was none."""
+    """Remove the access of a project, or of all projects, to a type; return False if there was none."""
     table = volume_type_projects
     one = () if project_id is None else (table.c.project_id == project_id,)
     return bool(conn.execute(sa.delete(table).where(table.c.type_id == type_id, *one)).rowcount)
@@ -74,5 +74,5 @@ def has_volumes(conn: sa.Connection, name: str) -> bool:
 
 
 def rename(conn: sa.Connection, name: str, new: str) -> None:
-    """Update the type's name in its volumes."""
+    """Write the new name of a type into the rows of its volumes."""
     conn.execute(sa.update(volumes).where(volumes.c.volume_type == name).values(volume_type=new))

@@ -1,4 +1,6 @@
-"""Rows of the embedded block storage service. Decisions about races lock the volume's row first."""
+"""Rows of the embedded block storage service. Functions that must exclude concurrent changes lock the volume's row
+first.
+"""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -36,9 +38,9 @@ def insert(conn: sa.Connection, table: sa.Table, values: ColumnValues) -> dict[s
 
 def get(conn: sa.Connection, table: sa.Table, ident: str, project_id: nova_context.Projects | str,
         lock: bool = False) -> dict[str, Any] | None:
-    """Return the row of an id as a dict, or None.
+    """Return the row with this id as a dict, or None.
 
-    :param project_id: only of this project, or ALL_PROJECTS
+    :param project_id: project that must own the row, or ALL_PROJECTS
     :param lock: lock the row until the transaction ends
     """
     statement = sa.select(table).where(table.c.id == ident)
@@ -50,7 +52,7 @@ def get(conn: sa.Connection, table: sa.Table, ident: str, project_id: nova_conte
 
 def update(conn: sa.Connection, table: sa.Table, ident: str, values: dict[str, Any],
            statuses: Collection[str] | None = None) -> bool:
-    """Update a row; return False if it does not exist or has none of ``statuses``."""
+    """Update a row; return False if it does not exist or its status is not in ``statuses``."""
     statement = sa.update(table).where(table.c.id == ident)
     if statuses is not None:
         statement = statement.where(table.c.status.in_(statuses))
@@ -61,7 +63,7 @@ def update(conn: sa.Connection, table: sa.Table, ident: str, values: dict[str, A
 def _has_items(column: sa.Column[Any], items: dict[str, str]) -> sa.ColumnElement[bool]:
     """Return the condition that a JSON object in a text column has these items.
 
-    The text of an item follows a brace or a comma. Inside a string of the object its quotes would be escaped.
+    In the text, an item follows a brace or a comma. Inside a string value, the quotes of such text would be escaped.
     """
     text = sa.type_coerce(column, sa.Text)
     return sa.and_(*(sa.or_(*(functions.position(text, before + utils.dump_json({key: value})[1:-1]) > 0
@@ -71,12 +73,12 @@ def _has_items(column: sa.Column[Any], items: dict[str, str]) -> sa.ColumnElemen
 OPERATORS: dict[str, Callable[[sa.Column[Any], Any], sa.ColumnElement[bool]]] = {
     'eq': operator.eq, 'neq': operator.ne, 'gt': operator.gt, 'gte': operator.ge, 'lt': operator.lt, 'lte': operator.le,
     'has': _has_items}
-Comparisons = Sequence[tuple[str, str, Any]]             # (column, name of OPERATORS, value)
+Comparisons = Sequence[tuple[str, str, Any]]             # (column, key of OPERATORS, value)
 NEWEST = (('created_at', 'desc'), ('id', 'desc'))        # order of lists without a sort
 
 
 def kind_of(table: sa.Table, column: str) -> type:
-    """Return bool, int or str, the type of a column's values, for a filter of a query string."""
+    """Return the type of a column's values (bool, int or str), to parse a filter of a query string."""
     kind = table.c[column].type
     return bool if isinstance(kind, sa.Boolean) else int if isinstance(kind, sa.Integer) else str
 
@@ -87,7 +89,7 @@ def delete(conn: sa.Connection, table: sa.Table, ident: str) -> None:
 
 def attachments(conn: sa.Connection, *, volume_ids: list[str] | None = None,
                 instance_uuid: str | None = None) -> list[VolumeAttachmentsRow]:
-    """Return the rows of the attachments of volumes, or of a server, oldest first."""
+    """Return the attachment rows of volumes, or of a server, oldest first."""
     table = volume_attachments
     statement = sa.select(table).order_by(table.c.created_at, table.c.id)
     if volume_ids is not None:
@@ -98,13 +100,13 @@ def attachments(conn: sa.Connection, *, volume_ids: list[str] | None = None,
 
 
 def readonly(conn: sa.Connection, volume_ids: set[str]) -> set[str]:
-    """Return those of the volumes that are read-only."""
+    """Return the subset of these volumes that are read-only."""
     return set(conn.execute(sa.select(volumes.c.id).where(
         volumes.c.id.in_(sorted(volume_ids)), volumes.c.readonly)).scalars())
 
 
 def connected(conn: sa.Connection, attachment_id: str | None = None) -> list[dict[str, Any]]:
-    """Return the attachments with a host, with 'readonly' of their volumes; optionally only one."""
+    """Return the attachments that have a host, each with 'readonly' of its volume; optionally only one attachment."""
     table = volume_attachments
     statement = sa.select(table, volumes.c.readonly).join(volumes, volumes.c.id == table.c.volume_id).where(
         table.c.connector.is_not(None))
@@ -203,13 +205,13 @@ def page(conn: sa.Connection, table: sa.Table, project_id: nova_context.Projects
          sort: Sequence[tuple[str, str]] = NEWEST, limit: int | None = None, offset: int = 0) -> list[dict[str, Any]]:
     """Return rows (dicts) of a project.
 
-    :param project_id: ALL_PROJECTS for all
-    :param equal: {column: value} of the rows
-    :param administrative: include volumes of administrative servers
+    :param project_id: project of the rows, or ALL_PROJECTS
+    :param equal: {column: value} that the rows must have
+    :param administrative: whether to include volumes of administrative servers
     :param compare: further conditions
     :param marker: id of the row before the first one
     :param sort: [(column, 'asc' or 'desc')]; the last one must be unique
-    :raises InvalidMarker: no such row has the marker
+    :raises InvalidMarker: none of these rows has the marker as id
     """
     conditions = _conditions(table, project_id, equal, administrative, compare)
     row = None
