@@ -121,7 +121,7 @@ def test_a_full_disk_stops_no_task(tmp_path, caplog):
     (tmp_path / 'host1').rename(tmp_path / 'aside')
     (tmp_path / 'host1').write_text('no directory can be made here')
     made.note(server(2))
-    assert made.get(UUID).generation == 2 and 'cannot be written' in caplog.text
+    assert made.get(UUID).generation == 2 and 'Cannot write' in caplog.text
 
 
 def test_guests_of_a_host_that_is_renamed_are_found(tmp_path):
