@@ -63,7 +63,7 @@ def test_vlans(cloud, nova_manage):
                         ['v_2', 'vlan', '102', '10.20.2.0/24']]
         for more, said in ((('--vlan', '102'), 'is in use'), (('--vlan', '5', '--num-networks', '2'), 'Either --vlan'),
                            (('--vlan', '5', '--vlan-start', '5'), 'Either --vlan'),
-                           (('--vlan-start', '101', '--num-networks', '999'), 'no room'),
+                           (('--vlan-start', '101', '--num-networks', '999'), 'too small'),
                            (('--vlan', '5', '--physical-network', 'lost'), 'is not in'), (('--vlan', '4095'), '1 to'),
                            (('--vlan', '0'), 'from 1')):
             code, _out, err = nova_manage(*wanted, *more)
@@ -118,14 +118,14 @@ NEW = ('--label', 'n', '--fixed-range-v4', '10.33.0.0/24')
     *(((*NEW, f'--{name}', 'x'), f'{name.replace("-", "_")} is not supported: ') for name in (
         'bridge', 'bridge-interface', 'multi-host', 'uuid', 'priority', 'vpn')),
     (('--label', 'n'), '--fixed-range-v4 or'), (('--fixed-range-v4', '10.33.0.0/24'), 'Give --label'),
-    ((*NEW, '--network-size', '48'), 'power of two'), ((*NEW, '--network-size', '512'), 'no room'),
-    ((*NEW, '--network-size', '64', '--num-networks', '5'), 'no room'), ((*NEW, '--num-networks', '0'), '1 to 4096'),
+    ((*NEW, '--network-size', '48'), 'power of two'), ((*NEW, '--network-size', '512'), 'too small'),
+    ((*NEW, '--network-size', '64', '--num-networks', '5'), 'too small'), ((*NEW, '--num-networks', '0'), '1 to 4096'),
     ((*NEW, '--num-networks', '2', '--gateway', '10.33.0.1'), 'allows only one network'),
     ((*NEW, '--fixed-cidr', '10.34.0.0/25'), 'a part of'), ((*NEW, '--gateway', '10.34.0.1'), ''),
-    ((*NEW, '--dns1', 'x'), ''), (('--label', 'n', '--fixed-range-v6', 'fd00::/65'), 'no room'),
+    ((*NEW, '--dns1', 'x'), ''), (('--label', 'n', '--fixed-range-v6', 'fd00::/65'), 'too small'),
     (('--label', 'n', '--fixed-range-v6', 'fd00::/64', '--dns1', '192.0.2.1'), 'need --fixed-range-v4'),
     (('--label', 'n', '--fixed-range-v4', 'fd00::/64'), ''),
-    ((*NEW, '--fixed-range-v6', 'fd00:1::/63', '--num-networks', '4'), 'no room'),
+    ((*NEW, '--fixed-range-v6', 'fd00:1::/63', '--num-networks', '4'), 'too small'),
     (('--label', 'n', '--fixed-range-v6', 'fd00::%eth0/64'), ''), ((*NEW, '--num-networks', '9999'), '1 to 4096')])
 def test_networks_that_are_not_made(nova_manage, words, said):
     code, out, err = nova_manage('network', 'create', *words)
