@@ -11,16 +11,14 @@ import threading
 from typing import TYPE_CHECKING
 
 from nova.db.images import images as db_images
+from nova.image.embedded import files as store_files
 from nova.image.embedded import hashing
 from nova.runtime import concurrency
 
 if TYPE_CHECKING:
     from nova.db.engine import Database
-    from nova.image.embedded.files import Files
 
 LOG = logging.getLogger(__name__)
-
-CHUNK = 256 * 1024
 
 
 class PendingHashes:
@@ -30,7 +28,7 @@ class PendingHashes:
     :param files: the store's files
     """
 
-    def __init__(self, db: Database, files: Files) -> None:
+    def __init__(self, db: Database, files: store_files.Files) -> None:
         self._db, self._files = db, files
         self._waiting: collections.deque[tuple[str, str]] = collections.deque()
         self._running = False
@@ -53,7 +51,8 @@ class PendingHashes:
         try:
             concurrency.spawn('image-hash', self._run)
         except RuntimeError as error:            # no more threads: the next image starts one, or the next start
-            self._running = False
+            with self._lock:
+                self._running = False
             LOG.warning('Cannot start to compute the checksums of image %s: %s', image_id, error)
 
     def _run(self) -> None:
@@ -72,7 +71,7 @@ class PendingHashes:
 
     def _hash(self, image_id: str, data_id: str) -> None:
         with self._files.open(data_id) as file, hashing.Hashes() as hashes:
-            while chunk := concurrency.blocking(file.read, CHUNK):
+            while chunk := concurrency.blocking(file.read, store_files.CHUNK):
                 hashes.add(chunk)
             columns = hashes.columns()
         self._db.run(db_images.set_checksums, image_id, data_id, **columns)
