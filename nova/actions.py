@@ -1,8 +1,8 @@
-"""Table of actions on servers. Each row defines an action, and has a separate dataclass for each group of readers.
+"""Table of actions on servers. Each row defines an action. Its parts are dataclasses, one for each kind of use.
 
 A new action usually needs a row here, a driver method, a method of the compute service and an API route.
 
-Readers of these rows: the checks of the API, the database update that starts a task, compute/tasks.py, the recovery of
+The rows are used by: the checks of the API, the database update that starts a task, compute/tasks.py, the recovery of
 a compute service, the reconciler, notifications, the documentation and the contract tests.
 """
 import dataclasses
@@ -247,8 +247,8 @@ TAKE_BACK = Step('finish_revert_resize', SOURCE, (states.RESIZE_REVERTING,))
 # The only step of a resize that leaves the guest running.
 GROW = Step('grow_instance', SOURCE, (states.RESIZE_PREP, states.RESIZE_FINISH), states.RESIZE_FINISH, 'resize_finish')
 MOVE_STEPS = (PREPARE, SEND, FINISH, CONFIRM, REVERT, TAKE_BACK, GROW)
-# task state -> the step that a server in this state waits for. TAKE_BACK replaces REVERT when ``swapped`` of the move
-# is false
+# task state -> the step that a server in this state waits for. If the server is back on its
+# source (``claims_swapped`` of the move is false), the step is TAKE_BACK instead of REVERT
 STEP_OF_TASK = {task: step for step in reversed(MOVE_STEPS) for task in reversed(step.tasks)}
 
 # Two tasks have one event name: sending the guest on the source, and finishing on the destination.

@@ -14,10 +14,6 @@ from nova import exception
 from nova import utils
 
 
-# roles with write access, for APIs without policy rules
-WRITERS = frozenset({'member', 'manager', 'admin', 'service'})
-
-
 class Projects(enum.Enum):
     """Special values of query parameters that otherwise are the id of one project."""
 
@@ -69,8 +65,9 @@ class RequestContext(context.RequestContext):
 
     oslo.log reads the context of the current thread, so each log line of a request has its request id.
 
+    :ivar rules: nova.policy.Policy of the network API that serves the request, or None. Not sent to other processes
     :ivar observer: nova.notify.Notifier that records the caller's actions on servers, or None
-    :ivar credential_id: application credential of the token, or None. Not sent to other processes
+    :ivar credential_id: application credential or trust of the token, or None. Not sent to other processes
     :ivar token_id: audit id of the user's token, which is not secret, or None if unknown
     :ivar token_claims: nova.identity.tokens.Claims of a token of the embedded identity service. Not sent to other
      processes
@@ -81,6 +78,7 @@ class RequestContext(context.RequestContext):
     :ivar token_expires_at: expiry of the token (naive UTC), or None if unknown
     """
 
+    rules: Any = None
     observer: Any = None
     credential_id: str | None = None
     token_id: str | None = None
@@ -144,10 +142,6 @@ class RequestContext(context.RequestContext):
             return ALL_PROJECTS
         self.require_project()
         return cast(str, self.project_id)
-
-    def may_write(self) -> bool:
-        """Whether the caller has a role with write access in the project of the token."""
-        return bool(self.is_admin or self.project_id and WRITERS & {role.lower() for role in self.roles or ()})
 
 
 def admin_context(request_id: str | None = None) -> RequestContext:

@@ -14,7 +14,7 @@ UNKNOWN = 'unknown'          # the host has a guest of a server without a row
 ABSENT = 'absent'            # the row names the host, which has no guest
 VOLUMES = 'volumes'          # the guest's volumes differ from those in the database
 KINDS = (NEWER, UNKNOWN, ABSENT, VOLUMES)
-MOST = 1000                  # maximum number of reports of one host; further ones follow when these are resolved
+MAX_REPORTS = 1000                  # maximum number of reports of one host; further ones follow when these are resolved
 
 _VM_STATES = {states.RUNNING: states.ACTIVE, states.POWER_PAUSED: states.PAUSED, states.SHUTDOWN: states.STOPPED,
               states.CRASHED: states.STOPPED, states.POWER_SUSPENDED: states.SUSPENDED}

@@ -18,8 +18,6 @@ below 500; the text of any other exception is logged only.
     ├── Unavailable 503         another service does not respond
     └── InsufficientStorage 507 no space for images and snapshots
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 import datetime
 from typing import Any
@@ -62,6 +60,20 @@ class NovaException(Exception):
         return translate(self.template) % facts if from_template else translate(self.message)
 
 
+class AsBadRequest:
+    """Context manager: replace exceptions about resources that a body names. A 404 would refer to the path."""
+
+    def __init__(self, *kinds: type[NovaException]) -> None:
+        self._kinds = kinds
+
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, NovaException) and isinstance(error, self._kinds):
+            raise BadRequest(error.message) from None
+
+
 # ---- one class for each HTTP code -------------------------------------------
 
 class BadRequest(NovaException):
@@ -72,6 +84,10 @@ class BadRequest(NovaException):
 class Unauthorized(NovaException):
     code = 401
     template = 'The request you have made requires authentication.'
+
+
+class AccessRuleViolation(Unauthorized):
+    template = 'The access rules of the application credential do not allow this request.'
 
 
 class PasswordExpired(Unauthorized):

@@ -13,8 +13,6 @@ process.
 An error of a hook is logged and ignored, except ``exception.FatalHookException``, which aborts the call. The wrapped
 functions are an internal interface; notifications are the stable one.
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 import functools
 import logging

@@ -11,20 +11,16 @@
 
 Clients call it with ``bus.client(COUNTER).add(context, number=3)``.
 """
-from __future__ import annotations
-
 from collections.abc import Callable
 import logging
-from typing import Any, ClassVar, TYPE_CHECKING, TypeVar, overload
+from typing import Any, ClassVar, TypeVar, overload
 
 from oslo_config import cfg
 
 from nova import context as nova_context
 from nova import exception
+from nova.rpc.bus import Bus
 from nova.rpc import interface as rpc_interface
-
-if TYPE_CHECKING:
-    from nova.rpc.bus import Bus
 
 LOG = logging.getLogger(__name__)
 Task = TypeVar('Task', bound=Callable[..., Any])

@@ -125,3 +125,6 @@ def states_of_status(wanted: typing.Container[str]) -> list[tuple[str, list[str]
 
 
 STATUSES = sorted({shown for default, by_task in STATUS.values() for shown in (default, *by_task.values())})
+
+# statuses of finished moves, which hold no share and are not continued
+ENDED_MOVES = ('confirmed', 'reverted', 'completed', 'done', 'cancelled', 'error', 'failed')

@@ -79,7 +79,7 @@ def change_number() -> int:
 def taken(event: Event) -> Iterator[bool]:
     """Context manager that consumes an event and yields whether it was set since the previous block.
 
-    If the event is set during the block, this or the next block gets True. If the block fails, the event remains set.
+    If the event is set during the block, the next block gets True. If the block fails, the event remains set.
     """
     found = event.is_set()
     if found:

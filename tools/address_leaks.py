@@ -79,8 +79,9 @@ class Storm:
             'REQUEST_METHOD': method, 'PATH_INFO': f'/v2.0/{path}', 'QUERY_STRING': query, 'SCRIPT_NAME': '/network',
             'CONTENT_LENGTH': str(len(data)), 'CONTENT_TYPE': 'application/json', 'wsgi.input': io.BytesIO(data),
             'SERVER_NAME': 'x', 'SERVER_PORT': '80', 'wsgi.url_scheme': 'http', 'HTTP_HOST': 'x',
-            'nova.context': context.RequestContext(user_id='u', project_id=project, roles=['member'], overwrite=False,
-                                                   is_admin=project == 'admin')}
+            'nova.context': context.RequestContext(
+                user_id='u', project_id=project, roles=['member', 'reader', *(['admin'] if project == 'admin' else [])],
+                overwrite=False, is_admin=project == 'admin')}
         answer = b''.join(self.app(environ, lambda line, headers, error=None: status.append(line)))
         code = int(status[0].split()[0])
         if code >= 500 and code != 503:

@@ -51,7 +51,7 @@ until_true() {
 daemon() {
     process "$1" >/dev/null ||
         "ceph-${1%%.*}" -i "${1#*.}" -c "$CEPH_CONF" --pid-file "$dir/run/$1.pid" >>"$dir/log/$1.out" 2>&1 ||
-        fail "ceph-${1%%.*} does not start; see $dir/log"
+        fail "ceph-${1%%.*} does not start: $(tail -n 3 "$dir/log/$1.out" | tr '\n' ' '); see $dir/log"
 }
 gone() { ! process "$1"; }
 active() { ceph --admin-daemon "$dir/run/mds.a.asok" status | grep '"state": "up:active"'; }
@@ -75,7 +75,9 @@ auth allow insecure global id reclaim = false
 # one OSD: nothing is kept twice, and the disk below it may be nearly full
 mon allow pool size one = true
 mon warn on pool no redundancy = false
-mon data avail warn = 1
+# a monitor refuses to start where 5 % of the disk are left: a share, however many GiB that is
+mon data avail warn = 0
+mon data avail crit = 0
 osd pool default size = 1
 osd pool default pg num = 8
 osd pool default pg autoscale mode = off

@@ -13,7 +13,7 @@ if [ -n "$untyped" ]; then
 fi
 mypy "${typed[@]}"
 python3 tools/row_types.py check
-for script in tools/*.sh tools/guest/*; do [[ $script = *.awk ]] || bash -n "$script"; done
+for script in tools/*.sh tools/guest/* tools/packaging/*.sh; do [[ $script = *.awk ]] || bash -n "$script"; done
 if grep -rnE '^\s*(import eventlet|from eventlet)' nova --include='*.py' | grep -vE '^nova/(concurrency\.py|cmd/|runtime/|tests/)'; then
     echo 'eventlet is imported outside concurrency.py' >&2; exit 1
 fi

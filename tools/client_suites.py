@@ -2,9 +2,11 @@
 """Run the functional tests that python-openstackclient, python-novaclient and openstacksdk bring along, unmodified
 from PyPI, against an all-in-one with the fake driver.
 
-    tools/client_suites.py [--keep] [--suite openstackclient|novaclient|openstacksdk|networks] [--only EXPRESSION]
+    tools/client_suites.py [--keep] [--suite NAME] [--only EXPRESSION]
 
-``networks`` are openstacksdk's tests of the Networking API, on a cloud where projects make networks between hosts.
+``openstackclient``, ``novaclient`` and ``openstacksdk`` are their tests of the Compute API. ``networks`` and the suites
+that begin with ``sdk-`` are openstacksdk's tests of other APIs, ``image`` is openstackclient's. The suite of the
+Networking API has a cloud where projects make networks between hosts.
 What does not pass is compared with tools/client-suites-expected.tsv: a failure that is not in that list, or a listed
 test that passes, makes the exit code 1.
 """
@@ -28,6 +30,10 @@ SUITES = {
     'openstackclient': 'openstackclient.tests.functional.compute.v2',
     'novaclient': 'novaclient.tests.functional',
     'openstacksdk': 'openstack.tests.functional.compute.v2',
+    'sdk-block-storage': 'openstack.tests.functional.block_storage.v3',
+    'sdk-image': 'openstack.tests.functional.image.v2',
+    'sdk-identity': 'openstack.tests.functional.identity.v3',
+    'image': 'openstackclient.tests.functional.image.v2',
     'networks': 'openstack.tests.functional.network.v2',
 }
 # one host: a suite asks for hypervisors by a part of their name, and expects one
@@ -65,6 +71,7 @@ def configure(cloud, home, directory, routed):
 
     :param routed: the network ``public`` is one to the outside
     """
+    (home / 'CONTRIBUTING.rst').write_text('of no use\n')      # a suite uploads it as an image
     disk = home / 'disk.raw'
     disk.write_bytes(b'\0' * 1048576)
     cloud.add_image('cirros-test-disk', disk, 'raw')

@@ -285,7 +285,7 @@ def network(state):
         if server is None or server['host'] != port['host']:
             yield f'port {port["id"]} belongs to {port["device_id"]}, which is {"elsewhere" if server else "gone"}'
     yield from (f'port {ident} was made for a server and has none' for ident, row in state.free.items()
-                if row['made_for_server'] or row['host'])
+                if row['created_by_compute'] or row['host'])
     held = collections.defaultdict(set)
     for row in state.addresses:
         if row['port_id'] in state.free:

@@ -16,7 +16,7 @@ TREE = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TREE), str(TREE / 'tools')]
 from cluster import settings
 from nova.tests.integration import browser as browsers
-from nova.tests.integration import test_dashboard
+from nova.tests.support import dashboard as test_dashboard
 
 ACTIVE_S = 120                 # a real guest on a busy machine
 PLAIN = 'Cross-Origin-Opener-Policy'          # what the browser says of every page that comes without TLS

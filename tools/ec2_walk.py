@@ -20,7 +20,7 @@ sys.path[:0] = [str(TREE), str(TREE / 'tools')]
 
 import suites
 
-from nova.api.ec2 import table
+from nova.ec2 import table
 from nova.tests.functional import cloud as whole
 
 CLIENTS = ['awscli>=1.40', 'apache-libcloud>=3.8', 'ansible>=10', 'boto3']
@@ -37,6 +37,7 @@ AWSCLI = (
     ('', 'describe-regions'), ('zone', 'describe-availability-zones --query AvailabilityZones[0].ZoneName'),
     ('', 'describe-account-attributes'), ('vpc', 'describe-vpcs --query Vpcs[0].VpcId'),
     ('', 'describe-vpc-attribute --vpc-id {vpc} --attribute enableDnsSupport'),
+    ('', "modify-vpc-attribute --vpc-id {vpc} --enable-dns-support '{{\"Value\":true}}'"),
     ('subnet', 'describe-subnets --filters Name=cidr-block,Values=' + CIDR + ' --query Subnets[0].SubnetId'),
     ('', 'describe-instance-types --instance-types m1.tiny'),
     ('', 'describe-instance-type-offerings --filters Name=instance-type,Values=m1.tiny'),
@@ -47,6 +48,7 @@ AWSCLI = (
     ('', 'describe-key-pairs --key-names walk brought'), ('', 'delete-key-pair --key-name brought'),
     ('made_vpc', 'create-vpc --cidr-block 10.90.0.0/16 --query Vpc.VpcId'),
     ('made_subnet', 'create-subnet --vpc-id {made_vpc} --cidr-block 10.90.1.0/24 --query Subnet.SubnetId'),
+    ('', 'modify-subnet-attribute --subnet-id {made_subnet} --no-map-public-ip-on-launch'),
     ('!InvalidSubnet.Conflict', 'create-subnet --vpc-id {made_vpc} --cidr-block 10.90.1.128/25'),
     ('igw', 'create-internet-gateway --query InternetGateway.InternetGatewayId'),
     ('', 'attach-internet-gateway --internet-gateway-id {igw} --vpc-id {made_vpc}'),
@@ -82,6 +84,8 @@ AWSCLI = (
          'SecurityGroupRuleId={rule},Description=ssh'),
     ('', 'update-security-group-rule-descriptions-egress --group-id {group} --ip-permissions '
          "'IpProtocol=udp,FromPort=53,ToPort=53,IpRanges=[{{CidrIp=10.0.0.0/8,Description=names}}]'"),
+    ('', 'modify-security-group-rules --group-id {group} --security-group-rules '
+         "'SecurityGroupRuleId={rule},SecurityGroupRule={{IpProtocol=tcp,FromPort=22,ToPort=22,CidrIpv4=10.0.0.0/8}}'"),
     ('', 'revoke-security-group-ingress --group-id {group} --security-group-rule-ids {rule}'),
     ('', 'revoke-security-group-egress --group-id {group} --protocol udp --port 53 --cidr 10.0.0.0/8'),
     ('', 'create-placement-group --group-name walk --strategy spread'), ('', 'describe-placement-groups'),
@@ -157,7 +161,8 @@ AWSCLI = (
     ('', 'delete-placement-group --group-name walk'), ('', 'delete-security-group --group-id {group}'),
     ('', 'delete-key-pair --key-name walk'),
     ('!InvalidInstanceID.NotFound', 'describe-instances --instance-ids i-00000000000000dea'),
-    ('!UnsupportedOperation', 'describe-spot-instance-requests'), ('!InvalidAction', 'describe-ipams'),
+    ('', 'describe-spot-instance-requests'), ('!UnsupportedOperation', 'describe-spot-datafeed-subscription'),
+    ('!InvalidAction', 'get-ipam-discovered-accounts --ipam-resource-discovery-id x --discovery-region x'),
 )
 
 

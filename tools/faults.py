@@ -83,7 +83,7 @@ def row(name, busy, result):
 
 
 def table(rows):
-    """The lines of the table of doc/source/admin/fleet.rst."""
+    """The lines of the table of doc/source/admin/fleet-faults.rst."""
     rule = ' '.join('=' * (width if number else 35) for number, width in enumerate(WIDTHS))
     def text(cells):
         return ' '.join(cell.ljust(width if number else 35) for number, (cell, width) in

@@ -17,22 +17,29 @@ fail() { printf '\n%s\n' "$*" >&2; exit 1; }
 # step "what" command...: shows what is done and how long it took; the command's output goes to $log and is shown
 # when it fails. A step over 10 s says so every 10 s. A lock that a script holds with descriptor 9 stays its own: what a step
 # starts may outlive the script.
+ticker=
 step() {
-    local what=$1 begin elapsed ticker
+    local what=$1 begin elapsed
     shift
     begin=$(date +%s%N)
     printf '  %-58s' "$what"
-    ( while sleep 10 >/dev/null 2>&1; do printf '.'; done ) 9>&- & ticker=$!
+    ( while sleep 10 >/dev/null 2>&1; do printf '.'; done ) 6>&- 7>&- 9>&- & ticker=$!
     if "$@" >>"$log" 2>&1 9>&-; then
-        { kill "$ticker"; wait "$ticker" || true; } 2>/dev/null
+        end_ticker
         elapsed=$(( ($(date +%s%N) - begin) / 100000000 ))
         printf ' %4d.%d s\n' $((elapsed / 10)) $((elapsed % 10))
     else
-        { kill "$ticker"; wait "$ticker" || true; } 2>/dev/null
+        end_ticker
         printf ' failed\n' >&2
         tail -n 25 "$log" >&2
         fail "'$what' failed; all of its output is in $log$(explanation)"
     fi
+}
+
+# end_ticker: of a step that has ended, or of one that a signal ends.
+end_ticker() {
+    [ -z "$ticker" ] || { kill "$ticker" && wait "$ticker"; } 2>/dev/null || true
+    ticker=
 }
 
 # explanation: a sentence about the cause of a failed step, where its output names a known one; with a line break before it.
@@ -71,6 +78,7 @@ outcome() {
 }
 end_meanwhile() {
     local name
+    end_ticker
     for name in "${!meanwhile[@]}"; do kill -- "-${meanwhile[$name]}" 2>/dev/null || true; rm -f "$log.$name"{,.code}; done
 }
 
@@ -117,15 +125,16 @@ system_python() {
 }
 
 # make_venv EXTRAS PACKAGE...: the virtual environment with this tree installed; again only when tree or Python changed.
-# With $source it is installed from a copy of the tree in there, which stays for the next time.
+# With $source it is installed from a copy of the tree in there, which stays for the next time. A source can have wheels
+# instead of modules: that of this product, and all others if it comes from a bundle.
 source= python=python3
 make_venv() {
     local extras=$1 stamp minor from=(-e "$tree")
     shift
     minor=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])') || return 1
     stamp=$minor-$extras-$*-$(cd "$tree" && {
-        cat setup.cfg requirements.txt
-        [ -z "$source" ] || find nova etc tools -path nova/tests -prune -o -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum
+        if [ -d wheels ]; then sha256sum wheels/*; else cat setup.cfg requirements.txt; fi
+        [ -z "$source" ] || [ -d wheels ] || find nova etc tools -path nova/tests -prune -o -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum
     } | sha256sum | cut -c1-16)
     if [ "$(cat "$venv/nova.stamp" 2>/dev/null)" = "$stamp" ]; then compile_tree; return; fi
     if [ -n "$source" ]; then
@@ -139,6 +148,10 @@ make_venv() {
             mv "$source.new" "$source"
         fi
         from=("$source")
+        if [ -d "$source/wheels" ]; then
+            from=("$source"/wheels/solonova-*.whl)
+            [ "$(ls "$source/wheels" | wc -l)" = 1 ] || export PIP_NO_INDEX=1 PIP_FIND_LINKS=$source/wheels
+        fi
     fi
     rm -f "$venv/nova.stamp"
     from[-1]+=${extras:+[$extras]}

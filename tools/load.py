@@ -244,11 +244,11 @@ def quota(state):
 
 def moves(state):
     """No move is open, and none holds a claim on a host that it has left."""
-    for row in state.cell('SELECT id, instance_uuid, status, held_host FROM migrations'):
+    for row in state.cell('SELECT id, instance_uuid, status, claimed_host FROM migrations'):
         over = row['status'] in ('confirmed', 'reverted', 'error', 'completed', 'failed', 'cancelled', 'done')
-        if not over and row['instance_uuid'] in state.instances or row['held_host']:
+        if not over and row['instance_uuid'] in state.instances or row['claimed_host']:
             yield (f'move {row["id"]} of {row["instance_uuid"]} is {row["status"]}, it holds a claim on '
-                   f'{row["held_host"]}')
+                   f'{row["claimed_host"]}')
 
 
 def broker(state):

@@ -139,6 +139,10 @@ class LocalCloud:
             self.local.connection = None
             raise
 
+    def forget_connection(self):
+        """Connect again with the next call: the server closes connections that are idle."""
+        self.local.connection = None
+
     def json(self, *args, **kwargs):
         """The decoded answer; raises RuntimeError when it is a refusal."""
         status, data = self.call(*args, **kwargs)

@@ -33,7 +33,7 @@ max_waiting_builds = {limit}
 delays = spawn:{spawn}
 '''
 CLIENTS = 100                # requests that may wait for their answers at once
-LOOK_S = 0.5                 # between two looks how many servers wait
+POLL_INTERVAL_S = 0.5                 # between two looks how many servers wait
 SENT = 0.95                 # part of the requests that must have gone out, or it was no overload
 DRAIN_S = 600                # what was accepted must be built so long afterwards
 
@@ -106,7 +106,7 @@ class Overload:
                     self.wrong.append(f'{status} without Retry-After')
 
         def look():
-            while not over.wait(LOOK_S):
+            while not over.wait(POLL_INTERVAL_S):
                 self.waited = max(self.waited, self.fleet.states().get('building', 0))
         looking = threading.Thread(target=look)
         looking.start()

@@ -1,8 +1,9 @@
 """Install Python packages into a virtual environment: by uv within seconds, by pip where uv cannot be had.
 
-usage: python3 tools/packages.py DIRECTORY REQUIREMENT...
+usage: python3 tools/packages.py [--packaged] DIRECTORY REQUIREMENT...
 
 Modules that the distribution has compiled for its own Python (libvirt) are linked into the environment.
+--packaged: for a folder of a Debian package, without these links, bytecode, and links to the cache.
 What is set for pip (pip.conf, PIP_* variables) holds for uv as well; variables of uv that are set win.
 Standard library only.
 """
@@ -32,24 +33,29 @@ VARIABLES = {
 # Modules of Debian's packages that PyPI has as source only: {distribution: pattern of its files}
 COMPILED = {'libvirt_python': 'libvirt*'}
 DEBIAN_MODULES = pathlib.Path('/usr/lib/python3/dist-packages')
+FORMER = 'nova'                          # distribution of this tree before it was named solonova
 # settings of pip that do not change what is installed
 HARMLESS = {'break-system-packages', 'cache-dir', 'config-file', 'disable-pip-version-check', 'log', 'no-color',
             'no-input', 'no-warn-script-location', 'prefer-binary', 'progress-bar', 'quiet', 'require-virtualenv',
             'retries', 'root-user-action', 'verbose'}
 
 
-def install(directory, requirements):
+def install(directory, requirements, packaged=False):
     """Make the environment if it is not there and install these requirements into it.
 
+    :param packaged: the environment becomes a folder of a Debian package
     :raises subprocess.CalledProcessError: it cannot be made, or pip failed
     """
     if not (directory / 'bin' / 'python').exists():
         subprocess.run([sys.executable, '-m', 'venv', directory], check=True)
     python = directory / 'bin' / 'python'
-    if sys.base_prefix == '/usr':
+    remove_former(directory, requirements)
+    if sys.base_prefix == '/usr' and not packaged:
         link_compiled(DEBIAN_MODULES, pathlib.Path(sysconfig.get_path(
             'purelib', 'venv', {'base': str(directory), 'installed_base': str(directory)})))
     install_by_pip = [python, '-m', 'pip', 'install', '--disable-pip-version-check', '--quiet']
+    how = ['--link-mode', 'copy'] if packaged else ['--compile-bytecode']
+    how_by_pip = ['--no-compile'] if packaged else []
     environ, uv = uv_environ(pip_settings(python), os.environ), None
     if environ is None:
         print('pip is set to do what uv does not: pip installs the packages.', flush=True)
@@ -61,11 +67,28 @@ def install(directory, requirements):
             print('uv cannot be had: pip installs the packages.', flush=True)
     if uv is not None:
         # compiled, as pip does it: who runs them may not be allowed to write next to them
-        command = [uv, 'pip', 'install', '--quiet', '--compile-bytecode', '--python', python, *requirements]
+        command = [uv, 'pip', 'install', '--quiet', *how, '--python', python, *requirements]
         if not subprocess.run(command, env=environ).returncode:
             return
         print('uv has failed: pip installs the packages.', flush=True)
-    subprocess.run([*install_by_pip, *requirements], check=True)
+    subprocess.run([*install_by_pip, *how_by_pip, *requirements], check=True)
+
+
+def remove_former(directory, requirements):
+    """Remove the distribution with the former name of this tree if the requirements have a tree.
+
+    An installer does not replace it: its modules of the older tree and its entry points would stay beside the new ones.
+
+    :raises subprocess.CalledProcessError: pip cannot remove it
+    """
+    places = [pathlib.Path(each.partition('[')[0]) for each in requirements]
+    trees = [place for place in places if (place / 'setup.py').is_file() and (place / 'nova').is_dir()]
+    for tree in trees:
+        shutil.rmtree(tree / f'{FORMER}.egg-info', ignore_errors=True)         # of an editable installation
+    if trees and any(next(directory.glob(f'lib/python3*/site-packages/{name}'), None)
+                     for name in (f'{FORMER}-*.dist-info', f'{FORMER}.egg-link')):
+        subprocess.run([directory / 'bin' / 'python', '-m', 'pip', '--disable-pip-version-check', 'uninstall', '--yes',
+                        '--quiet', FORMER], cwd=directory, check=True)
 
 
 def link_compiled(source, site):
@@ -142,11 +165,12 @@ def uv_environ(settings, environ):
 
 
 def main():
-    if len(sys.argv) < 3:
+    words = [word for word in sys.argv[1:] if word != '--packaged']
+    if len(words) < 2:
         print(__doc__.splitlines()[2], file=sys.stderr)
         return 2
     try:
-        install(pathlib.Path(sys.argv[1]).absolute(), sys.argv[2:])
+        install(pathlib.Path(words[0]).absolute(), words[1:], '--packaged' in sys.argv)
     except subprocess.CalledProcessError as error:
         if 'venv' in error.cmd:
             print('python3 -m venv failed; on Debian install python3-venv.', file=sys.stderr)

@@ -6,6 +6,7 @@
 #        tools/quickstart.sh check                    what would prevent or spoil an installation; changes nothing
 #        tools/quickstart.sh status|start|stop        the cloud; guests go on while it is stopped
 #        tools/quickstart.sh logs [-f]                its log
+#        tools/quickstart.sh upgrade [WHEEL|BUNDLE]   to the release of this tree, of a wheel or of a bundle; guests go on
 #        tools/quickstart.sh remove [--data]          removes what was installed; keeps the data unless told otherwise
 #
 # As root it runs guests of libvirt (driver libvirt), as units of systemd where that runs. As another user it simulates guests
@@ -14,14 +15,15 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-usage() { sed -n '4,9s/^# //p' "$0" >&2; exit 2; }
+usage() { sed -n '4,10s/^# //p' "$0" >&2; exit 2; }
 root=no; [ "$(id -u)" = 0 ] && root=yes
-action=install driver=auto listen= port= guests= outside= server=yes data=no follow=
+action=install from= driver=auto listen= port= guests= outside= server=yes data=no follow=
 state=/var/lib/nova; [ $root = yes ] || state=$HOME/.local/share/nova
 given=("$@")
 while [ $# -gt 0 ]; do
     case $1 in
         install|check|status|start|stop|logs|remove|environment) action=$1 ;;
+        upgrade) action=$1; if [[ ${2:-} == *.whl || ${2:-} == *.tar ]]; then from=$(realpath "$2"); shift; fi ;;
         --driver) driver=${2:?--driver needs a value}; shift ;;
         --state-path) state=${2:?--state-path needs a value}; shift ;;
         --listen) listen=${2:?--listen needs a value}; shift ;;
@@ -31,6 +33,7 @@ while [ $# -gt 0 ]; do
         --no-server) server=no ;;
         --data) data=yes ;;
         -f) follow=-f ;;
+        -h|--help) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit ;;
         *) say "'$1' is not an option or action of this command." >&2; usage ;;
     esac
     shift
@@ -57,12 +60,13 @@ state=$(realpath -m "$state")
 [ $root = yes ] || [ -z "$guests" ] || fail "--guests needs root: without it guests are simulated."
 # What root keeps stands beside the state directory, which becomes the user's whom nova-all becomes: in a directory of
 # another user root writes nothing.
-own=$state base= systemd=no
+own=$state base=$state/programs systemd=no
 if [ $root = yes ]; then
     own=$state-quickstart base=/opt/nova-quickstart
     [ ! -d /run/systemd/system ] || systemd=yes
-    if [ -z "${NOVA_VENV:-}" ]; then venv=$base/venv source=$base/source; fi
 fi
+# Each release is a folder, and the installed one has a link: tools/upgrade.sh.
+if [ -z "${NOVA_VENV:-}" ]; then venv=$base/current/venv source=$base/current/source; fi
 unit=/etc/systemd/system/nova-all.service
 files=(/usr/lib/sysusers.d/nova.conf /usr/lib/sysusers.d/nova-guests.conf /usr/lib/tmpfiles.d/nova.conf "$unit")
 programs=(nova-manage nova-status nova-policy openstack)
@@ -70,6 +74,13 @@ pidfile=$own/nova-all.pid
 
 # Options of an earlier run hold for later ones.
 setting() { sed -n "s/^$1=//p" "$own/settings" 2>/dev/null || true; }
+if [ $action = upgrade ] && [ -s "$own/settings" ]; then
+    for name in driver listen port guests outside; do
+        value=${!name} kept=$(setting $name)
+        [ -z "$value" ] || [ "$name=$value" = driver=auto ] || [ "$value" = "$kept" ] ||
+            fail "--$name is not an option of upgrade; the cloud keeps '$kept'. An installation changes it: tools/quickstart.sh --$name $value."
+    done
+fi
 [ -n "$listen" ] || listen=$(setting listen)
 [ -n "$port" ] || port=$(setting port)
 [ -n "$guests" ] || guests=$(setting guests)
@@ -88,8 +99,9 @@ running() {
     if [ $systemd = yes ]; then systemctl is-active --quiet nova-all
     else [ -s "$pidfile" ] && [[ $(tr '\0' ' ' 2>/dev/null <"/proc/$(cat "$pidfile")/cmdline") == *nova-all* ]]; fi
 }
-serving() {
-    python3 - "$url/" "$state/tls/ca.pem" <<'CODE' 2>/dev/null
+# ask PATH: prints what the cloud answers.
+ask() {
+    python3 - "$url$1" "$state/tls/ca.pem" <<'CODE' 2>/dev/null
 import ssl
 import sys
 import urllib.request
@@ -98,9 +110,10 @@ url, authority = sys.argv[1:]
 handlers = [urllib.request.ProxyHandler({})]
 if url.startswith('https'):
     handlers.append(urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=authority)))
-urllib.request.build_opener(*handlers).open(url, timeout=3).read()
+sys.stdout.buffer.write(urllib.request.build_opener(*handlers).open(url, timeout=3).read())
 CODE
 }
+serving() { ask / >/dev/null; }
 installed() { [ -s "$own/settings" ]; }
 # An installation before there were units left a process and no settings.
 former() { ! installed && [ -s "$pidfile" ]; }
@@ -124,16 +137,18 @@ await_serving() {
     done
     return 1
 }
+start_process() {
+    ( umask 077
+      exec 6>&- 7>&-                       # of an upgrade, which the process outlives
+      PATH="$venv/bin:$PATH" setsid nohup "$venv/bin/nova-all" --state-path "$state" --driver "$driver" --listen "$listen" \
+          --port "$port" </dev/null >>"$own/nova-all.log" 2>&1 &
+      echo $! >"$pidfile" )
+}
 start_cloud() {
     if [ $systemd = yes ]; then
         # A start that systemd tries already may have begun with older settings of the unit.
         systemctl enable --quiet nova-all && { systemctl reset-failed nova-all 2>/dev/null || true; } && systemctl restart nova-all
-    else
-        ( umask 077
-          PATH="$venv/bin:$PATH" setsid nohup "$venv/bin/nova-all" --state-path "$state" --driver "$driver" --listen "$listen" \
-              --port "$port" </dev/null >>"$own/nova-all.log" 2>&1 &
-          echo $! >"$pidfile" )
-    fi
+    else start_process; fi
     await_serving || { show_log | tail -n 20; return 1; }
 }
 stop_cloud() {
@@ -160,7 +175,8 @@ cloud_status() {
 environment() {
     local line
     [ ! -r "$own/environment" ] || while IFS= read -r line; do export "${line?}"; done <"$own/environment"
-    [ -z "$base" ] || export UV_CACHE_DIR=${UV_CACHE_DIR:-$base/cache} PIP_CACHE_DIR=${PIP_CACHE_DIR:-$base/cache/pip}
+    [ $root = no ] || export UV_CACHE_DIR=${UV_CACHE_DIR:-$base/cache} PIP_CACHE_DIR=${PIP_CACHE_DIR:-$base/cache/pip}
+    if [ -n "$source" ] && [ ! -L "$base/current" ]; then mkdir -p "$base/1" && ln -s 1 "$base/current"; fi
     python=$(system_python) || { echo "Python 3.11 or later is needed."; return 1; }
     exec 8>"$own/environment.lock"       # an installation and a start of the unit may want it at the same time
     flock 8
@@ -200,7 +216,7 @@ if former && running; then
 fi
 installed || check_host --problems || exit 1
 systemd=$has_systemd
-if [ -n "$base" ] && [ -e "$base/pyvenv.cfg" ]; then rm -rf "$base"; fi         # where its environment was
+. "$here/upgrade.sh"
 
 # ---- steps of an installation -------------------------------------------------------
 # received: bytes that came in by the devices of the default routes.
@@ -235,6 +251,7 @@ save_settings() {
 }
 install_units() {
     local etc=$tree/etc name
+    [ -d "$etc/systemd" ] || etc=$venv/share/nova
     install -m 644 "$etc/systemd/nova.sysusers" "${files[0]}"
     install -m 644 "$etc/systemd/nova-guests.sysusers" "${files[1]}"
     install -m 644 "$etc/systemd/nova.tmpfiles" "${files[2]}"
@@ -253,7 +270,9 @@ ReadWritePaths=$state
 TimeoutStartSec=900
 TEXT
     install -m 644 "$etc/systemd/nova-all.service" "$unit"
-    printf '#!/bin/sh\nexec %s/tools/quickstart.sh environment --state-path %s\n' "${source:-$tree}" "$state" >"$venv-check"
+    # The Python of an environment that is complete finds the product; another Python does not.
+    printf '#!/bin/sh\n[ -s %s/nova.stamp ] && %s/bin/python -c "import nova" 2>/dev/null && exit\nexec %s/tools/quickstart.sh environment --state-path %s\n' \
+        "$venv" "$venv" "${source:-$tree}" "$state" >"$venv-check"
     chmod 755 "$venv-check"
     systemctl daemon-reload
 }
@@ -268,7 +287,9 @@ link_programs() {
 # Ubuntu lets no program make user namespaces whose profile does not allow it; the sandbox for images makes them.
 allow_sandbox() {
     [ "$(cat /proc/sys/kernel/apparmor_restrict_unprivileged_userns 2>/dev/null)" = 1 ] || return 0
-    install -m 644 "$tree/etc/apparmor/nova-bwrap" /etc/apparmor.d/nova-bwrap
+    local etc=$tree/etc
+    [ -d "$etc/apparmor" ] || etc=$venv/share/nova
+    install -m 644 "$etc/apparmor/nova-bwrap" /etc/apparmor.d/nova-bwrap
     apparmor_parser -r /etc/apparmor.d/nova-bwrap
 }
 # Networks other than the default ones, for nova-all and for who runs nova-manage.
@@ -278,12 +299,24 @@ write_ranges() {
     printf '[network]\ndefault_cidr = %s\n' "$guests" >/etc/nova/nova.conf.d/quickstart.conf
 }
 
+# wanted_packages [REQUIREMENT...]: the distribution's packages, without those of the named requirements.
+wanted_packages() {
+    local wanted=" python" name
+    [ "$driver" = fake ] || wanted+=" python-libvirt run guest"
+    if [ "$driver" != fake ] && [ "$(system_python)" != /usr/bin/python3 ]; then wanted+=" build"; fi
+    for name in "$@"; do wanted=${wanted/ $name/}; done
+    # shellcheck disable=SC2086
+    packages $wanted
+}
+
+if [ $action = upgrade ]; then upgrade_cloud "$from"; exit; fi
+refuse_other_release "${given[@]}"
 begun=$(date +%s%N) before=$(received)
 taken() { local tenths=$((($(date +%s%N) - begun) / 100000000)); printf '%d.%d s' $((tenths / 10)) $((tenths % 10)); }
 mkdir -p "$own"
 [ $root = no ] || chmod 700 "$own"
 log=$own/quickstart.log
-exec 9>"$own/lock"
+exec 9>"$own/quickstart.lock"
 flock -n 9 || fail "Another run of tools/quickstart.sh is under way here; wait until it has ended."
 : >"$log"
 trap end_meanwhile EXIT
@@ -295,15 +328,11 @@ say "Setting up the cloud in $state$([ $systemd = yes ] && echo ", as unit nova-
 stamp=$(cat "$venv/nova.stamp" 2>/dev/null || true)
 prepare_python() { meanwhile python environment; }
 if [ $root = yes ] && command -v apt-get >/dev/null; then
-    wanted="python"
-    [ "$driver" = fake ] || wanted+=" python-libvirt run guest"
-    if [ "$driver" != fake ] && [ "$(system_python)" != /usr/bin/python3 ]; then wanted+=" build"; fi
-    # shellcheck disable=SC2086
-    needed=$(packages $wanted)
+    needed=$(wanted_packages)
     # shellcheck disable=SC2046,SC2086
     if ! packages_present $needed; then
         # Python's packages are fetched while the distribution's other ones are installed.
-        install_all() { install_recorded $(packages ${wanted/run guest/}) && prepare_python && install_recorded $needed; }
+        install_all() { install_recorded $(wanted_packages run guest) && prepare_python && install_recorded $needed; }
         step "Packages of $(python3 "$here/distribution.py" --name)" install_all
     fi
 fi
@@ -351,4 +380,4 @@ if [ "$driver" = libvirt ] && [ -f "$own/first-server.done" ]; then
 fi
 say "Next server    OS_CLOUD=nova-demo OS_CLIENT_CONFIG_FILE=$state/clouds.yaml $(program openstack) server create --image guest --flavor m1.tiny --wait second"
 say "Documentation  $tree/doc/source/user/first-server.rst"
-say "This cloud     tools/quickstart.sh status|stop|start|logs|check|remove$([ "$own" = "/var/lib/nova-quickstart" ] || [ $root = no ] || printf ' --state-path %s' "$state")"
+say "This cloud     tools/quickstart.sh status|stop|start|logs|check|upgrade|remove$([ "$own" = "/var/lib/nova-quickstart" ] || [ $root = no ] || printf ' --state-path %s' "$state")"

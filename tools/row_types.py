@@ -1,20 +1,19 @@
 #!/usr/bin/env python3
-"""Types of rows, made from the tables: nova/db/tables/rows.py. It has those that a module of nova imports.
+"""Types of rows, made from the tables: nova/db/tables/rows.py. It has those that a module of nova uses.
 
     tools/row_types.py write     make the module again after a table has changed, or an import of a type
     tools/row_types.py check     exit 0 when it is as the tables and the imports want it
 """
-import ast
 import importlib
 import pathlib
 import pkgutil
+import re
 import sys
 import textwrap
 
 import sqlalchemy as sa
 
 PACKAGE = 'nova.db.tables'
-MODULE = f'{PACKAGE}.rows'
 WRITTEN = pathlib.Path(__file__).resolve().parents[1] / 'nova' / 'db' / 'tables' / 'rows.py'
 HEAD = '''"""Types of the rows: what ``dict(row)`` of each table has. Made by tools/row_types.py; do not edit."""
 import datetime
@@ -37,11 +36,11 @@ def tables() -> list[sa.Table]:
     return [found[name] for name in sorted(found)]
 
 
-def imported() -> set[str]:
-    """Names of the types that modules import."""
-    return {alias.name for path in WRITTEN.parents[2].rglob('*.py') if MODULE in (text := path.read_text())
-            for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom) and node.module == MODULE
-            for alias in node.names}
+def used_types() -> set[str]:
+    """Names of the types that modules use."""
+    return {name for path in WRITTEN.parents[2].rglob('*.py')
+            if path != WRITTEN and PACKAGE in (text := path.read_text())
+            for name in re.findall(r'\b[A-Z]\w+Row\b', text)}
 
 
 def type_of(column: sa.Column) -> str:
@@ -52,7 +51,7 @@ def type_of(column: sa.Column) -> str:
 
 def written() -> str:
     """The module's text."""
-    parts, used = [HEAD], imported()
+    parts, used = [HEAD], used_types()
     for table in tables():
         name = ''.join(part.capitalize() for part in table.name.split('_')) + 'Row'
         if name not in used:

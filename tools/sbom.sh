@@ -26,7 +26,7 @@ import sys
 import tempfile
 
 with open(sys.argv[1]) as file:
-    parts = [part for part in json.load(file)['components'] if part['name'] != 'nova']
+    parts = [part for part in json.load(file)['components'] if part['name'] != 'solonova']
 with tempfile.NamedTemporaryFile('w') as wanted:
     wanted.writelines(f"{part['name']}=={part['version']}\n" for part in parts)
     wanted.flush()

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Run tempest's tests of the Networking API, unmodified from PyPI, against an all-in-one with the fake driver.
+"""Run tempest's tests of the Networking API, and neutron-tempest-plugin's of trunks and address scopes, unmodified from
+PyPI, against an all-in-one with the fake driver.
 
     tools/tempest_networks.py [--keep] [--concurrency N] [--only REGEX] [--install DIRECTORY]
 
@@ -20,9 +21,11 @@ import suites
 import tempest
 
 EXPECTED = pathlib.Path(__file__).with_name('tempest-networks-expected.tsv')
-DIRECTORY, PACKAGES = tempest.DIRECTORY, tempest.PACKAGES
-TESTS = r'^tempest\.api\.network'
-CLOUD = ['[network]', 'driver = fake']
+DIRECTORY = tempest.DIRECTORY.with_name('nova-tempest-networks')
+PACKAGES = (*tempest.PACKAGES, 'neutron-tempest-plugin==3.3.0')
+TESTS = (r'^(tempest\.api\.network'
+         r'|neutron_tempest_plugin\.api\.(test_(trunk|address_scopes)|admin\.test_shared_address_scopes))')
+CLOUD = ['[network]', 'driver = fake', 'physical_networks = wire:br-wire', 'vlan_ranges = wire:100:199']
 CONFIG = """
 [DEFAULT]
 log_dir = {home}
@@ -57,6 +60,9 @@ floating_network_name = public
 ipv6 = true
 floating_ips = true
 api_extensions = {extensions}
+[neutron_plugin_options]
+provider_vlans = wire
+available_type_drivers = flat,vlan,vxlan
 [validation]
 run_validation = false
 """
@@ -70,6 +76,7 @@ def main():
     parser.add_argument('--install', type=pathlib.Path, default=DIRECTORY,
                         help="directory of tempest's environment (%(default)s)")
     given = parser.parse_args()
+    given.timeout, given.output = None, None
     directory = suites.install(given.install, PACKAGES)
     home = pathlib.Path(tempfile.mkdtemp(prefix='nova-tempest.'))
     cloud = local_cloud.LocalCloud('fake', CLOUD)

@@ -5,7 +5,9 @@ import reference_guest_options
 import reference_metrics
 import reference_notifications
 import reference_placement
+import reference_queues
 import reference_rpc
+import reference_services
 import reference_states
 import reference_support
 import rst
@@ -27,11 +29,17 @@ Made at every build from the rows of the code: what stands here is what the serv
    microversions
    states
    support-matrix
+   block-storage-api
+   key-manager-api
+   identity-api
+   image-api
+   network-api
    policies
    placement
    guest-options
    ec2-refused
    metrics
+   queues
    notifications
    rpc
    options
@@ -44,12 +52,12 @@ def setup(app):
 
 
 def write(app):
-    pages = {**reference_api.pages(), 'states': reference_states.page(),
+    pages = {**reference_api.pages(), **reference_services.pages(), 'states': reference_states.page(),
              'support-matrix': reference_support.page(),
              'placement': reference_placement.page(), 'guest-options': reference_guest_options.page(),
              'ec2-refused': reference_ec2.page(), 'metrics': reference_metrics.page(),
-             'notifications': reference_notifications.page(), 'rpc': reference_rpc.page(), 'options': options(),
-             'index': [INDEX]}
+             'notifications': reference_notifications.page(), 'queues': reference_queues.page(),
+             'rpc': reference_rpc.page(), 'options': options(), 'index': [INDEX]}
     for old in rst.write(app, 'reference', pages).glob('*.rst'):
         if old.stem not in pages:
             old.unlink()

@@ -202,11 +202,14 @@ def _history():
 
 def _policies():
     lines = [*rst.heading('Policies'),
-             'Who may do what, unless ``policy.yaml`` or a file in ``policy.d`` says otherwise.']
-    lines += rst.table(('Rule', 'Default', 'Who'), [
-        (rst.literal(rule), rst.literal(check), rst.escaped(meaning)) for rule, check, meaning in policies.BASE_RULES])
-    lines += rst.table(('Rule', 'Default', 'What it guards'), [
-        (rst.literal(rule), rst.literal(check), '\n'.join([rst.escaped(meaning), '', *(
-            f'* ``{method} {path}``' for method, path in operations)]))
-        for rule, check, meaning, operations in policies.RULES], '36 24 40')
+             'Rules of each API with their defaults, which its policy file replaces. See :doc:`/admin/policy`.']
+    for service in policies.SERVICES:
+        lines += [*rst.heading(f'Rules of the {service.name} API', '-'),
+                  f'Option: ``[{service.group}] policy_file``. Sample: ``etc/nova/{service.file}.sample``.']
+        lines += rst.table(('Rule', 'Default', 'Who'), [
+            (rst.literal(rule), rst.literal(check), rst.escaped(meaning)) for rule, check, meaning in service.base])
+        lines += rst.table(('Rule', 'Default', 'What it guards'), [
+            (rst.literal(rule.name), rst.literal(rule.check or '@'), '\n'.join([rst.escaped(rule.description), '', *(
+                f'* ``{method} {path}``' for method, path in rule.operations)]))
+            for rule in service.rules], '36 24 40')
     return lines

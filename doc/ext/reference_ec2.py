@@ -1,7 +1,8 @@
-"""The page of what the EC2 API refuses as a whole, from the rows of nova/api/ec2/unsupported.py."""
+"""Page of the operations that the EC2 API refuses or answers with an empty list."""
 import rst
 
-from nova.api.ec2 import unsupported
+from nova.ec2 import absent
+from nova.ec2 import unsupported
 
 
 def page():
@@ -10,4 +11,6 @@ def page():
              'there is.']
     lines += rst.table(('Reason', 'Operations'), [
         (rst.escaped(reason), ', '.join(sorted(names.split()))) for reason, names in unsupported.REASONS], '40 60')
+    lines += ['', 'These operations return an empty list, because the cloud lacks the feature: '
+              + ', '.join(sorted(absent.OPERATIONS)) + '.']
     return lines

@@ -17,7 +17,8 @@ def page():
     lines = [*rst.heading('Extra specs and image properties'),
              'What flavors and images may ask for. What no driver does is a bad request when a server is made of it, '
              'resized or rebuilt; a host that lacks a trait that a row needs gets no such server. A flavor and an '
-             'image that contradict each other are a bad request, too. Why it is so: :doc:`/adr/0023-guest-options`.']
+             'image that contradict each other are a bad request, too.'
+             ' Reasons: :doc:`/adr/0023-refuse-guest-options-that-no-host-carries-out`.']
     for title, options in SECTIONS:
         lines += [*rst.heading(title, '-'), *rst.table(
             ('Extra spec', 'Image property', 'Values', 'What it does', 'Carried out by', 'Traits of the host'),

@@ -24,6 +24,8 @@ from nova.api.services import Services
 from nova.api.servers import lookup as server_lookup
 from nova.db.audit import log
 from nova.runtime import encrypted_passwords
+from nova.runtime import fairness
+from nova.runtime import queues
 from nova.web import application
 from nova.web import bodies
 from nova.web import paste_registry
@@ -32,7 +34,6 @@ from nova.web.mapper import Mapper
 from nova.web.mapper import Methods
 from nova.web.request import Headers
 from nova.web.request import Response
-from nova.web.request import ConcurrencyLimit
 from nova.web.request import decoded_path
 from nova.web.routes import Route
 
@@ -248,7 +249,7 @@ class Application(application.Application):
             services.policy.add(extensions.load().rules)
         services.application = self
         services.passwords = encrypted_passwords.Passwords(services.conf)
-        services.streams = ConcurrencyLimit(services.conf.api.event_streams)
+        services.streams = fairness.ConcurrencyLimit(queues.EVENT_STREAMS, services.conf.api.event_streams)
         services.builds = build_admission.BuildAdmission(services.conf.api.max_waiting_builds)
         services.auditor = log.Auditor(services.api_db, services.notifier)
         services.rates = rate_limits.RateLimits(services.conf.api.rate_limits, services.api_db)

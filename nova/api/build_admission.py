@@ -12,11 +12,12 @@ from collections.abc import Callable
 from nova import exception
 from nova.db.cells import cells as db_cells
 from nova.db.servers import instances
+from nova.runtime import queues
 
 LOG = logging.getLogger(__name__)
 
 COUNT_EVERY = 64             # accepted servers between two counts while the backlog is short
-LOOK_S = 0.5                 # seconds between two counts while the backlog is long
+COUNT_INTERVAL_S = 0.5       # seconds between two counts while the backlog is long
 RETRY_S = 2, 30              # minimum and maximum of Retry-After in seconds
 
 
@@ -36,6 +37,7 @@ class BuildAdmission:
         self._counted_at: float | None = None
         self._counting = False
         self._rate = 0.0             # servers built per second between the last two counts
+        queues.watch(queues.BUILDS, self, BuildAdmission._size)
 
     def admit(self, cells: db_cells.Cells, project_id: str, servers: int) -> None:
         """Admit a request for a number of servers.
@@ -65,6 +67,10 @@ class BuildAdmission:
         wait = (excess + self._limit * 0.1) / self._rate if self._rate > 0 else high
         raise exception.TooManyBuilds(retry_after=round(min(max(wait, low), high)))
 
+    def _size(self) -> queues.Size:
+        with self._lock:
+            return queues.Size((self._waiting + self._accepted).total(), 0)
+
     def _excess(self, project_id: str) -> int:
         """Return the number of servers above the limit, of all projects or of this one; negative: free places."""
         waiting = self._waiting + self._accepted
@@ -75,7 +81,7 @@ class BuildAdmission:
         if self._accepted.total() >= min(COUNT_EVERY, self._limit):
             return True
         return self._excess(project_id) >= 0 and (
-            self._counted_at is None or self._clock() - self._counted_at > LOOK_S)
+            self._counted_at is None or self._clock() - self._counted_at > COUNT_INTERVAL_S)
 
     def _count(self, cells: db_cells.Cells) -> None:
         with self._lock:

@@ -7,8 +7,6 @@
 It returns 503 while the file exists, so that operators can drain a node, and while the process shuts down. It does
 not query the database: a database failure must not take all API nodes out of service. /readyz of [monitoring] does.
 """
-from __future__ import annotations
-
 import functools
 import os
 from collections.abc import Callable

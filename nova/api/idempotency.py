@@ -8,8 +8,6 @@ If a process fails between its first write and its response, the row has no resp
 request with the same key repeats the work. ``IdempotentRequest.uuid`` then returns the UUIDs of the first attempt, so
 that existing servers are found (see server_create).
 """
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from wsgiref.types import WSGIEnvironment

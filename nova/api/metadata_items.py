@@ -1,6 +1,4 @@
 """Single metadata items of a resource: show, update, delete."""
-from __future__ import annotations
-
 from collections.abc import Callable
 from collections.abc import Mapping
 

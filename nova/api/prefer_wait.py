@@ -3,8 +3,6 @@
 The response is the usual one. It is sent when the server has no task, or at the timeout, and saves the client from
 polling. One thread in each process polls for all waiting clients with one statement for each cell.
 """
-from __future__ import annotations
-
 import dataclasses
 import logging
 import re
@@ -16,15 +14,16 @@ from nova.api.request import Request
 from nova.db.cells import cells as db_cells
 from nova.db.servers import changes
 from nova.runtime import concurrency
+from nova.runtime import fairness
+from nova.runtime import queues
 from nova.web import preferences
-from nova.web import request as web_request
 from nova.web.request import Response
 
 LOG = logging.getLogger(__name__)
 
-MOST_S = 30                          # shorter than the usual timeout of proxies
-LOOK_S, LATER_S = 0.025, 0.25        # polling interval: in the first second of the newest wait, and later
-TROUBLE_S = 2                        # polling interval after an error
+MAX_WAIT_S = 30                      # shorter than the usual timeout of proxies
+POLL_INTERVAL_S, LATER_POLL_INTERVAL_S = 0.025, 0.25         # in the first second of the newest wait, and later
+ERROR_POLL_INTERVAL_S = 2                        # polling interval after an error
 _WAIT = preferences.preference('wait', r'(\d{1,9})')
 # (method, path, status code) of operations that start a task
 _GOES_ON = {('POST', '/servers', 202), ('POST', '/servers/{id}/action', 202), ('DELETE', '/servers/{id}', 204)}
@@ -51,7 +50,7 @@ class PreferWait:
     """
 
     def __init__(self, cells: db_cells.Cells, most: int) -> None:
-        self._cells, self._slots = cells, web_request.ConcurrencyLimit(most)
+        self._cells, self._slots = cells, fairness.ConcurrencyLimit(queues.PREFER_WAIT, most)
         self._lock = threading.Lock()
         self._waits: set[_Wait] = set()
         self._looks = False                          # the polling thread is running
@@ -66,7 +65,7 @@ class PreferWait:
         server_id = preference and _begun(req, response)
         if not preference or not server_id or not self._slots.acquire(req.project_id):
             return response
-        seconds = min(int(preference[1]), MOST_S)
+        seconds = min(int(preference[1]), MAX_WAIT_S)
         try:
             self._wait(server_id, seconds, req.environ.get('nova.stopping'))
         finally:
@@ -100,12 +99,12 @@ class PreferWait:
                     self._looks = False
                     return
             youngest = max(wait.began for wait in waits)
-            pause_s = LOOK_S if time.monotonic() - youngest < 1 else LATER_S
+            pause_s = POLL_INTERVAL_S if time.monotonic() - youngest < 1 else LATER_POLL_INTERVAL_S
             try:
                 self._look(waits)
             except Exception:
                 LOG.exception('Cannot read the tasks of servers for waiting requests; retrying')
-                pause_s = TROUBLE_S
+                pause_s = ERROR_POLL_INTERVAL_S
             time.sleep(pause_s)
 
     def _look(self, waits: list[_Wait]) -> None:

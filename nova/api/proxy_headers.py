@@ -10,8 +10,6 @@ of its client. Elements left of the first untrusted address come from the client
 
 If a request has both forms they must agree: a proxy that writes one form may pass on a forged header of the other.
 """
-from __future__ import annotations
-
 import ipaddress
 import logging
 import re

@@ -7,8 +7,6 @@ Each limit is a token bucket of VALUE tokens, refilled at one token every UNIT /
 value for each limit and project: the time when the bucket will be full. One conditional UPDATE takes a token from all
 matching limits, or from none if one of them is exhausted.
 """
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import itertools
@@ -140,7 +138,7 @@ class RateLimits:
         verb, query = environ['REQUEST_METHOD'], environ.get('QUERY_STRING')
         text = '/' + '/'.join(path) + (f'?{urllib.parse.unquote_plus(query)}' if query else '')
         limits = self.matching('GET' if verb == 'HEAD' else verb, text)
-        if not limits or _exempt(context):
+        if not limits or context.is_admin or EXEMPT_ROLE in context.roles:     # administrators, the cloud's services
             return
         now, owner = int(self._clock() * MICRO), _owner(context)
         known = self._used_up.get((owner, limits), 0)
@@ -201,8 +199,3 @@ def _owner(context: nova_context.RequestContext) -> str:
 def _free_at(limits: tuple[Limit, ...], full: dict[str, int]) -> int:
     """Return the time when every limit has a token again."""
     return max(full.get(limit.name, 0) + limit.step - limit.window for limit in limits)
-
-
-def _exempt(context: nova_context.RequestContext) -> bool:
-    """Exempt administrators and the cloud's services."""
-    return context.is_admin or EXEMPT_ROLE in context.roles

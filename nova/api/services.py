@@ -17,9 +17,9 @@ from nova.db.cells import cells as db_cells
 from nova.hardware import pci_spec
 from nova.identity import known_projects
 from nova.runtime import encrypted_passwords
+from nova.runtime import fairness
 from nova.share import api as share_api
 from nova.web import application as web_application
-from nova.web.request import ConcurrencyLimit
 
 if typing.TYPE_CHECKING:
     from nova.virt.ironic.client import Client
@@ -32,7 +32,8 @@ class Services:
     conf       the configuration
     api_db     nova.db.engine.Database of the API database
     cells      nova.db.cells.cells.Cells: .default, .get(uuid), .all() of Cell(uuid, name, db)
-    policy     nova.policy.Policy
+    policy     nova.policy.Policy of the compute API
+    all_rules  of the compute API and of the APIs that this deployment provides itself
     conductor, compute, network, scheduler, cert   RPC clients: client.method(ctx, server=None, **arguments)
     images     nova.image.api facade: show, list, create, update, delete
     networks   nova.network.api facade
@@ -54,6 +55,7 @@ class Services:
     api_db: engine.Database
     cells: db_cells.Cells
     policy: nova_policy.Policy
+    all_rules: tuple[nova_policy.Policy, ...] = ()
     conductor: typing.Any = None
     compute: typing.Any = None
     network: typing.Any = None
@@ -68,7 +70,7 @@ class Services:
     notifier: notify.Notifier | notify.NoNotifier = notify.OFF
     application: web_application.Application = dataclasses.field(init=False)
     rates: rate_limits.RateLimits = dataclasses.field(init=False)
-    streams: ConcurrencyLimit = dataclasses.field(init=False)
+    streams: fairness.ConcurrencyLimit = dataclasses.field(init=False)
     passwords: encrypted_passwords.Passwords = dataclasses.field(init=False)
     builds: build_admission.BuildAdmission = dataclasses.field(init=False)
     auditor: log.Auditor = dataclasses.field(init=False)

@@ -28,14 +28,11 @@ def version_of(environ: WSGIEnvironment) -> str | None:
 
 def answer(req: api_request.Request, segments: list[str]) -> Response:
     """Return 300 Multiple Choices: the same resource below every version."""
+    below = [urllib.parse.quote(segment, safe='@') for segment in segments]
     choices = [{
         'id': name, 'status': status,
-        'links': [{'rel': 'self', 'href': '/'.join((req.host_url, path, *map(_quoted, segments)))}],
+        'links': [{'rel': 'self', 'href': '/'.join((req.host_url, path, *below))}],
         'media-types': [{'base': 'application/json',
                          'type': f'application/vnd.openstack.compute+json;version={media}'}],
     } for name, status, path, media in VERSIONS]
     return Response({'choices': choices}, 300)
-
-
-def _quoted(segment: str) -> str:
-    return urllib.parse.quote(segment, safe='@')

@@ -2,8 +2,6 @@
 
 Changes are made under a file lock, because nova-cert and nova-manage may run concurrently.
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 import contextlib
 import datetime
@@ -189,7 +187,7 @@ class Authorities:
         """
         found = self._directory(name).authorities()
         above = {each.subject for each in self._ready(ROOT)} if name != ROOT else {each.subject for each in found}
-        left = datetime.timedelta(days=signing.LEFT_DAYS)
+        left = datetime.timedelta(days=signing.MIN_REMAINING_DAYS)
         if not found or found[0].issuer not in above or certificates.ends_at(found[0]) - utils.utcnow() < left:
             self._make(name, bool(found) and found[0].issuer not in above)
             found = self._directory(name).authorities()

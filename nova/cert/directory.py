@@ -8,8 +8,6 @@
 A project's authority has the same files below ``projects/PROJECT``. Files are replaced atomically, a key before its
 certificate. Readers need no lock, and a power failure leaves the old or the new state.
 """
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 import dataclasses
 import datetime

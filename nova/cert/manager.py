@@ -1,6 +1,4 @@
 """RPC server of the certificate service."""
-from __future__ import annotations
-
 from nova import exception
 from nova.cert import authorities
 from nova.cert import interface

@@ -2,8 +2,6 @@
 
 Keys are RSA, because bundles of images are encrypted for them and EC keys cannot encrypt.
 """
-from __future__ import annotations
-
 from collections.abc import Mapping
 import dataclasses
 import datetime
@@ -26,7 +24,7 @@ ORGANIZATION = 'nova'
 VPN = 'vpn'                                  # replaces the user ID for VPN instances
 AUTHORITY_BITS, USER_BITS = 3072, 2048       # lifetimes: ten years for an authority, one year for a user
 AUTHORITY_DAYS, USER_DAYS = 3650, 365
-LEFT_DAYS = 400                              # minimum remaining lifetime of an authority that issues certificates
+MIN_REMAINING_DAYS = 400  # minimum remaining lifetime of an authority that issues certificates
 LIST_DAYS = 30                               # lifetime of a revocation list
 MAX_ENCRYPTED = 512                          # bytes: RSA of 4096 bits
 SHORTEST_TEXT = 16                           # minimum characters of an encrypted text; see ``decrypted``

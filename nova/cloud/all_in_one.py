@@ -7,17 +7,19 @@
 The state is in one directory: databases, images, guests, token keys, clouds.yaml. Several clouds run in one process if
 their directories (and, with real networks, their bridges) differ.
 """
-from __future__ import annotations
-
 import logging
 import os
 import pathlib
+from collections.abc import Callable
 from collections.abc import Iterable
-from typing import Any, TextIO, TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any, TextIO
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 from oslo_config import cfg
 
 from nova import notify
+from nova import policies
 from nova import policy
 from nova.api import proxy_headers
 from nova.cloud import apis
@@ -29,6 +31,7 @@ from nova.cloud import drivers
 from nova.cloud import first_start
 from nova.cloud import http_server
 from nova.cloud import nightly_backup
+from nova.cloud import optional_parts
 from nova.db import engine
 from nova.db import schema as migration
 from nova.db.audit import log
@@ -52,16 +55,12 @@ from nova.runtime.http import server
 from nova.volume.rest import app as volume_app
 from nova.web import pipeline
 
-if TYPE_CHECKING:
-    from wsgiref.types import StartResponse, WSGIEnvironment
-
 LOG = logging.getLogger(__name__)
 
 # Stop order of the services, after the listeners: computes call the conductor, which calls the others.
 STOPS = ('', 'nova-compute', 'nova-conductor', 'nova-network', 'nova-scheduler')
 STORE_THREADS = 16                  # concurrent requests at the object store's port
 # version documents, which need no token
-EC2_PATH = '/services/Cloud'
 PUBLIC = {'', '/versions', '/v2', '/v2.0', '/v2.1', '/v3'}
 
 
@@ -205,7 +204,8 @@ class Cloud:
                                f'{inprocess.SCHEME}:///{self.state_path}')
         assembly.follow_versions(conf, self.bus, self.cells)
         assembly.sign_as_deployment(self.bus, self.api_db)
-        self.store = assembly.image_store(conf, self.api_db)
+        self.rules = policy.Policies(conf)
+        self.store = assembly.image_store(conf, self.api_db, self.rules)
         self.store.recover()
         self.images = assembly.images(conf, self.api_db, self.store)
         self.volumes: Any = assembly.volumes(conf, self.api_db, self.images, self.cells)
@@ -213,7 +213,8 @@ class Cloud:
             assembly.conductor(conf, self.bus, conf.host, self.api_db, self.cells, self.images, self.volumes),
             assembly.scheduler(conf, self.bus, conf.host, self.api_db, self.cells),
             assembly.network(conf, self.bus, conf.host, self.api_db, self.cell_db, self._network_helper),
-            *([assembly.cert(conf, self.bus, conf.host)] if conf.api.nova_network_resources else ()),
+            *([optional_parts.certificates('[api] nova_network_resources').service(conf, self.bus, conf.host)]
+              if conf.api.nova_network_resources else ()),
             *(assembly.compute(conf, self.bus, host, self.images, self._guest_helper) for host in self.hosts),
         ]
         self.consoles = consoles.held(conf, self.api_db, self.cells, self.hosts)
@@ -229,16 +230,19 @@ class Cloud:
         (self.state_path / state_directory.RESTORED).unlink(missing_ok=True)
 
     def _application(self) -> auth.App:
-        rules = policy.Policy(self.conf)
+        rules = self.rules
         compute = apis.api(self.conf, self.bus, self.api_db, self.cells, self.images, rules, self.identity,
-                           self.volumes)
+                           self.volumes, self.conf.key_manager.enabled)
         self.auditor = log.Auditor(self.api_db, notify.new(self.conf))
         mounts = wsgi.Mounts([
             wsgi.Mount('/identity', log.Face(identity_app.Application(
-                self.identity, auth.identity_uri(self.conf)), self.auditor)),
-            wsgi.Mount('/image', self._authenticated(image_app.Application(self.store), rules), max_body=None),
-            *self._networks(rules),
-            *self._volumes(rules),
+                self.identity, auth.identity_uri(self.conf), rules.of(policies.IDENTITY)),
+                self.auditor)),
+            wsgi.Mount('/image', self._authenticated(image_app.Application(self.store), self.store.policy, ('image',)),
+                       max_body=None),
+            *self._networks(),
+            *self._volumes(),
+            *self._keys(),
             *consoles.mounts(self.conf, self.consoles, self.url),
             wsgi.Mount('/healthcheck', compute, strip=False),
             wsgi.Mount('/compute', compute, max_body=None),         # has a separate limit
@@ -248,14 +252,13 @@ class Cloud:
             wsgi.Mount('/v1.0', compute, strip=False, max_body=None),   # server groups' first path: api/group_xml.py
         ], index)
         if self.conf.ec2.enabled:
-            mounts.add(wsgi.Mount(EC2_PATH, apis.local_ec2(
-                self.conf, self.api_db, rules, mounts, self.identity, self.url + EC2_PATH,
-                self.bus)))
+            ec2 = optional_parts.ec2('[ec2] enabled')
+            mounts.add(wsgi.Mount(ec2.PATH, ec2.local(
+                self.conf, self.api_db, rules.of(), mounts, self.identity, self.url + ec2.PATH, self.bus)))
         if self.conf.objectstore.enabled:
-            from nova.cloud import object_store
-            self._object_store = object_store.application(
-                self.conf, rules, object_store.LocalCallers(self.identity), self.auditor.finish)
-            mounts.add(wsgi.Mount(object_store.PATH, self._object_store, max_body=None))
+            store = optional_parts.object_store('[objectstore] enabled')
+            self._object_store = store.local(self.conf, rules.of(), self.identity, self.auditor.finish)
+            mounts.add(wsgi.Mount(store.PATH, self._object_store, max_body=None))
         return pipeline.prepend(proxy_headers.ProxyHeaders(proxy_headers.trusted(self.conf)).read,
                                apis.dashboard(self.conf, mounts, self.url))
 
@@ -263,29 +266,48 @@ class Cloud:
         """Return the object store's listener, for clients that cannot have a path in an endpoint."""
         if not self.conf.objectstore.enabled or not self.conf.objectstore.port:
             return []
-        from nova.cloud import object_store
-        return [object_store.server(self.conf, self._object_store, STORE_THREADS, self.tls)]
+        store = optional_parts.object_store('[objectstore] enabled')
+        return [store.server(self.conf, self._object_store, STORE_THREADS, self.tls)]
 
-    def _networks(self, rules: policy.Policy) -> list[wsgi.Mount]:
+    def _networks(self) -> list[wsgi.Mount]:
         """Return the API of the embedded network service, or [] if the networks are elsewhere."""
         if self.conf.network.backend != 'embedded':
             return []
+        rules = self.rules.of(policies.NETWORK)
         network = network_app.Application(self.conf, self.api_db, self.bus.client(network_interface.INTERFACE),
-                                          network_servers.Servers(self.cells))
-        return [wsgi.Mount('/network', self._authenticated(network, rules))]
+                                          network_servers.Servers(self.cells), rules)
+        return [wsgi.Mount('/network', self._authenticated(network, rules, ('network',), network_app.is_public))]
 
-    def _volumes(self, rules: policy.Policy) -> list[wsgi.Mount]:
+    def _volumes(self) -> list[wsgi.Mount]:
         """Return the API of the embedded block storage, or [] if the volumes are elsewhere."""
         if self.conf.volume.backend != 'embedded':
             return []
-        return [wsgi.Mount('/volume', self._authenticated(volume_app.Application(self.volumes), rules))]
+        rules = self.rules.of(policies.BLOCK_STORAGE)
+        return [wsgi.Mount('/volume', self._authenticated(volume_app.Application(self.volumes, rules), rules,
+                                                           block_storage.TYPES, block_storage.is_public))]
 
-    def _authenticated(self, application: auth.App, rules: policy.Policy) -> auth.App:
-        """Put an API behind the Identity service of [identity] backend."""
+    def _keys(self) -> list[wsgi.Mount]:
+        """Return the API of the embedded key manager, or [] if it is disabled."""
+        if not self.conf.key_manager.enabled:
+            return []
+        from nova.keymanager import store
+        from nova.keymanager.rest import app
+        rules = self.rules.of(policies.KEY_MANAGER)
+        keys = app.Application(store.KeyStore(self.conf, self.api_db), rules)
+        return [wsgi.Mount(app.PATH, self._authenticated(keys, rules, app.TYPES, app.is_public))]
+
+    def _authenticated(self, application: auth.App, rules: policy.Policy, types: Sequence[str],
+                       public: Callable[[WSGIEnvironment], bool] | None = None) -> auth.App:
+        """Put an API behind the Identity service of [identity] backend.
+
+        :param types: of the API in the catalog
+        :param public: function(environ) -> whether a request needs no token; default: those for version documents
+        """
+        public = public or _public
         if self.conf.identity.backend != 'embedded':
             return block_storage.authenticated(self.conf, self.api_db, log.Face(application, self.auditor), rules,
-                                               _public)
-        return auth.EmbeddedAuth(log.Face(application, self.auditor), self.identity, public=_public,
+                                               types, public)
+        return auth.EmbeddedAuth(log.Face(application, self.auditor), self.identity, types, public=public,
                                  fault=auth.identity_fault, auth_uri=auth.identity_uri(self.conf),
                                  is_admin=rules.is_admin)
 

@@ -1,42 +1,47 @@
-"""Assembly of the APIs: compute, EC2, and the dashboard in front of them."""
+"""Assembly of the compute API, and of the dashboard in front of the APIs."""
 from __future__ import annotations
 
 import os
 import pathlib
 import sys
+from collections.abc import Iterator
 from typing import Any, TYPE_CHECKING
 
 from oslo_config import cfg
 
 from nova import exception
 from nova import notify
+from nova import policies
 from nova.cloud import assembly
+from nova.cloud import optional_parts
 from nova.conductor import interface as conductor_interface
 
 if TYPE_CHECKING:
-    from nova.api.services import Services
-    from nova.api.ec2.app import Application as Ec2
-    from nova.api.ec2.operations import Bundles
     from nova.api.metrics import MetricsMiddleware
+    from nova.api.services import Services
     from nova.cloud.assembly import Application
     from nova.db.cells.cells import Cells
     from nova.db.engine import Database
     from nova.identity.embedded.service import IdentityService
     from nova.image.api import Images
-    from nova.policy import Policy
+    from nova.policies.service import Service
+    from nova.policy import Policies
     from nova.rpc.bus import Bus
+    from nova.rpc.bus import Client
     from nova.virt.ironic import client
     from nova.volume.api import BlockStorage
 
 
-def api_services(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells, images: Images, rules: Policy,
-                 storage: BlockStorage | None = None) -> Services:
+def api_services(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells, images: Images, rules: Policies,
+                 storage: BlockStorage | None = None, keys: bool = False) -> Services:
     """Return the services for the operations of the compute API (nova.api.services.Services).
 
+    :param rules: the embedded block storage and network services check theirs, too
     :param storage: the BlockStorage, if it exists already
+    :param keys: whether the deployment serves the embedded key manager
+    :raises InvalidInput: a policy file is invalid
     """
     from nova.api import app
-    from nova.cert import interface as cert_interface
     from nova.compute import interface as compute_interface
     from nova.identity import known_projects
     from nova.network import interface as network_interface
@@ -44,13 +49,33 @@ def api_services(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells,
 
     known = known_projects.Embedded(api_db) if conf.identity.backend == 'embedded' else known_projects.Keystone(conf)
     return app.Services(
-        conf=conf, api_db=api_db, cells=cells, policy=rules,
+        conf=conf, api_db=api_db, cells=cells, policy=rules.of(),
+        all_rules=tuple(rules.of(service) for service in _served(conf, keys)),
         conductor=bus.client(conductor_interface.INTERFACE), compute=bus.client(compute_interface.INTERFACE),
         network=bus.client(network_interface.INTERFACE), scheduler=bus.client(scheduler_interface.INTERFACE),
-        images=images, networks=assembly.networks(conf, api_db),
-        volumes=storage or assembly.volumes(conf, api_db, images, cells), shares=assembly.shares(conf),
-        notifier=notify.new(conf), projects=known,
-        cert=bus.client(cert_interface.INTERFACE), bare_metal=_bare_metal(conf))
+        images=images, networks=assembly.networks(conf, api_db, rules),
+        volumes=assembly.checked_volumes(conf, storage or assembly.volumes(conf, api_db, images, cells), rules),
+        shares=assembly.shares(conf), notifier=notify.new(conf), projects=known,
+        cert=_certificates(conf, bus), bare_metal=_bare_metal(conf))
+
+
+def _served(conf: cfg.ConfigOpts, keys: bool) -> Iterator[Service]:
+    """Yield the compute API and the APIs that the deployment provides itself."""
+    yield policies.COMPUTE
+    for service, embedded in ((policies.IDENTITY, conf.identity.backend == 'embedded'),
+                              (policies.IMAGE, conf.image.backend == 'embedded'),
+                              (policies.BLOCK_STORAGE, conf.volume.backend == 'embedded'),
+                              (policies.NETWORK, conf.network.backend == 'embedded'),
+                              (policies.KEY_MANAGER, keys)):
+        if embedded:
+            yield service
+
+
+def _certificates(conf: cfg.ConfigOpts, bus: Bus) -> Client | None:
+    """Return the client of nova-cert, or None if [api] nova_network_resources disables its operations."""
+    if not conf.api.nova_network_resources:
+        return None
+    return optional_parts.certificates('[api] nova_network_resources').client(bus)
 
 
 def _bare_metal(conf: cfg.ConfigOpts) -> client.Client | None:
@@ -61,79 +86,29 @@ def _bare_metal(conf: cfg.ConfigOpts) -> client.Client | None:
     return client.Client(conf)
 
 
-def api(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells, images: Images, rules: Policy,
-        identity_service: IdentityService | None = None, storage: BlockStorage | None = None) -> MetricsMiddleware:
+def api(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells, images: Images, rules: Policies,
+        identity_service: IdentityService | None = None, storage: BlockStorage | None = None,
+        keys: bool = False) -> MetricsMiddleware:
     """Return the compute API behind the pipeline of api-paste.ini for [identity] backend.
 
-    :param rules: policy.Policy
     :param identity_service: the embedded one, when it is the backend
-    :param storage: as of ``api_services``
+    :param storage, keys: as of ``api_services``
     """
     from paste import deploy
 
     from nova.api import metrics
+    from nova.api.documents import removed
     from nova.web import paste_registry
 
-    services = api_services(conf, bus, api_db, cells, images, rules, storage)
+    services = api_services(conf, bus, api_db, cells, images, rules, storage, keys)
     services.check()
-    parts: dict[str, Any] = {'api_services': services, 'policy': rules, 'conf': conf}
+    removed.check(conf)
+    parts: dict[str, Any] = {'api_services': services, 'policy': rules.of(), 'conf': conf}
     if identity_service is not None:
         parts['identity_service'] = identity_service
     registered = {name: paste_registry.register(part) for name, part in parts.items()}
     return metrics.MetricsMiddleware(deploy.loadapp('config:' + paste_file(conf), name=conf.identity.backend,
                                            global_conf=registered))
-
-
-def local_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, services: Application,
-              identity_service: IdentityService, url: str, bus: Bus | None) -> Ec2:
-    """Return the EC2 API of an all-in-one.
-
-    :param rules: policy.Policy
-    :param services: the WSGI application that has all services
-    :param identity_service: the embedded one
-    :param url: public URL
-    :param bus: to nova-cert
-    """
-    from nova.api.ec2 import app
-    from nova.api.ec2 import calls
-    absent = [name for name, here in (
-        ('network', conf.network.backend == 'embedded'), ('volume', conf.volume.backend == 'embedded'),
-        ('object', conf.objectstore.enabled)) if not here]
-    return app.Application(calls.LocalServices(services, identity_service, absent), api_db, rules, conf.ec2.region, url,
-                           _bundles(conf, bus), 'network' not in absent)
-
-
-def _bundles(conf: cfg.ConfigOpts, bus: Bus | None) -> Bundles | None:
-    """Return the decrypter of bundled images for the EC2 API: the certificate service, or None."""
-    from nova import context
-    from nova.api.ec2 import operations
-    from nova.api.ec2.images import imports
-    from nova.cert import interface
-    if bus is None or not conf.api.nova_network_resources:
-        return None
-    cert = bus.client(interface.INTERFACE)
-
-    def decrypt(project_id: str, text: str) -> str:
-        return str(cert.decrypt_text(context.admin_context(), project_id=project_id, text=text))
-
-    def signed(project_id: str, digest: str, signature: str) -> bool:
-        return bool(cert.verify_signature(context.admin_context(), project_id=project_id, digest=digest,
-                                          signature=signature))
-    return operations.Bundles(decrypt, signed, conf.image.max_size << 30, imports.Imports())
-
-
-def remote_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, url: str, bus: Bus | None) -> Ec2:
-    """Return the EC2 API of a fleet, which checks signatures at the Identity service with the account of [ec2].
-
-    :param bus: to nova-cert; None: there is none
-    """
-    from nova.api.ec2 import app
-    from nova.api.ec2 import calls
-    from nova.cloud import ec2_account
-    session, _url, timeout_s = ec2_account.session_of(conf)
-    services = calls.RemoteServices(session, 'public', conf.ec2.region, timeout_s)
-    return app.Application(services, api_db, rules, conf.ec2.region, url, _bundles(conf, bus),
-                           conf.network.backend == 'embedded')
 
 
 def paste_file(conf: cfg.ConfigOpts) -> str:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from nova.image.embedded.service import Store
     from nova.network import api as network_api
     from nova.network.neutron import api as neutron_api
+    from nova.policy import Policies
     from nova.rpc.bus import Bus
     from nova.rpc.bus import Client
     from nova.rpc.clients import Clients
@@ -190,15 +191,6 @@ def scheduler(conf: cfg.ConfigOpts, bus: Bus, host: str, api_db: Database, cells
     return service.Service(conf, 'nova-scheduler', host, interface.INTERFACE, manager, bus, _conductor(bus))
 
 
-def cert(conf: cfg.ConfigOpts, bus: Bus, host: str) -> service.Service:
-    """Return the certificate authority, which uses files of its host."""
-    from nova.cert import authorities
-    from nova.cert import interface
-    from nova.cert import manager
-    return service.Service(conf, 'nova-cert', host, interface.INTERFACE, manager.CertManager(authorities.of(conf)),
-                           bus, _conductor(bus))
-
-
 def network(conf: cfg.ConfigOpts, bus: Bus, host: str, api_db: Database, cell_db: Database,
             helper: Helper | None = None) -> service.Service:
     """Return the network service of one host. Addresses are allocated in the database; each service serves all callers.
@@ -343,8 +335,13 @@ def images(conf: cfg.ConfigOpts, api_db: Database, store: Store | None = None) -
     return EmbeddedImages(store or image_store(conf, api_db))
 
 
-def image_store(conf: cfg.ConfigOpts, api_db: Database) -> Store:
-    """Return the embedded image store."""
+def image_store(conf: cfg.ConfigOpts, api_db: Database, rules: Policies | None = None) -> Store:
+    """Return the embedded image store.
+
+    :param rules: of the process; None: those of the policy file are read
+    """
+    from nova import policies
+    from nova import policy
     from nova.db.projects import storage_quotas
     from nova.image.embedded import service as embedded
     options = conf.image
@@ -352,7 +349,8 @@ def image_store(conf: cfg.ConfigOpts, api_db: Database) -> Store:
                           max_size=options.max_size * embedded.GIB,
                           max_virtual_size=options.max_virtual_size * embedded.GIB,
                           limits=functools.partial(storage_quotas.of_images, conf),
-                          reserve=disk_space.reserve_of(conf))
+                          reserve=disk_space.reserve_of(conf),
+                          rules=(rules or policy.Policies(conf)).of(policies.IMAGE))
 
 
 def volumes(conf: cfg.ConfigOpts, api_db: Database, images: Images, cells: Cells | None = None) -> BlockStorage:
@@ -369,6 +367,17 @@ def volumes(conf: cfg.ConfigOpts, api_db: Database, images: Images, cells: Cells
     return entry_points.named('[volume] backend', conf.volume.backend, VOLUME_BACKENDS).new(conf, api_db, images)
 
 
+def checked_volumes(conf: cfg.ConfigOpts, storage: BlockStorage, rules: Policies) -> BlockStorage:
+    """Return the block storage for the compute API: the embedded one with checks of its policy rules."""
+    if conf.volume.backend != 'embedded':
+        return storage
+    from nova import policies
+    from nova.volume import checked
+    from nova.volume.embedded import EmbeddedVolumes
+    assert isinstance(storage, EmbeddedVolumes)
+    return checked.CheckedVolumes(storage, rules.of(policies.BLOCK_STORAGE))
+
+
 def identity(conf: cfg.ConfigOpts, api_db: Database, base_url: str) -> IdentityService:
     """Return the embedded identity service."""
     from nova.identity.embedded import catalog
@@ -377,13 +386,18 @@ def identity(conf: cfg.ConfigOpts, api_db: Database, base_url: str) -> IdentityS
                                             catalog.for_base(base_url, catalog.served(conf)))
 
 
-def networks(conf: cfg.ConfigOpts, api_db: Database) -> network_api.API | neutron_api.API:
-    """Return the network client of the compute API for [network] backend."""
+def networks(conf: cfg.ConfigOpts, api_db: Database, rules: Policies | None = None
+             ) -> network_api.API | neutron_api.API:
+    """Return the network client of the compute API for [network] backend.
+
+    :param rules: rules that users must pass in the embedded network service; None: nothing is checked
+    """
     if conf.network.backend == 'neutron':
         from nova.network.neutron import api as neutron
         return neutron.API(conf)
+    from nova import policies
     from nova.network import api
-    return api.API(api_db, conf)
+    return api.API(api_db, conf, rules.of(policies.NETWORK) if rules is not None else None)
 
 
 def shares(conf: cfg.ConfigOpts) -> Shares:

@@ -1,8 +1,6 @@
 """Assembly of the embedded block storage as a daemon: its service row and its HTTP API."""
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from wsgiref.types import WSGIApplication, WSGIEnvironment
 
 from oslo_config.cfg import ConfigOpts
 
@@ -10,25 +8,22 @@ from nova import notify
 from nova.cloud import assembly
 from nova.conductor import interface as conductor_interface
 from nova.db.audit import log
+from nova.db.engine import Database
 from nova.identity import auth
+from nova.policy import Policy
+from nova.rpc.bus import Bus
 from nova.runtime import service as services
 from nova.runtime import wsgi
 from nova.runtime.http import priorities
+from nova.runtime.tls import Tls
+from nova.volume.embedded import EmbeddedVolumes
 from nova.volume.rest import app
 from nova.volume.store import services as volume_services
 from nova.web import paste_registry
 from nova.web import pipeline
 
-if TYPE_CHECKING:
-    from wsgiref.types import WSGIApplication, WSGIEnvironment
-
-    from nova.db.engine import Database
-    from nova.policy import Policy
-    from nova.rpc.bus import Bus
-    from nova.runtime.tls import Tls
-    from nova.volume.embedded import EmbeddedVolumes
-
 PATH = '/volume'
+TYPES = ('block-storage', 'volumev3', 'volume')          # in the catalog
 
 
 class Manager:
@@ -60,27 +55,28 @@ def server(conf: ConfigOpts, api_db: Database, storage: EmbeddedVolumes, rules: 
 
     The API is below /volume, and also at the root, where a separate Block Storage service has it.
     """
-    face = authenticated(conf, api_db, log.Face(app.Application(storage), log.Auditor(api_db, notify.new(conf))),
-                         rules)
+    face = authenticated(conf, api_db, log.Face(app.Application(storage, rules), log.Auditor(api_db, notify.new(conf))),
+                         rules, TYPES)
     return wsgi.Server(wsgi.Mounts([wsgi.Mount(PATH, face), wsgi.Mount('', face)], lambda url: {}), conf.volume.listen,
                        conf.volume.port, plan=priorities.Plan(conf.http.threads, 1), drain=conf.http.drain_time,
                        trusted=conf.http.trusted_proxies, tls=certificate and certificate.context)
 
 
-def _public(environ: WSGIEnvironment) -> bool:
-    """Return whether a request is for a version document, which needs no token."""
-    return environ.get('PATH_INFO', '').rstrip('/') in ('', '/v3')
+def is_public(environ: WSGIEnvironment) -> bool:
+    """Return whether a request is for a version document or the OpenAPI document, which need no token."""
+    return environ.get('PATH_INFO', '').rstrip('/') in ('', '/v3', '/' + app.DOCUMENT)
 
 
-def authenticated(conf: ConfigOpts, api_db: Database, face: WSGIApplication, rules: Policy,
-                  public: Callable[[WSGIEnvironment], bool] = _public) -> WSGIApplication:
+def authenticated(conf: ConfigOpts, api_db: Database, face: WSGIApplication, rules: Policy, types: Sequence[str],
+                  public: Callable[[WSGIEnvironment], bool] = is_public) -> WSGIApplication:
     """Put an API behind the Identity service of [identity] backend.
 
+    :param types: of the API in the catalog
     :param public: function(environ) -> whether a request needs no token
     """
     if conf.identity.backend == 'embedded':
         identity = assembly.identity(conf, api_db, conf.http.public_url or '')
-        return auth.EmbeddedAuth(face, identity, public=public, fault=auth.identity_fault,
+        return auth.EmbeddedAuth(face, identity, types, public=public, fault=auth.identity_fault,
                                  auth_uri=auth.identity_uri(conf), is_admin=rules.is_admin)
     registered = {'conf': paste_registry.register(conf), 'policy': paste_registry.register(rules)}
     checked = auth.authtoken_factory(registered, delay_auth_decision='true')

@@ -1,10 +1,7 @@
 """Assembly of the console proxies: one for a daemon, or all of them below one address."""
-from __future__ import annotations
-
 from collections.abc import Iterable
 import os
 import pathlib
-from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
@@ -16,13 +13,11 @@ from nova import exception
 from nova.db import engine
 from nova.db.cells import cells as db_cells
 from nova.db.identity import directory
+from nova.db.tables.rows import ConsoleAuthTokensRow
 from nova.identity import tokens
 from nova.identity.embedded import token_service
 from nova.runtime import host_identity
 from nova.runtime import wsgi
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import ConsoleAuthTokensRow
 
 INSTANCES = 'instances'                 # as in nova.virt.libvirt.local_disks.storage
 # Paths below /console of the all-in-one: kind of proxy, and the end of its URL.

@@ -7,8 +7,6 @@ Each step may be interrupted and repeated:
 3. convert the stored files (nova.runtime.stored_files)
 4. convert the databases with the old schema, one transaction each (nova.db.conversion)
 """
-from __future__ import annotations
-
 from collections.abc import Collection
 import contextlib
 import logging

@@ -7,6 +7,7 @@ from oslo_config import cfg
 from nova import exception
 from nova.runtime import durable_files
 from nova.runtime import host_identity
+from nova.runtime import system_modules
 
 # name: (compute_driver, driver of [network])
 DRIVERS = {'libvirt': ('libvirt', 'linux'), 'fake': ('fake', 'fake')}
@@ -56,10 +57,11 @@ def unusable(conf: cfg.ConfigOpts) -> str | None:
     """Return the reason why libvirt and real networks are not usable here, or None."""
     if os.geteuid() != 0:
         return 'Without root there are no bridges and no system libvirt.'
+    system_modules.use()
     try:
         import libvirt
-    except ImportError:
-        return 'The Python module libvirt is not installed.'
+    except ImportError as error:
+        return f'{error}.'
     try:
         libvirt.registerErrorHandler(lambda *_: None, None)
         from nova.virt.libvirt import host

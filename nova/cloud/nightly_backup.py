@@ -1,6 +1,4 @@
 """Nightly backup of an all-in-one: one file a day in a directory; the newest are kept."""
-from __future__ import annotations
-
 import datetime
 import logging
 import math
@@ -24,7 +22,7 @@ from nova.runtime import service
 LOG = logging.getLogger(__name__)
 
 DIRECTORY = 'backups'                    # below the state path
-LOOK_S = 600                             # seconds between two checks whether a backup is due
+CHECK_INTERVAL_S = 600                   # seconds between two checks whether a backup is due
 HOUR = 3                                 # local time; a backup is due after this hour
 _NAME = re.compile(r'state-\d{8}T\d{6}\.backup')
 
@@ -87,4 +85,4 @@ def is_due(newest: float | None, now: float) -> bool:
 def nightly(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells) -> service.Service:
     """Return the part of nova-all that creates the backups."""
     return service.Service(conf, 'nova-state-backup', conf.host, topic='state-backup',
-                           tasks=[('nightly_backup', LOOK_S, Nightly(conf, api_db, cells).run)])
+                           tasks=[('nightly_backup', CHECK_INTERVAL_S, Nightly(conf, api_db, cells).run)])

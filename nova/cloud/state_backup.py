@@ -7,8 +7,6 @@ Members of a backup file (nova.runtime.backup_file):
     configuration/<number>/<name>                         the configuration files and policies
     images/<id of the data>                               data of an image, with --images
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator
 import contextlib
 import dataclasses
@@ -25,6 +23,7 @@ import zlib
 from oslo_config import cfg
 
 from nova import exception
+from nova import policies
 from nova import utils
 from nova.cloud import assembly
 from nova.db import engine
@@ -45,8 +44,8 @@ from nova.runtime import state_directory
 from nova.runtime import tls
 
 API = 'api'
-FILE_MOST, FILES_MOST = 16 << 20, 64 << 20           # bytes of one small file, and of all: they are read into memory
-BATCH_MOST = 256 << 20                               # bytes of an uncompressed batch
+MAX_FILE, MAX_FILES = 16 << 20, 64 << 20           # bytes of one small file, and of all: they are read into memory
+MAX_BATCH = 256 << 20                               # bytes of an uncompressed batch
 PIECE = 1 << 20
 CONFIGURATION = 'restored-configuration'             # below the state path
 STAGED, BEFORE = '.restoring', '.before-restore'     # suffixes of names during and after a restore
@@ -171,16 +170,16 @@ def _small_files(conf: cfg.ConfigOpts) -> dict[str, bytes]:
             below = '' if path == place else f'/{path.relative_to(place)}'
             with contextlib.suppress(FileNotFoundError):         # replaced or removed since
                 found[f'files/{name}{below}'] = _read_small(path)
-    if sum(map(len, found.values())) > FILES_MOST:
-        raise exception.InvalidInput(f'Keys and certificates are larger than {FILES_MOST >> 20} MiB together.')
+    if sum(map(len, found.values())) > MAX_FILES:
+        raise exception.InvalidInput(f'Keys and certificates are larger than {MAX_FILES >> 20} MiB together.')
     return found
 
 
 def _read_small(path: pathlib.Path) -> bytes:
     with open(path, 'rb') as file:
-        data = file.read(FILE_MOST + 1)
-    if len(data) > FILE_MOST:
-        raise exception.InvalidInput(f'{path} is larger than {FILE_MOST >> 20} MiB: it is not what a backup expects '
+        data = file.read(MAX_FILE + 1)
+    if len(data) > MAX_FILE:
+        raise exception.InvalidInput(f'{path} is larger than {MAX_FILE >> 20} MiB: it is not what a backup expects '
                                      'there.')
     return data
 
@@ -189,9 +188,9 @@ def _configuration(conf: cfg.ConfigOpts) -> list[pathlib.Path]:
     """Return the configuration files of this deployment."""
     named: list[Any] = [*conf.config_file, *(path for directory in conf.config_dir for path in
                                              sorted(pathlib.Path(directory).glob('*.conf')))]
-    policy = conf.find_file(conf.oslo_policy.policy_file)
     more = [conf.find_file(directory) for directory in conf.oslo_policy.policy_dirs]
-    named += [policy, *(path for directory in filter(None, more) for path in sorted(pathlib.Path(directory).iterdir()))]
+    named += [conf.find_file(conf[service.group].policy_file) for service in policies.SERVICES]
+    named += [path for directory in filter(None, more) for path in sorted(pathlib.Path(directory).iterdir())]
     named += [conf.http.cert_file, conf.http.key_file, conf.messages.join_token_file]
     found = [pathlib.Path(path).absolute() for path in named if path]
     return [path for path in dict.fromkeys(found) if path.is_file()]
@@ -238,12 +237,12 @@ def examine(conf: cfg.ConfigOpts, file: BinaryIO, passphrase: Callable[[], str])
             found.row_count += len(batch)
             if (words[0], table) == (API, 'cells'):
                 found.cell_urls.update(_cell_urls(columns, batch))
-        elif kind == 'files' and words and words[0] in known_parts and size <= FILE_MOST \
+        elif kind == 'files' and words and words[0] in known_parts and size <= MAX_FILE \
                 and (len(words) == 1) == (words[0] in SINGLE):
             found.files.append(name)
         elif kind == 'images' and len(words) == 1 and _is_uuid(words[0]):
             found.images[words[0]] = size
-        elif not (kind == 'configuration' and len(words) == 2 and size <= FILE_MOST):
+        elif not (kind == 'configuration' and len(words) == 2 and size <= MAX_FILE):
             raise backup_file.Damaged(reason=f'it has a member that no backup has: {name!r}.')
     folders = {str(above) for name in found.files for above in pathlib.PurePath(name).parents}
     if folders & set(found.files):
@@ -268,9 +267,9 @@ def _batch(name: str, size: int, pieces: Iterator[bytes]) -> tuple[str, list[str
     inflate, parts_, total = zlib.decompressobj(), [], 0
     try:
         for piece in pieces:
-            parts_.append(inflate.decompress(piece, BATCH_MOST - total + 1))
+            parts_.append(inflate.decompress(piece, MAX_BATCH - total + 1))
             total += len(parts_[-1])
-            if total > BATCH_MOST or inflate.unconsumed_tail:
+            if total > MAX_BATCH or inflate.unconsumed_tail:
                 raise ValueError
         found: Any = json.loads(b''.join(parts_)) if inflate.eof else None
         columns, batch = found['columns'], found['rows']
@@ -331,7 +330,7 @@ def restore(conf: cfg.ConfigOpts, path: str, passphrase: Callable[[], str], repl
         raise exception.InvalidInput(f'{path} cannot be read: {error.strerror}.') from None
     with file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise exception.InvalidInput(f'{path} is no file.')
+            raise exception.InvalidInput(f'{path} is not a file.')
         content = examine(conf, file, passphrase)
         with contextlib.closing(state_directory.take(state_path(conf))), engine.joining(None):
             return _Restore(conf, content, replace).run(lambda: backup_file.Reader(file, passphrase))
@@ -433,7 +432,7 @@ class _Restore:
                 there.append(f'the database {self._targets[name].render_as_string(hide_password=True)}')
                 check_stopped(self._conf, db)
         if (self._state / state_directory.INCOMPLETE).exists():
-            there.append(f'what a restore into {self._state} has left that did not come to its end')
+            there.append(f'the files of an incomplete restore in {self._state}')
         if there and not self._replace:
             raise exception.Conflict(f'There is a state already: {", ".join(there)}. {REPLACE} replaces it with that '
                                      'of the backup: what changed since is lost. Files are kept aside, databases of '

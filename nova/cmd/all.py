@@ -1,12 +1,13 @@
 """nova-all: a whole cloud in one process, with two privileged processes if root starts it."""
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import sys
 from typing import Any, TYPE_CHECKING
 
+from nova import exception
+from nova.cmd import command_line
 from nova.cmd import common
 
 if TYPE_CHECKING:
@@ -21,8 +22,9 @@ DESCRIPTION = ('Runs a whole cloud in one process. It also accepts the options o
                'them.')
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser('nova-all', description=DESCRIPTION, allow_abbrev=False)
+def new_parser() -> command_line.Parser:
+    """Return the parser of the command line."""
+    parser = command_line.Parser('nova-all', description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument('--listen', metavar='ADDRESS', help='address to listen on (127.0.0.1)')
     parser.add_argument('--port', type=int, help='port to listen on (8774)')
     parser.add_argument('--state-path', metavar='DIRECTORY', type=os.path.abspath,
@@ -32,7 +34,12 @@ def main() -> int:
                         help='libvirt: QEMU guests on real networks. fake: no guests and no networks. auto '
                              '(default): the driver of the first start, or libvirt on the first start if it works')
     parser.add_argument('--help-options', action='store_true', help='list the options of the configuration')
-    given, rest = parser.parse_known_args()
+    command_line.show_version(parser)
+    return parser
+
+
+def main() -> int:
+    given, rest = new_parser().parse_known_args()
     if given.help_options:
         rest.append('--help')
     overrides = {name: value for name, value in (
@@ -73,7 +80,6 @@ def _parts(conf: cfg.ConfigOpts, helpers: Helpers) -> list[Any]:
 
 
 def cloud(conf: cfg.ConfigOpts, helpers: Helpers) -> Cloud:
-    from nova import exception
     from nova.cloud import all_in_one as cloud
 
     if conf.network.agent:

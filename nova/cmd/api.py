@@ -51,9 +51,9 @@ def application(conf: cfg.ConfigOpts, opened: tuple[Bus, Database, Cells] | None
     scheme = 'https' if conf.http.cert_file and conf.http.tls != 'off' else 'http'
     url = conf.http.public_url or f'{scheme}://{conf.my_ip}:{conf.http.port}'
     identity = assembly.identity(conf, api_db, url) if conf.identity.backend == 'embedded' else None
-    rules = policy.Policy(conf)
+    rules = policy.Policies(conf)
     compute = apis.api(conf, bus, api_db, cells, images, rules, identity)
-    return apis.dashboard(conf, network_api.with_api(conf, bus, api_db, cells, rules, compute))
+    return apis.dashboard(conf, network_api.with_api(conf, bus, api_db, cells, compute, rules))
 
 
 def main() -> int:

@@ -1,29 +1,27 @@
 """nova-api-metadata: the metadata service for proxies, which name a guest in signed headers.
 
-Relays of hosts with agents have separate keys. nova-network serves guests on the bridges of a host with a database.
+Hosts with network agents relay requests with separate keys. On a host with a database, nova-network itself serves the
+guests of its bridges.
 """
-from __future__ import annotations
-
 import logging
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
+from oslo_config import cfg
+
+from nova import exception
 from nova.cmd import common
-
-if TYPE_CHECKING:
-    from oslo_config import cfg
 
 LOG = logging.getLogger(__name__)
 
 
 def parts(conf: cfg.ConfigOpts) -> list[Any]:
-    from nova import exception
     from nova.api.metadata import app
     from nova.cloud import assembly
     from nova.runtime import tls
     from nova.runtime import wsgi
     from nova.runtime.http import priorities
 
-    if conf.network.backend == 'neutron' and not conf.metadata.shared_secret:  # the relays of hosts have separate keys
+    if conf.network.backend == 'neutron' and not conf.metadata.shared_secret:  # agents need no secret
         raise exception.InvalidInput(reason='[metadata] shared_secret is not set: requests from proxies are refused.')
     certificate, address = tls.of_files(conf.metadata, 'metadata'), conf.network.metadata_host or conf.my_ip
     if certificate is None and not tls.is_loopback(address):

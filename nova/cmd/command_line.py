@@ -1,11 +1,12 @@
-"""Shared parts of the command lines of nova-manage and nova-status."""
-from __future__ import annotations
-
+"""Shared parts of the command lines of the programs."""
 import argparse
 import itertools
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, NoReturn
+
+from nova import version
+from nova.cmd import tables
 
 # {command: its actions, or a function}
 Commands = Mapping[str, Mapping[str, Callable[..., Any]] | Callable[..., Any] | tuple[str, ...]]
@@ -28,6 +29,39 @@ class Ended(Exception):
     def __init__(self, sentence: str, code: int) -> None:
         super().__init__(sentence)
         self.code = code
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one sentence on standard error, with the exit code 2.
+
+    ``commands`` has the parsers of its subcommands by name.
+    """
+
+    def __init__(self, *words: Any, **options: Any) -> None:
+        self.commands: dict[str, Parser] = {}
+        super().__init__(*words, **options)
+
+    def add_subparsers(self, **options: Any) -> Any:
+        """Add subcommands, as argparse does."""
+        found = super().add_subparsers(**options)
+        self.commands = found.choices
+        return found
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f'{self.prog}: {message}; see {self.prog} --help\n')
+
+
+def show_version(parser: argparse.ArgumentParser) -> None:
+    """Add the option --version to a parser."""
+    parser.add_argument('--version', action='version', version=f'%(prog)s {version.VERSION}',
+                        help='print the version of the product')
+
+
+def choose_format(parser: argparse.ArgumentParser) -> None:
+    """Add the option --format to a parser."""
+    parser.add_argument('-f', '--format', choices=tables.FORMATS, default='table', dest='output_format',
+                        help='; '.join(f'{name}: {text}' for name, text in tables.FORMATS.items())
+                             + ' (default: %(default)s)')
 
 
 def flag(text: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from nova import exception
 from nova.runtime import concurrency
 
 if TYPE_CHECKING:
@@ -28,13 +29,11 @@ def run(binary: str, parts: Callable[..., list[service.Part]], arguments: list[s
     :param overrides: options as nova.conf.new takes them
     """
     concurrency.setup()
-    load_messaging()
     # import after the thread model is set
     from oslo_config import cfg
     from oslo_db import exception as db_exc
 
     from nova import conf as nova_conf
-    from nova import exception
     from nova.runtime.diagnostics import debugger
     from nova.runtime import log
     from nova.runtime import metrics
@@ -42,7 +41,7 @@ def run(binary: str, parts: Callable[..., list[service.Part]], arguments: list[s
     from nova.runtime import service
 
     os.umask(0o077)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)         # until service.Process handles it: it would end the process
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)         # would end the process; service.Process handles it later
     try:
         conf = nova_conf.new(sys.argv[1:] if arguments is None else arguments, None, **overrides)
         more = [split(conf)] if split else []
@@ -62,13 +61,6 @@ def run(binary: str, parts: Callable[..., list[service.Part]], arguments: list[s
     except db_exc.DBError as error:
         from nova.db import errors
         return failed(binary, f'The database cannot be used: {errors.reason(error)}')
-
-
-def load_messaging() -> None:
-    """Load the modules that every daemon needs, before another import does it with eventlet."""
-    if concurrency.model() == 'native':
-        from nova.runtime.hooks import oslo_service
-        oslo_service.load_messaging_without_eventlet()
 
 
 def _with_workers(conf: cfg.ConfigOpts, binary: str, parts: Callable[..., list[service.Part]]) -> service.Process:

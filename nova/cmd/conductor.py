@@ -1,12 +1,9 @@
 """nova-conductor: builds servers, and writes to the database for services without credentials."""
-from __future__ import annotations
+from typing import Any
 
-from typing import Any, TYPE_CHECKING
+from oslo_config import cfg
 
 from nova.cmd import common
-
-if TYPE_CHECKING:
-    from oslo_config import cfg
 
 
 def parts(conf: cfg.ConfigOpts) -> list[Any]:

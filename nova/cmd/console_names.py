@@ -3,16 +3,13 @@
 Tokens are rows of the cells' databases: the API creates them and the proxies read them. No hypervisor needs a separate
 console service. These daemons are healthy while the databases are available, and log which services replace them.
 """
-from __future__ import annotations
-
 import functools
 import logging
-from typing import Any, TYPE_CHECKING
+from typing import Any
+
+from oslo_config import cfg
 
 from nova.cmd import common
-
-if TYPE_CHECKING:
-    from oslo_config import cfg
 
 LOG = logging.getLogger(__name__)
 

@@ -1,14 +1,11 @@
 """nova-novncproxy, nova-spicehtml5proxy, nova-serialproxy, nova-xvpvncproxy: consoles of guests for their users."""
-from __future__ import annotations
-
 import functools
 import logging
-from typing import Any, TYPE_CHECKING
+from typing import Any
+
+from oslo_config import cfg
 
 from nova.cmd import common
-
-if TYPE_CHECKING:
-    from oslo_config import cfg
 
 LOG = logging.getLogger(__name__)
 

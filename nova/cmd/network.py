@@ -11,6 +11,7 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
+from nova import exception
 from nova.cmd import common
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ def split(conf: cfg.ConfigOpts) -> Helper | None:
 
 
 def parts(conf: cfg.ConfigOpts, helper: Helper | None) -> list[service.Part]:
-    from nova import exception
     from nova.cloud import assembly
     from nova.rpc import bus as rpc_bus
 

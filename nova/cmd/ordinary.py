@@ -22,8 +22,8 @@ from nova.runtime import privileges
 if typing.TYPE_CHECKING:
     from oslo_config import cfg
 
-# Content of the state path by daemon. It is given to the user, also if an earlier release created it as root.
-KEPT = {
+# Files of each daemon in the state path. Their owner becomes the user, even if root has created them.
+DAEMON_FILES = {
     'nova-all': ('services', 'driver', 'lock', 'clouds.yaml', 'keys', 'tls', 'CA', 'disk-keys', 'password-keys',
                  'objects', 'images', 'fake', 'backups', 'restored', 'disk-space', 'guest-records', '*.sqlite',
                  '*.sqlite-wal', '*.sqlite-shm', '*.sqlite-journal', '*.sqlite.spare'),
@@ -32,7 +32,6 @@ KEPT = {
 }
 # Names that mark a root-owned directory as the daemon's, so that its owner may be changed.
 MARKS = {'nova-all': {'driver', 'lock'}, 'nova-compute': {'services'}, 'nova-network': {'services'}}
-POLICY = 'policy.yaml'
 INSTANCES = 'instances'                  # directory of the guests, for daemons with a hypervisor
 STATE_MODE = 0o711                       # QEMU runs as a separate user and traverses it to the disks
 # groups of libvirt's socket, of /dev/kvm, and of the sockets of guests' serial ports
@@ -59,7 +58,7 @@ def prepare(conf: cfg.ConfigOpts, binary: str) -> pwd.struct_passwd | None:
     _give_state(conf, binary, state, user)
     log = _log_file(conf, binary)
     if log:
-        with contextlib.suppress(OSError):               # for example a link: the user opens the log later
+        with contextlib.suppress(OSError):               # O_NOFOLLOW refuses a link; the user opens the log later
             os.close(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o640))
     for path in filter(None, _files_to_give(conf, binary)):
         privileges.hand_over(path, user)
@@ -73,7 +72,7 @@ def _why_root(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, user: pwd.
     guests = runs_guests(conf, binary)
     if guests and (reason := _no_lists(state) or _led_away(state / INSTANCES, user)):
         return reason
-    read = _files_to_read(conf, binary, state)           # as root finds them
+    read = _files_to_read(conf, binary, state)           # listed as root
     return privileges.try_as(user, GUEST_GROUPS if guests else (), lambda: _obstacle(conf, binary, state, read, guests))
 
 
@@ -101,12 +100,12 @@ def _give_state(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, user: pw
     if state.stat().st_uid == 0:
         os.chown(state, user.pw_uid, user.pw_gid)
     for name in os.listdir(state):
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in KEPT[binary]):
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in DAEMON_FILES[binary]):
             privileges.hand_over(str(state / name), user)
     if binary == 'nova-all' and conf.image.directory:
         privileges.hand_over(conf.image.directory, user)
     if runs_guests(conf, binary):
-        from nova.virt.libvirt.local_disks import storage   # imports packages of nova[libvirt]
+        from nova.virt.libvirt.local_disks import storage   # imports packages of solonova[libvirt]
         storage.take_over(str(state / INSTANCES), user)
 
 
@@ -189,8 +188,10 @@ def _obstacle(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, read: Iter
 
 def _named_files(conf: cfg.ConfigOpts) -> list[pathlib.Path]:
     """Return the files of the configuration, and those that it names: keys, certificates, pipelines."""
+    from nova import policies
     found = [pathlib.Path(name) for name in (
-        *(conf.config_file or ()), *filter(None, map(conf.find_file, (conf.http.paste_config, POLICY))))]
+        *(conf.config_file or ()), *filter(None, map(conf.find_file, (
+            conf.http.paste_config, *(service.file for service in policies.SERVICES)))))]
     for directory in conf.config_dir or ():
         found += sorted(pathlib.Path(directory).glob('*.conf'))
     for path in list(found):

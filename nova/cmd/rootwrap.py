@@ -7,8 +7,6 @@ a process and does not use this program.
 Exit codes are those of rootwrap: 0; 1: the step failed; 96: unknown here; 97: the configuration is wrong; 98: no
 command; 99: refused.
 """
-from __future__ import annotations
-
 import base64
 import configparser
 import json
@@ -20,6 +18,7 @@ import sys
 from collections.abc import Sequence
 
 from nova import exception
+from nova import version
 
 FAILED, UNKNOWN, BAD_CONFIG, NO_COMMAND, REFUSED = 1, 96, 97, 98, 99
 KIND = 'CommandFilter'
@@ -29,6 +28,9 @@ MAKES = {'qemu_img.create': 'path', 'qemu_img.convert': 'target'}        # step:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if given == ['--version']:
+        print(f'nova-rootwrap {version.VERSION}')
+        return 0
     if len(given) < 2:
         return _end(NO_COMMAND, 'usage: nova-rootwrap CONFIG COMMAND [WORD...]')
     try:

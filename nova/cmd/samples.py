@@ -1,6 +1,4 @@
 """Samples of nova.conf and policy.yaml, generated from the declarations in the code."""
-from __future__ import annotations
-
 import importlib.metadata
 import logging
 from typing import TextIO
@@ -21,9 +19,14 @@ def configuration(output: TextIO, namespaces: tuple[str, ...] = NAMESPACES) -> N
     generator.generate(conf, output)
 
 
-def policy(output: TextIO) -> None:
+def policy(output: TextIO, service: str = 'compute') -> None:
+    """Write the policy file of an API with all of its rules.
+
+    :param service: name of one of policies.SERVICES
+    """
+    from nova import policies
     from nova import policy as nova_policy
     from nova.runtime.hooks import oslo_policy
 
-    for rule in nova_policy.list_rules():
+    for rule in nova_policy.list_rules(policies.named(service)):
         output.write(oslo_policy.sample_of(rule) + '\n')

@@ -6,14 +6,13 @@ Exit codes: 0 success; 1 warnings; 2 failures that prevent the upgrade; 255 the 
 """
 from __future__ import annotations
 
-import argparse
 import enum
 import sys
 import textwrap
 import traceback
-import warnings
 from typing import TYPE_CHECKING
 
+from nova import exception
 from nova import utils
 from nova.cmd import command_line
 from nova.cmd import common
@@ -53,7 +52,6 @@ class Deployment:
 
 def _schema(given: Deployment) -> Result:
     """Database Schema"""
-    from nova import exception
     from nova.db import schema as migration
 
     def checked(cell: db_cells.Cell) -> None:
@@ -116,20 +114,6 @@ def _older(given: Deployment) -> Result:
     return Code.SUCCESS, None
 
 
-def _networks(given: Deployment) -> Result:
-    """Network Services"""
-    from nova.db.networks import hosts
-    from nova.network import gateways
-
-    with given.api_db.reader() as conn:
-        older = hosts.older(conn, gateways.FEATURE_RELEASE) if given.conf.network.backend == 'embedded' else []
-    if older:
-        return Code.WARNING, ('Networks are configured by an older release on ' + utils.some(older) + '. Until '
-                              'nova-network is upgraded there, each router runs on one host ([network] routing is '
-                              'central), and subnets accept no service_types.')
-    return Code.SUCCESS, None
-
-
 def _data(given: Deployment) -> Result:
     """Online Data Migrations"""
     from nova.db import online_migrations
@@ -156,16 +140,18 @@ def _contraction(given: Deployment) -> Result:
 
 def _policy(given: Deployment) -> Result:
     """Policy File"""
-    from nova import exception
+    from nova import policies
     from nova import policy
 
-    name = given.conf.find_file(given.conf.oslo_policy.policy_file) or given.conf.oslo_policy.policy_file
-    if name.endswith('.json'):
-        return Code.FAILURE, f'{name} is JSON: convert it with oslopolicy-convert-json-to-yaml.'
-    try:
-        policy.Policy(given.conf)
-    except exception.NovaException as error:
-        return Code.FAILURE, str(error)
+    for service in policies.SERVICES:
+        configured = given.conf[service.group].policy_file
+        name = given.conf.find_file(configured) or configured
+        if name.endswith('.json'):
+            return Code.FAILURE, f'{name} is JSON: convert it with oslopolicy-convert-json-to-yaml.'
+        try:
+            policy.Policy(given.conf, service)
+        except exception.NovaException as error:
+            return Code.FAILURE, str(error)
     return Code.SUCCESS, None
 
 
@@ -209,7 +195,7 @@ def _signatures(given: Deployment) -> Result:
 def _fence(given: Deployment) -> Result:
     """Ceph Fencing"""
     from nova.db.servers import block_devices
-    from nova.virt.libvirt.local_disks import ceph_rights
+    from nova.virt.libvirt.moves import fencing
     from nova.virt.libvirt.local_disks import pool
 
     options = given.conf.libvirt
@@ -217,20 +203,19 @@ def _fence(given: Deployment) -> Result:
         return Code.SUCCESS, None            # the configuration of a host without Ceph
     found, _down = given.cells.read(block_devices.some_ceph_images)
     ceph = pool.Pool(options.images_rbd_pool, options.images_rbd_ceph_conf, options.rbd_user, options.qemu_img_timeout)
-    missing = ceph_rights.missing(ceph, {image for _cell, images in found for image in images})
+    missing = fencing.missing_rights(ceph, {image for _cell, images in found for image in images})
     if missing:
         return Code.WARNING, ' '.join(missing) + ' Evacuations to this host stop until it can.'
     return Code.SUCCESS, None
 
 
 # A check is function(Deployment) -> (Code, details or None); its docstring is its name.
-CHECKS = (_schema, _cells, _hosts, _older, _too_old, _networks, _data, _contraction, _policy, _levels,
-          _signatures, _fence)
+CHECKS = (_schema, _cells, _hosts, _older, _too_old, _data, _contraction, _policy, _levels, _signatures,
+          _fence)
 
 
 def check(conf: cfg.ConfigOpts) -> Code:
     """Run all checks; prints the table and returns the worst Code."""
-    from nova import exception
 
     given = Deployment(conf)
     results: list[tuple[str, Code, str | None]] = []
@@ -242,7 +227,8 @@ def check(conf: cfg.ConfigOpts) -> Code:
         results.append((function.__doc__ or '', code, details))
         if function is _schema and code is not Code.SUCCESS:
             break                        # the others may read missing tables
-    print(table(results))
+    tables.print_document([{'check': name, 'result': LABELS[code].lower(), 'details': details}
+                           for name, code, details in results], lambda: print(table(results)))
     return max(code for _name, code, _details in results)
 
 
@@ -257,27 +243,33 @@ def table(results: list[tuple[str, Code, str | None]]) -> str:
     return '\n'.join(lines)
 
 
+def new_parser() -> command_line.Parser:
+    """Return the parser of the command line."""
+    parser = command_line.Parser('nova-status', description='Check whether a deployment is ready for this release.',
+                                 allow_abbrev=False, epilog='Options of nova.conf also apply: --config-file, …')
+    command_line.show_version(parser)
+    commands = parser.add_subparsers(metavar='COMMAND')
+    actions = commands.add_parser('upgrade', help='check').add_subparsers(metavar='ACTION', required=True)
+    checking = actions.add_parser('check', help=check.__doc__)
+    checking.set_defaults(function=check)
+    command_line.choose_format(checking)
+    return parser
+
+
 @tables.escaping()
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit code."""
-    warnings.filterwarnings('ignore', message=r'\s*Eventlet is deprecated')
     concurrency.setup()
     from nova import conf as nova_conf
 
-    parser = argparse.ArgumentParser('nova-status', description='Check whether a deployment is ready for this '
-                                                                'release.',
-                                     allow_abbrev=False, epilog='Options of nova.conf also apply: --config-file, …')
-    commands = parser.add_subparsers(metavar='COMMAND')
-    actions = commands.add_parser('upgrade', help='check').add_subparsers(metavar='ACTION', required=True)
-    actions.add_parser('check', help=check.__doc__).set_defaults(function=check)
     before, command = command_line.parted(sys.argv[1:] if arguments is None else arguments, {'upgrade': ('check',)})
-    _given, rest = command_line.parse(parser, command, ('upgrade check',))
+    given, rest = command_line.parse(new_parser(), command, ('upgrade check',))
     try:
-        return int(check(nova_conf.new(before + rest)))
+        with tables.formatted(given.output_format):
+            return int(check(nova_conf.new(before + rest)))
     except Exception as error:
         from oslo_config import cfg
         from oslo_db import exception as db_exc
-        from nova import exception
         if not isinstance(error, (exception.NovaException, cfg.Error, db_exc.DBError, OSError)):
             traceback.print_exc()
         common.failed('nova-status', str(error).splitlines()[0] if str(error) else type(error).__name__)

@@ -1,11 +1,16 @@
-"""Print tables and sentences of commands to a terminal, with control characters of user input escaped."""
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator, Sequence
+"""Print tables and sentences of commands as text, JSON or values, with control characters of user input escaped."""
+from collections.abc import Callable, Iterable, Iterator, Sequence
 import contextlib
+import contextvars
+import io
+import json
+import re
 import sys
 from typing import Any, TextIO
 import unicodedata
+
+FORMATS = {'table': 'text for people', 'json': 'one JSON document',
+           'value': 'rows without a header, with a tab between values'}
 
 
 def escaped(text: str, keep: str = '') -> str:
@@ -42,7 +47,7 @@ class _Escaping:
 
 @contextlib.contextmanager
 def escaping() -> Iterator[None]:
-    """Pass all printed output through ``escaped``. The output of an interrupted command may be closed."""
+    """Pass all printed output through ``escaped``. An interrupted command may have set sys.stdout to None."""
     names = ('stdout', 'stderr')
     streams = [getattr(sys, name) for name in names]
     for name, stream in zip(names, streams):
@@ -54,12 +59,83 @@ def escaping() -> Iterator[None]:
             setattr(sys, name, stream if getattr(sys, name) is not None else None)
 
 
+class _Output:
+    """The tables and the document that a command has printed in a format other than text."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, object]] | None = None
+        self.document: object = None
+        self.values: Sequence[object] | None = None
+
+
+_output: contextvars.ContextVar[_Output | None] = contextvars.ContextVar('output', default=None)
+
+
+@contextlib.contextmanager
+def formatted(name: str) -> Iterator[None]:
+    """Print what a command prints in one of FORMATS.
+
+    Programs read the standard output of ``json`` and ``value``. It is the rows of the command's table, or its document;
+    then sentences go to standard error. Without a table and a document it is the lines of the sentences.
+    """
+    if name == 'table':
+        yield
+        return
+    stdout, printed, output = sys.stdout, io.StringIO(), _Output()
+    token = _output.set(output)
+    try:
+        with contextlib.redirect_stdout(printed):
+            yield
+    finally:
+        _output.reset(token)
+        lines = printed.getvalue().splitlines()
+        found: Any = output.rows if output.document is None else output.document
+        failed = sys.exception() is not None and found is None and not lines
+        if found is not None:
+            print(*lines, sep='\n', end='\n' if lines else '', file=sys.stderr)
+        if name == 'json' and not failed:
+            print(json.dumps({'output': lines} if found is None else found, indent=1, default=str), file=stdout)
+        elif not failed:
+            for line in lines if found is None else map(
+                    _value_line, found if output.values is None else output.values):
+                print(line, file=stdout)
+
+
+def _value_line(row: object) -> str:
+    """Return a line of the format ``value``."""
+    cells = row.values() if isinstance(row, dict) else [row]
+    return '\t'.join(escaped(cell) if isinstance(cell, str) else '' if cell is None else json.dumps(cell, default=str)
+                     for cell in cells)
+
+
+def print_document(document: object, print_text: Callable[[], object], values: Sequence[object] | None = None) -> None:
+    """Print a result that is not a table.
+
+    :param document: for the format ``json``: a list of objects, or an object
+    :param print_text: prints it for people
+    :param values: for the format ``value``, one a line; None: the values of the objects of the list
+    """
+    output = _output.get()
+    if output is None:
+        print_text()
+    else:
+        output.document, output.values = document, values
+
+
 def _cell(value: object) -> str:
     return escaped(str(value))
 
 
-def print_table(header: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
-    """Print a table of texts; None is shown as a dash."""
+def print_table(header: Sequence[str], rows: Iterable[Iterable[object]], empty: str | None = None) -> None:
+    """Print a table of texts; None is shown as a dash. In other formats the keys are made of the header: ``in_use``.
+
+    :param empty: sentence for people in place of a table without rows
+    """
+    if _noted(header, rows := [*rows]):
+        return
+    if not rows and empty:
+        print(empty)
+        return
     table = [header, *([_cell(value) if value is not None else '-' for value in row] for row in rows)]
     widths = _widths(table)
     for row in table:
@@ -68,6 +144,8 @@ def print_table(header: Sequence[str], rows: Iterable[Iterable[object]]) -> None
 
 def print_framed(header: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
     """Print a table with a frame, which scripts parse."""
+    if _noted(header, rows := [*rows]):
+        return
     table = [[_cell(value) for value in row] for row in (header, *rows)]
     widths = _widths(table)
     frame = '+' + '+'.join('-' * (width + 2) for width in widths) + '+'
@@ -77,6 +155,16 @@ def print_framed(header: Sequence[str], rows: Iterable[Iterable[object]]) -> Non
         if number == 0:
             print(frame)
     print(frame)
+
+
+def _noted(header: Sequence[str], rows: Iterable[Iterable[object]]) -> bool:
+    """Keep the rows of a table for another format than text; return whether there is one."""
+    output = _output.get()
+    if output is None:
+        return False
+    keys = [re.sub('[^a-z0-9]+', '_', name.lower()).strip('_') for name in header]
+    output.rows = (output.rows or []) + [dict(zip(keys, row)) for row in rows]
+    return True
 
 
 def _widths(table: Sequence[Sequence[str]]) -> list[int]:

@@ -1,19 +1,17 @@
 """nova-volume: the embedded block storage of a fleet, on the host with the volume files."""
-from __future__ import annotations
-
 import logging
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
+from oslo_config import cfg
+
+from nova import exception
 from nova.cmd import common
-
-if TYPE_CHECKING:
-    from oslo_config import cfg
 
 LOG = logging.getLogger(__name__)
 
 
 def parts(conf: cfg.ConfigOpts) -> list[Any]:
-    from nova import exception
+    from nova import policies
     from nova import policy
     from nova.cloud import assembly
     from nova.cloud import block_storage
@@ -33,7 +31,7 @@ def parts(conf: cfg.ConfigOpts) -> list[Any]:
     storage = embedded.EmbeddedVolumes(conf, api_db, assembly.images(conf, api_db), cells)
     return [bus.pins, assembly.needs(bus, api_db, cells), *([certificate] if certificate else ()),
             block_storage.service(conf, bus, storage),
-            block_storage.server(conf, api_db, storage, policy.Policy(conf), certificate)]
+            block_storage.server(conf, api_db, storage, policy.Policy(conf, policies.BLOCK_STORAGE), certificate)]
 
 
 def main() -> int:

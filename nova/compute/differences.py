@@ -26,7 +26,7 @@ def compare(guests: collections.abc.Mapping[str, int], servers: collections.abc.
             rows: collections.abc.Mapping[str, records.Row], host_records: records.Records) -> dict[str, str]:
     """Return {uuid: kind of nova.differences} of the differences.
 
-    :param guests: {uuid: power state} of the driver, and of guests kept for a return
+    :param guests: {uuid: power state} of the driver's guests and of those that are kept for the revert of a move
     :param servers: {uuid: server} that are on this host according to their rows
     :param rows: reports of conductors about other guests
     """
@@ -34,11 +34,10 @@ def compare(guests: collections.abc.Mapping[str, int], servers: collections.abc.
     for uuid in guests:
         record = host_records.get(uuid)
         row = rows.get(uuid)
-        if record is None or record.left:
+        if record is None or record.has_left:
             continue
         if uuid in servers:
-            server = servers[uuid]
-            if server.obj_attr_is_set('generation') and record.is_newer_than(server.generation):
+            if record.is_newer_than(servers[uuid].generation):
                 found[uuid] = differences.NEWER
         elif row is not None and row.state == states.UNKNOWN:
             found[uuid] = differences.UNKNOWN
@@ -47,12 +46,11 @@ def compare(guests: collections.abc.Mapping[str, int], servers: collections.abc.
     if host_records.complete:
         found.update((uuid, differences.ABSENT) for uuid, server in servers.items()
                      if uuid not in guests and host_records.get(uuid) is None and is_settled_here(server))
-        # According to the record, the guest left with a newer row. A server with a task is skipped, because its guest
-        # may have left since ``servers`` was read.
+        # The guest has left according to the host's record, but the row is older than that. A server with a task is
+        # skipped, because its guest may have left since ``servers`` was read.
         found.update((uuid, differences.ABSENT) for uuid, server in servers.items()
-                     if (record := host_records.get(uuid)) is not None and record.left and uuid not in found
-                     and server.task_state is None
-                     and server.obj_attr_is_set('generation') and record.is_newer_than(server.generation))
+                     if (record := host_records.get(uuid)) is not None and record.has_left and uuid not in found
+                     and server.task_state is None and record.is_newer_than(server.generation))
     return found
 
 
@@ -90,7 +88,7 @@ class Reporter:
         host = self._host
         for uuid in known.keys() & mine.keys():
             record, server = host.records.get(uuid), mine[uuid]
-            if server.task_state is None and server.obj_attr_is_set('generation') and (
+            if server.task_state is None and (
                     record is None or not record.disputed and record.generation < server.generation):
                 host.records.note(server)
         for uuid in set(host.records.uuids()) - mine.keys() - here.keys() - known.keys():
@@ -100,8 +98,7 @@ class Reporter:
             if here.get(uuid) == records.RESIZE_BACKUP and record is not None and row.generation is not None and (
                     record.generation < row.generation):
                 host.records.note_left(uuid, row.generation)
-        if all(server.obj_attr_is_set('generation') for server in mine.values()):  # older conductors send none
-            host.records.finish()
+        host.records.finish()
 
     def report(self, ctx: context.RequestContext, guests: collections.abc.Mapping[str, int],
                servers: collections.abc.Mapping[str, objects.Instance],
@@ -125,13 +122,11 @@ class Reporter:
             answer = host.conductor.report_guests(
                 ctx, host=host.name, guests=self._reports(guests, attached),
                 volumes=attached if with_volumes else None, replugged=sorted(done))
-        except exception.Unsupported:
-            return
         except exception.NovaException:
             self._done |= done
             raise
         self._is_open = bool((answer or {}).get('open'))
-        for uuid in (answer or {}).get('settled', ()):
+        for uuid in (answer or {}).get('resolved', ()):
             if uuid not in self._plugging and uuid not in done:
                 self._plugging.add(uuid)
                 host.queue.submit(uuid, self._plug, ctx, uuid)
@@ -142,7 +137,7 @@ class Reporter:
 
     def _reports(self, guests: collections.abc.Mapping[str, int], attached: dict[str, typing.Any]) -> Reports:
         host, reports = self._host, []
-        for uuid, kind in sorted(self.found.items())[:differences.MOST]:
+        for uuid, kind in sorted(self.found.items())[:differences.MAX_REPORTS]:
             record = host.records.get(uuid)
             reports.append({
                 'instance_uuid': uuid, 'kind': kind, 'generation': record.generation if record else 0,

@@ -80,5 +80,5 @@ class DiskClients:
             self._host.conductor.update_instance(
                 context.admin_context(), instance_uuid=uuid, values={'system_metadata': {
                     disk_clients.KEY: record.values()}}, expect={'host': [self._host.name]})
-        except exception.HostForbidden as error:             # from a conductor of the previous release
+        except exception.HostForbidden as error:             # the server has left this host
             LOG.warning('The clients of the disks of server %s are not recorded: %s', uuid, error)

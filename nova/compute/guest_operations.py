@@ -29,7 +29,7 @@ class GuestOperations:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._lock, self._set_ups = threading.Lock(), set[str]()     # servers with a queued network setup
-        self._screens = threading.BoundedSemaphore(screenshots.AT_ONCE)
+        self._screens = threading.BoundedSemaphore(screenshots.MAX_CONCURRENT)
 
     def set_admin_password(self, ctx: context.RequestContext, instance: objects.Instance,
                            admin_password: str | None) -> None:
@@ -41,7 +41,7 @@ class GuestOperations:
         with tasks.task(host, ctx, instance, actions.ACTIONS['changePassword'].frame) as task:
             if admin_password is None:
                 raise exception.VirtError(operation='set the password', reason='the service was restarted before it '
-                                          'was set, and it could not be kept. Set it again')
+                                          'was set, and it was not stored. Set it again')
             host.driver_with(virt.Password).set_admin_password(task.instance, admin_password)
 
     def trigger_crash_dump(self, ctx: context.RequestContext, instance: objects.Instance) -> None:

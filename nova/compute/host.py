@@ -16,7 +16,6 @@ from nova.image import granted
 from nova.objects import disk_clients
 from nova.virt import driver as virt
 
-
 _Feature = typing.TypeVar('_Feature')
 _Args = typing.TypeVarTuple('_Args')
 

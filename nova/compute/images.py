@@ -22,10 +22,10 @@ from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
 
-LOOK_S = 0.5                    # seconds between two checks of incomplete volume snapshots
+SNAPSHOT_POLL_INTERVAL_S = 0.5      # seconds between two checks of incomplete volume snapshots
 COPY_S = 4 * 3600               # seconds; timeout of the snapshots
 _UNNAMED = ''                   # a snapshot with an unknown id
-REST_S = 10                     # seconds; longest freeze of a guest's file systems, until the copies have begun
+MAX_FREEZE_S = 10                     # seconds; longest freeze of a guest's file systems, until the copies have begun
 
 # task frame for the rollback of an interrupted image or backup
 ABANDON = dataclasses.replace(actions.ACTIONS['createImage'].frame, started=None, taken_in=(
@@ -71,20 +71,20 @@ class Snapshots:
         """Request snapshots of all volumes and wait for them; they are consistent if the guest can be frozen."""
         with self._volume_snapshots.copying(instance.uuid) as copies:
             with self._at_rest(instance) as rests:
-                ends = time.monotonic() + REST_S
+                ends = time.monotonic() + MAX_FREEZE_S
                 left = self._snapshot_volumes(ctx, instance.uuid, image_id)
                 # copies on this host begin after this answer; other snapshots report only their completion
-                while rests and left and not copies.wait(left, LOOK_S):
+                while rests and left and not copies.wait(left, SNAPSHOT_POLL_INTERVAL_S):
                     if time.monotonic() > ends:
                         LOG.warning('Some volume copies of server %s have not begun after %s s: it is unfrozen.',
-                                    instance.uuid, REST_S)
+                                    instance.uuid, MAX_FREEZE_S)
                         break
                     left = self._snapshot_volumes(ctx, instance.uuid, image_id)
             deadline = time.monotonic() + COPY_S
             while left:
                 if time.monotonic() > deadline:
                     raise exception.VirtError(operation='copy the volumes', reason=f'it took over {COPY_S} s')
-                time.sleep(LOOK_S)
+                time.sleep(SNAPSHOT_POLL_INTERVAL_S)
                 left = self._snapshot_volumes(ctx, instance.uuid, image_id)
 
     def _snapshot_volumes(self, ctx: context.RequestContext, instance_uuid: str, image_id: str) -> list[str]:
@@ -109,7 +109,7 @@ class Snapshots:
         wanted = required or strutils.bool_from_string(properties.get('hw_qemu_guest_agent'))
         power_state = self._host.driver.power_state
         if required and agent is None:
-            raise exception.GuestAgentUnavailable(operation='bring the file systems to rest',
+            raise exception.GuestAgentUnavailable(operation='freeze the file systems',
                                                   reason='this hypervisor has no agents in guests')
         if not wanted or agent is None or power_state(instance) == states.SHUTDOWN:
             yield False

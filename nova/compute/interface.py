@@ -56,7 +56,7 @@ INTERFACE = Interface(
            doc="Return where a console of a kind ('vnc', 'spice', 'serial', 'mks') listens, a dict of "
                'virt.driver.Consoles.'),
     Method('get_console_screenshot', ('instance',), call=True, timeout=30, since='1.2',
-           doc='Return the screen as JPEG in base64, at most screenshots.MOST_BYTES.'),
+           doc='Return the screen as JPEG in base64, at most screenshots.MAX_BYTES.'),
 
     # ---- cold moves: compute/moves/resize.py; migration is an objects.Migration
     Method('prep_resize', ('instance', 'migration'),

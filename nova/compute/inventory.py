@@ -36,7 +36,7 @@ from nova.virt import traits
 
 LOG = logging.getLogger(__name__)
 
-REPORT_AGAIN_S = 600         # seconds between two reports of unchanged nodes
+REPORT_INTERVAL_S = 600         # seconds between two reports of unchanged nodes
 THIS = '$COMPUTE_NODE'       # name in a file for the node that reads the file
 
 
@@ -70,7 +70,7 @@ class Inventory:
 
     def report_changes(self) -> None:
         """Report the nodes if they differ from the last report or the report is old."""
-        if (time.monotonic() - self._reported_at > REPORT_AGAIN_S
+        if (time.monotonic() - self._reported_at > REPORT_INTERVAL_S
                 or _compared(self._nodes()) != self._reported):
             self.report()
 
@@ -157,5 +157,5 @@ def _provider(provider: dict[str, typing.Any]) -> tuple[str, frozenset[str]]:
     names = (provider.get('traits') or {}).get('additional') or []
     for name in names:
         if not isinstance(name, str) or not traits.NAME.fullmatch(name):
-            raise ValueError(f'{name!r} is no name of a trait: capital letters, digits and _')
+            raise ValueError(f'{name!r} is not the name of a trait: capital letters, digits and _')
     return node.get('name') or THIS, frozenset(names)

@@ -45,7 +45,7 @@ from nova.virt import driver as virt
 LOG = logging.getLogger(__name__)
 
 AUDIT_USAGE_S = 300          # seconds between two checks whether a period has ended
-LOOK_AGAIN_S = 15            # seconds between two checks while a guest differs from its row
+RECHECK_INTERVAL_S = 15            # seconds between two checks while a guest differs from its row
 CONDUCTOR_PAUSE_S = 2        # seconds between two attempts to reach a conductor at start-up
 
 
@@ -100,7 +100,7 @@ class ComputeManager:
         shelving = shelve.Shelve(host, volumes=volumes)
         rebuilds = rebuild.Rebuild(host, volumes=volumes)
         migration = live_migration.LiveMigration(host, volumes=volumes, notifier=notifier, orphans=orphans_of_host,
-                                                 semaphore=queue.CallbackSemaphore(conf.max_concurrent_live_migrations))
+                                                 max_outgoing=conf.max_concurrent_live_migrations)
         deletions = deletion.Deletion(host, live_migration=migration)
         events = external_events.ExternalEvents(host)
         self._lost_ports = lost_ports.LostPorts(host, events.settle_ports, lambda: reporter.is_waiting)
@@ -225,8 +225,8 @@ class ComputeManager:
         tasks: list[tuple[str, float, typing.Callable[[], typing.Any]]] = [
             ('report_nodes', conf.update_resources_interval, self.inventory.report_changes),
             ('sync_power_states', conf.sync_power_state_interval, self.power_states.synchronize),
-            ('report_availability', LOOK_AGAIN_S, self.availability.settle),
-            ('look_again', LOOK_AGAIN_S, self.power_states.look_again),
+            ('report_availability', RECHECK_INTERVAL_S, self.availability.settle),
+            ('look_again', RECHECK_INTERVAL_S, self.power_states.look_again),
             ('clean_evacuated', conf.sync_power_state_interval, self._evacuation.clean_up)]
         if conf.instance_usage_audit:
             tasks.append(('audit_instance_usage', AUDIT_USAGE_S, self._audit_instance_usage))

@@ -15,6 +15,7 @@ import typing
 from nova import exception
 from nova.runtime import concurrency
 from nova.runtime import fairness
+from nova.runtime import queues
 
 LOG = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ Function = typing.Callable[..., object]
 
 MIGRATION = 'live-migration'
 COPIES, COPIES_AT_ONCE = 'copies', 4       # copies of volumes; a task of the server waits for them
-LOOK_S = 1           # seconds between two checks whether the awaited task was given up
+POLL_INTERVAL_S = 1      # seconds between two checks whether the awaited task was given up
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,9 +50,8 @@ class TaskQueue:
         sizes: dict[bool | str, tuple[str, int]] = {
             True: ('build', builds), False: ('task', tasks), MIGRATION: ('live-migration', migrations),
             COPIES: ('copy', COPIES_AT_ONCE)}
-        self._pools = {kind: concurrency.Pool(name, size) for kind, (name, size) in sizes.items()}
-        self._turns: dict[bool | str, fairness.FairQueue[_Work]] = {
-            kind: fairness.FairQueue(size) for kind, (_name, size) in sizes.items()}
+        self._executors = {kind: fairness.FairExecutor(queues.TASKS, name, size)
+                           for kind, (name, size) in sizes.items()}
         # uuid -> waiting tasks; an existing key means that a task runs or waits for a thread
         self._waiting: dict[str, collections.deque[_Work]] = {}
         self._lock = threading.Lock()
@@ -91,7 +91,7 @@ class TaskQueue:
             except BaseException as error:
                 future.set_exception(error)
         self.submit(uuid, body, project_id=project_id)
-        while not concurrent.futures.wait([future], LOOK_S).done:
+        while not concurrent.futures.wait([future], POLL_INTERVAL_S).done:
             if self._stopped and not self.busy(uuid) and not future.done():
                 raise exception.Unavailable('The compute host of the server is stopping.')
         return future.result()
@@ -116,26 +116,17 @@ class TaskQueue:
             self._next(work)
 
     def _next(self, ended: _Work) -> None:
-        begin = self._turns[ended.kind].ended(ended.project_id)
         with self._lock:
             waiting = self._waiting[ended.uuid]
             following = waiting.popleft() if waiting and not self._stopped else None
             if following is None:
                 del self._waiting[ended.uuid]
-        for work in begin:
-            self._submit(work)
         if following is not None:
             self._begin(following)
 
     def _begin(self, work: _Work) -> None:
-        if self._turns[work.kind].take(work.project_id, work):
-            self._submit(work)
-        elif self._stopped:
-            self._forget()
-
-    def _submit(self, work: _Work) -> None:
         try:
-            future = self._pools[work.kind].submit(self._run, work)
+            future = self._executors[work.kind].submit(work.project_id, self._run, work)
         except RuntimeError:                         # the queue stops
             self._drop(work.uuid)
         else:
@@ -146,12 +137,6 @@ class TaskQueue:
         if future.cancelled():
             self._drop(uuid)
 
-    def _forget(self) -> None:
-        """Drop the tasks that wait for a thread."""
-        for waiting in self._turns.values():
-            for work in waiting.forget():
-                self._drop(work.uuid)
-
     def _drop(self, uuid: str) -> None:
         with self._lock:
             self._waiting.pop(uuid, None)
@@ -161,36 +146,6 @@ class TaskQueue:
         deadline = time.monotonic() + timeout
         with self._lock:
             self._stopped = True
-        for pool in self._pools.values():
-            pool.stop(0)
-        self._forget()
-        return all([pool.stop(max(0, deadline - time.monotonic())) for pool in self._pools.values()])
-
-
-class CallbackSemaphore:
-    """Semaphore that calls waiting functions. They use no thread and block no other task of the same server.
-
-    :param limit: number of concurrent holders
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._free, self._lock = limit, threading.Lock()
-        self._line: collections.deque[typing.Callable[[], typing.Any]] = collections.deque()
-
-    def acquire(self, begin: typing.Callable[[], typing.Any]) -> None:
-        """Call ``begin()`` when the semaphore is free, in this thread or in the thread of another ``release``."""
-        with self._lock:
-            if not self._free:
-                self._line.append(begin)
-                return
-            self._free -= 1
-        begin()
-
-    def release(self) -> None:
-        """Release the semaphore and call the next waiting function."""
-        with self._lock:
-            if not self._line:
-                self._free += 1
-                return
-            begin = self._line.popleft()
-        begin()
+        for executor in self._executors.values():
+            executor.stop(0)
+        return all([executor.stop(max(0, deadline - time.monotonic())) for executor in self._executors.values()])

@@ -4,10 +4,8 @@
 
 A database that was restored from a backup is older than the guests. The generation of a server's row increases whenever
 the server's host changes. The host compares it with the recorded one and changes no guest because of an older row
-(doc/source/adr/0135-record-the-generation-of-a-server-on-its-host.rst).
+(ADR 0014).
 """
-from __future__ import annotations
-
 import collections.abc
 import contextlib
 import dataclasses
@@ -29,7 +27,7 @@ LOG = logging.getLogger(__name__)
 
 DIRECTORY, ENDING, COMPLETE = 'guest-records', '.json', 'complete'
 LOCKS = 16                   # records that are written concurrently
-DONE = 16                    # completed tasks remembered for each server
+MAX_COMPLETED_TASKS = 16     # remembered for each server
 GUEST, FILES, SHARED, RESIZE_BACKUP, INCOMING = 'guest', 'files', 'shared_files', 'resize_backup', 'incoming'
 
 
@@ -38,16 +36,16 @@ class Record:
     """Record of one guest.
 
     generation  generation of the server's row at the end of its last task here
-    done        (request id, event) of the last tasks that succeeded here
-    left        the guest has left; its files are kept for a return
+    completed_tasks  (request id, event) of the last tasks that succeeded here
+    has_left    the guest has left; its files are kept for a return
     disputed    the host has since seen an older row; reset by the next task, or when the difference is resolved
     server      fields of the server (objects.Instance), as JSON
     unknown_fields  fields that another release has in the record
     """
 
     generation: int
-    done: tuple[tuple[str, str], ...] = ()
-    left: bool = False
+    completed_tasks: tuple[tuple[str, str], ...] = ()
+    has_left: bool = False
     disputed: bool = False
     server: dict[str, typing.Any] = dataclasses.field(default_factory=dict, compare=False)
     unknown_fields: dict[str, typing.Any] = dataclasses.field(default_factory=dict, compare=False)
@@ -59,7 +57,7 @@ class Record:
 
 FORMAT = versioned_records.RecordFormat(
     name='record of a server', fields=versioned_records.fields_of(Record),
-    required=frozenset({'generation', 'done', 'left', 'disputed'}))
+    required=frozenset({'generation', 'completed_tasks', 'has_left', 'disputed'}))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +85,7 @@ def is_removable(what: str, record: Record | None, row: Row) -> bool:
     if record.is_newer_than(row.generation) or row.generation is None:
         return False
     # a resize backup is also removed if the generation has not changed since the guest left
-    return row.state == states.DELETED_FOR_GOOD or what == RESIZE_BACKUP and record.left or (
+    return row.state == states.DELETED_FOR_GOOD or what == RESIZE_BACKUP and record.has_left or (
         row.generation > record.generation)
 
 
@@ -95,11 +93,11 @@ def refusal(record: Record | None, instance: objects.Instance, request_id: str |
     """Return the reason to refuse a task because its row is older than the record; None: allowed."""
     if record is None:
         return None
-    if (request_id, event) in record.done:
+    if (request_id, event) in record.completed_tasks:
         return f'this host has done {event} of request {request_id} already'
-    generation = instance.generation if instance.obj_attr_is_set('generation') else None
-    if generation is not None and record.is_newer_than(generation):
-        return f"the database has generation {generation} of the server, and this host's record has {record.generation}"
+    if record.is_newer_than(instance.generation):
+        return (f'the database has generation {instance.generation} of the server, and the record of this host has '
+                f'{record.generation}')
     return None
 
 
@@ -165,24 +163,23 @@ class Records:
         :param request_id, event: request id and event of the task that has ended
         :param values: fields that the task has set
         """
-        if not server.obj_attr_is_set('generation'):     # from a conductor of the previous release
-            return
         before = self._records.get(server.uuid)
-        done = before.done if before else ()
+        completed = before.completed_tasks if before else ()
         if request_id and event:
-            done = (*done, (request_id, event))[-DONE:]
+            completed = (*completed, (request_id, event))[-MAX_COMPLETED_TASKS:]
         fields = dict(server.obj_to_primitive()['nova_object.data'])
         fields.update((name, value) for name, value in values.items() if name in _PLAIN)
         for name in ('pci_devices', 'image_grant'):
             fields.pop(name, None)
-        self._put(server.uuid, Record(server.generation, done, server=fields,
+        self._put(server.uuid, Record(server.generation, completed, server=fields,
                                       unknown_fields=before.unknown_fields if before else {}))
 
     def note_left(self, uuid: str, generation: int) -> None:
         """Record that the guest has left with this generation of its row, and that its files are kept for a return."""
         before = self._records.get(uuid)
         if before is not None:
-            self._put(uuid, dataclasses.replace(before, generation=generation, left=True, server=self.server(uuid)))
+            self._put(uuid, dataclasses.replace(before, generation=generation, has_left=True,
+                                                server=self.server(uuid)))
 
     def dispute(self, uuid: str) -> None:
         """Record that an older row was seen."""
@@ -254,6 +251,6 @@ _PLAIN = ('vm_state', 'task_state', 'power_state', 'network_info')     # fields 
 def _record(values: dict[str, typing.Any]) -> Record:
     """Return a Record without the fields of the server, which are only in the file."""
     return utils.from_known(Record, {
-        **values, 'generation': int(values['generation']), 'left': bool(values['left']),
+        **values, 'generation': int(values['generation']), 'has_left': bool(values['has_left']),
         'disputed': bool(values['disputed']), 'server': {},
-        'done': tuple((str(request), str(event)) for request, event in values['done'])})
+        'completed_tasks': tuple((str(request), str(event)) for request, event in values['completed_tasks'])})

@@ -10,11 +10,11 @@ import io
 from nova import exception
 
 FORMS = ('PPM', 'PNG')
-MOST_POINTS = 10 * 1000 * 1000          # points of a decoded screen: 3840 x 2400 are 9.2 million
-LARGEST = (2560, 1600)                  # points of the result; larger screens are scaled down
-QUALITIES = (85, 60, 30, 10)            # tried in this order until the result is small enough
-MOST_BYTES = 1024 * 1024
-AT_ONCE, RETRY_S = 2, 2                 # concurrent screenshots of a host; more are refused without a wait
+MAX_PIXELS = 10 * 1000 * 1000          # points of a decoded screen: 3840 x 2400 are 9.2 million
+MAX_SIZE = (2560, 1600)                  # points of the result; larger screens are scaled down
+QUALITIES = (85, 60, 30, 10)            # of JPEG, tried in this order until the result is small enough
+MAX_BYTES = 1024 * 1024
+MAX_CONCURRENT, RETRY_S = 2, 2                 # concurrent screenshots of a host; more are refused without a wait
 
 
 def check() -> None:
@@ -24,11 +24,11 @@ def check() -> None:
     """
     if importlib.util.find_spec('PIL') is None:
         raise exception.Unsupported("The server's host makes no screenshots: the Python package pillow is not "
-                                    'installed there (nova[screenshots]).')
+                                    'installed there (solonova[screenshots]).')
 
 
 def jpeg(taken: bytes) -> bytes:
-    """Return a screenshot as JPEG, at most MOST_BYTES.
+    """Return a screenshot as JPEG, at most MAX_BYTES.
 
     :param taken: PPM or PNG
     :raises VirtError: the format is not supported, or the image is broken or too large
@@ -37,18 +37,18 @@ def jpeg(taken: bytes) -> bytes:
     try:
         with Image.open(io.BytesIO(taken), formats=FORMS) as opened:
             width, height = opened.size
-            shown = opened.convert('RGB') if width * height <= MOST_POINTS else None
+            shown = opened.convert('RGB') if width * height <= MAX_PIXELS else None
     except Exception as error:                  # any error: the data come from a guest
         raise _failed('it cannot be read') from error
     if shown is None:
         raise _failed(f'it has {width} x {height} points')
-    shown.thumbnail(LARGEST)
+    shown.thumbnail(MAX_SIZE)
     for quality in QUALITIES:
         made = io.BytesIO()
         shown.save(made, 'JPEG', quality=quality)
-        if made.tell() <= MOST_BYTES:
+        if made.tell() <= MAX_BYTES:
             return made.getvalue()
-    raise _failed('it shows too much for a small file')
+    raise _failed(f'its JPEG is larger than {MAX_BYTES} bytes')
 
 
 def _failed(reason: str) -> exception.VirtError:

@@ -31,7 +31,7 @@ UNREACHABLE = 'The hypervisor does not answer; the server keeps its state. Try a
 
 # minimum difference between two written values of progress, in percent and seconds: a conductor writes each one
 SPACING = 10
-SPACING_S = 1
+PROGRESS_INTERVAL_S = 1
 
 # events of tasks that create a guest on a host which had none
 _MAKES = frozenset(row.frame.task_event for row in (
@@ -181,7 +181,7 @@ class Gauge:
     """Progress of a task, in at most nine writes. A driver may report more often; a short task writes none."""
 
     def __init__(self, current: Task) -> None:
-        self._task, self._shown, self._next = current, 0, time.monotonic() + SPACING_S
+        self._task, self._shown, self._next = current, 0, time.monotonic() + PROGRESS_INTERVAL_S
 
     def __call__(self, percent: int) -> None:
         """Report the progress.
@@ -191,7 +191,7 @@ class Gauge:
         now = time.monotonic()
         if percent < self._shown + SPACING or now < self._next:
             return
-        self._shown, self._next = percent, now + SPACING_S
+        self._shown, self._next = percent, now + PROGRESS_INTERVAL_S
         try:
             self._task.show(percent)
         except (exception.InstanceChanged, exception.InstanceNotFound):

@@ -17,10 +17,7 @@ from nova.db.servers import instances
 from nova.db.servers import ownership
 from nova.objects import device_addresses
 from nova.objects import disk_clients
-from nova.objects.instance import POSTED_PASSWORD
-from nova.objects.instance import REIMAGE
-from nova.objects.instance import SHELVED_AT
-from nova.objects.instance import SHELVED_IMAGE
+from nova.objects import instance
 from nova.rpc import admission
 from nova.rpc.admission import Call
 from nova.rpc.admission import columns
@@ -83,14 +80,14 @@ def _own_metadata(call: Call) -> None:
     if wanted is None:
         return
     if not isinstance(wanted, dict):
-        call.refuse('system_metadata is no dictionary')
+        call.refuse('system_metadata is not a dictionary')
     present = on_caller(call).system_metadata or {}
     images = _images_of(call)
     for key, value in wanted.items():
         if value == present.get(key) or value is None and key in (
-                SHELVED_IMAGE, SHELVED_AT, REIMAGE, POSTED_PASSWORD):
+                instance.SHELVED_IMAGE, instance.SHELVED_AT, instance.REIMAGE, instance.POSTED_PASSWORD):
             continue
-        if key == SHELVED_AT or key == SHELVED_IMAGE and value in images:
+        if key == instance.SHELVED_AT or key == instance.SHELVED_IMAGE and value in images:
             continue
         if key == disk_clients.KEY and (value is None or disk_clients.problem(value) is None):
             continue
@@ -112,7 +109,7 @@ def _image_of_action(call: Call) -> None:
 
 def _image_of_rebuild(call: Call) -> None:
     image_id = call.arguments.get('image_id')
-    if not image_id or image_id != (on_caller(call).system_metadata or {}).get(REIMAGE):
+    if not image_id or image_id != (on_caller(call).system_metadata or {}).get(instance.REIMAGE):
         call.refuse(f'the server is not rebuilt with image {str(image_id)[:40]}')
 
 
@@ -145,7 +142,7 @@ def _swap_of_server(call: Call) -> None:
     for action in on_caller(call).actions:
         if action['action'] == SWAP and {name: (action['arguments'] or {}).get(name) for name in names} == given:
             return
-    call.refuse('no request is for this volume in the place of the other')
+    call.refuse('no open request swaps these volumes')
 
 
 def _swap_on_host(call: Call) -> None:
@@ -169,7 +166,7 @@ def _service_of_host(call: Call) -> None:
 def _own_nodes(call: Call) -> None:
     nodes = call.arguments.get('nodes')
     if not isinstance(nodes, list):
-        call.refuse('nodes is no list')
+        call.refuse('nodes is not a list')
     for node in nodes:
         if not isinstance(node, dict) or node.keys() - _NODE:
             call.refuse('it writes columns of its nodes that are not its own')

@@ -117,8 +117,8 @@ INTERFACE = Interface(
            doc="Replace the reported differences between a host's guests and the rows, see nova/differences.py. "
                "``guests``: [{'instance_uuid', 'kind', 'generation', 'power_state', 'server': fields of its record, "
                "'volumes'}]; ``volumes``: {uuid: {volume id: {'attachment_id', 'device_name'}}} of all guests, None "
-               "if not read; ``replugged``: uuids of settled servers whose guests are plugged again. Return "
-               "{'settled': "
+               "if not read; ``replugged``: uuids of resolved servers whose guests are plugged again. Return "
+               "{'resolved': "
                'uuids of servers whose rows now match the guests}.'),
     Method('get_disk_key', ('instance_uuid',), call=True, since='1.1',
            doc="Return the passphrase of a server's encrypted local disks; created at the first request. Raises "
@@ -176,16 +176,16 @@ INTERFACE = Interface(
            doc='Correct the power states of servers without a running task: {uuid: power state} of the hypervisor.'),
 
     # ---- services
-    Method('enroll_host', ('host', 'public', 'token_id', 'number', 'proof'), call=True, since='1.1', unpinned=True,
+    Method('enroll_host', ('host', 'public', 'token_id', 'number', 'proof'), call=True, since='1.1',
            doc='Register the key with which a host signs messages: its public half (base64), and a proof that it '
                "may join (rpc/join_tokens.py) or None. Return {'state': pending, approved or renewing, "
                "'deployment': public half of the control plane's key, 'proof', 'deployments': [{'public', "
-               "'vouched_by', 'voucher', 'good'}], present and former keys, oldest first}."),
+               "'signed_by', 'key_signature', 'good'}], present and former keys, oldest first}."),
     Method('report_service', ('host', 'binary', 'topic', 'version'), call=True, versions=True,
            doc="Heartbeat that creates the row at the first contact. Return {'uuid', 'disabled', 'forced_down', "
                "'versions'}."),
     Method('register_service', ('host', 'binary', 'topic', 'version', 'identity'), call=True, since='1.1',
-           unpinned=True, versions=True,
+           versions=True,
            doc='Bind a service name to the owner of an identity, before other messages and periodically; not a '
                'heartbeat. Return as report_service. Raises ServiceExists if another identity owns the name.'),
     Method('heartbeat', ('host', 'binary', 'topic', 'version', 'identity'), since='1.1',

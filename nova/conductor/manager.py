@@ -12,10 +12,8 @@ from nova.conductor.hosts import guest_reports
 from nova.conductor.hosts import inventory
 from nova.conductor.hosts import power_states
 from nova.conductor.hosts import registration
-from nova.conductor.hosts import upgrade
 from nova.conductor.hosts import usage_audit
 from nova.conductor.moves import cold
-from nova.conductor.moves import confirmation
 from nova.conductor.moves import evacuation
 from nova.conductor.moves import live
 from nova.conductor.moves import maintenance
@@ -38,6 +36,7 @@ from nova.conductor.upkeep import synchronization
 from nova.conductor.upkeep import usage_checks
 from nova.db import online_migrations
 from nova.rpc import admission
+from nova.rpc import serializer
 from nova.rpc.interface import Methods
 
 PeriodicTask = tuple[str, float, collections.abc.Callable[[], typing.Any]]     # (name, spacing in seconds, function)
@@ -70,7 +69,6 @@ class ConductorManager:
 
         # ---- moves
         self.moves = cold.ColdMoves(services, self.events, self.specs)
-        self.confirmation = confirmation.Confirmation(services, self.moves)
         self.live = live.LiveMigrations(services, self.events, self.specs, self.tasks, self.volumes, self.grants)
         self.evacuations = evacuation.Evacuations(services, self.events, self.specs)
         self.maintenance = maintenance.Maintenance(services, self.moves, self.live)
@@ -155,7 +153,7 @@ class ConductorManager:
             'enroll_host': self.enrolment.enroll_host,
             'audit_instance_usage': self.usage_audit.audit_instance_usage,
             'notify': self.events.notify,
-            'object_backport': upgrade.object_backport,
+            'object_backport': serializer.object_backport,
         })
 
     def admission(self) -> admission.Admission:
@@ -194,8 +192,8 @@ class ConductorManager:
                 ('settle_volumes', conf.reconcile_interval, self.volumes.settle_volumes),
                 ('remove_lost_mappings', 600, self.lost_mappings.remove_lost_mappings),
                 ('remove_new_lost_mappings', 60, self.lost_mappings.remove_new_lost_mappings),
-                ('confirm_old_moves', 60, self.confirmation.confirm_old_moves),
-                ('count_sizes', usage_checks.MISCOUNTED_S, self.quota_check.count_sizes),
+                ('confirm_old_moves', 60, self.moves.confirm_old_moves),
+                ('count_sizes', usage_checks.MIN_MISCOUNT_AGE_S, self.quota_check.count_sizes),
                 ('migrate_data', online_migrations.BACKGROUND_S, self.data_migrations.run),
                 ('follow_zones', conf.reconcile_interval, self.synchronization.follow_zones),
                 ('forget_groups', conf.reconcile_interval, self.synchronization.forget_groups),

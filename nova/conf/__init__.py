@@ -2,16 +2,18 @@
 
 Code outside ``nova.cmd`` gets ``conf`` or single values as arguments, so that several clouds can run in one process.
 """
-from __future__ import annotations
-
 from collections.abc import Sequence
+import contextlib
 import functools
 import importlib
+import io
 import pkgutil
+import sys
 from typing import Any
 
 from oslo_config import cfg
 
+from nova import version
 from nova.conf import renamed
 from nova.conf.clients import keystoneauth
 
@@ -75,4 +77,14 @@ def _fill(conf: cfg.ConfigOpts, args: Sequence[str] = (), files: list[str] | Non
             conf.register_cli_opts(module.CLI_OPTIONS, group=module.GROUP)
     from oslo_log import log
     log.register_options(conf)
-    conf(list(args), project='nova', default_config_files=files)
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(printed):
+            conf(list(args), project='nova', version=f'%(prog)s {version.VERSION}', default_config_files=files)
+    except SystemExit as error:
+        if not error.code:                # --help and --version
+            raise
+        # argparse prints its usage, many lines, and then one with the error
+        reason = printed.getvalue().strip().rpartition('\n')[2].partition(' error: ')[2]
+        raise cfg.Error(f'{reason}; see {conf.prog} --help') from None
+    sys.stderr.write(printed.getvalue())

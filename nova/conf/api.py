@@ -31,9 +31,9 @@ OPTIONS = [
                          'sample rates of the API guide. Empty: no limits.'),
     cfg.IntOpt('max_waiting_builds', default=1000, min=0, max=1000000,
                help='Maximum number of servers that wait to be scheduled and built. At this number POST /servers '
-                    'returns 503 with Retry-After. A project whose waiting servers reach three quarters of it gets '
-                    '503, too. Choose the number of servers that the cloud builds in one minute: a build request '
-                    'that waits for two minutes is considered lost and sent again. 0: no limit.'),
+                    'returns 503 with Retry-After. A project gets 503 when its own waiting servers reach three '
+                    'quarters of this number. Choose the number of servers that the cloud builds in one minute: a '
+                    'build request that waits for two minutes is considered lost and sent again. 0: no limit.'),
     cfg.IntOpt('cell_timeout', default=10, min=1, max=600, mutable=True,
                help='Seconds that a list request waits for a cell. A cell that does not answer in time counts as '
                     'down: its servers are left out, or shown with the data of the API database.'),

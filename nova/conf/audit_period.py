@@ -1,6 +1,4 @@
 """Usage audit periods: hours, days, months or years, with an optional offset of their beginning."""
-from __future__ import annotations
-
 import datetime
 import re
 

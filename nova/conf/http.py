@@ -8,10 +8,10 @@ OPTIONS = [
     cfg.HostAddressOpt('listen', default='127.0.0.1',
                        help='Address to listen on. 0.0.0.0 and :: are all addresses of this host.'),
     cfg.StrOpt('tls', default='auto', choices=[
-        ('auto', 'TLS with cert_file and key_file where they are set. Without them nova-all makes its certificates '
-                 'itself, below tls of its state directory, for any address but loopback; nova-api warns.'),
+        ('auto', 'TLS if cert_file and key_file are set. Without them, and with an address other than loopback, '
+                 'nova-all creates certificates in tls below state_path, and nova-api logs a warning.'),
         ('on', 'TLS on every address. nova-api needs cert_file and key_file.'),
-        ('off', 'Plain HTTP: where a proxy speaks TLS, and the network behind it is its own.')],
+        ('off', 'Plain HTTP, for use behind a TLS proxy with a private network between them.')],
                help='Whether the API listens with TLS.'),
     cfg.StrOpt('cert_file',
                help='Certificate of this server and its chain (PEM). The service reads it again on SIGHUP and '

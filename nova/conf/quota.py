@@ -1,4 +1,4 @@
-"""[quota]: limits of a project that has none of its own."""
+"""[quota]: default limits of projects."""
 from oslo_config import cfg
 
 GROUP = 'quota'

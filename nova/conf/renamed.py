@@ -1,7 +1,11 @@
 """Options that had another name before the first release. A configuration with an old name is refused."""
-from __future__ import annotations
+import os
+import pathlib
+import re
 
 from oslo_config import cfg
+
+_LINE = re.compile(r'^(?:\[([^]]+)\]|(\w+)\s*[=:])', re.MULTILINE)         # a group or an option in a file
 
 # (group, old name): new name
 NAMES = {
@@ -27,20 +31,15 @@ def check(conf: cfg.ConfigOpts) -> None:
 
     :raises RenamedOption: the message has all old names with the new ones
     """
-    former = cfg.ConfigOpts()
-    for group, name in NAMES:
-        former.register_opt(cfg.StrOpt(name), group=group)
     files, directories = conf.config_file or [], conf.config_dir or []
-    former([], project='nova', default_config_files=files, default_config_dirs=directories)
+    given = {(group, name) for group, name in NAMES if f'OS_{group}__{name}'.upper() in os.environ}
+    for path in [*files, *(path for name in directories for path in pathlib.Path(name).glob('*.conf'))]:
+        group = 'DEFAULT'
+        for header, name in _LINE.findall(pathlib.Path(path).read_text(errors='replace')):
+            group = header or group
+            given.add((group, name))
     found = [f'[{group}] {name} is now [{group}] {new}' for (group, name), new in NAMES.items()
-             if _is_set(former, group, name)]
+             if (group, name) in given]
     if found:
         raise RenamedOption(f'Options of the configuration have new names: {"; ".join(found)}. Rename them in '
                             f'{", ".join([*files, *directories, "the environment"])} and start again.')
-
-
-def _is_set(former: cfg.ConfigOpts, group: str, name: str) -> bool:
-    try:
-        return former[group][name] is not None
-    except cfg.Error:                # its value refers to an option that is not registered here
-        return True

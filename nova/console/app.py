@@ -3,8 +3,6 @@
 The console and its page share a URL: ``Upgrade: websocket`` selects the console. The token in the URL grants access.
 Against attacks from other sites, requests with an unknown Host or a forbidden Origin are refused.
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 import logging
 import pathlib

@@ -33,10 +33,10 @@ LOG = logging.getLogger(__name__)
 Arguments = TypeVarTuple('Arguments')
 
 FRAME = 256 * 1024              # bytes of a client's message, such as pasted text; larger ones end the session
-AHEAD = 256 * 1024              # buffered bytes for one side at which reading from the other side stops
+MAX_BUFFERED = 256 * 1024       # buffered bytes for one side at which reading from the other side stops
 STALL_S = 60                    # seconds in which a side takes no buffered data
-LOOK_S = 1                      # interval of timeout checks
-SAY_S = 2                       # seconds for a client to take the last frame
+CHECK_INTERVAL_S = 1            # interval of timeout checks
+CLOSE_TIMEOUT_S = 2             # seconds for a client to take the last frame
 GOING_AWAY, POLICY, INTERNAL = 1001, 1008, 1011
 WRONG = (1002, 1007, 1009)      # close codes of the library for protocol violations
 
@@ -102,11 +102,11 @@ class Session:
         """Return (events of the client's socket, events of the hypervisor's)."""
         read, write = selectors.EVENT_READ, selectors.EVENT_WRITE
         # Do not read from a client that does not read, because responses to its pings would accumulate.
-        client = (read if len(self._to_host) + len(self._said) < AHEAD and self._client_size < AHEAD
+        client = (read if len(self._to_host) + len(self._said) < MAX_BUFFERED and self._client_size < MAX_BUFFERED
                   and self.closing is None else 0) | (write if self._client_size else 0)
         host = 0
         if self.closing is None:
-            host = (read if self._client_size < AHEAD and len(self._host_said) < AHEAD else 0) | (
+            host = (read if self._client_size < MAX_BUFFERED and len(self._host_said) < MAX_BUFFERED else 0) | (
                 write if self._to_host or self.stream.pending else 0)
         return client, host
 
@@ -157,7 +157,7 @@ class Session:
     def finish(self, code: int, reason: str) -> None:
         """Send the client a close frame with the reason, and end the session."""
         if self.closing is None and not self.over:
-            self.closing = time.monotonic() + SAY_S
+            self.closing = time.monotonic() + CLOSE_TIMEOUT_S
             self._report(reason)
             with contextlib.suppress(websocket_errors.InvalidState):
                 self.protocol.send_close(code, reason[:120])
@@ -179,7 +179,7 @@ class Session:
                 self._to_client.append(memoryview(data))
                 self._client_size += len(data)
             elif self.closing is None:           # the protocol ends after this data
-                self.closing = time.monotonic() + SAY_S
+                self.closing = time.monotonic() + CLOSE_TIMEOUT_S
         now = time.monotonic()
         while self._to_client:
             piece = self._to_client[0]
@@ -234,7 +234,7 @@ class Session:
         if not is_open:
             self._pump_host(self.moved)          # forward data sent before the close
         if not is_open and self.closing is None:
-            self.closing = time.monotonic() + SAY_S
+            self.closing = time.monotonic() + CLOSE_TIMEOUT_S
             sent = self.protocol.close_sent
             self._report('the client closed it' if sent is None or sent.code not in WRONG else
                          f'the client violated the protocol ({sent.code})')
@@ -288,7 +288,7 @@ class Relay:
         self._stopping.set()
         if self._thread is not None:
             self._ring()
-            concurrency.join(self._thread, max(timeout, SAY_S + LOOK_S))
+            concurrency.join(self._thread, max(timeout, CLOSE_TIMEOUT_S + CHECK_INTERVAL_S))
 
     def take(self, session: Session, channel: Channel, data: bytes) -> None:
         """Start a session."""
@@ -315,7 +315,7 @@ class Relay:
             try:
                 self._turn()
                 now = time.monotonic()
-                if now > looked + LOOK_S:
+                if now > looked + CHECK_INTERVAL_S:
                     looked = now
                     for session in list(self._sessions):
                         self._safely(session, session.look, now)
@@ -334,7 +334,7 @@ class Relay:
 
     def _turn(self) -> None:
         self.turned = time.monotonic()
-        for key, events in self._selector.select(LOOK_S):
+        for key, events in self._selector.select(CHECK_INTERVAL_S):
             if key.data is None:
                 with contextlib.suppress(BlockingIOError):
                     self._bell.recv(4096)

@@ -3,8 +3,6 @@
 The proxy negotiates the strongest common security type with the hypervisor and sends the guest's password. The browser
 is authenticated by its token, so it is offered no further security.
 """
-from __future__ import annotations
-
 import ssl
 
 from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES

@@ -26,9 +26,10 @@ from nova.db.cells.cells import Cells
 from nova.db.servers import console_tokens
 from nova.runtime import concurrency
 from nova.runtime import health
+from nova.runtime import fairness
 from nova.runtime import metrics
+from nova.runtime import queues
 from nova.runtime.http import addresses
-from nova.web import request as web_request
 
 if TYPE_CHECKING:
     from websockets.server import ServerProtocol
@@ -40,13 +41,13 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 AUDIT = logging.getLogger('nova.console.audit')
 
-OF_TOKEN = 16                   # sessions of one token: SPICE opens one for each channel
-OF_ADDRESS = 100                # of one client
-KEEP_S = 5                      # interval of authorization checks; sessions outlive their token by this time
-KEPT_S = 120                    # time for which a session extends its token while the database is unavailable
-OPEN_S = 10                     # timeout of the connection to the hypervisor, including authentication
+MAX_PER_TOKEN = 16              # sessions of one token: SPICE opens one for each channel
+MAX_PER_CLIENT = 100            # of one client
+CHECK_INTERVAL_S = 5            # interval of authorization checks; sessions outlive their token by this time
+TOKEN_EXTENSION_S = 120         # time for which a session extends its token while the database is unavailable
+CONNECT_TIMEOUT_S = 10          # timeout of the connection to the hypervisor, including authentication
 RETRY_S = 60
-STUCK_S = 60                    # a relay without activity for so long has failed
+RELAY_TIMEOUT_S = 60            # a relay without activity for so long has failed
 LEAST_PORT = 1024               # consoles do not use lower ports
 SOCKETS = 'serial%d.sock'       # of nova.virt.libvirt.graphics
 
@@ -82,7 +83,7 @@ class Sessions:
         self._open: dict[relay.Session, Facts] = {}
         self._tokens: collections.Counter[str] = collections.Counter()
         self._clients: collections.Counter[str] = collections.Counter()
-        self._shares = web_request.ConcurrencyLimit(conf.console.max_sessions)
+        self._shares = fairness.ConcurrencyLimit(queues.CONSOLES, conf.console.max_sessions)
         self._stopping = threading.Event()
         metrics.CONSOLE_SESSIONS.watch(self, lambda sessions: {(): len(sessions)})
 
@@ -99,7 +100,7 @@ class Sessions:
     def alive(self) -> health.States:
         """See nova.runtime.health."""
         turned_s = time.monotonic() - self._relay.turned
-        return {'consoles': (turned_s < STUCK_S, {'seconds_since_turn': round(turned_s, 1)})}
+        return {'consoles': (turned_s < RELAY_TIMEOUT_S, {'seconds_since_turn': round(turned_s, 1)})}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -121,19 +122,20 @@ class Sessions:
         facts = Facts(row, cell, address, client)
         self._enter(facts)
         try:
-            cell.db.run(console_tokens.take, token, KEPT_S, self._conf.consoleauth.single_use and kind != 'spice')
+            cell.db.run(console_tokens.take, token, TOKEN_EXTENSION_S,
+                        self._conf.consoleauth.single_use and kind != 'spice')
             stream, greeting = self._way(kind, facts, console_tokens.password(row, token))
         except BaseException:
             self._leave(facts)
             raise
-        end = row['expires_at'] if self._conf.consoleauth.enforce_session_timeout else row['user_token_ends_at']
+        end = row['expires_at'] if self._conf.consoleauth.enforce_session_timeout else row['user_token_expires_at']
         until = None if end is None else time.monotonic() + (end - utils.utcnow()).total_seconds()
         session = relay.Session(protocol, stream, greeting, self._conf.console.idle_timeout, self._ended, until)
         return Opened(self, session, facts)
 
     def _found(self, kind: str, token: str) -> tuple[Cell, ConsoleAuthTokensRow]:
         """Return (cell, row) of a token."""
-        if token and len(token) <= console_tokens.LONGEST:
+        if token and len(token) <= console_tokens.MAX_TOKEN_LENGTH:
             for cell in self._cells.all():
                 with contextlib.suppress(exception.ConsoleTokenNotFound, *errors.UNAVAILABLE):
                     with cell.db.reader() as conn:
@@ -147,7 +149,7 @@ class Sessions:
     def _enter(self, facts: Facts) -> None:
         key = facts.row['token_hash']
         with self._lock:
-            if (self._tokens[key] >= OF_TOKEN or self._clients[facts.client] >= OF_ADDRESS
+            if (self._tokens[key] >= MAX_PER_TOKEN or self._clients[facts.client] >= MAX_PER_CLIENT
                     or not self._shares.acquire(facts.row['project_id'] or '')):
                 raise exception.TooManyRequests(retry_after=RETRY_S)
             self._tokens[key] += 1
@@ -172,7 +174,7 @@ class Sessions:
             port = row['tls_port'] if kind != 'vnc' and row['tls_port'] else row['port']
             if port < LEAST_PORT:
                 raise streams.Broken(f'{port} is not a valid console port.')
-            stream = streams.connect(host, port, OPEN_S)
+            stream = streams.connect(host, port, CONNECT_TIMEOUT_S)
             if kind == 'vnc':
                 rfb.open(stream, password, self._tls, host)
                 return stream, rfb.greet()
@@ -239,7 +241,7 @@ class Sessions:
                    session.sent, reason)
 
     def _keep(self) -> None:
-        while not self._stopping.wait(KEEP_S):
+        while not self._stopping.wait(CHECK_INTERVAL_S):
             with self._lock:
                 sessions = list(self._open.items())
             by_cell: dict[Cell, list[tuple[relay.Session, ConsoleAuthTokensRow]]] = collections.defaultdict(list)
@@ -255,7 +257,7 @@ class Sessions:
     def _keep_of(self, cell: Cell, sessions: list[tuple[relay.Session, ConsoleAuthTokensRow]]) -> None:
         gone = self._projects({row['project_id'] for _session, row in sessions if row['project_id'] is not None})
         void = self._void([row for _session, row in sessions])
-        may = cell.db.run(console_tokens.keep, [row['token_hash'] for _session, row in sessions], KEPT_S)
+        may = cell.db.run(console_tokens.keep, [row['token_hash'] for _session, row in sessions], TOKEN_EXTENSION_S)
         for session, row in sessions:
             if row['token_hash'] not in may:
                 self._relay.end(session, 'the server was stopped, moved or deleted', relay.GOING_AWAY)

@@ -3,8 +3,6 @@
 Each SPICE channel is a connection. It starts with a link message of the client, a reply with a public key, and the
 password encrypted for this key (https://www.spice-space.org/spice-protocol.html, "link stage").
 """
-from __future__ import annotations
-
 import struct
 
 from cryptography.hazmat.primitives import hashes
@@ -20,7 +18,7 @@ _HEADER = struct.Struct('<4sIII')        # magic, major and minor version, size 
 _CAPABILITIES = struct.Struct('<III')    # link message: number of common and channel capabilities, and offset
 KEY = slice(4, 4 + 162)                  # of the reply: the public key, after the error code
 TICKET = 128
-MOST = 4096                              # bytes of a message; usually about 200
+MAX_MESSAGE = 4096                       # bytes of a message; usually about 200
 AUTH_SELECTION, AUTH_SPICE = 1, 1        # bit of the common capabilities; type of password authentication
 _SHA1 = padding.OAEP(padding.MGF1(hashes.SHA1()), hashes.SHA1(), None)     # required by the protocol
 
@@ -50,7 +48,7 @@ def link(password: str) -> Greeting:
 
 def _size(head: bytes) -> int:
     magic, _major, _minor, size = _HEADER.unpack(head)
-    if magic != MAGIC or not 0 < size <= MOST:
+    if magic != MAGIC or not 0 < size <= MAX_MESSAGE:
         raise ValueError('not SPICE')
     return int(size)
 

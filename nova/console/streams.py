@@ -2,8 +2,6 @@
 
 TLS uses memory buffers, as in nova.runtime.http.tls_channel, so that the code works with both thread models.
 """
-from __future__ import annotations
-
 import contextlib
 import pathlib
 import socket

@@ -1,6 +1,4 @@
 """Refusal of Java viewers (xvpvnc), which are no longer supported."""
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

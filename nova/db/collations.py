@@ -5,8 +5,6 @@ since then, utf8mb4_0900_ai_ci in MySQL 8. Columns of different collations canno
 collation that most of its tables have, so that an upgrade rebuilds no large table. A new database has
 ``types.COLLATION``.
 """
-from __future__ import annotations
-
 import collections
 from collections.abc import Collection, Iterator
 import contextlib

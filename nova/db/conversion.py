@@ -11,6 +11,7 @@ To rename a stored value: rename it in the code and add a row to ROWS. Put the o
 rename it in the tables and in the first revision, which creates them, and add a row to ROWS.
 
     Column('disk_keys', 'sealed', 'encrypted_key')               a column, before the values in it
+    Index('t', 'ix_t_old', 'ix_t_new')                           an index
     Value('instances', 'cell_move', 'leaving', 'outgoing')       the whole value of a column
     Key('instance_actions', 'arguments', 'told', 'event_facts')  a key of the JSON object that a column holds
 
@@ -132,17 +133,42 @@ class Column:
         return int(renames)
 
 
-def _index_renames(dialect: str, table: str, old: str, new: str, column: str) -> list[str]:
-    """Return the statements that rename an index of one column. SQLite cannot rename one."""
+@dataclasses.dataclass(frozen=True)
+class Index:
+    """A renamed index of several columns, or of a column that it is not named after."""
+
+    table: str
+    old: str
+    new: str
+
+    @property
+    def place(self) -> str:
+        """Text for the log: what ``apply`` changes."""
+        return f'indexes of {self.table}'
+
+    def apply(self, conn: Connection) -> int:
+        """Rename the index unless it has the new name; return the number of renamed indexes."""
+        quote = conn.dialect.identifier_preparer.quote
+        found = [index for index in sa.inspect(conn).get_indexes(self.table) if index['name'] == self.old]
+        for index in found:
+            columns = ', '.join(quote(str(name)) for name in index['column_names'])
+            for statement in _index_renames(conn.dialect.name, quote(self.table), quote(self.old), quote(self.new),
+                                            columns):
+                conn.exec_driver_sql(statement)
+        return len(found)
+
+
+def _index_renames(dialect: str, table: str, old: str, new: str, columns: str) -> list[str]:
+    """Return the statements that rename an index. SQLite cannot rename one."""
     if dialect == 'postgresql':
         return [f'ALTER INDEX {old} RENAME TO {new}']
     if dialect == 'sqlite':
-        return [f'DROP INDEX {old}', f'CREATE INDEX {new} ON {table} ({column})']
+        return [f'DROP INDEX {old}', f'CREATE INDEX {new} ON {table} ({columns})']
     return [f'ALTER TABLE {table} RENAME INDEX {old} TO {new}']
 
 
-# branch: renamed columns, then renamed values
-ROWS: dict[str, tuple[Column | Value | Key, ...]] = {
+# branch: renamed columns and indexes, then renamed values
+ROWS: dict[str, tuple[Column | Index | Value | Key, ...]] = {
     'api': (
         Column('default_security_group_rules', 'of_group', 'from_own_group'),
         Column('default_security_group_rules', 'in_default', 'used_in_default_sg'),
@@ -153,7 +179,13 @@ ROWS: dict[str, tuple[Column | Value | Key, ...]] = {
         Column('identity_credentials', 'sealed_blob', 'encrypted_blob'),
         Column('identity_revoked_tokens', 'forget_at', 'expires_at'),
         Column('identity_users', 'tokens_void_until', 'tokens_revoked_until'),
+        Column('message_keys', 'ends_at', 'expires_at'),
+        Column('message_keys', 'vouched_by', 'signed_by'),
+        Column('message_keys', 'voucher', 'key_signature'),
         Column('network_hosts', 'seen_at', 'last_seen_at'),
+        Column('network_leases', 'until', 'expires_at'),
+        Column('ports', 'made_for_server', 'created_by_compute'),
+        Column('subnet_pools', 'default_of', 'default_ip_version'),
         Column('volume_encryption_keys', 'sealed', 'encrypted_key'),
         Column('volume_encryption_keys', 'sealed_with', 'encryption_key_id'),
         Column('vpns', 'begun_at', 'started_at'),
@@ -163,11 +195,21 @@ ROWS: dict[str, tuple[Column | Value | Key, ...]] = {
         Column('compute_nodes', 'changed', 'change_number'),
         Column('compute_nodes', 'used_changed', 'usage_change_number'),
         Column('compute_nodes', 'numa_changed', 'numa_change_number'),
+        Column('console_auth_tokens', 'user_token_ends_at', 'user_token_expires_at'),
+        Column('console_auth_tokens', 'used_until', 'session_expires_at'),
         Column('disk_keys', 'sealed', 'encrypted_key'),
         Column('disk_keys', 'sealed_with', 'encryption_key_id'),
+        Column('guest_reports', 'settled', 'resolved'),
         Column('host_maintenances', 'next_look', 'next_check_at'),
-        *(Column(f'shadow_{name}', 'gone_at', 'ended_at')
-          for name in ('instances', 'instance_actions', 'instance_action_events', 'migrations', 'task_log')),
+        *(Column(table, old, new) for table in ('migrations', 'shadow_migrations') for old, new in (
+            ('held_host', 'claimed_host'), ('held_node', 'claimed_node'), ('held_vcpus', 'claimed_vcpus'),
+            ('held_memory_mb', 'claimed_memory_mb'), ('held_local_gb', 'claimed_local_gb'),
+            ('held_numa_topology', 'claimed_numa_topology'), ('swapped', 'claims_swapped'))),
+        Index('migrations', 'ix_migrations_held', 'ix_migrations_claimed'),
+        Column('pci_devices', 'held', 'claimed_by_move'),
+        *(row for name in ('instances', 'instance_actions', 'instance_action_events', 'migrations', 'task_log')
+          for row in (Column(f'shadow_{name}', 'gone_at', 'ended_at'),
+                      Index(f'shadow_{name}', f'ix_shadow_{name}_gone', f'ix_shadow_{name}_ended'))),
         Column('volume_keys', 'sealed', 'encrypted_key'),
         Column('volume_keys', 'sealed_with', 'encryption_key_id'),
         Key('instance_actions', 'arguments', 'told', 'event_facts'),
@@ -176,7 +218,10 @@ ROWS: dict[str, tuple[Column | Value | Key, ...]] = {
         Value('instances', 'cell_move', 'coming', 'incoming'),
         Value('host_maintenance_servers', 'state', 'kept', 'skipped'),
         Value('host_maintenance_servers', 'state', 'gone', 'deleted'),
+        Key('migrations', 'arguments', 'grows', 'in_place'),
+        Key('migrations', 'arguments', 'ignore', 'ignored_hosts'),
         Key('migrations', 'arguments', 'left', 'old_attachments'),
+        Key('migrations', 'arguments', 'tried', 'tried_hosts'),
     ),
 }
 

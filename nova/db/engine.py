@@ -35,7 +35,6 @@ from nova.runtime.hooks import sqlalchemy as sqlalchemy_hooks
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPIConnection
     from sqlalchemy.pool import ConnectionPoolEntry
-    from nova.db.types import ColumnValues
 
 DEADLOCK_RETRIES = 10            # repetitions of a transaction after deadlocks or lost races for locks
 RECONNECT_PAUSES_S = (0.2, 0.5, 1)      # pauses before a transaction restarts after a lost connection
@@ -44,6 +43,8 @@ SQLITE_BUSY_S = 10               # maximum wait for another process's SQLite wri
 # Page cache of one connection; the value is SQLite's default. Each of dozens of connections has a cache, and discards
 # it after a write on another connection. A larger cache needs memory and saves no reads under load.
 SQLITE_CACHE_KIB = 2000
+# seconds: a connection that was idle longer is closed, because its pages and prepared statements take megabytes
+SQLITE_IDLE_S = 60
 SQLITE_MODE = 0o600              # mode of a database file, independent of the umask
 
 
@@ -107,8 +108,9 @@ class Database:
             raise exception.InvalidInput(f'The connection of the {name} database is not a URL of a database that is '
                                          'supported.') from None
         except ImportError as error:
-            raise exception.InvalidInput(f'The connection of the {name} database needs the Python module {error.name}: '
-                                         'install nova[mysql], nova[mysqlclient] or nova[postgresql].') from None
+            raise exception.InvalidInput(
+                f'The connection of the {name} database needs the Python module {error.name}: install solonova[mysql], '
+                'solonova[mysqlclient] or solonova[postgresql].') from None
         self._committed = None if self.sqlite else _skip_needless_roundtrips(self.engine)
         if not self.sqlite:
             _skip_needless_roundtrips(self._reading, reading=True)
@@ -121,7 +123,7 @@ class Database:
         self._spare: spare_room.SpareRoom | None = None
         for counter in (metrics.DB_FAILURES, metrics.DB_RETRIES, metrics.DB_RECONNECTS):
             counter.labels(name)         # create the time series with 0, so that alert rules detect the first increase
-        self._idle: collections.deque[sa.Connection] = collections.deque()
+        self._idle: collections.deque[tuple[sa.Connection, float]] = collections.deque()
         self._ended = {kind: metrics.DB_TRANSACTIONS.labels(name, kind) for kind in ('read', 'write')}
         metrics.DB_CONNECTIONS.watch(self, Database.connections)
 
@@ -212,8 +214,7 @@ class Database:
     def _connection(self, begin: str, engine: sa.Engine) -> Iterator[sa.Connection]:
         """Provide a connection for one transaction; uncommitted changes are rolled back.
 
-        SQLite connections are kept open, because no server closes them and a checkout from the pool costs as much as a
-        query.
+        SQLite connections stay open between transactions, because a checkout from the pool costs as much as a query.
         :param begin: SQLite's BEGIN statement
         :param engine: engine of the connection
         """
@@ -222,7 +223,7 @@ class Database:
                 yield conn
             return
         try:
-            conn = self._idle.pop()
+            conn, _since = self._idle.pop()
         except IndexError:
             conn = engine.connect()
         try:
@@ -235,7 +236,17 @@ class Database:
         except BaseException:
             conn.close()
             raise
-        self._idle.append(conn)
+        now = time.monotonic()
+        self._idle.append((conn, now))
+        self._close_unused(now)
+
+    def _close_unused(self, now: float) -> None:
+        """Close the connection that has been idle the longest, if that is longer than SQLITE_IDLE_S."""
+        with contextlib.suppress(IndexError):              # other threads take connections
+            if now - self._idle[0][1] > SQLITE_IDLE_S:
+                conn, _since = self._idle.popleft()
+                conn.detach()                              # from the pool, which would keep it open
+                conn.close()
 
     def run(self, function: Callable[Concatenate[sa.Connection, _Params], _Result], *args: _Params.args,
             **kwargs: _Params.kwargs) -> _Result:
@@ -296,12 +307,12 @@ class Database:
         pools = [cast('sa.QueuePool', each.pool) for each in {self.engine, self._reading}]       # SQLAlchemy's default
         idle, out = len(self._idle), sum(pool.checkedout() for pool in pools)
         return {(self.name, 'in_use'): out - idle,
-                (self.name, 'idle'): sum(pool.checkedin() for pool in pools) + idle}
+                (self.name, 'idle'): idle if self.sqlite else sum(pool.checkedin() for pool in pools)}
 
     def dispose(self) -> None:
         metrics.DB_CONNECTIONS.forget(self)
         while self._idle:
-            self._idle.pop().close()
+            self._idle.pop()[0].close()
         for each in {self.engine, self._reading}:
             each.dispose()
 
@@ -451,7 +462,7 @@ def lock_row(conn: sa.Connection, table: sa.Table, key: dict[str, str]) -> None:
                  insert.on_conflict_do_update(index_elements=list(key), set_=same))
 
 
-def insert_ignore(conn: sa.Connection, table: sa.Table, values: ColumnValues) -> sa.CursorResult[Any]:
+def insert_ignore(conn: sa.Connection, table: sa.Table, values: types.ColumnValues) -> sa.CursorResult[Any]:
     """Insert a row unless its key exists; works on all three databases."""
     statement = insert_of(conn.dialect.name)(table).values(**values)
     if conn.dialect.name == 'mysql':

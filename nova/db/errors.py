@@ -4,8 +4,6 @@ oslo.db classifies most errors. The filters here are for errors that oslo.db mis
 users would get status 500. This module also removes values from error texts, because servers quote refused values,
 which may be passwords.
 """
-from __future__ import annotations
-
 import re
 
 import sqlalchemy as sa

@@ -24,12 +24,11 @@ import sqlalchemy as sa
 
 from nova import exception
 from nova.db import collations
+from nova.db.engine import Database
 from nova.db.placement import categories
 
 if TYPE_CHECKING:
     from alembic.config import Config
-
-    from nova.db.engine import Database
 
 LOG = logging.getLogger(__name__)
 
@@ -40,11 +39,9 @@ LOCK_NUMBER = 0x6E6F7661
 
 # branch: modules of its tables, and the command for the newest revision
 BRANCHES = {
-    'api': (('api', 'aggregates', 'categories', 'identity', 'image',
-             'network', 'volume', 'ec2', 'vpns', 'audit'), 'nova-manage api_db sync'),
-    'cell': (('cell', 'usage', 'placement', 'cell_moves', 'maintenance',
-              'pci', 'console', 'shadow', 'audit'),
-             'nova-manage db sync'),
+    'api': (('api', 'aggregates', 'identity', 'image', 'network', 'volume', 'key_manager', 'ec2', 'audit'),
+            'nova-manage api_db sync'),
+    'cell': (('cell', 'shadow', 'audit'), 'nova-manage db sync'),
 }
 
 # branch: last revision of the code before the first release, whose databases nova.db.conversion converts

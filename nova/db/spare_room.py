@@ -3,8 +3,6 @@
 Deleting volumes and images frees space, but itself needs a write to the database, which a full disk prevents. Therefore
 a file next to the database reserves some space and releases it in pieces. Requests that add data get none of it.
 """
-from __future__ import annotations
-
 from collections.abc import Iterator
 import contextlib
 import contextvars
@@ -17,11 +15,11 @@ from nova.runtime import disk_space
 LOG = logging.getLogger(__name__)
 
 SUFFIX = '.spare'
-MOST_BYTES = 8 * disk_space.MIB
+MAX_BYTES = 8 * disk_space.MIB
 PART_OF_DISK = 16                # the reserve is at most this fraction (1/16) of the file system
 PIECES = 8
 PLENTY = 4                       # the file is refilled if this multiple of its size is free
-AGAIN_S = 10                     # minimum seconds between refills
+REFILL_INTERVAL_S = 10                     # minimum seconds between refills
 
 _adds: contextvars.ContextVar[bool] = contextvars.ContextVar('nova_request_adds', default=False)
 
@@ -46,14 +44,14 @@ class SpareRoom:
         self._database, self._path, self._size, self._look_at = database, database + SUFFIX, 0, 0.0
         with contextlib.suppress(OSError):
             status = os.statvfs(os.path.dirname(os.path.abspath(database)))
-            self._size = min(MOST_BYTES, status.f_frsize * status.f_blocks // PART_OF_DISK)
+            self._size = min(MAX_BYTES, status.f_frsize * status.f_blocks // PART_OF_DISK)
 
     def fill(self) -> None:
-        """Refill the file if enough space is free, at most once in AGAIN_S seconds."""
+        """Refill the file if enough space is free, at most once in REFILL_INTERVAL_S seconds."""
         now = time.monotonic()
         if now < self._look_at or not self._size or not os.path.exists(self._database):
             return
-        self._look_at = now + AGAIN_S
+        self._look_at = now + REFILL_INTERVAL_S
         with contextlib.suppress(OSError):           # the next call tries again
             directory = os.path.dirname(os.path.abspath(self._path))
             if self._held() < self._size and disk_space.free_bytes(directory) > PLENTY * self._size:
@@ -83,7 +81,7 @@ class SpareRoom:
             return False
         LOG.error('The disk of the database is full: %s has %d bytes left for writes. Free some space.', self._path,
                   self._held())
-        self._look_at = time.monotonic() + AGAIN_S
+        self._look_at = time.monotonic() + REFILL_INTERVAL_S
         return True
 
     def _held(self) -> int:

@@ -6,8 +6,6 @@
 
 Rows are lists of JSON values in the order of the table's columns. They are portable between kinds of databases.
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib
 import datetime
@@ -195,9 +193,9 @@ def batches(conn: engine.Connection, branch: str) -> Iterator[tuple[str, list[st
 
 
 def _present(conn: engine.Connection, branch: str) -> dict[str, dict[str, Any]]:
-    """Return the part of ``_raw_tables`` that a database has. A database that must be converted lacks some."""
+    """Return the part of ``_raw_tables`` that a database has. One that must be converted or upgraded lacks some."""
     tables = _raw_tables(branch)
-    if schema.version_of(conn) != schema.PREDECESSORS[branch]:
+    if schema.version_of(conn) == schema.revisions(branch)[-1]:
         return tables
     inspector = sa.inspect(conn)
     known = {name: {column['name'] for column in inspector.get_columns(name)} for name in inspector.get_table_names()}

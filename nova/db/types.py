@@ -16,6 +16,7 @@ from nova import utils
 # MariaDB's TEXT is limited to 64 KiB and its DATETIME to whole seconds
 LongText = sa.Text().with_variant(mysql.MEDIUMTEXT(), 'mysql', 'mariadb')
 DateTime = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), 'mysql', 'mariadb')
+Number = sa.BigInteger().with_variant(sa.Integer, 'sqlite')       # SQLite assigns values to INTEGER keys only
 
 # the default collation of utf8mb4 depends on the server's release (nova.db.collations)
 COLLATION = 'utf8mb4_general_ci'

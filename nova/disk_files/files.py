@@ -11,7 +11,7 @@ GUEST_MODE = 0o640                       # libvirt sets the group to QEMU's when
 ACL, ACL_VERSION = 'system.posix_acl_access', 2
 OWNER, USER, GROUP, MASK, OTHERS, ANYBODY = 0x01, 0x02, 0x04, 0x10, 0x20, 0xffffffff
 READ, WRITE = 4, 2
-POLL = 0.05                              # seconds between two attempts to take a held lock
+POLL_INTERVAL_S = 0.05                   # seconds between two attempts to take a held lock
 
 
 def remove(path: str) -> None:
@@ -48,7 +48,7 @@ def _take(fd: int, wait: bool) -> bool:
         except BlockingIOError:
             if not wait:
                 return False
-            time.sleep(POLL)
+            time.sleep(POLL_INTERVAL_S)
 
 
 def _is_file(fd: int, path: str) -> bool:

@@ -5,8 +5,6 @@ A file named in a header is inaccessible unless the caller also names it.
 ``key`` is the passphrase of an encrypted qcow2 file (QEMU's LUKS layer), or of a file of the format luks, which is raw
 data behind a header. The key is random, so its derivation need not be slow.
 """
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -25,7 +23,7 @@ INFO_CPU_SECONDS = 10
 INFO_TIMEOUT = 30
 TABLES = 64 * 1024 ** 2                  # maximum bytes of an empty qcow2 file; 1/64 of the data is added
 QCOW2_MAGIC = b'QFI\xfb'
-# QEMU measures the CPU time of a key derivation; a kernel that counts ticks may report none, and a retry helps
+# error if the measured CPU time of QEMU's key derivation is 0, as a kernel that counts ticks may report; then retry
 UNMEASURED, ATTEMPTS = b'accurate CPU usage', 10
 LUKS = 'luks'                            # format
 CIPHER = 'cipher-alg=aes-256,cipher-mode=xts,ivgen-alg=plain64,hash-alg=sha256'      # aes-xts-plain64, 256 bits
@@ -94,7 +92,7 @@ class QemuImg:
     def measure(self, path: str, disk_format: str, backing_file: str | None = None) -> int:
         """Return the maximum bytes of a disk's copy: its uncompressed data as a qcow2 file.
 
-        Holes do not count, nor do clusters of zeros that the tables of the disk mark as such.
+        Neither holes nor clusters that the disk's tables mark as zeros are counted.
 
         :param backing_file: as for ``resize``
         :raises VirtError: the format differs, or reading exceeds the limits
@@ -141,8 +139,7 @@ class QemuImg:
                   else _size(path, disk_format), key=key)
 
     def _run(self, operation: str, arguments: Sequence[object], cpu: int | None = None, timeout: float | None = None,
-             reads: Sequence[str] = (), writes: Sequence[str] = (), largest: int = 0,
-             key: str | None = None) -> bytes:
+             reads: Sequence[str] = (), writes: Sequence[str] = (), largest: int = 0, key: str | None = None) -> bytes:
         for _attempt in range(ATTEMPTS):
             done = self._done(operation, arguments, cpu, timeout or self._timeout, reads, writes, largest, key)
             if not done.status:

@@ -1,16 +1,17 @@
 """Reflinks: files that share blocks until one of them is written, on XFS made with reflinks and on btrfs."""
-import contextlib
 import errno
 import fcntl
 import os
 import struct
+
+from nova.disk_files import files
 
 FICLONE = 0x40049409                     # linux/fs.h: share all blocks of another file
 FIEMAP = 0xc020660b                      # linux/fs.h: list the extents of a file
 LAST, SHARED = 0x1, 0x2000               # linux/fiemap.h: the last extent; one shared with other files
 REQUEST = struct.Struct('=QQIIII')       # start, length, flags, extents found, extents requested, reserved
 EXTENT = struct.Struct('=QQQ16xI12x')    # logical, physical, length (bytes), flags
-AT_ONCE = 512                            # extents of one call
+MAX_EXTENTS = 512                            # extents of one call
 # errors of file systems that cannot share blocks at all or between these files
 UNABLE = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM)
 
@@ -24,7 +25,7 @@ def share(source: int, target: int) -> None:
 
 
 def clone(source: str, target: str) -> bool:
-    """Make ``target``, replacing an existing file, a reflink copy of ``source``.
+    """Create a reflink copy of ``source`` at ``target``, which may replace a file.
 
     :returns: whether it was made: False if the file system cannot share blocks, or the files are on different ones
     :raises OSError: any other error, as a full disk; ``target`` does not exist then
@@ -50,9 +51,8 @@ def possible(directory: str) -> bool:
     except OSError:
         return False
     finally:
-        for path in (source, target):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
+        files.remove(source)
+        files.remove(target)
 
 
 def shared_bytes(path: str) -> int:
@@ -64,8 +64,8 @@ def shared_bytes(path: str) -> int:
     with open(path, 'rb') as file:
         size = os.fstat(file.fileno()).st_size
         while start < size:
-            buffer = bytearray(REQUEST.size + AT_ONCE * EXTENT.size)
-            REQUEST.pack_into(buffer, 0, start, size - start, 0, 0, AT_ONCE, 0)
+            buffer = bytearray(REQUEST.size + MAX_EXTENTS * EXTENT.size)
+            REQUEST.pack_into(buffer, 0, start, size - start, 0, 0, MAX_EXTENTS, 0)
             fcntl.ioctl(file.fileno(), FIEMAP, buffer)
             found = REQUEST.unpack_from(buffer)[3]
             flags = LAST                 # without any extent, the rest is a hole

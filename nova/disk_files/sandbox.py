@@ -5,10 +5,8 @@
     seccomp    SYSTEM_CALLS; all others return ENOSYS, as a kernel without them does
     prlimit    address space, CPU time, size of a file, number of files, no core dump
 
-Reasons for bubblewrap: doc/source/adr/0015-privileges.rst.
+Reasons for bubblewrap: ADR 0015.
 """
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import errno
@@ -29,8 +27,8 @@ USER = 'nova-image'                      # created by etc/systemd/nova.sysusers
 OTHER_USER = 'nobody'
 SECRET = '/secret'                       # path of the secret in the sandbox
 TOOLS = {'bwrap': 'bubblewrap', 'prlimit': 'util-linux', 'setpriv': 'util-linux'}       # program: Debian package
-MOST_SAID = 4 << 20                      # maximum bytes read from a program's output
-MOST_FILES = 64                          # maximum of open files
+MAX_OUTPUT_BYTES = 4 << 20               # maximum bytes read from a program's output
+MAX_FILES = 64                           # maximum of open files
 LARGEST_FILE = 1 << 62                   # prlimit is limited to 64 bits
 
 # Ways to create the namespaces, preferred first. 'user': by the sandbox's own user in a user namespace, so that nothing
@@ -81,13 +79,13 @@ class Limits:
     file_bytes: int                      # size of the largest file it may write
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, 'file_bytes', min(max(self.file_bytes, MOST_SAID), LARGEST_FILE))
+        object.__setattr__(self, 'file_bytes', min(max(self.file_bytes, MAX_OUTPUT_BYTES), LARGEST_FILE))
 
 
 @dataclasses.dataclass(frozen=True)
 class Done:
     status: int
-    output: bytes                        # at most MOST_SAID, also for errors
+    output: bytes                        # at most MAX_OUTPUT_BYTES, also for errors
     errors: bytes
 
 
@@ -142,7 +140,7 @@ class Sandbox:
         try:
             self._filter = self._filter or _filter()
         except ImportError:
-            raise _refusal('it needs the Python package pyseccomp, which nova[libvirt] has') from None
+            raise _refusal('it needs the Python package pyseccomp') from None
         except RuntimeError as error:
             raise _refusal(f'it needs the Debian package libseccomp2 ({error})') from error
         reasons = []
@@ -174,7 +172,7 @@ class Sandbox:
              writes: Sequence[str] = (), secret: bytes | None = None) -> Done:
         program = shutil.which(command[0]) or command[0]
         words = ['prlimit', f'--as={limits.memory}', f'--cpu={limits.cpu_s}', f'--fsize={limits.file_bytes}',
-                 f'--nofile={MOST_FILES}', '--core=0', '--']
+                 f'--nofile={MAX_FILES}', '--core=0', '--']
         with contextlib.ExitStack() as stack:
             descriptors: tuple[int, ...] = ()
             kept = None
@@ -187,7 +185,7 @@ class Sandbox:
                 words += self._words(way, program, reads, writes, rules, kept)
             elif kept is not None:
                 command = [word.replace(SECRET, f'/dev/fd/{kept}') for word in command]
-            output, errors = (stack.enter_context(_memory(MOST_SAID)) for _ in range(2))
+            output, errors = (stack.enter_context(_memory(MAX_OUTPUT_BYTES)) for _ in range(2))
             environment = {'PATH': os.environ.get('PATH', os.defpath), 'LC_ALL': 'C'}
             done = subprocess.run([*words, program, *command[1:]], stdin=subprocess.DEVNULL, stdout=output,
                                   stderr=errors, timeout=limits.time_s, env=environment, pass_fds=descriptors,
@@ -256,9 +254,9 @@ def _may_pass(directory: os.stat_result, user: pwd.struct_passwd) -> bool:
 
 def _refusal(reason: str) -> exception.VirtError:
     return exception.VirtError(
-        operation='keep programs that read images apart',
-        reason=f'{reason}. [libvirt] sandbox_qemu_img = false does without, which lets an image that breaks qemu-img '
-               'take over this host')
+        operation='run qemu-img in a sandbox',
+        reason=f'{reason}. With [libvirt] sandbox_qemu_img = false there is no sandbox, and an image that '
+               'exploits qemu-img controls this host')
 
 
 def _user() -> pwd.struct_passwd:
@@ -316,7 +314,7 @@ def opened(path: str, flags: int) -> typing.Iterator[int]:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
-            raise OSError(errno.EPERM, 'it is no plain file')
+            raise OSError(errno.EPERM, 'it is not a regular file')
         yield descriptor
     finally:
         os.close(descriptor)
@@ -346,4 +344,4 @@ def _holding(content: bytes) -> Iterator[int]:
 
 def _said(descriptor: int) -> bytes:
     length = os.lseek(descriptor, 0, os.SEEK_CUR)
-    return os.pread(descriptor, min(length, MOST_SAID), 0)
+    return os.pread(descriptor, min(length, MAX_OUTPUT_BYTES), 0)

@@ -2,8 +2,6 @@
 
 A local disk is on the host; a volume is in a block storage.
 """
-from __future__ import annotations
-
 import re
 
 DISK, CDROM, FLOPPY, LUN = 'disk', 'cdrom', 'floppy', 'lun'

@@ -131,7 +131,7 @@ def _order(host: numa.HostTopology, guest: numa.GuestTopology, limits: Overcommi
 def _sets(order: Sequence[numa.HostCell], size: int, devices: bool) -> Iterator[Sequence[numa.HostCell]]:
     """Yield candidate lists of host cells, likely ones first: each cell with those nearest to it.
 
-    Without devices, a list of all cells follows, which is known to fit. With devices, other sets of cells follow.
+    Without devices, the last candidate is the list of all cells, which fits. With devices, other sets of cells follow.
     """
     seen = set()
     for first in order:

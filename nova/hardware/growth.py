@@ -1,9 +1,7 @@
 """Hot-plug of CPUs and memory: the maximum in a flavor, and the resizes within it.
 
-``hw:max_vcpus`` and ``hw:max_mem_mb`` are rows of guest_option_rows.py; ADR 0041 has the reasons.
+``hw:max_vcpus`` and ``hw:max_mem_mb`` are rows of guest_option_rows.py; ADR 0023 has the reasons.
 """
-from __future__ import annotations
-
 from collections.abc import Mapping
 import re
 from typing import Any
@@ -19,7 +17,7 @@ BLOCK_MB = 128
 # maximum memory modules added between two starts of a guest; each resize adds one
 SLOTS = 16
 # maximum vCPUs of QEMU's PC machines without an interrupt-remapping IOMMU
-MOST_VCPUS = 255
+MAX_VCPUS = 255
 # extra specs that can change while the guest runs
 LIMITS = 'quota:disk_'
 # flavor sizes that a running guest keeps
@@ -57,8 +55,8 @@ def check(flavor: Flavor, properties: Mapping[str, Any] | None, topology: numa.G
         ('encrypted memory', _encrypted(flavor, properties))) if found), None)
     if other:
         raise _refusal(f'hw:{VCPUS} and hw:{MEMORY} exclude {other}: a guest has what it starts with.')
-    if vcpus and not flavor['vcpus'] <= vcpus <= MOST_VCPUS:
-        raise _refusal(f"hw:{VCPUS} {vcpus} is not between the flavor's vCPUs, {flavor['vcpus']}, and {MOST_VCPUS}.")
+    if vcpus and not flavor['vcpus'] <= vcpus <= MAX_VCPUS:
+        raise _refusal(f"hw:{VCPUS} {vcpus} is not between the flavor's vCPUs, {flavor['vcpus']}, and {MAX_VCPUS}.")
     if memory_mb and (memory_mb < flavor['memory_mb'] or (memory_mb - flavor['memory_mb']) % BLOCK_MB):
         raise _refusal(f"hw:{MEMORY} {memory_mb} is not the flavor's memory, {flavor['memory_mb']} MiB, and a multiple "
                        f'of {BLOCK_MB} MiB more: guests take memory up in such blocks.')

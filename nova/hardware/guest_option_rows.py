@@ -4,8 +4,6 @@ Names and values: https://docs.openstack.org/nova/latest/configuration/extra-spe
 https://docs.openstack.org/glance/latest/admin/useful-image-properties.html and Glance's metadata definitions. Traits:
 https://docs.openstack.org/os-traits/latest/reference/traits.html. guest_options.py reads the table.
 """
-from __future__ import annotations
-
 from collections.abc import Mapping
 import dataclasses
 
@@ -17,7 +15,7 @@ COMPUTE = 'the compute service'
 FACT = 'no service: it is information about the image'
 REFUSED = 'no service: it is refused'
 
-# trait of hosts that implement every GUEST row that names no other trait; hosts of older releases lack it
+# trait of hosts that implement every GUEST row that names no other trait
 ALL_OPTIONS = 'CUSTOM_GUEST_OPTIONS'
 # trait of hosts that verify image signatures
 TRUSTED_CERTIFICATES = 'COMPUTE_TRUSTED_CERTS'
@@ -157,7 +155,7 @@ FIRMWARE = (
     _image('hw_firmware_stateless', BOOLEAN, REFUSED, 'lets UEFI keep no variables',
            refused={TRUE: 'Each UEFI guest of this system has variables of its own'}),
     Option('secure_boot', 'os:secure_boot', 'os_secure_boot', 'required|disabled|optional', GUEST,
-           'starts signed boot loaders alone; optional: where the host can',
+           'lets UEFI start only signed boot loaders; optional: if the host supports it',
            traits={'required': 'COMPUTE_SECURITY_UEFI_SECURE_BOOT', 'optional|disabled': ALL_OPTIONS}),
     Option('boot_menu', '(hw|os):boot_menu', 'hw_boot_menu', BOOLEAN, GUEST,
            "shows the firmware's boot menu", traits=_ENABLED),
@@ -198,7 +196,7 @@ DEVICES = (
         traits=_traits('COMPUTE_SOUND_MODEL_', 'ac97', 'es1370', 'ich6', 'ich9', 'pcspk', 'sb16', 'usb', 'virtio')),
     _hw('usb_model', 'piix3-uhci|piix4-uhci|ehci|ich9-ehci1|vt82c686b-uhci|pci-ohci|nec-xhci|qemu-xhci', GUEST,
         'is the USB controller', traits=_traits('COMPUTE_USB_MODEL_', 'nec-xhci', 'qemu-xhci') | {ANY: ALL_OPTIONS}),
-    _hw('redirected_usb_ports', NUMBER, REFUSED, 'redirects USB devices of who looks at the console',
+    _hw('redirected_usb_ports', NUMBER, REFUSED, 'redirects USB devices from the computer of the console user',
         refused={POSITIVE: 'No driver of this system redirects USB devices'}),
     _hw('serial_port_count', NUMBER, GUEST, 'gives the guest so many serial ports, 4 at most',
         traits={'0*([2-9]|[1-9][0-9]+)': ALL_OPTIONS}),
@@ -207,7 +205,7 @@ DEVICES = (
     _hw('virtio_packed_ring', BOOLEAN, GUEST, 'lets virtio devices use packed rings',
         traits={TRUE: 'COMPUTE_NET_VIRTIO_PACKED'}),
     _image('hw_qemu_guest_agent', BOOLEAN, GUEST, "gives QEMU's guest agent its channel"),
-    _image('os_require_quiesce', BOOLEAN, COMPUTE, 'ends a snapshot whose file systems are not at rest'),
+    _image('os_require_quiesce', BOOLEAN, COMPUTE, 'fails a snapshot if the file systems cannot be frozen'),
     Option('pci_alias', 'pci_passthrough:alias', None, r'[^:,]+:0*[1-9][0-9]*(,[^:,]+:0*[1-9][0-9]*)*', PLACE,
            'gives the guest PCI devices of the host'),
     _spec('accel:device_profile', ANY, REFUSED, 'asks for accelerators', refused={ANY: _NO_CYBORG}),
@@ -219,7 +217,7 @@ DISKS = (
            refused={'none': 'A server has disks'}),
     _image('hw_scsi_model', 'virtio-scsi|lsilogic|lsisas1068|lsisas1078|vmpvscsi', GUEST,
            'is the controller of disks on the bus scsi', traits={'(?!virtio-scsi).*': ALL_OPTIONS}),
-    _image('hw_(cdrom|floppy)_bus', BUSES, FACT, 'is the bus of a drive that an ISO image or a block device asks for'),
+    _image('hw_(cdrom|floppy)_bus', BUSES, FACT, 'is the bus of CD-ROM or floppy drives'),
     *(_spec(f'quota:disk_{what}_{unit}_sec', NUMBER, GUEST, f'bounds how many {words} each local disk may {does} '
             'a second', traits={POSITIVE: ALL_OPTIONS})
       for unit, words in (('bytes', 'bytes'), ('iops', 'requests'))
@@ -281,7 +279,7 @@ HOSTS = (
     Option('resources', f'resources{GROUP}:{CLASS}', None, NUMBER, REFUSED, 'asks for a resource of hosts',
            refused={POSITIVE: 'No host reports resources of that class'}),
     Option('group_policy', 'group_policy', None, 'none|isolate', PLACE,
-           'is for groups of resources; traits of all groups are required of the host itself'),
+           'applies to groups of resources; the host must have the traits of all groups'),
     *(Option(f'cpu_{name}', f'quota:cpu_{name}', None, values, REFUSED, "bounds a VMware guest's processor",
              refused={ANY: _NO_VMWARE})
       for name, values in (('limit', INTEGER), ('reservation', NUMBER), ('shares_level', 'custom|high|normal|low'),

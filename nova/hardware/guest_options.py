@@ -3,16 +3,14 @@
 Every extra spec and property of the table is implemented or refused. The API refuses options without an implementation
 (``check``), the scheduler avoids hosts without it (``traits``), and drivers get the ``settings``.
 """
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 import functools
+import itertools
 import re
 from typing import Any
 
 from nova import actions
 from nova import exception
-from nova.hardware import guest_option_contradictions
 from nova.hardware import guest_option_rows as rows
 from nova.hardware import machines
 from nova.objects import Instance
@@ -90,7 +88,7 @@ def check(specs: Specs, properties: Specs) -> None:
         if _closed(key) and _row('spec', key) is None:
             raise _refusal(f"the flavor's extra spec {key[:80]} is unknown.")
     found = settings(specs, properties)
-    reason = guest_option_contradictions.first(
+    reason = first_contradiction(
         found, most_video_ram=int((specs or {}).get('hw_video:ram_max_mb') or 0),
         needs_q35=machine({**found, 'machine_type': ''}, '') == 'q35')
     if reason is not None:
@@ -111,7 +109,7 @@ def settings(specs: Specs, properties: Specs) -> dict[str, str]:
     for whose, row, key, value in _given(specs, properties):
         if row.by != rows.GUEST or not value:
             continue
-        _check_value(whose, row, key, value)         # older servers have values that were not checked
+        _check_value(whose, row, key, value)     # the API checks extra specs only since 2.86, properties never
         if row.values == rows.BOOLEAN:
             value = TRUE if re.fullmatch(rows.TRUE, value) else FALSE
         before = found.setdefault(row.name, value)
@@ -125,6 +123,11 @@ def settings(specs: Specs, properties: Specs) -> dict[str, str]:
         else:
             raise _refusal(f"the image's {key} {value[:80]!r} is not what the flavor says: {before[:80]!r}.")
     return found
+
+
+def settings_of(server: Instance) -> dict[str, str]:
+    """Return the ``settings`` of a server."""
+    return settings((server.flavor or {}).get('extra_specs'), server.image_properties)
 
 
 def traits(specs: Specs, properties: Specs) -> frozenset[str]:
@@ -176,3 +179,104 @@ def machine(found: Mapping[str, str], default: str) -> str:
 
 def _refusal(reason: str) -> exception.InvalidInput:
     return exception.InvalidInput(reason=reason)
+
+
+# ---- contradictions: each check yields sentences -------------------------------------------------------------------
+
+Settings = Mapping[str, str]             # {name of a row: text}, see ``settings``
+
+MAX_SERIAL_PORTS = 4                    # maximum of a PC
+PERIODS = range(1000, 1000001)           # microseconds, bounds of libvirt
+MIN_QUOTA_US = 1000                       # microseconds, bound of libvirt; -1: unlimited
+SHARES = range(2, 262145)                # bounds of the kernel
+WITHOUT_MEMORY = ('virtio', 'none', 'bochs')         # graphics devices
+_Q35 = re.compile('(pc-)?q35')
+
+
+def first_contradiction(found: Settings, most_video_ram: int, needs_q35: bool) -> str | None:
+    """Return the first sentence about an invalid setting, or None.
+
+    :param most_video_ram: MiB that the flavor allows
+    :param needs_q35: whether a setting needs the machine type q35
+    """
+    return next(itertools.chain(
+        _firmware(found, needs_q35), _video(found, most_video_ram), _devices(found), _cpu_limits(found),
+        _disk_limits(found), _vif_limits(found)), None)
+
+
+def _number(found: Settings, name: str, default: int = 0) -> int:
+    return int(found.get(name, default))
+
+
+def _firmware(found: Settings, needs_q35: bool) -> Iterator[str]:
+    encrypted, kind = found.get('mem_encryption') == TRUE, found.get('machine_type')
+    for name, needed in (('secure_boot required', found.get('secure_boot') == 'required'),
+                         ('mem_encryption', encrypted)):
+        if needed and found.get('firmware_type') != 'uefi':
+            yield f'{name} needs UEFI: the image has no property hw_firmware_type=uefi.'
+    if needs_q35 and kind and not _Q35.match(kind):
+        yield f'secure boot, encrypted memory and IOMMUs need the machine type q35; the image says {kind!r}.'
+    if 'mem_encryption_model' in found and not encrypted:
+        yield 'mem_encryption_model needs mem_encryption.'
+    if 'tpm_model' in found and 'tpm_version' not in found:
+        yield 'tpm_model needs tpm_version.'
+    if found.get('tpm_model') == 'tpm-crb' and found.get('tpm_version') == '1.2':
+        yield 'a TPM of version 1.2 has the model tpm-tis.'
+    if 'maxphysaddr_bits' in found and found.get('maxphysaddr_mode', 'emulate') != 'emulate':
+        yield 'maxphysaddr_bits needs maxphysaddr_mode emulate.'
+
+
+def _video(found: Settings, most: int) -> Iterator[str]:
+    ram = _number(found, 'video_ram')
+    if ram > most:
+        yield f"the image's hw_video_ram {ram} is more than the flavor's hw_video:ram_max_mb, {most}."
+    if ram and found.get('video_model') in WITHOUT_MEMORY:
+        yield f"the graphics device {found['video_model']} has no memory that hw_video_ram could set."
+
+
+def _devices(found: Settings) -> Iterator[str]:
+    if not 1 <= _number(found, 'serial_port_count', 1) <= MAX_SERIAL_PORTS:
+        yield f'serial_port_count is a number from 1 to {MAX_SERIAL_PORTS}.'
+    if found.get('vif_multiqueue_enabled') == TRUE and found.get('vif_model', 'virtio') != 'virtio':
+        yield f"vif_multiqueue_enabled needs the network device virtio; the image's is {found['vif_model']}."
+    if 'rng_rate_period' in found and not _number(found, 'rng_rate_bytes'):
+        yield 'hw_rng:rate_period needs hw_rng:rate_bytes.'
+
+
+def _cpu_limits(found: Settings) -> Iterator[str]:
+    if _number(found, 'quota_cpu_period', PERIODS.start) not in PERIODS:
+        yield f'quota:cpu_period is a number from {PERIODS.start} to {PERIODS.stop - 1}.'
+    quota = _number(found, 'quota_cpu_quota', -1)
+    if quota != -1 and quota < MIN_QUOTA_US:
+        yield f'quota:cpu_quota is -1, or {MIN_QUOTA_US} and more.'
+    if _number(found, 'quota_cpu_shares', SHARES.start) not in SHARES:
+        yield f'quota:cpu_shares is a number from {SHARES.start} to {SHARES.stop - 1}.'
+
+
+def _disk_limits(found: Settings) -> Iterator[str]:
+    for unit in ('bytes', 'iops'):
+        yield from _disk_totals(found, unit)
+        yield from _disk_bursts(found, unit)
+
+
+def _disk_totals(found: Settings, unit: str) -> Iterator[str]:
+    for end in ('', '_max'):
+        total, read, write = (_number(found, f'quota_disk_{what}_{unit}_sec{end}')
+                              for what in ('total', 'read', 'write'))
+        if total and (read or write):
+            yield f'quota:disk_total_{unit}_sec{end} excludes the same of read and write.'
+
+
+def _disk_bursts(found: Settings, unit: str) -> Iterator[str]:
+    for what in ('total', 'read', 'write'):
+        name = f'disk_{what}_{unit}_sec'
+        usual, burst, seconds = (_number(found, f'quota_{name}{end}') for end in ('', '_max', '_max_length'))
+        if burst and not 0 < usual < burst or seconds and not burst:
+            yield f'quota:{name}_max is more than quota:{name}, and …_max_length is with it.'
+
+
+def _vif_limits(found: Settings) -> Iterator[str]:
+    for way in ('inbound', 'outbound'):
+        average, peak, burst = (_number(found, f'quota_vif_{way}_{what}') for what in ('average', 'peak', 'burst'))
+        if (peak or burst) and not average:
+            yield f'quota:vif_{way}_peak and _burst need quota:vif_{way}_average.'

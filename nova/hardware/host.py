@@ -1,8 +1,7 @@
 """Guest resources of a host's cells: options that reserve CPUs and pages."""
 import dataclasses
 import re
-from collections.abc import Collection
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from oslo_config import cfg
 from oslo_utils import strutils
@@ -49,11 +48,6 @@ def configured(host: numa.HostTopology | None, conf: cfg.ConfigOpts) -> numa.Hos
 def shared_count(host: numa.HostTopology) -> int:
     """Return the number of shared CPUs."""
     return sum(len(cell.cpuset) for cell in host.cells)
-
-
-def of_small_pages(host: numa.HostTopology) -> numa.HostTopology:
-    """Return the HostTopology without large pages."""
-    return with_pages(host, frozenset())
 
 
 def with_pages(host: numa.HostTopology, usable: Collection[int]) -> numa.HostTopology:

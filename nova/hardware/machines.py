@@ -2,8 +2,6 @@
 
 Such a server gets the whole node, without counted resources. A bare metal node takes no other server.
 """
-from __future__ import annotations
-
 from collections.abc import Mapping
 import re
 from typing import Any

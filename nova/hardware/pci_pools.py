@@ -111,10 +111,10 @@ def choose(devices: Sequence[pci.Device], requests: Sequence[pci.Request], host:
 
 
 def claim(devices: Sequence[pci.Device], requests: Sequence[pci.Request], chosen: Mapping[str, int], instance_uuid: str,
-          held: bool = False) -> list[pci.Device]:
+          claimed_by_move: bool = False) -> list[pci.Device]:
     """Return the devices after a guest has got ``chosen`` (see choose()).
 
-    :param held: whether the devices are for a move of the guest
+    :param claimed_by_move: whether the devices are for a move of the guest
     :raises ValueError: a device is not available
     """
     changed = []
@@ -122,7 +122,8 @@ def claim(devices: Sequence[pci.Device], requests: Sequence[pci.Request], chosen
         if device.address in chosen:
             if device.status != pci.AVAILABLE:
                 raise ValueError(f'PCI device {device.address} is {device.status}')
-            device = dataclasses.replace(device, status=pci.CLAIMED, instance_uuid=instance_uuid, held=held,
+            device = dataclasses.replace(device, status=pci.CLAIMED, instance_uuid=instance_uuid,
+                                         claimed_by_move=claimed_by_move,
                                          request_id=requests[chosen[device.address]].request_id)
         changed.append(device)
     missing = set(chosen) - {device.address for device in devices}
@@ -133,30 +134,31 @@ def claim(devices: Sequence[pci.Device], requests: Sequence[pci.Request], chosen
 
 
 def release(devices: Sequence[pci.Device], instance_uuid: str, request_id: str | None = None,
-            held: bool | None = None) -> list[pci.Device]:
+            claimed_by_move: bool | None = None) -> list[pci.Device]:
     """Return the devices after a guest has released some. Devices that the host no longer has are dropped.
 
     :param request_id: release only devices of this request; None: of all requests
-    :param held: True: release only devices for a move; False: only other devices; None: all devices
+    :param claimed_by_move: True: release only devices for a move; False: only other devices; None: all devices
     """
     found = []
     for device in devices:
         if (device.instance_uuid == instance_uuid and request_id in (None, device.request_id)
-                and held in (None, device.held)):
+                and claimed_by_move in (None, device.claimed_by_move)):
             if device.status == pci.REMOVED:
                 continue
-            device = dataclasses.replace(device, status=pci.AVAILABLE, instance_uuid=None, request_id=None, held=False)
+            device = dataclasses.replace(device, status=pci.AVAILABLE, instance_uuid=None, request_id=None,
+                                         claimed_by_move=False)
         found.append(device)
     return settled(found)
 
 
 def settled(devices: Sequence[pci.Device]) -> list[pci.Device]:
     """Return the devices with status ``unavailable`` set: claims exclude parents and children."""
-    claimed = {device.address for device in devices if device.status in pci.HELD}
-    parents = {device.parent_addr for device in devices if device.status in pci.HELD and device.parent_addr}
+    claimed = {device.address for device in devices if device.status in pci.ASSIGNED}
+    parents = {device.parent_addr for device in devices if device.status in pci.ASSIGNED and device.parent_addr}
     found = []
     for device in devices:
-        if device.status not in pci.HELD:
+        if device.status not in pci.ASSIGNED:
             barred = device.address in parents or device.parent_addr in claimed
             device = dataclasses.replace(device, status=pci.UNAVAILABLE if barred else pci.AVAILABLE)
         found.append(device)

@@ -35,7 +35,7 @@ def pin(cell: numa.HostCell, vcpus: Iterable[int], policy: str | None, reserve: 
     cores = _cores(cell)
     if policy == 'isolate':
         single = [core[:1] for core in cores if free.issuperset(core)][:len(vcpus) + reserve]
-        return _made(vcpus, single, reserve, threads=1) if len(single) == len(vcpus) + reserve else None
+        return _made(vcpus, single, threads=1) if len(single) == len(vcpus) + reserve else None
     if policy == 'require':
         cores = [core for core in cores if len(core) > 1]
     left = [usable for usable in (tuple(cpu for cpu in core if cpu in free) for core in cores) if usable]
@@ -46,7 +46,7 @@ def pin(cell: numa.HostCell, vcpus: Iterable[int], policy: str | None, reserve: 
     gone = {cpu for part in taken for cpu in part}
     left = [rest for rest in (tuple(cpu for cpu in core if cpu not in gone) for core in left) if rest]
     spare = _pack(left, reserve)
-    return None if spare is None else _made(vcpus, [*taken, *spare], reserve, threads)
+    return None if spare is None else _made(vcpus, [*taken, *spare], threads)
 
 
 def blocked(cell: numa.HostCell, cpus: Iterable[int], policy: str | None) -> frozenset[int]:
@@ -82,6 +82,6 @@ def _pack(cores: Iterable[tuple[int, ...]], need: int, whole: bool = False) -> l
     return taken
 
 
-def _made(vcpus: Sequence[int], parts: Iterable[Sequence[int]], reserve: int, threads: int) -> Pinned:
+def _made(vcpus: Sequence[int], parts: Iterable[Sequence[int]], threads: int) -> Pinned:
     cpus = [cpu for part in parts for cpu in part]
     return Pinned(cpus=dict(zip(vcpus, cpus)), reserved=frozenset(cpus[len(vcpus):]), threads=threads)

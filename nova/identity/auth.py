@@ -21,7 +21,7 @@ from __future__ import annotations
 import functools
 import pkgutil
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Protocol, TYPE_CHECKING, TypedDict
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
@@ -32,6 +32,7 @@ from oslo_utils import timeutils
 from nova import context
 from nova import exception
 from nova import utils
+from nova.identity import access_rules
 from nova.identity import token_cache
 from nova.identity import tokens
 from nova.runtime.http import priorities
@@ -61,6 +62,7 @@ IDENTITY_PREFIXES = ('HTTP_X_USER', 'HTTP_X_PROJECT', 'HTTP_X_TENANT', 'HTTP_X_R
                      'HTTP_X_KEYSTONE', 'HTTP_X_TOKEN_INFO',
                      'HTTP_X_ACCESS_RULES', 'HTTP_OPENSTACK_SYSTEM_SCOPE')
 KEEP = 'HTTP_X_SERVICE_TOKEN'
+COMPUTE = ('compute',)   # type in the catalog of the API that api-paste.ini describes
 AGAIN = 'nova.caller_again'            # key in the environ: () -> caller with current rights, see _Middleware.known_now
 TOKEN_AGAIN = 'nova.token_again'       # key in the environ behind auth_token: () -> current roles of the token
 ENDS = 'nova.token_expires_at'         # key in the environ of a cached token: expiry, naive UTC
@@ -214,11 +216,14 @@ class EmbeddedAuth(_Middleware):
     """Authentication with tokens of the embedded identity service.
 
     :param identity_service: IdentityService; only ``validate`` is used
+    :param services: types of this API in the catalog, which access rules of application credentials name; (): tokens
+     with access rules are refused
     """
 
-    def __init__(self, app: WSGIApplication, identity_service: Validator, **settings: Unpack[_Settings]) -> None:
+    def __init__(self, app: WSGIApplication, identity_service: Validator, services: Collection[str] = (),
+                 **settings: Unpack[_Settings]) -> None:
         super().__init__(app, **settings)
-        self._validate = identity_service.validate
+        self._validate, self._services = identity_service.validate, services
 
     def known_now(self, environ: WSGIEnvironment) -> context.RequestContext:
         return self._context_of(environ, functools.partial(self._validate, trusted=False))
@@ -234,8 +239,12 @@ class EmbeddedAuth(_Middleware):
             raise exception.Unauthorized()
         service_token = environ.get(KEEP)
         service = validate(service_token) if service_token else None
-        # A service may use an expired token of a user, so that a long operation can finish.
-        data = validate(token, allow_expired=service is not None and 'service' in service.roles)
+        # A service may use an expired token of a user, so that a long operation can finish, and access rules do not
+        # limit what services do for a user.
+        by_service = service is not None and 'service' in service.roles
+        data = validate(token, allow_expired=by_service)
+        if not by_service:
+            access_rules.check(data.credential, self._services, environ)
         caller = context.RequestContext(
             is_admin=None, auth_token=token, user_id=data.user_id, user_name=data.user_name,
             user_domain_id=data.user_domain_id, user_domain_name=data.user_domain_name,
@@ -246,7 +255,8 @@ class EmbeddedAuth(_Middleware):
             service_roles=list(service.roles) if service else None,
             service_user_id=service and service.user_id, service_project_id=service and service.project_id,
             token_expires_at=data.claims.expires_at, **_request_of(environ))
-        caller.credential_id, caller.token_id = data.claims.credential_id, data.claims.audit_ids[0]
+        caller.credential_id = data.claims.credential_id or data.claims.trust_id
+        caller.token_id = data.claims.audit_ids[0]
         caller.token_claims = data.claims
         return caller
 
@@ -301,7 +311,7 @@ def embedded_factory(global_conf: dict[str, Any], **local: str) -> Factory:
     settings = _settings(global_conf, local)
     if 'auth_uri' not in settings:
         settings['auth_uri'] = identity_uri(paste_registry.lookup(global_conf['conf']))
-    return lambda app: EmbeddedAuth(app, service, **settings)
+    return lambda app: EmbeddedAuth(app, service, COMPUTE, **settings)
 
 
 def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from nova import exception
 from nova.runtime import concurrency
+from nova.runtime import queues
 
 _Args = TypeVarTuple('_Args')
 _Result = TypeVar('_Result')
@@ -42,6 +43,7 @@ class HashPool:
         self._queues: collections.OrderedDict[str, collections.deque[Job]] = collections.OrderedDict()
         self._held = self._waiting = 0                   # callers in the pool, and those of them that wait
         self._threads = self._idle = 0
+        queues.watch(queues.HASHES, self, lambda pool: queues.Size(pool._waiting, pool._held - pool._waiting))
 
     def check(self, address: str) -> None:
         """Check that ``run`` would accept a caller, before any work on the request.

@@ -11,8 +11,8 @@ from typing import Generic, TypeVar
 _Data = TypeVar('_Data')          # validation of a token
 _Made = TypeVar('_Made')          # data derived from it
 
-MOST = 4096                      # tokens; each takes a few kilobytes
-BESIDE_S = 10                    # limit if memcached caches validations too, because their age is unknown then
+MAX_TOKENS = 4096                      # tokens; each takes a few kilobytes
+SHARED_CACHE_LIFETIME_S = 10  # limit if memcached caches validations too, because their age is unknown then
 
 
 class TokenCache(Generic[_Data, _Made]):
@@ -22,7 +22,7 @@ class TokenCache(Generic[_Data, _Made]):
     :param most: maximum number of entries
     """
 
-    def __init__(self, seconds: float, most: int = MOST, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, seconds: float, most: int = MAX_TOKENS, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds, self._most, self._clock = seconds, most, clock
         self._lock = threading.Lock()
         self._kept: collections.OrderedDict[bytes, tuple[float, _Data]] = collections.OrderedDict()
@@ -74,4 +74,4 @@ def seconds_for(cache_time: int, shared: bool) -> float:
 
     :param shared: memcached caches validations too
     """
-    return min(cache_time, BESIDE_S) if shared else cache_time
+    return min(cache_time, SHARED_CACHE_LIFETIME_S) if shared else cache_time

@@ -27,7 +27,7 @@ Renewed = Callable[[str], str | None]
 LOG = logging.getLogger(__name__)
 
 # Kinds of sealed text: the first field. Texts of one kind are invalid as another.
-FORMAT, RECEIPT, SECRET = 1, 2, 3
+FORMAT, RECEIPT, SECRET = 4, 2, 3
 MAX_LENGTH = 1024           # longer tokens are not examined
 KEY_FILE = 'token.keys'
 STAGED = '.staged'         # suffix of the file with a key that decrypts tokens but does not encrypt new ones yet
@@ -42,6 +42,7 @@ class Claims:
     methods     how the user authenticated: password, totp, token, application_credential
     scope       'project', 'domain', 'system' or None
     audit_ids   own ID and, for a token issued for another token, that of the other
+    trust_id    of a trust: the user is the trustor if the trust impersonates, else the trustee
     """
 
     user_id: str
@@ -52,6 +53,7 @@ class Claims:
     expires_at: datetime.datetime
     audit_ids: tuple[str, ...]
     credential_id: str | None = None
+    trust_id: str | None = None
 
 
 def text_of(claims: Claims, roles: Iterable[str]) -> str:
@@ -85,7 +87,9 @@ class TokenData:
     system_scope   'all' for a system-scoped token, else None
     roles       names of the effective roles, including implied ones
     role_rows   the same as ({'id', 'name'}, …)
-    credential  {'id', 'name', 'restricted'} of the application credential used for the login, or None
+    credential  {'id', 'name', 'restricted'} of the application credential used for the login, and its
+                'access_rules' if it is limited to some requests, or None
+    trust       {'id', 'impersonation', 'trustor_user', 'trustee_user'} of a trust, or None
     """
 
     claims: Claims
@@ -104,6 +108,7 @@ class TokenData:
     role_rows: tuple[Any, ...] = ()
     credential: dict[str, Any] | None = None
     password_expires_at: datetime.datetime | None = None
+    trust: dict[str, Any] | None = None
 
 
 def new_audit_id() -> str:
@@ -290,16 +295,16 @@ class KeyRing:
         """Create the token of these claims."""
         return self._sealed(FORMAT, claims.user_id, claims.scope, claims.scope_id, claims.methods,
                             _ticks(claims.issued_at), _ticks(claims.expires_at), claims.audit_ids,
-                            claims.credential_id)
+                            claims.credential_id, claims.trust_id)
 
     def open(self, token: str) -> Claims | None:
         """Return the claims of a token, expired or not; None if it is invalid."""
         fields = self._opened(token, FORMAT)
         if fields is None:
             return None
-        user_id, scope, scope_id, methods, issued, expires, audit_ids, credential_id = fields
+        user_id, scope, scope_id, methods, issued, expires, audit_ids, credential_id, trust_id = fields
         return Claims(user_id, scope, scope_id, tuple(methods), EPOCH + issued * MICROSECOND,
-                      EPOCH + expires * MICROSECOND, tuple(audit_ids), credential_id)
+                      EPOCH + expires * MICROSECOND, tuple(audit_ids), credential_id, trust_id)
 
 
 def _ticks(moment: datetime.datetime) -> int:

@@ -1,21 +1,17 @@
 """Interface to images; the backends are the embedded store and Glance."""
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 import contextlib
 import os
-from typing import BinaryIO, TYPE_CHECKING
+from typing import BinaryIO
 import uuid
 
+from nova.context import RequestContext
 from nova.image import grants
 from nova.image.inspector import inspect_file
 from nova.image.inspector import verify
+from nova.objects.image import Image
+from nova.objects.image import ImageValues
 from nova.runtime import progress
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.objects.image import Image
-    from nova.objects.image import ImageValues
 
 Filters = Mapping[str, str | list[str] | None]           # {name: value or values}; None: no filter
 AMAZON = ('aki', 'ari', 'ami')
@@ -33,6 +29,12 @@ class Images:
     def show(self, ctx: RequestContext, image_id: str) -> Image:
         """Return one image; raises ImageNotFound."""
         raise NotImplementedError
+
+    def check_download(self, ctx: RequestContext, image: Image) -> None:
+        """Refuse a caller that may not download the data of an image; raises PolicyDenied.
+
+        Hosts download images for tasks later, without the rights of the caller.
+        """
 
     def list(self, ctx: RequestContext, filters: Filters | None = None,
              limit: int | None = None, marker: str | None = None, sort: str | None = None) -> Sequence[Image]:

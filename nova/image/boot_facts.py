@@ -1,6 +1,4 @@
 """Read facts about a bootable disk image from its raw bytes: partition table, firmware, guest agent."""
-from __future__ import annotations
-
 import dataclasses
 import os
 import struct

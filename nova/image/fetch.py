@@ -3,8 +3,6 @@
 A host name is resolved once and all its addresses are checked. The connection uses a checked address, so that a second
 resolution cannot redirect it (DNS rebinding). Proxy settings in the environment are ignored.
 """
-from __future__ import annotations
-
 from collections.abc import Sequence
 import dataclasses
 import hashlib
@@ -22,7 +20,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 REDIRECTS = 5
-URL_MOST = 4096                          # characters
+MAX_URL_LENGTH = 4096                          # characters
 WAIT_S = 30                              # timeout of the connection and of each read
 TIME_S = 4 * 3600                        # timeout of the whole download
 CHUNK = 1 << 20
@@ -161,7 +159,7 @@ def _parsed(url: str) -> tuple[str, int]:
         host, port = parts.hostname, parts.port or 443
     except ValueError:
         parts, host, port = None, None, 443
-    printable = len(url) <= URL_MOST and url.isascii() and url.isprintable() and ' ' not in url
+    printable = len(url) <= MAX_URL_LENGTH and url.isascii() and url.isprintable() and ' ' not in url
     if parts is None or parts.scheme != 'https' or not host or not printable or '@' in parts.netloc:
         raise exception.InvalidInput(f'{url[:200]!r} is not an https URL without user name.')
     return host, port

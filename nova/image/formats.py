@@ -3,8 +3,6 @@
 A parser is a generator. It yields (offset, length), and the caller sends it the bytes at this place. Offsets beyond the
 first 64 KiB must ascend. It fills the report. Layouts follow the published format descriptions.
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Generator
 import dataclasses
 import re

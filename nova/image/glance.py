@@ -142,7 +142,7 @@ def _flat(values: ImageValues) -> JsonObject:
 
 def _image(body: dict[str, Any]) -> Image:
     columns, properties = fields.split(body)
-    image: dict[str, Any] = {name: columns.get(name) for name in fields.FIELDS if name not in fields.LINKS}
+    image: dict[str, Any] = {name: columns.get(name) for name in fields.COLUMNS}
     for name in TIMES:
         if image[name]:
             moment = datetime.datetime.fromisoformat(image[name])

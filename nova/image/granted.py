@@ -1,19 +1,15 @@
 """Image requests for one task, with its image grant, or for one caller, with a fixed context."""
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from nova import context
 from nova import exception
 from nova.image import grants
+from nova.image.api import Filters
+from nova.image.api import Images
+from nova.objects.image import Image
+from nova.objects.image import ImageValues
 from nova.runtime import progress
-
-if TYPE_CHECKING:
-    from nova.image.api import Filters
-    from nova.image.api import Images
-    from nova.objects.image import Image
-    from nova.objects.image import ImageValues
 
 _Result = TypeVar('_Result')
 
@@ -21,8 +17,8 @@ _Result = TypeVar('_Result')
 class GrantedImages:
     """Images for tasks: a virt.driver.ImageSource, and operations for snapshots of servers.
 
-    ``ctx`` has the grant of the task (context.RequestContext.granted). An image outside the grant raises ImageNotFound;
-    an expired grant raises Forbidden.
+    ``ctx`` has the grant of the task (context.RequestContext.granted). Without a grant, and outside it, images raise
+    ImageNotFound; an expired grant raises Forbidden.
 
     Requests have the user's token until it expires, so that the image service also checks the user's permissions. Later
     requests have the service token, so this class checks the grant itself.
@@ -55,25 +51,22 @@ class GrantedImages:
 
         :param filters: as for Images.list
         """
-        grant = _grant_of(ctx)
-        if grant is not None and not grant.rotate:
+        grant = grants.load(ctx.image_grant or '')
+        if not grant.rotate:
             raise exception.Forbidden('The image grant is for no backup.')
-        if grant is not None:
-            filters = {**filters, 'image_type': grants.BACKUP, 'instance_uuid': grant.server or ''}
+        filters = {**filters, 'image_type': grants.BACKUP, 'instance_uuid': grant.server or ''}
         return _with_token(ctx, lambda who: self._images.list(who, filters, marker=marker,
                                                               sort='created_at:desc,id:desc'))
 
     def _ask(self, ctx: context.RequestContext, image_id: str, write: bool,
              function: Callable[[context.RequestContext], _Result]) -> _Result:
-        grant = _grant_of(ctx)
-        if grant is None:
-            # the task is from a conductor of an older release, which sends no token
-            if not ctx.auth_token:
-                raise exception.ImageNotFound(image_id=str(image_id)[:64])
-        elif not grant.may(image_id, write) and not (grant.rotate and grant.has_backup(
+        if ctx.image_grant is None:
+            raise exception.ImageNotFound(image_id=str(image_id)[:64])
+        grant = grants.load(ctx.image_grant)
+        if not grant.may(image_id, write) and not (grant.rotate and grant.has_backup(
                 _with_token(ctx, lambda who: self._images.show(who, image_id)))):
             raise exception.ImageNotFound(image_id=str(image_id)[:64])
-        return _with_token(ctx, function, grant is not None and grant.may(image_id, write=True))
+        return _with_token(ctx, function, grant.may(image_id, write=True))
 
 
 class BoundImages:
@@ -98,11 +91,6 @@ class BoundImages:
         self._images.delete(self._ctx, image_id)
 
 
-def _grant_of(ctx: context.RequestContext) -> grants.Grant | None:
-    """Return the Grant of a context, or None if the sender of the task does not support grants."""
-    return None if ctx.image_grant is None else grants.load(ctx.image_grant)
-
-
 def _with_token(ctx: context.RequestContext, function: Callable[[context.RequestContext], _Result],
                 copy: bool = False) -> _Result:
     """Call a function with the user's token, or with the service token if the user's token has expired.
@@ -114,8 +102,7 @@ def _with_token(ctx: context.RequestContext, function: Callable[[context.Request
         try:
             return function(grants.holder(ctx, ctx.image_grant))
         except exception.Unauthorized:
-            if ctx.image_grant is None:
-                raise
+            pass                         # it has expired
         except (exception.ImageNotFound, exception.Forbidden):
             if not copy:
                 raise

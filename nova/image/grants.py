@@ -6,10 +6,8 @@ task's time limit. It lists images to read and images to write, such as the snap
 host requests images only with the grant of its task; other images are not found.
 
 The embedded store signs grants and verifies signatures. With another image service, granted.GrantedImages
-enforces the grants; see doc/source/adr/0012-image-grants.rst.
+enforces the grants; see ADR 0013.
 """
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Iterable
@@ -18,13 +16,10 @@ import hmac
 import json
 import os
 import time
-from typing import TYPE_CHECKING
 
 from nova import context
 from nova import exception
-
-if TYPE_CHECKING:
-    from nova.objects.image import Image
+from nova.objects.image import Image
 
 KEY_BYTES = 32
 BACKUP = 'backup'                       # image_type of images that a rotation deletes

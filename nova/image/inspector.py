@@ -9,18 +9,13 @@ first 64 KiB, the last 1.5 KiB and one window of at most 1 MiB, regardless of th
         inspector.feed(chunk)
     verify(inspector.finish(), 'qcow2', max_virtual_size)
 """
-from __future__ import annotations
-
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nova import exception
 from nova.hardware import disks
 from nova.image import formats
-
-if TYPE_CHECKING:
-    from nova.objects.image import Image
+from nova.objects.image import Image
 
 HEAD = 64 * 1024                 # ISO 9660 volume descriptors begin at 32 KiB
 TAIL = 1536                      # VHD footer, VMDK footer and its end marker

@@ -3,33 +3,25 @@
 The subnets are locked until the transaction ends, so addresses do not collide. If two messages concern one server, the
 second sees the port created by the first, even if another service processes it.
 """
-from __future__ import annotations
-
 from collections.abc import Callable
 import dataclasses
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from nova import exception
 from nova.db.engine import Connection
 from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import security_groups
+from nova.db.networks import trunks
 from nova.db.servers import request_specs
 from nova.db.tables import network as t
+from nova.db.tables.rows import PortsRow
 from nova.network import attach
 from nova.network import ipam
 from nova.network import security
 from nova.network import selection
-from nova.network.host.network import Binding
-from nova.network.host.network import dns_name
-from nova.network.host.network import overlay_addresses
-from nova.network.host.network import ServerPort
-from nova.network.host.network import vif
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import PortsRow
-    from nova.network.host.network import HostNetwork
-    from nova.objects.instance import Instance
+from nova.network.host import network as host_network
+from nova.objects.instance import Instance
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,12 +74,12 @@ class Allocation:
     :param orders: requests of one project, each for a different server
     """
 
-    def __init__(self, conn: Connection, network: HostNetwork, orders: list[AllocationRequest]) -> None:
+    def __init__(self, conn: Connection, network: host_network.HostNetwork, orders: list[AllocationRequest]) -> None:
         self._conn, self._network, self._conf, self._orders = conn, network, network.conf, orders
         self._project = str(orders[0].instance.project_id)
         self._allocator = ipam.AddressAllocator(
             conn, ipam.quarantine_cutoff(self._conf.network.dhcp_lease_time), len(orders))
-        self._made: list[ServerPort] = []
+        self._made: list[host_network.ServerPort] = []
         self._bound: list[tuple[str, str]] = []                    # (port, group)
         self._fixed: dict[str, list[dict[str, str]]] = {}
 
@@ -99,7 +91,7 @@ class Allocation:
         rows, default_group = ports.of_devices_and_default_group(
             conn, [order.instance.uuid for order in self._orders], self._project)
         found: list[list[dict[str, Any]] | None] = []              # VIFs, or None if ports are allocated below
-        given: list[list[PortsRow | ServerPort]] = []
+        given: list[list[PortsRow | host_network.ServerPort]] = []
         for order in self._orders:
             own = [row for row in rows if row['device_id'] == order.instance.uuid]
             found.append(self._existing_vifs(order, own) if own else None)
@@ -109,10 +101,16 @@ class Allocation:
         security_groups.bind(conn, self._bound)
         every = [port for of_order in given for port in of_order]
         self._fixed.update(networks.addresses_of(conn, [port['id'] for port in every if port['id'] not in self._fixed]))
-        more = overlay_addresses(conn, every, {port['network_id']: known[port['network_id']][0] for port in every})
-        return [there if there is not None else [
-            vif(self._conf, port, *known[port['network_id']], self._fixed.get(port['id'], []), more)
-            for port in of_order] for there, of_order in zip(found, given)]
+        more = host_network.overlay_addresses(
+            conn, every, {port['network_id']: known[port['network_id']][0] for port in every})
+        parents = trunks.of_ports(conn, [port['id'] for port in every if not port['created_by_compute']])
+
+        def vif(port: PortsRow | host_network.ServerPort) -> dict[str, Any]:
+            if port['id'] in parents:
+                return self._network.vifs(conn, [port])[0]
+            return host_network.vif(self._conf, port, *known[port['network_id']], self._fixed.get(port['id'], []), more)
+        return [there if there is not None else [vif(port) for port in of_order]
+                for there, of_order in zip(found, given)]
 
     def _usable(self, existing: dict[str, PortsRow]) -> tuple[selection.Usable, selection.Usable]:
         """Lock subnets and return (candidates for servers without a network, candidates and requested networks)."""
@@ -133,20 +131,21 @@ class Allocation:
         return self._network.vifs(self._conn, rows)
 
     def _allocate(self, order: AllocationRequest, existing: dict[str, PortsRow], any_network: selection.Usable,
-                  known: selection.Usable, default_group: str | None) -> list[PortsRow | ServerPort]:
+                  known: selection.Usable, default_group: str | None) -> list[PortsRow | host_network.ServerPort]:
         requests = selection.choose(any_network) if order.requests is None else order.requests
         groups = security.resolve(self._conn, self._project, order.group_names, default_group) if any(
             not request['port_id'] for request in requests) else []
         binding = self._network.binding(order.instance, order.host)
         granted = self._granted(order, known)
-        given: list[PortsRow | ServerPort] = []
+        given: list[PortsRow | host_network.ServerPort] = []
         for position, request in enumerate(requests):
-            columns: Binding = {**binding, 'position': position, 'tag': request.get('tag')}
+            columns: host_network.Binding = {**binding, 'position': position, 'tag': request.get('tag')}
             if request['port_id']:
                 given.append(attach.bind(self._conn, existing.get(request['port_id']), request, self._project, columns))
                 continue
             network, subnets = selection.usable_network(known, request['network_id'], self._project, granted)
-            port = attach.new_port(self._project, network, {**columns, 'dns_name': dns_name(order.instance)})
+            port = attach.new_port(self._project, network, {
+                **columns, 'dns_name': host_network.dns_name(order.instance)})
             self._fixed[port['id']] = attach.claim(self._allocator, network, subnets, port, request.get('fixed_ip'))
             self._made.append(port)
             if port['port_security_enabled']:

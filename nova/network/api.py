@@ -2,21 +2,23 @@
 
 It reads the rows of the embedded network service. Errors are those of a server request.
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
-from typing import Any, Literal, TYPE_CHECKING
+from typing import Any, Literal
 
 from oslo_config.cfg import ConfigOpts
 
 from nova import context as nova_context
 from nova import exception
+from nova.context import RequestContext
 from nova.db.engine import Connection
+from nova.db.engine import Database
 from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import security_groups
 from nova.db.tables import network as t
+from nova.db.tables import rows as db_rows
 from nova.network import attach
+from nova.network import caller_rules
 from nova.network import floating
 from nova.network import groups
 from nova.network import ipam
@@ -25,11 +27,7 @@ from nova.network import selection
 from nova.network.rest.request import Deps
 from nova.network.rest import faults
 from nova.network.rest import topology
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.db.engine import Database
-    from nova.db.tables.rows import NetworksRow, PortsRow, SecurityGroupRulesRow, SecurityGroupsRow, SubnetsRow
+from nova.policy import Policy
 
 
 class API:
@@ -37,19 +35,23 @@ class API:
 
     :param api_db: the API database
     :param conf: the configuration
+    :param rules: of the Networking API, which users must pass; None: callers inside the deployment
     """
 
-    def __init__(self, api_db: Database, conf: ConfigOpts) -> None:
-        self.api_db, self.conf = api_db, conf
-        self.groups = groups.Groups(conf, api_db)
+    def __init__(self, api_db: Database, conf: ConfigOpts, rules: Policy | None = None) -> None:
+        self.api_db, self.conf, self._rules = api_db, conf, caller_rules.CallerRules(rules)
+
+    def caller(self, context: RequestContext) -> RequestContext:
+        """Return the context of a user for operations of the Networking API in this process."""
+        return self._rules.caller(context)
 
     def groups_of(self, context: RequestContext) -> groups.Groups:
         """Return the operations on security groups for the caller."""
-        return self.groups
+        return groups.Groups(self.conf, self.api_db, self._rules, context)
 
     def floating_ips_of(self, context: RequestContext) -> floating.FloatingIps:
         """Return the operations on floating addresses for the caller."""
-        return floating.FloatingIps(self.api_db, self.conf, context)
+        return floating.FloatingIps(self.api_db, self.conf, context, self._rules)
 
     def validate_networks(self, context: RequestContext, requested: list[selection.Request] | str | None,
                           count: int = 1, guarantees: bool = True,
@@ -63,7 +65,7 @@ class API:
         :param groups: names of security groups, for new ports
         :raises NetworkRequestInvalid: a network, port or address that the project cannot use, or groups other than the
             default one in a network without port security
-        :raises PortInUse, NetworkAmbiguous:
+        :raises PortInUse, NetworkAmbiguous, PolicyDenied:
         """
         if requested == 'none' or requested == []:
             return selection.CheckedNetworks(requested, False)
@@ -71,12 +73,28 @@ class API:
         with self.api_db.reader() as conn:
             if not (requested is None or isinstance(requested, str)):
                 return self._check_all(conn, context, requested, count, groups)
-            usable = networks.usable(conn, project_id)
+            usable = self._usable(conn, context, project_id)
             chosen = selection.choose(usable)
-            secured = [_are_used(usable[str(request['network_id'])][0], groups) for request in chosen]
+            found = [usable[str(request['network_id'])][0] for request in chosen]
+            for network in found:
+                self._rules.check_new_port(conn, context, project_id, network, None)
+            if not chosen and requested == 'auto':
+                self._rules.check(conn, context, 'get_auto_allocated_topology', {'project_id': project_id})
+            secured = [_are_used(network, groups) for network in found]
         if not chosen and requested == 'auto':
             self._make_topology(project_id)
         return selection.CheckedNetworks(requested, any(secured) or not secured)
+
+    def _usable(self, conn: Connection, context: RequestContext, project_id: str,
+                idents: set[str] | None = None) -> selection.Usable:
+        """Return networks.usable(…) without the networks that the caller may not read."""
+        return {ident: (network, subnets) for ident, (network, subnets) in networks.usable(
+            conn, project_id, idents).items() if self._rules.allows(conn, context, 'get_network', network)}
+
+    def _ports(self, conn: Connection, context: RequestContext, idents: set[str]) -> dict[str, db_rows.PortsRow]:
+        """Return {id: row} of the ports that the caller may read."""
+        rows = list(ports.seen(conn, context, idents).values())
+        return {row['id']: row for row in self._rules.readable(conn, context, 'get_port', rows, True)}
 
     def _make_topology(self, project_id: str) -> None:
         """Create a network for a project without one.
@@ -92,13 +110,13 @@ class API:
     def _check_all(self, conn: Connection, context: RequestContext, requested: list[selection.Request], count: int,
                    groups: Collection[str]) -> selection.CheckedNetworks:
         project_id = nova_context.the_project(context.project_id)
-        given = ports.seen(conn, context, _named(requested, 'port_id'))
+        given = self._ports(conn, context, _named(requested, 'port_id'))
         named = _named(requested, 'network_id')
-        usable = networks.usable(conn, project_id, named)
+        usable = self._usable(conn, context, project_id, named)
         granted = named if context.is_admin else set()
         for request in requested:
             try:
-                self._check(conn, project_id, usable, given, request, count, granted)
+                self._check(conn, context, project_id, usable, given, request, count, granted)
             except (exception.NotFound, exception.FixedIpInUse) as error:
                 raise exception.NetworkRequestInvalid(reason=error.message)
             except exception.InvalidInput as error:
@@ -110,8 +128,8 @@ class API:
             request if request.get('port_id') or request['network_id'] in own else {**request, selection.GRANTED: True}
             for request in requested], any(secured), groups=tuple(security_groups.names_of_ports(conn, list(given))))
 
-    def _check(self, conn: Connection, project_id: str, usable: dict[str, tuple[NetworksRow, list[Any]]],
-               given: dict[str, PortsRow], request: selection.Request, count: int,
+    def _check(self, conn: Connection, context: RequestContext, project_id: str, usable: selection.Usable,
+               given: dict[str, db_rows.PortsRow], request: selection.Request, count: int,
                granted: Collection[str] = ()) -> None:
         port_id, fixed_ip = request.get('port_id'), request.get('fixed_ip')
         if count > 1 and (port_id or fixed_ip):
@@ -124,6 +142,7 @@ class API:
                 raise exception.PortInUse(port_id=port['id'])
             return
         network, subnets = selection.usable_network(usable, request.get('network_id'), project_id, granted)
+        self._rules.check_new_port(conn, context, project_id, network, fixed_ip)
         if fixed_ip:
             ipam.check_free(conn, subnets, fixed_ip, anywhere=network['project_id'] == project_id)
 
@@ -137,20 +156,41 @@ class API:
         :param request: {'port_id', 'network_id', 'fixed_ip'}
         :returns: the request, with a network if it names neither port nor network
         :raises NetworkNotFound, PortNotFound, PortInUse, FixedIpInUse, NetworkAmbiguous, InvalidInput,
-            NetworkRequestInvalid:
+            NetworkRequestInvalid, PolicyDenied:
         """
         with self.api_db.reader() as conn:
             if not request['port_id'] and not request['network_id']:
-                usable = networks.usable(conn, project_id)
+                usable = self._usable(conn, context, project_id)
                 only = {ident: usable[ident] for ident in server_networks if ident in usable}
                 chosen = selection.choose(only if len(only) == 1 else usable)
                 if not chosen:
                     raise exception.NetworkRequestInvalid(reason='no network is available to the project.')
                 request = {**request, 'network_id': chosen[0]['network_id']}
-            given = ports.seen(conn, context, _named([request], 'port_id'))
-            usable = networks.usable(conn, project_id, _named([request], 'network_id'))
-            self._check(conn, project_id, usable, given, request, 1)
+            given = self._ports(conn, context, _named([request], 'port_id'))
+            usable = self._usable(conn, context, project_id, _named([request], 'network_id'))
+            self._check(conn, context, project_id, usable, given, request, 1)
         return selection.CheckedNetworks([request])
+
+    def check_detach(self, context: RequestContext, project_id: str, instance_uuid: str,
+                     port_id: str | None = None) -> None:
+        """Refuse a caller that may not delete the ports which the service created for a server.
+
+        :param project_id: project of the server
+        :param port_id: port to detach; None: the server is deleted with all ports
+        :raises PolicyDenied:
+        """
+        if not self._rules.depends_on_resource(context, 'delete_port', project_id):
+            return
+        with self.api_db.reader() as conn:
+            self._rules.check_ports(conn, context, ['delete_port'], [
+                row for row in ports.of_device(conn, instance_uuid)
+                if row['created_by_compute'] and port_id in (None, row['id'])])
+
+    def check_addresses(self, context: RequestContext, instance_uuid: str) -> None:
+        """Refuse a caller that may not change the addresses of a server's ports; raises PolicyDenied."""
+        with self.api_db.reader() as conn:
+            self._rules.check_ports(conn, context, ['update_port', 'update_port:fixed_ips'],
+                                    ports.of_device(conn, instance_uuid))
 
     def check_security_groups(self, context: RequestContext, names: list[str]) -> list[str]:
         """Return the group names, as servers show them, for names or ids of the caller's groups.
@@ -164,11 +204,19 @@ class API:
         with self.api_db.reader() as conn:
             security.resolve_groups(conn, project_id, wanted)
             rows = security_groups.of_project(conn, project_id)
+            for row in rows:
+                self._check_group(conn, context, row, {row['id'], row['name']} & {*wanted})
         known = {row['id']: row['name'] for row in rows}
         return list(dict.fromkeys(known.get(name, name) for name in names))
 
+    def _check_group(self, conn: Connection, context: RequestContext, row: db_rows.SecurityGroupsRow,
+                     named: Collection[str]) -> None:
+        """:raises SecurityGroupNotFound: the request names a group that the caller may not read"""
+        if named and not self._rules.allows(conn, context, 'get_security_group', row):
+            raise exception.SecurityGroupNotFound(security_group_id=next(iter(named)))
+
     def security_groups_for(self, context: RequestContext,
-                            instance_uuids: list[str]) -> dict[str, list[SecurityGroupsRow]]:
+                            instance_uuids: list[str]) -> dict[str, list[db_rows.SecurityGroupsRow]]:
         """Return {instance uuid: [{'id', 'name', 'description', 'project_id', …}]} of servers with ports, by name."""
         with self.api_db.reader() as conn:
             return security_groups.of_devices(conn, instance_uuids)
@@ -188,7 +236,7 @@ class API:
         :raises SecurityGroupNotFound, SecurityGroupAmbiguous:
         :raises NetworkRequestInvalid: the server has no port
         """
-        return self.api_db.run(self._change_groups, project_id, instance_uuid, name, security_groups.join)
+        return self.api_db.run(self._change_groups, context, project_id, instance_uuid, name, security_groups.join)
 
     def remove_security_group(self, context: RequestContext, project_id: str, instance_uuid: str,
                               name: str) -> list[str]:
@@ -197,17 +245,20 @@ class API:
         :raises SecurityGroupNotFound: no such group, or no port of the server is in it
         :raises SecurityGroupAmbiguous:
         """
-        return self.api_db.run(self._change_groups, project_id, instance_uuid, name, security_groups.leave)
+        return self.api_db.run(self._change_groups, context, project_id, instance_uuid, name, security_groups.leave)
 
-    @staticmethod
-    def _change_groups(conn: Connection, project_id: str, instance_uuid: str, name: str,
+    def _change_groups(self, conn: Connection, context: RequestContext, project_id: str, instance_uuid: str, name: str,
                        change: Callable[..., Any]) -> list[str]:
         group_id, = security.resolve_groups(
             conn, project_id, [name],
             security_groups.ensure_default(conn, project_id) if name == security_groups.DEFAULT else None, lock=True)
-        if networks.lock(conn, t.security_groups, group_id) is None:       # deleted concurrently
+        group = networks.lock(conn, t.security_groups, group_id)
+        if group is None:                        # deleted concurrently
             raise exception.SecurityGroupNotFound(security_group_id=name)
-        idents = [port['id'] for port in ports.of_device(conn, instance_uuid) if port['port_security_enabled']]
+        self._check_group(conn, context, group, [name])
+        secured = [port for port in ports.of_device(conn, instance_uuid) if port['port_security_enabled']]
+        self._rules.check_ports(conn, context, ['update_port'], secured)
+        idents = [port['id'] for port in secured]
         if not idents and change is security_groups.join:
             raise exception.NetworkRequestInvalid(reason='the server has no port with port security.')
         if not change(conn, idents, group_id) and change is security_groups.leave:
@@ -215,26 +266,37 @@ class API:
         return security_groups.hosts_to_tell(conn, idents, group_id)
 
     def security_group_rules(self, context: RequestContext,
-                             group_ids: list[str]) -> dict[str, list[SecurityGroupRulesRow]]:
+                             group_ids: list[str]) -> dict[str, list[db_rows.SecurityGroupRulesRow]]:
         """Return {group id: [rule row]}."""
-        found: dict[str, list[SecurityGroupRulesRow]] = {ident: [] for ident in group_ids}
+        found: dict[str, list[db_rows.SecurityGroupRulesRow]] = {ident: [] for ident in group_ids}
         with self.api_db.reader() as conn:
             for rule in networks.many(conn, t.security_group_rules, group_ids, 'security_group_id'):
                 found[rule['security_group_id']].append(rule)
         return found
 
-    def security_groups_by_id(self, context: RequestContext, group_ids: set[str]) -> dict[str, SecurityGroupsRow]:
+    def security_groups_by_id(self, context: RequestContext, group_ids: set[str]) -> dict[str,
+                              db_rows.SecurityGroupsRow]:
         """Return {id: row} of groups of any project."""
         with self.api_db.reader() as conn:
             return {row['id']: row for row in networks.many(conn, t.security_groups, group_ids)}
 
-    def list_networks(self, context: RequestContext) -> list[NetworksRow]:
+    def list_networks(self, context: RequestContext) -> list[db_rows.NetworksRow]:
         """Return the rows of the networks visible to the caller, by name."""
         with self.api_db.reader() as conn:
-            return networks.page(conn, t.networks, networks.visible(context), [('name', 'asc'), ('id', 'asc')], None,
+            rows = networks.page(conn, t.networks, networks.visible(context), [('name', 'asc'), ('id', 'asc')], None,
                                  None)
+            return self._readable(conn, context, rows)
 
-    def show_network(self, context: RequestContext, ident: str) -> NetworksRow:
+    def _readable(self, conn: Connection, context: RequestContext,
+                  rows: list[db_rows.NetworksRow]) -> list[db_rows.NetworksRow]:
+        """Return the networks that the caller may read."""
+        shared = networks.shared_among(conn, [row['id'] for row in rows], context.project_id)
+        views = [{**row, 'shared': row['shared'] or row['id'] in shared, 'router:external': row['external']}
+                 for row in rows]
+        readable = {view['id'] for view in self._rules.readable(conn, context, 'get_network', views)}
+        return [row for row in rows if row['id'] in readable]
+
+    def show_network(self, context: RequestContext, ident: str) -> db_rows.NetworksRow:
         """Return one row.
 
         :raises NetworkNotFound: there is no such network, or it is not visible to the caller
@@ -242,22 +304,24 @@ class API:
         with self.api_db.reader() as conn:
             rows = networks.page(conn, t.networks, networks.visible(context) & (t.networks.c.id == ident),
                                  [('id', 'asc')], None, 1)
+            rows = self._readable(conn, context, rows)
         if not rows:
             raise exception.NetworkNotFound(network_id=ident)
         return rows[0]
 
-    def subnets_of(self, context: RequestContext, network_ids: list[str]) -> dict[str, list[SubnetsRow]]:
+    def subnets_of(self, context: RequestContext, network_ids: list[str]) -> dict[str, list[db_rows.SubnetsRow]]:
         """Return {network id: [subnet row]}, oldest first."""
-        found: dict[str, list[SubnetsRow]] = {ident: [] for ident in network_ids}
+        found: dict[str, list[db_rows.SubnetsRow]] = {ident: [] for ident in network_ids}
         with self.api_db.reader() as conn:
-            for row in networks.many(conn, t.subnets, network_ids, 'network_id'):
+            rows = networks.many(conn, t.subnets, network_ids, 'network_id')
+            for row in self._rules.readable(conn, context, 'get_subnet', rows, True):
                 found[row['network_id']].append(row)
         return {ident: sorted(rows, key=lambda row: (row['created_at'], row['id'])) for ident, rows in found.items()}
 
     def ports_of(self, context: RequestContext, instance_uuid: str) -> list[dict[str, Any]]:
         """Return the rows of a server's ports in order, each with 'fixed_ips' [{'subnet_id', 'ip_address'}]."""
         with self.api_db.reader() as conn:
-            rows = ports.of_device(conn, instance_uuid)
+            rows = self._rules.readable(conn, context, 'get_port', ports.of_device(conn, instance_uuid), True)
             fixed = networks.addresses_of(conn, [row['id'] for row in rows])
         return [{**row, 'fixed_ips': fixed.get(row['id'], [])} for row in rows]
 
@@ -267,7 +331,7 @@ def _named(requests: list[selection.Request], name: Literal['network_id', 'port_
     return {ident for ident in (request.get(name) for request in requests) if ident}
 
 
-def _are_used(network: NetworksRow, names: Collection[str]) -> bool:
+def _are_used(network: db_rows.NetworksRow, names: Collection[str]) -> bool:
     """Return whether new ports in the network get security groups.
 
     :raises NetworkRequestInvalid: new ports get none, but ``names`` has groups other than the default

@@ -1,7 +1,5 @@
 """Attach, find and detach ports of existing servers, idempotently."""
-from __future__ import annotations
-
-from typing import Any, TYPE_CHECKING
+from typing import Any
 import uuid
 
 from oslo_config.cfg import ConfigOpts
@@ -13,18 +11,15 @@ from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import security_groups
 from nova.db.tables import network as t
+from nova.db.tables import rows as db_rows
 from nova.network import ipam
 from nova.network import quotas
 from nova.network import security
 from nova.network import selection
-from nova.network.host.network import Binding
-from nova.network.host.network import dns_name
-from nova.network.host.network import ServerPort
+from nova.network.host import network as host_network
+from nova.objects.instance import Instance
 
-if TYPE_CHECKING:
-    from nova.db.tables.rows import NetworksRow, PortsRow, SubnetsRow
-    from nova.network.host.network import HostNetwork
-    from nova.objects.instance import Instance
+_WithSubnets = tuple[db_rows.NetworksRow, list[db_rows.SubnetsRow]]
 
 
 class Attachments:
@@ -34,7 +29,7 @@ class Attachments:
     does not affect other requests.
     """
 
-    def __init__(self, network: HostNetwork) -> None:
+    def __init__(self, network: host_network.HostNetwork) -> None:
         self._network = network
 
     def attach_port(self, context: nova_context.RequestContext, instance: Instance, request: selection.Request,
@@ -57,12 +52,14 @@ class Attachments:
         network_id = request['network_id'] or (port['network_id'] if port else None)
         known = networks.usable(conn, project_id, {network_id} if network_id else set(), lock=True)
         others = ports.of_device(conn, instance.uuid)
-        binding: Binding = {**self._network.binding(instance, host), 'attached_by': attached_by, 'tag': request['tag'],
-                   'position': max((other['position'] for other in others), default=-1) + 1}
+        binding: host_network.Binding = {
+            **self._network.binding(instance, host), 'attached_by': attached_by, 'tag': request['tag'],
+            'position': max((other['position'] for other in others), default=-1) + 1}
         if request['network_id'] is None:
             return self._vif_of(conn, bind(conn, port, request, project_id, binding))
         network, subnets = selection.usable_network(known, request['network_id'], project_id)
-        made: ServerPort = {**new_port(project_id, network, {**binding, 'dns_name': dns_name(instance)}), 'id': port_id}
+        made: host_network.ServerPort = {**new_port(project_id, network, {
+            **binding, 'dns_name': host_network.dns_name(instance)}), 'id': port_id}
         _claim_now(conn, self._network.conf, network, subnets, made, request['fixed_ip'])
         networks.insert(conn, t.ports, [{**made}])
         if made['port_security_enabled']:
@@ -111,31 +108,31 @@ class Attachments:
         self._network.api_db.run(remove)
         self._network.refresh()
 
-    def _vif_of(self, conn: Connection, port: PortsRow | ServerPort) -> dict[str, Any]:
+    def _vif_of(self, conn: Connection, port: db_rows.PortsRow | host_network.ServerPort) -> dict[str, Any]:
         return self._network.vifs(conn, [port])[0]
 
 
-def new_port(project_id: str, network: NetworksRow, binding: Binding) -> ServerPort:
+def new_port(project_id: str, network: db_rows.NetworksRow, binding: host_network.Binding) -> host_network.ServerPort:
     """Return the row of a new port of a server, with the port security of the network."""
     return {'id': str(uuid.uuid4()), 'project_id': project_id, 'network_id': network['id'], 'name': '',
-            'mac_address': ipam.new_mac(), 'admin_state_up': True, 'made_for_server': True, 'description': '',
+            'mac_address': ipam.new_mac(), 'admin_state_up': True, 'created_by_compute': True, 'description': '',
             'port_security_enabled': has_port_security(network), **binding}
 
 
-def has_port_security(network: NetworksRow) -> bool:
+def has_port_security(network: db_rows.NetworksRow) -> bool:
     """Return whether new server ports in a network have port security."""
     # flat networks are shared with other projects
     return bool(network['port_security_enabled'] or network['network_type'] == networks.FLAT)
 
 
-def _of_version_4(found: tuple[NetworksRow, list[SubnetsRow]]) -> tuple[NetworksRow, list[SubnetsRow]]:
+def _of_version_4(found: _WithSubnets) -> _WithSubnets:
     """Return the network with the subnets for one more address: IPv4 if possible. SLAAC addresses already exist."""
     network, subnets = found
     return network, [subnet for subnet in subnets if subnet['ip_version'] == 4] or subnets
 
 
-def claim(allocator: ipam.AddressAllocator, network: NetworksRow, subnets: list[SubnetsRow],
-          port: PortsRow | ServerPort, address: str | None) -> list[dict[str, str]]:
+def claim(allocator: ipam.AddressAllocator, network: db_rows.NetworksRow, subnets: list[db_rows.SubnetsRow],
+          port: db_rows.PortsRow | host_network.ServerPort, address: str | None) -> list[dict[str, str]]:
     """Claim the requested or any address for a port: [{'subnet_id', 'ip_address'}].
 
     :param port: id, MAC, project and device_owner of the port
@@ -150,15 +147,15 @@ def claim(allocator: ipam.AddressAllocator, network: NetworksRow, subnets: list[
         raise exception.NetworkRequestInvalid(reason=error.kwargs['reason'])
 
 
-def _claim_now(conn: Connection, conf: ConfigOpts, network: NetworksRow, subnets: list[SubnetsRow],
-               port: PortsRow | ServerPort, address: str | None) -> None:
+def _claim_now(conn: Connection, conf: ConfigOpts, network: db_rows.NetworksRow, subnets: list[db_rows.SubnetsRow],
+               port: db_rows.PortsRow | host_network.ServerPort, address: str | None) -> None:
     allocator = ipam.AddressAllocator(conn, ipam.quarantine_cutoff(conf.network.dhcp_lease_time))
     claim(allocator, network, subnets, port, address)
     allocator.store()
 
 
-def bind(conn: Connection, port: PortsRow | None, request: selection.Request, project_id: str,
-         binding: Binding) -> PortsRow:
+def bind(conn: Connection, port: db_rows.PortsRow | None, request: selection.Request, project_id: str,
+         binding: host_network.Binding) -> db_rows.PortsRow:
     """Bind a user's port to the server."""
     if port is None or port['project_id'] != project_id:
         raise exception.PortNotFound(port_id=request['port_id'])

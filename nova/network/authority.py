@@ -3,18 +3,12 @@
 See rpc/admission.py; ``RIGHTS`` has a row for each method of interface.py that hosts call. The server's host and
 project are read from the cell database with one SELECT: the message's project is not trusted.
 """
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from nova.db.engine import Database
 from nova.db.servers import ownership
 from nova.rpc import admission
 from nova.rpc.admission import host_is_caller
 from nova.rpc.admission import on_caller
 from nova.rpc.admission import on_caller_or_deleted
-
-if TYPE_CHECKING:
-    from nova.db.engine import Database
 
 
 def _own_project(call: admission.Call) -> None:

@@ -1,11 +1,10 @@
 """Network drivers: the interface, optional methods, and loading."""
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import cast, Protocol
 
 from oslo_config.cfg import ConfigOpts
 
+from nova.network.host.state import EncodedState
 from nova.network.host.state import HostState
 from nova.network.host.state import Lease
 from nova.network.linux import remote
@@ -45,16 +44,16 @@ def follow(driver: NetworkDriver, load: Callable[[], HostState]) -> list[str]:
     return list(fast(load)) if fast is not None else driver.refresh(load)
 
 
-def refilter(driver: NetworkDriver, state: HostState) -> list[str]:
+def refilter(driver: NetworkDriver, state: EncodedState) -> list[str]:
     """Apply a state in which only rules and members of groups changed.
 
     Filter changes are urgent, and a check of the whole host takes much longer. A driver may implement
     ``refilter(rules, members)``; it returns False if it has not applied a state before.
     """
     fast = getattr(driver, 'refilter', None)
-    if fast is not None and fast(state.rules, state.members):
+    if fast is not None and fast(state.encoded['rules'], state.encoded['members']):
         return []
-    return driver.refresh(lambda: state)
+    return driver.refresh(state)
 
 
 def leases(driver: NetworkDriver, whole: bool) -> list[Lease]:

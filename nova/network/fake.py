@@ -1,6 +1,4 @@
 """Fake network driver that leaves the host unchanged: for tests, and users without root."""
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from oslo_config.cfg import ConfigOpts

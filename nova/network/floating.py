@@ -1,24 +1,21 @@
 """Floating addresses of the embedded network service for the deprecated compute API calls."""
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import Any, TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
+from nova.context import RequestContext
 from nova.db.engine import Connection
+from nova.db.engine import Database
 from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.tables import network as t
+from nova.db.tables.rows import FloatingIpsRow
+from nova.network import caller_rules
 from nova.network import ipam
 from nova.network.rest import floating_ips as operations
 from nova.network.rest.request import Deps
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.db.tables.rows import FloatingIpsRow
-    from nova.db.engine import Database
 
 Document = dict[str, Any]
 Found = TypeVar('Found')
@@ -27,8 +24,9 @@ Found = TypeVar('Found')
 class FloatingIps:
     """Operations of one caller. A floating IP is {'id', 'ip', 'pool', 'fixed_ip', 'instance_id'}."""
 
-    def __init__(self, api_db: Database, conf: ConfigOpts, context: RequestContext) -> None:
-        self._api_db, self._deps, self._context = api_db, Deps(conf, api_db), context
+    def __init__(self, api_db: Database, conf: ConfigOpts, context: RequestContext,
+                 rules: caller_rules.CallerRules) -> None:
+        self._api_db, self._deps, self._context, self._rules = api_db, Deps(conf, api_db), context, rules
 
     def pools(self) -> list[str]:
         """Return the names of the external networks."""
@@ -38,13 +36,17 @@ class FloatingIps:
     def all(self) -> list[Document]:
         """Return the floating IPs of the caller's project."""
         with self._api_db.reader() as conn:
-            rows = networks.many(conn, t.floating_ips, [self._context.project_id], 'project_id')
+            rows = self._rules.readable(conn, self._context, 'get_floatingip', networks.many(
+                conn, t.floating_ips, [self._context.project_id], 'project_id'))
             return self._shown(conn, sorted(rows, key=lambda row: (row['floating_ip_address'], row['id'])))
 
     def show(self, ident: str) -> Document:
         """Return one floating IP; raises NotFound (the caller has none with this id)."""
         with self._api_db.reader() as conn:
-            return self._shown(conn, [self._row(conn, ident)])[0]
+            row = self._row(conn, ident)
+            if not self._rules.allows(conn, self._context, 'get_floatingip', row):
+                raise _missing(ident)
+            return self._shown(conn, [row])[0]
 
     def create(self, pool: str | None) -> Document:
         """Allocate a floating IP.
@@ -58,6 +60,7 @@ class FloatingIps:
             if len(fits) != 1:
                 raise exception.NotFound(f'Floating IP pool {pool[:80]} could not be found.' if pool else
                                          'There is no default floating IP pool. Name a pool.')
+            self._rules.check(conn, self._context, 'create_floatingip', {'project_id': self._context.project_id})
             values = dict.fromkeys(operations.FLOATING_IPS.attributes)
             ident = operations.create(conn, self._deps, self._context, {**values, 'floating_network_id': fits[0]})
             return self._shown(conn, [networks.get(conn, t.floating_ips, ident)])[0]
@@ -67,7 +70,11 @@ class FloatingIps:
             raise exception.NotFound(error.message) from None
 
     def delete(self, ident: str) -> None:
-        self._run(lambda conn: operations.delete(conn, self._deps, self._context, self._row(conn, ident)))
+        def drop(conn: Connection) -> None:
+            row = self._row(conn, ident)
+            self._rules.check(conn, self._context, 'delete_floatingip', row)
+            operations.delete(conn, self._deps, self._context, row)
+        self._run(drop)
 
     def add(self, instance_uuid: str, address: str, fixed: str | None) -> None:
         """Associate one of the caller's addresses with a server; ``fixed`` is the server's address, None: any."""
@@ -92,6 +99,7 @@ class FloatingIps:
         self._run(change)
 
     def _update(self, conn: Connection, row: FloatingIpsRow, values: Document) -> None:
+        self._rules.check(conn, self._context, 'update_floatingip', row)
         try:
             operations.update(conn, self._deps, self._context, row, values)
         # no router reaches the port, or its address already has another floating address
@@ -105,7 +113,8 @@ class FloatingIps:
         """Return {id: name} of the external networks."""
         rows = networks.page(conn, t.networks, networks.visible(self._context) & t.networks.c.external,
                              [('id', 'asc')], None, None)
-        return {row['id']: row['name'] or row['id'] for row in rows}
+        return {row['id']: row['name'] or row['id'] for row in rows
+                if self._rules.allows(conn, self._context, 'get_network', row)}
 
     def _row(self, conn: Connection, ident: str) -> FloatingIpsRow:
         row = networks.seen(conn, t.floating_ips, networks.own(t.floating_ips)(self._context), ident[:255])

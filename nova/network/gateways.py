@@ -7,30 +7,20 @@ DOWN_S, the router moves to another host.
 A host whose driver forwards no packets (``[network] driver = fake``) hosts routers only if it is the only host
 (a cloud with simulated guests).
 """
-from __future__ import annotations
-
-import logging
 import time
-from typing import TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 
-from nova import utils
 from nova.db.engine import Connection
+from nova.db.engine import Database
 from nova.db.networks import hosts
 from nova.db.networks import revisions
 from nova.db.networks import routers
 from nova.db.services import message_keys
 from nova.runtime import release
 
-if TYPE_CHECKING:
-    from nova.db.engine import Database
-
-LOG = logging.getLogger(__name__)
-
 REPORT_S = 2
 DOWN_S = 7
-FEATURE_RELEASE = 2             # first release with distributed routers, network domains and service types
 RESCHEDULE_INTERVAL_S = 0.5     # minimum time between two searches for routers of dead hosts
 
 
@@ -55,7 +45,6 @@ class Gateways:
         self._forwards = forwards
         self._conf, self._api_db, self._host, self._address = conf, api_db, host, address
         self._rescheduled_at = float('-inf')
-        self._logged_older: list[str] = []                      # hosts in the last log message
         self.others = False
 
     def report(self) -> list[int]:
@@ -83,37 +72,25 @@ class Gateways:
             self.others = number > 1 or host != self._host
         return revision
 
-    def distributed(self, conn: Connection) -> bool:
-        """Return whether routers are distributed. All hosts must support it."""
-        if self._conf.network.routing != 'distributed':
-            return False
-        older = hosts.older(conn, FEATURE_RELEASE)
-        if older != self._logged_older:
-            if older:
-                LOG.warning('[network] routing stays central until these hosts are upgraded to this release: %s',
-                            utils.some(older))
-            else:
-                LOG.info('All hosts are of this release: [network] routing is distributed.')
-        self._logged_older = older
-        return not older
+    @property
+    def distributed(self) -> bool:
+        """Whether routers are distributed."""
+        return bool(self._conf.network.routing == 'distributed')
 
 
 def report(conn: Connection, host: str, address: str, gateway: bool, version: int,
            reschedule: bool = True, allowed: frozenset[str] = frozenset()) -> tuple[list[int], int]:
     """Record a heartbeat, and move routers of hosts that are not alive.
 
-    The release of an unknown host, or of one with a revoked key, is ignored. Otherwise one such host could force
-    central routing on the whole deployment. A host with a revoked key gets no routers.
+    A host with a revoked key gets no routers.
 
     :param reschedule: False: routers are not placed
     :param allowed: hosts that may have routers, regardless of their reports; empty: all hosts that report to forward
         packets
     :returns: (the revision after the commit, number of hosts: 0 if ``reschedule`` is False)
     """
-    revoked = (gateway or version < FEATURE_RELEASE) and message_keys.is_revoked(conn, host)
-    if version < FEATURE_RELEASE and (revoked or not hosts.known(conn, host)):
-        version = release.VERSION
-    hosts.seen(conn, host, address, gateway and not revoked and (not allowed or host in allowed), version)
+    trusted = gateway and (not allowed or host in allowed) and not message_keys.is_revoked(conn, host)
+    hosts.seen(conn, host, address, trusted, version)
     number = _reschedule_routers(conn, allowed) if reschedule else 0
     return revisions.after(conn), number
 

@@ -1,6 +1,4 @@
 """Validate rules of security groups and convert them to the stored form. No database: agents have none."""
-from __future__ import annotations
-
 from collections.abc import Mapping
 import ipaddress
 from typing import Any, TypedDict

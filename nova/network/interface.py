@@ -52,17 +52,15 @@ INTERFACE = Interface(
            doc='Heartbeat of the agent of a host: tunnel address, whether the host may have routers, release of the '
                'agent (runtime/release.py). Return the revision of the network state (any JSON); a changed revision '
                'means that host_state may have changed.'),
-    Method('host_state', ('host', 'physical_networks', 'address', 'known'), call=True, since='1.1',
-           newer=(Newer('known', '1.2', optional=True),),
+    Method('host_state', ('host', 'physical_networks', 'address', 'applied_state'), call=True, since='1.1',
+           newer=(Newer('applied_state', '1.2', optional=True),),
            doc='Return the network state of a host (host_state.HostState) as JSON. '
                '``physical_networks``: {physical network: bridge of the host}, ``address``: its tunnel address. '
-               "``known``: {'distributed_routers', 'dns_names', 'migrations', 'domains': whether the agent supports "
-               'distributed routers, DNS names with DSCP marks, migrating guests and domains of networks} and, if it '
-               "has a state, {'revision', 'members': ids of the groups whose members it has}. The response has only "
-               "what is missing: 'revision' alone; with 'rules' and 'members' if only rules of groups have changed; "
-               "otherwise with 'state'."),
+               "``applied_state``: {'revision', 'members': ids of the groups whose members the agent has} of the state "
+               "that the agent has applied, or {}. The response has only what is missing: 'revision' alone; with "
+               "'rules' and 'members' if only rules of groups changed; otherwise with 'state'."),
     Method('report_leases', ('host', 'leases'), call=True, since='1.3', optional=True, timeout=REPORT_TIMEOUT_S,
-           doc="Report DHCP leases that began, were renewed or ended on a host: [{'mac', 'address', 'until': Unix "
+           doc="Report DHCP leases that began, were renewed or ended on a host: [{'mac', 'address', 'expires_at': Unix "
                'time}], at most MAX_LEASES. Addresses that belong to no port of the host are ignored.'),
 )
 

@@ -4,15 +4,13 @@ If two transactions choose the same address, the unique key decides, and the los
 ``retry_on_duplicate``). A released address stays in quarantine, so that no guest conflicts with a DHCP lease or ARP
 entry of its former owner. If no other address is free, the one with the longest quarantine is used.
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 import datetime
 import functools
 import ipaddress
 import os
 import random
-from typing import Concatenate, ParamSpec, TYPE_CHECKING, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from oslo_db import exception as db_exc
 
@@ -20,11 +18,9 @@ from nova import exception
 from nova import utils
 from nova.db.engine import Connection
 from nova.db.networks import networks
+from nova.db.tables.rows import AddressesRow
+from nova.db.tables.rows import SubnetsRow
 from nova.network import ranges
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import AddressesRow
-    from nova.db.tables.rows import SubnetsRow
 
 P = ParamSpec('P')
 T = TypeVar('T')

@@ -1,12 +1,10 @@
 """Network service of one host: allocates ports of servers and keeps the host's network state up to date."""
-from __future__ import annotations
-
 import collections
 import datetime
 import logging
 import threading
 import time
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from oslo_config.cfg import ConfigOpts
 
@@ -14,6 +12,7 @@ from nova import context as nova_context
 from nova import exception
 from nova import utils
 from nova.db.engine import Connection
+from nova.db.engine import Database
 from nova.db.networks import leases as db_leases
 from nova.db.networks import networks
 from nova.db.networks import ports
@@ -24,27 +23,23 @@ from nova.network import attach
 from nova.network import drivers
 from nova.network import gateways
 from nova.network import ipam
-from nova.network import migrate
 from nova.network import relay_keys
 from nova.network import selection
 from nova.network.agents import batched_calls
-from nova.network.agents.coalesced_run import CoalescedRun
 from nova.network.agents.endpoint import AgentEndpoint
 from nova.network.agents.leases import LeaseReports
+from nova.network.drivers import NetworkDriver
 from nova.network.host import load as host_load
 from nova.network.host.network import HostNetwork
 from nova.network.host.state import HostState
 from nova.network.host.state import Lease
 from nova.network.interface import INTERFACE
 from nova.objects import network_info
+from nova.objects.instance import Instance
+from nova.rpc.bus import Client
 from nova.rpc.interface import Methods
+from nova.runtime import batching
 from nova.runtime import metrics
-
-if TYPE_CHECKING:
-    from nova.db.engine import Database
-    from nova.network.drivers import NetworkDriver
-    from nova.objects.instance import Instance
-    from nova.rpc.bus import Client
 
 LOG = logging.getLogger(__name__)
 
@@ -73,18 +68,17 @@ class NetworkManager:
         self._others, self._agents = others, agents
         self._address = str(conf.network.tunnel_address or conf.my_ip)
         self.gateways = gateways.Gateways(conf, api_db, host, self._address, drivers.forwards(driver))
-        self._plumb = CoalescedRun(self._plumb_once)
+        self._plumb = batching.CoalescedRun(self._plumb_once)
         self._check_host = threading.Event()                  # the next run checks the whole host
         self._loaded: list[int] | None = None           # the revision read last
         self._plumbed: list[int] | None = None          # the revision applied to this host
         self._relay_key = relay_keys.RelayKey(api_db, host)
-        self._refresh = CoalescedRun(self._refresh_once)
+        self._refresh = batching.CoalescedRun(self._refresh_once)
         self._network = HostNetwork(conf, api_db, host, self._refresh)
         self._allocations = batched_calls.BatchedCalls(self._allocate, lambda order: order.instance.uuid)
         self._releases = batched_calls.BatchedCalls(self._release, lambda order: order.instance_uuid)
         self._recent_allocations: collections.deque[tuple[float, str]] = collections.deque()     # (time, server)
         self.attachments = attachments = attach.Attachments(self._network)
-        self.migrations = migrations = migrate.Migrations(self._network, self.gateways)
         self._leases = LeaseReports(driver, self._record_leases)
         agent_endpoint = AgentEndpoint(conf, api_db, self.gateways)
         self.methods = Methods(INTERFACE, {
@@ -94,9 +88,8 @@ class NetworkManager:
             'detach_port': attachments.detach_port,
             'add_address': attachments.add_address, 'remove_address': attachments.remove_address,
             'setup_for_instance': self.setup_for_instance, 'unbind_ports': self.unbind_ports,
-            'prepare_for_instance': migrations.prepare_for_instance,
-            'unprepare_for_instance': migrations.unprepare_for_instance,
-            'network_info': migrations.network_info,
+            'prepare_for_instance': self.prepare_for_instance, 'unprepare_for_instance': self.unprepare_for_instance,
+            'network_info': self.network_info,
             'refresh_ports': self.refresh_ports,
             'report_host': agent_endpoint.report_host, 'report_leases': agent_endpoint.report_leases,
             'host_state': agent_endpoint.host_state,
@@ -136,6 +129,11 @@ class NetworkManager:
             except exception.Unavailable as error:
                 LOG.warning('Cannot notify other hosts of a change; they find it with their next report: %s', error)
 
+    def _refresh_for(self, host: str) -> None:
+        """Refresh after a change of a server on a host. Hosts without a network service are others."""
+        if host == self.host or self.gateways.others:
+            self._refresh()
+
     def sync(self) -> None:
         """Periodic task: repair what others changed on the host, and delete rows of addresses after quarantine."""
         self._check_host.set()
@@ -149,7 +147,7 @@ class NetworkManager:
         with self.api_db.reader() as conn:
             self._loaded = revisions.current(conn)          # read first, so that the other data is at least as new
             return host_load.load(conn, self.host, network_info.devname, self.conf.network.physical_networks,
-                                  self._address, key, self.gateways.distributed(conn),
+                                  self._address, key, self.gateways.distributed,
                                   move_key=self._relay_key.migration_key)
 
     # ---- rows of the interface -------------------------------------------------------
@@ -171,8 +169,7 @@ class NetworkManager:
             instance, selection.normalized(requested_networks), security_groups, host))
         if vifs:
             self._recent_allocations.append((time.monotonic(), instance.uuid))
-            if host == self.host or self.gateways.others:
-                self._refresh()
+            self._refresh_for(host)
         return vifs
 
     def deallocate_for_instance(self, context: nova_context.RequestContext, instance_uuid: str,
@@ -209,9 +206,29 @@ class NetworkManager:
             return self._network.vifs(conn, rows)
 
         vifs = self.api_db.run(move)
-        if vifs and (host == self.host or self.gateways.others):
-            self._refresh()
+        if vifs:
+            self._refresh_for(host)
         return vifs
+
+    def prepare_for_instance(self, context: nova_context.RequestContext, instance: Instance,
+                             host: str) -> list[dict[str, str]]:
+        """Prepare the destination host of a migrating server, and return the server's VIFs there."""
+        def prepare(conn: Connection) -> list[dict[str, str]]:
+            ports.expect(conn, instance.uuid, host)
+            return self._network.vifs(conn, ports.of_device(conn, instance.uuid))
+
+        vifs = self.api_db.run(prepare)
+        if vifs:                # all hosts must know the migration before the guest runs at its destination
+            self._refresh_for(host)
+        return vifs
+
+    def unprepare_for_instance(self, context: nova_context.RequestContext, instance_uuid: str, host: str) -> None:
+        if self.api_db.run(ports.forget_expected, instance_uuid, host):
+            self._refresh_for(host)
+
+    def network_info(self, context: nova_context.RequestContext, instance_uuid: str) -> list[dict[str, str]]:
+        with self.api_db.reader() as conn:
+            return self._network.vifs(conn, ports.of_device(conn, instance_uuid))
 
     def unbind_ports(self, context: nova_context.RequestContext, instance_uuid: str, host: str) -> None:
         """Unbind the ports of a server that left its host and is on no host; they stay allocated."""

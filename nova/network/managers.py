@@ -1,10 +1,8 @@
 """Network managers for the hosts' flat networks, by the names that operators know.
 
 Other packages add classes with ``serves_dhcp`` to the entry point group ``nova.network.managers``. Project networks are
-overlays (doc/source/adr/0026-networks-of-projects.rst), carried by VXLAN or VLANs.
+overlays (ADR 0026), carried by VXLAN or VLANs.
 """
-from __future__ import annotations
-
 from typing import Protocol
 
 from oslo_config.cfg import ConfigOpts

@@ -3,8 +3,6 @@
 They are quotas of the embedded network service, which enforces them. The compute API neither shows nor changes quotas
 of an external Networking service.
 """
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from oslo_config.cfg import ConfigOpts

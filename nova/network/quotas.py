@@ -1,6 +1,4 @@
 """Quotas of networks, ports, groups, rules and other network resources."""
-from __future__ import annotations
-
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
@@ -14,7 +12,8 @@ from nova.db.tables import network as t
 COUNTED: dict[str, Table] = {
     'network': t.networks, 'subnet': t.subnets, 'port': t.ports, 'security_group': t.security_groups,
     'security_group_rule': t.security_group_rules, 'router': t.routers, 'floatingip': t.floating_ips,
-    'rbac_policy': t.shares, 'subnetpool': t.subnet_pools, 'dns_domain': t.dns_domains, 'dns_entry': t.dns_entries}
+    'rbac_policy': t.shares, 'subnetpool': t.subnet_pools, 'trunk': t.trunks, 'dns_domain': t.dns_domains,
+    'dns_entry': t.dns_entries}
 
 
 def limit(conf: ConfigOpts, name: str | None, own: dict[str, int] | None = None) -> int:

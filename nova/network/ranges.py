@@ -1,6 +1,4 @@
 """Address ranges: free ranges, coverage, and EUI-64 addresses. No database."""
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 import ipaddress
 

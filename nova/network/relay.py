@@ -28,7 +28,7 @@ from typing import Any
 ADDRESS, PORT = '169.254.169.254', 80
 HOST, NETWORK, ROUTER, GUEST, TIME, BODY, SIGNATURE = (f'X-Nova-Relay-{name}' for name in (
     'Host', 'Network', 'Router', 'Address', 'Time', 'Body', 'Signature'))
-HOPS = 'X-Nova-Relay-Hops'  # in a request: the relay supports it; in an answer: the hop limit (TTL) towards the guest
+HOPS = 'X-Nova-Relay-Hops'  # in an answer to a relay: the hop limit (TTL) towards the guest
 VALID_S = 120                                 # maximum clock difference between a host and the service, seconds
 SOURCE_HEADERS = {'network': NETWORK, 'router': ROUTER}          # kind of the socket -> header with its id
 
@@ -119,7 +119,7 @@ class Relay:
         lines = [f'{request.method} {request.target} {request.version}', f'Host: {ADDRESS}', 'Connection: close',
                  f'Content-Length: {len(request.body)}', *request.headers, f'{HOST}: {self._host}',
                  f'{SOURCE_HEADERS[kind]}: {ident}', f'{GUEST}: {address}', f'{TIME}: {now}', f'{BODY}: {body}',
-                 f'{SIGNATURE}: {proof}', f'{HOPS}: heeded']
+                 f'{SIGNATURE}: {proof}']
         reader, writer = await asyncio.open_connection(*self._upstream, ssl=self._tls)
         try:
             writer.write('\r\n'.join([*lines, '', '']).encode('ascii') + request.body)

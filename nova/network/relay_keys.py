@@ -1,15 +1,10 @@
 """Signing keys of a host's metadata relay, and of connection handover during migrations."""
-from __future__ import annotations
-
 import hashlib
 import hmac
-from typing import TYPE_CHECKING
 
+from nova.db.engine import Database
 from nova.db.services import metadata_keys
 from nova.network import relay
-
-if TYPE_CHECKING:
-    from nova.db.engine import Database
 
 
 class RelayKey:

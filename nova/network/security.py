@@ -1,15 +1,9 @@
-"""Resolve security groups in requests, and convert rules to the stored form."""
-from __future__ import annotations
-
+"""Resolve security groups in requests."""
 from collections.abc import Collection
-from typing import Any
 
 from nova import exception
 from nova.db.engine import Connection
-from nova.db.networks import hosts
 from nova.db.networks import security_groups
-from nova.network import gateways
-from nova.network import group_rules
 
 MAX_ID = 36
 
@@ -67,18 +61,3 @@ def resolve_groups(conn: Connection, project_id: str, names: list[str], default:
             raise exception.SecurityGroupAmbiguous(name=name)
         found[idents[0]] = None
     return list(found)
-
-
-def stored_rule(conn: Connection, rule: dict[str, Any]) -> dict[str, Any]:
-    """Check a rule and return it in stored form, which keeps the protocol as sent.
-
-    A network service of an older release reads only the names in group_rules.PROTOCOLS. While such a service runs, the
-    protocol is stored in that form.
-
-    :raises InvalidInput:
-    """
-    rule = group_rules.check_rule(rule)
-    canonical = group_rules.canonical_protocol(rule['protocol'], rule['ethertype'])
-    if canonical != rule['protocol'] and hosts.older(conn, gateways.FEATURE_RELEASE):
-        return {**rule, 'protocol': canonical}
-    return rule

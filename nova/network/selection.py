@@ -1,14 +1,11 @@
 """Select the networks of a server request."""
-from __future__ import annotations
-
 from collections.abc import Collection
-from typing import Final, NamedTuple, TYPE_CHECKING, TypedDict
+from typing import Final, NamedTuple, TypedDict
 
 from nova import exception
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import NetworksRow, SubnetsRow
-    from nova.objects import pci
+from nova.db.tables.rows import NetworksRow
+from nova.db.tables.rows import SubnetsRow
+from nova.objects import pci
 
 # request key: True if an administrator named a network that the server's project may not use
 GRANTED: Final = 'granted'

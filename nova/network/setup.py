@@ -1,21 +1,16 @@
 """The first network of a deployment, and the address of its metadata service."""
-from __future__ import annotations
-
 import ipaddress
-from typing import TYPE_CHECKING
 import uuid
 
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
 from nova.db.engine import Connection
+from nova.db.engine import Database
 from nova.db.networks import networks
 from nova.db.tables import network as t
 from nova.network import ipam
 from nova.network import managers
-
-if TYPE_CHECKING:
-    from nova.db.engine import Database
 
 
 def bootstrap(conf: ConfigOpts, api_db: Database) -> str:

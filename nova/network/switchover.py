@@ -19,8 +19,6 @@ exchanges JSON messages with its parent over a socket:
 
 The process exits with its parent.
 """
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import dataclasses

@@ -41,6 +41,7 @@ from nova.notify.event import Row
 from nova.runtime import commits
 from nova.runtime import concurrency
 from nova.runtime import metrics
+from nova.runtime import queues
 
 # (form, context, publisher, event type, phase, payload)
 Message = tuple[str, dict[str, Any], str, str, str | None, dict[str, Any]]
@@ -49,7 +50,7 @@ LOG = logging.getLogger(__name__)
 
 QUEUE = 10_000            # events that wait for the broker
 LOG_S = 60                # seconds between two log lines about dropped events
-LAST_S = 2                # seconds for sending the queued events at the end
+FLUSH_TIMEOUT_S = 2                # seconds for sending the queued events at the end
 IDLE_S = 5                # the thread ends after so many seconds without an event
 OFF_DRIVERS = ('', 'noop')
 # fields of the caller's context; never the token
@@ -109,7 +110,7 @@ def _senders(conf: cfg.ConfigOpts) -> dict[str, Any]:
 
 
 class _Caller(dict[str, Any]):
-    """Caller in a message. oslo.messaging sends the redacted copy of a context, and omits a plain dictionary."""
+    """Context of a message, as a dictionary. oslo.messaging sends only contexts that have ``redacted_copy``."""
 
     def redacted_copy(self) -> dict[str, Any]:
         return dict(self)
@@ -136,6 +137,7 @@ class Notifier:
         self._senders = senders
         self._order = commits.OrderedCallbacks()
         self._waiting: queue.Queue[tuple[Callable[..., list[Message]], tuple[Any, ...]]] = queue.Queue(QUEUE)
+        queues.watch(queues.NOTIFICATIONS, self, lambda each: queues.Size(each.waiting, 0))
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._stopped, self._logged = False, float('-inf')
@@ -143,7 +145,9 @@ class Notifier:
     def record(self, conn: commits.Connection, ctx: nova_context.RequestContext, name: str, phase: str | None, row: Row,
                host: str | None = None, by: str | None = None, action: str | None = None,
                server_uuid: str | None = None, **about: object) -> None:
-        """Queue an event of a server when the transaction is committed. The transaction holds the server's row.
+        """Queue an event of a server when the transaction is committed.
+
+        The transaction must have locked the server's row.
 
         :param name, phase: of a row of events.EVENTS
         :param row: the columns of the server at the end of the transaction; they must not change later
@@ -183,7 +187,7 @@ class Notifier:
         return messages
 
     def publish_audit(self, row: Row) -> None:
-        """Queue a record of the audit log as a CADF event, once: in the older form's queue if there is one.
+        """Queue a record of the audit log as a CADF event. With both forms, only the unversioned topics get it.
 
         :param row: of the table audit_records
         """
@@ -287,7 +291,7 @@ class Notifier:
         """Number of queued events that are not sent."""
         return self._waiting.unfinished_tasks
 
-    def stop(self, timeout: float = LAST_S) -> None:
+    def stop(self, timeout: float = FLUSH_TIMEOUT_S) -> None:
         """Wait up to ``timeout`` seconds for the queued events to be sent; repeatable."""
         deadline = time.monotonic() + timeout
         while self.waiting and time.monotonic() < deadline:

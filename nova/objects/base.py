@@ -4,10 +4,11 @@ Objects are built from keyword arguments, or with ``from_row`` from a database r
 of objects are plain Python lists. A new field increases the object's minor version and is listed in ``ADDED``.
 Receivers must work without it, because older services do not send it. rpc/versions.py maps services to versions.
 """
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Any, Self
+import datetime
+import inspect
+from types import NoneType
+from typing import Annotated, Any, Self, get_args
 
 from oslo_utils import versionutils
 from oslo_versionedobjects import base
@@ -43,12 +44,37 @@ class UtcField(fields.AutoTypedField[Any]):
     AUTO_TYPE = _UtcType()
 
 
+Uuid = Annotated[str, fields.UUIDField]
+_FIELDS: dict[Any, type[fields.AutoTypedField[Any]]] = {
+    str: fields.StringField, int: fields.IntegerField, bool: fields.BooleanField, datetime.datetime: UtcField,
+    Uuid: fields.UUIDField}
+
+
+def _field(kind: Any) -> fields.AutoTypedField[Any]:
+    """Return the field for an annotation: Any, a type of _FIELDS, or one of these or None."""
+    if kind is Any:
+        return JsonField()
+    if kind in _FIELDS:
+        return _FIELDS[kind]()
+    kind, none = get_args(kind)
+    if none is not NoneType:
+        raise TypeError(f'{kind} | {none} is no type of a field')
+    return _FIELDS[kind](nullable=True)
+
+
 class NovaObject(oslo_versionedobjects.Object):
+    """Base of the objects. The annotations of a class are its fields."""
+
     OBJ_PROJECT_NAMESPACE = 'nova'
     OBJ_SERIAL_NAMESPACE = 'nova_object'
 
     # {version: names of its new fields}; the fields are dropped for receivers of an older version
     ADDED: dict[str, tuple[str, ...]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if 'fields' not in vars(cls):
+            cls.fields = {name: _field(kind) for name, kind in inspect.get_annotations(cls).items()}
 
     def obj_make_compatible(self, primitive: dict[str, Any], target_version: str) -> None:
         super().obj_make_compatible(primitive, target_version)

@@ -12,8 +12,6 @@ device name. The metadata documents use the same bus names. Addresses consist of
 * ``ide``: bus and unit
 * ``scsi`` and ``sata``: controller, bus, target and unit
 """
-from __future__ import annotations
-
 import itertools
 import re
 import typing
@@ -30,7 +28,7 @@ Addresses = dict[str, list[str]]
 def problem(values: object) -> str | None:
     """Return the reason why a value is not a valid record, or None."""
     if not isinstance(values, dict) or len(values) > MAX_DEVICES:
-        return f'it is no record of at most {MAX_DEVICES} devices'
+        return f'it is not a record of at most {MAX_DEVICES} devices'
     bad = next((name for name, place in values.items() if not _is_device(name, place)), None)
     return None if bad is None else f'its entry {str(bad)[:64]!r} has no valid key, bus or address'
 

@@ -1,6 +1,6 @@
 """Record of the Ceph clients that a server's guest has opened its disks and volumes with.
 
-An evacuation blocks these clients (ADR 0051). Ceph forgets a client 30 seconds after a connection loss, and has no lock
+An evacuation blocks these clients (ADR 0014). Ceph forgets a client 30 seconds after a connection loss, and has no lock
 for a disk that was never written. Therefore the host records the addresses before the guest starts. The record is the
 key KEY of the server's system metadata::
 
@@ -9,8 +9,6 @@ key KEY of the server's system metadata::
 Unknown clients of an image are None instead of a list. ``fenced`` names a former host without open images. If that host
 gets the server again, it removes the record first.
 """
-from __future__ import annotations
-
 import dataclasses
 import re
 import typing
@@ -41,8 +39,7 @@ class Record:
     def clients_of(self, host: str) -> Images | None:
         """Return the clients of a host's guest, or None if that host has no record.
 
-        If the host of the record is fenced, the result is empty for each host, because no other host has run the guest
-        since.
+        If the record's host is fenced, the result is empty for every host: no host can have run the guest since then.
         """
         if self.host == self.fenced:
             return {}
@@ -56,20 +53,20 @@ class Record:
 def problem(values: object) -> str | None:
     """Return the reason why a value is not a record, or None."""
     if not isinstance(values, dict) or values.keys() != {'host', 'images', 'fenced'}:
-        return 'it is no record of clients'
+        return 'it is not a record of clients'
     images = values['images']
     if not isinstance(values['host'], str) or not isinstance(values['fenced'], str | None):
-        return 'its hosts are no names'
+        return 'its hosts are not names'
     if not isinstance(images, dict) or len(images) > MAX_IMAGES:
         return f'it has more than {MAX_IMAGES} images'
     for name, addresses in images.items():
         if not isinstance(name, str) or not IMAGE.match(name):
-            return 'an image of it is not called pool/image'
+            return 'one of its images is not named pool/image'
         if addresses is None:
             continue
         if not isinstance(addresses, list) or len(addresses) > MAX_ADDRESSES or not all(
                 isinstance(each, str) and ADDRESS.match(each) for each in addresses):
-            return 'an address of it is not that of a client of Ceph'
+            return 'one of its addresses is not that of a Ceph client'
     return None
 
 

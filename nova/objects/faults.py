@@ -1,6 +1,4 @@
 """Faults of servers: the parts of an error for the owner and for administrators."""
-from __future__ import annotations
-
 import traceback
 from typing import NotRequired, TypedDict
 

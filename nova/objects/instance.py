@@ -1,10 +1,6 @@
 """A server in messages between services: the columns of its row."""
-from __future__ import annotations
-
 import datetime
 from typing import Any
-
-from oslo_versionedobjects import fields
 
 from nova.objects import base
 from nova.objects import pci
@@ -16,64 +12,13 @@ POSTED_PASSWORD = 'password'
 # keys of the system metadata of a shelved server: its image, and the time (ISO 8601)
 SHELVED_IMAGE, SHELVED_AT = 'shelved_image_id', 'shelved_at'
 
-_text = fields.StringField
-_maybe: dict[str, Any] = {'nullable': True}
-
 
 @base.register
 class Instance(base.NovaObject):
     VERSION = '1.2'
     ADDED = {'1.1': ('image_grant',), '1.2': ('generation',)}
 
-    fields = {
-        'uuid': fields.UUIDField(),
-        'project_id': _text(),
-        'user_id': _text(),
-        'created_at': base.UtcField(),
-        'updated_at': base.UtcField(),
-        'launched_at': base.UtcField(**_maybe),
-        'terminated_at': base.UtcField(**_maybe),
-        'vm_state': _text(),
-        'task_state': _text(**_maybe),
-        'power_state': fields.IntegerField(),
-        'progress': fields.IntegerField(),
-        'locked': fields.BooleanField(),
-        'host': _text(**_maybe),
-        'node': _text(**_maybe),
-        'generation': fields.IntegerField(),
-        'availability_zone': _text(**_maybe),
-        'display_name': _text(),
-        'hostname': _text(),
-        'reservation_id': _text(),
-        'launch_index': fields.IntegerField(),
-        'image_id': _text(**_maybe),
-        'kernel_id': _text(**_maybe),
-        'ramdisk_id': _text(**_maybe),
-        'root_device_name': _text(**_maybe),
-        'key_name': _text(**_maybe),
-        'key_data': _text(**_maybe),
-        'user_data': _text(**_maybe),
-        'config_drive': fields.BooleanField(),
-        'disk_config': _text(),
-        'metadata': base.JsonField(),
-        'flavor_id': _text(),
-        'flavor': base.JsonField(),
-        'vcpus': fields.IntegerField(),
-        'memory_mb': fields.IntegerField(),
-        'root_gb': fields.IntegerField(),
-        'ephemeral_gb': fields.IntegerField(),
-        'image_properties': base.JsonField(),
-        'network_info': base.JsonField(),
-        'security_groups': base.JsonField(),
-        'system_metadata': base.JsonField(),
-        'server_group_id': _text(**_maybe),
-        'numa_topology': _text(**_maybe),        # a GuestTopology of objects.numa
-        'pci_devices': base.JsonField(),         # not a column; the conductor adds it at the beginning of a task
-        # also added by the conductor: the task's permissions on images, see nova.image.grants
-        'image_grant': _text(**_maybe),
-    }
-    # types of the fields for mypy
-    uuid: str
+    uuid: base.Uuid
     project_id: str
     user_id: str
     created_at: datetime.datetime
@@ -114,8 +59,9 @@ class Instance(base.NovaObject):
     security_groups: Any
     system_metadata: Any
     server_group_id: str | None
-    numa_topology: str | None
-    pci_devices: Any
+    numa_topology: str | None                 # a GuestTopology of objects.numa
+    pci_devices: Any                          # not a column; the conductor adds it at the beginning of a task
+    # also added by the conductor: the task's permissions on images, see nova.image.grants
     image_grant: str | None
 
     @property

@@ -1,6 +1,4 @@
 """Key pairs: generation, and checks of users' public keys."""
-from __future__ import annotations
-
 import base64
 import binascii
 import collections

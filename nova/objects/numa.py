@@ -4,8 +4,6 @@ Both are stored and sent as JSON of the form ``{"nova_object.name": …, "nova_o
 stored only if readers of that form expect them. ``load`` accepts text or decoded JSON, also with the version and
 namespace of other writers.
 """
-from __future__ import annotations
-
 import dataclasses
 import functools
 import re

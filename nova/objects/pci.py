@@ -1,6 +1,4 @@
 """PCI devices for guests, pools of devices, and requests of guests."""
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Collection
 from typing import Any
@@ -8,7 +6,7 @@ from typing import Any
 from nova import utils
 
 AVAILABLE, CLAIMED, UNAVAILABLE, REMOVED = 'available', 'claimed', 'unavailable', 'removed'
-HELD = (CLAIMED, REMOVED)            # assigned to a guest
+ASSIGNED = (CLAIMED, REMOVED)            # assigned to a guest
 PCI, PHYSICAL, VIRTUAL, MEDIATED = 'type-PCI', 'type-PF', 'type-VF', 'type-MD'
 TYPES = (PCI, PHYSICAL, VIRTUAL, MEDIATED)
 
@@ -23,7 +21,7 @@ class Device:
     tags         from the configuration: physical_network, trusted, remote_managed, resource_class, …
     status       'unavailable': a physical function with claimed virtual functions, or a virtual function whose physical
                  function is claimed; 'removed': assigned to a guest, but the host no longer finds the device
-    held         whether a move of the server holds the device, not the server's present host
+    claimed_by_move         whether a move of the server holds the device, not the server's present host
     """
 
     address: str
@@ -37,7 +35,7 @@ class Device:
     status: str = AVAILABLE
     instance_uuid: str | None = None
     request_id: str | None = None
-    held: bool = False
+    claimed_by_move: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,9 +1,5 @@
 """A request spec: the data to place and build one server, also for later attempts."""
-from __future__ import annotations
-
 from typing import Any
-
-from oslo_versionedobjects import fields
 
 from nova.objects import base
 
@@ -27,37 +23,14 @@ class RequestSpec(base.NovaObject):
     VERSION = '1.1'
     ADDED = {'1.1': ('adopts',)}
 
-    fields = {
-        'instance_uuid': fields.UUIDField(),
-        'project_id': fields.StringField(),
-        'user_id': fields.StringField(),
-        'flavor': base.JsonField(),
-        'image': base.JsonField(),               # image.model: id, status, min_ram, min_disk, properties, …
-        'availability_zone': fields.StringField(nullable=True),
-        'requested_networks': base.JsonField(),
-        'security_groups': base.JsonField(),     # list of names
-        'injected_files': base.JsonField(),
-        'admin_password': fields.StringField(nullable=True),
-        'block_devices': base.JsonField(),
-        'hints': base.JsonField(),
-        'force_host': fields.StringField(nullable=True),
-        'force_node': fields.StringField(nullable=True),
-        'requested_host': fields.StringField(nullable=True),
-        'requested_node': fields.StringField(nullable=True),
-        'retry_hosts': base.JsonField(),
-        'num_instances': fields.IntegerField(),
-        'category': fields.StringField(nullable=True),
-        'adopts': fields.BooleanField(),
-    }
-    # types of the fields for mypy
-    instance_uuid: str
+    instance_uuid: base.Uuid
     project_id: str
     user_id: str
     flavor: Any
-    image: Any
+    image: Any                                # image.model: id, status, min_ram, min_disk, properties, …
     availability_zone: str | None
     requested_networks: Any
-    security_groups: Any
+    security_groups: Any                      # list of names
     injected_files: Any
     admin_password: str | None
     block_devices: Any
@@ -92,13 +65,6 @@ class Selection(base.NovaObject):
 
     VERSION = '1.0'
 
-    fields = {
-        'cell_uuid': fields.StringField(),
-        'host': fields.StringField(),
-        'node': fields.StringField(),
-        'availability_zone': fields.StringField(nullable=True),
-    }
-    # types of the fields for mypy
     cell_uuid: str
     host: str
     node: str

@@ -1,6 +1,4 @@
 """ACLs of buckets and objects. They are fixed and grant full control only to the owning project."""
-from __future__ import annotations
-
 from nova.objectstore import documents
 from nova.objectstore import errors
 from nova.objectstore import responses

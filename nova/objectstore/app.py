@@ -1,6 +1,4 @@
 """S3 over HTTP: verify the signature, find the user, check the policy rule, run the operation, return XML or bytes."""
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 import dataclasses
 import logging

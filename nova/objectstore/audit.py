@@ -2,8 +2,6 @@
 
 The store's index and the audit log are in different databases, so they cannot share a transaction.
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 import logging
 from typing import Any

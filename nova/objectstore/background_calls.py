@@ -1,6 +1,4 @@
 """Digests of large contents, computed in a second thread while the first one receives and writes the bytes."""
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent import futures
 import functools

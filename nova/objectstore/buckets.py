@@ -1,6 +1,4 @@
 """Operations on the service and on buckets. Function names are action names in the audit log."""
-from __future__ import annotations
-
 
 from nova.objectstore import documents
 from nova.objectstore import errors
@@ -10,7 +8,7 @@ from nova.objectstore.request import PAGE
 from nova.objectstore.request import Request
 from nova.runtime.http import priorities
 
-AT_ONCE = 100                    # objects deleted in one transaction, so that other writers are not blocked
+DELETE_BATCH = 100                    # objects deleted in one transaction, so that other writers are not blocked
 
 
 def list_buckets(req: Request) -> Answer:
@@ -93,8 +91,8 @@ def remove_objects(req: Request) -> Answer:
     names = [str(key) for key in keys]
     if req.record is not None:
         req.record.about(f'{len(names)}: ' + ', '.join(names))
-    for start in range(0, len(names), AT_ONCE):
-        req.store.remove(req.project, req.bucket, names[start:start + AT_ONCE])
+    for start in range(0, len(names), DELETE_BATCH):
+        req.store.remove(req.project, req.bucket, names[start:start + DELETE_BATCH])
         priorities.rest(req.environ)
     quiet = root.findtext('Quiet', '').lower() == 'true'
     return responses.xml('DeleteResult', [] if quiet else [('Deleted', [('Key', key)]) for key in names])

@@ -1,8 +1,6 @@
 """Contents of objects. Each is an immutable file: written before a row refers to it, deleted after the last
 reference.
 """
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from concurrent import futures
 import contextlib
@@ -20,7 +18,7 @@ from nova.runtime import durable_files
 STEP = 16 << 20                    # bytes between two checks of free space, and between two flushes
 FLUSHES = 4                        # concurrent flushes during large writes
 PIECE = 1 << 20
-MOST_PIECES = 512                  # pieces in one writev call; the limit of Linux is 1024
+MAX_PIECES = 512                  # pieces in one writev call; the limit of Linux is 1024
 _PART = '.part'
 
 
@@ -114,7 +112,7 @@ def _batches(pieces: Iterable[framing.Piece]) -> Iterator[list[framing.Piece]]:
     for piece in pieces:
         batch.append(piece)
         size += len(piece)
-        if size >= PIECE or len(batch) == MOST_PIECES:
+        if size >= PIECE or len(batch) == MAX_PIECES:
             yield batch
             batch, size = [], 0
     if batch:

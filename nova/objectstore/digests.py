@@ -1,6 +1,4 @@
 """Verification of contents: S3 checksums, and signatures of chunks."""
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Callable, Iterable

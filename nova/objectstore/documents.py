@@ -1,6 +1,4 @@
 """S3's XML documents."""
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 import re
 from typing import TypeAlias

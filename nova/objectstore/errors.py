@@ -1,6 +1,4 @@
 """Errors of the S3 API: code, message and HTTP status."""
-from __future__ import annotations
-
 PHRASES = {200: 'OK', 204: 'No Content', 206: 'Partial Content', 304: 'Not Modified', 400: 'Bad Request',
            403: 'Forbidden', 404: 'Not Found', 405: 'Method Not Allowed', 409: 'Conflict', 411: 'Length Required',
            412: 'Precondition Failed', 416: 'Range Not Satisfiable', 500: 'Internal Server Error',

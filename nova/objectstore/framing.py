@@ -1,6 +1,4 @@
 """Reader of framed bodies, which consist of lines with data between them. It reads large blocks."""
-from __future__ import annotations
-
 from collections.abc import Callable
 
 Piece = bytes | memoryview                       # part of a content

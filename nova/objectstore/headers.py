@@ -1,26 +1,21 @@
 """Headers of objects: headers that writes store, and conditions and ranges of reads."""
-from __future__ import annotations
-
 import datetime
 import email.utils
 import re
-from typing import TYPE_CHECKING
 
+from nova.db.engine import ResultRow
 from nova.objectstore import errors
 from nova.objectstore.request import Request
 from nova.web import formats
 
-if TYPE_CHECKING:
-    from nova.db.engine import ResultRow
-
-KEPT = ('cache-control', 'content-disposition', 'content-encoding', 'content-language', 'expires')
+STORED_HEADERS = ('cache-control', 'content-disposition', 'content-encoding', 'content-language', 'expires')
 MAX_META = 2048                   # bytes of an object's metadata
 
 
 def kept(req: Request) -> dict[str, str]:
     """Return the headers of a request that are stored with the object."""
     kept = {'content-type': req.header('content-type') or 'binary/octet-stream'}
-    kept.update({name: value for name in KEPT if (value := req.header(name)) is not None})
+    kept.update({name: value for name in STORED_HEADERS if (value := req.header(name)) is not None})
     if 'aws-chunked' in kept.get('content-encoding', ''):
         rest = [each.strip() for each in kept['content-encoding'].split(',') if each.strip() != 'aws-chunked']
         kept.pop('content-encoding')

@@ -1,10 +1,9 @@
 """Operations on objects. Function names are action names in the audit log."""
-from __future__ import annotations
-
 import hashlib
-from typing import BinaryIO, TYPE_CHECKING
+from typing import BinaryIO
 import urllib.parse
 
+from nova.db.engine import ResultRow
 from nova.objectstore import contents
 from nova.objectstore import errors
 from nova.objectstore import headers
@@ -13,9 +12,6 @@ from nova.objectstore import store as stores
 from nova.objectstore.request import Answer
 from nova.objectstore.request import Request
 from nova.web.request import Stream
-
-if TYPE_CHECKING:
-    from nova.db.engine import ResultRow
 
 
 def get(req: Request) -> Answer:

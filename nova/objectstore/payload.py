@@ -2,8 +2,6 @@
 
 The content may only be used after the iteration ended, because digests and signatures are verified at its end.
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 import hashlib
 import re
@@ -18,7 +16,7 @@ from nova.objectstore import framing
 from nova.web import bodies
 
 PIECE = 512 * 1024                                 # bytes of one read, as the HTTP server receives them
-MD5_MOST = 64 << 20                                # maximum bytes of an object that always has an MD5 ETag
+MAX_MD5_BYTES = 64 << 20                                # maximum bytes of an object that always has an MD5 ETag
 UNSIGNED = 'UNSIGNED-PAYLOAD'
 # x-amz-content-sha256 of framed contents: (signed chunks, checksums in trailers)
 FRAMED = {'STREAMING-UNSIGNED-PAYLOAD-TRAILER': (False, True), 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD': (True, False),
@@ -55,7 +53,7 @@ class Payload:
                           [each.removeprefix('x-amz-checksum-') for each in self._trailers])
         self._background = background_calls.BackgroundCalls()
         self._md5_wanted = digests.header_of(environ, 'content-md5')
-        self._md5 = None if quick and self._md5_wanted is None and self.length > MD5_MOST else hashlib.md5(
+        self._md5 = None if quick and self._md5_wanted is None and self.length > MAX_MD5_BYTES else hashlib.md5(
             usedforsecurity=False)
 
     def etag(self) -> str:

@@ -1,6 +1,4 @@
 """Request and response types of the object store."""
-from __future__ import annotations
-
 import dataclasses
 import re
 from typing import Any

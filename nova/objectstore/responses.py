@@ -1,6 +1,4 @@
 """Common parts of the object store's responses."""
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 import datetime
 import urllib.parse

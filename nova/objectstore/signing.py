@@ -2,8 +2,6 @@
 
 The Identity service verifies the signature; this module checks its age.
 """
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import hashlib

@@ -3,8 +3,6 @@
 A content is written before a row refers to it, and deleted after the last reference. A crash may leave unreferenced
 files, which the next start deletes.
 """
-from __future__ import annotations
-
 import collections
 from collections.abc import Callable, Iterable, Iterator, Sequence
 import contextlib
@@ -14,7 +12,7 @@ import hashlib
 import pathlib
 import re
 import threading
-from typing import BinaryIO, TYPE_CHECKING
+from typing import BinaryIO
 import uuid
 
 from nova import utils
@@ -23,12 +21,10 @@ from nova.db.engine import ResultRow
 from nova.db.objects import objects as db
 from nova.db.objects import tables
 from nova.objectstore import contents
+from nova.objectstore.digests import Digest
 from nova.objectstore import errors
 from nova.objectstore import framing
 from nova.runtime import disk_space
-
-if TYPE_CHECKING:
-    from nova.objectstore.digests import Digest
 
 MAX_OBJECT, MAX_PUT = 5 << 40, 5 << 30            # maximum bytes of a multipart object, and of a single upload
 MAX_KEY, MAX_PARTS, MIN_PART = 1024, 10000, 5 << 20

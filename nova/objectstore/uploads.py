@@ -1,6 +1,4 @@
 """Operations on multipart uploads. Function names are action names in the audit log."""
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 import hashlib
 import re

@@ -4,6 +4,8 @@ The main file is read first, then the files of each directory in alphabetical or
 rule without a value keeps its default, unless the files name its extension: ``os_compute_api:os-services`` applies to
 every operation of os-services without a value. Rules in ``policies.EXTRAS`` never follow their extension. Legacy rule
 names (``policies.legacy_names``) apply to rules without a value under their current name.
+
+Extensions, legacy names and directories exist for the compute API only. The other APIs have one file each.
 """
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from oslo_policy import policy as oslo_policy
 
 from nova import exception
 from nova import policies
+from nova.policies import checks
 from nova.policies import legacy_names
+from nova.policies.service import Service
 
 if TYPE_CHECKING:
     from nova.runtime.hooks.oslo_policy import BaseCheck
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
 SUFFIXES = ('.yaml', '.yml', '.json', '.conf')
 DEFAULT = 'default'
 Text = str | list[str | list[str]]          # a check in a file; a list is the older form
+_ATTRIBUTE = re.compile(r'%\(([^)]+)\)')                # of the resource, in a check
+_REMOTE = ('http', 'https')                             # kinds of checks that send all attributes of the resource
 _NEVER = re.compile(r'(?<![^\s(])!(?![^\s)])')         # the check that no caller passes
 
 
@@ -47,17 +53,19 @@ class Rule:
     by: str | None = None
 
 
-def paths(conf: cfg.ConfigOpts) -> list[str]:
+def paths(conf: cfg.ConfigOpts | None, service: Service = policies.COMPUTE) -> list[str]:
     """Return the paths of the policy files, in order.
 
     :raises InvalidInput: the configured main file does not exist
     """
-    name = conf.oslo_policy.policy_file
+    if conf is None:
+        return []
+    name = conf[service.group].policy_file
     main = conf.find_file(name)
-    if main is None and name != 'policy.yaml':
-        raise exception.InvalidInput(f'The policy file {name} of [oslo_policy] policy_file does not exist.')
+    if main is None and name != service.file:
+        raise exception.InvalidInput(f'The policy file {name} of [{service.group}] policy_file does not exist.')
     found = [main] if main else []
-    for directory in conf.oslo_policy.policy_dirs:
+    for directory in conf.oslo_policy.policy_dirs if service is policies.COMPUTE else ():
         directory = conf.find_file(directory)
         if directory:
             found += [os.path.join(directory, each) for each in sorted(os.listdir(directory))
@@ -65,10 +73,10 @@ def paths(conf: cfg.ConfigOpts) -> list[str]:
     return found
 
 
-def signature(conf: cfg.ConfigOpts) -> list[tuple[str, int, int, int]]:
+def signature(conf: cfg.ConfigOpts | None, service: Service = policies.COMPUTE) -> list[tuple[str, int, int, int]]:
     """Return a value that changes when one of the files is changed, added or removed."""
     found = []
-    for path in paths(conf):
+    for path in paths(conf, service):
         try:
             stat = os.stat(path)
         except FileNotFoundError:
@@ -77,26 +85,35 @@ def signature(conf: cfg.ConfigOpts) -> list[tuple[str, int, int, int]]:
     return found
 
 
-def rules(conf: cfg.ConfigOpts, added: dict[str, str] | None = None) -> dict[str, Rule]:
+def rules(conf: cfg.ConfigOpts | None, added: dict[str, str] | None = None,
+          service: Service = policies.COMPUTE) -> dict[str, Rule]:
     """Return {name: Rule} of all effective rules, including additional rules of the files.
 
     :param added: {name: default} of rules of plugins
     :raises InvalidInput: a file is invalid
     """
     written = {}
-    for path in paths(conf):
+    for path in paths(conf, service):
         for name, text in _read(path).items():
             written[name] = Rule(_words(text), _parse(path, name, text), path)
-    known = _own_rules() | (added or {})
-    found = {**written, **{name: _in_force(name, text, written, known) for name, text in known.items()}}
+    if service.extensions:
+        known = service.defaults | (added or {})
+        found = {**written, **{name: _in_force(name, text, written, known) for name, text in known.items()}}
+    else:
+        found = {name: Rule(text, _check(text), DEFAULT) for name, text in service.defaults.items()} | written
+        _add_referred(found, service.absent)
     _check_references(found)
     return found
 
 
-@functools.cache
-def _own_rules() -> dict[str, str]:
-    """Return {name: default} of the product's rules."""
-    return {str(row[0]): str(row[1]) for row in (*policies.BASE_RULES, *policies.RULES)}
+def _add_referred(found: dict[str, Rule], known: Mapping[str, str]) -> None:
+    """Add the documented rules that rules of a file refer to and that neither the file nor the API has."""
+    waiting = list(found)
+    for name in waiting:
+        for other in references(found[name].check):
+            if other not in found and other in known:
+                found[other] = Rule(known[other], _check(known[other]), DEFAULT)
+                waiting.append(other)
 
 
 def _in_force(name: str, text: str, written: dict[str, Rule], known: Mapping[str, str]) -> Rule:
@@ -127,8 +144,9 @@ def _extension(name: str, known: Mapping[str, str]) -> str | None:
 
 
 def has_effect(name: str) -> bool:
-    """Whether a rule of this name has an effect: it is a rule or an extension of the product."""
-    return name in _own_rules() or any(rule.startswith(name + ':') for rule in _own_rules())
+    """Whether a rule of this name has an effect: it is a rule or an extension of the compute API."""
+    known = policies.COMPUTE.defaults
+    return name in known or any(rule.startswith(name + ':') for rule in known)
 
 
 def _read(path: str) -> dict[str, Text]:
@@ -140,7 +158,7 @@ def _read(path: str) -> dict[str, Text]:
         place = f', line {mark.line + 1}' if mark else ''
         raise exception.InvalidInput(
             f'The policy file {path}{place} is not YAML: {getattr(error, "problem", None) or error}.') from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:     # such as an impossible date, or too many brackets
         raise exception.InvalidInput(f'Cannot read the policy file {path}: {error}.') from None
     if document is None:
         return {}
@@ -154,7 +172,11 @@ def _read(path: str) -> dict[str, Text]:
 
 
 def _parse(path: str, name: str, text: Text) -> BaseCheck:
-    check = oslo_policy.RuleDefault(name, text).check      # type: ignore[arg-type]  # it parses the older form too
+    try:
+        check = oslo_policy.RuleDefault(name, text).check      # type: ignore[arg-type]  # it parses the older form too
+    except ValueError as error:
+        raise exception.InvalidInput(f'The policy file {path} has an invalid check: "{name}": "{text}". {error}'
+                                     ) from None
     refused = sum(str(part) == '!' for part in parts(check))
     if refused != len(_NEVER.findall(text if isinstance(text, str) else _flat(text))):
         raise exception.InvalidInput(f'The policy file {path} has an invalid check: '
@@ -190,6 +212,15 @@ def parts(check: BaseCheck) -> Iterator[BaseCheck]:
 def references(check: BaseCheck) -> list[str]:
     """Return the names of the rules that a check refers to."""
     return [part.match for part in parts(check) if isinstance(part, oslo_policy.RuleCheck)]
+
+
+def compared(check: BaseCheck) -> Iterator[str]:
+    """Yield the names of the resource's attributes that a check compares, without those of the referenced rules."""
+    for part in parts(check):
+        if isinstance(part, checks.FieldCheck):
+            yield part.name
+        elif isinstance(part, oslo_policy.Check) and not isinstance(part, oslo_policy.RuleCheck):
+            yield from ('project_id', 'user_id') if part.kind in _REMOTE else _ATTRIBUTE.findall(part.match)
 
 
 def _check_references(found: dict[str, Rule]) -> None:

@@ -7,6 +7,9 @@ from nova.policies.base import READER
 
 # (rule, check, description, ((method, path), …))
 RULES = (
+    ('nova:permissions:index', ANYONE,
+     'List the rules that the caller does not pass.',
+     (('GET', '/os-permissions'),)),
     ('os_compute_api:extensions', ANYONE,
      'List and show the API extensions.',
      (('GET', '/extensions'),

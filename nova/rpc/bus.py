@@ -37,10 +37,9 @@ from nova.rpc import interface as rpc_interface
 from nova.rpc import keepalive
 from nova.rpc import priorities
 from nova.rpc import probe
-from nova.rpc import queue_declaration
 from nova.rpc import reply_names
 from nova.rpc import serializer
-from nova.rpc import shutdown
+from nova.rpc import subscriptions
 from nova.rpc import signatures
 from nova.rpc import transport_url
 from nova.rpc import versions
@@ -60,7 +59,7 @@ EXCHANGE = 'nova'
 AMQP_PORT = 5672
 OPTION_GROUPS = [*messaging_opts.list_opts(), *messaging_hooks.GLOBAL_OPTIONS]
 
-SIGN_OF_LIFE_S = 15         # a server that is silent so long during a call is considered dead
+KEEPALIVE_TIMEOUT_S = 15         # a server that is silent so long during a call is considered dead
 
 # Acknowledge calls and casts immediately. With the RabbitMQ driver's delay of 1 ms the wake-ups took more time than the
 # messages.
@@ -234,7 +233,8 @@ class Client:
         version, arguments = fitted
         rpc = self._rpc.prepare(server=server, version=version, timeout=method.timeout,
                                 fanout=True if method.fanout and server is None else None,
-                                call_monitor_timeout=SIGN_OF_LIFE_S if method.timeout > SIGN_OF_LIFE_S else None,
+                                call_monitor_timeout=(
+                                    KEEPALIVE_TIMEOUT_S if method.timeout > KEEPALIVE_TIMEOUT_S else None),
                                 **delivery.OPTIONS)
         try:
             answer = (rpc.call if method.call else rpc.cast)(context, method.name, **arguments)
@@ -247,7 +247,7 @@ class Client:
         except oslo_messaging.MessagingTimeout as error:
             raise self._unavailable(server) from error
         except oslo_messaging.RemoteError as error:
-            if error.exc_type == 'UnsupportedVersion' and not method.unpinned:  # the receiver is older than the message
+            if error.exc_type == 'UnsupportedVersion':       # the receiver is older than the message
                 raise exception.Unsupported(f'{method.name} needs services of a newer version: some are not upgraded '
                                             'yet.') from error
             raise exception.RemoteError(service=self._interface.topic, type=error.exc_type) from error
@@ -337,7 +337,7 @@ class Server:
 
     def _start(self, server: _RpcServer) -> None:
         server.start()
-        queue_declaration.follow(server.listener, self._again.set)
+        subscriptions.follow(server.listener, self._again.set)
 
     def declared_again(self) -> contextlib.AbstractContextManager[bool]:
         """Return a context manager (``utils.taken``) of whether queues were redeclared; messages may be lost."""
@@ -348,7 +348,7 @@ class Server:
         with self._changing:
             self._stopped = True
         self._rpc.stop()
-        shutdown.requeue(self._rpc.listener)
+        subscriptions.requeue(self._rpc.listener)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for running work, ``timeout`` seconds at most; return True if all has ended."""
@@ -390,7 +390,7 @@ class Server:
 
 def _unsubscribe(server: _RpcServer) -> None:
     """End a subscription that does not work: the broker redelivers its messages to the new one."""
-    for end in (server.stop, functools.partial(shutdown.requeue, server.listener), server.listener.cleanup,
+    for end in (server.stop, functools.partial(subscriptions.requeue, server.listener), server.listener.cleanup,
                 server.end_workers):
         try:
             end()

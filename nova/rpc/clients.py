@@ -1,14 +1,10 @@
 """RPC clients of one cell's services, made at their first use."""
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 import threading
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from nova.rpc.bus import Bus
-    from nova.rpc.bus import Client
-    from nova.rpc.interface import Interface
+from nova.rpc.bus import Bus
+from nova.rpc.bus import Client
+from nova.rpc.interface import Interface
 
 
 class Clients:

@@ -1,6 +1,4 @@
 """Delivery options of every message: it arrives in a queue, or its sender gets an error. Types of received messages."""
-from __future__ import annotations
-
 from types import TracebackType
 from typing import Protocol, TypeAlias
 

@@ -3,15 +3,13 @@
 Two files in ``<state path>/services``: the host's key, and the trusted public keys of the deployment. A third file
 marks a host that was first started with a release that requires signatures by default.
 """
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable
 import logging
 import os
 import secrets
 import threading
-from typing import NotRequired, Protocol, TypedDict
+from typing import Protocol, TypedDict
 import urllib.parse
 
 from oslo_config import cfg
@@ -26,22 +24,21 @@ from nova.runtime import host_identity
 
 LOG = logging.getLogger(__name__)
 
-PAUSE_S = 2                  # seconds between two queries whether the key is approved
-LOOK_S = 300                 # seconds between two checks for a renewal
+APPROVAL_POLL_INTERVAL_S = 2      # seconds between two queries whether the key is approved
+RENEWAL_CHECK_INTERVAL_S = 300      # seconds between two checks for a renewal
 _APPROVED = ('approved', 'renewing')
-_UNKNOWN = ('UnsupportedVersion', 'NoSuchMethod')        # errors of a conductor of an older release
 
 
 class DeploymentKey(TypedDict):
     """A key of the deployment, in base64.
 
-    vouched_by, voucher   id and signature of the previous key; None for the first key
+    signed_by, key_signature   id and signature of the previous key; None for the first key
     good                  whether it is still valid
     """
 
     public: str
-    vouched_by: str | None
-    voucher: str | None
+    signed_by: str | None
+    key_signature: str | None
     good: bool
 
 
@@ -50,13 +47,13 @@ class Answer(TypedDict):
 
     state        pending, approved or renewing
     deployment   public key of the deployment in base64
-    deployments  all keys of the deployment; a conductor of an older release sends none
+    deployments  all keys of the deployment, oldest first
     """
 
     state: str
     proof: str | None
     deployment: str
-    deployments: NotRequired[list[DeploymentKey]]
+    deployments: list[DeploymentKey]
 
 
 class Conductor(Protocol):
@@ -103,7 +100,7 @@ class Enrolment:
             state = self._ask(key)
             if state in _APPROVED and self._deployment or self._keys.mode != signatures.REQUIRE and state is not None:
                 break
-            self._stopping.wait(PAUSE_S)
+            self._stopping.wait(APPROVAL_POLL_INTERVAL_S)
         concurrency.spawn(f'message-key-{self._host}', self._follow)
 
     def rest(self) -> None:
@@ -154,9 +151,6 @@ class Enrolment:
             LOG.warning('Waiting for a conductor: %s', error.message)
             return None
         except exception.RemoteError as error:
-            if error.kwargs.get('type') in _UNKNOWN and self._keys.mode != signatures.REQUIRE:
-                LOG.warning('The release of the conductor does not support keys of hosts.')
-                return 'pending'
             LOG.warning('The conductor cannot register the key: %s', error.message)
             return None
         if answer['state'] in _APPROVED and not self._deployment:
@@ -186,7 +180,7 @@ class Enrolment:
     def _follow_deployment(self, answer: Answer) -> None:
         """Trust a later key of the deployment that a trusted key has signed; forget expired ones."""
         known, good = list(self._deployment), []
-        for row in answer.get('deployments') or ():
+        for row in answer['deployments']:
             public = base64.b64decode(row['public'])
             if public not in known and _is_vouched(known, row, public):
                 known.append(public)
@@ -225,7 +219,7 @@ class Enrolment:
     # ---- renewal
 
     def _follow(self) -> None:
-        while not self._stopping.wait(LOOK_S):
+        while not self._stopping.wait(RENEWAL_CHECK_INTERVAL_S):
             try:
                 self.renew_if_asked()
             except exception.NovaException as error:
@@ -257,9 +251,9 @@ def paths(conf: cfg.ConfigOpts, host: str) -> tuple[str, str]:
 
 def _is_vouched(known: list[bytes], row: DeploymentKey, public: bytes) -> bool:
     """Return whether a trusted key has signed this one."""
-    voucher = base64.b64decode(row['voucher'] or '')
-    return any(signatures.fingerprint(each) == row['vouched_by']
-               and signatures.is_signed_by(each, voucher, join_tokens.succession(public)) for each in known)
+    key_signature = base64.b64decode(row['key_signature'] or '')
+    return any(signatures.fingerprint(each) == row['signed_by']
+               and signatures.is_signed_by(each, key_signature, join_tokens.succession(public)) for each in known)
 
 
 def _read(path: str) -> list[bytes]:

@@ -1,6 +1,4 @@
 """Classification of the errors that messaging libraries raise."""
-from __future__ import annotations
-
 from collections.abc import Set
 
 import oslo_messaging

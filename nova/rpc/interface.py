@@ -3,8 +3,6 @@
 Clients are made from these rows, and a manager's table of callables (``Methods``) is checked against them. Additions
 raise the minor version, other changes the major one; see rpc/versions.py for messages to older services.
 """
-from __future__ import annotations
-
 import collections.abc
 import dataclasses
 import inspect
@@ -50,7 +48,6 @@ class Method:
     newer      Newer rows of arguments that were added after the method
     optional   True: for receivers that are older than the method, return None without sending. False: refuse
     fanout     True: without a server name, send to all services of the topic; a cast
-    unpinned   True: send whatever the receivers support; a receiver that is too old raises RemoteError
     versions   the result has 'versions': {topic: lowest VERSION of its services}, see rpc/versions.py
     """
 
@@ -63,7 +60,6 @@ class Method:
     newer: tuple[Newer, ...] = ()
     optional: bool = False
     fanout: bool = False
-    unpinned: bool = False
     versions: bool = False
     doc: str = ''
 
@@ -75,7 +71,7 @@ class Method:
         :param newest: the version that the receivers support, a tuple; None: the version of this code
         :raises Unsupported: the receivers cannot process it
         """
-        if newest is not None and parsed(self.since) > newest and not self.unpinned:
+        if newest is not None and parsed(self.since) > newest:
             if self.optional:
                 return None
             raise exception.Unsupported(f'{self.name} needs services of a newer version: some are not upgraded yet.')

@@ -1,6 +1,4 @@
 """Mutual proof of a host and the control plane that both have a join token, which is never sent."""
-from __future__ import annotations
-
 import base64
 import hmac
 

@@ -2,8 +2,6 @@
 
 oslo.messaging starts and joins a thread for each call, which often costs more than the call itself.
 """
-from __future__ import annotations
-
 from collections.abc import Callable
 import logging
 import threading
@@ -19,7 +17,7 @@ from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
 
-LOOK_S = 0.5                 # seconds between two checks for due heartbeats
+POLL_INTERVAL_S = 0.5      # seconds between two checks for due heartbeats
 
 
 class Dispatcher(dispatcher.RPCDispatcher):
@@ -63,7 +61,7 @@ class Dispatcher(dispatcher.RPCDispatcher):
 
     def _give(self) -> None:
         while True:
-            time.sleep(LOOK_S)
+            time.sleep(POLL_INTERVAL_S)
             now = time.monotonic()
             with self._lock:
                 if not self._running:

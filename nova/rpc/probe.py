@@ -1,6 +1,4 @@
 """Messages that a server sends to itself to test its queue."""
-from __future__ import annotations
-
 from collections.abc import Callable
 import logging
 

@@ -4,8 +4,6 @@ The newest numbers are kept in memory and in two files of fixed-size records. Wh
 is dropped, and each key gets a floor: the latest time of its dropped messages. A message at or before the floor whose
 number is unknown may be a replay and is refused.
 """
-from __future__ import annotations
-
 from collections.abc import Iterator
 import contextlib
 import logging

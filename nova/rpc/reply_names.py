@@ -3,8 +3,6 @@
 oslo.messaging 18.3.1 names them at random, or by counters in files that every process of a machine can write. The
 called services know the queue's name, so a random name is no protection.
 """
-from __future__ import annotations
-
 import uuid
 
 import oslo_messaging

@@ -3,8 +3,6 @@
 The services execute a repeated request once and return the first result again. An 'unavailable' that was relayed from a
 third service is retried for 20 s only; an 'unavailable' of a compute host is final.
 """
-from __future__ import annotations
-
 from collections.abc import Callable
 import functools
 import time
@@ -13,7 +11,7 @@ from typing import Any
 from nova import exception
 
 RETRIES = 8          # retries, after pauses of 0.5 s, 1 s, 2 s, … 32 s
-RELAYED_S = 20       # seconds after the first attempt for which a relayed error is retried
+RELAYED_RETRY_TIME_S = 20       # seconds after the first attempt for which a relayed error is retried
 
 
 class RetryingClient:
@@ -42,7 +40,7 @@ class RetryingClient:
                 except exception.Unavailable as error:
                     pause = 0.5 * 2 ** attempt
                     relayed = error.kwargs.get('service') != self._topic
-                    if relayed and time.monotonic() + pause - begun > RELAYED_S:
+                    if relayed and time.monotonic() + pause - begun > RELAYED_RETRY_TIME_S:
                         raise
                     time.sleep(pause)
             return method(*args, **kwargs)

@@ -2,8 +2,6 @@
 
 Arguments are copied, also within one process: sender and receiver share no mutable object.
 """
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Mapping, Sequence
 import datetime
@@ -15,6 +13,7 @@ from oslo_versionedobjects import base
 from oslo_versionedobjects import exception as object_exc
 
 from nova import context as nova_context
+from nova import exception
 from nova import objects
 from nova.json_types import Json
 from nova.json_types import JsonObject
@@ -123,6 +122,16 @@ def from_primitive(value: Any, context: nova_context.RequestContext | None = Non
                     raise
                 return objects.NovaObject.obj_from_primitive(backport(context, value), context=context)
     return value
+
+
+def object_backport(ctx: nova_context.RequestContext, primitive: str, versions: Manifest) -> str:
+    """Convert an object for a service of an older release; see rpc/interface.py."""
+    try:
+        made: Any = from_primitive(orjson.loads(primitive), ctx)
+    except object_exc.IncompatibleObjectVersion as error:
+        raise exception.Unsupported(f'This conductor is older than {error.kwargs["objname"]} '
+                                    f'{error.kwargs["objver"]}: conductors are upgraded first.') from None
+    return orjson.dumps(to_primitive(made, versions)).decode()
 
 
 class Serializer(oslo_messaging.Serializer):

@@ -2,10 +2,8 @@
 
 A signature covers the topic, the server, the method with its version and serialized arguments, the context, the time
 and a nonce. Services of the control plane sign with the key of the deployment, each host with its own. For the threats
-that this covers, see doc/source/adr/0013-signed-messages.rst.
+that this covers, see ADR 0013.
 """
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Sequence
 import contextlib
@@ -16,7 +14,6 @@ import logging
 import os
 import re
 import time
-from typing import TYPE_CHECKING
 import urllib.parse
 
 import orjson
@@ -29,12 +26,10 @@ from nova.json_types import Json
 from nova.json_types import JsonObject
 from nova.rpc import replays
 from nova.rpc import serializer
+from nova.rpc.interface import Interface
 from nova.runtime import concurrency
 from nova.runtime import metrics
 from nova.runtime.hooks import oslo_messaging as messaging_hooks
-
-if TYPE_CHECKING:
-    from nova.rpc.interface import Interface
 
 LOG = logging.getLogger(__name__)
 
@@ -46,7 +41,7 @@ SKEW_S = 120                 # tolerated clock difference between two hosts
 # Validity of a cast, which waits in its queue while a service is down. A call is valid during its timeout.
 CAST_S = 24 * 3600
 
-FOLLOW_S = 60                # seconds between two checks whether the deployment has a new key
+KEY_CHECK_INTERVAL_S = 60                # seconds between two checks whether the deployment has a new key
 
 NUMBER, KEY_ID = re.compile(r'[0-9a-f]{24}\Z'), re.compile(r'[0-9a-f]{40}\Z')
 
@@ -155,7 +150,7 @@ class Signatures:
     def follow(self, look: Callable[[], Key]) -> None:
         """Sign with the key that ``look`` returns, which is called now and from time to time."""
         self.key, self._look = look(), look
-        self._due = time.monotonic() + FOLLOW_S
+        self._due = time.monotonic() + KEY_CHECK_INTERVAL_S
 
     def _follow(self, look: Callable[[], Key]) -> None:
         try:
@@ -172,7 +167,7 @@ class Signatures:
         if self.mode == OFF or self.key is None:
             return ctxt
         if self._look is not None and time.monotonic() > self._due:
-            self._due = time.monotonic() + FOLLOW_S
+            self._due = time.monotonic() + KEY_CHECK_INTERVAL_S
             concurrency.spawn('message-key', self._follow, self._look)
         key = self.key                       # another thread may renew it
         head: list[Json] = [int(time.time()), os.urandom(12).hex(), key.id, server or '']

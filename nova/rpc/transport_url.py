@@ -3,8 +3,6 @@
 oslo.messaging splits ``u:p@one,u:p@[fd00::1]:5673`` after urllib has parsed it, and urllib takes the list for one host.
 Newer releases of Python, and the security updates of older ones, refuse such a host as an invalid IPv6 address.
 """
-from __future__ import annotations
-
 import ipaddress
 import re
 import urllib.parse

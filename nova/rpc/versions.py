@@ -6,8 +6,6 @@ databases read the rows at start, on SIGHUP and every REFRESH_S; others get the 
 
 nova-api has no row, because it receives no messages; replies use the VERSION that its request names.
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 import dataclasses
 import logging

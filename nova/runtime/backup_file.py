@@ -10,8 +10,6 @@ with it. The key is derived by scrypt from the passphrase and a random salt, so 
 plain payload is the SHA-256 of the tag before, the kind and the payload. The reader returns no byte of a chunk with a
 wrong tag. A truncated file has no LAST chunk.
 """
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,9 +35,9 @@ MANIFEST = 'manifest.json'
 CHUNK = 1 << 20                          # bytes of a payload
 MORE, LAST = b'\0', b'\1'
 TAG_BYTES = {True: 16, False: 32}        # of an encrypted and of a plain chunk
-LINE_MOST = 4096                         # bytes of the header line, and of the line of a member
-MEMBERS_MOST = 100_000
-MANIFEST_MOST = 32 << 20                 # bytes
+MAX_LINE_BYTES = 4096                         # bytes of the header line, and of the line of a member
+MAX_MEMBERS = 100_000
+MAX_MANIFEST_BYTES = 32 << 20                 # bytes
 # scrypt: 64 MiB and about 0.2 s. The range limits the cost of an untrusted file.
 SCRYPT_N, SCRYPT_R, SCRYPT_P = 1 << 16, 8, 1
 SCRYPT_N_RANGE = (1 << 14, 1 << 18)
@@ -71,7 +69,7 @@ def is_encrypted(path: str) -> bool:
     with open(path, 'rb') as file:
         if file.read(len(MAGIC)) != MAGIC:
             raise Damaged(reason='it is not a backup.')
-        return _json(file.readline(LINE_MOST)).get('encryption') is not None
+        return _json(file.readline(MAX_LINE_BYTES)).get('encryption') is not None
 
 
 def is_name(name: Json) -> TypeGuard[str]:
@@ -113,7 +111,7 @@ class Writer:
 
         :raises InvalidInput: the pieces are not ``size`` bytes together
         """
-        if not is_name(name) or name in self._entries or len(self._entries) >= MEMBERS_MOST:
+        if not is_name(name) or name in self._entries or len(self._entries) >= MAX_MEMBERS:
             raise exception.InvalidInput(f'A backup cannot have the member {name!r}.')
         self._begin(name, size)
         digest, left = hashlib.sha256(), size
@@ -161,7 +159,7 @@ class Reader:
     def __init__(self, file: BinaryIO, passphrase: Callable[[], str]) -> None:
         self._file = file
         file.seek(0)
-        header = file.read(len(MAGIC)) + file.readline(LINE_MOST)
+        header = file.read(len(MAGIC)) + file.readline(MAX_LINE_BYTES)
         if not header.startswith(MAGIC) or not header.endswith(b'\n'):
             raise Damaged(reason='it is not a file of nova-manage state backup.')
         words = _json(header[len(MAGIC):])
@@ -181,12 +179,12 @@ class Reader:
         """
         found: dict[str, Entry] = {}
         while True:
-            line = _json(self._exactly(self._bounded(_LENGTH.unpack(self._exactly(_LENGTH.size))[0], LINE_MOST)))
+            line = _json(self._exactly(self._bounded(_LENGTH.unpack(self._exactly(_LENGTH.size))[0], MAX_LINE_BYTES)))
             name, size = line.get('name'), line.get('size')
-            if not is_name(name) or type(size) is not int or size < 0 or name in found or len(found) >= MEMBERS_MOST:
+            if not is_name(name) or type(size) is not int or size < 0 or name in found or len(found) >= MAX_MEMBERS:
                 raise Damaged(reason=f'it has an invalid member: {str(name)[:80]!r}.')
             if name == MANIFEST:
-                self._finish(self._exactly(self._bounded(size, MANIFEST_MOST)), found)
+                self._finish(self._exactly(self._bounded(size, MAX_MANIFEST_BYTES)), found)
                 return
             digest = hashlib.sha256()
             pieces = self._pieces(size, digest.update)

@@ -1,11 +1,12 @@
 """Group commit: a caller that finds no other at work handles all requests that have arrived until then."""
-from __future__ import annotations
-
 import collections
 from collections.abc import Callable
+import sys
 import threading
 import time
 from typing import Generic, TypeVar
+
+from nova.runtime import queues
 
 REJOIN_S = 0.00005  # threads that the last run has woken may return within this time; it is much shorter than any run
 
@@ -39,6 +40,7 @@ class Batch(Generic[Work]):
         self._waiting: collections.deque[Work] = collections.deque()
         self._at_work = False
         self._was_shared = False                       # the last run had several items
+        queues.watch(queues.BATCHES, self, lambda batch: queues.Size(batch.waiting, int(batch.working)))
 
     def run(self, item: Work) -> None:
         """Add an item and return when it has been handled.
@@ -126,3 +128,16 @@ class Batch(Generic[Work]):
         self._at_work = bool(self._waiting)
         if self._waiting:
             self._waiting[0]._woken.release()
+
+
+class CoalescedRun(Batch[Item]):
+    """Runs a function once for all waiting callers.
+
+    A run that starts after a call covers the call. Its error is raised in all its callers.
+    """
+
+    def __init__(self, function: Callable[[], object]) -> None:
+        super().__init__(lambda _items: function(), sys.maxsize)
+
+    def __call__(self) -> None:
+        self.run(Item())

@@ -9,8 +9,6 @@ newest first: earlier ones stay until they expire, so that their certificates ar
     pair = authority.pair('api', ['cloud.example.org', '192.0.2.10'])       # made, or renewed when it is time
     context = server_context(pair)
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 import contextlib
 import dataclasses
@@ -37,9 +35,9 @@ from nova.runtime import durable_files
 from nova import utils
 
 AUTHORITY_DAYS = 3650
-AUTHORITY_LEFT_DAYS = 400     # no certificate outlives its authority
+AUTHORITY_RENEWAL_DAYS = 400     # no certificate outlives its authority
 DAYS = 90                     # limits the use of a stolen key
-LEFT_DAYS = 30                # remaining time at renewal: a month to notice a failure
+RENEWAL_DAYS = 30                # remaining time at renewal: a month to notice a failure
 SERVER, CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH      # purpose of a certificate
 BACKDATED = datetime.timedelta(hours=1)         # a client's clock may be slow
 
@@ -94,7 +92,7 @@ class Authority:
     def pair(self, name: str, hosts: Iterable[str], days: int = DAYS, use: x509.ObjectIdentifier = SERVER) -> Pair:
         """Return the certificate of a server or client with these host names and addresses.
 
-        A missing one is made, valid for ``days``. One is replaced if it expires within LEFT_DAYS, if hosts or use
+        A missing one is made, valid for ``days``. One is replaced if it expires within RENEWAL_DAYS, if hosts or use
         differ, or if another authority signed it.
 
         :raises InvalidInput: a name is invalid, or the directory cannot be used
@@ -151,7 +149,7 @@ class Authority:
         certificate = _load(pair.certificate)[0]
         return (set(_hosts(certificate)) == set(hosts) and _uses(certificate) == (use,)
                 and _is_signed_by(certificate, authorities[0])
-                and ends_at(certificate) - self._now() > datetime.timedelta(days=LEFT_DAYS)
+                and ends_at(certificate) - self._now() > datetime.timedelta(days=RENEWAL_DAYS)
                 and _belong_together(certificate, pair.key))
 
     def _issue(self, pair: Pair, name: str, hosts: list[str], use: x509.ObjectIdentifier, days: int = DAYS) -> None:
@@ -174,7 +172,7 @@ class Authority:
     def _authority(self) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
         """Return the signing (certificate, key); make them if they are missing or expire too soon."""
         found = self._authorities()
-        if (not found or ends_at(found[0]) - self._now() < datetime.timedelta(days=AUTHORITY_LEFT_DAYS)
+        if (not found or ends_at(found[0]) - self._now() < datetime.timedelta(days=AUTHORITY_RENEWAL_DAYS)
                 or not _belong_together(found[0], self.directory / 'ca.key')):
             self._make_authority()
             found = self._authorities()

@@ -7,6 +7,8 @@ import functools
 import threading
 import typing
 
+from nova.runtime import queues
+
 Callback = typing.Callable[[], object]
 
 AFTER = 'nova_after'       # in the info of a connection: [(function, otherwise)] of its transaction
@@ -46,6 +48,7 @@ class OrderedCallbacks:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: dict[str, collections.deque[list[Callback | None]]] = {}
+        queues.watch(queues.CALLBACKS, self, lambda callbacks: queues.Size(callbacks.waiting, 0))
 
     @property
     def waiting(self) -> int:

@@ -3,8 +3,6 @@
 All other code is plain ``threading`` code. A command (or a test session) calls ``setup`` before it imports another
 module of the project. Under eventlet it patches the standard library, so that the code runs in green threads.
 """
-from __future__ import annotations
-
 import collections
 from collections.abc import Callable
 from concurrent import futures
@@ -12,11 +10,12 @@ import functools
 import os
 import threading
 import time
+import warnings
 from typing import Any, ParamSpec, TypeVar, TypeVarTuple
 
 MODELS = ('native', 'eventlet')
-DEFAULT_MODEL = 'native'     # measured: doc/source/adr/0002-thread-model.rst
-LOOK_S = 0.01                # polling interval of green threads that wait for the end of another one
+DEFAULT_MODEL = 'native'     # measured: ADR 0001
+POLL_INTERVAL_S = 0.01                # polling interval of green threads that wait for the end of another one
 
 _model: str | None = None
 _Result = TypeVar('_Result')
@@ -36,12 +35,14 @@ def setup(model: str | None = None) -> str:
         raise RuntimeError(f'NOVA_THREAD_MODEL is {model!r}; choose one of {", ".join(MODELS)}.')
     if _model not in (None, model):
         raise RuntimeError(f'The process runs on {_model} threads already; {model} was requested too late.')
+    if _model is None:                    # it is an operator's choice; a command's standard error is for its errors
+        warnings.filterwarnings('ignore', message=r'\s*Eventlet is deprecated')
     if _model is None and model == 'eventlet':
         import eventlet
         eventlet.monkey_patch()
     elif _model is None:
-        # Libraries may import eventlet, used or not. Without its resolver that saves 200 modules and a third of a
-        # second; https://eventlet.readthedocs.io/en/latest/environment.html
+        # Libraries of oslo import eventlet if it is installed. Without its resolver that saves 200 modules and a third
+        # of a second; https://eventlet.readthedocs.io/en/latest/environment.html
         os.environ.setdefault('EVENTLET_NO_GREENDNS', 'yes')
     _model = model
     return model
@@ -95,7 +96,7 @@ def join(thread: threading.Thread, seconds: float) -> bool:
     else:
         deadline = time.monotonic() + seconds
         while thread.is_alive() and (left := deadline - time.monotonic()) > 0:
-            time.sleep(min(LOOK_S, left))
+            time.sleep(min(POLL_INTERVAL_S, left))
     return not thread.is_alive()
 
 

@@ -1,6 +1,4 @@
 """Flush directories and files to the disk, so that they survive a power failure."""
-from __future__ import annotations
-
 import os
 
 

@@ -32,7 +32,7 @@ FORMAT = versioned_records.RecordFormat(
     name='claim of disk space', fields=frozenset({'device', 'size', 'targets'}),
     required=frozenset({'device', 'size', 'targets'}))
 LOCK_S = 10                      # timeout for a process that reads or writes claims
-MOST_CLAIMS = 10_000
+MAX_CLAIMS = 10_000
 
 
 def free_bytes(path: str) -> int:
@@ -175,7 +175,7 @@ class Reserve:
         if self._ledger is None or not os.path.isdir(self._ledger):
             return 0
         names = [name for name in os.listdir(self._ledger) if name != LOCK]
-        return sum(self._rest(os.path.join(self._ledger, name), device) for name in names[:MOST_CLAIMS]
+        return sum(self._rest(os.path.join(self._ledger, name), device) for name in names[:MAX_CLAIMS]
                    if own is None or not own.owns(name))
 
     @staticmethod

@@ -3,8 +3,6 @@
 Every function writes a temporary file in the same directory, flushes it to the disk, renames it, and flushes the
 directory.
 """
-from __future__ import annotations
-
 from collections.abc import Iterator
 import contextlib
 import os

@@ -3,8 +3,6 @@
 The API makes the key, in a file of the state directory. A conductor decrypts a password only to repeat an action after
 a restart or a lost message, and needs the same file. Normally the RPC message of the action contains the password.
 """
-from __future__ import annotations
-
 import logging
 import os
 from typing import Any

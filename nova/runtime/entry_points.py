@@ -1,6 +1,4 @@
 """Classes that options name, by their path or by an entry point."""
-from __future__ import annotations
-
 from collections.abc import Iterable
 import functools
 import importlib.metadata
@@ -37,7 +35,7 @@ def named(option: str, name: str, group: str, known: Iterable[str] = ()) -> Any:
         if '.' not in name:
             raise ImportError('it is neither the name of one nor the path of a class')
         return importutils.import_class(name)
-    except (ImportError, ValueError, AttributeError) as error:
+    except Exception as error:           # of the package
         reason = str(error).partition(' ([')[0]          # importutils appends a whole traceback
         raise exception.InvalidOption(f'{option}: {name} could not be loaded ({reason}). There are '
                                       f'{", ".join([*known, *sorted(points)])}, and paths of classes.') from error

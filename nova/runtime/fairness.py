@@ -1,13 +1,18 @@
 """Fair scheduling of a limited number of threads among projects, by used time instead of requests."""
-from __future__ import annotations
-
 import collections
 from collections.abc import Callable, Iterable
+from concurrent import futures
+import contextlib
+import functools
 import threading
 import time
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, TypeVarTuple
+
+from nova.runtime import queues
 
 Work = TypeVar('Work')
+_Args = TypeVarTuple('_Args')
+_Result = TypeVar('_Result')
 
 MAX_TIMES_FREE = 3   # a project has at most so many times the free threads: 3/4 of all if it is the only one
 HALF_LIFE_S = 10     # half-life of a project's cost, in seconds
@@ -53,8 +58,8 @@ class Shares:
     def has_room(self, project_id: str, free: int, spare: bool = True) -> bool:
         """Return whether a project may have one of the free threads.
 
-        A project without a thread may take the last one. Another one leaves a thread free, and has at most
-        ``MAX_TIMES_FREE`` times as many as are free.
+        A project without a thread may take the last free one. Any other project leaves one free, and has at most
+        ``MAX_TIMES_FREE`` times as many threads as are free.
 
         :param spare: False: each project may take the last one
         """
@@ -115,5 +120,153 @@ class FairQueue(Generic[Work]):
         return [work for works in waiting.values() for work in works]
 
     @property
+    def waiting(self) -> int:
+        """Return how many jobs wait."""
+        with self._lock:
+            return sum(map(len, self._waiting.values()))
+
+    @property
+    def running(self) -> int:
+        """Return how many jobs run."""
+        return self._shares.running.total()
+
+    @property
     def _free(self) -> int:
-        return self._max_running - self._shares.running.total()
+        return self._max_running - self.running
+
+
+class ConcurrencyLimit:
+    """Limit on concurrent requests of a kind; one project may use half of it. Nothing waits.
+
+    :param queue: row of nova.runtime.queues
+    """
+
+    def __init__(self, queue: queues.Queue, most: int) -> None:
+        self._most, self._share = most, -(-most // 2)
+        self._open: collections.Counter[str] = collections.Counter()
+        self._lock = threading.Lock()
+        queues.watch(queue, self, lambda limit: queues.Size(0, limit._open.total()))
+
+    def acquire(self, owner: str) -> bool:
+        """Take a slot; False if the limit is reached. The caller must release the slot."""
+        with self._lock:
+            if self._open.total() >= self._most or self._open[owner] >= self._share:
+                return False
+            self._open[owner] += 1
+            return True
+
+    def release(self, owner: str) -> None:
+        with self._lock:
+            self._open[owner] -= 1
+            self._open += collections.Counter()              # drop projects without requests
+
+
+class _Job:
+    """A job of an executor."""
+
+    def __init__(self, project_id: str | None, function: Callable[[], object]) -> None:
+        self.project_id, self.function = project_id, function
+        self.future: futures.Future[Any] = futures.Future()
+
+
+class FairExecutor:
+    """Thread pool whose threads projects share fairly: a ``FairQueue`` in front of an executor.
+
+    The threads are green under eventlet. Idle threads are used before new ones.
+
+    :param queue: row of nova.runtime.queues
+    :param name: name of the threads
+    :param max_running: maximum number of threads
+    :param spare: see FairQueue
+    """
+
+    def __init__(self, queue: queues.Queue, name: str, max_running: int, spare: bool = True) -> None:
+        self._threads = futures.ThreadPoolExecutor(max_running, thread_name_prefix=name)
+        self._queue: FairQueue[_Job] = FairQueue(max_running, spare)
+        self._started: set[_Job] = set()                 # jobs that may run, but have no thread yet
+        self._unfinished: set[futures.Future[Any]] = set()
+        self._lock = threading.Lock()
+        self._stopped = False
+        queues.watch(queue, self, FairExecutor._size)
+
+    def submit(self, project_id: str | None, function: Callable[[*_Args], _Result],
+               *args: *_Args) -> futures.Future[_Result]:
+        """Call ``function(*args)`` in a thread.
+
+        :param project_id: None: the job is not counted, and starts in the order of arrival
+        :raises RuntimeError: the executor has stopped
+        """
+        if self._stopped:
+            raise RuntimeError('The executor has stopped.')
+        job = _Job(project_id, functools.partial(function, *args))
+        with self._lock:
+            self._unfinished.add(job.future)
+        job.future.add_done_callback(self._forget)
+        if project_id is None or self._queue.take(project_id, job):
+            self._start(job)
+        elif self._stopped:
+            self._end_waiting(False)
+        return job.future
+
+    @property
+    def waiting(self) -> int:
+        """Return how many jobs wait until their project may have a thread."""
+        return self._queue.waiting
+
+    @property
+    def full(self) -> bool:
+        """Return whether a job may run, but has no thread."""
+        return bool(self._started)
+
+    def stop(self, timeout: float | None, start_waiting: bool = False) -> bool:
+        """Take no further job, and wait for the running ones; return True if all have ended in time.
+
+        :param timeout: seconds; None: no limit
+        :param start_waiting: run the waiting jobs, too; otherwise their futures are cancelled
+        """
+        self._stopped = True
+        self._end_waiting(start_waiting)
+        self._threads.shutdown(wait=False)
+        for job in () if start_waiting else list(self._started):
+            job.future.cancel()
+        with self._lock:
+            unfinished = list(self._unfinished)
+        return not futures.wait(unfinished, timeout).not_done
+
+    def _end_waiting(self, start: bool) -> None:
+        for job in self._queue.forget():
+            if start:
+                with contextlib.suppress(RuntimeError):
+                    self._start(job)
+            else:
+                job.future.cancel()
+
+    def _start(self, job: _Job) -> None:
+        """:raises RuntimeError: the executor has stopped; the future is cancelled"""
+        self._started.add(job)
+        try:
+            self._threads.submit(self._run, job)
+        except RuntimeError:
+            self._started.discard(job)
+            job.future.cancel()
+            raise
+
+    def _run(self, job: _Job) -> None:
+        self._started.discard(job)
+        try:
+            if job.future.set_running_or_notify_cancel():
+                job.future.set_result(job.function())
+        except BaseException as error:
+            job.future.set_exception(error)
+        finally:
+            for following in self._queue.ended(job.project_id) if job.project_id is not None else ():
+                with contextlib.suppress(RuntimeError):
+                    self._start(following)
+
+    def _forget(self, future: futures.Future[Any]) -> None:
+        with self._lock:
+            self._unfinished.discard(future)
+
+    def _size(self) -> queues.Size:
+        waiting = self._queue.waiting
+        return queues.Size(waiting + len(self._started), len(self._unfinished) - waiting - len(self._started))

@@ -4,8 +4,6 @@ A part may have ``alive()``, for failures that a restart would repair, and ``rea
 return {name: (whether it is healthy, {details})}. Details contain no secrets: they are names, numbers and error
 classes. ``alive`` never blocks.
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 import threading
 import time

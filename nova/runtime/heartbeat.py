@@ -4,25 +4,21 @@ Every [DEFAULT] report_interval the service sends itself a message through the b
 service sends a heartbeat to the conductor, usually as a cast. Without its queue, with a hanging consumer or with all
 workers busy it sends none, and counts as down after [DEFAULT] service_down_time; it logs this and subscribes again.
 """
-from __future__ import annotations
-
 from collections.abc import Callable
 import contextlib
 import itertools
 import logging
 import threading
 import time
-from typing import Literal, Protocol, TYPE_CHECKING, TypedDict
+from typing import Literal, Protocol, TypedDict
 
 from oslo_config.cfg import ConfigOpts
 
 from nova import context as nova_context
 from nova import exception
+from nova.context import RequestContext
 from nova.runtime import host_identity
 from nova.runtime import release
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
 
 LOG = logging.getLogger(__name__)
 
@@ -102,7 +98,7 @@ class Sender:
         self._sent: dict[str, float] = {}
         self._asked_at: float | None = None
         self._first = True
-        self._sending = threading.Lock()         # SIGHUP causes one between those of the periodic task
+        self._sending = threading.Lock()         # SIGHUP sends a heartbeat in addition to the periodic task
         self.answer: ServiceState = {}
         # called when the service's row was deleted and created again
         self.on_new_row: Callable[[], None] | None = None
@@ -237,30 +233,20 @@ class Sender:
 
     def _report(self) -> None:
         if self._first:
-            self._report_by_call()                   # the row exists when it returns
-            self._first = False
+            self._apply(self._conductor.report_service(nova_context.admin_context(), **self._arguments()))
+            self._first = False                      # the row exists now
             return
         if self._asked_at is None or time.monotonic() - self._asked_at > self._ask_s:
             self._ask()
-        try:
-            self._conductor.heartbeat(nova_context.admin_context(), identity=self._identity.text,
-                                      **self._arguments())
-        except exception.Unsupported:                # conductors of an older release
-            self._report_by_call()
+        self._conductor.heartbeat(nova_context.admin_context(), identity=self._identity.text, **self._arguments())
 
     def _ask(self) -> None:
         try:
             self._apply(self._conductor.register_service(nova_context.admin_context(), **self._arguments(),
                                                          identity=self._identity.text))
         except exception.RemoteError as error:
-            if error.kwargs.get('type') != 'UnsupportedVersion':
-                raise exception.ServiceUnavailable(service='conductor') from error
-            LOG.warning('The conductor is of an older release: no service checks that %s is the only one of host %s.',
-                        self._binary, self._host)
+            raise exception.ServiceUnavailable(service='conductor') from error
         self._asked_at = time.monotonic()
-
-    def _report_by_call(self) -> None:
-        self._apply(self._conductor.report_service(nova_context.admin_context(), **self._arguments()))
 
     def _apply(self, answer: ServiceState) -> None:
         """Log and keep the state of the service."""

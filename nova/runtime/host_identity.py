@@ -1,9 +1,7 @@
-"""Ownership of a service's name: an identity in a file of the state directory, which a cloned host lacks.
+"""Ownership of a service's name: an identity in a file of the state directory. A host without it cannot use the name.
 
 The file is locked while the service runs, so that two processes of one machine cannot use it.
 """
-from __future__ import annotations
-
 import fcntl
 import os
 from typing import TextIO
@@ -20,7 +18,7 @@ DIRECTORY = 'services'
 
 
 def state_path(conf: ConfigOpts) -> str:
-    """Return the directory of the state of this host, and of a deployment's if it is all-in-one."""
+    """Return the state directory of this host. With an all-in-one, it has the state of the whole deployment."""
     if conf.state_path:
         return str(conf.state_path)
     return '/var/lib/nova' if os.getuid() == 0 else os.path.expanduser('~/.local/share/nova')

@@ -1,6 +1,4 @@
 """Log set-up of a process: oslo.log with the request id in every line."""
-from __future__ import annotations
-
 import logging
 import warnings
 

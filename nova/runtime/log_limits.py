@@ -3,8 +3,6 @@
 A record belongs to the request of its thread's context. The context has an address from the start, and a user after
 authentication.
 """
-from __future__ import annotations
-
 import atexit
 import collections
 from collections.abc import Callable
@@ -22,7 +20,7 @@ LOG = logging.getLogger(__name__)
 
 BYTES = 16 << 10                 # of one address in a minute
 PERIOD_S = 60
-MOST_ADDRESSES = 1000            # counted separately within a period; the others share one limit
+MAX_ADDRESSES = 1000            # counted separately within a period; the others share one limit
 OTHERS = 'other addresses'
 OVERHEAD = 200                   # bytes of a line without its message: time, level, logger, ids
 _FORMATTER = logging.Formatter()
@@ -61,7 +59,7 @@ class UnauthenticatedLimit(logging.Filter):
             if now >= self._until:
                 self._used.clear()
                 self._until = now + PERIOD_S
-            if address not in self._used and len(self._used) >= MOST_ADDRESSES:
+            if address not in self._used and len(self._used) >= MAX_ADDRESSES:
                 address = OTHERS
             if not self._used[address] or self._used[address] + size <= BYTES:     # the first record may have any size
                 self._used[address] += size

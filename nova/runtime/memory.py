@@ -1,9 +1,8 @@
-"""Return of memory to the operating system after large responses.
+"""Return of free memory to the operating system.
 
-The C library keeps freed memory between blocks in use: after a response of many megabytes a process stays large.
+The C library keeps freed memory between blocks in use. A process stays large after a response of many megabytes or a
+backup, and the free parts grow slowly under load.
 """
-from __future__ import annotations
-
 import ctypes
 import threading
 import time
@@ -11,28 +10,41 @@ import time
 from nova.runtime import concurrency
 
 LARGE = 1 << 20                  # bytes of a response after which memory is returned
-REST_S = 5                       # delay, to combine successive responses
+DELAY_S = 5                      # after a large response, to combine successive ones
+INTERVAL_S = 300                 # between two returns without large responses
 
 _lock = threading.Lock()
 _waiting = False
+_returned = time.monotonic()
 
 
 def answered(size: int) -> None:
     """Record the size of a response."""
+    if size >= LARGE:
+        _begin(DELAY_S)
+
+
+def tick() -> None:
+    """Return memory if none was returned for INTERVAL_S; the main loop of each daemon calls this."""
+    if time.monotonic() - _returned > INTERVAL_S:
+        _begin(0)
+
+
+def _begin(delay: float) -> None:
     global _waiting
-    if size < LARGE or _trim is None:
+    if _trim is None:
         return
     with _lock:
         begin, _waiting = not _waiting, True
     if begin:
-        concurrency.spawn('memory', _give_back)
+        concurrency.spawn('memory', _give_back, delay)
 
 
-def _give_back() -> None:
-    global _waiting
-    time.sleep(REST_S)
+def _give_back(delay: float) -> None:
+    global _returned, _waiting
+    time.sleep(delay)
     with _lock:
-        _waiting = False
+        _waiting, _returned = False, time.monotonic()
     if _trim is not None:
         concurrency.blocking(_trim, 0)
 

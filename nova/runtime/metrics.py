@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 import dataclasses
-import importlib.metadata
 import logging
 import math
 import threading
@@ -25,6 +24,8 @@ from prometheus_client import core
 from prometheus_client import exposition
 from prometheus_client import metrics_core
 from prometheus_client import parser
+
+from nova import version
 
 LOG = logging.getLogger(__name__)
 
@@ -340,6 +341,11 @@ STATE_BACKUP_AGE = Watched(
     'nova_state_backup_age_seconds', 'Time since the newest nightly backup of the control plane, infinite before the '
     'first one', combine=max)
 
+# ---- queues: nova/runtime/queues.py
+
+QUEUE_WAITING = Watched('nova_queue_waiting', 'Requests, messages or jobs that wait in a queue', 'queue')
+QUEUE_RUNNING = Watched('nova_queue_running', 'Requests, messages or jobs of a queue that run', 'queue')
+
 # ---- the process
 
 INFO = _gauge(
@@ -357,7 +363,7 @@ for _kind in ('guest', 'files', 'shared_files', 'resize_backup', 'incoming'):
 
 
 def describe_process(binary: str, thread_model: str) -> None:
-    INFO.labels(binary, importlib.metadata.version('nova'), thread_model).set(1)
+    INFO.labels(binary, version.VERSION, thread_model).set(1)
 
 
 def values() -> list[Family]:

@@ -6,28 +6,22 @@
 
 There is no authentication: responses contain no secrets, and only callers on this host get details.
 """
-from __future__ import annotations
-
 from collections.abc import Callable
 import functools
 import ipaddress
 import logging
 import socket
-from typing import TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 import orjson
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 from nova import exception
 from nova.json_types import JsonObject
 from nova.runtime import health
 from nova.runtime import metrics
+from nova.runtime import service
 from nova.runtime import wsgi
-
-if TYPE_CHECKING:
-    from wsgiref.types import StartResponse, WSGIEnvironment
-
-    from nova.runtime import service
 
 LOG = logging.getLogger(__name__)
 

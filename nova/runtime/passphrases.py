@@ -1,6 +1,4 @@
 """Passphrases of backups: from a file, an environment variable or a prompt, never from a command line."""
-from __future__ import annotations
-
 import getpass
 import os
 import sys
@@ -8,7 +6,7 @@ import sys
 from nova import exception
 
 VARIABLE = 'NOVA_BACKUP_PASSPHRASE'
-LEAST, MOST = 12, 1024                   # characters: a backup can be attacked offline
+MIN_LENGTH, MAX_LENGTH = 12, 1024                   # characters: a backup can be attacked offline
 
 
 def read_file(path: str) -> str:
@@ -20,7 +18,7 @@ def read_file(path: str) -> str:
         with open(path, encoding='utf-8') as file:
             if os.fstat(file.fileno()).st_mode & 0o077:
                 raise exception.InvalidInput(f'Others than its owner may use {path}: chmod 600 {path}')
-            return _checked(file.readline(MOST + 2).rstrip('\r\n'), path)
+            return _checked(file.readline(MAX_LENGTH + 2).rstrip('\r\n'), path)
     except OSError as error:
         raise exception.InvalidInput(f'{path} cannot be read: {error.strerror}.') from None
     except UnicodeDecodeError:
@@ -49,6 +47,7 @@ def prompt(twice: bool) -> str:
 
 
 def _checked(text: str, what: str) -> str:
-    if not LEAST <= len(text) <= MOST:
-        raise exception.InvalidInput(f'{what} has {len(text)} characters: a passphrase has {LEAST} to {MOST}.')
+    if not MIN_LENGTH <= len(text) <= MAX_LENGTH:
+        raise exception.InvalidInput(
+            f'{what} has {len(text)} characters: a passphrase has {MIN_LENGTH} to {MAX_LENGTH}.')
     return text

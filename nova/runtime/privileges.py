@@ -6,7 +6,7 @@
     helper.call('bridge.make', name='br0')
 
 The two exchange JSON of limited length over socket pairs, so that no data of the unprivileged process becomes code. For
-the reasons against oslo.privsep, see doc/source/adr/0015-privileges.rst.
+the reasons against oslo.privsep, see ADR 0015.
 """
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LOG = logging.getLogger(__name__)
 
 Operations = typing.Mapping[str, typing.Callable[..., object]]       # their results are JSON
 
-MOST_BYTES = 64 << 20                    # of a request or a reply
+MAX_BYTES = 64 << 20                    # of a request or a reply
 LENGTH = struct.Struct('>Q')
 ENDED = 'its privileged part has ended'
 STOP_S = 5                               # for running operations when the other process ends
@@ -190,14 +190,14 @@ def _answer(operations: Operations, request: JsonObject) -> bytes:
 
 def _packed(value: object) -> bytes:
     data = json.dumps(value).encode()
-    if len(data) > MOST_BYTES:
-        raise ValueError(f'it is over {MOST_BYTES} bytes')
+    if len(data) > MAX_BYTES:
+        raise ValueError(f'it is over {MAX_BYTES} bytes')
     return LENGTH.pack(len(data)) + data
 
 
 def _receive(link: socket.socket) -> JsonObject:
     length, = LENGTH.unpack(_exactly(link, LENGTH.size))
-    if length > MOST_BYTES:
+    if length > MAX_BYTES:
         raise EOFError
     document: JsonObject = json.loads(_exactly(link, length))
     return document
@@ -267,8 +267,8 @@ def account(name: str) -> pwd.struct_passwd | None:
         return None
     with contextlib.suppress(KeyError):
         return pwd.getpwnam(name)
-    print(f'There is no user {name}: this process stays root. etc/systemd/nova.sysusers makes it; [privileges] user '
-          'names another.', file=sys.stderr)
+    print(f'There is no user {name}, so this process stays root. etc/systemd/nova.sysusers creates the user; '
+          '[privileges] user selects another one.', file=sys.stderr)
     return None
 
 

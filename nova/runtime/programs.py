@@ -1,6 +1,4 @@
 """Paths of this installation's commands."""
-from __future__ import annotations
-
 import os
 import shutil
 import sys

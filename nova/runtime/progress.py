@@ -3,8 +3,6 @@
 A ``Report`` may be called at any rate: its provider limits the cost. If it raises, the operation is aborted with this
 error.
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 import contextlib
 import os
@@ -18,7 +16,7 @@ Report = Callable[[int], None]
 Moved = Callable[[int], None]            # called with the number of bytes so far
 
 CHUNK = 256 * 1024
-LOOK_S = 1                               # polling interval of a growing file
+POLL_INTERVAL_S = 1                               # polling interval of a growing file
 
 
 def ignore(_value: int) -> None:
@@ -62,7 +60,7 @@ def watched(path: str, sources: Iterable[str], report: Report) -> Iterator[None]
 
 
 def _follow(path: str, moved: Moved, over: threading.Event, errors: list[Exception]) -> None:
-    while not over.wait(LOOK_S):
+    while not over.wait(POLL_INTERVAL_S):
         try:
             moved(disk_space.used_bytes(path))
         except FileNotFoundError:        # it does not exist yet

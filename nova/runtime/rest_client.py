@@ -12,13 +12,12 @@ from keystoneauth1 import loading
 
 from nova import exception
 from nova.conf.clients import keystoneauth
+from nova.context import RequestContext
 
 if TYPE_CHECKING:
     from keystoneauth1 import plugin as auth_plugins
     from keystoneauth1 import session as sessions
     import requests
-
-    from nova.context import RequestContext
 
 BAD_TOKEN = 401
 REFUSALS: dict[int, type[exception.NovaException]] = {BAD_TOKEN: exception.Unauthorized, 403: exception.Forbidden}

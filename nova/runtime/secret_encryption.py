@@ -4,8 +4,6 @@ The database or a copy of it reveals no key without the file.
 
 The first line of the file encrypts; all lines can decrypt. A key is bound to its owner.
 """
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib
@@ -24,8 +22,8 @@ LOG = logging.getLogger(__name__)
 
 FILE = 'disk-keys'
 KEY_BYTES, NONCE_BYTES = 32, 12
-MOST_BYTES = 65536                       # of the file
-CALLED = 'the file of [conductor] disk_keys_file'        # in messages: users get them, without paths of this host
+MAX_FILE_BYTES = 65536                       # of the file
+CALLED = 'the file of [conductor] disk_keys_file'        # in messages for users, instead of its path
 
 
 class Unusable(Exception):
@@ -86,7 +84,7 @@ def read(path: str) -> list[bytes] | None:
         with open(path, 'rb') as file:
             if os.fstat(file.fileno()).st_mode & 0o077:
                 raise Unusable(f'others than its owner may use {CALLED}')
-            lines = file.read(MOST_BYTES).split()
+            lines = file.read(MAX_FILE_BYTES).split()
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -1,9 +1,7 @@
 """The lifecycle of a service, and of the process that runs one or many.
 
-For the reasons against oslo.service, see doc/source/adr/0001-service-lifecycle.rst.
+For the reasons against oslo.service, see ADR 0001.
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 import functools
 import gc
@@ -24,6 +22,7 @@ from nova.conf import renamed
 from nova.runtime import concurrency
 from nova.runtime import health
 from nova.runtime import heartbeat
+from nova.runtime import memory
 from nova.runtime import metrics
 from nova.runtime import release
 
@@ -32,7 +31,7 @@ LOG = logging.getLogger(__name__)
 VERSION = release.VERSION          # in the service rows, for rolling upgrades
 JITTER = 0.1                        # random part of the interval of a periodic task
 TICK_S = 5                          # the main loop reports progress at this interval
-START_LOOK_S = 0.5                  # polling interval of a stop request during the start
+START_POLL_INTERVAL_S = 0.5                  # polling interval of a stop request during the start
 LOOP_STUCK_S = 60                   # a main loop without progress for so long is stuck
 GC_THRESHOLDS = (50_000, 10, 10)    # objects: one page of a list makes many times Python's default of 700
 
@@ -90,9 +89,13 @@ class Part(Protocol):
 class Service:
     """One service of a process: its queue, its periodic tasks, its heartbeat.
 
-    A manager has the interface's methods, and may have ``start()`` (before the first message), ``stop()``,
-    ``reload()``, ``messages_lost()`` (its queues were redeclared) and ``periodic_tasks()`` -> [(name, seconds,
-    function)]; a function runs with a new administrator's context as the thread's current one.
+    A manager has the interface's methods. It may also have these methods:
+
+    * ``start()``, called before the first message
+    * ``stop()`` and ``reload()``
+    * ``messages_lost()``, called after its queues were redeclared
+    * ``periodic_tasks()`` -> [(name, seconds, function)]; the current context of the thread is then a new
+      administrator's context
 
     :param binary: name in the service list: nova-compute, …
     :param interface: None for a service without a queue
@@ -305,7 +308,7 @@ class Process:
     def _watch_start(self) -> None:
         """Notify the parts of a stop request during the start, as a part may wait for other services."""
         while self._state == 'starting':
-            time.sleep(START_LOOK_S)
+            time.sleep(START_POLL_INTERVAL_S)
             if self._stop_asked:
                 _rest(self.parts)
                 return
@@ -314,6 +317,7 @@ class Process:
         while not _refused(self.parts):
             self._last_turn = time.monotonic()
             self._feed_watchdog()
+            memory.tick()
             try:
                 received = self._pipe.recv(1)
             except TimeoutError:

@@ -1,6 +1,4 @@
 """State directory: the lock of the process that uses it, and the marks of a restore."""
-from __future__ import annotations
-
 import fcntl
 import os
 import pathlib

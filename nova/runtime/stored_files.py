@@ -8,10 +8,9 @@ no row where the reader accepts records of version 1 (see the module of the reco
 
 Names of stored values in databases are in ``nova.db.conversion``. After the first release nothing is added here.
 """
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 import dataclasses
+import json
 import logging
 import os
 import pathlib
@@ -19,6 +18,7 @@ import stat
 
 from oslo_config.cfg import ConfigOpts
 
+from nova.json_types import Json
 from nova.runtime import directories
 from nova.runtime import durable_files
 from nova.runtime import host_identity
@@ -38,7 +38,8 @@ class StoredFile:
 
     pattern    glob below ``directory``
     convert    function(content) -> new content; it returns content that is converted already unchanged
-    name       new name of the file in its directory; '': it keeps its name
+    name       new name of the file in its directory, in which * stands for what it matches in the pattern; '': it keeps
+               its name
     directory  function(configuration) -> absolute directory; by default the state path
     """
 
@@ -47,8 +48,63 @@ class StoredFile:
     name: str = ''
     directory: Callable[[ConfigOpts], str] = host_identity.state_path
 
+    def place(self, path: pathlib.Path) -> pathlib.Path:
+        """Return the new path of a file."""
+        prefix, _, suffix = self.pattern.rpartition('/')[2].partition('*')
+        matched = path.name.removeprefix(prefix).removesuffix(suffix)
+        return path.with_name(matched.join(self.name.split('*')) or path.name)
 
-ROWS: tuple[StoredFile, ...] = ()
+
+def _rename_fields(fields: Mapping[str, str]) -> Callable[[bytes], bytes]:
+    """Return a function that renames fields of a JSON object.
+
+    :param fields: {path: new name}, for example {'volumes.source.below': 'backing_files'}. An object of the path may be
+        a list of objects
+    """
+    def convert(content: bytes) -> bytes:
+        try:
+            before = json.loads(content)
+        except ValueError:                   # the reader of the record reports it
+            return content
+        record = before
+        for path, name in fields.items():
+            record = _with_renamed_field(record, path.split('.'), name)
+        return content if record == before else json.dumps(record, indent=1).encode()
+
+    return convert
+
+
+def _with_renamed_field(value: Json, path: list[str], name: str) -> Json:
+    if isinstance(value, list):
+        return [_with_renamed_field(each, path, name) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if len(path) == 1:
+        return {name if key == path[0] else key: each for key, each in value.items()}
+    return {key: _with_renamed_field(each, path[1:], name) if key == path[0] else each for key, each in value.items()}
+
+
+def _guests(conf: ConfigOpts) -> str:
+    """Return the directory of the guests of libvirt."""
+    return os.path.join(host_identity.state_path(conf), 'instances')
+
+
+def _fake_driver(conf: ConfigOpts) -> str:
+    """Return the directory of the fake driver, or one that does not exist."""
+    return str(conf.fake.state_dir) or os.path.join(host_identity.state_path(conf), 'no-directory')
+
+
+ROWS: tuple[StoredFile, ...] = (
+    StoredFile('guest-records/*/*.json', _rename_fields({'left': 'has_left', 'done': 'completed_tasks'})),
+    StoredFile('*/guest.json', _rename_fields(
+        {'taken_from': 'previous_host', 'moved_from': 'source_directory', 'hostdevs.held': 'claimed_by_move',
+         'rescued.late': 'hot_plugged', 'volumes.source.below': 'backing_files'}), directory=_guests),
+    StoredFile('*/lent', name='in-migration', directory=_guests),
+    StoredFile('*/arriving.json', name='transfer.json', directory=_guests),
+    StoredFile('*/leaving.*.json', name='post-copy.*.json', directory=_guests),
+    StoredFile('*.arriving', name='*.incoming', directory=_fake_driver),
+    StoredFile('volumes/exports/*/host.json', _rename_fields({'ends_at': 'certificate_expires_at'})),
+)
 
 
 def convert(conf: ConfigOpts, rows: Iterable[StoredFile] | None = None) -> list[pathlib.Path]:
@@ -64,7 +120,7 @@ def convert(conf: ConfigOpts, rows: Iterable[StoredFile] | None = None) -> list[
             if copies in path.parents or path.is_symlink() or not path.is_file():
                 continue
             content = path.read_bytes()
-            converted, place = row.convert(content), path.with_name(row.name or path.name)
+            converted, place = row.convert(content), row.place(path)
             if converted == content and place == path:
                 continue
             copy = copies / path.relative_to(path.anchor)

@@ -1,6 +1,4 @@
 """TLS of a listener: the choice of its certificate by the configuration, and its renewal during service."""
-from __future__ import annotations
-
 from collections.abc import Callable
 import ipaddress
 import logging
@@ -21,7 +19,7 @@ LOG = logging.getLogger(__name__)
 
 DIRECTORY = 'tls'             # below the state directory
 NAME = 'api'                  # of the certificate that a cloud makes for its listener
-LOOK_S = 6 * 3600             # between two checks for changed files or a due renewal
+CHECK_INTERVAL_S = 6 * 3600             # between two checks for changed files or a due renewal
 
 
 @final
@@ -52,7 +50,7 @@ class Tls:
             LOG.error('The certificate is not renewed, the previous one is kept: %s', error)
 
     def _look(self) -> None:
-        while not self._stopping.wait(LOOK_S):
+        while not self._stopping.wait(CHECK_INTERVAL_S):
             self.reload()
 
 

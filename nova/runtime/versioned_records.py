@@ -11,8 +11,6 @@ A record without a header has version 1. The rules for a change are in doc/sourc
 * A release that changes the meaning of a field raises ``readable_by``, too. The release before refuses the record.
 * A release keeps the fields that it does not know when it writes a record that it has read.
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 import dataclasses
 import json
@@ -65,7 +63,7 @@ class RecordFormat:
             raise ValueError(f'{self.name}: the upgrades {upgraded} do not lead to version {self.version}')
         named = self.required | {name.partition('.')[0] for name in self.parts}
         if self.fields is not None and not named <= self.fields:
-            raise ValueError(f'{self.name}: a required field or a part is no field')
+            raise ValueError(f'{self.name}: a required field or a part is not in the fields')
 
     @property
     def oldest(self) -> int:
@@ -97,11 +95,11 @@ class RecordFormat:
         :raises RecordUnreadable: another release wrote it in a version that this release cannot read, or it is damaged
         """
         if not isinstance(found, dict):
-            raise self._unreadable(source, 'it is no JSON object')
+            raise self._unreadable(source, 'it is not a JSON object')
         values = dict(found)
         version, readable_by = values.pop(VERSION, 1), values.pop(READABLE_BY, 1)
         if type(version) is not int or type(readable_by) is not int or not 1 <= readable_by <= version:
-            raise self._unreadable(source, f'its version {str(version)[:40]} is no version')
+            raise self._unreadable(source, f'its version {str(version)[:40]} is not a version number')
         if readable_by > self.version:
             raise self._unreadable(source, (
                 f'a newer release wrote it in version {version}, which needs version {readable_by} or later, and this '
@@ -136,7 +134,7 @@ class RecordFormat:
         try:
             found = json.loads(data)
         except (ValueError, RecursionError):
-            raise self._unreadable(source, 'it is empty' if not data else 'it is no JSON') from None
+            raise self._unreadable(source, 'it is empty' if not data else 'it is not JSON') from None
         return self.checked(found, source)
 
     # ---- files

@@ -1,19 +1,13 @@
 """WSGI mounts: dispatch of the applications of one server by path, and common responses."""
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import orjson
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from nova import exception
 from nova.json_types import Json
+from nova.runtime.http import framing
 from nova.runtime.http import server
-
-if TYPE_CHECKING:
-    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
-
-    from nova.runtime.http import framing
 
 Server = server.Server
 THREADS = server.THREADS
@@ -60,7 +54,7 @@ class Mounts:
         else:
             if path == '/' and environ['REQUEST_METHOD'] in ('GET', 'HEAD'):
                 url = f"{environ['wsgi.url_scheme']}://{environ.get('HTTP_HOST') or environ['SERVER_NAME']}"
-                return _json(environ, start_response, '200 OK', self._index(url))
+                return _json(environ, start_response, '200 OK', self._index(url), [('Vary', 'Accept')])
             return _error(environ, start_response, '404 Not Found', 'Nothing is served at this path.')
         if mount.strip:
             environ['SCRIPT_NAME'] = environ.get('SCRIPT_NAME', '') + mount.path

@@ -17,7 +17,7 @@ from nova.scheduler import host_table
 from nova.scheduler import placement
 from nova.scheduler.placement_request import Request
 
-# maximum age of the table under load: it has this scheduler's claims; the claim's condition detects others
+# maximum age of the table under load; it includes this scheduler's claims, and each claim detects those of others
 FRESH_S = 0.02
 
 Selections = list[objects.Selection]

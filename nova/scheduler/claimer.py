@@ -7,7 +7,6 @@ import collections.abc
 import logging
 import typing
 
-
 from nova import exception
 from nova import objects
 from nova import states

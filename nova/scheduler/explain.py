@@ -3,26 +3,21 @@
 The text for users names no host. ``details`` names hosts; only administrators see it, in a fault and in an action's
 event.
 """
-from __future__ import annotations
-
 import collections.abc
 import dataclasses
-import typing
 
 import numpy as np
 
 from nova import exception
+from nova.scheduler import host_view
 from nova.scheduler.filters import base
-
-if typing.TYPE_CHECKING:
-    from nova.scheduler import host_view
-    from nova.scheduler.placement_request import Request
+from nova.scheduler.placement_request import Request
 
 # a fault holds 255 characters and begins with 'No valid host was found. '
 SENTENCE = 230
 NAMED = 50  # maximum number of hosts that an explanation names for one filter
 NEAREST = 5  # number of nearest hosts that an explanation names
-LOOKED_AT = 200  # maximum number of hosts that per-host filters evaluate for an explanation
+MAX_EXAMINED_HOSTS = 200      # maximum number of hosts that per-host filters evaluate for an explanation
 OTHERS = '{} for other reasons'
 
 
@@ -109,7 +104,7 @@ def nearest(hosts: host_view.Hosts, request: Request, filters: collections.abc.I
         short += np.where(passed, 0, each.shortfall(hosts, request))
         if each.selects_hosts:
             possible &= passed
-    near = _first(np.flatnonzero(possible), failed, short)[:LOOKED_AT]
+    near = _first(np.flatnonzero(possible), failed, short)[:MAX_EXAMINED_HOSTS]
     for each in consulted:
         if each.costly:
             passed = masks[each] = np.ones(len(hosts), dtype=bool)

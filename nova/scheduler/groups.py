@@ -2,38 +2,24 @@
 
 The table of hosts only guides the choice. ``LockedMembers`` decides in the claim's transaction.
 """
-from __future__ import annotations
-
 import collections
 import collections.abc
 import dataclasses
 import functools
 import typing
 
-
 from nova import context as nova_context
 from nova import exception
 from nova.db import engine
 from nova.db.cells import cells as db_cells
 from nova.db.placement import server_groups
-from nova.db.placement.server_groups import AFFINITY
-from nova.db.placement.server_groups import ANTI_AFFINITY
-from nova.db.placement.server_groups import CAPABILITIES
-from nova.db.placement.server_groups import PROXIMITY
-from nova.db.placement.server_groups import SOFT_AFFINITY
-from nova.db.placement.server_groups import SOFT_ANTI_AFFINITY
+from nova.scheduler import host_view
 from nova.scheduler.placement_request import Group
-
-if typing.TYPE_CHECKING:
-    from nova.scheduler import host_view
-    from nova.scheduler.placement_request import Request
-
-__all__ = ('AFFINE', 'AFFINITY', 'ANTI_AFFINITY', 'CAPABILITIES', 'PROXIMITY', 'SOFT_AFFINITY', 'SOFT_ANTI_AFFINITY',
-           'LockedMembers', 'find', 'places', 'refreshed', 'shared', 'split')
+from nova.scheduler.placement_request import Request
 
 # policies under which a member's host restricts the hosts of the others; the claim's transaction checks them again
-MUTUAL = frozenset((AFFINITY, ANTI_AFFINITY, PROXIMITY))
-AFFINE = frozenset((AFFINITY, PROXIMITY))
+MUTUAL = frozenset((server_groups.AFFINITY, server_groups.ANTI_AFFINITY, server_groups.PROXIMITY))
+AFFINE = frozenset((server_groups.AFFINITY, server_groups.PROXIMITY))
 
 
 def find(api_db: engine.Database, cells: db_cells.Cells, group_id: str, project_id: str,
@@ -49,8 +35,8 @@ def find(api_db: engine.Database, cells: db_cells.Cells, group_id: str, project_
     if row is None or not nova_context.covers(project_id, row['project_id']):
         return None
     policies = frozenset(row['policies'])
-    needed = server_groups.capabilities(row['metadata']) if CAPABILITIES in policies else {}
-    max_per_host = row['rules'].get(server_groups.MOST, 1)
+    needed = server_groups.capabilities(row['metadata']) if server_groups.CAPABILITIES in policies else {}
+    max_per_host = row['rules'].get(server_groups.MAX_SERVER_PER_HOST, 1)
     group = refreshed(cells, Group(row['uuid'], policies, max_per_host, moving, {}, needed))
     if group.unknown and policies & AFFINE:
         with api_db.reader() as conn:
@@ -77,7 +63,7 @@ def split(group: Group, hosts: host_view.Hosts) -> bool:
     """
     if sum(bool(part) for part in group.places.values()) < 2:
         return False
-    if AFFINITY in group.policies:
+    if server_groups.AFFINITY in group.policies:
         return True
     return not shared(_locality(hosts.rows[position]) for host in group.members for position in hosts.positions(host))
 
@@ -102,7 +88,7 @@ def places(request: Request, hosts: host_view.Hosts, positions: collections.abc.
     """
     group = request.group
     assert group is not None  # affinity is a policy of a group
-    if AFFINITY in group.policies:
+    if server_groups.AFFINITY in group.policies:
         for position in positions:
             yield dataclasses.replace(request, host=hosts.host[position])
         return
@@ -137,7 +123,7 @@ class LockedMembers:
             elsewhere = [part for cell, part in group.places.items() if cell_uuid not in (None, cell)]
             found = _members(server_groups.places(conn, group.uuid, group.moving).union(*elsewhere))
             self._members, self._between = found['members'], found['between']
-        if PROXIMITY in group.policies:
+        if server_groups.PROXIMITY in group.policies:
             self._localities = {
                 **{host: _locality(table.rows[position]) for host in self._members
                    for position in table.positions(host)},
@@ -146,11 +132,11 @@ class LockedMembers:
     def allow(self, host: str) -> bool:
         """Tell whether the policies allow one more member on this host."""
         policies = self._group.policies
-        if AFFINITY in policies and self._members and (self._between or host not in self._members):
+        if server_groups.AFFINITY in policies and self._members and (self._between or host not in self._members):
             return False
-        if ANTI_AFFINITY in policies and self._members.get(host, 0) >= self._group.max_per_host:
+        if server_groups.ANTI_AFFINITY in policies and self._members.get(host, 0) >= self._group.max_per_host:
             return False
-        return PROXIMITY not in policies or bool(self._within_reach(host))
+        return server_groups.PROXIMITY not in policies or bool(self._within_reach(host))
 
     def _within_reach(self, host: str) -> frozenset[str] | None:
         """Return the localities that all members would share if one more were on this host; none for a removed host."""

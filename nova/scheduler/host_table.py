@@ -30,7 +30,7 @@ WINDOW_S = 2
 FULL_READ_S = 60  # interval of full reads of all change numbers, which detect removed nodes
 MIN_FULL_READ_S = 1  # minimum interval of full reads, even on request; the window detects other changes
 MAX_CHANGE_NUMBER = 2 ** 62  # upper bound of all change numbers
-OTHER_CELLS_S = 0.5  # read interval of other cells, except those in which this scheduler has claimed
+OTHER_CELLS_INTERVAL_S = 0.5  # read interval of other cells, except those in which this scheduler has claimed
 NO_TIME = datetime.timedelta()
 UNREACHABLE_S = 30  # retry interval of an unreachable cell
 # timeout of reading changes, so that a slow cell does not delay requests; a read normally takes milliseconds
@@ -270,7 +270,7 @@ class HostTable:
 
         ``synchronize`` reads unreachable cells, because no request waits for it.
         """
-        due = full or time.monotonic() - self._others_read_at > OTHER_CELLS_S
+        due = full or time.monotonic() - self._others_read_at > OTHER_CELLS_INTERVAL_S
         cells = [cell for cell in self._cells.all()[1:]
                  if (due or cell.uuid in self._claimed_cells) and cell.uuid not in self._unreachable]
         if not cells:

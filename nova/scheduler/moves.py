@@ -4,7 +4,6 @@ import dataclasses
 import logging
 import typing
 
-
 from nova import context as nova_context
 from nova import exception
 from nova import objects
@@ -67,7 +66,7 @@ class Moves:
                                       aggregate=migration['arguments'].get('aggregate'))
 
         needed: dict[str, int] = {}
-        if migration['arguments'].get('grows'):  # the server keeps its resources and needs only the difference
+        if migration['arguments'].get('in_place'):  # the server keeps its resources and needs only the difference
             needed = request.resources
             had = claims.resources({**row, 'numa_topology': None})
             request = dataclasses.replace(request, resources={name: needed[name] - had[name] for name in needed})
@@ -92,7 +91,7 @@ class Moves:
             # the message may be a repetition, and the first one may have claimed the missing capacity for this move
             with cell.db.reader() as conn:
                 migration = server_migrations.get(conn, migration_id)
-            if migration['held_host'] is None and migration['status'] in LOOKING:
+            if migration['claimed_host'] is None and migration['status'] in LOOKING:
                 raise
             return []
 

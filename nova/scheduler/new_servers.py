@@ -40,7 +40,7 @@ class NewServers:
         request = self._requests.of_new(spec)
         try:
             placed, refused = self._placer.place(request, instance_uuids), None
-        except exception.NoValidHost as error:  # these servers themselves may have taken the missing capacity
+        except exception.NoValidHost as error:  # a lost earlier reply: the placed servers may use the capacity
             placed, refused = [[] for _ in instance_uuids], error
         except db_cells.UNREACHABLE as error:
             raise self._unavailable(instance_uuids, error) from None

@@ -1,5 +1,4 @@
 """Notifications of the scheduler."""
-
 from nova import context as nova_context
 from nova import notify
 from nova import objects

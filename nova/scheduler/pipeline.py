@@ -1,6 +1,4 @@
 """Host selection: pure functions of a view of the hosts and a request."""
-from __future__ import annotations
-
 import collections.abc
 import dataclasses
 import itertools

@@ -4,8 +4,6 @@ Between two such requests only the chosen hosts change. Their weights are recomp
 are evaluated again if both hold: a changed host may no longer pass the filters, and this host would be chosen or may be
 an end of the range that normalises weights.
 """
-from __future__ import annotations
-
 import collections.abc
 import typing
 

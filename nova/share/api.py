@@ -1,12 +1,8 @@
 """Interface to shared file systems; ``manila`` is the client of a service."""
-from __future__ import annotations
+from typing import NoReturn, TypedDict
 
-from typing import NoReturn, TYPE_CHECKING, TypedDict
-
+from nova.context import RequestContext
 from nova import exception
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
 
 
 class Share(TypedDict):

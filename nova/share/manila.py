@@ -27,7 +27,7 @@ ERRORS = {400: exception.Conflict, 409: exception.Conflict, 413: exception.Forbi
 IP, CEPHX = 'ip', 'cephx'                # types of rules
 REASON = 'a server has the share'
 RULE_S, POLL_S = 30, 0.5                 # time limit for a rule to become active; polling interval
-_GONE = (403, 404)
+_NOT_FOUND = (403, 404)
 
 
 class ManilaShares(api.Shares):
@@ -78,7 +78,7 @@ class ManilaShares(api.Shares):
         if rule is not None:
             body = {'deny_access': {'access_id': rule['id'], 'unrestrict': True}}
             code = self._request(ctx, 'POST', share_id, '/action', json=body).status_code
-            if code >= 400 and code not in _GONE:
+            if code >= 400 and code not in _NOT_FOUND:
                 raise self._refusal(ctx, share_id, code)
 
     def _rule(self, ctx: RequestContext, share_id: str, kind: str, name: str) -> dict[str, Any] | None:
@@ -102,7 +102,7 @@ class ManilaShares(api.Shares):
             ctx, method, lambda: f'{self._service.endpoint()}/shares/{_checked(share_id)}{tail}', VERSION, **kwargs)
 
     def _refusal(self, ctx: RequestContext, share_id: str, code: int) -> Exception:
-        if code in _GONE:
+        if code in _NOT_FOUND:
             return exception.ShareNotFound(share_id=share_id[:64])
         return self._service.refusal(ctx, code)
 

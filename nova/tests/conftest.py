@@ -7,6 +7,10 @@ would compile every statement anew. None of them need outlive a power cut. Garba
 import gc
 import os
 
+import pytest
+
+pytest.register_assert_rewrite('nova.tests.support')
+
 from nova.runtime import concurrency
 
 concurrency.setup()

@@ -314,7 +314,7 @@ class Cloud:
         compute = self.computes.pop(host)
         del self.bus.managers['compute', host]
         machine = compute.driver.machine
-        machine.guests_file = machine.kept_file = machine.arriving_file = None
+        machine.guests_file = machine.kept_file = machine.incoming_file = None
         compute.driver.features[virt.LiveMigration].disconnect()
         self.image_sources.pop(host).images = Images()
         compute.host.conductor.client._bus = compute.host.network.client._bus = Grave()

@@ -14,6 +14,7 @@ from nova.identity.rest import app
 from nova.identity.embedded import bootstrap
 from nova.identity.embedded import catalog
 from nova.identity.embedded import service
+from nova.tests import openapi_answers
 from nova.tests import schemas
 
 ROUNDS = 4          # bcrypt's least: the tests log in often
@@ -44,7 +45,7 @@ class IdentityCloud:
 
     def sibling(self):
         """Another process' service on the same database and keys."""
-        return service.IdentityService(self.conf, self.db, str(self.path / 'keys'), self.service.catalog,
+        return service.IdentityService(self.conf, self.db, str(self.path / 'keys'), self.service.built_in,
                                        self.clock)
 
     def token(self, user='admin', project=None):
@@ -54,8 +55,11 @@ class IdentityCloud:
     def id_of(self, noun, name):
         return self.service.find(noun, name=name)['id']
 
-    def call(self, method, path, body=None, token=None, address='192.0.2.1', **headers):
-        """A webob.Response of the application, mounted at /identity."""
+    def call(self, method, path, body=None, token=None, address='192.0.2.1', check=True, **headers):
+        """A webob.Response of the application, mounted at /identity.
+
+        :param check: compare it with the OpenAPI document
+        """
         req = webob.Request.blank(path, base_url='http://cloud.example/identity', method=method)
         req.environ['REMOTE_ADDR'] = address
         if isinstance(body, bytes):
@@ -66,7 +70,11 @@ class IdentityCloud:
             req.headers['X-Auth-Token'] = token
         for name, value in headers.items():
             req.headers[name.replace('_', '-')] = value
-        return req.get_response(self.app)
+        reply = req.get_response(self.app)
+        if check:
+            openapi_answers.IDENTITY.check(method, path.partition('?')[0], body, reply.status_int, reply.headers,
+                                           reply.text)
+        return reply
 
 
 def password_auth(user, password, project=None):

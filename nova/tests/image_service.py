@@ -11,6 +11,7 @@ from nova import context
 from nova.db import engine
 from nova.image.embedded import service as embedded
 from nova.image.rest.app import Application
+from nova.tests import openapi_answers
 from nova.tests import schemas
 
 ADMIN, ALICE, BOB = 'admin-project', 'alice-project', 'bob-project'
@@ -67,7 +68,9 @@ class Client:
         finally:
             if hasattr(chunks, 'close'):
                 chunks.close()
-        return Answer(started[0][0], started[0][1], content)
+        answer = Answer(started[0][0], started[0][1], content)
+        openapi_answers.IMAGE.check(method, path, body, answer.status, answer.headers, content)
+        return answer
 
     def patch(self, path, *operations):
         return self('PATCH', path, [dict(zip(('op', 'path', 'value'), operation)) for operation in operations],

@@ -5,7 +5,7 @@ limit each, also after a failure, which ends pytest-timeout's. An alarm raises i
 again, since a test's own clean-up can hang, too. Where no alarm helps, the process ends with the stacks of its threads.
 A test that waits for a program waits no longer than its limit.
 
-NOVA_TEST_RUNNING names a directory for tools/test_watch.py: a file of each process, with what it does and since when.
+NOVA_TEST_RUNNING names a directory for nova.tests.runner: a file of each process, with what it does and since when.
 On SIGUSR2 the process writes the stacks of its threads beside it.
 """
 import faulthandler

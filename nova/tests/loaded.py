@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from nova.rpc import bus
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as clouds
 
 TOOLS = pathlib.Path(__file__).resolve().parents[2] / 'tools'

@@ -5,26 +5,23 @@ capability is the presence of a feature, so flag and method cannot disagree. Eve
 after a crash completes the interrupted work. A driver uses no database and no RPC; the compute service passes all data
 to it.
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 import dataclasses
 import os
+import re
 import types
 import typing
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
+from nova.context import RequestContext
+from nova.objects import pci
+from nova.objects.instance import Instance
+from nova.runtime import privileges
 from nova.runtime import progress
 from nova.virt import monitors
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.objects import pci
-    from nova.objects.instance import Instance
-    from nova.runtime import privileges
 
 _Feature = typing.TypeVar('_Feature')
 
@@ -174,23 +171,18 @@ class Hypervisor(typing.Protocol):
 
     def init_host(self) -> None:
         """Connect, check that guests can run here, and remove orphans of a crash that belong to no guest."""
-        raise NotImplementedError
 
     def resources(self) -> list[NodeResources]:
         """Return the current [NodeResources] of this host."""
-        raise NotImplementedError
 
     def guests(self) -> dict[str, int]:
         """Return {instance uuid: power state} of every guest of this service on the host."""
-        raise NotImplementedError
 
     def power_state(self, instance: Instance) -> int:
         """Return a power state of ``states``; raises GuestNotFound."""
-        raise NotImplementedError
 
     def spawn(self, context: RequestContext, instance: Instance, request: SpawnRequest) -> None:
         """Create the disks, define the guest and start it. Raises BuildFailed, ImageUnacceptable, VirtError."""
-        raise NotImplementedError
 
     def destroy(self, context: RequestContext, instance: Instance, network_info: NetworkInfo, keep_disks: bool = False,
                 keep_machine: bool = False) -> None:
@@ -199,23 +191,18 @@ class Hypervisor(typing.Protocol):
         :param keep_disks: preserve the disks
         :param keep_machine: preserve the TPM state and UEFI variables that the instance still uses, for a rebuild
         """
-        raise NotImplementedError
 
     def power_on(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
         """Start the guest and define it again if it is missing."""
-        raise NotImplementedError
 
     def power_off(self, instance: Instance, timeout: int = 0) -> None:
         """Request a guest shutdown, wait ``timeout`` seconds, then power the guest off."""
-        raise NotImplementedError
 
     def reboot(self, context: RequestContext, instance: Instance, network_info: NetworkInfo, hard: bool) -> None:
         """Reboot the guest. Soft: through the guest OS, with hard as the fallback. Hard: power cycle."""
-        raise NotImplementedError
 
     def console_output(self, instance: Instance) -> bytes:
         """Return the output of the serial console, at most the last 100 KiB."""
-        raise NotImplementedError
 
 
 class ComputeDriver(Hypervisor):
@@ -251,7 +238,7 @@ class ComputeDriver(Hypervisor):
 
     def capabilities(self) -> dict[str, bool]:
         """Return {capability: whether this driver has it}: the names of FEATURES, GUEST_AGENT and DEVICE_NAMES."""
-        return {**{feature.feature: feature in self.features for feature in FEATURES},
+        return {**{name_of(feature): feature in self.features for feature in FEATURES},
                 GUEST_AGENT: self.guest_agent, DEVICE_NAMES: self.device_names}
 
     def get_feature(self, feature: type[_Feature]) -> _Feature | None:
@@ -371,29 +358,19 @@ class ComputeDriver(Hypervisor):
 # ---- features: one class each --------------------------------------------------
 
 class Pause(typing.Protocol):
-    feature: typing.ClassVar[str] = 'pause'
+    def pause(self, instance: Instance) -> None: ...
 
-    def pause(self, instance: Instance) -> None:
-        raise NotImplementedError
-
-    def unpause(self, instance: Instance) -> None:
-        raise NotImplementedError
+    def unpause(self, instance: Instance) -> None: ...
 
 
 class Suspend(typing.Protocol):
-    feature: typing.ClassVar[str] = 'suspend'
-
     def suspend(self, instance: Instance) -> None:
         """Save the memory to disk and stop the guest."""
-        raise NotImplementedError
 
-    def resume(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
-        raise NotImplementedError
+    def resume(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None: ...
 
 
 class Snapshot(typing.Protocol):
-    feature: typing.ClassVar[str] = 'snapshot'
-
     def snapshot(self, context: RequestContext, instance: Instance, image_id: str, step: Callable[[str], None],
                  report: progress.Report = progress.ignore) -> None:
         """Upload the root disk as the data of ``image_id``; report each step with ``step(task_state)``.
@@ -401,12 +378,9 @@ class Snapshot(typing.Protocol):
         :param report: called periodically with the percentage of copy and upload done; an exception from it cancels the
             snapshot and propagates
         """
-        raise NotImplementedError
 
 
 class Rescue(typing.Protocol):
-    feature: typing.ClassVar[str] = 'rescue'
-
     def rescue(self, context: RequestContext, instance: Instance, network_info: NetworkInfo, image: ImageDocument,
                admin_password: str,
                block_devices: list[BlockDevice], config_drive: dict[str, bytes] | None = None) -> None:
@@ -416,11 +390,9 @@ class Rescue(typing.Protocol):
         :param block_devices, config_drive: as in SpawnRequest
         :raises ImageUnacceptable: the image cannot rescue a guest; the guest is left off with its own disks
         """
-        raise NotImplementedError
 
     def unrescue(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
         """Start the guest from its own disks and remove the rescue disk."""
-        raise NotImplementedError
 
 
 class StableRescue(typing.Protocol):
@@ -429,8 +401,6 @@ class StableRescue(typing.Protocol):
     The image properties hw_rescue_device and hw_rescue_bus select the type of the rescue disk.
     """
 
-    feature: typing.ClassVar[str] = 'stable_rescue'
-
 
 class EncryptedDisks(typing.Protocol):
     """Encryption of local disks if flavor or image requests it (nova.hardware.guest_options.encrypts).
@@ -438,13 +408,9 @@ class EncryptedDisks(typing.Protocol):
     ``disk_key`` provides the passphrase; see ``use_keys``.
     """
 
-    feature: typing.ClassVar[str] = 'encrypted_disks'
-
 
 class EncryptedVolumes(typing.Protocol):
     """LUKS volumes: ``volume_key`` provides the passphrase if the connection is marked ``encrypted``."""
-
-    feature: typing.ClassVar[str] = 'encrypted_volumes'
 
 
 class Volumes(typing.Protocol):
@@ -454,83 +420,59 @@ class Volumes(typing.Protocol):
     method is idempotent.
     """
 
-    feature: typing.ClassVar[str] = 'volumes'
-
     def volume_connector(self) -> dict[str, Any]:
         """Return this host's connector properties for a block storage: {'host', 'ip', 'initiator', …}."""
-        raise NotImplementedError
 
     def attached_volumes(self) -> dict[str, dict[str, AttachedVolume]]:
         """Return {uuid: {volume id: {'attachment_id', 'device_name'}}} of the guests that have volumes."""
-        raise NotImplementedError
 
     def attach_volume(self, context: RequestContext, instance: Instance, device: BlockDevice) -> None:
         """Attach a volume to a running or stopped guest."""
-        raise NotImplementedError
 
     def detach_volume(self, context: RequestContext, instance: Instance, device: BlockDevice) -> None:
         """Detach a volume; no error if the disk or the guest is missing."""
-        raise NotImplementedError
 
     def swap_volume(self, context: RequestContext, instance: Instance, old: BlockDevice, new: BlockDevice) -> None:
         """Copy one volume to another while the guest runs, and switch the guest to the copy."""
-        raise NotImplementedError
 
     def rename_volume(self, context: RequestContext, instance: Instance, volume_id: str, stays: str) -> None:
         """Record that the block storage has renamed a moved volume from ``volume_id`` to its previous id, ``stays``.
 
         Drivers that do not identify volumes by id do nothing.
         """
-        raise NotImplementedError
 
 
 class Shares(typing.Protocol):
     """Shared file systems; a stopped guest gets them when it starts. Each method is idempotent."""
 
-    feature: typing.ClassVar[str] = 'shares'
-
     def attach_share(self, context: RequestContext, instance: Instance, share: dict[str, Any]) -> None:
         """Mount a share for a guest: {'share_id', 'tag', 'export_location', 'protocol', 'access' (share/api.py)}."""
-        raise NotImplementedError
 
     def detach_share(self, context: RequestContext, instance: Instance, share: dict[str, Any]) -> None:
         """Detach a share, {'share_id'}; no error if it is missing."""
-        raise NotImplementedError
 
 
 class Password(typing.Protocol):
-    feature: typing.ClassVar[str] = 'password'
-
     def set_admin_password(self, instance: Instance, password: str) -> None:
         """Change the administrator's password in the guest; raises VirtError if no guest agent does it."""
-        raise NotImplementedError
 
 
 class Quiesce(typing.Protocol):
     """Quiescing a guest while its volumes are copied; ``snapshot`` quiesces the guest internally."""
 
-    feature: typing.ClassVar[str] = 'quiesce'
-
     def quiesce(self, instance: Instance) -> None:
         """Flush and freeze the file systems; raises VirtError if no guest agent does it."""
-        raise NotImplementedError
 
     def unquiesce(self, instance: Instance) -> None:
         """Thaw the file systems; no error if they are not frozen."""
-        raise NotImplementedError
 
 
 class CrashDump(typing.Protocol):
-    feature: typing.ClassVar[str] = 'crash_dump'
-
     def trigger_crash_dump(self, instance: Instance) -> None:
         """Make the guest's kernel crash and dump its memory through a non-maskable interrupt."""
-        raise NotImplementedError
 
 
 class Diagnostics(typing.Protocol):
-    feature: typing.ClassVar[str] = 'diagnostics'
-
     def diagnostics(self, instance: Instance) -> dict[str, Any]:
         """Return the resource usage of a running guest with all names of the compute API's diagnostics (2.48).
 
@@ -539,19 +481,14 @@ class Diagnostics(typing.Protocol):
         Unknown values are None. ``guest_interfaces`` is optional: the interfaces that the guest reports, [{'name',
         'mac_address', 'addresses'}]. Raises GuestNotFound.
         """
-        raise NotImplementedError
 
 
 class Interfaces(typing.Protocol):
-    feature: typing.ClassVar[str] = 'interfaces'
-
     def attach_interface(self, context: RequestContext, instance: Instance, vif: Vif) -> None:
         """Plug a VIF (nova/objects/network_info.py) into a running or stopped guest; idempotent."""
-        raise NotImplementedError
 
     def detach_interface(self, context: RequestContext, instance: Instance, vif: Vif) -> None:
         """Unplug a VIF; no error if the VIF or guest is missing. Raises VirtError if the guest does not release it."""
-        raise NotImplementedError
 
 
 class PortDevices(typing.Protocol):
@@ -560,12 +497,8 @@ class PortDevices(typing.Protocol):
     Attaching a port plugs all devices of the instance; detaching a port unplugs only that port's device.
     """
 
-    feature: typing.ClassVar[str] = 'port_devices'
-
 
 class Consoles(typing.Protocol):
-    feature: typing.ClassVar[str] = 'consoles'
-
     def console(self, instance: Instance, kind: str) -> ConsolePlace | None:
         """Return the address at which a proxy reaches a console of a guest.
 
@@ -574,12 +507,9 @@ class Consoles(typing.Protocol):
         :raises ConsoleTypeUnavailable: the guest has no such console
         :raises GuestNotFound:
         """
-        raise NotImplementedError
 
 
 class Screenshots(typing.Protocol):
-    feature: typing.ClassVar[str] = 'screenshots'
-
     def screenshot(self, instance: Instance) -> bytes:
         """Return an image of the first screen of a running guest: PPM or PNG, at most SCREENSHOT_BYTES.
 
@@ -587,7 +517,6 @@ class Screenshots(typing.Protocol):
         :raises GuestNotFound:
         :raises VirtError: the image is too large or does not arrive in time
         """
-        raise NotImplementedError
 
 
 class Resize(typing.Protocol):
@@ -596,11 +525,8 @@ class Resize(typing.Protocol):
     The source keeps the data for a revert until the move is confirmed.
     """
 
-    feature: typing.ClassVar[str] = 'resize'
-
     def accept_guest(self, context: RequestContext, instance: Instance, flavor: dict[str, Any]) -> None:
         """Check that this host, the destination, can take the guest; raises VirtError if not."""
-        raise NotImplementedError
 
     def send_guest(self, context: RequestContext, instance: Instance, dest_host: str | None, network_info: NetworkInfo,
                    timeout: int) -> GuestDocument:
@@ -608,7 +534,6 @@ class Resize(typing.Protocol):
 
         :returns: data of the guest for ``finish_migration`` on the destination, JSON-able
         """
-        raise NotImplementedError
 
     def finish_migration(self, context: RequestContext, instance: Instance, guest: GuestDocument, request: SpawnRequest,
                          power_on: bool) -> None:
@@ -617,41 +542,32 @@ class Resize(typing.Protocol):
         :param guest: result of ``send_guest``
         :param power_on: start the guest afterwards
         """
-        raise NotImplementedError
 
     def drop_migrated(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
         """Remove the results of ``finish_migration``, but keep the data of this host as the source. Idempotent."""
-        raise NotImplementedError
 
     def finish_revert_migration(self, context: RequestContext, instance: Instance, network_info: NetworkInfo,
-                                block_devices: list[BlockDevice],
-                                power_on: bool) -> None:
+                                block_devices: list[BlockDevice], power_on: bool) -> None:
         """Restore the guest that was set aside; raises GuestNotFound.
 
         :param block_devices: the guest's volumes, as in SpawnRequest
         """
-        raise NotImplementedError
 
     def confirm_migration(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
         """Delete the guest that was set aside; no error if there is none."""
-        raise NotImplementedError
 
     def resize_backups(self) -> list[str]:
         """Return uuids of the guests set aside here."""
-        raise NotImplementedError
 
 
 class Growth(typing.Protocol):
     """Hot-plug of CPUs and memory, within the maximum of the flavor (nova/hardware/growth.py)."""
-
-    feature: typing.ClassVar[str] = 'growth'
 
     def grow(self, instance: Instance, flavor: dict[str, Any]) -> None:
         """Increase a guest's vCPUs and memory to those of this flavor, which must not be smaller; idempotent.
 
         :raises VirtError: the guest keeps its previous CPUs and memory
         """
-        raise NotImplementedError
 
 
 class LiveMigration(typing.Protocol):
@@ -661,8 +577,6 @@ class LiveMigration(typing.Protocol):
     one.
     """
 
-    feature: typing.ClassVar[str] = 'live_migration'
-
     def check_destination(self, instance: Instance, block_migration: bool | None,
                           disk_over_commit: bool) -> MigrationFacts:
         """At the destination: check that the guest could run here and return facts.
@@ -671,23 +585,19 @@ class LiveMigration(typing.Protocol):
         :param disk_over_commit: compare free space with the used size of disks instead of their virtual size
         :raises MigrationPreCheckError:
         """
-        raise NotImplementedError
 
     def check_source(self, instance: Instance, facts: MigrationFacts) -> MigrationFacts:
         """At the source: check with the destination's facts that the guest can leave, and return facts.
 
         :raises MigrationPreCheckError:
         """
-        raise NotImplementedError
 
     def pre_live_migration(self, context: RequestContext, instance: Instance, network_info: NetworkInfo,
-                           block_devices: list[BlockDevice],
-                           facts: MigrationFacts) -> MigrationFacts:
+                           block_devices: list[BlockDevice], facts: MigrationFacts) -> MigrationFacts:
         """At the destination: prepare to receive the guest and return facts.
 
         After a crash the call is repeated or undone by ``rollback_live_migration``.
         """
-        raise NotImplementedError
 
     def live_migrate(self, context: RequestContext, instance: Instance, destination: Destination,
                      facts: MigrationFacts, progress: Callable[[dict[str, int]], None]) -> None:
@@ -698,63 +608,48 @@ class LiveMigration(typing.Protocol):
             propagates
         :raises MigrationAborted: the migration was aborted; after any error the guest keeps running here
         """
-        raise NotImplementedError
 
     def abort_live_migration(self, instance: Instance) -> None:
         """At the source: end ``live_migrate`` with MigrationAborted; no error if no migration is in progress."""
-        raise NotImplementedError
 
     def force_complete_live_migration(self, instance: Instance) -> None:
         """At the source: pause the guest or switch to post-copy, so that the migration completes soon."""
-        raise NotImplementedError
 
     def await_live_migration(self, instance: Instance, progress: Callable[[dict[str, int]], None]) -> None:
         """At the source, after a restart: wait for a migration in post-copy to complete; return immediately otherwise.
 
         :param progress: as in ``live_migrate``
         """
-        raise NotImplementedError
 
     def has_arrived(self, uuid: str) -> bool:
         """At the destination: return whether the hypervisor has the guest and its migration is complete."""
-        raise NotImplementedError
 
     def post_live_migration_at_source(self, context: RequestContext, instance: Instance, network_info: NetworkInfo,
                                       facts: MigrationFacts) -> None:
         """Remove the remains of a migrated guest from the source; no error if there are none."""
-        raise NotImplementedError
 
     def post_live_migration_at_destination(self, context: RequestContext, instance: Instance,
                                            network_info: NetworkInfo) -> None:
         """Make the migrated guest permanent on this host."""
-        raise NotImplementedError
 
     def rollback_live_migration(self, context: RequestContext, instance: Instance, network_info: NetworkInfo,
                                 facts: MigrationFacts) -> None:
         """At the destination: remove the preparations for a guest that did not arrive."""
-        raise NotImplementedError
 
     def incoming_guests(self) -> list[str]:
         """Return uuids of expected guests on disks shared with another host."""
-        raise NotImplementedError
 
     def discard_incoming_guest(self, uuid: str) -> None:
         """Remove the preparations for one of ``incoming_guests`` except the disks, which belong to the other host."""
-        raise NotImplementedError
 
 
 class ExtendVolume(typing.Protocol):
-    feature: typing.ClassVar[str] = 'extend_volume'
-
     def extend_volume(self, context: RequestContext, instance: Instance, device: BlockDevice) -> None:
         """Make the new size of a volume visible to the guest: ``device['volume_size']`` in GiB. Idempotent."""
-        raise NotImplementedError
 
 
 class VolumeCopies(typing.Protocol):
     """Full copies of attached volumes."""
-
-    feature: typing.ClassVar[str] = 'volume_copies'
 
     def copy_volume(self, context: RequestContext, instance: Instance, volume_id: str, create_info: dict[str, str],
                     begun: Callable[[], None] | None = None) -> None:
@@ -762,7 +657,6 @@ class VolumeCopies(typing.Protocol):
 
         :param begun: called when later writes of the guest no longer affect the copy
         """
-        raise NotImplementedError
 
 
 class VolumeFile(typing.TypedDict):
@@ -775,15 +669,12 @@ class VolumeFile(typing.TypedDict):
 class AssistedSnapshots(typing.Protocol):
     """Backing chains of a volume that the hypervisor creates and merges for the volume service."""
 
-    feature: typing.ClassVar[str] = 'assisted_snapshots'
-
     def create_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str,
                                create_info: dict[str, str]) -> VolumeFile:
         """Switch the guest to ``create_info['new_file']``, a qcow2 overlay of the volume's active file. Idempotent.
 
         :raises VirtError: the file is not an overlay of the active file; the guest still uses the active file
         """
-        raise NotImplementedError
 
     def delete_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str, snapshot_id: str,
                                delete_info: dict[str, str | None],
@@ -795,37 +686,27 @@ class AssistedSnapshots(typing.Protocol):
 
         :raises VirtError: the files do not exist or the merge failed; the volume's content is unchanged
         """
-        raise NotImplementedError
 
 
 class HostControl(typing.Protocol):
     """Power and maintenance of the host."""
 
-    feature: typing.ClassVar[str] = 'host_control'
-
     def host_power_action(self, action: str) -> str:
         """Run 'reboot', 'shutdown' or 'startup' and return a word for the action in progress."""
-        raise NotImplementedError
 
     def set_host_maintenance(self, enabled: bool) -> None:
         """Set maintenance mode, in which a host starts no new guests."""
-        raise NotImplementedError
 
 
 class ImageCache(typing.Protocol):
-    feature: typing.ClassVar[str] = 'image_cache'
-
     def cache_image(self, context: RequestContext, image_id: str) -> None:
         """Download an image now into the cache for a later ``spawn``.
 
         :raises ImageNotFound, ImageUnacceptable: this host cannot cache the image
         """
-        raise NotImplementedError
 
 
 class Adoption(typing.Protocol):
-    feature: typing.ClassVar[str] = 'adoption'
-
     def adopt(self, context: RequestContext, instance: Instance, request: SpawnRequest) -> None:
         """Take over a hypervisor guest with the server's uuid that another program created.
 
@@ -833,16 +714,19 @@ class Adoption(typing.Protocol):
         :raises BuildFailed: adoption is impossible; the guest is unchanged
         :raises GuestNotFound:
         """
-        raise NotImplementedError
 
     def let_go(self, instance: Instance) -> None:
         """Undo an incomplete ``adopt``; the guest and its disks remain as they were before."""
-        raise NotImplementedError
 
 
 FEATURES = (Pause, Suspend, Snapshot, Rescue, StableRescue, Password, Quiesce, CrashDump, Diagnostics, Interfaces,
             Consoles, Screenshots, Volumes, Shares, Resize, Growth, LiveMigration, ExtendVolume, VolumeCopies,
             AssistedSnapshots, HostControl, ImageCache, Adoption, EncryptedDisks, EncryptedVolumes, PortDevices)
+
+
+def name_of(feature: type[object]) -> str:
+    """Return the name of a feature among the capabilities: stable_rescue for StableRescue."""
+    return re.sub('(?<!^)(?=[A-Z])', '_', feature.__name__).lower()
 
 
 def missing_methods(driver: ComputeDriver) -> list[str]:

@@ -6,15 +6,13 @@ directory that the operator fills, or certificates that the Key Manager service 
 who may store certificates there can also sign, so such a signature only proves integrity. If a user lists
 ``trusted_image_certificates``, one of them must be the signer's certificate or its issuer.
 """
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Mapping
 import datetime
 import functools
 import os
 import re
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from cryptography import exceptions
 from cryptography import x509
@@ -24,12 +22,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric import padding
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric import utils
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 
 from nova import exception
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
-    from nova.context import RequestContext
+from nova.context import RequestContext
 
 Fetch = Callable[[Any, str], bytes]
 SIGNATURE = 'img_signature'

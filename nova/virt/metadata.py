@@ -3,25 +3,18 @@
 Pure functions of an instance. The formats are public: EC2's instance metadata and the ``openstack`` documents that
 cloud-init reads.
 """
-from __future__ import annotations
-
 import base64
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 import ipaddress
 import json
 import re
 import secrets
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from nova import utils
 from nova.objects import device_addresses
 from nova.objects import numa
-
-if TYPE_CHECKING:
-    from nova.objects.instance import Instance
+from nova.objects.instance import Instance
 
 EC2_VERSIONS = ('1.0', '2007-01-19', '2007-03-01', '2007-08-29', '2007-10-10', '2007-12-15', '2008-02-01',
                 '2008-09-01', '2009-04-04')
@@ -267,10 +260,13 @@ def network_data(network_info: list[dict[str, Any]], domain: str = '') -> dict[s
     links: list[dict[str, Any]] = []
     networks: list[dict[str, Any]] = []
     services: list[dict[str, Any]] = []
-    for index, vif in enumerate(network_info):
+    for index, (vif, parent) in enumerate(_carried(network_info)):
         link, search = vif.get('devname') or vif['id'], vif['network'].get('dns_domain') or domain
         links.append({'id': link, 'vif_id': vif['id'], 'type': vif['type'], 'mtu': _mtu(vif),
-                      'ethernet_mac_address': vif['address']})
+                      'ethernet_mac_address': vif['address']} if parent is None else {
+                          'id': link, 'vif_id': vif['id'], 'type': 'vlan', 'mtu': _mtu(vif), 'vlan_link': parent,
+                          'vlan_id': vif['vlan'], 'vlan_mac_address': vif['address'],
+                          'ethernet_mac_address': vif['address']})
         for subnet in vif['network']['subnets']:
             for server in subnet.get('dns', ()):
                 service = {'type': 'dns', 'address': server}
@@ -281,6 +277,15 @@ def network_data(network_info: list[dict[str, Any]], domain: str = '') -> dict[s
                                  'network_id': vif['network']['id'], **({'dns_search': [search]} if search else {}),
                                  **_configured(subnet, SECOND_METRIC + index - 1 if index else None)})
     return {'links': links, 'networks': networks, 'services': services}
+
+
+def _carried(network_info: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str | None]]:
+    """Return [(VIF, None)] and, after each trunk's parent, [(VIF of a subport, link of the parent)]."""
+    found: list[tuple[dict[str, Any], str | None]] = []
+    for vif in network_info:
+        found.append((vif, None))
+        found += [(subport, vif.get('devname') or vif['id']) for subport in vif.get('subports') or ()]
+    return found
 
 
 def _mtu(vif: Mapping[str, Any]) -> int | None:

@@ -4,8 +4,6 @@
 * cpu.user.time, cpu.kernel.time, cpu.idle.time and cpu.iowait.time (ns since boot)
 * the same with percent instead of time, and cpu.percent of all but idle and iowait (0 to 100, since the last sample)
 """
-from __future__ import annotations
-
 import os
 from typing import Any
 

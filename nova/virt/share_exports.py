@@ -3,14 +3,12 @@
 A Shared File Systems service provides the values, and they become program arguments. This module uses only the standard
 library because nova-virtiofsd imports it, which libvirt starts for each share.
 """
-from __future__ import annotations
-
 import re
 
 NFS, CEPHFS = 'NFS', 'CEPHFS'
 PROTOCOLS = (NFS, CEPHFS)                # supported by hosts
 TAG_BYTES = 36                           # name by which a guest finds a share (virtio 1.2, 5.11.4)
-MOST_LOCATION = 1024                     # characters
+MAX_LOCATION_LENGTH = 1024                     # characters
 PREFIX = 'share-'                        # prefix of share names in the directory of a guest
 # A guest's files are data for the host: it neither runs them nor uses them as devices.
 OPTIONS = 'nosuid,nodev,noexec'
@@ -41,7 +39,7 @@ def check_access(protocol: object, user: object, key: object) -> None:
     """
     if protocol == CEPHFS and not (isinstance(user, str) and _USER.match(user)
                                    and isinstance(key, str) and _KEY.match(key)):
-        raise ValueError('The share is one of CephFS, and there is no user of Ceph with a key for it.')
+        raise ValueError('The CephFS share has no Ceph user with a key.')
 
 
 def is_name(name: str) -> bool:
@@ -66,7 +64,7 @@ def serve(location: str, user: str, key_file: str, directory: str) -> list[str]:
     """
     monitors, path = _parts(CEPHFS, location)
     if not _USER.match(user):
-        raise ValueError('The share is one of CephFS, and there is no user of Ceph for it.')
+        raise ValueError('The CephFS share has no Ceph user.')
     return [CEPH_FUSE, '-f', '--no-mon-config', '--conf', '/dev/null', '--log-file', '', '--admin-socket', '',
             '-m', monitors, '--id', user, '--keyfile', key_file, '-r', path, '-o', OPTIONS, directory]
 
@@ -76,7 +74,7 @@ def _parts(protocol: object, location: object) -> tuple[str, str]:
         raise ValueError(f'Shares of the protocol {str(protocol)[:40]} cannot be mounted here; those of '
                          f'{", ".join(PROTOCOLS)} can.')
     form, words = _LOCATIONS[protocol]
-    found = form.match(location) if isinstance(location, str) and len(location) <= MOST_LOCATION else None
+    found = form.match(location) if isinstance(location, str) and len(location) <= MAX_LOCATION_LENGTH else None
     if found is None:
         raise ValueError(f'The export location of the share is none of {protocol}: {words}.')
     return found[1], found[2]

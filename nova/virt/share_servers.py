@@ -3,8 +3,6 @@
 A keeper process stays with the program in the mount namespace of that process and outlives it. The program may still
 buffer data of the guest and must flush it before the unmount. Only the standard library is imported.
 """
-from __future__ import annotations
-
 import os
 import select
 import signal
@@ -47,7 +45,7 @@ def start(command: typing.Sequence[str], directory: str, seconds: float) -> None
     os.waitpid(child, 0)
     with open(ready, 'rb') as answer:
         if answer.read(1) != READY:
-            raise ValueError(f'The share cannot be mounted: {command[0]} has ended, or not done it in {seconds:.0f} s.')
+            raise ValueError(f'The share cannot be mounted: {command[0]} ended, or timed out after {seconds:.0f} s.')
 
 
 def _keep(command: typing.Sequence[str], directory: str, seconds: float, parent: int, ready_end: int) -> None:

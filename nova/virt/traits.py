@@ -1,6 +1,4 @@
 """Host traits with the names of os-traits (https://docs.openstack.org/os-traits/latest/)."""
-from __future__ import annotations
-
 import re
 
 NAME = re.compile(r'[A-Z0-9_]{1,255}')

@@ -2,11 +2,9 @@
 
 The mount is in a private mount namespace, so it ends with the guest and is invisible to the rest of the host. A program
 that serves the mount ends then too (share_servers.py). nova-compute writes the mount parameters to a file next to the
-directory that libvirt names. So nova-compute needs no right to mount (ADR 0090). Only the standard library is imported,
+directory that libvirt names. So nova-compute needs no right to mount (ADR 0011). Only the standard library is imported,
 because the guest's start waits for this program.
 """
-from __future__ import annotations
-
 import ctypes
 import glob
 import json
@@ -15,12 +13,13 @@ import subprocess
 import sys
 import typing
 
+from nova import version
 from nova.virt import share_exports as exports
 from nova.virt import share_servers
 
 CLONE_NEWNS = 0x00020000                 # linux/sched.h
 MOUNT_S = 60                             # timeout of a server's response
-MOST_BYTES = 16384                       # maximum size of the file
+MAX_FILE_BYTES = 16384                       # maximum size of the file
 VERSION = 1                              # format version (virt/libvirt/features/shares.py) that this program reads
 CAPABILITIES = ['--print-capabilities']  # libvirt's first query, from 10.0 on
 KEY = '.key'                             # suffix of the key file of a share's user
@@ -29,6 +28,9 @@ DESCRIPTIONS = '/usr/share/qemu/vhost-user/*.json'       # QEMU's descriptions o
 
 def main(arguments: typing.Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if given == ['--version']:
+        print(f'nova-virtiofsd {version.VERSION}')
+        return 0
     try:
         if given == CAPABILITIES:
             os.execv(program := server(), [program, *given])
@@ -77,9 +79,9 @@ def described(directory: str) -> tuple[typing.Any, typing.Any, typing.Any]:
     """
     descriptor = os.open(directory + '.json', os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, 'rb') as file:
-        found = json.loads(file.read(MOST_BYTES))
+        found = json.loads(file.read(MAX_FILE_BYTES))
     if not isinstance(found, dict):
-        raise ValueError('The file of the share is not what nova-compute writes.')
+        raise ValueError('The file of the share is malformed.')
     needed = found.get('readable_by', 1)
     if type(needed) is not int or needed > VERSION:
         raise ValueError(f'The file of the share needs version {str(needed)[:20]} of its format, and this program '

@@ -13,16 +13,15 @@ from typing import NoReturn, Protocol, TYPE_CHECKING, TypeAlias, TypedDict
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
+from nova.context import RequestContext
+from nova.db.engine import Database
+from nova.json_types import Json
+from nova.json_types import JsonObject
+from nova.objects.image import Image
+from nova.objects.image import ImageValues
 
 if TYPE_CHECKING:
     from typing_extensions import ReadOnly
-
-    from nova.context import RequestContext
-    from nova.db.engine import Database
-    from nova.json_types import Json
-    from nova.json_types import JsonObject
-    from nova.objects.image import Image
-    from nova.objects.image import ImageValues
 
 # encryption providers; the second is an old name of the first
 LUKS = ('luks', 'nova.volume.encryptors.luks.LuksEncryptor')
@@ -30,7 +29,7 @@ LUKS = ('luks', 'nova.volume.encryptors.luks.LuksEncryptor')
 KEEPER, BLOCK_STORAGE, PASSPHRASE = 'nova:key_keeper', 'block-storage', 'nova:passphrase'
 
 
-Connector: TypeAlias = 'Mapping[str, Json]'       # properties of a host: 'host', 'ip', 'initiator', …
+Connector: TypeAlias = Mapping[str, Json]       # properties of a host: 'host', 'ip', 'initiator', …
 
 
 class Attachment(TypedDict):
@@ -98,6 +97,9 @@ class Images(Protocol):
     def show(self, ctx: RequestContext, image_id: str) -> Image:
         """Return one image."""
 
+    def check_download(self, ctx: RequestContext, image: Image) -> None:
+        """Refuse a caller that may not download its data."""
+
     def create(self, ctx: RequestContext, values: ImageValues) -> Image:
         """Create an image without data."""
 
@@ -118,7 +120,10 @@ class Images(Protocol):
 class BlockStorage:
     """Interface of a backend. Volumes that the caller (``ctx``) may not see raise VolumeNotFound."""
 
-    keeps_chains = False         # whether the hypervisor creates and merges files of its volumes (backing chains)
+    @property
+    def keeps_chains(self) -> bool:
+        """Whether the hypervisor creates and merges files of its volumes (backing chains)."""
+        return False
 
     @classmethod
     def new(cls, conf: ConfigOpts, api_db: Database, images: Images) -> BlockStorage:
@@ -146,6 +151,10 @@ class BlockStorage:
         """
         raise NotImplementedError
 
+    def check_create(self, ctx: RequestContext, *, image_id: str | None = None,
+                     volume_type: str | None = None) -> None:
+        """Refuse a caller that may not create volumes, or not from an image or of a type; raises PolicyDenied."""
+
     def delete(self, ctx: RequestContext, volume_id: str) -> None:
         """Delete a volume; raises VolumeNotFound, InvalidVolume (in use)."""
         raise NotImplementedError
@@ -153,6 +162,9 @@ class BlockStorage:
     def check_type(self, ctx: RequestContext, name: str) -> object:
         """Check that a type with this name or id exists; raises VolumeTypeNotFound."""
         raise NotImplementedError
+
+    def check_reimage(self, ctx: RequestContext, volume_id: str) -> None:
+        """Refuse a caller that may not write images to the root volume of a server; raises PolicyDenied."""
 
     def reimage(self, ctx: RequestContext, volume_id: str, image_id: str) -> None:
         """Start writing an image to a reserved volume; done when its status is 'reserved' again."""
@@ -217,6 +229,9 @@ class BlockStorage:
         """Delete an attachment; idempotent."""
         raise NotImplementedError
 
+    def check_detach(self, ctx: RequestContext, volume_id: str) -> None:
+        """Refuse a caller that may not delete attachments of a volume; raises PolicyDenied."""
+
     def begin_detaching(self, ctx: RequestContext, volume_id: str) -> None:
         """Reserve a volume for detaching; raises InvalidVolume if it is not in use, or already detaching."""
         raise NotImplementedError
@@ -243,6 +258,9 @@ class BlockStorage:
                         description: str | None = '') -> Snapshot:
         """Start a snapshot of a volume, which may be in use, and return it."""
         raise NotImplementedError
+
+    def check_create_snapshot(self, ctx: RequestContext, volume_id: str) -> None:
+        """Refuse a caller that may not create snapshots of a volume; raises PolicyDenied."""
 
     def delete_snapshot(self, ctx: RequestContext, snapshot_id: str) -> None:
         """Delete a snapshot; idempotent."""

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from nova.context import RequestContext
 
 SERVICE_TYPE = 'key-manager'             # in the catalog, unless set in [barbican]
-MOST_CERTIFICATE_BYTES = 64 * 1024
+MAX_CERTIFICATE_BYTES = 64 * 1024
 _CERTIFICATE_KINDS = ('application/octet-stream', 'application/pkix-cert', 'text/plain')
-MOST_BYTES = 512                         # maximum size of a key; libvirt and QEMU accept more
+MAX_KEY_BYTES = 512                         # maximum size of a key; libvirt and QEMU accept more
 _ID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
 
 
@@ -45,7 +45,7 @@ class Barbican:
         kind = self._get(ctx, f'/{key_id}', 'application/json').json().get('secret_type')
         content = self._get(ctx, f'/{key_id}/payload', 'text/plain' if kind == 'passphrase'
                             else 'application/octet-stream').content
-        if kind not in ('symmetric', 'passphrase') or not 0 < len(content) <= MOST_BYTES:
+        if kind not in ('symmetric', 'passphrase') or not 0 < len(content) <= MAX_KEY_BYTES:
             raise exception.InvalidVolume(reason='its key is not a LUKS key.')
         return content.decode() if kind == 'passphrase' else content.hex()
 
@@ -62,7 +62,7 @@ class Barbican:
             content = self._get(ctx, f'/{ident}/payload', kind).content if kind in _CERTIFICATE_KINDS else b''
         except exception.InvalidVolume:
             found, content = {}, b''
-        if found.get('secret_type') != 'certificate' or not 0 < len(content) <= MOST_CERTIFICATE_BYTES:
+        if found.get('secret_type') != 'certificate' or not 0 < len(content) <= MAX_CERTIFICATE_BYTES:
             raise exception.NotFound()
         return bytes(content)
 

@@ -10,6 +10,10 @@ from oslo_config.cfg import ConfigOpts
 
 from nova import context
 from nova import exception
+from nova.context import RequestContext
+from nova.db.engine import Database
+from nova.json_types import Json
+from nova.json_types import JsonObject
 from nova.runtime import rest_client
 from nova.volume import api
 from nova.volume import barbican
@@ -17,11 +21,6 @@ from nova.volume import barbican
 if TYPE_CHECKING:
     import requests
     from typing_extensions import Unpack
-
-    from nova.context import RequestContext
-    from nova.db.engine import Database
-    from nova.json_types import Json
-    from nova.json_types import JsonObject
 
 LOG = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable
 import os
-from typing import Any, cast, TYPE_CHECKING
+from typing import Any, cast
 import uuid
 
 from oslo_config.cfg import ConfigOpts
@@ -22,10 +22,13 @@ from nova.db.engine import Connection
 from nova.db.engine import Database
 from nova.db.engine import Table
 from nova.db.placement import aggregates
-from nova.db.tables.volume import volume_snapshots
-from nova.db.tables.volume import volumes
+from nova.db.tables import rows as db_rows
+from nova.db.tables import volume as t
 from nova.db.volumes import volumes as db
 from nova.disk_files import qemu_img
+from nova.hardware import disks
+from nova.json_types import JsonObject
+from nova.objects.image import Image
 from nova.runtime import disk_space
 from nova.runtime import host_identity
 from nova.volume import api
@@ -38,7 +41,6 @@ from nova.volume.store import keys as volume_keys
 from nova.volume.store import limits as volume_limits
 from nova.volume.store import retypes
 from nova.volume.store import rows
-from nova.volume.store import server_images
 from nova.volume.store import services as volume_services
 from nova.volume.store import snapshots
 from nova.volume.store import transfers as volume_transfers
@@ -46,12 +48,7 @@ from nova.volume.store import type_access
 from nova.volume.store import types as volume_types
 from nova.volume.store import uploads as volume_uploads
 from nova.volume.store import attach_backend
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import VolumeSnapshotsRow
-    from nova.db.tables.rows import VolumesRow
-    from nova.json_types import JsonObject
-    from nova.objects.image import Image
+from nova.web import json_text
 
 GIB = jobs.GIB
 REIMAGED = ('available', 'error')
@@ -129,7 +126,7 @@ class EmbeddedVolumes(api.BlockStorage):
 
     def list(self, ctx: nova_context.RequestContext, limit: int, offset: int = 0) -> builtins.list[rows.Volume]:
         with self.db.reader() as conn:
-            found = cast('builtins.list[VolumesRow]', _page(conn, ctx, volumes, limit, offset))
+            found = cast('builtins.list[db_rows.VolumesRow]', _page(conn, ctx, t.volumes, limit, offset))
             return rows.with_attachments(conn, found)
 
     def create(self, ctx: nova_context.RequestContext, size: int | None, *, name: str | None = '',
@@ -142,23 +139,24 @@ class EmbeddedVolumes(api.BlockStorage):
         :param of_server_images: for an image without data, use the snapshot that it names; False: refuse the image
         """
         image = self._active_image(ctx, image_id) if image_id else None
-        if image and not server_images.has_data(image):
+        if image and not image.get('size') and image['properties'].get(disks.MAPPING):
             if not of_server_images:
                 raise exception.BadRequest(f'Image {image_id} has no data. Creating volumes from the snapshot that it '
                                            'names requires microversion 3.46.')
-            snapshot_id = server_images.root_snapshot(image)
+            snapshot_id = _root_snapshot(image)
             image = image_id = None
+        if not (volume_type or snapshot_id or source_volume_id or backup_id):        # copies have no project default
+            volume_type = self.types.of_new(None, ctx)['id']
         ident = str(uuid.uuid4())
         values: JsonObject = {
             'id': ident, 'user_id': ctx.user_id, 'project_id': ctx.project_id, 'name': name or '',
             'description': description, 'status': jobs.RESTORING if backup_id else jobs.CREATING, 'bootable': False,
-            'availability_zone': availability_zone or self.conf.default_availability_zone,
             'image_id': image_id, 'snapshot_id': snapshot_id, 'source_volume_id': source_volume_id,
             'backup_id': backup_id, 'metadata': {**(metadata or {})}, 'image_metadata': {}, 'readonly': False}
         if image:
             values.update(_from_image(image, size))
 
-        def write(conn: Connection) -> tuple[str, VolumesRow]:
+        def write(conn: Connection) -> tuple[str, db_rows.VolumesRow]:
             source: rows.Stored | None = None
             noun, wanted = '', size
             if snapshot_id:
@@ -175,15 +173,18 @@ class EmbeddedVolumes(api.BlockStorage):
             if source is not None:
                 wanted = _size_from(source, size, noun)
                 values.update(bootable=source['bootable'], image_metadata=source['image_metadata'])
-            if availability_zone and availability_zone not in self.zones(conn):
-                raise exception.InvalidInput(reason=f"Availability zone '{availability_zone}' is invalid.")
             kind = self._kind(conn, ctx, volume_type, source)
+            volume_types.check_backend(kind)
+            zone = volume_types.zone_of(kind, availability_zone, self.conf.default_availability_zone)
+            if zone not in self.zones(conn):
+                raise exception.InvalidInput(reason=f"Availability zone '{zone}' is invalid.")
             shared = multiattach or volume_types.is_multiattach(kind)
             key = self._key(conn, kind, source, shared, key_id) if kind['encryption'] else None
             checked = volume_limits.check_size(wanted)
             self.limits.check(conn, nova_context.the_project(ctx.project_id), 'volumes', checked, checked)
-            return kind['id'], cast('VolumesRow', db.insert(conn, volumes, {
-                **values, 'size': checked, 'volume_type': kind['name'], 'multiattach': shared, 'key_id': key}))
+            return kind['id'], cast('db_rows.VolumesRow', db.insert(conn, t.volumes, {
+                **values, 'availability_zone': zone, 'size': checked, 'volume_type': kind['name'],
+                'multiattach': shared, 'key_id': key}))
         log.about(ident)
         copied = snapshot_id or source_volume_id or backup_id        # copies use the key of their source
         with self.jobs.deleting_unused_keys(), self.keys.reserved(
@@ -243,6 +244,7 @@ class EmbeddedVolumes(api.BlockStorage):
         image = self.images.show(ctx, image_id)
         if image['status'] != 'active':
             raise exception.ImageInactive(image_id=image_id)
+        self.images.check_download(ctx, image)
         return image
 
     def delete(self, ctx: nova_context.RequestContext, volume_id: str, cascade: bool = False,
@@ -261,17 +263,17 @@ class EmbeddedVolumes(api.BlockStorage):
             if db.has_snapshots(conn, row['id']):
                 raise exception.InvalidVolume(reason=f'Volume {row["id"]} still has dependent snapshots.')
             db.delete_transfer(conn, row['id'])
-            db.delete(conn, volumes, row['id'])
+            db.delete(conn, t.volumes, row['id'])
             self.keys.delete_if_unused(conn, row['key_id'])
             return [self.files.volume(row['id']), *map(self.files.snapshot, gone)]
         self.jobs.discard(*self.db.run(write))
 
     def update(self, ctx: nova_context.RequestContext, volume_id: str,
-               change: Callable[[VolumesRow], JsonObject]) -> rows.Volume:
+               change: Callable[[db_rows.VolumesRow], JsonObject]) -> rows.Volume:
         """Write the values of ``change(row)`` in the transaction that reads the row; return the volume."""
         def write(conn: Connection) -> rows.Volume:
             row = rows.volume(conn, ctx, volume_id, lock=True)
-            row = {**rows.change(conn, volumes, row, change(row)), 'updated_at': utils.utcnow()}
+            row = {**rows.change(conn, t.volumes, row, change(row)), 'updated_at': utils.utcnow()}
             return rows.with_attachments(conn, [row])[0]
         return self.db.run(write)
 
@@ -298,7 +300,7 @@ class EmbeddedVolumes(api.BlockStorage):
             if any(self.attach_backend.is_export(each['connector']) for each in held):
                 raise exception.InvalidVolume(reason='it is exported to another host, which does not support extending '
                                                      'it online.')
-            db.update(conn, volumes, row['id'], {'size': size})
+            db.update(conn, t.volumes, row['id'], {'size': size})
             if not held:                             # otherwise the guest's QEMU extends the open file
                 path = self.files.volume(row['id'])
                 self.files.extend(path, self.files.room(path, size * GIB, row['key_id']))
@@ -320,7 +322,7 @@ class EmbeddedVolumes(api.BlockStorage):
                   'status': jobs.DOWNLOADING}
         statuses = (*REIMAGED, 'reserved') if reserved else REIMAGED
 
-        def write(conn: Connection) -> VolumesRow:
+        def write(conn: Connection) -> db_rows.VolumesRow:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             if row['status'] not in statuses:
                 raise exception.InvalidVolume(reason=f'Volume status must be {" or ".join(statuses)}, but it is '
@@ -330,7 +332,7 @@ class EmbeddedVolumes(api.BlockStorage):
                 raise exception.InvalidVolume(reason='it is attached to a server.')
             if db.being_copied(conn, row['id']):
                 raise exception.InvalidVolume(reason='the volume is being copied.')
-            return rows.change(conn, volumes, row, values)
+            return rows.change(conn, t.volumes, row, values)
         self.jobs.fill_volume(ctx, self.db.run(write))
 
     def encryption(self, ctx: nova_context.RequestContext, volume_id: str) -> JsonObject:
@@ -381,16 +383,17 @@ class EmbeddedVolumes(api.BlockStorage):
 
     # ---- snapshots
 
-    def get_snapshot(self, ctx: nova_context.RequestContext, snapshot_id: str) -> VolumeSnapshotsRow:
+    def get_snapshot(self, ctx: nova_context.RequestContext, snapshot_id: str) -> db_rows.VolumeSnapshotsRow:
         return self.snapshots.get(ctx, snapshot_id)
 
     def list_snapshots(self, ctx: nova_context.RequestContext, limit: int,
-                       offset: int = 0) -> builtins.list[VolumeSnapshotsRow]:
+                       offset: int = 0) -> builtins.list[db_rows.VolumeSnapshotsRow]:
         with self.db.reader() as conn:
-            return cast('builtins.list[VolumeSnapshotsRow]', _page(conn, ctx, volume_snapshots, limit, offset))
+            return cast('builtins.list[db_rows.VolumeSnapshotsRow]', _page(
+                conn, ctx, t.volume_snapshots, limit, offset))
 
     def create_snapshot(self, ctx: nova_context.RequestContext, volume_id: str, name: str | None,
-                        description: str | None = '') -> VolumeSnapshotsRow:
+                        description: str | None = '') -> db_rows.VolumeSnapshotsRow:
         return self.snapshots.create(ctx, volume_id, name, description)
 
     def update_snapshot_status(self, ctx: nova_context.RequestContext, snapshot_id: str, status: str,
@@ -411,6 +414,21 @@ def _from_image(image: Image, size: int | None) -> JsonObject:
     facts = {key: str(value) for key, value in image.items() if key in _FACTS and value is not None}
     return {'bootable': True, 'image_metadata': {
         **kept, **facts, 'image_id': image['id'], 'image_name': image['name'] or ''}}
+
+
+def _root_snapshot(image: Image) -> str:
+    """Return the id of the root disk's snapshot of an image without data, from a volume-backed server.
+
+    The image's owner wrote the id: the caller may not have access to the snapshot.
+
+    :raises BadRequest: the image refers to none
+    """
+    try:
+        return next(str(each['snapshot_id']) for each in json_text.parse(image['properties'][disks.MAPPING])
+                    if each.get('boot_index') == 0)
+    except (ValueError, TypeError, AttributeError, KeyError, StopIteration):
+        raise exception.BadRequest(f'Image {image["id"]} has no data, and its block_device_mapping has no snapshot for '
+                                   'a root disk.') from None
 
 
 def _size_from(source: rows.Stored, size: int | None, noun: str) -> int:

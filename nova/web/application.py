@@ -113,6 +113,8 @@ class Api(typing.Generic[R]):
 
     def answer(self, req: R, result: Response | Content) -> Response:
         """Complete a handler's result with the row's status code and the API's headers."""
+        if req.route is not None and req.route.answer is not None and not isinstance(result, Response):
+            result = req.route.answer.render(req, result)
         response = result if isinstance(result, Response) else Response(result)
         code = response.status or (req.route.code(req.version) if req.route is not None else http.HTTPStatus.OK)
         return Response(response.body, code, [*response.headers, *self.headers(req)])
@@ -197,7 +199,7 @@ class Application:
         api.authorize(req, row, parts)
         if row.query is not None:
             req.query = row.query.validate(req.environ.get('QUERY_STRING', ''), req.version, req.relaxed)
-        if row.body is not None:
+        if row.body is not None and not row.streams:
             req.body = row.body.validate(api.parse(raw) if document is None else document, req.version, req.relaxed)
         api.check(req, row, parts)
         return api.perform(req, raw, functools.partial(row.handler, req, **parts))

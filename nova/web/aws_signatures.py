@@ -1,6 +1,4 @@
 """Headers and dates covered by AWS Signature Version 4, read from a WSGI request (EC2, STS, S3)."""
-from __future__ import annotations
-
 import re
 from typing import Any
 

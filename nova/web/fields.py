@@ -40,6 +40,13 @@ class Absent:
 ABSENT = Absent()        # returned by a getter if the row does not have the field
 
 
+class Constant:
+    """Getter of the same value for every row."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+
 def moment(name: str) -> Callable[[typing.Any, typing.Any], typing.Any]:
     """Return a getter of a time column: whole seconds with a Z. None stays None."""
     return lambda row, view: utils.isotime(row[name])
@@ -64,6 +71,33 @@ class Shape:
         """Return {path: words} at a version."""
         return {place: words for place, words, since, until in self.members
                 if since <= version and (until is None or version <= until)}
+
+
+class Row(typing.Protocol):
+    """The part of a field that builds responses; nova.web.resource has other fields than this module."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def get(self) -> str | Callable[[typing.Any, typing.Any], typing.Any] | Constant | None: ...
+
+    @property
+    def rule(self) -> str | None: ...
+
+    @property
+    def optional(self) -> bool: ...
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def since(self) -> int: ...
+
+    @property
+    def until(self) -> int | None: ...
+
+    def at(self, version: int) -> bool: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,12 +136,12 @@ class Field:
 class Fields:
     """Ordered table of response fields."""
 
-    def __init__(self, *rows: Field) -> None:
+    def __init__(self, *rows: Row) -> None:
         self.rows = rows
         self._builders: dict[tuple[int, frozenset[str]], Build] = {}
         self._rules: dict[int, tuple[str, ...]] = {}
 
-    def __add__(self, other: Fields | Iterable[Field]) -> Fields:
+    def __add__(self, other: Fields | Iterable[Row]) -> Fields:
         return Fields(*self.rows, *(other.rows if isinstance(other, Fields) else other))
 
     def rules(self, version: int) -> tuple[str, ...]:
@@ -124,10 +158,10 @@ class Fields:
 
     def described(self, version: int) -> dict[str, str]:
         """Return {path: words} of all fields that a response may have at a version."""
-        return {row.name + place: words for row in self.rows if row.at(version)
+        return {row.name + place: words for row in self.rows if isinstance(row, Field) and row.at(version)
                 for place, words in row.described(version).items()}
 
-    def active(self, version: int, allowed: Collection[str] = frozenset()) -> list[Field]:
+    def active(self, version: int, allowed: Collection[str] = frozenset()) -> list[Row]:
         return [row for row in self.rows if row.at(version) and (row.rule is None or row.rule in allowed)]
 
     def columns(self, version: int, allowed: Collection[str] = frozenset()) -> set[str]:
@@ -156,13 +190,17 @@ class Fields:
         return build
 
 
-def _compile(rows: Iterable[Field]) -> Build:
+def _compile(rows: Iterable[Row]) -> Build:
     """Compile a function with one dict display: columns are subscripts, other fields are calls."""
     names: dict[str, typing.Any] = {'ABSENT': ABSENT}
     items, optional = [], []
     for number, row in enumerate(rows):
         if isinstance(row.get, str):
             items.append(f'{row.name!r}: row[{row.get!r}]')
+            continue
+        if isinstance(row.get, Constant):
+            names[f'value{number}'] = row.get.value
+            items.append(f'{row.name!r}: value{number}')
             continue
         names[f'get{number}'] = row.get
         if row.optional:

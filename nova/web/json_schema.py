@@ -3,20 +3,28 @@ import collections.abc
 import functools
 import json
 import re
-import typing
 
 import jsonschema
 from jsonschema import protocols
 from jsonschema import validators
 
+from nova.json_types import JsonDocument
+
 _BASE = jsonschema.Draft202012Validator
-Schema = dict[str, typing.Any]
+Schema = JsonDocument                       # a JSON Schema
 _Errors = collections.abc.Iterator[jsonschema.ValidationError]
+
+
+def part(schema: Schema, key: str) -> Schema:
+    """Return the schema, or the {name: schema}, under a key; empty if there is none."""
+    found = schema.get(key, {})
+    return found if isinstance(found, collections.abc.Mapping) else {}
 
 
 def _is_too_long(instance: object, schema: Schema) -> bool:
     """Return True if maxItems is exceeded; the items are then not checked."""
-    return isinstance(instance, list) and len(instance) > schema.get('maxItems', len(instance))
+    most = schema.get('maxItems')
+    return isinstance(instance, list) and isinstance(most, (int, float)) and len(instance) > most
 
 
 def _items(validator: protocols.Validator, items: Schema | bool, instance: object, schema: Schema) -> _Errors:
@@ -51,7 +59,7 @@ def _pattern_properties(validator: protocols.Validator, patterns: Schema, instan
 def _additional_properties(validator: protocols.Validator, allowed: Schema | bool, instance: object,
                            schema: Schema) -> _Errors:
     patterns = schema.get('patternProperties')
-    if patterns:
+    if isinstance(patterns, collections.abc.Mapping):
         schema = {**schema, 'patternProperties': {anchored(pattern): each for pattern, each in patterns.items()}}
     yield from _BASE.VALIDATORS['additionalProperties'](validator, allowed, instance, schema)
 

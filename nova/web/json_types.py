@@ -9,6 +9,9 @@ import re
 import typing
 from collections.abc import Sequence
 
+from nova.json_types import Encodable
+from nova.web import json_schema
+
 # date-time of the public documents: ISO 8601, often without a zone, which means UTC.
 DATE_TIME = {'pattern': r'^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?$',
              'description': 'Date and time of ISO 8601, in UTC.'}
@@ -27,7 +30,7 @@ _TYPES = ('string', 'integer', 'number', 'boolean', 'object', 'array', 'null')
 _PATH = re.compile(r'<(?P<pattern>.*?)>(?=\.|\[|$)|(?P<item>\[\])|(?P<key>[^.\[\]<]+)')
 
 
-Schema = dict[str, typing.Any]
+Schema = json_schema.Schema
 
 
 def body(fields: dict[str, str], closed: bool = False, forms: dict[str, dict[str, str]] | None = None) -> Schema | None:
@@ -45,12 +48,12 @@ def body(fields: dict[str, str], closed: bool = False, forms: dict[str, dict[str
     return root.schema(closed, forms or {})
 
 
-def typed(text: str) -> Schema:
+def typed(text: str) -> dict[str, Encodable]:
     """Build the JSON Schema of a type in words, without 'required'."""
     combined = _COMBINED.search(text)
     head, *words = _WORD.split(_COMBINED.sub('', text))
     names = [name for name in head.strip().split('|') if name in _TYPES]
-    schema = {'type': names[0] if len(names) == 1 else names} if names else {}
+    schema: dict[str, Encodable] = {'type': names[0] if len(names) == 1 else names} if names else {}
     for word in words:
         _apply(schema, word.strip(), names)
     if combined:
@@ -63,10 +66,11 @@ def is_required(text: str) -> bool:
     return text.endswith('required')
 
 
-def _apply(schema: Schema, word: str, names: list[str]) -> None:
+def _apply(schema: dict[str, Encodable], word: str, names: list[str]) -> None:
     name, _, value = word.partition('=')
     if word.startswith('one of '):
-        schema['enum'] = values = []
+        values: list[Encodable] = []
+        schema['enum'] = values
         for text in word.removeprefix('one of ').split(','):
             constant = _constant(text, names)
             values.append(text if constant in values else constant)  # the constant True and the text 'True' may occur
@@ -147,9 +151,9 @@ class _Node:
         other = forms.get(path)
         if other is not None:
             names = other['keys'].split(' ')
-            least = {'title': other['when'], 'required': names,
+            least: Schema = {'title': other['when'], 'required': names,
                      'properties': {name: {} for name in names}, **({'additionalProperties': False} if closed else {})}
-            full = {'required': [key for key in required if key not in _only(other)]}
+            full: Schema = {'required': [key for key in required if key not in _only(other)]}
             schema['anyOf'] = [full, least]
         elif required:
             schema['required'] = required

@@ -17,7 +17,7 @@ import dataclasses
 import functools
 import re
 import urllib.parse
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 from wsgiref.types import WSGIEnvironment
 
@@ -25,12 +25,13 @@ from jsonschema import exceptions as schema_errors
 from jsonschema import validators
 
 from nova import exception
+from nova.json_types import Encodable
 from nova.json_types import Json
 from nova.json_types import JsonObject
 from nova.web import formats
 from nova.web import json_schema
 
-Schema = dict[str, Any]
+Schema = json_schema.Schema
 Convert = Callable[[Any], Any]
 Rule = tuple[Any, Convert | None]                 # (validator, converter)
 
@@ -142,9 +143,10 @@ class Object:
 
     def schema(self, version: int, relaxed: bool = False) -> Schema:
         params = self.at(version)
-        schema = {'type': ['object', 'null'] if self.nullable else 'object', **self.limits,
-                  'properties': {p.name: p.type.schema(version, relaxed) for p in params if p.pattern is None},
-                  'required': [p.name for p in params if p.required]}
+        schema: dict[str, Encodable] = {
+            'type': ['object', 'null'] if self.nullable else 'object', **self.limits,
+            'properties': {str(p.name): p.type.schema(version, relaxed) for p in params if p.pattern is None},
+            'required': [p.name for p in params if p.required]}
         patterns = {p.pattern: p.type.schema(version, relaxed) for p in params if p.pattern is not None}
         if patterns:
             schema['patternProperties'] = patterns
@@ -156,7 +158,7 @@ class Object:
         steps = [(p.name, convert) for p in self.at(version)
                  if p.name is not None and (convert := p.type.converter(version, relaxed))]
 
-        def convert_all(value: Schema | None) -> Schema | None:
+        def convert_all(value: dict[str, Any] | None) -> dict[str, Any] | None:
             if value is not None:
                 for name, convert in steps:
                     if name in value:
@@ -204,6 +206,11 @@ class Object:
         if error is not None:
             raise exception.BadRequest(sentence(error))
         return convert(value) if convert else value
+
+
+def document(key: str, *params: Param, closed: bool | int = True, **limits: Json) -> Object:
+    """Return a body whose only key, which is required, has an object with these parameters."""
+    return Object(Param(key, Object(*params, closed=closed, nullable=False, **limits), required=True))
 
 
 class QueryValues(dict[str, Any]):
@@ -300,7 +307,14 @@ def parse_pairs(environ: WSGIEnvironment) -> list[tuple[str, str]]:
 
     :raises BadRequest: it is too long, or see ``parse_query``
     """
-    text = environ.get('QUERY_STRING', '')
+    return parse_bounded(environ.get('QUERY_STRING', ''))
+
+
+def parse_bounded(text: str) -> list[tuple[str, str]]:
+    """Parse a query string into [(name, value)].
+
+    :raises BadRequest: it is too long, or see ``parse_query``
+    """
     if len(text) > MAX_QUERY:
         raise exception.BadRequest(f'The query is longer than {MAX_QUERY} characters.')
     return parse_query(text) if text else []
@@ -312,7 +326,7 @@ def parse_plain(environ: WSGIEnvironment) -> dict[str, str]:
 
 
 def _typed(type_: Typed | Schema) -> Typed:
-    return Type(type_) if isinstance(type_, dict) else type_
+    return Type(type_) if isinstance(type_, Mapping) else type_
 
 
 # ---- error messages ---------------------------------------------------------

@@ -1,6 +1,4 @@
 """The Prefer header of RFC 7240. Commas separate preferences; parameters follow a preference after a semicolon."""
-from __future__ import annotations
-
 import re
 
 HEADER, APPLIED = 'HTTP_PREFER', 'Preference-Applied'

@@ -1,10 +1,8 @@
 """Request and response types of handlers."""
 from __future__ import annotations
 
-import collections
 import collections.abc
 import dataclasses
-import threading
 import typing
 import urllib.parse
 from wsgiref.types import WSGIEnvironment
@@ -77,28 +75,6 @@ def _pieces(file: typing.BinaryIO, left: int) -> typing.Iterator[bytes]:
     while left and (piece := file.read(min(_PIECE, left))):
         left -= len(piece)
         yield piece
-
-
-class ConcurrencyLimit:
-    """Limit on concurrent requests of a kind; one project may use half of it."""
-
-    def __init__(self, most: int) -> None:
-        self._most, self._share = most, -(-most // 2)
-        self._open: collections.Counter[str] = collections.Counter()
-        self._lock = threading.Lock()
-
-    def acquire(self, owner: str) -> bool:
-        """Take a slot; False if the limit is reached. The caller must release the slot."""
-        with self._lock:
-            if self._open.total() >= self._most or self._open[owner] >= self._share:
-                return False
-            self._open[owner] += 1
-            return True
-
-    def release(self, owner: str) -> None:
-        with self._lock:
-            self._open[owner] -= 1
-            self._open += collections.Counter()              # drop projects without requests
 
 
 class BaseRequest:

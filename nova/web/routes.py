@@ -26,7 +26,10 @@ class Route:
     public   served without a caller: version documents
     any_scope   also served to a token without a project; the response must show no project's data
     api      False: the path is below the mount point, not below the path of a version
-    streams  the handler reads the body in chunks
+    streams  the handler reads and validates the body
+    answer   has ``schema(version)`` and ``render(req, result)``, like web.resource.Document; None: no body, or the
+             response is described elsewhere
+    name     name in the audit log and the OpenAPI document; default: the handler's
     """
 
     method: str
@@ -46,6 +49,13 @@ class Route:
     any_scope: bool = False
     api: bool = True
     streams: bool = False
+    answer: typing.Any = None
+    name: str = ''
+
+    @property
+    def called(self) -> str:
+        """Name of the operation."""
+        return self.name or getattr(self.handler, '__name__', '')
 
     def at(self, version: int) -> bool:
         """Return True if the row is served at a minor version."""

@@ -2,8 +2,6 @@
 
 Each part that callers add to a resource has its own limit in bytes of JSON; the sum stays below RESOURCE.
 """
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 import itertools
 

@@ -37,7 +37,7 @@ def main():
 
     from nova.tests.functional import cloud as cloud_fixture
     from nova.tests.perf import http_flood
-    from nova.tests.perf import test_http_flood as flooding
+    from nova.tests.support import http_flood as flooding
 
     sizes = {'count': given.count, 'clients': given.clients, 'usual_s': given.usual, 'flood_s': given.seconds}
     wrong = []

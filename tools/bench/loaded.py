@@ -15,7 +15,7 @@ import sys
 TREE = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TREE)]
 
-from nova.tests.unit import test_loaded_modules as loaded
+from nova.tests.support import loaded_modules as loaded
 
 PROCESSES = 3
 COUNT = """

@@ -26,7 +26,7 @@ from nova.tests import server_rows
 from nova.tests.functional import base
 from nova.tests.functional import servers as fixtures
 from nova.tests.integration import servers
-from nova.tests.unit import test_token_cache
+from nova.tests.support import token_cache as test_token_cache
 
 SERVERS = 1000
 

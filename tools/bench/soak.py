@@ -32,7 +32,7 @@ from local_cloud import LocalCloud
 MIB = 2 ** 20
 ROOM = ('[quota]', 'instances = -1', 'cores = -1', 'ram = -1', '[volume]', 'backend = embedded', 'volumes = -1')
 VOLUME_EACH = 10             # servers, one of which has a volume
-POLL = 0.02
+POLL = 0.1                   # s: a shorter one makes half of the load requests that only ask
 WAIT_S = 300                 # for one change of a server or volume
 TRACED = 'NOVA_SOAK_TRACED'  # directory of the snapshots of a traced nova-all
 FRAMES = 3                  # of the stacks that tracemalloc keeps

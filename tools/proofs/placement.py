@@ -90,7 +90,8 @@ def make_hosts(conn, count, dice):
             'change_number': utils.change_number(), 'hypervisor_type': 'fake', 'hypervisor_version': 1,
             'vcpus': max(4, slots * 3 // 4), 'cpu_allocation_ratio': 2.0, 'memory_mb': slots * 512 + 512,
             'reserved_memory_mb': 512, 'ram_allocation_ratio': 1.0, 'local_gb': slots * 2, 'reserved_disk_gb': 0,
-            'disk_allocation_ratio': 1.0, 'capabilities': {feature.feature: True for feature in driver.FEATURES},
+            'disk_allocation_ratio': 1.0,
+            'capabilities': {driver.name_of(feature): True for feature in driver.FEATURES},
             'supported_instances': []})
     conn.execute(sa.insert(tables_cell.services), services)
     conn.execute(sa.insert(tables_cell.compute_nodes), nodes)
@@ -173,8 +174,8 @@ class Cell:
             tables_cell.instances, 'uuid', 'project_id', 'host', 'node', 'vm_state', 'task_state', 'vcpus', 'memory_mb',
             'root_gb', 'ephemeral_gb', 'server_group_id', 'fault')).mappings().all()
         self.moves = conn.execute(_columns(
-            tables_cell.migrations, 'instance_uuid', 'status', 'held_host', 'held_node', 'held_vcpus', 'held_memory_mb',
-            'held_local_gb', 'old_flavor', 'new_flavor', 'dest_compute')).mappings().all()
+            tables_cell.migrations, 'instance_uuid', 'status', 'claimed_host', 'claimed_node', 'claimed_vcpus',
+            'claimed_memory_mb', 'claimed_local_gb', 'old_flavor', 'new_flavor', 'dest_compute')).mappings().all()
 
     def usage(self):
         """{(host, node): Counter of what servers and moves have there}."""
@@ -184,9 +185,9 @@ class Cell:
                 amounts = size(row['vcpus'], row['memory_mb'], row['root_gb'], row['ephemeral_gb'])
                 found[row['host'], row['node']].update({**amounts, 'servers': 1})
         for row in self.moves:
-            if row['held_host'] is not None:
-                found[row['held_host'], row['held_node']].update({
-                    'servers': 1, **{name: row['held_' + name] for name in RESOURCES}})
+            if row['claimed_host'] is not None:
+                found[row['claimed_host'], row['claimed_node']].update({
+                    'servers': 1, **{name: row['claimed_' + name] for name in RESOURCES}})
         return found
 
     def fullness(self):
@@ -222,8 +223,8 @@ class Cell:
                 now[row['server_group_id']].add((row['uuid'], row['host']))
                 possible[row['server_group_id']].add((row['uuid'], row['host']))
         for row in self.moves:
-            if row['held_host'] is not None and row['instance_uuid'] in of:
-                possible[of[row['instance_uuid']]].add((row['instance_uuid'], row['held_host']))
+            if row['claimed_host'] is not None and row['instance_uuid'] in of:
+                possible[of[row['instance_uuid']]].add((row['instance_uuid'], row['claimed_host']))
         for group, (policy, most) in rules.items():
             if policy == 'affinity':
                 hosts = {host for _, host in now[group]}

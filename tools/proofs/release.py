@@ -4,7 +4,7 @@
 usage: tools/proofs/release.py debian-12|debian-13 [--keep] [arguments of tools/test.sh]      as root
 
 The root is made once (debootstrap, in NOVA_TEST_ROOTS) and copied. The run has its own mounts, processes, network
-namespace and /run, and a clone of this tree's last commit. Every file that takes turns runs (NOVA_TEST_TURN=all),
+namespace and /run, and a clone of this tree's last commit. The whole list of long tests runs (NOVA_TEST_TURN=all),
 unless the caller's environment says another turn. Needs about 12 GB in TMPDIR, which must not be an overlay.
 
 Prints what tools/test.sh prints, then the release and the seconds that the run took; exits as tools/test.sh does.
@@ -65,6 +65,8 @@ def main() -> int:
         namespace = f'nova-{given.release}-{os.getpid()}'
         with fresh_machine.wired(namespace):
             code = run(root, namespace, ['./tools/test.sh', *arguments])
+            if not arguments:
+                code = run(root, namespace, ['./tools/test.sh', 'long']) or code
     finally:
         if given.keep:
             print(f'The root is kept: {root}')

@@ -9,9 +9,7 @@ from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
 from nova.db.tables.rows import InstancesRow
-from nova.web.params import IP_ADDRESS
-from nova.web.params import Object
-from nova.web.params import Param
+from nova.web import params
 from nova.web.routes import Route
 
 LAST = 43
@@ -42,17 +40,18 @@ def _change(req: api_request.Request, server_id: str, name: str, check: Callable
     cell, action = server_lookup.cell_of(req, server_id), actions.ACTIONS[name]
     with cell.db.reader() as conn:
         check(server_actions.find_for(req, conn, server_id, action))
+    req.services.networks.check_addresses(req.context, server_id)
     row = server_actions.begin(req, cell, server_id, action, arguments)
     server_actions.cast(req, cell, row, action, **arguments)
 
 
-def _row(name: str, handler: Callable[..., Any], inner: Param) -> Route:
+def _row(name: str, handler: Callable[..., Any], inner: params.Param) -> Route:
     return Route('POST', '/servers/{id}/action', handler, policy=actions.ACTIONS[name].policy, action=name,
                  until=LAST, status=202, errors=(400, 401, 403, 404, 409),
-                 body=Object(Param(name, Object(inner), required=True)))
+                 body=params.document(name, inner))
 
 
 ROUTES = (
-    _row('addFixedIp', add, Param('networkId', _NETWORK, required=True)),
-    _row('removeFixedIp', remove, Param('address', IP_ADDRESS, required=True)),
+    _row('addFixedIp', add, params.Param('networkId', _NETWORK, required=True)),
+    _row('removeFixedIp', remove, params.Param('address', params.IP_ADDRESS, required=True)),
 )

@@ -15,24 +15,19 @@ from nova.db.tables.rows import InstancesRow
 from nova.objects import pci
 from nova.web.fields import Field
 from nova.web.fields import Fields
-from nova.web.params import Array
-from nova.web.params import IP_ADDRESS
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import Query
-from nova.web.params import UUID
-from nova.web.params import string
+from nova.web import params
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-attach-interfaces:'
-_NOTHING = Query(closed=102)
+_NOTHING = params.Query(closed=102)
 DEVICES = 'port_devices'             # driver capability for ports that are host devices
 
-_TAG = string(1, 60, '^[^,/]*$')
-ATTACH = Object(Param('interfaceAttachment', Object(
-    Param('net_id', UUID), Param('port_id', UUID),
-    Param('fixed_ips', Array(Object(Param('ip_address', IP_ADDRESS, required=True)), minItems=1, maxItems=1)),
-    Param('tag', _TAG, since=49))))
+_TAG = params.string(1, 60, '^[^,/]*$')
+ATTACH = params.Object(params.Param('interfaceAttachment', params.Object(
+    params.Param('net_id', params.UUID), params.Param('port_id', params.UUID),
+    params.Param('fixed_ips', params.Array(params.Object(params.Param('ip_address', params.IP_ADDRESS, required=True)),
+                                           minItems=1, maxItems=1)),
+    params.Param('tag', _TAG, since=49))))
 
 VIEW = Fields(
     Field('port_state', 'port_state', type='string required'),
@@ -140,7 +135,7 @@ def _check_devices(req: api_request.Request, cell: db_cells.Cell, row: Instances
             return
     kind: type[exception.NovaException] = exception.Unsupported if 501 in req.route.errors else exception.Conflict
     raise kind(f'The host of instance {row["uuid"]} cannot attach or detach ports that are host devices: its '
-               'hypervisor does not support this, or its nova-compute has an older release.')
+               'hypervisor does not support this.')
 
 
 def detach(req: api_request.Request, server_id: str, id: str) -> None:
@@ -154,6 +149,7 @@ def detach_port(req: api_request.Request, server_id: str, port_id: str, action: 
         _check_devices(req, cell, server)
     else:
         _port(req, server_id, port_id)
+    req.services.networks.check_detach(req.context, server['project_id'], server_id, port_id)
     row = server_actions.begin(req, cell, server_id, action, {'port_id': port_id})
     casts.to_host(req, cell, row, cell.rpc.compute.detach_interface, port_id=port_id)
 

@@ -10,16 +10,13 @@ from nova.api import request as api_request
 from nova.api.servers import lookup as server_lookup
 from nova.db import engine
 from nova.db.servers import instances
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import Query
-from nova.web.params import string
+from nova.web import params
 from nova.web.routes import Route
 
 LOG = logging.getLogger(__name__)
 
 _RULE = 'os_compute_api:os-security-groups:'
-_GROUP = Object(Param('name', string(1), required=True), closed=False)
+_GROUP = params.Object(params.Param('name', params.string(1), required=True), closed=False)
 
 
 # ---- views -------------------------------------------------------------------
@@ -106,10 +103,10 @@ def reload_filters(req: api_request.Request, hosts: Collection[str]) -> None:
 _PATH = '/servers/{id}/action'
 _ERRORS = (400, 401, 403, 404, 409)
 ROUTES = (
-    Route('GET', '/servers/{server_id}/os-security-groups', index, policy=_RULE + 'list', query=Query(closed=102),
-          errors=(401, 403, 404)),
+    Route('GET', '/servers/{server_id}/os-security-groups', index, policy=_RULE + 'list',
+          query=params.Query(closed=102), errors=(401, 403, 404)),
     Route('POST', _PATH, add, policy=_RULE + 'add', action='addSecurityGroup', status=202, errors=_ERRORS,
-          body=Object(Param('addSecurityGroup', _GROUP, required=True), closed=False)),
+          body=params.Object(params.Param('addSecurityGroup', _GROUP, required=True), closed=False)),
     Route('POST', _PATH, remove, policy=_RULE + 'remove', action='removeSecurityGroup', status=202, errors=_ERRORS,
-          body=Object(Param('removeSecurityGroup', _GROUP, required=True), closed=False)),
+          body=params.Object(params.Param('removeSecurityGroup', _GROUP, required=True), closed=False)),
 )

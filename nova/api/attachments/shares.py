@@ -16,10 +16,6 @@ from nova.db.tables.rows import ShareMappingsRow
 from nova.web import params
 from nova.web.fields import Field
 from nova.web.fields import Fields
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import Query
-from nova.web.params import string
 from nova.virt import share_exports
 from nova.web.routes import Route
 
@@ -28,11 +24,10 @@ ATTACH, DETACH = actions.ACTIONS['attach_share'], actions.ACTIONS['detach_share'
 # server states in which an attached share is inactive
 _OFF = (states.STOPPED, states.SHELVED, states.SHELVED_OFFLOADED, states.ERROR)
 
-CREATE = Object(Param('share', Object(
-    Param('share_id', params.UUID, required=True),
-    Param('tag', string(1, 255, '^[a-zA-Z0-9-]*$')),
-), required=True))
-LIST = Query(closed=97)
+CREATE = params.document(
+    'share', params.Param('share_id', params.UUID, required=True),
+    params.Param('tag', params.string(1, 255, '^[a-zA-Z0-9-]*$')))
+LIST = params.Query(closed=97)
 
 
 def _status(row: api_request.Row, server: api_request.Row) -> str:

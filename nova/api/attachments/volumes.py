@@ -33,10 +33,6 @@ from nova.virt import driver
 from nova.web import params
 from nova.web.fields import Field
 from nova.web.fields import Fields
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import Query
-from nova.web.params import string
 from nova.web.request import Response
 from nova.web.routes import Route
 
@@ -56,21 +52,19 @@ VIEW = Fields(
 )
 
 _DEVICE = {'type': ['string', 'null'], 'pattern': r'(^/dev/x{0,1}[a-z]{0,1}d{0,1})([a-z]+)[0-9]*$', 'maxLength': 255}
-LIST = Query(Param('limit', params.LIMIT), Param('offset', params.LIMIT), closed=75)
-CREATE = Object(Param('volumeAttachment', Object(
-    Param('volumeId', params.UUID, required=True),
-    Param('device', _DEVICE),
-    Param('tag', server_schemas.TAG, since=49),
-    Param('delete_on_termination', params.BOOLEAN, since=79),
-), required=True))
-UPDATE = Object(Param('volumeAttachment', Object(
-    Param('volumeId', params.UUID, required=True),
-    Param('device', _DEVICE, since=85),
-    Param('tag', string(1, 60, '^[^,/]*$'), since=85),
-    Param('delete_on_termination', params.BOOLEAN, since=85),
-    Param('serverId', params.UUID, since=85),
-    Param('id', params.UUID, since=85),
-), required=True))
+LIST = params.Query(params.Param('limit', params.LIMIT), params.Param('offset', params.LIMIT), closed=75)
+CREATE = params.document(
+    'volumeAttachment', params.Param('volumeId', params.UUID, required=True),
+    params.Param('device', _DEVICE),
+    params.Param('tag', server_schemas.TAG, since=49),
+    params.Param('delete_on_termination', params.BOOLEAN, since=79))
+UPDATE = params.document(
+    'volumeAttachment', params.Param('volumeId', params.UUID, required=True),
+    params.Param('device', _DEVICE, since=85),
+    params.Param('tag', params.string(1, 60, '^[^,/]*$'), since=85),
+    params.Param('delete_on_termination', params.BOOLEAN, since=85),
+    params.Param('serverId', params.UUID, since=85),
+    params.Param('id', params.UUID, since=85))
 
 
 # ---- list and show -----------------------------------------------------------
@@ -242,6 +236,7 @@ def delete(req: api_request.Request, server_id: str, id: str) -> None:
         device = _attached(conn, server_id, id)
     if device['boot_index'] == 0:
         raise exception.Forbidden('Cannot detach a root device volume')
+    req.services.volumes.check_detach(req.context, id)
     row, _ = cell.db.run(_begin, req, server_id, DETACH, _arguments(req, device),
                          lambda conn: _still(conn, server_id, id))
     if row['host']:
@@ -305,6 +300,7 @@ def _swap(req: api_request.Request, server_id: str, old_id: str, new_id: str) ->
     old = req.services.volumes.get(req.context, old_id)
     new = _replacement(req, old, new_id)
     volumes = req.services.volumes
+    volumes.check_detach(req.context, old_id)
     volumes.begin_detaching(req.context, old_id)
     attachment_id = None
     try:
@@ -325,10 +321,8 @@ def _replacement(req: api_request.Request, old: api_request.Document, new_id: st
 
     :raises BadRequest: the volume does not exist or is unsuitable
     """
-    try:
+    with exception.AsBadRequest(exception.VolumeNotFound):
         new = server_category.find_volume(req, new_id)
-    except exception.VolumeNotFound as error:
-        raise exception.BadRequest(error.message) from None
     if new['id'] == old['id']:
         raise exception.InvalidVolume(reason='old and new volume are the same')
     if new['status'] != 'available':

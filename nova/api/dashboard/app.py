@@ -7,8 +7,10 @@ import urllib.parse
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 import orjson
+from webob import acceptparse
 
 from nova import i18n
+from nova import version
 from nova.api.dashboard import texts
 from nova.web import static
 
@@ -20,13 +22,16 @@ Headers = list[tuple[str, str]]
 
 
 def policy(connect: list[str]) -> str:
-    """Return the Content-Security-Policy: scripts, styles and images of this origin only, nothing inline, no frames.
+    """Return the Content-Security-Policy: scripts, styles, images and frames of this origin only, nothing inline.
+
+    A frame holds the console of a server. No other page may embed the dashboard.
 
     :param connect: additional origins of APIs
     """
     return '; '.join([
         "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "manifest-src 'self'",
-        ' '.join(["connect-src 'self'", *connect]), "form-action 'none'", "frame-ancestors 'none'", "base-uri 'none'",
+        ' '.join(["connect-src 'self'", *connect]), "frame-src 'self'", "form-action 'none'",
+        "frame-ancestors 'none'", "base-uri 'none'",
         "require-trusted-types-for 'script'", "trusted-types 'none'"])
 
 
@@ -42,6 +47,15 @@ def _shipped() -> tuple[static.Files, dict[str, static.File]]:
     files = static.Files(STATIC)
     return files, {language: static.File(static.TYPES['.json'], orjson.dumps(texts.catalog(language, files)))
                    for language in sorted(set(i18n.languages().values()))}
+
+
+def _prefers_page(environ: WSGIEnvironment) -> bool:
+    """Return whether a client asks for HTML rather than for the version document."""
+    if environ['REQUEST_METHOD'] not in ('GET', 'HEAD'):
+        return False
+    accept = acceptparse.create_accept_header(environ.get('HTTP_ACCEPT'))
+    offers = accept.acceptable_offers(['application/json', 'text/html'])
+    return bool(offers) and offers[0][0] == 'text/html'
 
 
 class Dashboard:
@@ -65,11 +79,15 @@ class Dashboard:
         page = self._files.files[PAGE]
         self._page = static.File(page.kind, page.body.replace(b'{digest}', self._files.digest.encode()))
         self._config = static.File(static.TYPES['.json'], orjson.dumps(
-            {'identity': identity, 'base': base, 'version': self._files.digest}))
+            {'identity': identity, 'base': base, 'version': self._files.digest, 'release': version.VERSION}))
 
     def answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes] | None:
-        """Answer requests below /dashboard; a filter of web.pipeline."""
+        """Answer requests below /dashboard, and send browsers there from the root; a filter of web.pipeline."""
         path = environ.get('PATH_INFO') or ''
+        if path in ('', '/') and _prefers_page(environ):
+            where = urllib.parse.quote(environ.get('SCRIPT_NAME', '') + ROOT + '/')
+            return self._say(start_response, 302, 'The dashboard is at this address.',
+                             [('Location', where), ('Vary', 'Accept')])
         if path != ROOT and not path.startswith(ROOT + '/'):
             return None
         if environ['REQUEST_METHOD'] not in ('GET', 'HEAD'):
@@ -89,8 +107,8 @@ class Dashboard:
             return self._config, static.REVALIDATE
         if name == TEXTS:
             return self._texts[i18n.best_language(environ.get('HTTP_ACCEPT_LANGUAGE', ''))], 'no-store'
-        version = f'{VERSIONED}{self._files.digest}/'
-        return self._files.get(name.removeprefix(version)) if name.startswith(version) else None, static.FOREVER
+        prefix = f'{VERSIONED}{self._files.digest}/'
+        return self._files.get(name.removeprefix(prefix)) if name.startswith(prefix) else None, static.FOREVER
 
     def _say(self, start_response: StartResponse, code: int, text: str, headers: typing.Iterable[tuple[str, str]] = (),
              ) -> list[bytes]:

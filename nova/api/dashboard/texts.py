@@ -6,7 +6,8 @@ from nova import i18n
 from nova.web import static
 
 # translatable texts in the JavaScript modules: t('text'), and values of keys such as label: 'text'
-_MARKED = re.compile(rb"""\bt\(\s*'((?:[^'\\\n]|\\.)+)'|\b(?:label|title|help|empty|ask): '((?:[^'\\\n]|\\.)+)'""")
+_KEYS = rb'label|title|help|empty|ask|done|find|none|note'
+_MARKED = re.compile(rb"""\bt\(\s*'((?:[^'\\\n]|\\.)+)'|\b(?:""" + _KEYS + rb"""): '((?:[^'\\\n]|\\.)+)'""")
 
 
 def translatable(source: bytes) -> typing.Iterator[str]:

@@ -4,6 +4,7 @@ import functools
 import orjson
 
 from nova import exception
+from nova import version
 from nova.api import request as api_request
 from nova.api import versions
 from nova.web.params import Query
@@ -27,19 +28,20 @@ def _entry(api: tuple[str, ...], host_url: str) -> api_request.Document:
 
 @functools.lru_cache(maxsize=256)
 def _document(api: tuple[str, ...], host_url: str) -> bytes:
-    version = _entry(api, host_url)
+    entry = _entry(api, host_url)
     # The API guide also links a WADL document; the machine-readable description is now the OpenAPI document.
-    version['links'] += [{'rel': 'describedby', 'type': 'text/html', 'href': 'https://docs.openstack.org/'},
+    entry['links'] += [{'rel': 'describedby', 'type': 'text/html', 'href': 'https://docs.openstack.org/'},
                          {'rel': 'describedby', 'type': 'application/json',
-                          'href': f'{version["links"][0]["href"]}openapi.json'}]
-    version['media-types'] = [{'base': 'application/json',
+                          'href': f'{entry["links"][0]["href"]}openapi.json'}]
+    entry['media-types'] = [{'base': 'application/json',
                                'type': f'application/vnd.openstack.compute+json;version={api[0][1:]}'}]
-    return orjson.dumps({'version': version})
+    return orjson.dumps({'version': entry})
 
 
-def root(req: api_request.Request) -> api_request.Document:
-    """List all versions."""
-    return {'versions': [_entry(api, req.host_url) for api in APIS]}
+def root(req: api_request.Request) -> Response:
+    """List all versions of the API, and the version of the product. Browsers get the dashboard from this address."""
+    return Response({'versions': [_entry(api, req.host_url) for api in APIS], 'release': version.VERSION},
+                    headers=[('Vary', 'Accept')])
 
 
 def index(req: api_request.Request) -> Response:

@@ -6,17 +6,14 @@ from nova.api import request as api_request
 from nova.api.projects import known
 from nova.db import engine
 from nova.db.projects import flavors
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import Query
-from nova.web.params import string
+from nova.web import params
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-flavor-access'
 
 
-def _body(action: str) -> Object:
-    return Object(Param(action, Object(Param('tenant', string(1, 255), required=True)), required=True))
+def _body(action: str) -> params.Object:
+    return params.document(action, params.Param('tenant', params.string(1, 255), required=True))
 
 
 def _entries(conn: engine.Connection, flavor_id: str) -> api_request.Document:
@@ -61,7 +58,7 @@ def _changed(req: api_request.Request, flavor_id: str, answer: api_request.Docum
 
 
 ROUTES = (
-    Route('GET', '/flavors/{flavor_id}/os-flavor-access', index, policy=_RULE, query=Query(closed=102),
+    Route('GET', '/flavors/{flavor_id}/os-flavor-access', index, policy=_RULE, query=params.Query(closed=102),
           errors=(404,)),
     Route('POST', '/flavors/{id}/action', add, action='addTenantAccess', policy=_RULE + ':add_tenant_access',
           body=_body('addTenantAccess'), errors=(400, 403, 404, 409)),

@@ -11,17 +11,13 @@ from nova.api.flavors import flavors as flavors_api
 from nova.db.projects import flavors
 from nova.hardware import guest_options
 from nova.web import params
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import Query
-from nova.web.params import Type
 from nova.web import sizes
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-flavor-extra-specs:'
-_VALUE = Type({'type': ['string', 'number'], 'maxLength': 255})
-_SPECS = Object(Param(None, _VALUE, pattern=params.METADATA_KEY))
-CREATE = Object(Param('extra_specs', _SPECS, required=True))
+_VALUE = params.Type({'type': ['string', 'number'], 'maxLength': 255})
+_SPECS = params.Object(params.Param(None, _VALUE, pattern=params.METADATA_KEY))
+CREATE = params.Object(params.Param('extra_specs', _SPECS, required=True))
 _KEY = re.compile(params.METADATA_KEY)
 
 
@@ -81,9 +77,9 @@ def _change(req: api_request.Request, flavor_id: str, change: Callable[[dict[str
 
 _PATH = '/flavors/{flavor_id}/os-extra_specs'
 ROUTES = (
-    Route('GET', _PATH, index, policy=_RULE + 'index', query=Query(closed=102), errors=(404,)),
+    Route('GET', _PATH, index, policy=_RULE + 'index', query=params.Query(closed=102), errors=(404,)),
     Route('POST', _PATH, create, policy=_RULE + 'create', body=CREATE, errors=(400, 404, 409)),
-    Route('GET', _PATH + '/{id}', show, policy=_RULE + 'show', query=Query(closed=102), errors=(404,)),
+    Route('GET', _PATH + '/{id}', show, policy=_RULE + 'show', query=params.Query(closed=102), errors=(404,)),
     Route('PUT', _PATH + '/{id}', update, policy=_RULE + 'update', body=_SPECS, errors=(400, 404, 409)),
     Route('DELETE', _PATH + '/{id}', delete, policy=_RULE + 'delete', errors=(404,)),
 )

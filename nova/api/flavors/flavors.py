@@ -16,24 +16,16 @@ from nova.db.tables.rows import FlavorsRow
 from nova.web import params
 from nova.web.fields import Field
 from nova.web.fields import Fields
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import Query
-from nova.web.params import Type
 from nova.web.routes import Route
 
 _MANAGE = 'os_compute_api:os-flavor-manage:'
 EXTRA_SPECS = 'os_compute_api:os-flavor-extra-specs:index'
 
 
-def _links(row: api_request.Row, req: api_request.Request) -> list[dict[str, str]]:
-    return req.links('flavors', row['flavor_id'])
-
-
 SUMMARY = Fields(
     Field('id', 'flavor_id', type='string required'),
     Field('name', 'name', type='string required'),
-    Field('links', _links, type=shapes.LINKS),
+    Field('links', lambda row, req: req.links('flavors', row['flavor_id']), type=shapes.LINKS),
     Field('description', 'description', since=55, type='string|null required'),
 )
 VIEW = SUMMARY + Fields(
@@ -51,38 +43,37 @@ VIEW = SUMMARY + Fields(
 
 # ---- parameters --------------------------------------------------------------
 
-_ID = Type({'type': ['string', 'number', 'null'], 'minLength': 1, 'maxLength': 255,
-            'pattern': r'^(?! )[a-zA-Z0-9. _-]+(?<! )$'},
-           convert=lambda value: None if value is None else str(value))
-_FACTOR = Type({'type': ['number', 'string'], 'pattern': r'^[0-9]+(\.[0-9]+)?$', 'minimum': 0,
-                'exclusiveMinimum': 0, 'maximum': 3.40282e+38}, convert=float)
+_ID = params.Type({'type': ['string', 'number', 'null'], 'minLength': 1, 'maxLength': 255,
+                   'pattern': r'^(?! )[a-zA-Z0-9. _-]+(?<! )$'},
+                  convert=lambda value: None if value is None else str(value))
+_FACTOR = params.Type({'type': ['number', 'string'], 'pattern': r'^[0-9]+(\.[0-9]+)?$', 'minimum': 0,
+                       'exclusiveMinimum': 0, 'maximum': 3.40282e+38}, convert=float)
 
-CREATE = Object(Param('flavor', Object(
-    Param('name', params.NAME, required=True),
-    Param('id', _ID),
-    Param('ram', params.POSITIVE, required=True),
-    Param('vcpus', params.POSITIVE, required=True),
-    Param('disk', params.NON_NEGATIVE, required=True),
-    Param('OS-FLV-EXT-DATA:ephemeral', params.NON_NEGATIVE),
-    Param('swap', params.NON_NEGATIVE),
-    Param('rxtx_factor', _FACTOR, until=101),
-    Param('os-flavor-access:is_public', params.BOOLEAN),
-    Param('description', params.DESCRIPTION, since=55),
-), required=True))
-UPDATE = Object(Param('flavor', Object(Param('description', params.DESCRIPTION, required=True)), required=True))
+CREATE = params.document(
+    'flavor', params.Param('name', params.NAME, required=True),
+    params.Param('id', _ID),
+    params.Param('ram', params.POSITIVE, required=True),
+    params.Param('vcpus', params.POSITIVE, required=True),
+    params.Param('disk', params.NON_NEGATIVE, required=True),
+    params.Param('OS-FLV-EXT-DATA:ephemeral', params.NON_NEGATIVE),
+    params.Param('swap', params.NON_NEGATIVE),
+    params.Param('rxtx_factor', _FACTOR, until=101),
+    params.Param('os-flavor-access:is_public', params.BOOLEAN),
+    params.Param('description', params.DESCRIPTION, since=55))
+UPDATE = params.document('flavor', params.Param('description', params.DESCRIPTION, required=True))
 
 _BEFORE_102 = {'type': 'string', 'enum': sorted(flavors.SORT_KEYS)}
 _FROM_102 = {'type': 'string', 'enum': sorted(flavors.SORT_KEYS.keys() - {'rxtx_factor'})}
-LIST = Query(
-    Param('limit', params.LIMIT),
-    Param('marker', params.STRING),
-    Param('is_public', params.STRING),
-    Param('minRam', params.STRING),
-    Param('minDisk', params.STRING),
-    Param('sort_key', _BEFORE_102, until=101),
-    Param('sort_key', _FROM_102, since=102),
-    Param('sort_dir', {'type': 'string', 'enum': ['asc', 'desc']}),
-    Param('name', params.STRING, since=102),
+LIST = params.Query(
+    params.Param('limit', params.LIMIT),
+    params.Param('marker', params.STRING),
+    params.Param('is_public', params.STRING),
+    params.Param('minRam', params.STRING),
+    params.Param('minDisk', params.STRING),
+    params.Param('sort_key', _BEFORE_102, until=101),
+    params.Param('sort_key', _FROM_102, since=102),
+    params.Param('sort_dir', {'type': 'string', 'enum': ['asc', 'desc']}),
+    params.Param('name', params.STRING, since=102),
     closed=75)
 
 # parameter of a create request -> column
@@ -188,7 +179,7 @@ ROUTES = (
     Route('POST', '/flavors', create, policy=_MANAGE + 'create', checks=(EXTRA_SPECS,), body=CREATE,
           errors=(400, 409)),
     Route('GET', '/flavors/detail', detail, checks=(EXTRA_SPECS,), query=LIST, errors=(400,), any_scope=True),
-    Route('GET', '/flavors/{id}', show, checks=(EXTRA_SPECS,), query=Query(closed=102), errors=(404,),
+    Route('GET', '/flavors/{id}', show, checks=(EXTRA_SPECS,), query=params.Query(closed=102), errors=(404,),
           any_scope=True),
     Route('PUT', '/flavors/{id}', update, policy=_MANAGE + 'update', checks=(EXTRA_SPECS,), since=55,
           body=UPDATE, errors=(400, 404)),

@@ -21,11 +21,6 @@ from nova.db.projects import quotas
 from nova.web import params
 from nova.web.fields import Field
 from nova.web.fields import Fields
-from nova.web.params import Array
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import Query
-from nova.web.params import Type
 from nova.web.request import Response
 from nova.web.routes import Route
 
@@ -40,18 +35,18 @@ VIEW = Fields(
     Field('members', server_category.visible_members),
 )
 
-_NAME = Type({**params.NAME.schema(1), 'type': ['string', 'null']}, convert=lambda text: text or '')
-_METADATA = Object(*params.METADATA.params, nullable=True)
+_NAME = params.Type({**params.NAME.schema(1), 'type': ['string', 'null']}, convert=lambda text: text or '')
+_METADATA = params.Object(*params.METADATA.params, nullable=True)
 _FIELDS = (
-    Param('name', _NAME),
-    Param('tenant_id', params.string(1, 255, '^[a-zA-Z0-9-]*$')),
-    Param('policies', Array({'enum': list(server_groups.POLICIES)}, maxItems=len(server_groups.POLICIES),
-                            uniqueItems=True)),
-    Param('metadata', _METADATA),
+    params.Param('name', _NAME),
+    params.Param('tenant_id', params.string(1, 255, '^[a-zA-Z0-9-]*$')),
+    params.Param('policies', params.Array({'enum': list(server_groups.POLICIES)}, maxItems=len(server_groups.POLICIES),
+                                          uniqueItems=True)),
+    params.Param('metadata', _METADATA),
 )
-CREATE = Object(Param('group', Object(Param('id', params.UUID), *_FIELDS), required=True))
-UPDATE = Object(Param('group', Object(*_FIELDS, minProperties=1), required=True))
-LIST = Query(Param('limit', params.LIMIT), Param('offset', params.NON_NEGATIVE), closed=1)
+CREATE = params.document('group', params.Param('id', params.UUID), *_FIELDS)
+UPDATE = params.document('group', *_FIELDS, minProperties=1)
+LIST = params.Query(params.Param('limit', params.LIMIT), params.Param('offset', params.NON_NEGATIVE), closed=1)
 
 
 def _check_tenant(req: api_request.Request, tenant_id: str) -> None:

@@ -13,15 +13,7 @@ from nova.db.audit import log
 from nova.db.placement import categories
 from nova.db.projects import flavors
 from nova.web import params
-from nova.web.fields import Field
-from nova.web.fields import Fields
-from nova.web.fields import moment
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import Query
-from nova.web.params import Type
-from nova.web.params import nullable
-from nova.web.params import string
+from nova.web import fields
 from nova.web.request import Response
 from nova.web.routes import Route
 
@@ -33,38 +25,38 @@ _COLUMNS = {'name': 'name', 'description': 'description', 'default_image': 'imag
             'default_flavor': 'flavor_id', 'requirements': 'requirements'}
 
 
-VIEW = Fields(
-    Field('id', 'uuid', type='string format=uuid required'),
-    Field('name', 'name', type='string minLength=1 maxLength=255 required'),
-    Field('description', 'description', type='string|null required'),
-    Field('default_image', 'image_id', type='string|null format=uuid required'),
-    Field('default_flavor', 'flavor_id', type='string|null required'),
-    Field('requirements', 'requirements', type=shapes.REQUIREMENTS),
-    Field('created_at', moment('created_at'), type='string format=date-time required'),
-    Field('updated_at', moment('updated_at'), type='string|null format=date-time required'),
-    Field('deleted', lambda row, req: bool(row['deleted']), type='boolean required'),
-    Field('deleted_at', moment('deleted_at'), type='string|null format=date-time required'),
+VIEW = fields.Fields(
+    fields.Field('id', 'uuid', type='string format=uuid required'),
+    fields.Field('name', 'name', type='string minLength=1 maxLength=255 required'),
+    fields.Field('description', 'description', type='string|null required'),
+    fields.Field('default_image', 'image_id', type='string|null format=uuid required'),
+    fields.Field('default_flavor', 'flavor_id', type='string|null required'),
+    fields.Field('requirements', 'requirements', type=shapes.REQUIREMENTS),
+    fields.Field('created_at', fields.moment('created_at'), type='string format=date-time required'),
+    fields.Field('updated_at', fields.moment('updated_at'), type='string|null format=date-time required'),
+    fields.Field('deleted', lambda row, req: bool(row['deleted']), type='boolean required'),
+    fields.Field('deleted_at', fields.moment('deleted_at'), type='string|null format=date-time required'),
 )
 
 # ---- parameters --------------------------------------------------------------
 
 # Lowercase only, because databases differ in case sensitivity. Strings that look like an ID are excluded.
-NAME = string(1, 255, '^(?!([0-9a-f]+-){4}[0-9a-f]+$)[a-z0-9][a-z0-9._-]*$', format='name')
-_FLAVOR = Type({'type': ['string', 'integer', 'null'], 'minLength': 1, 'maxLength': 255},
-               convert=lambda value: None if value is None else str(value))
+NAME = params.string(1, 255, '^(?!([0-9a-f]+-){4}[0-9a-f]+$)[a-z0-9][a-z0-9._-]*$', format='name')
+_FLAVOR = params.Type({'type': ['string', 'integer', 'null'], 'minLength': 1, 'maxLength': 255},
+                      convert=lambda value: None if value is None else str(value))
 _COMMON = (
-    Param('description', params.DESCRIPTION),
-    Param('default_image', nullable(params.UUID)),
-    Param('default_flavor', _FLAVOR),
-    Param('requirements', Object(Param(None, string(1, 255), pattern=params.METADATA_KEY),
-                                 maxProperties=MAX_REQUIREMENTS)),
+    params.Param('description', params.DESCRIPTION),
+    params.Param('default_image', params.nullable(params.UUID)),
+    params.Param('default_flavor', _FLAVOR),
+    params.Param('requirements', params.Object(params.Param(None, params.string(1, 255), pattern=params.METADATA_KEY),
+                                               maxProperties=MAX_REQUIREMENTS)),
 )
-CREATE = Object(Param('instance_category', Object(Param('name', NAME, required=True), *_COMMON), required=True))
-UPDATE = Object(Param('instance_category', Object(Param('name', NAME), *_COMMON, minProperties=1), required=True))
-PURGE = Object(Param('purge', {'type': 'null'}, required=True))
-SHOW = Query(Param('deleted', params.BOOLEAN), closed=1)
-LIST = Query(Param('deleted', params.BOOLEAN), Param('name', params.STRING), Param('limit', params.LIMIT),
-             Param('marker', params.STRING), closed=1)
+CREATE = params.document('instance_category', params.Param('name', NAME, required=True), *_COMMON)
+UPDATE = params.document('instance_category', params.Param('name', NAME), *_COMMON, minProperties=1)
+PURGE = params.Object(params.Param('purge', {'type': 'null'}, required=True))
+SHOW = params.Query(params.Param('deleted', params.BOOLEAN), closed=1)
+LIST = params.Query(params.Param('deleted', params.BOOLEAN), params.Param('name', params.STRING),
+                    params.Param('limit', params.LIMIT), params.Param('marker', params.STRING), closed=1)
 
 
 def _values(req: api_request.Request) -> dict[str, Any]:
@@ -75,16 +67,11 @@ def _values(req: api_request.Request) -> dict[str, Any]:
     given = req.body['instance_category']
     values = {column: given[name] for name, column in _COLUMNS.items() if name in given}
     if values.get('image_id'):
-        try:
+        with exception.AsBadRequest(exception.ImageNotFound):
             values['image_id'] = req.services.images.show(req.context, values['image_id'])['id']
-        except exception.ImageNotFound as error:
-            raise exception.BadRequest(error.message) from None
     if values.get('flavor_id'):
-        with req.services.api_db.reader() as conn:
-            try:
-                flavors.get(conn, values['flavor_id'], nova_context.ALL_PROJECTS)
-            except exception.FlavorNotFound as error:
-                raise exception.BadRequest(error.message) from None
+        with req.services.api_db.reader() as conn, exception.AsBadRequest(exception.FlavorNotFound):
+            flavors.get(conn, values['flavor_id'], nova_context.ALL_PROJECTS)
     return values
 
 

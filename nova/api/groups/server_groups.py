@@ -23,10 +23,6 @@ from nova.web import params
 from nova.web.fields import ABSENT
 from nova.web.fields import Field
 from nova.web.fields import Fields
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import Query
-from nova.web.params import Type
 from nova.web.routes import Route
 
 R = TypeVar('R')
@@ -48,32 +44,33 @@ VIEW = Fields(
     Field('members', server_category.visible_members, type=shapes.MEMBERS),
     Field('metadata', lambda row, req: {}, until=63, type='object required'),
     Field('project_id', 'project_id', since=13,
-          type='string pattern ^[a-zA-Z0-9-]*$ minLength=1 maxLength=255 required'),
+                 type='string pattern ^[a-zA-Z0-9-]*$ minLength=1 maxLength=255 required'),
     Field('user_id', 'user_id', since=13, type='string pattern ^[a-zA-Z0-9-]*$ minLength=1 maxLength=255 required'),
     Field('nova:policies', lambda row, req: row['policies'] if len(row['policies']) != 1 else ABSENT, optional=True,
-          type=shapes.POLICIES),
+                 type=shapes.POLICIES),
 )
 
 
-def _policies(names: Iterable[str]) -> Type:
-    return Type({'type': 'array', 'prefixItems': [{'enum': [*names, *_ADDED]}], 'minItems': 1, 'maxItems': 1,
-                 'uniqueItems': True})
+def _policies(names: Iterable[str]) -> params.Type:
+    return params.Type({'type': 'array', 'prefixItems': [{'enum': [*names, *_ADDED]}], 'minItems': 1, 'maxItems': 1,
+                        'uniqueItems': True})
 
 
-def _fields(required: bool) -> tuple[Param, ...]:
+def _fields(required: bool) -> tuple[params.Param, ...]:
     return (
-        Param('name', params.NAME, required=required),
-        Param('policies', _policies(_OLD), until=14, required=required),
-        Param('policies', _policies(_POLICIES), since=15, until=63, required=required),
-        Param('policy', {'enum': [*_POLICIES, *_ADDED]}, since=64, required=required),
-        Param('rules', Object(Param(server_groups.MOST, params.POSITIVE)), since=64),
+        params.Param('name', params.NAME, required=required),
+        params.Param('policies', _policies(_OLD), until=14, required=required),
+        params.Param('policies', _policies(_POLICIES), since=15, until=63, required=required),
+        params.Param('policy', {'enum': [*_POLICIES, *_ADDED]}, since=64, required=required),
+        params.Param('rules', params.Object(params.Param(server_groups.MAX_SERVER_PER_HOST, params.POSITIVE)),
+                     since=64),
     )
 
 
-CREATE = Object(Param('server_group', Object(*_fields(True)), required=True))
-UPDATE = Object(Param('server_group', Object(*_fields(False), minProperties=1), required=True))
-LIST = Query(Param('all_projects', params.STRING), Param('limit', params.LIMIT), Param('offset', params.NON_NEGATIVE),
-             closed=75)
+CREATE = params.document('server_group', *_fields(True))
+UPDATE = params.document('server_group', *_fields(False), minProperties=1)
+LIST = params.Query(params.Param('all_projects', params.STRING), params.Param('limit', params.LIMIT),
+                    params.Param('offset', params.NON_NEGATIVE), closed=75)
 
 
 # ---- shared functions ----------------------------------------------------------
@@ -200,7 +197,7 @@ def delete(req: api_request.Request, id: str) -> None:
 ROUTES = (
     Route('GET', '/os-server-groups', index, policy=INDEX, checks=(ALL_PROJECTS,), query=LIST, errors=(400,)),
     Route('POST', '/os-server-groups', create, policy=CREATE_RULE, body=CREATE, errors=(400, 403, 409)),
-    Route('GET', '/os-server-groups/{id}', show, checks=(SHOW,), query=Query(closed=102), errors=(404,)),
+    Route('GET', '/os-server-groups/{id}', show, checks=(SHOW,), query=params.Query(closed=102), errors=(404,)),
     Route('PUT', '/os-server-groups/{id}', update, checks=(UPDATE_RULE,), body=UPDATE, errors=(400, 403, 404, 409)),
     Route('DELETE', '/os-server-groups/{id}', delete, checks=(DELETE,), status=204, errors=(404,)),
 )

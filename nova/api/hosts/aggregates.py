@@ -21,12 +21,6 @@ from nova.web import formats
 from nova.web import params
 from nova.web.fields import Field
 from nova.web.fields import Fields
-from nova.web.params import Array
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import Query
-from nova.web.params import Type
-from nova.web.params import string
 from nova.web.routes import Route
 
 P = ParamSpec('P')
@@ -35,10 +29,6 @@ _IMAGES = 'compute:aggregates:images'
 ZONE = aggregates.ZONE
 CACHE_KEY = 'os-image-cache'
 MAX_IMAGES = 100                    # images in one pre-cache request
-
-
-def _metadata(row: api_request.Row, req: api_request.Request) -> dict[str, str]:
-    return {**row['metadata'], **({ZONE: row[ZONE]} if row[ZONE] else {})}
 
 
 _BASE = Fields(
@@ -55,25 +45,27 @@ _BASE = Fields(
 )
 VIEW = _BASE + Fields(
     Field('hosts', 'hosts', type=shapes.HOSTS),
-    Field('metadata', _metadata, type='null|object required'),
+    Field('metadata', lambda row, req: row['metadata'] | ({ZONE: row[ZONE]} if row[ZONE] else {}),
+          type='null|object required'),
 )
 
 # ---- parameters --------------------------------------------------------------
 
-_ZONE_NAME = Type(params.nullable(string(1, 255, format='az_name')), convert=lambda zone: zone and zone.strip(),
-                  relaxed=params.nullable(string(1, 255, format='az_name_with_leading_trailing_spaces')))
-CREATE = Object(Param('aggregate', Object(
-    Param('name', params.NAME, required=True), Param(ZONE, _ZONE_NAME)), required=True))
-UPDATE = Object(Param('aggregate', Object(
-    Param('name', params.NAME), Param(ZONE, _ZONE_NAME), minProperties=1), required=True))
-_ITEMS = Object(Param(None, params.nullable(string(max_length=255)), pattern=params.METADATA_KEY), maxProperties=1024)
-SET_METADATA = Object(Param('set_metadata', Object(Param('metadata', _ITEMS, required=True)), required=True))
-CACHE = Object(Param('cache', Array(Object(Param('id', params.UUID, required=True)), minItems=1,
-                                    maxItems=MAX_IMAGES), required=True))
+_ZONE_NAME = params.Type(params.nullable(params.string(1, 255, format='az_name')),
+                         convert=lambda zone: zone and zone.strip(),
+                         relaxed=params.nullable(params.string(1, 255, format='az_name_with_leading_trailing_spaces')))
+CREATE = params.document('aggregate', params.Param('name', params.NAME, required=True), params.Param(ZONE, _ZONE_NAME))
+UPDATE = params.document('aggregate', params.Param('name', params.NAME), params.Param(ZONE, _ZONE_NAME),
+                         minProperties=1)
+_ITEMS = params.Object(params.Param(None, params.nullable(params.string(max_length=255)), pattern=params.METADATA_KEY),
+                       maxProperties=1024)
+SET_METADATA = params.document('set_metadata', params.Param('metadata', _ITEMS, required=True))
+CACHE = params.Object(params.Param('cache', params.Array(
+    params.Object(params.Param('id', params.UUID, required=True)), minItems=1, maxItems=MAX_IMAGES), required=True))
 
 
-def _host_body(action: str) -> Object:
-    return Object(Param(action, Object(Param('host', params.HOST, required=True)), required=True))
+def _host_body(action: str) -> params.Object:
+    return params.document(action, params.Param('host', params.HOST, required=True))
 
 
 def number(id: str) -> int:
@@ -151,10 +143,8 @@ def _change(req: api_request.Request, event: str, function: Callable[Concatenate
         row = function(conn, *args, **kwargs)
         _follow(req, conn, row['hosts'])
         return row
-    try:
+    with exception.AsBadRequest(exception.ZoneConflict, exception.HostHasServers):
         row = req.services.api_db.run(run)
-    except (exception.ZoneConflict, exception.HostHasServers) as error:
-        raise exception.BadRequest(error.message) from None
     notifications.send(req, event, row)
     return _one(req, row)
 
@@ -237,10 +227,8 @@ def cache_images(req: api_request.Request, id: str) -> None:
     with req.services.api_db.reader() as conn:
         hosts = aggregates.get(conn, number(id))['hosts']
     for image_id in image_ids:
-        try:
+        with exception.AsBadRequest(exception.ImageNotFound):
             req.services.images.show(req.context, image_id)
-        except exception.ImageNotFound as error:
-            raise exception.BadRequest(error.message) from None
     for cell, here in _cells_of(req, hosts):
         able = cell.db.run(_ask, req, sorted(here), image_ids)
         for host in able:
@@ -278,9 +266,9 @@ def cached_images(req: api_request.Request, id: str) -> api_request.Document:
 
 _ACTION = '/os-aggregates/{id}/action'
 ROUTES = (
-    Route('GET', '/os-aggregates', index, policy=_RULE + 'index', query=Query(closed=102)),
+    Route('GET', '/os-aggregates', index, policy=_RULE + 'index', query=params.Query(closed=102)),
     Route('POST', '/os-aggregates', create, policy=_RULE + 'create', body=CREATE, errors=(400, 409)),
-    Route('GET', '/os-aggregates/{id}', show, policy=_RULE + 'show', query=Query(closed=102), errors=(400, 404)),
+    Route('GET', '/os-aggregates/{id}', show, policy=_RULE + 'show', query=params.Query(closed=102), errors=(400, 404)),
     Route('PUT', '/os-aggregates/{id}', update, policy=_RULE + 'update', body=UPDATE, errors=(400, 404, 409)),
     Route('DELETE', '/os-aggregates/{id}', delete, policy=_RULE + 'delete', errors=(400, 404)),
     Route('POST', _ACTION, add_host, action='add_host', policy=_RULE + 'add_host', body=_host_body('add_host'),
@@ -292,5 +280,5 @@ ROUTES = (
     Route('POST', '/os-aggregates/{id}/images', cache_images, policy=_IMAGES, since=81, status=202, body=CACHE,
           errors=(400, 404)),
     Route('GET', '/os-aggregates/{id}/' + CACHE_KEY, cached_images, policy='nova:os-aggregates:images:show',
-          query=Query(closed=1), errors=(400, 404)),
+          query=params.Query(closed=1), errors=(400, 404)),
 )

@@ -17,9 +17,6 @@ from nova.db.services import services
 from nova.web import params
 from nova.web.fields import Field
 from nova.web.fields import Fields
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import Query
 from nova.web.routes import Route
 
 R = TypeVar('R')
@@ -37,10 +34,10 @@ RESOURCE = Fields(
     Field('host', lambda row, host: host), Field('project', 'project_id'), Field('cpu', 'vcpus'),
     Field('memory_mb', 'memory_mb'), Field('disk_gb', 'local_gb'))
 
-LIST = Query(Param('zone', params.STRING))
+LIST = params.Query(params.Param('zone', params.STRING))
 _SWITCH = params.Type({'type': 'string', 'enum': ['enable', 'disable', 'Enable', 'Disable', 'ENABLE', 'DISABLE']},
                       convert=lambda value: value.lower() == 'enable')
-UPDATE = Object(Param('status', _SWITCH), Param('maintenance_mode', _SWITCH))
+UPDATE = params.Object(params.Param('status', _SWITCH), params.Param('maintenance_mode', _SWITCH))
 
 
 def index(req: api_request.Request) -> api_request.Document:
@@ -148,10 +145,8 @@ def _check_control(req: api_request.Request, cell: db_cells.Cell, service: api_r
 
 
 def _ask(call: Callable[..., R], req: api_request.Request, service: api_request.Row, **arguments: object) -> R:
-    try:
+    with exception.AsBadRequest(exception.Unavailable):
         return call(req.context, server=service['host'], **arguments)
-    except exception.Unavailable as error:
-        raise exception.BadRequest(error.message) from None
 
 
 ROUTES = (

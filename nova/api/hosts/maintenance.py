@@ -11,12 +11,7 @@ from nova.db import engine
 from nova.db.moves import maintenance
 from nova.db.placement import aggregates
 from nova.web import params
-from nova.web.fields import Field
-from nova.web.fields import Fields
-from nova.web.fields import moment
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import Query
+from nova.web import fields
 from nova.web.routes import Route
 
 P = ParamSpec('P')
@@ -25,25 +20,25 @@ _START, _STOP = KEY + ':start', KEY + ':stop'
 _RULE = 'nova:os-aggregates:maintenance'
 
 
-VIEW = Fields(
-    Field('id', 'uuid', type='string format=uuid required'),
-    Field('host', 'host', type='string required'),
-    Field('aggregate_id', 'aggregate_id', type='integer minimum=1 required'),
-    Field('status', 'status', type='string required'),
-    Field('message', 'message', type='string|null required'),
-    Field('created_at', moment('created_at'), type='string format=date-time required'),
-    Field('updated_at', moment('updated_at'), type='string format=date-time required'),
-    Field('stopped_at', moment('stopped_at'), type='string|null format=date-time required'),
-    Field('counts', 'counts', type=shapes.COUNTS),
+VIEW = fields.Fields(
+    fields.Field('id', 'uuid', type='string format=uuid required'),
+    fields.Field('host', 'host', type='string required'),
+    fields.Field('aggregate_id', 'aggregate_id', type='integer minimum=1 required'),
+    fields.Field('status', 'status', type='string required'),
+    fields.Field('message', 'message', type='string|null required'),
+    fields.Field('created_at', fields.moment('created_at'), type='string format=date-time required'),
+    fields.Field('updated_at', fields.moment('updated_at'), type='string format=date-time required'),
+    fields.Field('stopped_at', fields.moment('stopped_at'), type='string|null format=date-time required'),
+    fields.Field('counts', 'counts', type=shapes.COUNTS),
 )
-SERVER = Fields(
-    Field('id', 'instance_uuid'),
-    Field('direction', 'direction'),
-    Field('state', 'state'),
-    Field('dest_host', 'dest'),
-    Field('migration_id', 'migration_id'),
-    Field('reason', 'reason'),
-    Field('updated_at', moment('updated_at')),
+SERVER = fields.Fields(
+    fields.Field('id', 'instance_uuid'),
+    fields.Field('direction', 'direction'),
+    fields.Field('state', 'state'),
+    fields.Field('dest_host', 'dest'),
+    fields.Field('migration_id', 'migration_id'),
+    fields.Field('reason', 'reason'),
+    fields.Field('updated_at', fields.moment('updated_at')),
 )
 
 
@@ -112,7 +107,7 @@ def show(req: api_request.Request, id: str, host: str) -> api_request.Document:
 
 
 def _action(name: str, handler: Callable[..., api_request.Document]) -> Route:
-    body = Object(Param(name, Object(Param('host', params.HOST, required=True)), required=True))
+    body = params.document(name, params.Param('host', params.HOST, required=True))
     return Route('POST', '/os-aggregates/{id}/action', handler, action=name, policy=_RULE, status=202, body=body,
                  errors=(400, 404, 409))
 
@@ -121,6 +116,6 @@ _PATH = '/os-aggregates/{id}/' + KEY
 ROUTES = (
     _action(_START, start),
     _action(_STOP, stop),
-    Route('GET', _PATH, index, policy=_RULE + ':show', query=Query(closed=1), errors=(400, 404)),
-    Route('GET', _PATH + '/{host}', show, policy=_RULE + ':show', query=Query(closed=1), errors=(400, 404)),
+    Route('GET', _PATH, index, policy=_RULE + ':show', query=params.Query(closed=1), errors=(400, 404)),
+    Route('GET', _PATH + '/{host}', show, policy=_RULE + ':show', query=params.Query(closed=1), errors=(400, 404)),
 )

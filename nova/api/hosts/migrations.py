@@ -14,11 +14,7 @@ from nova.db.moves import migrations as server_migrations
 from nova.db.tables.rows import InstancesRow
 from nova.db.tables.rows import MigrationsRow
 from nova.web import fields
-from nova.web.params import DATE_TIME
-from nova.web.params import LIMIT
-from nova.web.params import Param
-from nova.web.params import Query
-from nova.web.params import STRING
+from nova.web import params
 from nova.web.routes import Route
 
 INDEX = 'os_compute_api:os-migrations:index'
@@ -70,12 +66,13 @@ SERVER_MIGRATION = fields.Fields(
     *(Field(f'{what}_{part}_bytes', f'{what}_{part}_bytes', type='integer|null minimum=0 required')
       for what in ('memory', 'disk') for part in ('total', 'processed', 'remaining')))
 
-LIST = Query(
-    *(Param(name, STRING) for name in ('hidden', 'host', 'instance_uuid', 'source_compute', 'status',
-                                       'migration_type')),
-    Param('limit', LIMIT, since=59), Param('marker', STRING, since=59), Param('changes-since', DATE_TIME, since=59),
-    Param('changes-before', DATE_TIME, since=66), Param('user_id', STRING, since=80),
-    Param('project_id', STRING, since=80), closed=59, single=59)
+LIST = params.Query(
+    *(params.Param(name, params.STRING) for name in ('hidden', 'host', 'instance_uuid', 'source_compute', 'status',
+                                                     'migration_type')),
+    params.Param('limit', params.LIMIT, since=59), params.Param('marker', params.STRING, since=59),
+    params.Param('changes-since', params.DATE_TIME, since=59),
+    params.Param('changes-before', params.DATE_TIME, since=66), params.Param('user_id', params.STRING, since=80),
+    params.Param('project_id', params.STRING, since=80), closed=59, single=59)
 
 
 def _visible(rows: list[Any], sees_hosts: bool) -> list[Any]:

@@ -15,21 +15,18 @@ from nova.api.servers import schemas as server_schemas
 from nova.db.servers import request_specs
 from nova.objects import pci
 from nova.web import params
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import Query
 from nova.web.routes import Route
 
 KEY = 'explanation'
 HOSTS = 20                       # default page size of each list in the response
 
-BODY = Object(
+BODY = params.Object(
     *(param for param in server_schemas.CREATE.params if param.name != 'server'),
-    Param('server', server_schemas.SERVER),
-    Param('server_id', params.UUID),
-    Param('seed', params.UUID),
+    params.Param('server', server_schemas.SERVER),
+    params.Param('server_id', params.UUID),
+    params.Param('seed', params.UUID),
     oneOf=[{'required': ['server']}, {'required': ['server_id']}])
-QUERY = Query(Param('limit', params.LIMIT), Param('offset', params.NON_NEGATIVE), closed=1)
+QUERY = params.Query(params.Param('limit', params.LIMIT), params.Param('offset', params.NON_NEGATIVE), closed=1)
 
 
 def explain(req: api_request.Request) -> api_request.Document:

@@ -4,14 +4,12 @@ import socket
 from nova import utils
 from nova.api import request as api_request
 from nova.runtime import metrics
-from nova.web.fields import Field
-from nova.web.fields import Fields
-from nova.web.fields import Shape
+from nova.web import fields
 from nova.web.params import Query
 from nova.web.routes import Route
 
 RULE = 'nova:metrics:show'
-_SAMPLES = Shape(
+_SAMPLES = fields.Shape(
     ('', 'array required'),
     ('[]', 'object'),
     ('[].name', 'string required'),
@@ -19,11 +17,11 @@ _SAMPLES = Shape(
     ('[].labels.<^.*$>', 'string'),
     ('[].value', 'number required'),
 )
-METRIC = Fields(
-    Field('name', 'name', type='string required'),
-    Field('kind', 'kind', type='string one of counter,gauge,histogram required'),
-    Field('text', 'text', type='string required'),
-    Field('samples', 'samples', type=_SAMPLES))
+METRIC = fields.Fields(
+    fields.Field('name', 'name', type='string required'),
+    fields.Field('kind', 'kind', type='string one of counter,gauge,histogram required'),
+    fields.Field('text', 'text', type='string required'),
+    fields.Field('samples', 'samples', type=_SAMPLES))
 
 
 def show(req: api_request.Request) -> api_request.Document:

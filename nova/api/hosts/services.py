@@ -1,5 +1,6 @@
 """Compute services: list, enable, disable, force down, delete."""
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from nova import exception
@@ -20,14 +21,10 @@ from nova.db.services import services
 from nova.web import params
 from nova.web.fields import Field
 from nova.web.fields import Fields
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import Query
-from nova.web.params import string
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-services:'
-REASON = string(1, 255)
+REASON = params.string(1, 255)
 Change = tuple[dict[str, Any], dict[str, Any]]        # (columns, changed part of the response)
 
 
@@ -58,13 +55,13 @@ VIEW = Fields(
     Field('forced_down', 'forced_down', since=11, type=shapes.FORCED_DOWN),
 )
 
-LIST = Query(Param('host', params.STRING), Param('binary', params.STRING), closed=75)
-UPDATE = Object(
-    Param('host', params.HOST, until=52, required=True),
-    Param('binary', string(1, 255), until=52, required=True),
-    Param('disabled_reason', REASON),
-    Param('forced_down', params.BOOLEAN, since=11),
-    Param('status', {'type': 'string', 'enum': ['enabled', 'disabled']}, since=53))
+LIST = params.Query(params.Param('host', params.STRING), params.Param('binary', params.STRING), closed=75)
+UPDATE = params.Object(
+    params.Param('host', params.HOST, until=52, required=True),
+    params.Param('binary', params.string(1, 255), until=52, required=True),
+    params.Param('disabled_reason', REASON),
+    params.Param('forced_down', params.BOOLEAN, since=11),
+    params.Param('status', {'type': 'string', 'enum': ['enabled', 'disabled']}, since=53))
 
 
 def _find(req: api_request.Request, id: str) -> tuple[db_cells.Cell, dict[str, Any]]:
@@ -144,14 +141,6 @@ def _forget_host(conn: engine.Connection, host: str) -> None:
 
 # ---- PUT before 2.53: the action is in the path ------------------------------
 
-def _legacy_enable(req: api_request.Request) -> Change:
-    return {'disabled': False, 'disabled_reason': None}, {'status': 'enabled'}
-
-
-def _legacy_disable(req: api_request.Request) -> Change:
-    return {'disabled': True, 'disabled_reason': None}, {'status': 'disabled'}
-
-
 def _legacy_disable_log_reason(req: api_request.Request) -> Change:
     reason = req.body.get('disabled_reason')
     if reason is None:
@@ -166,8 +155,11 @@ def _legacy_force_down(req: api_request.Request) -> Change:
     return {'forced_down': forced}, {'forced_down': forced}
 
 
-_LEGACY = {'enable': (1, _legacy_enable), 'disable': (1, _legacy_disable),
-           'disable-log-reason': (1, _legacy_disable_log_reason), 'force-down': (11, _legacy_force_down)}
+# action: first version, function(request) -> Change
+_LEGACY: dict[str, tuple[int, Callable[[api_request.Request], Change]]] = {
+    'enable': (1, lambda req: ({'disabled': False, 'disabled_reason': None}, {'status': 'enabled'})),
+    'disable': (1, lambda req: ({'disabled': True, 'disabled_reason': None}, {'status': 'disabled'})),
+    'disable-log-reason': (1, _legacy_disable_log_reason), 'force-down': (11, _legacy_force_down)}
 
 
 def update_by_action(req: api_request.Request, id: str) -> api_request.Document:

@@ -190,12 +190,9 @@ class MetadataApi(application.Api['MetadataRequest']):
     def _limit(req: MetadataRequest, hops: int) -> Headers:
         """Limit the hops (IP TTL) of the response, and return its headers.
 
-        :raises Forbidden: the proxy or relay cannot enforce the limit
+        :raises Forbidden: the proxy cannot enforce the limit
         """
         if req.relayed:
-            if not req.header(relay.HOPS):
-                raise exception.Forbidden('Cannot limit the hops of a session token: the host has a relay of an older '
-                                          'release. Upgrade its network service.')
             return [(relay.HOPS, str(hops))]
         if req.guest is not None or 'nova.hops' not in req.environ:
             raise exception.Forbidden('Session tokens with a hop limit are not available through a proxy.')

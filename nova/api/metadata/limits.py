@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from nova import exception
 
 BURST_S = 10                # seconds' worth of requests in one burst; enough for cloud-init
-AT_ONCE = 4                 # concurrent requests of one guest: half of the threads that serve a bridge
+MAX_CONCURRENT = 4                 # concurrent requests of one guest: half of the threads that serve a bridge
 MAX_GUESTS = 10000          # maximum; the least recently used entries are dropped
 
 
@@ -34,7 +34,7 @@ class GuestLimits:
         with self._lock:
             now = self._clock()
             full_at = max(now, self._full_at.pop(guest, now)) + self._step
-            refused = full_at > now + BURST_S or self._running[guest] >= AT_ONCE
+            refused = full_at > now + BURST_S or self._running[guest] >= MAX_CONCURRENT
             self._full_at[guest] = full_at - self._step if refused else full_at
             if len(self._full_at) > MAX_GUESTS:
                 self._full_at.popitem(last=False)

@@ -3,8 +3,6 @@
 A token proves that the client can send a PUT with a custom header, which a server-side request forgery in a guest
 cannot. A token is valid for one guest until it expires, in every process of the deployment.
 """
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib
@@ -13,12 +11,9 @@ import secrets
 import struct
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from nova import exception
-
-if TYPE_CHECKING:
-    from nova import objects
+from nova import objects
 
 REQUIRED = 'required'
 PROPERTY = 'metadata_tokens'     # image property, or key in the metadata of a server

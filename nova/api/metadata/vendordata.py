@@ -23,7 +23,7 @@ from nova.web import json_text
 LOG = logging.getLogger(__name__)
 
 MAX_BYTES = 256 * 1024            # size of one response
-AT_ONCE = 3                       # concurrent requests of a process: a target that hangs must not occupy all threads
+MAX_CONCURRENT = 3  # concurrent requests of a process: a target that hangs must not occupy all threads
 CHUNK = 16 * 1024
 OK = 200
 
@@ -55,7 +55,7 @@ class VendorData:
         self._targets = targets(options.vendordata_dynamic_targets)
         self._timeouts = options.vendordata_dynamic_connect_timeout, options.vendordata_dynamic_read_timeout
         self._fatal, self._domain = options.vendordata_dynamic_failure_fatal, conf.metadata.dhcp_domain
-        self._slots = threading.Semaphore(AT_ONCE)
+        self._slots = threading.Semaphore(MAX_CONCURRENT)
 
     def __bool__(self) -> bool:
         return bool(self._targets)

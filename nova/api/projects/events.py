@@ -9,8 +9,6 @@ The format is text/event-stream of the HTML standard. Every ``CHECK_S`` seconds 
 stream ends if the token, role, user or project has been revoked. It also ends after ``STREAM_S`` seconds; clients
 reconnect automatically.
 """
-from __future__ import annotations
-
 import datetime
 import functools
 import logging
@@ -44,7 +42,7 @@ RULE, ALL = 'nova:events', 'nova:events:all_projects'
 
 POLL_S = 0.5
 OVERLAP_S = 5             # times are set before the commit, so each poll re-reads the last seconds
-BEAT_S = 15               # a comment after this silence detects disconnected clients
+KEEPALIVE_INTERVAL_S = 15               # a comment after this silence detects disconnected clients
 STREAM_S = 300
 RETRY_MS = 1000           # reconnection delay of clients
 CHECK_S = 10              # interval of authorization checks
@@ -154,7 +152,7 @@ def _events(feed: _Feed, stopping: threading.Event, may_go_on: Callable[[], bool
                 return
         chunk = b''.join(map(_event, feed.new()))
         now = time.monotonic()
-        if chunk or now - last_sent > BEAT_S:
+        if chunk or now - last_sent > KEEPALIVE_INTERVAL_S:
             last_sent = now
             yield chunk or b': keepalive\n\n'
         if stopping.wait(POLL_S):

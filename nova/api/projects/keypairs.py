@@ -11,51 +11,44 @@ from nova.db.projects import quotas
 from nova.db.tables.rows import KeyPairsRow
 from nova.objects import keypair
 from nova.web import params
-from nova.web.fields import Field
-from nova.web.fields import Fields
-from nova.web.fields import exact_moment
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import Query
-from nova.web.params import Type
-from nova.web.params import string
+from nova.web import fields
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-keypairs:'
 GENERATOR = keypair.Generator()           # one for each process, because it limits CPU use
 
-SUMMARY = Fields(
-    Field('name', 'name', type=shapes.NAME),
-    Field('public_key', 'public_key', type='string required'),
-    Field('fingerprint', 'fingerprint', type='string required'),
-    Field('type', 'type', since=2, type='string one of ssh,x509 required'),
+SUMMARY = fields.Fields(
+    fields.Field('name', 'name', type=shapes.NAME),
+    fields.Field('public_key', 'public_key', type='string required'),
+    fields.Field('fingerprint', 'fingerprint', type='string required'),
+    fields.Field('type', 'type', since=2, type='string one of ssh,x509 required'),
 )
-CREATED = SUMMARY + Fields(Field('user_id', 'user_id', type='string required'))
-VIEW = CREATED + Fields(
-    Field('id', 'id', type='integer required'),
-    Field('created_at', exact_moment('created_at'), type='string format=date-time required'),
-    Field('updated_at', lambda row, req: None, type='null required'),            # key pairs are immutable
-    Field('deleted', lambda row, req: False, type='boolean const=False required'),
-    Field('deleted_at', lambda row, req: None, type='null required'),
+CREATED = SUMMARY + fields.Fields(fields.Field('user_id', 'user_id', type='string required'))
+VIEW = CREATED + fields.Fields(
+    fields.Field('id', 'id', type='integer required'),
+    fields.Field('created_at', fields.exact_moment('created_at'), type='string format=date-time required'),
+    fields.Field('updated_at', lambda row, req: None, type='null required'),            # key pairs are immutable
+    fields.Field('deleted', lambda row, req: False, type='boolean const=False required'),
+    fields.Field('deleted_at', lambda row, req: None, type='null required'),
 )
 
 
-def _name(pattern: str) -> Type:
-    spaced = string(1, 255, format='name_with_leading_trailing_spaces')
-    return Type(string(1, 255, pattern, format='name'), convert=str.strip, relaxed=spaced)
+def _name(pattern: str) -> params.Type:
+    spaced = params.string(1, 255, format='name_with_leading_trailing_spaces')
+    return params.Type(params.string(1, 255, pattern, format='name'), convert=str.strip, relaxed=spaced)
 
 
-CREATE = Object(Param('keypair', Object(
-    Param('name', _name(r'^[_\- a-zA-Z0-9]+$'), until=91, required=True),
-    Param('name', _name(r'^[_\-\@\. a-zA-Z0-9]+$'), since=92, required=True),
-    Param('public_key', params.STRING, until=91),
-    Param('public_key', params.STRING, since=92, required=True),
-    Param('type', {'type': 'string', 'enum': ['ssh', 'x509']}, since=2),
-    Param('user_id', params.STRING, since=10),
-), required=True))
-_OWNER = Param('user_id', params.STRING, since=10)
-LIST = Query(_OWNER, Param('limit', params.LIMIT, since=35), Param('marker', params.STRING, since=35), closed=75)
-ONE = Query(_OWNER, closed=75)
+CREATE = params.document(
+    'keypair', params.Param('name', _name(r'^[_\- a-zA-Z0-9]+$'), until=91, required=True),
+    params.Param('name', _name(r'^[_\-\@\. a-zA-Z0-9]+$'), since=92, required=True),
+    params.Param('public_key', params.STRING, until=91),
+    params.Param('public_key', params.STRING, since=92, required=True),
+    params.Param('type', {'type': 'string', 'enum': ['ssh', 'x509']}, since=2),
+    params.Param('user_id', params.STRING, since=10))
+_OWNER = params.Param('user_id', params.STRING, since=10)
+LIST = params.Query(_OWNER, params.Param('limit', params.LIMIT, since=35),
+                    params.Param('marker', params.STRING, since=35), closed=75)
+ONE = params.Query(_OWNER, closed=75)
 
 
 def _owner(req: api_request.Request, rule: str, user_id: str | None) -> str:

@@ -12,9 +12,6 @@ from nova.network import proxied_limits
 from nova.web import params
 from nova.web.fields import Field
 from nova.web.fields import Fields
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import Query
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-quota-sets:'
@@ -53,12 +50,12 @@ CLASS_LIMITS = Fields(*(Field(key, _column(resource or key),
                         for key, (resource, _, until) in KEYS.items()))
 CLASS_RESOURCES = tuple(resource for resource, _, _ in KEYS.values() if resource is not None)
 
-UPDATE = Object(Param('quota_set', Object(
-    *(Param(key, _LIMIT, until=until) for key, (_resource, until, _) in KEYS.items()),
-    Param('force', params.BOOLEAN)), required=True))
-UPDATE_CLASS = Object(Param('quota_class_set', Object(
-    *(Param(key, _LIMIT, until=until) for key, (_resource, _, until) in KEYS.items())), required=True))
-ONE = Query(Param('user_id', params.STRING), closed=75)
+UPDATE = params.document(
+    'quota_set', *(params.Param(key, _LIMIT, until=until) for key, (_resource, until, _) in KEYS.items()),
+    params.Param('force', params.BOOLEAN))
+UPDATE_CLASS = params.document(
+    'quota_class_set', *(params.Param(key, _LIMIT, until=until) for key, (_resource, _, until) in KEYS.items()))
+ONE = params.Query(params.Param('user_id', params.STRING), closed=75)
 
 
 def _authorize(req: api_request.Request, rule: str, project_id: str) -> None:
@@ -174,9 +171,9 @@ ROUTES = (
     Route('PUT', '/os-quota-sets/{id}', update, policy=_RULE + 'update', body=UPDATE, query=ONE, errors=(400,)),
     Route('DELETE', '/os-quota-sets/{id}', delete, policy=_RULE + 'delete', query=ONE, status=202),
     Route('GET', '/os-quota-sets/{id}/detail', detail, checks=(_RULE + 'detail',), query=ONE, errors=(400,)),
-    Route('GET', '/os-quota-sets/{id}/defaults', defaults, policy=_RULE + 'defaults', query=Query(),
+    Route('GET', '/os-quota-sets/{id}/defaults', defaults, policy=_RULE + 'defaults', query=params.Query(),
           errors=(400,)),
-    Route('GET', '/os-quota-class-sets/{id}', show_class, policy=_CLASS + 'show', query=Query(closed=102)),
+    Route('GET', '/os-quota-class-sets/{id}', show_class, policy=_CLASS + 'show', query=params.Query(closed=102)),
     Route('PUT', '/os-quota-class-sets/{id}', update_class, policy=_CLASS + 'update', body=UPDATE_CLASS,
           errors=(400,)),
 )

@@ -18,19 +18,15 @@ from nova.db import engine
 from nova.db.servers import usage
 from nova.web import formats
 from nova.web import params
-from nova.web.params import LIMIT
-from nova.web.params import Param
-from nova.web.params import Query
-from nova.web.params import STRING
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-simple-tenant-usage:'
 DEFAULT_SPAN = datetime.timedelta(weeks=4)
 
-_COMMON = (Param('start', STRING), Param('end', STRING), Param('limit', LIMIT, since=40),
-           Param('marker', STRING, since=40))
-LIST = Query(*_COMMON, Param('detailed', STRING), closed=75)
-SHOW = Query(*_COMMON, closed=75)
+_COMMON = (params.Param('start', params.STRING), params.Param('end', params.STRING),
+           params.Param('limit', params.LIMIT, since=40), params.Param('marker', params.STRING, since=40))
+LIST = params.Query(*_COMMON, params.Param('detailed', params.STRING), closed=75)
+SHOW = params.Query(*_COMMON, closed=75)
 
 # Documented states do not include soft-deleted: its guest is off, its disks are kept.
 _STATES = {states.SOFT_DELETED: states.STOPPED}

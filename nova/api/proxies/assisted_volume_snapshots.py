@@ -15,26 +15,21 @@ from nova.hardware import disks
 from nova.web import formats
 from nova.web import json_text
 from nova.web import params
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import Query
-from nova.web.params import string
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-assisted-volume-snapshots:'
 FEATURE = 'assisted_snapshots'
 FILES = ('file_to_merge', 'merge_target_file')
 
-CREATE = Object(Param('snapshot', Object(
-    Param('volume_id', string(1), required=True),
-    Param('create_info', Object(
-        Param('snapshot_id', string(1, 255), required=True),
-        Param('type', {'type': 'string', 'enum': ['qcow2']}, required=True),
-        Param('new_file', string(1, 4096), required=True),
-        Param('id', string(1, 255)),
-    ), required=True),
-), required=True))
-DELETE = Query(Param('delete_info', params.STRING), closed=75)
+CREATE = params.document(
+    'snapshot', params.Param('volume_id', params.string(1), required=True),
+    params.Param('create_info', params.Object(
+        params.Param('snapshot_id', params.string(1, 255), required=True),
+        params.Param('type', {'type': 'string', 'enum': ['qcow2']}, required=True),
+        params.Param('new_file', params.string(1, 4096), required=True),
+        params.Param('id', params.string(1, 255)),
+    ), required=True))
+DELETE = params.Query(params.Param('delete_info', params.STRING), closed=75)
 
 
 def create(req: api_request.Request) -> api_request.Document:

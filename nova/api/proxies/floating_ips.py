@@ -11,11 +11,7 @@ from nova.api import request as api_request
 from nova.api.servers import lookup as server_lookup
 from nova.db.tables.rows import InstancesRow
 from nova.network import interface
-from nova.web.params import IP_ADDRESS
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import STRING
-from nova.web.params import nullable
+from nova.web import params
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
@@ -90,8 +86,8 @@ def _let_host_read(req: api_request.Request, row: InstancesRow) -> None:
                       events=[interface.NETWORK_CHANGED])
 
 
-def _body(name: str, *more: Param) -> Object:
-    return Object(Param(name, Object(Param('address', IP_ADDRESS, required=True), *more), required=True))
+def _body(name: str, *more: params.Param) -> params.Object:
+    return params.document(name, params.Param('address', params.IP_ADDRESS, required=True), *more)
 
 
 _PATH, _SERVER = '/os-floating-ips', '/servers/{id}/action'
@@ -99,13 +95,13 @@ ROUTES = (
     Route('GET', '/os-floating-ip-pools', pools, policy='os_compute_api:os-floating-ip-pools', until=LAST),
     Route('GET', _PATH, index, policy=_RULE + 'list', until=LAST),
     Route('POST', _PATH, create, policy=_RULE + 'create', until=LAST, errors=(400, 403, 404),
-          body=Object(Param('pool', nullable(STRING)), closed=False)),
+          body=params.Object(params.Param('pool', params.nullable(params.STRING)), closed=False)),
     Route('GET', _PATH + '/{id}', show, policy=_RULE + 'show', until=LAST, errors=(400, 404)),
     Route('DELETE', _PATH + '/{id}', delete, policy=_RULE + 'delete', until=LAST, status=202,
           errors=(400, 403, 404, 409)),
     Route('POST', _SERVER, add, policy=_RULE + 'add', until=LAST_ACTION,
           action='addFloatingIp', status=202, errors=(400, 403, 404),
-          body=_body('addFloatingIp', Param('fixed_address', IP_ADDRESS))),
+          body=_body('addFloatingIp', params.Param('fixed_address', params.IP_ADDRESS))),
     Route('POST', _SERVER, remove, policy=_RULE + 'remove',
           until=LAST_ACTION, action='removeFloatingIp', status=202, errors=(400, 403, 404, 409),
           body=_body('removeFloatingIp')),

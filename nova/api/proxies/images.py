@@ -12,9 +12,6 @@ from nova.web import fields
 from nova.web import params
 from nova.web.fields import Field
 from nova.web.fields import Fields
-from nova.web.params import Param
-from nova.web.params import Query
-from nova.web.params import Type
 from nova.web.routes import Route
 
 UNTIL = 35
@@ -64,26 +61,23 @@ VIEW = SUMMARY + Fields(
     Field('OS-DCF:diskConfig', _disk_config, optional=True, type='string one of AUTO,MANUAL'),
 )
 
-_ANY = Type({})
+_ANY = params.Type({})
 _POSITIVE = params.integer(1)
 _CONDITIONS: dict[str, Callable[[api_request.Document, Any], bool]] = {
     'name': lambda image, wanted: image['name'] == wanted,
     'status': lambda image, wanted: _status(image, None) == wanted.upper(),
     'server': lambda image, wanted: image['properties'].get(_SERVER) == wanted.rstrip('/').rpartition('/')[2],
-    'type': lambda image, wanted: _type(image) == wanted,
+    'type': lambda image, wanted: wanted == (image['properties'].get('image_type') or (
+        'snapshot' if _SERVER in image['properties'] else 'base')),
     'minRam': lambda image, wanted: (image['min_ram'] or 0) >= int(wanted),
     'minDisk': lambda image, wanted: (image['min_disk'] or 0) >= int(wanted),
     'changes-since': lambda image, wanted: image['updated_at'] >= wanted,
 }
-LIST = Query(
-    Param('name', _ANY), Param('status', _ANY), Param('server', _ANY), Param('type', _ANY),
-    Param('changes-since', params.DATE_TIME), Param('minRam', params.integer(0)),
-    Param('minDisk', params.integer(0)), Param('limit', _POSITIVE), Param('page_size', _POSITIVE),
-    Param('marker', _ANY), Param('offset', _POSITIVE), Param(None, _ANY, pattern='^property-.*$'))
-
-
-def _type(image: api_request.Document) -> str:
-    return image['properties'].get('image_type') or ('snapshot' if _SERVER in image['properties'] else 'base')
+LIST = params.Query(
+    params.Param('name', _ANY), params.Param('status', _ANY), params.Param('server', _ANY), params.Param('type', _ANY),
+    params.Param('changes-since', params.DATE_TIME), params.Param('minRam', params.integer(0)),
+    params.Param('minDisk', params.integer(0)), params.Param('limit', _POSITIVE), params.Param('page_size', _POSITIVE),
+    params.Param('marker', _ANY), params.Param('offset', _POSITIVE), params.Param(None, _ANY, pattern='^property-.*$'))
 
 
 def _matches(image: api_request.Document, query: params.QueryValues) -> bool:

@@ -1,4 +1,5 @@
 """Networks (until 2.35): each with its first IPv4 and IPv6 subnet."""
+import functools
 import ipaddress
 from typing import Any
 
@@ -77,20 +78,13 @@ def show(req: api_request.Request, id: str, tenant: bool = False) -> api_request
     return {'network': _views(req, [req.services.networks.show_network(req.context, id)], tenant)[0]}
 
 
-def tenant_index(req: api_request.Request) -> api_request.Document:
-    return index(req, tenant=True)
-
-
-def tenant_show(req: api_request.Request, id: str) -> api_request.Document:
-    return show(req, id, tenant=True)
-
-
 _RULE = 'os_compute_api:os-networks:'
 _TENANT = 'os_compute_api:os-tenant-networks:'
 ROUTES = (
     Route('GET', '/os-networks', index, policy=_RULE + 'list', until=LAST, errors=(401, 403)),
     Route('GET', '/os-networks/{id}', show, policy=_RULE + 'show', until=LAST, errors=(401, 403, 404)),
-    Route('GET', '/os-tenant-networks', tenant_index, policy=_TENANT + 'list', until=LAST, errors=(401, 403)),
-    Route('GET', '/os-tenant-networks/{id}', tenant_show, policy=_TENANT + 'show', until=LAST,
+    Route('GET', '/os-tenant-networks', functools.partial(index, tenant=True), policy=_TENANT + 'list', until=LAST,
+          errors=(401, 403)),
+    Route('GET', '/os-tenant-networks/{id}', functools.partial(show, tenant=True), policy=_TENANT + 'show', until=LAST,
           errors=(401, 403, 404)),
 )

@@ -7,30 +7,24 @@ from nova.api import request as api_request
 from nova.api.attachments import security_groups
 from nova.network import group_rules
 from nova.web import formats
-from nova.web.params import LIMIT
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import Query
-from nova.web.params import STRING
-from nova.web.params import UUID
-from nova.web.params import nullable
-from nova.web.params import string
+from nova.web import params
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-security-groups:'
 LAST = 35
 _NUMBER = re.compile('-?[0-9]{1,5}')     # port number, ICMP type or code
 
-_TEXT = string(0, 255)
-_GROUP = Object(Param('security_group', Object(
-    Param('name', _TEXT, required=True), Param('description', _TEXT, required=True), closed=False), required=True),
-    closed=False)
-_ANYTHING: dict[str, object] = {}
-_NEW_RULE = Object(Param('security_group_rule', Object(
-    Param('parent_group_id', UUID, required=True), Param('group_id', nullable(UUID)),
-    *(Param(name, _ANYTHING) for name in ('ip_protocol', 'from_port', 'to_port', 'cidr')), closed=False),
+_TEXT = params.string(0, 255)
+_GROUP = params.Object(params.Param('security_group', params.Object(
+    params.Param('name', _TEXT, required=True), params.Param('description', _TEXT, required=True), closed=False),
     required=True), closed=False)
-_LIST = Query(Param('limit', LIMIT), Param('offset', LIMIT), Param('all_tenants', STRING))
+_ANYTHING: dict[str, object] = {}
+_NEW_RULE = params.Object(params.Param('security_group_rule', params.Object(
+    params.Param('parent_group_id', params.UUID, required=True), params.Param('group_id', params.nullable(params.UUID)),
+    *(params.Param(name, _ANYTHING) for name in ('ip_protocol', 'from_port', 'to_port', 'cidr')), closed=False),
+    required=True), closed=False)
+_LIST = params.Query(params.Param('limit', params.LIMIT), params.Param('offset', params.LIMIT),
+                     params.Param('all_tenants', params.STRING))
 
 
 def _ident(ident: str) -> str:

@@ -11,10 +11,6 @@ from nova.web import sizes
 from nova.web.fields import Field
 from nova.web.fields import Fields
 from nova.web.fields import Shape
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import Query
-from nova.web.params import string
 from nova.web.request import Content
 from nova.web.request import Response
 from nova.web.routes import Route
@@ -62,16 +58,14 @@ SNAPSHOT = Fields(*(row for row in _COMMON.rows if row.name != 'status'),
                   Field('status', 'status', type=f'string one of {_SNAPSHOT_STATUSES} required'),
                   Field('volumeId', 'volume_id', type='string format=uuid required'))
 
-LIST = Query(Param('limit', params.LIMIT), Param('offset', params.LIMIT))
-CREATE_VOLUME = Object(Param('volume', Object(
-    Param('volume_type', string()), Param('metadata', params.Type({'type': 'object'})), Param('snapshot_id', string()),
-    Param('size', params.integer(1), required=True), Param('availability_zone', string()),
-    Param('display_name', string()), Param('display_description', string()),
-), required=True))
-CREATE_SNAPSHOT = Object(Param('snapshot', Object(
-    Param('volume_id', string(), required=True), Param('force', params.BOOLEAN), Param('display_name', string()),
-    Param('display_description', string()),
-), required=True))
+LIST = params.Query(params.Param('limit', params.LIMIT), params.Param('offset', params.LIMIT))
+_TEXTS = tuple(params.Param(name, params.string()) for name in ('display_name', 'display_description'))
+CREATE_VOLUME = params.document(
+    'volume', params.Param('volume_type', params.string()), params.Param('metadata', params.Type({'type': 'object'})),
+    params.Param('snapshot_id', params.string()), params.Param('size', params.integer(1), required=True),
+    params.Param('availability_zone', params.string()), *_TEXTS)
+CREATE_SNAPSHOT = params.document('snapshot', params.Param('volume_id', params.string(), required=True),
+                                  params.Param('force', params.BOOLEAN), *_TEXTS)
 
 
 def _page(req: api_request.Request, read: Callable[..., list[api_request.Row]]) -> list[api_request.Row]:
@@ -84,10 +78,6 @@ def list_volumes(req: api_request.Request) -> api_request.Document:
     build = VOLUME.builder(req)
     return {'volumes': [build(row) for row in server_category.visible_volumes(
         req, _page(req, req.services.volumes.list))]}
-
-
-def list_volumes_in_detail(req: api_request.Request) -> api_request.Document:
-    return list_volumes(req)
 
 
 def show_volume(req: api_request.Request, id: str) -> api_request.Document:
@@ -117,10 +107,9 @@ def _check_text(given: api_request.Document, name: str) -> None:
         raise exception.BadRequest(f'{name} must have at most 255 characters.')
 
 
-def delete_volume(req: api_request.Request, id: str) -> Response:
+def delete_volume(req: api_request.Request, id: str) -> None:
     server_category.find_volume(req, id)
     req.services.volumes.delete(req.context, id)
-    return Response(status=202)
 
 
 # ---- snapshots -----------------------------------------------------------------
@@ -131,10 +120,6 @@ def list_snapshots(req: api_request.Request) -> api_request.Document:
         req, _page(req, req.services.volumes.list_snapshots))]}
 
 
-def list_snapshots_in_detail(req: api_request.Request) -> api_request.Document:
-    return list_snapshots(req)
-
-
 def show_snapshot(req: api_request.Request, id: str) -> api_request.Document:
     return {'snapshot': SNAPSHOT.builder(req)(server_category.find_snapshot(req, id))}
 
@@ -143,10 +128,8 @@ def create_snapshot(req: api_request.Request) -> api_request.Document:
     given = req.body['snapshot']
     for name in ('display_name', 'display_description'):
         _check_text(given, name)
-    try:
+    with exception.AsBadRequest(exception.NotFound):
         volume = server_category.find_volume(req, given['volume_id'])
-    except exception.NotFound as error:                # 404 would refer to the path, not to the body
-        raise exception.BadRequest(error.message) from None
     if volume['status'] != 'available' and not given.get('force', False):
         raise exception.InvalidVolume(reason=f'its status must be available, but is {volume["status"]}.')
     made = req.services.volumes.create_snapshot(req.context, volume['id'], given.get('display_name') or '',
@@ -154,16 +137,16 @@ def create_snapshot(req: api_request.Request) -> api_request.Document:
     return {'snapshot': SNAPSHOT.builder(req)(made)}
 
 
-def delete_snapshot(req: api_request.Request, id: str) -> Response:
+def delete_snapshot(req: api_request.Request, id: str) -> None:
     server_category.find_snapshot(req, id)
     req.services.volumes.delete_snapshot(req.context, id)
-    return Response(status=202)
 
 
 # ---- routes --------------------------------------------------------------------
 
-def _route(method: str, path: str, handler: Callable[..., Response | Content], rule: str, body: Object | None = None,
-           query: Query | None = None, status: int = 200, errors: tuple[int, ...] = ()) -> Route:
+def _route(method: str, path: str, handler: Callable[..., Response | Content], rule: str,
+           body: params.Object | None = None, query: params.Query | None = None, status: int = 200,
+           errors: tuple[int, ...] = ()) -> Route:
     return Route(method, path, handler, _RULE + rule, until=LAST, status=status, errors=errors, body=body, query=query)
 
 
@@ -171,12 +154,12 @@ _READ = (401, 403)
 ROUTES = (
     _route('GET', '/os-volumes', list_volumes, 'list', query=LIST, errors=_READ),
     _route('POST', '/os-volumes', create_volume, 'create', body=CREATE_VOLUME, errors=(400, *_READ, 404)),
-    _route('GET', '/os-volumes/detail', list_volumes_in_detail, 'detail', query=LIST, errors=_READ),
+    _route('GET', '/os-volumes/detail', list_volumes, 'detail', query=LIST, errors=_READ),
     _route('GET', '/os-volumes/{id}', show_volume, 'show', errors=(*_READ, 404)),
     _route('DELETE', '/os-volumes/{id}', delete_volume, 'delete', status=202, errors=(400, *_READ, 404)),
     _route('GET', '/os-snapshots', list_snapshots, 'snapshots:list', query=LIST, errors=_READ),
     _route('POST', '/os-snapshots', create_snapshot, 'snapshots:create', body=CREATE_SNAPSHOT, errors=(400, *_READ)),
-    _route('GET', '/os-snapshots/detail', list_snapshots_in_detail, 'snapshots:detail', query=LIST, errors=_READ),
+    _route('GET', '/os-snapshots/detail', list_snapshots, 'snapshots:detail', query=LIST, errors=_READ),
     _route('GET', '/os-snapshots/{id}', show_snapshot, 'snapshots:show', errors=(*_READ, 404)),
     _route('DELETE', '/os-snapshots/{id}', delete_snapshot, 'snapshots:delete', status=202, errors=(*_READ, 404)),
 )

@@ -19,12 +19,12 @@ response; '(addition)': the operation is an API extension. The type '(absent)' r
 import csv
 import functools
 import pathlib
-import re
 import typing
 
 from nova.api import versions
 from nova.api.response_types import tables
 from nova.web import json_types
+from nova.web.openapi import nameless
 
 CLOSED, NO_BODY, ADDITION, ABSENT = '(no other fields)', '(no body)', '(addition)', '(absent)'
 MEDIA_TYPES = {'(event stream)': 'text/event-stream'}
@@ -75,10 +75,6 @@ def own() -> frozenset[str]:
     """Return the operations that are API extensions."""
     return frozenset(operation for operation, found in _rest().items()
                      if any(row['field'] == ADDITION for row in found))
-
-
-def nameless(path: str) -> str:
-    return re.sub(r'\{\w+\}', '{}', path)
 
 
 @typing.overload

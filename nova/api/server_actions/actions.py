@@ -1,5 +1,4 @@
 """POST /servers/{id}/action: the actions of actions.ACTIONS that compute hosts perform."""
-import functools
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -22,6 +21,7 @@ from nova.db.cells import cells as db_cells
 from nova.db.moves import migrations as server_migrations
 from nova.db.placement import compute_nodes
 from nova.db.projects import quotas
+from nova.db.servers import block_devices
 from nova.db.servers import instance_actions
 from nova.db.servers import tasks
 from nova.db.tables.rows import InstancesRow
@@ -146,8 +146,9 @@ def run(req: api_request.Request, server_id: str, action: actions.Action, catego
     cast(req, cell, row, action, **arguments)
 
 
-def _plain(name: str, arguments: dict[str, Any], req: api_request.Request, id: str) -> None:
-    run(req, id, ACTIONS[name], **arguments)
+def plain(name: str, arguments: dict[str, Any] | None = None) -> Callable[[api_request.Request, str], None]:
+    """Return the handler of an action that is cast to the host with fixed arguments."""
+    return lambda req, id: run(req, id, ACTIONS[name], **arguments or {})
 
 
 def reboot(req: api_request.Request, id: str) -> None:
@@ -210,6 +211,11 @@ def create_image(req: api_request.Request, id: str) -> api_request.Document | Re
     check_state(row, action)
     if not row['image_id']:
         req.authorize(ALLOW_VOLUME_BACKED, server_lookup.target(row))
+        with cell.db.reader() as conn:
+            devices = block_devices.by_instance(conn, id)
+        for device in devices:
+            if device['volume_id']:                  # the image names a snapshot of each volume
+                req.services.volumes.check_create_snapshot(req.context, device['volume_id'])
     row, image_id = begin_with_image(req, cell, id, action, requested_image(req, row, wanted))
     cast(req, cell, row, action, image_id=image_id)
     if req.has('image_id_in_answer'):
@@ -281,7 +287,7 @@ def route(name: str, handler: Callable[..., Response | Content], *types: server_
 
 
 ROUTES = (
-    *(route(name, functools.partial(_plain, name, arguments), errors=errors) for name, arguments, errors in (
+    *(route(name, plain(name, arguments), errors=errors) for name, arguments, errors in (
         ('os-start', {}, _ALWAYS), ('os-stop', {'clean_shutdown': True}, _ALWAYS),
         ('pause', {}, (*_ALWAYS, 501)), ('unpause', {}, (*_ALWAYS, 501)),
         ('suspend', {}, (400, *_ALWAYS)), ('resume', {}, (400, *_ALWAYS)))),

@@ -4,17 +4,13 @@ from nova import exception
 from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import schemas as server_schemas
-from nova.web.params import METADATA
-from nova.web.params import NAME
-from nova.web.params import NON_NEGATIVE
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import STRING
+from nova.web import params
 from nova.web.request import Response
 from nova.web.routes import Route
 
-BACKUP = Object(Param('name', NAME, required=True), Param('backup_type', STRING, required=True),
-                Param('rotation', NON_NEGATIVE, required=True), Param('metadata', METADATA))
+BACKUP = params.Object(
+    params.Param('name', params.NAME, required=True), params.Param('backup_type', params.STRING, required=True),
+    params.Param('rotation', params.NON_NEGATIVE, required=True), params.Param('metadata', params.METADATA))
 TYPE_MAX = 255
 
 

@@ -18,9 +18,6 @@ from nova.api.servers import listing as server_list
 from nova.api.servers import schemas as server_schemas
 from nova.json_types import Json
 from nova.web import params
-from nova.web.params import Array
-from nova.web.params import Object
-from nova.web.params import Param
 from nova.web.request import Response
 from nova.web.routes import Route
 
@@ -32,10 +29,9 @@ DELETE = 'delete'                # not an action of /servers/{id}/action
 _EMPTY_MEANS_TRUE = frozenset({'all_tenants', 'deleted', 'soft_deleted'})
 _NO_FILTERS = frozenset({'limit', 'marker', 'sort_key', 'sort_dir'})
 
-BODY = Object(Param(KEY, Object(
-    Param('action', {'type': 'object', 'minProperties': 1, 'maxProperties': 1}, required=True),
-    Param('ids', Array(params.UUID, minItems=1, maxItems=MAX_SERVERS, uniqueItems=True)),
-), required=True))
+BODY = params.document(
+    KEY, params.Param('action', {'type': 'object', 'minProperties': 1, 'maxProperties': 1}, required=True),
+    params.Param('ids', params.Array(params.UUID, minItems=1, maxItems=MAX_SERVERS, uniqueItems=True)))
 
 
 def act(req: api_request.Request) -> api_request.Document | Response:

@@ -18,10 +18,6 @@ from nova.db.servers import port_devices
 from nova.db.servers import tasks
 from nova.db.tables.rows import InstancesRow
 from nova.web import params
-from nova.web.params import Array
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import string
 from nova.web.request import Response
 from nova.web.routes import Route
 
@@ -43,19 +39,20 @@ NEED_TAG = ('volume-extended', 'accelerator-request-bound', 'volume-reimaged')
 POWER = {'POWER_ON': 'os-start', 'POWER_OFF': 'os-stop'}
 
 
-def _names() -> Iterator[Param]:
+def _names() -> Iterator[params.Param]:
     """Yield a Param for each set of names; the sets grow with the versions."""
     steps = sorted(set(SINCE.values()))
     for since, after in itertools.zip_longest(steps, steps[1:]):
         names = [name for name, first in SINCE.items() if first <= since]
-        yield Param('name', {'type': 'string', 'enum': names}, since=since, until=after and after - 1, required=True)
+        yield params.Param('name', {'type': 'string', 'enum': names}, since=since, until=after and after - 1,
+                           required=True)
 
 
-CREATE = Object(Param('events', Array(Object(
+CREATE = params.Object(params.Param('events', params.Array(params.Object(
     *_names(),
-    Param('server_uuid', params.UUID, required=True),
-    Param('status', {'type': 'string', 'enum': ['failed', 'completed', 'in-progress']}),
-    Param('tag', string(max_length=255)),
+    params.Param('server_uuid', params.UUID, required=True),
+    params.Param('status', {'type': 'string', 'enum': ['failed', 'completed', 'in-progress']}),
+    params.Param('tag', params.string(max_length=255)),
 ), minItems=1, maxItems=MAX_EVENTS), required=True))
 
 

@@ -35,14 +35,6 @@ def change_password(req: api_request.Request, id: str) -> None:
                        admin_password=req.body['changePassword']['adminPass'])
 
 
-def trigger_crash_dump(req: api_request.Request, id: str) -> None:
-    server_actions.run(req, id, actions.ACTIONS['trigger_crash_dump'])
-
-
-def inject_network_info(req: api_request.Request, id: str) -> None:
-    server_actions.run(req, id, actions.ACTIONS['injectNetworkInfo'])
-
-
 # ---- diagnostics -------------------------------------------------------------
 
 _STANDARD = ('state', 'hypervisor', 'hypervisor_os', 'uptime', 'cpu_details', 'disk_details', 'nic_details',
@@ -137,8 +129,9 @@ _SERVER = '/servers/{server_id}'
 ROUTES = (
     server_actions.route('changePassword', change_password, (CHANGE_PASSWORD, 1, None),
                          errors=(400, 401, 403, 404, 409, 501)),
-    server_actions.route('trigger_crash_dump', trigger_crash_dump, ({'type': 'null'}, 17, None), since=17),
-    server_actions.route('injectNetworkInfo', inject_network_info, errors=(401, 403, 404, 409)),
+    server_actions.route('trigger_crash_dump', server_actions.plain('trigger_crash_dump'),
+                         ({'type': 'null'}, 17, None), since=17),
+    server_actions.route('injectNetworkInfo', server_actions.plain('injectNetworkInfo'), errors=(401, 403, 404, 409)),
     Route('GET', _SERVER + '/diagnostics', diagnostics, policy=DIAGNOSTICS, query=server_schemas.NOTHING,
           errors=(400, 401, 403, 404, 409, 501)),
     Route('GET', _SERVER + '/os-console-screenshot', screenshot, policy=SCREENSHOT, query=server_schemas.NOTHING,

@@ -1,6 +1,4 @@
 """Preconditions of actions that need the QEMU guest agent: the image must declare that it is installed."""
-from __future__ import annotations
-
 from oslo_utils import strutils
 
 from nova import actions

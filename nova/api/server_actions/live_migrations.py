@@ -18,23 +18,20 @@ from nova.db.tables.rows import InstancesRow
 from nova.db.tables.rows import MigrationsRow
 from nova.objects import faults
 from nova.web import params
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import Type
 from nova.web.routes import Route
 
 ACTION = actions.ACTIONS['os-migrateLive']
 HOST = 'os_compute_api:os-migrate-server:migrate_live:host'
 
-_AUTO = Type({'enum': [*params.TRUE, *params.FALSE, 'auto']},
-             convert=lambda value: None if value == 'auto' else value in params.TRUE)
-LIVE = Object(
-    Param('host', params.nullable(params.HOST), required=True),
-    Param('block_migration', params.BOOLEAN, until=24, required=True),
-    Param('disk_over_commit', params.BOOLEAN, until=24, required=True),
-    Param('block_migration', _AUTO, since=25, required=True),
-    Param('force', params.BOOLEAN, since=30, until=67))
-COMPLETE = Object(Param('force_complete', {'type': 'null'}, required=True))
+_AUTO = params.Type({'enum': [*params.TRUE, *params.FALSE, 'auto']},
+                    convert=lambda value: None if value == 'auto' else value in params.TRUE)
+LIVE = params.Object(
+    params.Param('host', params.nullable(params.HOST), required=True),
+    params.Param('block_migration', params.BOOLEAN, until=24, required=True),
+    params.Param('disk_over_commit', params.BOOLEAN, until=24, required=True),
+    params.Param('block_migration', _AUTO, since=25, required=True),
+    params.Param('force', params.BOOLEAN, since=30, until=67))
+COMPLETE = params.Object(params.Param('force_complete', {'type': 'null'}, required=True))
 
 
 def migrate_live(req: api_request.Request, id: str) -> None:

@@ -26,18 +26,15 @@ from nova.db.tables.rows import InstancesRow
 from nova.hardware import growth
 from nova.hardware import guest_options
 from nova.objects import pci
-from nova.web.params import HOST
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import nullable
+from nova.web import params
 
 ACTIONS = actions.ACTIONS
 MIGRATE_HOST = 'os_compute_api:os-migrate-server:migrate:host'
 
-RESIZE = Object(
-    Param('flavorRef', server_schemas.FLAVOR_REF, required=True),
-    Param('OS-DCF:diskConfig', server_schemas.DISK_CONFIG))
-MIGRATE = Object(Param('host', nullable(HOST)), nullable=True)
+RESIZE = params.Object(
+    params.Param('flavorRef', server_schemas.FLAVOR_REF, required=True),
+    params.Param('OS-DCF:diskConfig', server_schemas.DISK_CONFIG))
+MIGRATE = params.Object(params.Param('host', params.nullable(params.HOST)), nullable=True)
 
 
 # ---- resize ------------------------------------------------------------------
@@ -72,8 +69,8 @@ def resize(req: api_request.Request, id: str) -> None:
 def _arguments(req: api_request.Request, row: InstancesRow, flavor: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of the move; a running server that only grows stays on its host."""
     if row['vm_state'] == states.ACTIVE and growth.while_running(row['flavor'], flavor):
-        return {'grows': True, 'host': row['host']}
-    return {'ignore': [] if req.services.conf.allow_resize_to_same_host else [row['host']]}
+        return {'in_place': True, 'host': row['host']}
+    return {'ignored_hosts': [] if req.services.conf.allow_resize_to_same_host else [row['host']]}
 
 
 def _ready(req: api_request.Request, server_id: str, action: actions.Action) -> tuple[db_cells.Cell, InstancesRow]:
@@ -96,10 +93,8 @@ def _flavor(req: api_request.Request, conn: engine.Connection, row: InstancesRow
 
     :raises BadRequest: the flavor is unknown to the server's project, or is the server's present one
     """
-    try:
+    with exception.AsBadRequest(exception.FlavorNotFound):
         found: api_request.Row = flavors_db.get(conn, flavor_id, req.context.sees)
-    except exception.FlavorNotFound as error:
-        raise exception.BadRequest(error.message) from None
     if found['disabled']:
         raise exception.BadRequest(exception.FlavorNotFound.template % {'flavor_id': found['flavor_id']})
     flavor = {name: found[name] for name in create_facts.FLAVOR}
@@ -149,7 +144,7 @@ def migrate(req: api_request.Request, id: str) -> None:
     if host is not None:
         req.authorize(MIGRATE_HOST, server_lookup.target(row))
         _check_host(cell, row, host)
-    arguments = {'ignore': [row['host']], **({'host': host} if host else {})}
+    arguments = {'ignored_hosts': [row['host']], **({'host': host} if host else {})}
     cell.db.run(_begin_move, req.context, id, action, server_migrations.MIGRATION, None, arguments, {'progress': 0})
     _continue(req, cell, id)
 
@@ -208,7 +203,8 @@ def _check_source(req: api_request.Request, conn: engine.Connection, server_id: 
 
 ROUTES = (
     server_actions.route('resize', resize, (RESIZE, 1, None), checks=(create_facts.ZERO_DISK,)),
-    server_actions.route('migrate', migrate, body=Object(Param('migrate', server_schemas.ANY), closed=False), until=55),
+    server_actions.route('migrate', migrate, until=55,
+                         body=params.Object(params.Param('migrate', server_schemas.ANY), closed=False)),
     server_actions.route('migrate', migrate, (MIGRATE, 56, None), since=56, checks=(MIGRATE_HOST,)),
     server_actions.route('confirmResize', functools.partial(_end, 'confirmResize', 'confirming'), status=204),
     server_actions.route('revertResize', functools.partial(_end, 'revertResize', 'reverting')),

@@ -14,9 +14,7 @@ from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.db.servers import console_tokens
 from nova.identity import tokens
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import Query
+from nova.web import params
 from nova.web.routes import Route
 
 RULE = 'os_compute_api:os-remote-consoles'
@@ -52,7 +50,7 @@ def issue_url(req: api_request.Request, server_id: str, protocol: str, console_t
     row, address = server_actions.ask_host(req, server_id, RULE, 'consoles', 'get_console', kind=kind)
     if address is None:
         raise exception.ConsoleTypeUnavailable(console_type=console_type)
-    token, password = str(uuid.uuid4()), address.pop('password', None)     # missing from older hosts
+    token, password = str(uuid.uuid4()), address.pop('password', None)
     if password and console_type == 'spice-direct':                      # its proxy cannot pass it on
         raise exception.ConsoleTypeUnavailable(console_type=console_type)
     bound, claims = req.services.conf.consoleauth.end_with_user_token, req.context.token_claims
@@ -61,7 +59,7 @@ def issue_url(req: api_request.Request, server_id: str, protocol: str, console_t
         'instance_uuid': server_id, 'console_type': console_type, 'instance_host': row['host'],
         'project_id': req.context.project_id, 'user_id': req.context.user_id,
         'user_token_id': req.context.token_id if bound else None, 'user_claims': claims,
-        'user_token_ends_at': req.context.token_expires_at if bound else None, **address}, password)
+        'user_token_expires_at': req.context.token_expires_at if bound else None, **address}, password)
     return url_of(base_url, console_type, token)
 
 
@@ -101,30 +99,30 @@ def show_token(req: api_request.Request, id: str) -> api_request.Document:
 
 # ---- routes ------------------------------------------------------------------
 
-def _body(types: Iterable[str], protocols: Iterable[str]) -> Object:
-    return Object(Param('protocol', {'enum': list(protocols)}, required=True),
-                  Param('type', {'enum': list(types)}, required=True))
+def _body(types: Iterable[str], protocols: Iterable[str]) -> params.Object:
+    return params.Object(params.Param('protocol', {'enum': list(protocols)}, required=True),
+                         params.Param('type', {'enum': list(types)}, required=True))
 
 
 _OLD_TYPES = ('novnc', 'xvpvnc', 'spice-html5', 'serial', 'rdp-html5')
 _OLD_PROTOCOLS = ('vnc', 'spice', 'serial', 'rdp')
-CREATE = Object(
-    Param('remote_console', _body(_OLD_TYPES, _OLD_PROTOCOLS), since=6, until=7, required=True),
-    Param('remote_console', _body((*_OLD_TYPES, 'webmks'), (*_OLD_PROTOCOLS, 'mks')), since=8, until=98,
-          required=True),
-    Param('remote_console', _body((*_OLD_TYPES, 'webmks', 'spice-direct'), (*_OLD_PROTOCOLS, 'mks')), since=99,
-          required=True))
+CREATE = params.Object(
+    params.Param('remote_console', _body(_OLD_TYPES, _OLD_PROTOCOLS), since=6, until=7, required=True),
+    params.Param('remote_console', _body((*_OLD_TYPES, 'webmks'), (*_OLD_PROTOCOLS, 'mks')), since=8, until=98,
+                 required=True),
+    params.Param('remote_console', _body((*_OLD_TYPES, 'webmks', 'spice-direct'), (*_OLD_PROTOCOLS, 'mks')), since=99,
+                 required=True))
 
 _ERRORS = (400, 401, 403, 404, 409, 501)
 
 
-def _row(name: str, handler: Callable[..., Any], body: Object | None) -> Route:
+def _row(name: str, handler: Callable[..., Any], body: params.Object | None) -> Route:
     return Route('POST', '/servers/{id}/action', handler, policy=RULE, until=5, status=200, action=name, body=body,
                  errors=_ERRORS)
 
 
 def _typed(name: str, protocol: str, *types: str) -> Route:
-    body = Object(Param('type', {'enum': list(types)}, required=True))
+    body = params.Object(params.Param('type', {'enum': list(types)}, required=True))
     return _row(name, functools.partial(_action, name, protocol), server_schemas.action(name, (body, 1, None)))
 
 
@@ -135,6 +133,6 @@ ROUTES = (
     _typed('os-getSPICEConsole', 'spice', 'spice-html5'),
     _typed('os-getSerialConsole', 'serial', 'serial'),
     _row('os-getRDPConsole', removed, None),
-    Route('GET', '/os-console-auth-tokens/{id}', show_token, policy=TOKENS, query=Query(closed=99),
+    Route('GET', '/os-console-auth-tokens/{id}', show_token, policy=TOKENS, query=params.Query(closed=99),
           errors=(400, 401, 403, 404)),
 )

@@ -61,10 +61,8 @@ def _check_image(req: api_request.Request, row: InstancesRow, image_id: str) -> 
 
     :raises BadRequest: the image is unknown, not active or unsuitable
     """
-    try:
-        image = server_category.find_image(req, image_id)
-    except exception.ImageNotFound as error:
-        raise exception.BadRequest(error.message) from None
+    with exception.AsBadRequest(exception.ImageNotFound):
+        image = server_category.bootable_image(req, image_id)
     if image['status'] != 'active':
         raise exception.ImageInactive(image_id=image_id)
     properties = image['properties'] or {}
@@ -79,11 +77,7 @@ def _check_image(req: api_request.Request, row: InstancesRow, image_id: str) -> 
     return image_references.named(properties)
 
 
-def unrescue(req: api_request.Request, id: str) -> None:
-    server_actions.run(req, id, actions.ACTIONS['unrescue'])
-
-
 ROUTES = (
     server_actions.route('rescue', rescue, (RESCUE, 1, None), status=200, errors=(400, 401, 403, 404, 409, 501)),
-    server_actions.route('unrescue', unrescue, errors=(401, 403, 404, 409, 501)),
+    server_actions.route('unrescue', server_actions.plain('unrescue'), errors=(401, 403, 404, 409, 501)),
 )

@@ -13,16 +13,13 @@ from nova.api.servers import schemas as server_schemas
 from nova.db.cells import cells as db_cells
 from nova.db.placement import zones
 from nova.db.servers import request_specs
-from nova.web.params import NAME
-from nova.web.params import Object
-from nova.web.params import Param
-from nova.web.params import STRING
-from nova.web.params import nullable
+from nova.web import params
 
 TO_HOST = 'os_compute_api:os-shelve:unshelve_to_host'
 
-ZONE = Object(Param('availability_zone', NAME, required=True), nullable=True)
-ZONE_OR_HOST = Object(Param('availability_zone', nullable(STRING)), Param('host', STRING), nullable=True)
+ZONE = params.Object(params.Param('availability_zone', params.NAME, required=True), nullable=True)
+ZONE_OR_HOST = params.Object(params.Param('availability_zone', params.nullable(params.STRING)),
+                             params.Param('host', params.STRING), nullable=True)
 
 
 def shelve(req: api_request.Request, id: str) -> None:
@@ -36,10 +33,6 @@ def shelve(req: api_request.Request, id: str) -> None:
         image_id = None
         row = server_actions.begin(req, cell, id, action, {'image_id': None, 'clean_shutdown': True})
     server_actions.cast(req, cell, row, action, image_id=image_id, clean_shutdown=True)
-
-
-def shelve_offload(req: api_request.Request, id: str) -> None:
-    server_actions.run(req, id, actions.ACTIONS['shelveOffload'])
 
 
 def unshelve(req: api_request.Request, id: str) -> None:
@@ -83,7 +76,7 @@ def _check_place(req: api_request.Request, cell: db_cells.Cell, named: str | Non
 
 ROUTES = (
     server_actions.route('shelve', shelve),
-    server_actions.route('shelveOffload', shelve_offload),
+    server_actions.route('shelveOffload', server_actions.plain('shelveOffload')),
     server_actions.route('unshelve', unshelve, (server_schemas.ANY, 1, 76), (ZONE, 77, 90), (ZONE_OR_HOST, 91, None),
                          checks=(TO_HOST,)),
 )

@@ -64,6 +64,17 @@ def find_image(req: api_request.Request, image_id: str) -> api_request.Document:
     return image
 
 
+def bootable_image(req: api_request.Request, image_id: str) -> api_request.Document:
+    """Return an image that is visible to the caller, and whose data the caller may use.
+
+    :raises ImageNotFound: the image does not exist or is hidden
+    :raises PolicyDenied: the caller may not download the image
+    """
+    image = find_image(req, image_id)
+    req.services.images.check_download(req.context, image)
+    return image
+
+
 def check_volume(req: api_request.Request, volume: Row) -> None:
     """Check that a volume is visible to the caller.
 

@@ -3,8 +3,6 @@
 Each cell is first asked for its estimated share of the page, and again if its last row precedes the end of the page.
 In total about one page of rows is read for any number of cells. Cells without servers of the project are skipped.
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 import dataclasses
 import math

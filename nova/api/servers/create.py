@@ -173,10 +173,8 @@ def _reserve(conn: engine.Connection, cell: db_cells.Cell, plan: create_plan.Pla
 
 def _use_category(conn: engine.Connection, name: str) -> None:
     """Lock the category against deletion while the server is created; an unknown one raises BadRequest."""
-    try:
+    with exception.AsBadRequest(exception.CategoryNotFound):
         categories.use(conn, name)
-    except exception.CategoryNotFound as error:
-        raise exception.BadRequest(error.message) from None
 
 
 def _insert(conn: engine.Connection, context: nova_context.RequestContext, rows: list[Document],

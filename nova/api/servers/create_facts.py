@@ -67,11 +67,9 @@ def _from_api_db(req: api_request.Request, server: Document, filled: set[str]
     :param filled: keys set by the category; its flavor may be private
     """
     with req.services.api_db.reader() as conn:
-        try:
+        with exception.AsBadRequest(exception.FlavorNotFound):
             flavor: api_request.Row = flavors_db.get(conn, server['flavorRef'],
                                     nova_context.ALL_PROJECTS if 'flavorRef' in filled else req.context.sees)
-        except exception.FlavorNotFound as error:
-            raise exception.BadRequest(error.message) from None
         if flavor['disabled']:
             raise exception.BadRequest(exception.FlavorNotFound.template % {'flavor_id': flavor['flavor_id']})
         key = find_key(conn, req.user_id, server.get('key_name'))
@@ -118,10 +116,9 @@ def find_image(req: api_request.Request, image_id: str | None, context: nova_con
     """
     if not image_id:
         return None
-    try:
-        image = req.services.images.show(context, image_id) if context else server_category.find_image(req, image_id)
-    except exception.ImageNotFound as error:
-        raise exception.BadRequest(error.message) from None
+    with exception.AsBadRequest(exception.ImageNotFound):
+        image = (req.services.images.show(context, image_id) if context
+                 else server_category.bootable_image(req, image_id))
     return {name: image.get(name) for name in _IMAGE}
 
 
@@ -162,10 +159,8 @@ def _check_networks(req: api_request.Request, networks: list[Document] | str | N
      have no effect
     """
     service = req.services.networks
-    try:
+    with exception.AsBadRequest(exception.NotFound):
         names = service.check_security_groups(req.context, groups)
         checked = service.validate_networks(req.context, networks, count, req.has('bandwidth_ports'), names)
         shown = dict.fromkeys([*checked.groups, *(names if checked.secured else ())])
         return None if checked.requests == 'auto' else checked.requests, list(shown), list(checked.devices)
-    except exception.NotFound as error:
-        raise exception.BadRequest(error.message) from None

@@ -39,7 +39,10 @@ def _read(req: api_request.Request, device: Device) -> Source:
         if device['boot_index'] == 0 and 'bootable' not in found:            # snapshots of Cinder do not have it
             found = {**found, 'bootable': volumes.get(req.context, found['volume_id'])['bootable']}
     elif source == 'image':
-        found = server_category.find_image(req, device['image_id'])
+        found = server_category.bootable_image(req, device['image_id'])
+    if source != 'volume':
+        volumes.check_create(req.context, image_id=device['image_id'] if source == 'image' else None,
+                             volume_type=device['volume_type'])
     if device['volume_type']:                # type of a new volume; see devices.py
         volumes.check_type(req.context, device['volume_type'])
     return found
@@ -128,6 +131,7 @@ def check_rebuild(req: api_request.Request, cell: db_cells.Cell, server: api_req
     needed = max(image.get('min_disk') or 0, -(-(image.get('size') or 0) // 2 ** 30))
     if volume['size'] < needed:
         raise exception.FlavorTooSmall(f'The root volume has {volume["size"]} GB, the image needs {needed} GB.')
+    req.services.volumes.check_reimage(req.context, root['volume_id'])
     return True
 
 

@@ -1,6 +1,4 @@
 """Fields of servers in responses: one table for show and detail; those of update and rebuild are derived from it."""
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import functools
@@ -87,10 +85,6 @@ def status(row: Row) -> str:
     return _STATUS.get(key) or states.status(*key)
 
 
-def _progress(row: Row, view: View) -> int | fields.Absent:
-    return row['progress'] if status(row) in _PROGRESSES else ABSENT
-
-
 def addresses(row: Row, _view: View | None = None) -> dict[str, list[dict[str, Any]]]:
     """Return {network label: [address]} with the type of the address and the port's MAC."""
     found: dict[str, list[dict[str, Any]]] = {}
@@ -172,25 +166,12 @@ def host_status(row: Row, view: View) -> str:
     return view.host_statuses.get(host, 'UNKNOWN') if host else ''
 
 
-def _host_unknown(row: Row, view: View) -> str | fields.Absent:
-    return 'UNKNOWN' if host_status(row, view) == 'UNKNOWN' else ABSENT
-
-
 def tags(row: Row, _view: View | None = None) -> list[str]:
     return row['tags'][1:-1].split(',') if row['tags'] else []
 
 
-def _volume_ids(row: Row, view: View) -> list[dict[str, str]]:
-    return [{'id': volume['id']} for volume in row['volumes']]
-
-
-def _volumes(row: Row, view: View) -> list[dict[str, Any]]:
-    return [{'id': volume['id'], 'delete_on_termination': volume['delete_on_termination']}
-            for volume in row['volumes']]
-
-
-def _groups(row: Row, view: View) -> list[str]:
-    return [row['server_group_id']] if row['server_group_id'] else []
+def _volumes(row: Row, *names: str) -> list[dict[str, Any]]:
+    return [{name: volume[name] for name in names} for volume in row['volumes']]
 
 
 def _category(row: Row, view: View) -> str | fields.Absent:
@@ -241,8 +222,8 @@ _CORE = (
           columns=('scheduler_hints',), type=shapes.SCHEDULER_HINTS),
 )
 
-_PROGRESS = Field('progress', _progress, optional=True, columns=('progress', 'vm_state', 'task_state'),
-                  type='null|number')
+_PROGRESS = Field('progress', lambda row, view: row['progress'] if status(row) in _PROGRESSES else ABSENT,
+                  optional=True, columns=('progress', 'vm_state', 'task_state'), type='null|number')
 _ADDRESSES = Field('addresses', addresses, columns=('network_info',), type=shapes.ADDRESSES)
 _KEY_NAME = Field('key_name', 'key_name', type='null|string required')
 
@@ -252,10 +233,10 @@ _MORE = (
           type='string|null one of ,True,False,None required'),
     Field('security_groups', _security_groups, optional=True, type=shapes.SECURITY_GROUPS,
           columns=('security_groups', 'network_info', 'uuid', 'vm_state')),
-    Field('os-extended-volumes:volumes_attached', _volume_ids, until=2, columns=('volumes',),
+    Field('os-extended-volumes:volumes_attached', lambda row, view: _volumes(row, 'id'), until=2, columns=('volumes',),
           type=shapes.VOLUMES_ATTACHED),
-    Field('os-extended-volumes:volumes_attached', _volumes, since=3, columns=('volumes',),
-          type=shapes.FIELDS_VOLUMES_ATTACHED),
+    Field('os-extended-volumes:volumes_attached', lambda row, view: _volumes(row, 'id', 'delete_on_termination'),
+          since=3, columns=('volumes',), type=shapes.FIELDS_VOLUMES_ATTACHED),
     Field('OS-EXT-AZ:availability_zone', lambda row, view: row['availability_zone'] or '',
           columns=('availability_zone',), type='string required'),
     Field('OS-EXT-STS:power_state', 'power_state', type='integer|null one of 0,1,3,4,6,7,None required'),
@@ -281,10 +262,12 @@ _MORE = (
 _USER_DATA = _attribute('user_data', 'user_data', since=3, type='string|null format=base64 maxLength=65535')
 _HOST_STATUS = Field('host_status', host_status, since=16, rule=HOST_STATUS, columns=('host',),
                      type='string one of UP,DOWN,MAINTENANCE,UNKNOWN,')
-_HOST_UNKNOWN = Field('host_status', _host_unknown, since=16, rule=HOST_UNKNOWN, optional=True,
-                      columns=('host',), type='string one of UP,DOWN,MAINTENANCE,UNKNOWN,')
+_HOST_UNKNOWN = dataclasses.replace(
+    _HOST_STATUS, get=lambda row, view: 'UNKNOWN' if host_status(row, view) == 'UNKNOWN' else ABSENT,
+    rule=HOST_UNKNOWN, optional=True)
 _CATEGORY = Field(server_schemas.CATEGORY, _category, optional=True, columns=('category',), type='string')
-_SERVER_GROUPS = Field('server_groups', _groups, since=71, columns=('server_group_id',), type=shapes.SERVER_GROUPS)
+_SERVER_GROUPS = Field('server_groups', lambda row, view: [row['server_group_id']] if row['server_group_id'] else [],
+                       since=71, columns=('server_group_id',), type=shapes.SERVER_GROUPS)
 
 
 def _answer(since: int, *more: Field) -> fields.Fields:

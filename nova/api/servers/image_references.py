@@ -23,11 +23,9 @@ def read(req: api_request.Request, properties: Properties, context: nova_context
     :param context: context of the lookup; default: the caller's
     :raises BadRequest: an image is not visible to the caller
     """
-    try:
+    with exception.AsBadRequest(exception.ImageNotFound):
         return [req.services.images.show(context, image_id) if context
-                else server_category.find_image(req, image_id) for image_id in named(properties)]
-    except exception.ImageNotFound as error:
-        raise exception.BadRequest(error.message) from None
+                else server_category.bootable_image(req, image_id) for image_id in named(properties)]
 
 
 def check_active(images: collections.abc.Iterable[dict[str, typing.Any]]) -> None:

@@ -275,14 +275,6 @@ def _moment(name: str, value: str | datetime.datetime) -> datetime.datetime:
         raise exception.InvalidInput(reason=f'{name} is not a date and time: {value[:80]}') from None
 
 
-def _tags(_name: str, value: str) -> list[str]:
-    return value.split(',')[:50]
-
-
-def _disk_config(name: str, value: str) -> str:
-    return 'AUTO' if value == 'AUTO' or value != 'MANUAL' and _boolean(name, value) else 'MANUAL'
-
-
 # filter -> (conversion of its value, column or condition)
 FILTERS: dict[str, tuple[Callable[[str, Any], Any], str]] = {
     **{name: (_pattern, name) for name in (
@@ -294,10 +286,13 @@ FILTERS: dict[str, tuple[Callable[[str, Any], Any], str]] = {
     'image': (_text, 'image_id'), 'image_ref': (_text, 'image_id'), 'flavor': (_text, 'flavor_id'),
     **{name: (_integer, name) for name in ('power_state', 'progress', 'launch_index')},
     **{name: (_boolean, name) for name in ('config_drive', 'locked')},
-    'auto_disk_config': (_disk_config, 'disk_config'), server_category.KEY: (_text, 'category'),
+    'auto_disk_config': (lambda name, value: 'AUTO' if value == 'AUTO' or value != 'MANUAL' and _boolean(name, value)
+                         else 'MANUAL', 'disk_config'),
+    server_category.KEY: (_text, 'category'),
     **{name: (_moment, name) for name in ('created_at', 'launched_at', 'terminated_at', 'changes-since',
                                           'changes-before')},
-    **{name: (_tags, name) for name in ('tags', 'tags-any', 'not-tags', 'not-tags-any')},
+    **{name: (lambda _name, value: value.split(',')[:50], name) for name in (
+        'tags', 'tags-any', 'not-tags', 'not-tags-any')},
 }
 
 _ERRORS = (400, 401, 403)

@@ -1,6 +1,4 @@
 """/servers/{id}/metadata: each change reads and writes in one transaction, so that concurrent changes are not lost."""
-from __future__ import annotations
-
 from nova import actions
 from nova import exception
 from nova.api import metadata_items

@@ -1,6 +1,4 @@
 """Prefer: return=representation (RFC 7240): POST /servers returns the body of GET /servers/{id}."""
-from __future__ import annotations
-
 from collections.abc import Sequence
 import dataclasses
 import logging

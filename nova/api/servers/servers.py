@@ -44,6 +44,8 @@ def remove(req: api_request.Request, server_id: str, action: actions.Action, sof
             return
         if soft and row['host'] and row['launched_at'] and row['vm_state'] in (SOFT.conditions.vm_states or ()):
             action = SOFT
+        if row['network_info']:
+            req.services.networks.check_detach(req.context, row['project_id'], server_id)
         alive = server_lookup.host_is_up(req, conn, row['host']) if row['host'] else False
     row = cell.db.run(tasks.begin, req.context, server_id, action, admin=req.context.is_admin,
                       values={'progress': 0})

@@ -1,7 +1,7 @@
 """nova-manage vm adopt: libvirt guests without a server become servers.
 
 The command inspects the guest and creates the server. The compute service of the host takes over the guest in
-its build task, see doc/source/adr/0032-adopted-guests.rst.
+its build task, see ADR 0022.
 """
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from nova import exception
+from nova import utils
 from nova.cmd import tables
 from nova.cmd.command_line import flag
+from nova.runtime import system_modules
 
 if TYPE_CHECKING:
     from oslo_config import cfg
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.features import adopted
 
 REFUSED, NOTHING_DONE = 1, 3
-BUS = 'nova-inprocess:///adoption'       # nothing receives messages: the reconciler finds the server
+BUS = 'nova-inprocess:///adoption'       # a bus without receivers: the reconciler starts the build
 WAIT_S = 300                             # seconds for the compute service
 POLL_S = 0.5
 
@@ -49,7 +52,7 @@ def adopt(conf: cfg.ConfigOpts, guest: str, host: str | None, project: str, user
         return NOTHING_DONE
     bus = rpc_bus.Bus(conf, BUS)
     try:
-        services = apis.api_services(conf, bus, api_db, cells, assembly.images(conf, api_db), policy.Policy(conf))
+        services = apis.api_services(conf, bus, api_db, cells, assembly.images(conf, api_db), policy.Policies(conf))
         application = app.Application(services)
         if flavor is None:
             _make_flavor(application, project, fits, found)
@@ -67,9 +70,9 @@ def look(uri: str, guest: str) -> tuple[adopted.Found, list[str]]:
 
     :raises InvalidInput: libvirt does not answer, or has no such guest
     """
+    system_modules.use()
     import libvirt
 
-    from nova import exception
     from nova.virt.libvirt import calls
     from nova.virt.libvirt.features import adopted
 
@@ -116,7 +119,7 @@ def _show(found: adopted.Found, host: str, project: str, user: str, image: str, 
     rows += [('Disk', f'{disk.file} ({disk.format}): the file is not moved, and is deleted with the server')
              for disk in found.disks]
     wanted = [*(network or ()), *(port or ())]
-    rows.append(('Networks', ('after its next start: ' + ', '.join(wanted)) if wanted else 'none of this system'))
+    rows.append(('Networks', ('after its next start: ' + ', '.join(wanted)) if wanted else 'none managed by Nova'))
     rows += [('Device', f'{mac} keeps its connection until the guest is restarted') for mac in found.macs]
     rows += [('Loses', f'{what}, after the guest is restarted') for what in found.lost]
     rows.append(('Console', 'its console log and display are available after the guest is restarted'))
@@ -126,7 +129,6 @@ def _show(found: adopted.Found, host: str, project: str, user: str, image: str, 
 
 def _make_flavor(application: app.Application, project: str, name: str, found: adopted.Found) -> None:
     """Create a private flavor of the guest's size, unless there is one of that name."""
-    from nova import exception
     from nova.cmd.manage import api_calls as inner
     try:
         inner.ask(application, project, 'POST', '/flavors', {'flavor': {
@@ -144,8 +146,7 @@ def _create(application: app.Application, project: str, user: str, found: adopte
 
 
 def _await(cells: db_cells.Cells, uuid: str) -> int:
-    """Make the build due immediately, and wait until the host has the guest; return 1 if the adoption failed."""
-    from nova import utils
+    """Let the build start immediately, and wait for the adoption. Return 0, or REFUSED if it failed or timed out."""
     from nova.db.servers import instance_actions
     from nova.db.servers import listing
     reported, deadline = set(), time.monotonic() + WAIT_S

@@ -5,16 +5,40 @@ serves the request.
 """
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import pathlib
+from collections.abc import Iterator
 from typing import Any, TYPE_CHECKING
+
+from nova import exception
 
 if TYPE_CHECKING:
     from oslo_config import cfg
 
     from nova.cloud.assembly import Application
+    from nova.db.cells.cells import Cells
+    from nova.db.engine import Database
     from nova.exception import NovaException
+
+
+@contextlib.contextmanager
+def opened(conf: cfg.ConfigOpts) -> Iterator[tuple[Application | None, Database, Cells]]:
+    """Yield (API in this process, or None: a running nova-all has it; API database; Cells)."""
+    from nova import policy
+    from nova.api import app
+    from nova.cloud import apis
+    from nova.cloud import assembly
+    from nova.rpc import bus as rpc_bus
+
+    if not rpc_bus.configured(conf):
+        yield None, *assembly.checked_databases(conf)
+        return
+    with contextlib.closing(rpc_bus.Bus(conf)) as bus:
+        api_db, cells = assembly.checked_databases(conf, bus)
+        yield app.Application(apis.api_services(conf, bus, api_db, cells, assembly.images(conf, api_db),
+                                                policy.Policies(conf))), api_db, cells
 
 
 def ask(application: Application, project: str, method: str, path: str, body: object, microversion: str = 'latest',
@@ -60,7 +84,6 @@ def ask_all_in_one(conf: cfg.ConfigOpts, path: str, body: object, microversion: 
     from keystoneauth1.identity import v3
     import yaml
 
-    from nova import exception
     from nova.runtime import host_identity
 
     file = pathlib.Path(host_identity.state_path(conf)) / 'clouds.yaml'
@@ -84,5 +107,4 @@ def ask_all_in_one(conf: cfg.ConfigOpts, path: str, body: object, microversion: 
 
 
 def _error(code: int) -> type[NovaException]:
-    from nova import exception
     return exception.NotFound if code == 404 else exception.NovaException

@@ -1,6 +1,6 @@
 """nova-manage db archive_deleted_rows, purge, null_instance_uuid_scan: remaining rows of deleted servers.
 
-Exit codes are those of the man page; ``doc/source/cli/nova-manage.rst`` has them.
+The man page, ``doc/source/cli/nova-manage.rst``, lists the exit codes.
 """
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ def null_instance_uuid_scan(conf: cfg.ConfigOpts, delete: bool) -> int:
     from nova.db.servers import archive
     _api_db, db = assembly.open_databases(conf)
     found = db.run(archive.without_server, delete)
+    tables.print_table(('Table', 'Records'), sorted(found.items()),
+                       'There were no records found where instance_uuid was NULL.')
     if not found:
-        print('There were no records found where instance_uuid was NULL.')
         return 0
-    tables.print_table(('Table', 'Records'), sorted(found.items()))
     print(f'{sum(found.values())} records where instance_uuid was NULL' + (' were removed.' if delete else '.'))
     return 0
 
@@ -108,12 +108,9 @@ def _databases(conf: cfg.ConfigOpts, all_cells: bool, code: int) -> list[tuple[s
 
 
 def _tell(total: dict[tuple[str, str], int], verbose: bool, what: str) -> None:
-    if not verbose:
-        return
-    if not total:
-        print(f'Nothing was {what}.')
-        return
-    tables.print_table(('Cell', 'Table', f'Rows {what}'), [(*key, total[key]) for key in sorted(total)])
+    if verbose:
+        tables.print_table(('Cell', 'Table', f'Rows {what}'), [(*key, total[key]) for key in sorted(total)],
+                           f'Nothing was {what}.')
 
 
 # function: {exit code: when}, also for the man page

@@ -12,7 +12,9 @@ import tty
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from nova import exception
 from nova.cmd.command_line import flag
+from nova.cmd.manage import servers
 
 if TYPE_CHECKING:
     from oslo_config import cfg
@@ -30,10 +32,9 @@ def console(conf: cfg.ConfigOpts, server: str, follow_window: bool) -> None:
     from websockets import typing
     from websockets.sync import client
 
-    from nova import exception
-    from nova.rpc import bus as rpc_bus
-
-    url, authority = (_of_fleet if rpc_bus.configured(conf) else _of_all_in_one)(conf, server)
+    _uuid, document, authority = servers.post(
+        conf, server, 'remote-consoles', {'remote_console': {'protocol': 'serial', 'type': 'serial'}}, MICROVERSION)
+    url = document['remote_console']['url']
     context = ssl.create_default_context(cafile=authority) if url.startswith('wss:') else None
     try:
         socket = client.connect(url, subprotocols=[typing.Subprotocol('binary')], compression=None,
@@ -47,50 +48,6 @@ def console(conf: cfg.ConfigOpts, server: str, follow_window: bool) -> None:
               flush=True)
         _work(socket, sys.stdin.fileno(), sys.stdout.fileno(), follow_window)
     print('\nThe console is closed.')
-
-
-def _of_all_in_one(conf: cfg.ConfigOpts, server: str) -> tuple[str, str | None]:
-    """Return (address of the console, CA file for its certificate) from a running nova-all."""
-    from nova.cmd.manage import api_calls
-
-    document, authority = api_calls.ask_all_in_one(conf, f'/servers/{_checked(server)}/remote-consoles', _WANTED,
-                                                   MICROVERSION)
-    return document['remote_console']['url'], authority
-
-
-_WANTED = {'remote_console': {'protocol': 'serial', 'type': 'serial'}}
-
-
-def _checked(server: str) -> str:
-    import uuid
-
-    from nova import exception
-    try:
-        return str(uuid.UUID(server))
-    except ValueError:
-        raise exception.InstanceNotFound(instance_id=server)
-
-
-def _of_fleet(conf: cfg.ConfigOpts, server: str) -> tuple[str, str | None]:
-    """Return the same as _of_all_in_one, from the compute host over the broker."""
-    from nova import policy
-    from nova.api import app
-    from nova.cloud import apis
-    from nova.cloud import assembly
-    from nova.cmd.manage import api_calls
-    from nova.cmd.manage import servers
-    from nova.rpc import bus as rpc_bus
-
-    bus = rpc_bus.Bus(conf)
-    try:
-        api_db, cells = assembly.checked_databases(conf, bus)
-        uuid, project_id = servers.find(api_db, cells, server)
-        services = apis.api_services(conf, bus, api_db, cells, assembly.images(conf, api_db), policy.Policy(conf))
-        answer = api_calls.ask(app.Application(services), project_id, 'POST',
-                               f'/servers/{uuid}/remote-consoles', _WANTED, MICROVERSION)
-    finally:
-        bus.close()
-    return answer['remote_console']['url'], None
 
 
 @contextlib.contextmanager
@@ -169,6 +126,6 @@ def size_line(screen: int) -> bytes:
 
 COMMANDS = {'console': console}
 OPTIONS = {console: {
-    'server': {'metavar': 'SERVER', 'help': 'uuid of the server'},
+    'server': {'metavar': 'SERVER', 'help': 'uuid of the server, or its EC2 id (i- and 17 or 8 digits)'},
     '--follow-window': flag('send stty with the new size whenever the window changes; use it only while a shell in '
                             'the guest waits for a command')}}

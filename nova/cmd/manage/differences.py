@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nova.db.cells import cells as db_cells
 
 NOT_SETTLED = 3              # exit code
-FRESH_S = 60                 # hosts report every 15 s; older reports may lack later changes, which would be undone
+FRESH_S = 60                 # hosts report every 15 s; settling by an older report could undo later changes
 ORDER = (rules.NEWER, rules.UNKNOWN, rules.VOLUMES, rules.ABSENT)      # differences with a guest come first
 
 
@@ -46,14 +46,13 @@ def show_differences(conf: cfg.ConfigOpts, server: list[str] | None, settle: boo
     from nova.cloud import assembly
     api_db, cells = assembly.checked_databases(conf)
     found = [each for each in read(cells) if not server or each.uuid in server]
-    if not found:
-        print('The hosts report no differences.')
-        return 0
     outcomes = settled(api_db, found, settle, conf.network.backend == 'embedded')
     tables.print_table(('Server', 'Name', 'Project', 'Difference', 'Host', 'Row', 'Settlement'), (
         (each.uuid, _of(each, 'display_name'), _of(each, 'project_id'), each.report['kind'], each.report['host'],
          None if each.row is None else f'{each.row["host"]} ({each.row["generation"]})', outcome)
-        for each, outcome, _done in outcomes))
+        for each, outcome, _done in outcomes), 'The hosts report no differences.')
+    if not found:
+        return 0
     if not settle:
         print('Nothing was changed. Run the command with --settle to update the records.')
     else:
@@ -135,13 +134,13 @@ def _settle(api_db: engine.Database, difference: Difference, followed: bool,
         return f'Not settled: the host has not reported for {FRESH_S} s.', False
     if kind == rules.ABSENT:
         if followed:
-            cell.db.run(guest_reports.settled, report, False)
+            cell.db.run(guest_reports.resolve, report, False)
             return 'The record now matches the guest on another host.', True
 
         def lose(conn: engine.Connection) -> bool:
             row = instances.get_many(conn, [uuid]).get(uuid)
             lost = row is not None and row['host'] == host and guest_reports.lose(conn, row, host)
-            guest_reports.settled(conn, report, False)
+            guest_reports.resolve(conn, report, False)
             return lost
         return ('The server is now in ERROR: its host has no guest for it.' if cell.db.run(lose)
                 else 'The record has changed since the report.'), True
@@ -166,7 +165,7 @@ def _settle(api_db: engine.Database, difference: Difference, followed: bool,
         elif kind == rules.NEWER:
             guest_reports.follow(conn, row, report, host)
         guest_reports.set_volumes(conn, uuid, report['volumes'], attached)
-        guest_reports.settled(conn, report, True)
+        guest_reports.resolve(conn, report, True)
         return None
     lost = _enter_ports(api_db, difference) if ports_are_here and kind in (rules.NEWER, rules.UNKNOWN) else ''
     refused = cell.db.run(write)           # last, because the host then plugs the ports

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nova import utils
 from nova.cmd import tables
 from nova.cmd.command_line import Refused
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from nova.db import engine
 
 SECRET_BYTES = 24            # of a broker's password
-STAGED_S = 600               # seconds in which every running host fetches the keys twice
+STAGING_TIME_S = 600               # seconds in which every running host fetches the keys twice
 
 
 def _api_db(conf: cfg.ConfigOpts) -> engine.Database:
@@ -105,7 +106,6 @@ def promote_key(conf: cfg.ConfigOpts, force: bool) -> None:
     """Sign with the next key of the deployment, within a minute. Messages with the old key remain valid for a day."""
     import datetime
 
-    from nova import utils
     from nova.db.services import message_keys
     from nova.rpc import signatures
 
@@ -113,7 +113,7 @@ def promote_key(conf: cfg.ConfigOpts, force: bool) -> None:
         staged = next((row for row in message_keys.of_deployment(conn) if row['state'] == message_keys.PENDING), None)
         if staged is None:
             raise Refused('No next key is staged: nova-manage host stage_key.', 1)
-        wait_s = STAGED_S - (utils.utcnow() - staged['created_at']).total_seconds()
+        wait_s = STAGING_TIME_S - (utils.utcnow() - staged['created_at']).total_seconds()
         if wait_s > 0 and not force:
             raise Refused(f'Hosts may not know the next key yet: wait {wait_s:.0f} s, or use --force.', 1)
         message_keys.promote(conn, staged['id'], utils.utcnow() + datetime.timedelta(seconds=signatures.CAST_S))

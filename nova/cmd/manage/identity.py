@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nova import exception
+
 if TYPE_CHECKING:
     from oslo_config import cfg
 
@@ -17,7 +19,6 @@ def key_ring(conf: cfg.ConfigOpts) -> KeyRing:
     """
     import os
 
-    from nova import exception
     from nova.identity import tokens
     from nova.runtime import host_identity
     if conf.identity.backend != 'embedded':

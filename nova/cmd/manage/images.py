@@ -6,6 +6,7 @@ import os
 import pathlib
 from typing import Any, TYPE_CHECKING
 
+from nova import exception
 from nova.cmd.command_line import flag
 from nova.cmd.manage import known_projects
 
@@ -49,7 +50,6 @@ def all_register(conf: cfg.ConfigOpts, image: str, kernel: str, ramdisk: str, ow
 
 def convert(conf: cfg.ConfigOpts, directory: str) -> None:
     """Register the images of a directory of the Bexar format: */info.json next to a file named image."""
-    from nova import exception
     images = store(conf)
     ids: dict[str, str] = {}
     found = [_bexar(path) for path in sorted(pathlib.Path(directory).glob('*/info.json'))]
@@ -71,7 +71,6 @@ def _bexar(path: pathlib.Path) -> dict[str, Any]:
 
     :raises InvalidInput: the file does not have this format
     """
-    from nova import exception
     try:
         info = json.loads(path.read_text(encoding='utf-8'))
         kind = _KINDS[info.get('imageType') or info.get('type') or 'machine']
@@ -80,11 +79,11 @@ def _bexar(path: pathlib.Path) -> dict[str, Any]:
                 'public': info.get('isPublic') in (True, 'True', 'true'), 'architecture': info.get('architecture'),
                 'kernel': info.get('kernelId'), 'ramdisk': info.get('ramdiskId'), 'path': str(path.parent / 'image')}
     except (ValueError, KeyError, AttributeError) as error:
-        raise exception.InvalidInput(reason=f'{path} is no description of an image: {error!r}') from None
+        raise exception.InvalidInput(reason=f'{path} is not a description of an image: {error!r}') from None
 
 
 def project(conf: cfg.ConfigOpts, owner: str | None) -> str | None:
-    """Return the id of the owner's project; an unknown project would leave the image without an owner."""
+    """Return the id of the owner's project, which must exist, or None without an owner."""
     return known_projects.look_up(conf, owner) if owner else None
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from nova import exception
+
 if TYPE_CHECKING:
     from oslo_config import cfg
 
@@ -18,7 +20,6 @@ def find(conf: cfg.ConfigOpts, api_db: engine.Database, project: str) -> str:
 
     :raises IdentityNotFound, InvalidInput: there is no such project, or Keystone does not use such ids
     """
-    from nova import exception
     from nova.db.identity import directory
     from nova.identity.embedded import directory as embedded
     if conf.identity.backend != 'embedded':
@@ -40,7 +41,6 @@ def look_up(conf: cfg.ConfigOpts, project: str) -> str:
 
 
 def _keystone_id(project: str) -> str:
-    from nova import exception
     if not _KEYSTONE_ID.fullmatch(project):
         raise exception.InvalidInput(f'{project} is not the id of a project. Keystone manages the projects: openstack '
                                      f'project show -f value -c id {project}')

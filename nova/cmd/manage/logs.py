@@ -10,12 +10,14 @@ import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
+from nova import exception
+
 if TYPE_CHECKING:
     from oslo_config import cfg
 
 # The level comes after time and process id in lines of nova.runtime.log and oslo.log.
 _ERROR = re.compile(r'\S+ \S+ \d+ (ERROR|CRITICAL) ')
-MOST = 10_000                 # lines of the journal that are read
+MAX_LINES = 10_000            # lines of the journal that are read
 _ERR, _INFO = 3, 6            # priorities of syslog
 SYSLOGS = ('/var/log/syslog', '/var/log/messages')
 
@@ -47,12 +49,11 @@ def _files(conf: cfg.ConfigOpts) -> list[str]:
 
 
 def _errors_of_journal() -> None:
-    from nova import exception
     if not shutil.which('journalctl'):
         raise exception.InvalidInput(reason='neither log_file nor log_dir is set, and there is no journal. The '
                                             'daemons write their log to standard error.')
     found = False
-    for line in _journal('--reverse', '--lines', str(MOST), '--output', 'json'):
+    for line in _journal('--reverse', '--lines', str(MAX_LINES), '--output', 'json'):
         entry = json.loads(line)
         text = entry.get('MESSAGE')
         if isinstance(text, str) and (_ERROR.match(text) or int(entry.get('PRIORITY', _INFO)) <= _ERR):
@@ -60,7 +61,8 @@ def _errors_of_journal() -> None:
             moment = datetime.datetime.fromtimestamp(int(entry['__REALTIME_TIMESTAMP']) / 1e6, datetime.UTC)
             print(f'{moment:%Y-%m-%d %H:%M:%S} {entry.get("SYSLOG_IDENTIFIER")}: {text}')
     if not found:
-        print(f'No errors in the newest {MOST} lines of the journal! What a daemon writes to a terminal is not there.')
+        print(f'No errors in the newest {MAX_LINES} lines of the journal! It does not contain what daemons write to a '
+              'terminal.')
 
 
 def _journal(*words: str) -> list[str]:
@@ -68,7 +70,6 @@ def _journal(*words: str) -> list[str]:
 
     :raises InvalidInput: journalctl fails, with its message
     """
-    from nova import exception
     from nova.runtime import monitoring
     tags = [word for name in monitoring.PORTS for word in ('--identifier', name)]
     done = subprocess.run(['journalctl', '--quiet', '--no-pager', *words, *tags], capture_output=True, text=True)
@@ -79,7 +80,6 @@ def _journal(*words: str) -> list[str]:
 
 def syslog(conf: cfg.ConfigOpts, number: int) -> None:
     """Print the newest lines of nova daemons in the system log."""
-    from nova import exception
     if number < 1:
         raise exception.InvalidInput(reason=f'{number} lines cannot be shown.')
     for path in SYSLOGS:

@@ -3,19 +3,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-import warnings
 from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
 
+from nova import exception
+from nova import policies
+from nova import utils
 from nova.cmd import command_line
 from nova.cmd import common
 from nova.cmd import tables
 from nova.cmd.manage import adoption as manage_adoption
 from nova.cmd.manage import archive as manage_archive
 from nova.cmd.manage import audit as manage_audit
-from nova.cmd.manage import boot_images as manage_boot_images
 from nova.cmd.manage.cells import commands as manage_cells
-from nova.cmd.manage import certificates as manage_certificates
 from nova.cmd.manage import consoles as manage_consoles
 from nova.cmd.manage import differences as manage_differences
 from nova.cmd.manage import hosts as manage_host
@@ -32,8 +32,8 @@ from nova.cmd.manage import shell as manage_shell
 from nova.cmd.manage import state as manage_state
 from nova.cmd.manage import tls as manage_tls
 from nova.cmd.manage import upgrade as manage_upgrade
-from nova.cmd.manage import vpns as manage_vpns
 from nova.runtime import concurrency
+from nova.runtime import entry_points
 
 if TYPE_CHECKING:
     from oslo_config import cfg
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from nova.db.audit import log
     from nova.db.cells import cells as db_cells
 
+PARTS = 'nova.manage'        # entry point group of optional commands: modules such as nova/cert/manage.py
 UNEXPECTED = 255             # exit code for other failures of the commands with EXIT_CODES
 
 
@@ -51,30 +52,31 @@ def main(arguments: list[str] | None = None) -> int:
 
     After an error it is 1, or the command's own, with a message on stderr. For a wrong command line it is 2.
     """
-    warnings.filterwarnings('ignore', message=r'\s*Eventlet is deprecated')       # from libraries with optional support
     concurrency.setup()
     from oslo_config import cfg
     from oslo_db import exception as db_exc
 
     from nova import conf as nova_conf
-    from nova import exception
 
     before, command = command_line.parted(sys.argv[1:] if arguments is None else arguments, COMMANDS)
-    parser = _parser()
+    parser = new_parser()
     given, rest = parser.parse_known_args(command)
     if 'function' not in given:           # without a category or an action: print the choices
         getattr(given, 'parser', parser).print_help()
         return 2
     unexpected = UNEXPECTED if UNEXPECTED in EXIT_CODES.get(given.function, ()) else 1
     try:
-        options = {name: value for name, value in vars(given).items() if name not in ('function', 'parser')}
+        options = {name: value for name, value in vars(given).items()
+                   if name not in ('function', 'parser', 'output_format')}
         conf = nova_conf.new(before + rest)
-        return _recorded(given.function, command, conf, options) or 0
+        with tables.formatted(getattr(given, 'output_format', 'table')):
+            try:
+                return _recorded(given.function, command, conf, options) or 0
+            except command_line.Ended as ended:
+                print(ended)
+                return ended.code
     except command_line.Refused as refused:
         return common.failed('nova-manage', refused, refused.code)
-    except command_line.Ended as ended:
-        print(ended)
-        return ended.code
     except exception.NovaException as error:
         return common.failed('nova-manage', error, unexpected)
     except cfg.Error as error:
@@ -113,7 +115,6 @@ def _record_alone(conf: cfg.ConfigOpts, record: log.Record) -> None:
     """Write the record of a command that wrote to no database; print a failure to write it."""
     from oslo_db import exception as db_exc
 
-    from nova import exception
     from nova.cloud import assembly
     from nova.db import errors
     if record.written:
@@ -170,7 +171,6 @@ def _services(conf: cfg.ConfigOpts,
 
 def _list_services(conf: cfg.ConfigOpts) -> int:
     """List the services with their states. Exit code 1: a cell is down."""
-    from nova import utils
     from nova.db.services import services
     now = utils.utcnow()
     found, down = _services(conf)
@@ -191,7 +191,6 @@ def _list_hosts(conf: cfg.ConfigOpts) -> int:
 
 def _assign_vpn(conf: cfg.ConfigOpts) -> None:
     """Assign the category of instance_cat_vpn to servers of vpn_image_id from before categories existed."""
-    from nova import exception
     from nova.cloud import assembly
     from nova.db.placement import categories
     if not conf.vpn_image_id:
@@ -237,10 +236,10 @@ def _config_sample(conf: cfg.ConfigOpts) -> None:
     samples.configuration(sys.stdout)
 
 
-def _policy_sample(conf: cfg.ConfigOpts) -> None:
-    """Print policy.yaml with every rule, its meaning and default."""
+def _policy_sample(conf: cfg.ConfigOpts, service: str) -> None:
+    """Print the policy file of an API with every rule, its meaning and default."""
     from nova.cmd import samples
-    samples.policy(sys.stdout)
+    samples.policy(sys.stdout, service)
 
 
 def _openapi(conf: cfg.ConfigOpts, microversion: str) -> None:
@@ -250,8 +249,9 @@ def _openapi(conf: cfg.ConfigOpts, microversion: str) -> None:
     from nova.api import app
     from nova.api import openapi
     from nova.api import versions
-    json.dump(openapi.document(app.all_routes(), versions.parse(microversion)), sys.stdout, indent=1)
-    print()
+    document = openapi.document(app.all_routes(), versions.parse(microversion))
+    text = json.dumps(document, indent=1)
+    tables.print_document(document, lambda: print(text), text.splitlines())
 
 
 def _completion(conf: cfg.ConfigOpts, category: str | None) -> None:
@@ -260,6 +260,19 @@ def _completion(conf: cfg.ConfigOpts, category: str | None) -> None:
     print(' '.join(() if callable(actions) else actions))
 
 
+def _optional() -> dict[str, Any]:
+    """Return {command: module} of the optional parts. Name those that cannot be loaded, and leave them out."""
+    found = {}
+    for name, point in sorted(entry_points.installed(PARTS).items()):
+        try:
+            found[name] = point.load()
+        except Exception as error:
+            print(f'nova-manage: the optional command {name} ({point.value}) cannot be loaded: {error!r}',
+                  file=sys.stderr)
+    return found
+
+
+OPTIONAL = _optional()
 # command: {action: function(conf, **options)}, or one function; a function's docstring is its help
 COMMANDS: dict[str, Any] = {
     'db': {**_database('cell'), **manage_archive.COMMANDS, 'contract': manage_upgrade.contract('cell'),
@@ -278,7 +291,7 @@ COMMANDS: dict[str, Any] = {
     'api': {'openapi': _openapi},
     'placement': {'explain': manage_placement.explain},
     'vm': {'list': manage_servers.list_servers, 'evacuate': manage_servers.evacuate, **manage_consoles.COMMANDS,
-           **manage_boot_images.COMMANDS, **manage_adoption.COMMANDS},
+           **manage_adoption.COMMANDS},
     'live-migration': manage_servers.live_migrate,
     'identity': manage_identity.COMMANDS,
     'image': {**manage_image.COMMANDS, **manage_prepare.COMMANDS},
@@ -289,8 +302,7 @@ COMMANDS: dict[str, Any] = {
     'shell': manage_shell.COMMANDS,
     'state': {**manage_state.COMMANDS, **manage_differences.COMMANDS},
     'tls': manage_tls.COMMANDS,
-    'cert': manage_certificates.COMMANDS,
-    'vpn': manage_vpns.COMMANDS,
+    **{name: module.COMMANDS for name, module in OPTIONAL.items()},
     'bash-completion': _completion,
 }
 # function: its options as argparse takes them
@@ -298,17 +310,16 @@ OPTIONS: dict[Any, Any] = {
     _openapi: {'--microversion': {'default': 'latest', 'metavar': '2.N', 'help': 'microversion of the document '
                                                                                  '(default: the newest)'}},
     manage_placement.explain: manage_placement.OPTIONS,
+    _policy_sample: {'--service': {'default': 'compute', 'metavar': 'API',
+                                   'choices': [service.name for service in policies.SERVICES],
+                                   'help': 'compute, image, … (default: %(default)s)'}},
     _completion: {'category': {'metavar': 'CATEGORY', 'nargs': '?', 'help': 'category whose actions to print'}},
-    **manage_adoption.OPTIONS,
-    **manage_differences.OPTIONS,
-    **manage_archive.OPTIONS, **manage_audit.OPTIONS, **manage_boot_images.OPTIONS, **manage_consoles.OPTIONS,
-    **manage_host.OPTIONS, **manage_identity.OPTIONS,
+    **manage_adoption.OPTIONS, **manage_archive.OPTIONS, **manage_audit.OPTIONS, **manage_cells.OPTIONS,
+    **manage_consoles.OPTIONS, **manage_differences.OPTIONS, **manage_host.OPTIONS, **manage_identity.OPTIONS,
     **manage_image.OPTIONS, **manage_logs.OPTIONS, **manage_networks.OPTIONS, **manage_prepare.OPTIONS,
-    **manage_projects.OPTIONS,
-    **manage_quotas.OPTIONS,
-    **manage_servers.OPTIONS, **manage_shell.OPTIONS, **manage_state.OPTIONS, **manage_tls.OPTIONS,
-    **manage_vpns.OPTIONS,
-    **manage_cells.OPTIONS, **manage_certificates.OPTIONS,
+    **manage_projects.OPTIONS, **manage_quotas.OPTIONS, **manage_servers.OPTIONS, **manage_shell.OPTIONS,
+    **manage_state.OPTIONS, **manage_tls.OPTIONS,
+    **{function: options for module in OPTIONAL.values() for function, options in module.OPTIONS.items()},
     _create_network: manage_networks.CREATE,
     _network_grants: {'account': {'metavar': 'ACCOUNT', 'help': 'database account in the notation of the server: '
                                                                 "nova_network@'10.0.0.%%'"}},
@@ -316,22 +327,25 @@ OPTIONS: dict[Any, Any] = {
     manage_upgrade.online_data_migrations: manage_upgrade.OPTIONS,
 }
 # functions that write no database: they are recorded at their end
-CHANGE_FILES = frozenset((*manage_certificates.CHANGE_FILES, *manage_identity.CHANGE_FILES,
-                          *manage_state.CHANGE_FILES))
+CHANGE_FILES = frozenset((*manage_identity.CHANGE_FILES, *manage_state.CHANGE_FILES, *(
+    function for module in OPTIONAL.values() for function in getattr(module, 'CHANGE_FILES', ()))))
+# functions that use the terminal themselves: they have no --format
+INTERACTIVE = frozenset((_completion, manage_consoles.console, *manage_shell.COMMANDS.values()))
 # function: {exit code: when}, also for the man page
-EXIT_CODES: dict[Any, Any]
-EXIT_CODES = {**manage_adoption.EXIT_CODES,
-              **manage_archive.EXIT_CODES, **manage_audit.EXIT_CODES, **manage_boot_images.EXIT_CODES,
-              **manage_cells.EXIT_CODES, **manage_certificates.EXIT_CODES, **manage_differences.EXIT_CODES,
-              **manage_projects.EXIT_CODES,
-              **manage_tls.EXIT_CODES, **manage_upgrade.EXIT_CODES, **manage_vpns.EXIT_CODES}
+EXIT_CODES: dict[Any, Any] = {
+    **manage_adoption.EXIT_CODES, **manage_archive.EXIT_CODES, **manage_audit.EXIT_CODES, **manage_cells.EXIT_CODES,
+    **manage_differences.EXIT_CODES, **manage_projects.EXIT_CODES, **manage_tls.EXIT_CODES,
+    **manage_upgrade.EXIT_CODES,
+    **{function: codes for module in OPTIONAL.values() for function, codes in module.EXIT_CODES.items()}}
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser('nova-manage', allow_abbrev=False,
-                                     description='Manage database schemas, and access the databases without the API.',
-                                     epilog='Options of nova.conf also apply, before or after the command: '
-                                            '--config-file, --state-path, …')
+def new_parser() -> command_line.Parser:
+    """Return the parser of the command line, with all commands and their options."""
+    parser = command_line.Parser('nova-manage', allow_abbrev=False,
+                                 description='Manage database schemas, and access the databases without the API.',
+                                 epilog='Options of nova.conf also apply, before or after the command: '
+                                        '--config-file, --state-path, …')
+    command_line.show_version(parser)
     commands = parser.add_subparsers(metavar='COMMAND')
     for name, actions in COMMANDS.items():
         if callable(actions):
@@ -348,5 +362,7 @@ def _parser() -> argparse.ArgumentParser:
 def _describe(parser: argparse.ArgumentParser, function: Callable[..., Any]) -> None:
     parser.description = function.__doc__
     parser.set_defaults(function=function)
+    if function not in INTERACTIVE:
+        command_line.choose_format(parser)
     for name, option in OPTIONS.get(function, {}).items():
         parser.add_argument(name, **option)

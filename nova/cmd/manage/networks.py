@@ -5,6 +5,8 @@ import ipaddress
 import itertools
 from typing import Any, TYPE_CHECKING
 
+from nova import exception
+from nova import utils
 from nova.cmd import tables
 from nova.cmd.manage import known_projects
 
@@ -37,7 +39,6 @@ def list_networks(conf: cfg.ConfigOpts) -> None:
 def create(conf: cfg.ConfigOpts, **wanted: str | int | None) -> None:
     """Create networks, each with a part of the address ranges; print their ids. All are created, or none."""
     from nova import context
-    from nova import exception
     from nova.network import ipam
     from nova.network.rest.request import Deps
     from nova.network.operators import legacy_parameters
@@ -73,10 +74,9 @@ def _networks(given: dict[str, Any], count: int) -> list[list[dict[str, Any]]]:
 
     :raises InvalidInput:
     """
-    from nova import exception
     from nova.network.operators import legacy_parameters
-    if not 0 < count <= MOST:
-        raise exception.InvalidInput(f'--num-networks must be a number from 1 to {MOST}.')
+    if not 0 < count <= MAX_NETWORKS:
+        raise exception.InvalidInput(f'--num-networks must be a number from 1 to {MAX_NETWORKS}.')
     alone = sorted(given.keys() & {'gateway', 'gateway_v6', 'fixed_cidr'})
     if count > 1 and alone:
         raise exception.InvalidInput(f"--{alone[0].replace('_', '-')} allows only one network.")
@@ -96,12 +96,11 @@ def _networks(given: dict[str, Any], count: int) -> list[list[dict[str, Any]]]:
 
 
 def _pieces(text: str, version: int, count: int, size: int | None) -> list[Any]:
-    """Split a range into equal parts, one for each network; of IPv6 into prefixes for address autoconfiguration.
+    """Split a range into equal parts, one for each network. Parts of an IPv6 range are /64 prefixes, as SLAAC needs.
 
-    :param size: addresses of each
+    :param size: addresses of each part
     :raises InvalidInput:
     """
-    from nova import exception
     from nova.network import ipam
     whole = ipam.parse_cidr(text) if version == 4 else _range_v6(text)
     if size is not None and (size < 4 or size & (size - 1)):
@@ -120,7 +119,6 @@ def _range_v6(text: str) -> ipaddress.IPv6Network:
 
     :raises InvalidInput:
     """
-    from nova import exception
     try:
         return ipaddress.IPv6Network(text if '%' not in text else '')
     except ValueError:
@@ -132,7 +130,6 @@ def _pool(cidr: ipaddress.IPv4Network, given: dict[str, Any]) -> dict[str, str]:
 
     :raises InvalidInput:
     """
-    from nova import exception
     from nova.network import ipam
     fixed = ipam.parse_cidr(given['fixed_cidr'])
     if not isinstance(fixed, ipaddress.IPv4Network) or not fixed.subnet_of(cidr):
@@ -150,7 +147,6 @@ def delete_network(conf: cfg.ConfigOpts, network: str) -> None:
 
 def modify_network(conf: cfg.ConfigOpts, network: str, project: str | None, disassociate_project: bool) -> None:
     """Assign a network to a project, or make it available to all projects."""
-    from nova import exception
     from nova.network.operators import networks as operators
     if bool(project) == disassociate_project:
         raise exception.InvalidInput('Either --project or --disassociate-project is expected.')
@@ -160,14 +156,13 @@ def modify_network(conf: cfg.ConfigOpts, network: str, project: str | None, disa
 
 def list_fixed(conf: cfg.ConfigOpts, host: str | None) -> None:
     """List the addresses of ports with the ends of their leases, and the reserved addresses."""
-    from nova import utils
     from nova.db.networks import addresses
     now = utils.utcnow()
     with _api_db(conf).reader() as conn:
         found = addresses.taken(conn, host)
     tables.print_table(('Address', 'Network', 'MAC', 'Server', 'Host', 'Leased until'), [
         (row.address, row.name, row.mac_address or '', RESERVED if row.mac_address is None else row.device_id,
-         row.host or '', row.until.isoformat(' ', 'seconds') if row.until and row.until > now else '')
+         row.host or '', row.expires_at.isoformat(' ', 'seconds') if row.expires_at and row.expires_at > now else '')
         for row in found])
 
 
@@ -223,7 +218,7 @@ def _number(metavar: str, text: str) -> dict[str, Any]:
     return {'type': int, **_text(metavar, text)}
 
 
-MOST = 4096                      # networks created by one command
+MAX_NETWORKS = 4096              # networks created by one command
 EVERYBODY = 'nova-manage'        # temporary owner of a network without a project, during its creation
 REFUSED = {'vpn': 'os-cloudpipe sets the port of a VPN instance'}
 CREATE = {

@@ -7,8 +7,8 @@ from __future__ import annotations
 import json
 from typing import Any, TYPE_CHECKING
 
+from nova import exception
 from nova.cmd import tables
-from nova.cmd.command_line import flag
 from nova.cmd.manage import api_calls as inner
 
 if TYPE_CHECKING:
@@ -30,12 +30,11 @@ OPTIONS = {
     '--limit': {'metavar': 'N', 'type': int, 'default': 20, 'help': 'maximum number of hosts per list (default: 20)'},
     '--microversion': {'metavar': '2.N', 'default': 'latest', 'help': 'microversion of the body (default: the '
                                                                       'newest)'},
-    '--json': {**flag('print the response as JSON'), 'dest': 'as_json'},
 }
 
 
 def explain(conf: cfg.ConfigOpts, server: str | None, file: str | None, project: str, seed: str | None, limit: int,
-            microversion: str, as_json: bool) -> int:
+            microversion: str) -> int:
     """Show how a server would be placed: what each filter removes, the weights and the choice. Nothing is changed."""
     from nova.cloud import assembly
     if (server is None) == (file is None):
@@ -46,15 +45,11 @@ def explain(conf: cfg.ConfigOpts, server: str | None, file: str | None, project:
     api_db, cells = assembly.checked_databases(conf)
     found = inner.ask(_application(conf, api_db, cells), project, 'POST', '/os-scheduler/explain', body, microversion,
                       f'limit={limit}')['explanation']
-    if as_json:
-        print(json.dumps(found, indent=1))
-    else:
-        _print(found)
+    tables.print_document(found, lambda: _print(found), [place['host'] for place in found['choices']])
     return 0 if found['choices'] else NO_HOST
 
 
 def _wrong(reason: str) -> NovaException:
-    from nova import exception
     return exception.InvalidInput(reason=reason)
 
 

@@ -8,6 +8,7 @@ import tempfile
 from typing import Any, TYPE_CHECKING
 import urllib.parse
 
+from nova import exception
 from nova.cmd.command_line import flag
 from nova.cmd.manage import images as manage_images
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 GIB = 1 << 30
 FORMATS = ('qcow2', 'raw')
 MIN_RAM = 512                            # MiB: enough to boot current distributions
-PROPERTIES_MOST = 64
+MAX_PROPERTIES = 64
 
 
 def prepare(conf: cfg.ConfigOpts, source: str, owner: str | None, checksum: str | None, name: str | None,
@@ -31,7 +32,6 @@ def prepare(conf: cfg.ConfigOpts, source: str, owner: str | None, checksum: str 
 
     The cloud image is checked, copied by qemu-img in the sandbox, and uploaded with suitable image properties.
     """
-    from nova import exception
     if not 0 <= min_ram <= 1 << 20:
         raise exception.InvalidInput(f'--min-ram {min_ram}: it must be from 0 to {1 << 20} MiB.')
     given = _properties(property or [])
@@ -56,17 +56,15 @@ def prepare(conf: cfg.ConfigOpts, source: str, owner: str | None, checksum: str 
 
 
 def _properties(pairs: list[str]) -> dict[str, str]:
-    from nova import exception
     found = dict(pair.partition('=')[::2] for pair in pairs)
-    if len(pairs) > PROPERTIES_MOST or not all(found) or not all('=' in pair for pair in pairs):
-        raise exception.InvalidInput(f'--property must be NAME=VALUE, at most {PROPERTIES_MOST} times.')
+    if len(pairs) > MAX_PROPERTIES or not all(found) or not all('=' in pair for pair in pairs):
+        raise exception.InvalidInput(f'--property must be NAME=VALUE, at most {MAX_PROPERTIES} times.')
     return found
 
 
 def _local(conf: cfg.ConfigOpts, source: str, checksum: str | None, directory: str, networks: list[str],
            ca_file: str | None) -> str:
     """Return the path of a copy of the source with the right checksum, which the sandbox may read."""
-    from nova import exception
     from nova.image import fetch
     from nova.image.embedded import files
     wanted = fetch.checksum(checksum) if checksum else None
@@ -106,7 +104,6 @@ def _checked(conf: cfg.ConfigOpts, source: str, path: str, raw: str) -> tuple[in
     :raises InvalidInput: it is no bootable disk, or of another format
     :raises ImageUnacceptable: it refers to other files, or is larger than [image] max_virtual_size
     """
-    from nova import exception
     from nova.image import boot_facts
     from nova.image import inspector
     report = inspector.inspect_file(path)

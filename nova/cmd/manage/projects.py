@@ -6,7 +6,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, TYPE_CHECKING
 
+from nova import exception
 from nova.cmd import tables
+from nova.cmd.manage import api_calls
 
 if TYPE_CHECKING:
     from oslo_config import cfg
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Ask = Callable[..., Any]                 # see _api
 PROJECT = {'metavar': 'PROJECT', 'help': 'id or name of the project'}
-GONE_S = 120                 # seconds that scrub waits for the deletion of servers
-LOOK_S = 0.5                 # seconds between two checks of the deletion
+DELETION_TIMEOUT_S = 120     # seconds that scrub waits for the deletion of servers
+POLL_INTERVAL_S = 0.5        # seconds between two checks of the deletion
 PAGE = 1000                  # servers; the API's limit of a page
 
 
@@ -35,11 +37,12 @@ def list_projects(conf: cfg.ConfigOpts) -> None:
 
 def create(conf: cfg.ConfigOpts, name: str, manager: str | None, description: str) -> None:
     """Create a project and print its id. A given manager gets the role "manager" in it."""
-    from nova import exception
     from nova.identity.embedded import directory
+    from nova.identity.rest import resources
     from nova.identity.rest import schemas
     service = identity(conf)
-    schemas.Body(schemas.PROJECT_CREATE).validate({'project': {'name': name, 'description': description}})
+    schemas.Body(resources.PROJECT.content('create'), 'project').validate({
+        'project': {'name': name, 'description': description}})
     user = manager and (service.find('user', domain_id=directory.DOMAIN['id'], name=manager)
                         or service.find('user', id=manager))
     if manager and not user:
@@ -51,10 +54,9 @@ def create(conf: cfg.ConfigOpts, name: str, manager: str | None, description: st
 
 
 def delete(conf: cfg.ConfigOpts, project: str) -> None:
-    """Delete a project with the roles and credentials that belong to it. One that has servers, server groups, images or
-    volumes is refused.
+    """Delete a project with the roles and credentials that belong to it. One that has servers, server groups, images,
+    volumes or secrets is refused.
     """
-    from nova import exception
     service = identity(conf)
     row = project_row(service, project)
     left = [f'{number} {noun}' for noun, number in _owned(service.db, row['id']).items() if number]
@@ -66,7 +68,6 @@ def delete(conf: cfg.ConfigOpts, project: str) -> None:
 
 def quota(conf: cfg.ConfigOpts, project: str, key: str | None, value: int | None) -> None:
     """List a project's compute quotas and usage. --key and --value set a quota first."""
-    from nova import exception
     service = identity(conf)
     row = project_row(service, project)
     if (key is None) != (value is None):
@@ -81,7 +82,7 @@ def quota(conf: cfg.ConfigOpts, project: str, key: str | None, value: int | None
 
 
 def scrub(conf: cfg.ConfigOpts, project: str) -> int:
-    """Delete the servers, the server groups and the quotas of a project. Its images and volumes stay.
+    """Delete the servers, the server groups and the quotas of a project. Its images, volumes and secrets stay.
 
     Exit code 1: servers are left after 120 s.
     """
@@ -91,9 +92,9 @@ def scrub(conf: cfg.ConfigOpts, project: str) -> int:
         servers = _servers(ask, row['id'])
         for server in servers:
             ask('DELETE', f'/servers/{server}', missing=True)
-        deadline = time.monotonic() + GONE_S
+        deadline = time.monotonic() + DELETION_TIMEOUT_S
         while (left := _servers(ask, row['id'])) and time.monotonic() < deadline:
-            time.sleep(LOOK_S)
+            time.sleep(POLL_INTERVAL_S)
         groups = _groups(service.db, row['id'])
         for group in groups:
             ask('DELETE', f'/os-server-groups/{group}', missing=True)
@@ -102,7 +103,7 @@ def scrub(conf: cfg.ConfigOpts, project: str) -> int:
     if left:
         print('Not deleted yet: ' + ', '.join(left))
     kept = [f'{number} {noun}' for noun, number in _owned(service.db, row['id']).items()
-            if number and noun in ('images', 'volumes', 'snapshots')]
+            if number and noun in ('images', 'volumes', 'snapshots', 'secrets')]
     if kept:
         print('The project still has ' + ', '.join(kept) + '.')
     return 1 if left else 0
@@ -115,7 +116,6 @@ def identity(conf: cfg.ConfigOpts) -> IdentityService:
 
     :raises InvalidInput: the projects are Keystone's, or no cloud has started here
     """
-    from nova import exception
     from nova.cloud import assembly
     from nova.cmd.manage import identity as manage_identity
     if conf.identity.backend != 'embedded':
@@ -126,7 +126,6 @@ def identity(conf: cfg.ConfigOpts) -> IdentityService:
 
 
 def project_row(service: IdentityService, project: str) -> Row:
-    from nova import exception
     from nova.identity.embedded import directory
     row = service.find('project', id=project) or service.find('project', domain_id=directory.DOMAIN['id'], name=project)
     if row is None:
@@ -137,6 +136,7 @@ def project_row(service: IdentityService, project: str) -> Row:
 def _owned(api_db: engine.Database, project_id: str) -> dict[str, int]:
     """Return {noun: number} of a project's resources."""
     from nova.db.images import images
+    from nova.db.key_manager import records
     from nova.db.projects import quotas
     from nova.db.volumes import volumes
     with api_db.reader() as conn:
@@ -144,7 +144,7 @@ def _owned(api_db: engine.Database, project_id: str) -> dict[str, int]:
         stored = volumes.used(conn, project_id)
         return {'servers': used['instances'], 'server groups': used['server_groups'],
                 'images': images.used(conn, project_id)[1], 'volumes': stored['volumes'],
-                'snapshots': stored['snapshots']}
+                'snapshots': stored['snapshots'], 'secrets': records.secrets(conn, project_id)}
 
 
 def _groups(api_db: engine.Database, project_id: str) -> list[str]:
@@ -167,39 +167,21 @@ def _servers(ask: Ask, project_id: str) -> list[str]:
 @contextlib.contextmanager
 def api(conf: cfg.ConfigOpts, project_id: str) -> Iterator[Ask]:
     """Yield ask(method, path, body, query, missing) -> the document of an operation's answer."""
-    from nova import exception
-    from nova import policy
-    from nova.api import app
-    from nova.cloud import apis
-    from nova.cloud import assembly
-    from nova.cmd.manage import api_calls
-    from nova.rpc import bus as rpc_bus
+    with api_calls.opened(conf) as (application, _api_db, _cells):
+        def ask(method: str, path: str, body: object = None, query: str = '', missing: bool = False) -> Any:
+            """Run an operation.
 
-    bus = application = None
-    if rpc_bus.configured(conf):
-        bus = rpc_bus.Bus(conf)
-        api_db, cells = assembly.checked_databases(conf, bus)
-        application = app.Application(apis.api_services(
-            conf, bus, api_db, cells, assembly.images(conf, api_db), policy.Policy(conf)))
-
-    def ask(method: str, path: str, body: object = None, query: str = '', missing: bool = False) -> Any:
-        """Run an operation.
-
-        :param missing: accept that the resource is gone already
-        """
-        try:
-            if application is None:
-                return api_calls.ask_all_in_one(conf, path, body, 'latest', method, query)[0]
-            return api_calls.ask(application, project_id, method, path, body, query=query)
-        except exception.NotFound:
-            if not missing:
-                raise
-            return None
-    try:
+            :param missing: accept that the resource is gone already
+            """
+            try:
+                if application is None:
+                    return api_calls.ask_all_in_one(conf, path, body, 'latest', method, query)[0]
+                return api_calls.ask(application, project_id, method, path, body, query=query)
+            except exception.NotFound:
+                if not missing:
+                    raise
+                return None
         yield ask
-    finally:
-        if bus is not None:
-            bus.close()
 
 
 COMMANDS = {'list': list_projects, 'create': create, 'delete': delete, 'quota': quota, 'scrub': scrub}

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nova import exception
 from nova.cmd import tables
 from nova.cmd.manage import known_projects
 
@@ -32,7 +33,6 @@ def show(conf: cfg.ConfigOpts, project: str) -> None:
 
 def set_limit(conf: cfg.ConfigOpts, project: str, resource: str, limit: int) -> None:
     """Set a quota of a project's images, volumes or snapshots. Existing resources stay."""
-    from nova import exception
     from nova.db.projects import quotas
     from nova.db.projects import storage_quotas
     api_db = _api_db(conf)

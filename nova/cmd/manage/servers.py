@@ -4,7 +4,10 @@ from __future__ import annotations
 import re
 from typing import Any, TYPE_CHECKING
 
+from nova import exception
+from nova import utils
 from nova.cmd import tables
+from nova.cmd.manage import api_calls
 
 if TYPE_CHECKING:
     from oslo_config import cfg
@@ -15,14 +18,13 @@ if TYPE_CHECKING:
 _EC2_ID = re.compile(r'i-([0-9a-f]{17}|[0-9a-f]{8})')
 _HOST = {'metavar': 'HOST', 'help': 'name of the host, as in service list'}
 _BINARY = {'metavar': 'SERVICE', 'help': 'name of the service, such as nova-compute'}
-TAKEN_S = 5                  # seconds for the broker to accept the notifications
+BROKER_TIMEOUT_S = 5                  # seconds for the broker to accept the notifications
 
 
 # ---- vm ----------------------------------------------------------------------
 
 def list_servers(conf: cfg.ConfigOpts, host: str | None) -> int:
     """List all servers, or those of one host. Exit code 1: a cell is down."""
-    from nova import utils
     from nova.cloud import assembly
     from nova.db.servers import instances
     columns = ('display_name', 'uuid', 'node', 'flavor', 'vm_state', 'launched_at', 'image_id', 'kernel_id',
@@ -52,27 +54,22 @@ def evacuate(conf: cfg.ConfigOpts, server: str, host: str | None, accept_risk: s
 
 def _act(conf: cfg.ConfigOpts, server: str, wanted: dict[str, Any]) -> str:
     """Run an action of a server through the API; return the server's uuid."""
-    from nova import policy
-    from nova.api import app
-    from nova.cloud import apis
-    from nova.cloud import assembly
-    from nova.cmd.manage import api_calls as inner
-    from nova.rpc import bus as rpc_bus
+    return post(conf, server, 'action', wanted)[0]
 
-    if not rpc_bus.configured(conf):             # next to a nova-all
-        api_db, cells = assembly.checked_databases(conf)
-        uuid, _project = find(api_db, cells, server)
-        inner.ask_all_in_one(conf, f'/servers/{uuid}/action', wanted, 'latest')
-        return uuid
-    bus = rpc_bus.Bus(conf)
-    api_db, cells = assembly.checked_databases(conf, bus)
-    uuid, project_id = find(api_db, cells, server)
-    services = apis.api_services(conf, bus, api_db, cells, assembly.images(conf, api_db), policy.Policy(conf))
-    try:
-        inner.ask(app.Application(services), project_id, 'POST', f'/servers/{uuid}/action', wanted)
-    finally:
-        bus.close()
-    return uuid
+
+def post(conf: cfg.ConfigOpts, server: str, part: str, body: object, microversion: str = 'latest'
+         ) -> tuple[str, Any, str | None]:
+    """Send POST /servers/UUID/part to the API, in this process or in a running nova-all.
+
+    :param server: see ``find``
+    :returns: (uuid, JSON document of the response or None, CA file of nova-all or None)
+    """
+    with api_calls.opened(conf) as (application, api_db, cells):
+        uuid, project_id = find(api_db, cells, server)
+        path = f'/servers/{uuid}/{part}'
+        if application is None:
+            return uuid, *api_calls.ask_all_in_one(conf, path, body, microversion)
+        return uuid, api_calls.ask(application, project_id, 'POST', path, body, microversion), None
 
 
 def find(api_db: engine.Database, cells: db_cells.Cells, name: str) -> tuple[str, str]:
@@ -80,7 +77,6 @@ def find(api_db: engine.Database, cells: db_cells.Cells, name: str) -> tuple[str
 
     :raises InstanceNotFound: no cell has it
     """
-    from nova import exception
     from nova.db.ec2 import ids
     from nova.db.servers import instances
     found = _EC2_ID.fullmatch(name)
@@ -108,7 +104,6 @@ def disable(conf: cfg.ConfigOpts, host: str, binary: str) -> None:
 
 def _set_disabled(conf: cfg.ConfigOpts, host: str, binary: str, value: bool) -> None:
     from nova import context
-    from nova import exception
     from nova import notify
     from nova.cloud import assembly
     from nova.db.services import services
@@ -121,14 +116,13 @@ def _set_disabled(conf: cfg.ConfigOpts, host: str, binary: str, value: bool) -> 
             row = cell.db.run(services.update, rows[0]['id'], {'disabled': value, 'disabled_reason': None})
             if notifier.on:
                 notifier.publish(context.admin_context(), 'service.update', None, row, host, binary)
-            notifier.stop(TAKEN_S)
+            notifier.stop(BROKER_TIMEOUT_S)
             return
     raise exception.ServiceNotFound(service_id=f'{binary} on {host}')
 
 
 def describe_resource(conf: cfg.ConfigOpts, host: str) -> None:
     """Show what a compute host has, what its servers use, and what each project uses there."""
-    from nova import exception
     from nova.cloud import assembly
     from nova.db.placement import compute_nodes
     from nova.db.placement import hosts

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING
 
+from nova import exception
 from nova.cmd.command_line import flag
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ def backup(conf: cfg.ConfigOpts, file: str, images: bool, encrypt: bool, passphr
 
 def _refuse_plain(file: str, passphrase_file: str | None) -> None:
     """Refuse an unencrypted file if a passphrase is configured: only encryption proves the origin of a backup."""
-    from nova import exception
     from nova.runtime import backup_file
     from nova.runtime import passphrases
     try:
@@ -47,7 +47,6 @@ def _refuse_plain(file: str, passphrase_file: str | None) -> None:
 
 def check(conf: cfg.ConfigOpts, file: str, passphrase_file: str | None) -> None:
     """Check a whole backup and print a summary of its content, without changes."""
-    from nova import exception
     from nova.cloud import state_backup
     _refuse_plain(file, passphrase_file)
     try:

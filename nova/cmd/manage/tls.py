@@ -4,6 +4,8 @@ from __future__ import annotations
 import pathlib
 from typing import TYPE_CHECKING
 
+from nova import exception
+from nova import utils
 from nova.cmd import tables
 
 if TYPE_CHECKING:
@@ -23,19 +25,16 @@ def status(conf: cfg.ConfigOpts, directory: str | None = None) -> int:
     """List the certificates with their hosts and expiry. Exit code 1: a certificate expires within 30 days."""
     import datetime
 
-    from nova import utils
     from nova.runtime import certificates
     authority = _authority(conf, directory)
     rows = authority.status()
-    if not rows:
-        print(f'{authority.directory} has no certificates. nova-all creates them when it listens with TLS; '
-              'nova-manage tls issue creates one for another server.')
-        return 0
     uses = {certificates.SERVER: 'server', certificates.CLIENT: 'client'}
     tables.print_table(('Name', 'Use', 'Hosts', 'Ends (UTC)', 'SHA-256 fingerprint'), [
         (row.name, ', '.join(uses[use] for use in row.uses if use in uses) or None,
-         ', '.join(row.hosts) or None, utils.isotime(row.ends_at), row.fingerprint) for row in rows])
-    soon = utils.utcnow() + datetime.timedelta(days=certificates.LEFT_DAYS)
+         ', '.join(row.hosts) or None, utils.isotime(row.ends_at), row.fingerprint) for row in rows],
+        f'{authority.directory} has no certificates. nova-all creates them when it listens with TLS; nova-manage tls '
+        'issue creates one for another server.')
+    soon = utils.utcnow() + datetime.timedelta(days=certificates.RENEWAL_DAYS)
     return int(any(row.ends_at < soon for row in rows if row.hosts))
 
 
@@ -84,8 +83,8 @@ ssl verify required ca-file /etc/nova/ca.pem verifyhost {name}'''),
 default_tls_x509_cert_dir = "/etc/pki/qemu"
 default_tls_x509_verify = 1
 # then: systemctl stop libvirtd; systemctl enable --now libvirtd-tls.socket; systemctl start libvirtd''',
-                   '''nova.conf of nova-compute: nothing, QEMU encrypts where both
-# hosts have these files; so that it never goes without
+                   '''nova.conf of nova-compute, optional: QEMU encrypts if both
+# hosts have these files; with this option it refuses other hosts
 [libvirt]
 live_migration_with_native_tls = true'''),
     'volumes': ('''the host of the embedded volumes, for the user of the daemon; ca.pem is ca-cert.pem there
@@ -157,7 +156,6 @@ def issue(conf: cfg.ConfigOpts, name: str, host: list[str], use: str | None = No
 
     Servers are brokers, databases, proxies, nova-api and hypervisors.
     """
-    from nova import exception
     from nova.runtime import certificates
     if archive and use != 'hypervisor':
         raise exception.InvalidInput('--archive needs --use hypervisor: other servers store their files elsewhere.')
@@ -170,7 +168,7 @@ def issue(conf: cfg.ConfigOpts, name: str, host: list[str], use: str | None = No
         print(f'{archive} has the files of host {name}, its private key among them. As root on that host:\n'
               f'  tar -C / -xpf {archive}\n'
               '  systemctl stop libvirtd; systemctl enable --now libvirtd-tls.socket; systemctl start libvirtd\n'
-              'Guests go on running meanwhile. Then remove the archive.')
+              'Guests keep running. Remove the archive afterwards.')
         return
     print(f'Certificate  {pair.certificate}\nPrivate key  {pair.key}\nAuthority    {authority.trusted}\n'
           f'Copy the first two to the server, the third one to its clients; none of them needs {authority.directory}/'
@@ -192,8 +190,6 @@ def renew(conf: cfg.ConfigOpts, authority: bool = False, directory: str | None =
             print(there.renew(row.name, row.hosts, certificates.CLIENT, row.subject).certificate)
         elif row.hosts:
             print(there.renew(row.name, row.hosts).certificate)
-            if certificates.CLIENT in row.uses:          # from an earlier release, which used one certificate for both
-                print(there.renew(row.name + OF_CLIENT, row.hosts, certificates.CLIENT, row.name).certificate)
 
 
 _DIRECTORY = {'--directory': {'metavar': 'DIRECTORY', 'help': 'directory of the certificates (default: tls below '

@@ -1,6 +1,6 @@
 """nova-manage db|api_db contract, db online_data_migrations and db convert: steps of an upgrade.
 
-Exit codes are those of the man page; doc/source/admin/upgrades.rst has the whole procedure.
+The man page lists the exit codes. doc/source/admin/upgrades.rst has the whole procedure.
 """
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
 
+from nova import exception
+from nova import utils
 from nova.cmd import command_line
 from nova.cmd import tables
 
@@ -59,7 +61,9 @@ def online_data_migrations(conf: cfg.ConfigOpts, max_count: str | None) -> int:
 
 def _run(api_db: engine.Database, cells: db_cells.Cells, totals: dict[str, list[int]], limit: int | None
          ) -> tuple[int, bool]:
-    """Return (rows converted, whether a migration failed) of all batches; after a failure, of the last batches only.
+    """Run all batches. Return (rows converted, whether a migration failed).
+
+    If a migration of the last round failed, only the rows of that round count.
 
     :param totals: {migration: [rows found, rows converted]}, added to
     """
@@ -91,7 +95,6 @@ def contract(branch: str) -> Callable[[cfg.ConfigOpts], None]:
     """Return the command that contracts the databases of one branch."""
     def command(conf: cfg.ConfigOpts) -> None:
         """Remove schema elements that only older releases need. Refused while services of older releases are alive."""
-        from nova import exception
         from nova.cloud import assembly
         from nova.db import online_migrations as online
         from nova.db import schema as migration
@@ -119,8 +122,6 @@ def older_services(conf: cfg.ConfigOpts, cells: db_cells.Cells, alive: bool = Tr
     :param alive: only those with current heartbeats
     :raises InvalidInput: a cell cannot be reached
     """
-    from nova import exception
-    from nova import utils
     from nova.db.services import services
     from nova.rpc import versions
 

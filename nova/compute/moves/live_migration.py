@@ -2,6 +2,7 @@
 
 The conductor coordinates both: it holds the rows, and requests preparation, completion and rollback at the destination.
 """
+import functools
 import logging
 import time
 import typing
@@ -19,6 +20,8 @@ from nova.compute import tasks
 from nova.compute import volumes
 from nova.compute.host import Host
 from nova.objects import faults
+from nova.runtime import fairness
+from nova.runtime import queues
 from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
@@ -29,13 +32,14 @@ REPORT_S = 1             # seconds between two progress reports; each one is a w
 class LiveMigration:
     """Sends and receives running guests.
 
-    :param semaphore: limit of concurrent outgoing migrations
+    :param max_outgoing: concurrent outgoing migrations
     """
 
     def __init__(self, host: Host, volumes: volumes.Volumes, notifier: notifications.Notifier,
-                 orphans: orphans.Orphans, semaphore: queue.CallbackSemaphore) -> None:
-        self._host, self._volumes, self._notifier, self._semaphore = host, volumes, notifier, semaphore
-        self._orphans = orphans
+                 orphans: orphans.Orphans, max_outgoing: int) -> None:
+        self._host, self._volumes, self._notifier, self._orphans = host, volumes, notifier, orphans
+        self._outgoing: fairness.FairQueue[typing.Callable[[], None]] = fairness.FairQueue(max_outgoing, spare=False)
+        queues.watch(queues.LIVE_MIGRATIONS, self._outgoing, lambda each: queues.Size(each.waiting, each.running))
 
     # ---- at the destination ----
 
@@ -126,16 +130,18 @@ class LiveMigration:
     def live_migrate_instance(self, ctx: context.RequestContext, instance: objects.Instance,
                               migration: objects.Migration) -> None:
         # Administrators move servers, so the order does not depend on projects.
-        self._semaphore.acquire(lambda: self._host.queue.submit(
-            instance.uuid, self._live_migrate_in_turn, ctx, instance, migration, build=queue.MIGRATION,
-            project_id=instance.uuid))
+        begin = functools.partial(self._host.queue.submit, instance.uuid, self._live_migrate_in_turn, ctx, instance,
+                                  migration, build=queue.MIGRATION, project_id=instance.uuid)
+        if self._outgoing.take('', begin):
+            begin()
 
     def _live_migrate_in_turn(self, ctx: context.RequestContext, instance: objects.Instance,
                               migration: objects.Migration) -> None:
         try:
             self._live_migrate(ctx, instance, migration)
         finally:
-            self._semaphore.release()
+            for begin in self._outgoing.ended(''):
+                begin()
 
     def _live_migrate(self, ctx: context.RequestContext, instance: objects.Instance,
                       migration: objects.Migration) -> None:

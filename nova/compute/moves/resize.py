@@ -73,8 +73,7 @@ class Resize:
 
         def sent() -> None:
             host.moves.move_sent(ctx, migration_id=migration.id, host=host.name, guest=guest)
-            if server.obj_attr_is_set('generation'):     # the conductor has increased the generation
-                host.records.note_left(server.uuid, server.generation + 1)
+            host.records.note_left(server.uuid, server.generation + 1)     # the conductor has increased the generation
         task.ends_with(sent)
 
     def finish_resize(self, ctx: context.RequestContext, instance: objects.Instance,

@@ -5,8 +5,6 @@ but not listed is detached from the guest. An empty list is no proof: the servic
 ports. Devices are therefore detached only if another port is listed, of the same server or, at start-up, of any server
 of the host.
 """
-from __future__ import annotations
-
 import logging
 import typing
 

@@ -1,6 +1,4 @@
 """Wait for the Networking service to plug the ports of a new guest."""
-from __future__ import annotations
-
 import logging
 import threading
 import time
@@ -12,7 +10,7 @@ from nova import exception
 LOG = logging.getLogger(__name__)
 
 PLUGGED, UNPLUGGED = 'network-vif-plugged', 'network-vif-unplugged'
-LOOK_S = 5            # seconds between two checks whether the server is still wanted
+CHECK_INTERVAL_S = 5      # seconds between two checks whether the server is still wanted
 
 Vif = dict[str, typing.Any]
 Event = dict[str, typing.Any]
@@ -55,7 +53,7 @@ class Waiter:
             with self._change:
                 if not self._missing or self._failed or time.monotonic() >= deadline:
                     break
-                self._change.wait(min(LOOK_S, max(0, deadline - time.monotonic())))
+                self._change.wait(min(CHECK_INTERVAL_S, max(0, deadline - time.monotonic())))
                 over = not self._missing or self._failed
             if not over:
                 self._look()
@@ -65,7 +63,7 @@ class Waiter:
             return
         ports = ', '.join(sorted(self._missing))
         reason = (f'the Networking service reported a failure of port {", ".join(sorted(self._failed))}.'
-                  if self._failed else f'nothing was heard of port {ports} for {self._timeout} s.')
+                  if self._failed else f'no event arrived for port {ports} within {self._timeout} s.')
         if self._fatal:
             raise exception.VifPluggingFailed(instance_id=self.uuid, reason=reason)
         LOG.warning('Server %s starts without its network: %s', self.uuid, reason)

@@ -1,6 +1,4 @@
 """Enrolment of host keys: a host sends its public key, and an operator or a join token approves it."""
-from __future__ import annotations
-
 import base64
 import datetime
 import logging
@@ -36,7 +34,7 @@ class Enrolment:
         except (TypeError, ValueError):
             key = b''
         if len(key) != 32:
-            raise exception.HostKeyRefused(host=host, reason='it is no Ed25519 key')
+            raise exception.HostKeyRefused(host=host, reason='it is not an Ed25519 key')
         return self._api_db.run(self._enroll, ctx.signed_by, host, key, public, token_id, number, proof)
 
     def _enroll(self, conn: Connection, signed_by: str | None, host: str, key: bytes, public: str, token_id: str | None,
@@ -98,5 +96,6 @@ def _answer(conn: engine.Connection, state: str) -> Answer:
         rows = message_keys.of_deployment(conn)
     return {'state': state, 'proof': None,
             'deployment': next(row['public'] for row in rows if row['state'] == message_keys.APPROVED),
-            'deployments': [{'public': row['public'], 'vouched_by': row['vouched_by'], 'voucher': row['voucher'],
+            'deployments': [{'public': row['public'], 'signed_by': row['signed_by'],
+                             'key_signature': row['key_signature'],
                              'good': message_keys.is_trusted(row)} for row in rows]}

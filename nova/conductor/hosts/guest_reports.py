@@ -23,7 +23,7 @@ class GuestReports:
     def report_guests(self, ctx: Context | None, host: str, guests: list[dict[str, typing.Any]],
                       volumes: dict[str, dict[str, typing.Any]] | None,
                       replugged: list[str]) -> dict[str, typing.Any]:
-        reports = [_report(guest) for guest in guests[:differences.MOST]]
+        reports = [_report(guest) for guest in guests[:differences.MAX_REPORTS]]
 
         def write(conn: Connection) -> tuple[set[str], bool]:
             others = [report for report in reports if not self._follows(conn, host, report)]
@@ -31,10 +31,10 @@ class GuestReports:
             reported = {report['instance_uuid'] for report in others}
             if volumes is not None:
                 others += [report for report in _of_volumes(conn, host, volumes)
-                           if report['instance_uuid'] not in reported][:differences.MOST]
+                           if report['instance_uuid'] not in reported][:differences.MAX_REPORTS]
             return followed | guest_reports.replace(conn, host, others, replugged), bool(others)
-        settled, is_open = self._cell_db.run(write)
-        return {'settled': sorted(settled), 'open': is_open}
+        resolved, is_open = self._cell_db.run(write)
+        return {'resolved': sorted(resolved), 'open': is_open}
 
     def _follows(self, conn: Connection, host: str, report: dict[str, typing.Any]) -> bool:
         """Update the row of a server from its guest if the row names this host; return whether it did.

@@ -16,8 +16,8 @@ from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
 
-GATHER_S = 0.5               # seconds; longest delay of a heartbeat that waits for others
-QUIET = 3                    # report intervals without a heartbeat after which the database counts as unavailable
+MAX_DELAY_S = 0.5      # seconds; longest delay of a heartbeat that waits for others
+SILENT_INTERVALS = 3    # report intervals without a heartbeat after which the database counts as unavailable
 
 Name = tuple[str, str]                   # (host, binary)
 Beat = dict[str, typing.Any]             # {'topic', 'version', 'zone', 'identity'}
@@ -34,7 +34,7 @@ class Heartbeats:
     def __init__(self, db: engine.Database, conf: cfg.ConfigOpts,
                  after_silence: collections.abc.Callable[[], None] = lambda: None) -> None:
         self._db, self._after_silence = db, after_silence
-        self._down_time, self._quiet_s = conf.service_down_time, QUIET * conf.report_interval
+        self._down_time, self._quiet_s = conf.service_down_time, SILENT_INTERVALS * conf.report_interval
         self._written_at = float('-inf')
         self._silent = threading.Event()         # set while a call of ``after_silence`` is pending
         self._lock = threading.Lock()
@@ -59,7 +59,7 @@ class Heartbeats:
 
     def _work(self) -> None:
         while True:
-            time.sleep(GATHER_S)
+            time.sleep(MAX_DELAY_S)
             with self._lock:
                 beats, self._waiting = self._waiting, {}
                 if not beats:

@@ -12,12 +12,12 @@ from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Row
 from nova.db import engine
 from nova.db.servers import console_tokens
-from nova.db.servers import power_states
+from nova.db.servers import instances
 from nova.runtime import batching
 
 LOG = logging.getLogger(__name__)
 
-MOST = 500                   # reports of one transaction
+MAX_REPORTS = 500      # reports of one transaction
 
 # Server state that follows from a power state while no task is in progress: (vm state, power state) -> vm state.
 _SETTLED = (states.ACTIVE, states.STOPPED, states.PAUSED, states.SUSPENDED)
@@ -51,7 +51,7 @@ class PowerStates:
 
     def __init__(self, db: engine.Database) -> None:
         self._db = db
-        self._batches = batching.Batch(self.write, MOST)
+        self._batches = batching.Batch(self.write, MAX_REPORTS)
 
     def report(self, host: str, found: dict[str, int]) -> None:
         """Store {uuid: power state} of the host's servers that have no task in progress; return after the write."""
@@ -66,7 +66,7 @@ class PowerStates:
         """Write these reports in one transaction, or nothing if no state has changed."""
         found = {(uuid, report.host): state for report in reports for uuid, state in report.found.items()}
         with self._db.reader() as conn:
-            changed = _changed(power_states.of(conn, {uuid for uuid, _host in found}), found)
+            changed = _changed(instances.power_state_rows(conn, {uuid for uuid, _host in found}), found)
         if changed:
             self._db.run(_write, sorted(row['uuid'] for row, *_ in changed), found)
 
@@ -83,11 +83,11 @@ def _changed(rows: collections.abc.Iterable[Row], found: dict[tuple[str, str], i
 def _write(conn: Connection, uuids: list[str], found: dict[tuple[str, str], int]) -> None:
     """Decide again on locked rows: a task may have begun."""
     same = collections.defaultdict(list)
-    for row, vm_state, state in _changed(power_states.of(conn, uuids, lock=True), found):
+    for row, vm_state, state in _changed(instances.power_state_rows(conn, uuids, lock=True), found):
         same[vm_state, state].append(row['uuid'])
         if vm_state != row['vm_state']:
             LOG.info('Server %s is %s: its guest has power state %s.', row['uuid'], vm_state, state)
     for (vm_state, state), some in same.items():
-        power_states.set(conn, some, vm_state, state)
+        instances.set_power_states(conn, some, vm_state, state)
     if ended := [uuid for (_, state), some in same.items() if state not in WITH_CONSOLE for uuid in some]:
         console_tokens.delete(conn, *ended)

@@ -1,6 +1,4 @@
 """Trusted keys for message signatures: the deployment's key and approved host keys."""
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping
 import dataclasses
@@ -12,9 +10,9 @@ from nova.db import engine
 from nova.db.services import message_keys
 from nova.rpc import signatures
 
-LOOK_S = 10                  # longest time for which a revoked key is accepted
-UNKNOWN_S = 1                # lifetime of a failed lookup in mode ACCEPT
-MOST = 10_000
+CACHE_LIFETIME_S = 10      # longest time for which a revoked key is accepted
+UNKNOWN_CACHE_LIFETIME_S = 1      # lifetime of a failed lookup in mode ACCEPT
+MAX_KEYS = 10_000
 # Largest number of keys in one lookup. A lookup also includes used keys past half of their lifetime: otherwise each
 # host would cost a statement.
 BATCH = 500
@@ -54,7 +52,7 @@ class TrustedKeys:
         if keys.undecided:
             keys.decide(bool(self._signing_row()['signatures_required']))
         # in other modes failed lookups are not cached, because an unknown key may be approved at any time
-        self._unknown_s = UNKNOWN_S if keys.mode == signatures.ACCEPT else 0
+        self._unknown_s = UNKNOWN_CACHE_LIFETIME_S if keys.mode == signatures.ACCEPT else 0
         keys.trusted = self.of
         keys.follow(self._own)
 
@@ -86,11 +84,11 @@ class TrustedKeys:
 
     def _good_s(self, known: _Known) -> float:
         """Return the lifetime of a lookup in seconds."""
-        return self._unknown_s if known.trusted is None else LOOK_S
+        return self._unknown_s if known.trusted is None else CACHE_LIFETIME_S
 
     def _note(self, found: Mapping[str, signatures.Trusted | None], now: float, used: str) -> None:
         with self._lock:
-            if len(self._known) >= MOST:
+            if len(self._known) >= MAX_KEYS:
                 self._known.clear()
             for key_id, trusted in found.items():
                 self._known.pop(key_id, None)

@@ -13,12 +13,13 @@ compute calls a method here, which commits one transaction and sends the next st
     resize_reverting   reverting        the destination removes it, the row goes back    revert_resize
                                         the source restores the guest                    finish_revert_resize
 
-A resize of a running guest (``grows`` in the move's arguments, hardware/growth.py) claims the difference on the
+A resize of a running guest (``in_place`` in the move's arguments, hardware/growth.py) claims the difference on the
 server's own host. It has one step:
 
     resize_prep        pre-migrating    resources are claimed; the host hot-plugs the    grow_instance
     resize_finish      pre-migrating    CPUs and the memory
 """
+import datetime
 import logging
 import typing
 
@@ -27,6 +28,7 @@ from nova import context
 from nova import exception
 from nova import objects
 from nova import states
+from nova import utils
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
@@ -46,17 +48,17 @@ from nova.notify.events import END
 from nova.notify.events import ERROR
 from nova.notify.events import START
 from nova.objects import faults
-from nova.objects.faults import Fault
 
 LOG = logging.getLogger(__name__)
 
 _UNPLACED = 'conductor_migrate_server'       # the event of a move without a destination
-_SENT = ('finished', 'confirming', 'confirmed', 'reverting', 'reverted')      # statuses after the destination's part
+# statuses after the destination has created the guest
+_SENT = ('finished', 'confirming', 'confirmed', 'reverting', 'reverted')
 
 
 def grows(migration: Row) -> bool:
     """Return whether the guest is resized while it runs, on its host."""
-    return bool(migration['arguments'].get('grows'))
+    return bool(migration['arguments'].get('in_place'))
 
 
 def next_step(task_state: str, migration: Row) -> tuple[str, str] | None:
@@ -64,10 +66,10 @@ def next_step(task_state: str, migration: Row) -> tuple[str, str] | None:
 
     :param migration: the open move of the server
     """
-    if task_state == states.RESIZE_PREP and migration['held_host'] is None:
+    if task_state == states.RESIZE_PREP and migration['claimed_host'] is None:
         return None
     step = actions.GROW if grows(migration) else actions.STEP_OF_TASK[task_state]
-    if step is actions.REVERT and not migration['swapped']:
+    if step is actions.REVERT and not migration['claims_swapped']:
         step = actions.TAKE_BACK
     return _step_of(step, migration)
 
@@ -101,7 +103,8 @@ class ColdMoves:
         with self._cell_db.reader() as conn:
             moves = server_migrations.open_on_host(conn, host)
             rows = instances.get_many(conn, [*resize_backups, *{move['instance_uuid'] for move in moves}])
-            gone = history.deleted(conn, [uuid for uuid in resize_backups if uuid not in rows])
+            generations = history.generations(conn, [uuid for uuid in resize_backups if uuid not in rows])
+        generations |= {uuid: row['generation'] for uuid, row in rows.items()}
         for move in moves:
             row = rows.get(move['instance_uuid'])
             if row is None or row['task_state'] not in actions.STEP_OF_TASK:
@@ -113,9 +116,9 @@ class ColdMoves:
         needed = {move['instance_uuid'] for move in moves if move['source_compute'] == host}
         living = {uuid for uuid in resize_backups if uuid in rows and rows[uuid]['host'] == host}
         # hide details of servers on other hosts
-        return [{'instance': objects.Instance.from_row(rows[uuid]) if uuid in living else objects.Instance(uuid=uuid),
-                 'restore': uuid in living}
-                for uuid in resize_backups if uuid not in needed and (uuid in rows or uuid in gone)]
+        return [{'instance': objects.Instance.from_row(rows[uuid]) if uuid in living else
+                 objects.Instance(uuid=uuid, generation=generations[uuid]), 'restore': uuid in living}
+                for uuid in resize_backups if uuid not in needed and uuid in generations]
 
     # ---- the destination ----
 
@@ -128,7 +131,7 @@ class ColdMoves:
         try:
             selections = self._services.scheduler.select_move(
                 ctx, spec=spec, migration_id=migration['id'], target=arguments.get('host'), force=False,
-                ignore=[*arguments.get('ignore', ()), *arguments.get('tried', ())])
+                ignore=[*arguments.get('ignored_hosts', ()), *arguments.get('tried_hosts', ())])
         except exception.Unavailable as error:
             self._services.retry_soon(error, uuid)
             return
@@ -143,17 +146,17 @@ class ColdMoves:
             first = actions.GROW if grows(migration) else actions.PREPARE
             self._send_step(ctx, row, migration, *_step_of(first, migration))
 
-    def move_refused(self, ctx: Context, migration_id: int, host: str, fault: Fault) -> None:
+    def move_refused(self, ctx: Context, migration_id: int, host: str, fault: faults.Fault) -> None:
         """Try the next destination after a refusal."""
         def write(conn: Connection) -> tuple[MigrationsRow, int] | None:
             migration = server_migrations.get(conn, migration_id, lock=True)
-            if migration['status'] != 'pre-migrating' or migration['held_host'] != host:
+            if migration['status'] != 'pre-migrating' or migration['claimed_host'] != host:
                 return None
             change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
-            tried = [*migration['arguments'].get('tried', ()), host]
+            tried = [*migration['arguments'].get('tried_hosts', ()), host]
             server_migrations.release(conn, migration_id)
             server_migrations.update(conn, migration_id, {
-                'arguments': {**migration['arguments'], 'tried': tried, 'refusal': faults.stored(fault)}})
+                'arguments': {**migration['arguments'], 'tried_hosts': tried, 'refusal': faults.stored(fault)}})
             instance_actions.add_event(conn, migration['instance_uuid'], 'compute_prep_resize', host=host,
                                        error=fault['message'], traceback=fault['details'])
             if change:
@@ -173,7 +176,7 @@ class ColdMoves:
         def write(conn: Connection) -> tuple[MigrationsRow, InstancesRow] | None:
             migration = server_migrations.get(conn, migration_id, lock=True)
             if server_migrations.update(conn, migration_id, {'status': 'migrating'}, {
-                    'status': ['pre-migrating', 'migrating'], 'held_host': host, 'swapped': False}):
+                    'status': ['pre-migrating', 'migrating'], 'claimed_host': host, 'claims_swapped': False}):
                 row = instances.get(conn, migration['instance_uuid'])
                 if migration['status'] == 'pre-migrating':
                     change = self._events.of(conn, ctx, row['uuid'], migration)
@@ -193,7 +196,7 @@ class ColdMoves:
         """Move the server to the destination after the source has put the guest aside."""
         def write(conn: Connection) -> tuple[InstancesRow | None, MigrationsRow]:
             migration = server_migrations.get(conn, migration_id)
-            if migration['swapped'] and migration['status'] == 'post-migrating':
+            if migration['claims_swapped'] and migration['status'] == 'post-migrating':
                 return instances.get(conn, migration['instance_uuid']), migration        # a repeated call
             if migration['status'] in _SENT:
                 return None, migration
@@ -269,6 +272,26 @@ class ColdMoves:
             server_migrations.release(conn, migration_id, status='confirmed')
         self._cell_db.run(write)
 
+    def confirm_old_moves(self) -> int:
+        """Confirm moves that wait longer than resize_confirm_window; return their number."""
+        window = self._conf.resize_confirm_window
+        if not window:
+            return 0
+        with self._cell_db.reader() as conn:
+            moves = server_migrations.finished_before(conn, utils.utcnow() - datetime.timedelta(seconds=window))
+        confirmed = 0
+        for move in moves:
+            ctx = context.on_behalf_of(move)
+            try:
+                self._cell_db.run(server_migrations.begin_end, ctx, move['instance_uuid'],
+                                  actions.ACTIONS['confirmResize'], 'confirming', True)
+            except exception.NovaException as error:
+                LOG.info('Cannot confirm the move of server %s automatically: %s', move['instance_uuid'], error)
+                continue
+            self.continue_move(ctx, move['instance_uuid'])
+            confirmed += 1
+        return confirmed
+
     def reverted_guest_removed(self, ctx: Context, migration_id: int, host: str) -> None:
         """Return the server to its source after the destination has removed the guest."""
         if self._move(migration_id)['status'] == 'reverted':
@@ -277,9 +300,9 @@ class ColdMoves:
         self._send_step(ctx, row, migration, *_step_of(actions.TAKE_BACK, migration))
 
     def _swap_back(self, conn: Connection, migration_id: int,
-                   fault: Fault | None) -> tuple[InstancesRow, MigrationsRow]:
+                   fault: faults.Fault | None) -> tuple[InstancesRow, MigrationsRow]:
         migration = server_migrations.get(conn, migration_id)
-        if not migration['swapped'] and migration['status'] == 'reverting':
+        if not migration['claims_swapped'] and migration['status'] == 'reverting':
             return instances.get(conn, migration['instance_uuid']), migration        # a repeated call
         arguments = {name: value for name, value in migration['arguments'].items() if name != 'guest'}
         if fault is not None:
@@ -314,7 +337,7 @@ class ColdMoves:
 
     # ---- failures ----
 
-    def move_failed(self, ctx: Context, migration_id: int, host: str | None, event: str, fault: Fault) -> None:
+    def move_failed(self, ctx: Context, migration_id: int, host: str | None, event: str, fault: faults.Fault) -> None:
         """Roll back after a failed step that its host has undone."""
         migration = self._move(migration_id)
         with self._cell_db.reader() as conn:
@@ -334,7 +357,7 @@ class ColdMoves:
             self._settle_quota(row['uuid'])
 
     def _return_move(self, ctx: Context, moved: InstancesRow, migration_id: int, host: str | None, event: str,
-                     fault: Fault) -> None:
+                     fault: faults.Fault) -> None:
         """Return the guest to the source after the destination failed."""
         spec = self._events.spec(moved['uuid']) if event == _UNPLACED else None
 
@@ -350,7 +373,7 @@ class ColdMoves:
         self._send_step(ctx, row, migration, *_step_of(actions.TAKE_BACK, migration))
 
     def _end_move(self, ctx: Context, row: InstancesRow, migration: MigrationsRow, host: str | None, event: str,
-                  fault: Fault) -> None:
+                  fault: faults.Fault) -> None:
         """End a move that needs no rollback, in one write.
 
         A failed confirmation or revert can be requested again. A guest that its source cannot start again leaves the
@@ -359,7 +382,7 @@ class ColdMoves:
         task_state = row['task_state']
         over: str | None = 'error'
         values = {}
-        if task_state == states.RESIZE_REVERTING and not migration['swapped']:
+        if task_state == states.RESIZE_REVERTING and not migration['claims_swapped']:
             values = {'vm_state': states.ERROR}
         elif task_state in (states.RESIZE_CONFIRMING, states.RESIZE_REVERTING):
             over = None
@@ -454,7 +477,7 @@ def _note_flavor(conn: Connection, uuid: str, flavor: Row) -> None:
         request_specs.update(conn, spec)
 
 
-def _record_failure(change: Change, row: InstancesRow, event: str, host: str | None, fault: Fault,
+def _record_failure(change: Change, row: InstancesRow, event: str, host: str | None, fault: faults.Fault,
                     spec: dict[str, typing.Any] | None) -> None:
     if event == _UNPLACED:
         change.no_host('migrate_server', row, fault, spec)
@@ -463,7 +486,7 @@ def _record_failure(change: Change, row: InstancesRow, event: str, host: str | N
 
 
 def _end(conn: Connection, change: Change | None, migration: MigrationsRow, event: str, host: str | None,
-         fault: Fault | None, values: dict[str, typing.Any], expect: dict[str, typing.Any]) -> InstancesRow:
+         fault: faults.Fault | None, values: dict[str, typing.Any], expect: dict[str, typing.Any]) -> InstancesRow:
     """Finish an action: update the server, record event and action. Return the server's row if ``change`` is set."""
     uuid = migration['instance_uuid']
     values = {'task_state': None, **values}

@@ -51,7 +51,7 @@ class Evacuations:
             migration = live_migrations.open_of(conn, instance_uuid, server_migrations.EVACUATION) if row else None
         if row is None or migration is None or row['task_state'] != states.REBUILDING:
             return
-        if not migration['swapped']:
+        if not migration['claims_swapped']:
             try:
                 row, migration = self._take_over_server(ctx, row, migration)
             except exception.Unavailable as error:
@@ -77,7 +77,7 @@ class Evacuations:
                           migration: MigrationsRow) -> tuple[InstancesRow, MigrationsRow]:
         """Choose and claim a destination and move the server there; return the new (row, migration)."""
         self._forget_live_migration(ctx, row, migration['arguments'].get('interrupted'))
-        if migration['held_host'] is None:
+        if migration['claimed_host'] is None:
             spec = self._specs.get_request_spec(ctx, row['uuid'])
             if not self._services.scheduler.select_move(
                     ctx, spec=spec, migration_id=migration['id'], ignore=[row['host']],
@@ -151,7 +151,7 @@ class Evacuations:
             if migration['status'] in server_migrations.OVER:
                 return
             change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
-            if migration['swapped']:
+            if migration['claims_swapped']:
                 server_migrations.swap(conn, migration, forward=False, expect={
                     'task_state': states.REBUILDING, 'host': host})
             ended = _end(conn, change, server_migrations.get(conn, migration_id), EVENT, host, fault, traceback)

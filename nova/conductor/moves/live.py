@@ -22,7 +22,6 @@ from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
 from nova.conductor.cell_services import Row
 from nova.conductor.events import Events
-from nova.conductor.moves import consoles
 from nova.conductor.moves import write_batch
 from nova.conductor.servers.image_grants import ImageGrants
 from nova.conductor.servers.specs import RequestSpecs
@@ -32,6 +31,7 @@ from nova.db.moves import live_migrations
 from nova.db.moves import migrations as server_migrations
 from nova.db.placement import compute_nodes
 from nova.db.servers import block_devices
+from nova.db.servers import console_tokens
 from nova.db.servers import event_facts
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
@@ -73,7 +73,7 @@ class LiveMigrations:
                 self._begin_live_migration(ctx, row, migration)
             except exception.NovaException as error:
                 LOG.info('Server %s is not migrated: %s', instance_uuid, error)
-        elif migration['swapped']:
+        elif migration['claims_swapped']:
             self._send_finish(ctx, row, migration)
         elif self._services.host_is_up(row['host']):
             self._to_compute(ctx, row['host'], 'resume_live_migration', row)
@@ -133,7 +133,7 @@ class LiveMigrations:
         last: exception.NovaException | None = None
         while True:
             attempts += 1
-            if migration['held_host'] is None:
+            if migration['claimed_host'] is None:
                 try:
                     chosen = self._services.scheduler.select_move(
                         ctx, spec=spec, migration_id=migration['id'], ignore=ignore, target=arguments['host'],
@@ -173,8 +173,8 @@ class LiveMigrations:
             disk_over_commit=arguments['disk_over_commit'])
         facts = self._services.compute.check_live_migration_source(ctx, server=source['host'], instance=instance,
                                                                    facts=checked['facts'])
-        if migration['held_numa_topology'] is not None:
-            facts = {**facts, 'numa_topology': migration['held_numa_topology']}
+        if migration['claimed_numa_topology'] is not None:
+            facts = {**facts, 'numa_topology': migration['claimed_numa_topology']}
         return {'facts': facts, 'connector': checked['connector']}
 
     def _nodes_of(self, migration: MigrationsRow) -> tuple[ComputeNodesRow, ComputeNodesRow]:
@@ -276,7 +276,7 @@ class LiveMigrations:
         """Move the server to the destination, where its guest runs now."""
         def write(conn: Connection) -> tuple[InstancesRow, MigrationsRow, list[str]]:
             migration = server_migrations.get(conn, migration_id)
-            if migration['swapped']:
+            if migration['claims_swapped']:
                 # a repeated call: the first one may not have released the old attachments
                 row = instances.get(conn, migration['instance_uuid'])
                 return row, migration, migration['arguments'].get('old_attachments', [])
@@ -381,7 +381,7 @@ class LiveMigrations:
         """Complete the migration. A fault means that the guest may need attention."""
         def write(conn: Connection) -> None:
             migration = server_migrations.get(conn, migration_id)
-            if migration['status'] in server_migrations.OVER and migration['swapped']:
+            if migration['status'] in server_migrations.OVER and migration['claims_swapped']:
                 return                                          # a repeated call
             shown = {**values, 'progress': 0, **({'fault': fault} if fault else {})}
             change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
@@ -397,7 +397,26 @@ class LiveMigrations:
             if change and fault:
                 change.failure(None, row, host, fault)
         self._cell_db.run(write)
-        consoles.follow(self._cell_db, self._services.compute, ctx, self._move(migration_id)['instance_uuid'], host)
+        self._move_consoles(ctx, self._move(migration_id)['instance_uuid'], host)
+
+    def _move_consoles(self, ctx: Context, uuid: str, host: str) -> None:
+        """Point the console tokens of a server to its new host. Sessions that cannot follow are closed."""
+        with self._cell_db.reader() as conn:
+            types = console_tokens.left_behind(conn, uuid, host)
+            row = instances.get(conn, uuid) if types else None
+        if row is None:
+            return
+        instance, places = objects.Instance.from_row(row), {}
+        for console_type in sorted(types & console_tokens.KINDS.keys()):
+            try:
+                place = self._services.compute.get_console(ctx, server=host, instance=instance,
+                                                           kind=console_tokens.KINDS[console_type])
+            except exception.NovaException as error:
+                LOG.info('The %s consoles of server %s end with its move: %s', console_type, uuid, error)
+                continue
+            if place is not None:
+                places[console_type] = {name: value for name, value in place.items() if name != 'password'}
+        self._cell_db.run(console_tokens.follow, uuid, host, places)
 
     # ---- after a restart ----
 
@@ -408,7 +427,7 @@ class LiveMigrations:
             return False
         if migration is None:
             self._set_free(row)
-        elif migration['swapped']:
+        elif migration['claims_swapped']:
             self._send_finish(ctx, row, migration)
         elif migration['status'] == 'queued' and has_guest:
             self._to_compute(ctx, host, 'live_migrate_instance', row, migration=_object(migration))

@@ -7,7 +7,7 @@ from nova.conductor.cell_services import Connection
 from nova.db import engine
 from nova.runtime import batching
 
-MOST = 100                   # writes of one transaction
+MAX_WRITES = 100      # writes of one transaction
 
 Result = typing.TypeVar('Result')
 
@@ -34,7 +34,7 @@ class WriteBatches:
 
     def __init__(self, db: engine.Database) -> None:
         self._db = db
-        self._batches = batching.Batch(self.write, MOST)
+        self._batches = batching.Batch(self.write, MAX_WRITES)
 
     def run(self, key: int, function: collections.abc.Callable[[Connection], Result]) -> Result:
         """Run ``function(conn)`` as Database.run does, in one transaction with concurrent writes.

@@ -20,7 +20,6 @@ from nova.db.servers import instances
 from nova.db.servers import request_specs
 from nova.db.services import services as db_services
 from nova.objects import faults
-from nova.objects.faults import Fault
 
 LOG = logging.getLogger(__name__)
 
@@ -42,7 +41,7 @@ class Builds:
         self._place_and_send(ctx, instance_uuids, spec)
 
     def _place_and_send(self, ctx: Context, instance_uuids: list[str], spec: objects.RequestSpec | None = None,
-                        tried: Fault | None = None) -> None:
+                        tried: faults.Fault | None = None) -> None:
         """Place servers and send their builds.
 
         :param tried: fault of earlier attempts, recorded first if no other host fits
@@ -103,7 +102,7 @@ class Builds:
         except exception.Unavailable:
             self._services.retry_soon(error, instance_uuid)
 
-    def reschedule_instance(self, ctx: Context, instance_uuid: str, host: str, node: str, fault: Fault) -> None:
+    def reschedule_instance(self, ctx: Context, instance_uuid: str, host: str, node: str, fault: faults.Fault) -> None:
         """See interface.py; ``fault['final']``: another host would fail too."""
         if not self._cell_db.run(self._release_host, ctx, instance_uuid, host, node, fault):
             LOG.info('Server %s is not being built on %s any more.', instance_uuid, host)
@@ -160,7 +159,7 @@ class Builds:
                                                      offset=0)
         return any(choice['host'] != row['host'] for choice in explained['choices'])
 
-    def fail_build(self, uuid: str, fault: Fault, waiting: bool = False) -> bool:
+    def fail_build(self, uuid: str, fault: faults.Fault, waiting: bool = False) -> bool:
         """Set a server that is being built to ERROR and release its host and claim; return False if it was deleted.
 
         :param waiting: act only while the server waits for a host. A repeated request finds no resources, because the
@@ -193,7 +192,7 @@ class Builds:
         self._volumes.release_volumes(context.admin_context(), uuid, row if row and row['host'] is None else None)
         return True
 
-    def _release_host(self, conn: Connection, ctx: Context, uuid: str, host: str, node: str, fault: Fault,
+    def _release_host(self, conn: Connection, ctx: Context, uuid: str, host: str, node: str, fault: faults.Fault,
                     tasks: collections.abc.Collection[str | None] = BUILDING_TASKS,
                     down_time: int | None = None) -> bool:
         """Release the claim of a failed build and reset the server to wait for another host; return False if refused.

@@ -5,8 +5,6 @@ deployment, which is in a file on the conductors. A copy of the database alone c
 Manager service stores the key, and the database stores its id. Hosts request the keys of their servers when they need
 them, and keep them in memory only.
 """
-from __future__ import annotations
-
 import collections.abc
 import contextlib
 import secrets

@@ -1,6 +1,6 @@
 """Image grants: the images of a server that a compute task may use, with the rights of the request's user.
 
-Each start of a task makes a new grant. A task that is repeated hours later or on another host has a valid grant.
+Each start of a task makes a new grant, so a task that is repeated hours later or on another host has a valid one.
 """
 import collections.abc
 

@@ -22,7 +22,7 @@ class Rebuilds:
         self._services, self._specs, self._grants = services, specs, grants
 
     def check_rebuild(self, ctx: Context, instance_uuid: str) -> None:
-        """See interface.py. An image that was allowed is not checked again: the old disks may be gone by then.
+        """See interface.py. An image that passed is not checked again: the host may have deleted the old disks since.
 
         :raises NoValidHost: a filter refuses the image
         """

@@ -18,7 +18,6 @@ from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.tables.rows import InstancesRow
 from nova.objects import faults
-from nova.objects.faults import Fault
 
 LOG = logging.getLogger(__name__)
 
@@ -32,7 +31,7 @@ class Shelving:
         self._events, self._specs, self._tasks, self._volumes = events, specs, tasks, volumes
 
     def instance_offloaded(self, ctx: Context, instance_uuid: str, event: str, host: str, task_state: str,
-                   fault: Fault | None) -> None:
+                   fault: faults.Fault | None) -> None:
         """See interface.py."""
         with self._cell_db.reader() as conn:
             here = instances.get(conn, instance_uuid)['host'] == host

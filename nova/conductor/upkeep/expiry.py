@@ -6,7 +6,6 @@ from nova.conductor.cell_services import CellServices
 from nova.db.projects import attempts
 from nova.db.servers import console_tokens
 from nova.db.servers import history
-from nova.db.servers import retention
 
 
 class Expiry:
@@ -14,7 +13,7 @@ class Expiry:
 
     def __init__(self, services: CellServices) -> None:
         self._conf, self._cell_db, self._api_db = services.conf, services.cell_db, services.api_db
-        self._looked_at = dict.fromkeys(retention.TABLES, 0)         # {table: last checked row}
+        self._looked_at = dict.fromkeys(history.TABLES, 0)         # {table: last checked row}
 
     def expire_history(self) -> None:
         """Remove servers that were deleted longer ago than configured."""
@@ -26,14 +25,14 @@ class Expiry:
     def expire_old_actions(self) -> int:
         """Remove the oldest actions and moves of living servers beyond the retained number; return their number."""
         kept, removed = self._conf.conductor.server_actions_kept, 0
-        for table in retention.TABLES:
+        for table in history.TABLES:
             with self._cell_db.reader() as conn:
-                newest = retention.newest(conn, table)
-                uuids = retention.with_more(conn, table, kept, self._looked_at[table])
+                newest = history.newest(conn, table)
+                uuids = history.with_more(conn, table, kept, self._looked_at[table])
             for uuid in uuids:
-                while found := self._cell_db.run(retention.trim, table, uuid, kept):
+                while found := self._cell_db.run(history.trim, table, uuid, kept):
                     removed += found
-            if len(uuids) < retention.SERVERS:
+            if len(uuids) < history.SERVERS:
                 self._looked_at[table] = newest
         return removed
 

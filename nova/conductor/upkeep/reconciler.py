@@ -39,8 +39,8 @@ from nova.runtime import encrypted_passwords
 LOG = logging.getLogger(__name__)
 
 ATTACH, DETACH = (actions.ACTIONS[name].record for name in ('attach_interface', 'detach_interface'))
-SEND_AGAIN_S = 1
-TAKE_UP_S = 15               # after a restart of all services the hosts need time to report
+RESEND_DELAY_S = 1
+START_GRACE_S = 15               # after a restart of all services the hosts need time to report
 
 Work = collections.abc.Callable[[Row, typing.Any], None]
 GoOn = collections.abc.Callable[[Context, str], None]
@@ -124,7 +124,7 @@ class Reconciler:
         - a database was away, or services could not report: messages about writes of that moment were not sent
         - start-up: a conductor that died may have had the messages
         """
-        self._expedite(utils.utcnow() + datetime.timedelta(seconds=TAKE_UP_S), untaken=True)
+        self._expedite(utils.utcnow() + datetime.timedelta(seconds=START_GRACE_S), untaken=True)
         self._sizes.doubt_sizes()
 
     def _expedite(self, when: datetime.datetime, untaken: bool = False) -> None:
@@ -179,7 +179,7 @@ class Reconciler:
                 LOG.warning('Task %s of server %s is sent later: %s', action['action'], action['instance_uuid'],
                             error.message)
                 self._cell_db.run(instance_actions.postpone, {**action, 'deadline': later},
-                                  utils.utcnow() + datetime.timedelta(seconds=SEND_AGAIN_S))
+                                  utils.utcnow() + datetime.timedelta(seconds=RESEND_DELAY_S))
             except exception.NovaException as error:
                 LOG.warning('Task %s of server %s cannot continue yet: %s', action['action'],
                             action['instance_uuid'], error)

@@ -16,8 +16,8 @@ from nova.runtime import metrics
 LOG = logging.getLogger(__name__)
 
 PAGE = 1000
-SIZES_S = 600                # seconds between two checks of the sizes of all servers, unless requested
-MISCOUNTED_S = 90            # seconds; longer than the time between the two writes of a request
+SIZE_CHECK_INTERVAL_S = 600                # seconds between two checks of the sizes of all servers, unless requested
+MIN_MISCOUNT_AGE_S = 90            # seconds; longer than the time between the two writes of a request
 
 Sizes = dict[str, tuple[int, int]]       # {instance uuid: (vCPUs, MiB of memory)}
 
@@ -65,7 +65,8 @@ class QuotaCheck:
     def _check_sizes(self) -> int:
         if time.monotonic() < self._sizes_due:
             return 0
-        self._sizes_due = time.monotonic() + SIZES_S         # set first, so that a request during the check is not lost
+        # set first, so that a request during the check is not lost
+        self._sizes_due = time.monotonic() + SIZE_CHECK_INTERVAL_S
         marker = ''
         wrong: list[Any] = []
         while True:

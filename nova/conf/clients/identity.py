@@ -39,4 +39,8 @@ OPTIONS = [
                help='Seconds for which a process caches validated tokens and access keys. A revocation takes '
                     'effect immediately in the process that revokes, and in others after at most this time. 0: '
                     'every request queries the database.'),
+    cfg.StrOpt('policy_file', default='identity_policy.yaml', max_length=4096,
+               help='Policy file of the embedded identity API, absolute or in a configuration directory. Changes take '
+                    'effect within seconds. It is separate because rules such as admin_required have a meaning of '
+                    'their own in each API. The file of the default name is optional.'),
 ]

@@ -30,4 +30,8 @@ OPTIONS = [
                     'claims.'),
     cfg.IntOpt('max_virtual_size', default=2048, min=1, max=1048576,
                help='Maximum virtual size of a disk image in GiB. A file of a few KiB can claim exabytes.'),
+    cfg.StrOpt('policy_file', default='image_policy.yaml', max_length=4096,
+               help='Policy file of the embedded image API, absolute or in a configuration directory. Changes take '
+                    'effect within seconds. It is separate because rules such as context_is_admin have a meaning of '
+                    'their own in each API. The file of the default name is optional.'),
 ]

@@ -3,8 +3,6 @@
 Importing keystoneauth1 loads ``requests`` and its dependencies (8 MB), also in daemons that call no other service.
 Therefore this module defines the options without their help texts. The sample generator imports the library for these.
 """
-from __future__ import annotations
-
 from collections.abc import Iterable
 import copy
 import functools

@@ -32,8 +32,8 @@ OPTIONS = [
                help='Network service. embedded: networks, ports and addresses are in the API database, and the '
                     'driver below configures them on the hosts. neutron: a Networking service ([neutron]) stores '
                     'them, and its agents configure them. The other options of this section then have no effect. '
-                    'Run nova-network once or twice per deployment instead of on each host, because only '
-                    'nova-network has the account of [neutron].'),
+                    'Run nova-network once or twice per deployment instead of on each host. It manages '
+                    'the ports of all hosts with the account of [neutron].'),
     cfg.StrOpt('driver', default='linux', max_length=255,
                help='Name of an entry point in the group nova.network.drivers, or path of a class. linux: '
                     'configure bridges, dnsmasq and nftables on this host; needs root. fake: addresses and ports '
@@ -118,6 +118,10 @@ OPTIONS = [
     cfg.Opt('quota', type=types.Dict(types.Integer(min=-1)),
             default={'network': 100, 'subnet': 100, 'port': 500, 'security_group': 10,
                      'security_group_rule': 100, 'router': 10, 'floatingip': 50, 'rbac_policy': 10,
-                     'subnetpool': 10, 'dns_domain': 10, 'dns_entry': 100},
+                     'subnetpool': 10, 'trunk': 50, 'dns_domain': 10, 'dns_entry': 100},
             help='Limits of one project for resources of the network API. -1: no limit.'),
+    cfg.StrOpt('policy_file', default='network_policy.yaml', max_length=4096,
+               help='Policy file of the embedded network API, absolute or in a configuration directory. Changes take '
+                    'effect within seconds. It is separate because rules such as admin_or_owner have a meaning of '
+                    'their own in each API. The file of the default name is optional.'),
 ]

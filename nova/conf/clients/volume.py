@@ -43,4 +43,8 @@ OPTIONS = [
                help='Directory with ca-cert.pem, server-cert.pem and server-key.pem for volume exports. Unset: the '
                     'CA in tls below state_path issues the files. Compute hosts must present a certificate of the '
                     'same CA with their own name.'),
+    cfg.StrOpt('policy_file', default='volume_policy.yaml', max_length=4096,
+               help='Policy file of the embedded block storage API, absolute or in a configuration directory. Changes '
+                    'take effect within seconds. It is separate because rules such as admin_api have a meaning of '
+                    'their own in each API. The file of the default name is optional.'),
 ]

@@ -76,6 +76,6 @@ OPTIONS = [
                help='Seconds after which a resize or migration is confirmed automatically, so that it does not '
                     'claim resources on two hosts forever. The API guide promises 24 hours. 0: never.'),
     cfg.BoolOpt('resume_guests_state_on_host_boot', default=True,
-                help='Whether servers that were ACTIVE when the host went down are started when it is up again, so '
-                     'that servers that the API shows as ACTIVE run. False: they become SHUTOFF.'),
+                help='Whether the host starts its ACTIVE servers again after it was down. False: they become '
+                     'SHUTOFF.'),
 ]

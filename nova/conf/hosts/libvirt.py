@@ -28,8 +28,8 @@ OPTIONS = [
     cfg.ListOpt('uid_maps', default=['0:1000000000:65536'], item_type=types.String(max_length=40, regex='^' + ID_RANGE),
                 help='Mapping of user ids in containers to user ids on the host: first id in the container, first '
                      'id on the host, count. No user of the host and no entry of /etc/subuid may use the mapped '
-                     'host ids, because a container is root for them. All containers of the host use the same '
-                     'mapping.'),
+                     'host ids, because root of a container can act as each of them. All containers of the host '
+                     'use the same mapping.'),
     cfg.ListOpt('gid_maps', default=['0:1000000000:65536'], item_type=types.String(max_length=40, regex='^' + ID_RANGE),
                 help='Mapping of group ids, in the form of uid_maps.'),
     cfg.StrOpt('cpu_mode', choices=['host-model', 'host-passthrough', 'maximum', 'custom', 'none'],

@@ -1,4 +1,4 @@
-"""[os_vif_ovs]: Open vSwitch on a compute host whose networks are those of a Networking service."""
+"""[os_vif_ovs]: Open vSwitch on compute hosts that use a Networking service."""
 from oslo_config import cfg
 
 GROUP = 'os_vif_ovs'

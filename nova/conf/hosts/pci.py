@@ -1,4 +1,4 @@
-"""[pci]: devices of the hosts that guests may have, and the names that flavors ask for."""
+"""[pci]: host devices that guests may use, and the aliases with which flavors request them."""
 from oslo_config import cfg
 
 GROUP = 'pci'

@@ -1,6 +1,4 @@
 """[filter_scheduler]: how hosts are chosen."""
-from __future__ import annotations
-
 from typing import Any
 
 from oslo_config import cfg

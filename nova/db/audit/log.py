@@ -17,8 +17,9 @@ import contextvars
 import logging
 import threading
 import time
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TYPE_CHECKING, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 import uuid as uuidlib
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 import sqlalchemy as sa
 
@@ -28,17 +29,10 @@ from nova import utils
 from nova.db import engine
 from nova.db import errors
 from nova.db.audit import records as db
-from nova.db.audit.records import ACCEPTED
-from nova.db.audit.records import DENIED
-from nova.db.audit.records import FAILED
-from nova.db.audit.records import UNKNOWN
 from nova.db.cells import cells
 from nova.runtime import batching
 from nova.runtime import concurrency
 from nova.runtime import metrics
-
-if TYPE_CHECKING:
-    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 LOG = logging.getLogger(__name__)
 
@@ -50,14 +44,14 @@ DROPPED = 'audit:dropped'        # action of a record that summarizes refused re
 FOR_OWNER = 'ByOtherProject'     # reason of the record for the project that owns the server
 # columns that are empty in the owner's record, which shows only user, action, time and result
 _OF_CALLER = ('domain_id', 'roles', 'credential_id', 'service_user_id', 'remote_address')
-LONGEST = 255                    # characters of a column
-MOST = 100                       # records of one separate INSERT
+MAX_TEXT_LENGTH = 255                    # characters of a column
+MAX_BATCH_RECORDS = 100                       # records of one separate INSERT
 # rate and burst of records of refused requests, for one caller and for all callers of this process
 ONE_RATE, ONE_BURST = 2, 200
 ALL_RATE, ALL_BURST = 20, 2000
 CALLERS = 1000                   # maximum number of callers with a separate counter of refused requests
 SUMMARY_S = 10                   # interval of summaries of refused requests without records
-AWAY_S = 5                       # seconds without a further attempt after a database failure
+RETRY_DELAY_S = 5                       # seconds without a further attempt after a database failure
 
 _current: contextvars.ContextVar[Record | None] = contextvars.ContextVar('nova_audit_record', default=None)
 
@@ -111,7 +105,7 @@ class Record:
             **dict.fromkeys(('user_id', 'project_id', 'domain_id', 'roles', 'credential_id', 'service_user_id')),
             'remote_address': _text(remote_address), 'method': method, 'route': route, 'action': action,
             'target_type': target_type, 'target_id': _text(target_id), 'target_part': _text(target_part),
-            'outcome': ACCEPTED, 'code': code, 'reason': None}
+            'outcome': db.ACCEPTED, 'code': code, 'reason': None}
         self._path_names_it = target_id is not None
         self.written = False
         self.database: engine.Database | None = None         # database of the transaction that contains the record
@@ -133,7 +127,8 @@ class Record:
         values['domain_id'] = context.domain_id
         values['roles'] = _text(','.join(sorted(context.roles or ())))
         values['service_user_id'] = getattr(context, 'service_user_id', None)
-        values['credential_id'] = getattr(getattr(context, 'claims', context), 'credential_id', None)
+        claims = getattr(context, 'claims', context)
+        values['credential_id'] = getattr(claims, 'credential_id', None) or getattr(claims, 'trust_id', None)
         values['remote_address'] = _text(getattr(context, 'remote_address', None)) or values['remote_address']
         values['request_id'] = getattr(context, 'request_id', None) or values['request_id']
 
@@ -184,7 +179,7 @@ class Record:
 
 def _text(value: str | None) -> str | None:
     """Return a client's text in the form that a column can store."""
-    return value.replace('\0', '')[:LONGEST] or None if value else None
+    return value.replace('\0', '')[:MAX_TEXT_LENGTH] or None if value else None
 
 
 class OperatorRecord(Record):
@@ -200,10 +195,10 @@ class OperatorRecord(Record):
 def outcome_of(code: int, error: BaseException | None = None) -> str:
     """Return one of db.audit.OUTCOMES."""
     if isinstance(error, engine.CommitUnanswered):
-        return UNKNOWN
+        return db.UNKNOWN
     if code < 400:
-        return ACCEPTED
-    return DENIED if code in (401, 403) else FAILED
+        return db.ACCEPTED
+    return db.DENIED if code in (401, 403) else db.FAILED
 
 
 @contextlib.contextmanager
@@ -277,7 +272,7 @@ class Auditor:
 
     def __init__(self, api_db: engine.Database, notifier: Publisher | Off) -> None:
         self._db, self._notifier = api_db, notifier
-        self._batch = batching.Batch(self._write, MOST)
+        self._batch = batching.Batch(self._write, MAX_BATCH_RECORDS)
         self._lock = threading.Lock()
         self._all = _Bucket(ALL_RATE, ALL_BURST)
         self._callers: collections.OrderedDict[_Who, _Bucket] = collections.OrderedDict()
@@ -301,7 +296,7 @@ class Auditor:
                 self._notifier.publish_audit(record.row())
         except Exception as problem:
             if isinstance(problem, cells.UNREACHABLE):
-                self._away_until = time.monotonic() + AWAY_S
+                self._away_until = time.monotonic() + RETRY_DELAY_S
             metrics.AUDIT_LOG_LOST.labels('error').inc()
             values = record.values
             LOG.error('Cannot write the audit log (%s): request %s of user %s, project %s, from %s: %s returned %s.',
@@ -312,11 +307,11 @@ class Auditor:
         """Write a separate record; return False if the rate limit drops it."""
         if time.monotonic() < self._away_until:
             raise exception.ServiceUnavailable(service='database')
-        if record.database is not None and record.values['outcome'] != ACCEPTED:
+        if record.database is not None and record.values['outcome'] != db.ACCEPTED:
             for row in record.rows():
                 record.database.run(db.correct, row)
             return True
-        if record.values['outcome'] in (DENIED, FAILED) and not self._may_record(record.values):
+        if record.values['outcome'] in (db.DENIED, db.FAILED) and not self._may_record(record.values):
             return False
         for row in record.rows():
             self._batch.run(_Item(row))
@@ -356,12 +351,12 @@ class Auditor:
         rows = []
         for (user_id, project_id, address), count in dropped.items():
             record = Record('', '', DROPPED, target_type='audit', remote_address=address)
-            record.values.update(user_id=user_id, project_id=project_id, outcome=DENIED,
+            record.values.update(user_id=user_id, project_id=project_id, outcome=db.DENIED,
                                  reason=f'{count} refused requests without separate records.')
             rows.append(record.row())
-        for start in range(0, len(rows), MOST):
+        for start in range(0, len(rows), MAX_BATCH_RECORDS):
             try:
-                self._db.run(db.insert_missing, rows[start:start + MOST])
+                self._db.run(db.insert_missing, rows[start:start + MAX_BATCH_RECORDS])
             except Exception:
                 LOG.exception('Cannot record the number of refused requests in the audit log: %d', dropped.total())
 
@@ -387,9 +382,7 @@ def asked_by(context: Caller) -> None:
 
 
 class Face:
-    """WSGI middleware of an embedded service, placed behind authentication. It records the writes that ``named``
-    named.
-    """
+    """WSGI middleware of an embedded service, behind authentication. It records writes that call ``named``."""
 
     def __init__(self, application: WSGIApplication, auditor: Auditor) -> None:
         self._application, self._auditor = application, auditor

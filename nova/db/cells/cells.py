@@ -13,7 +13,7 @@ import math
 import os
 import threading
 import time
-from typing import Any, NoReturn, TYPE_CHECKING, TypeVar
+from typing import Any, NoReturn, TypeVar
 import uuid as uuidlib
 
 from oslo_config.cfg import ConfigOpts
@@ -27,11 +27,9 @@ from nova.db import statements
 from nova.db.cells import urls as cell_urls
 from nova.db.servers import mappings
 from nova.db.tables.api import cells
+from nova.db.tables.rows import CellsRow
 from nova.runtime import concurrency
 from nova.runtime import host_identity
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import CellsRow
 
 LOG = logging.getLogger(__name__)
 

@@ -1,11 +1,9 @@
 """Rows of cells, and mappings of hosts and servers to cells, for the cell commands of nova-manage."""
-from __future__ import annotations
-
 import builtins
 import collections
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -19,10 +17,8 @@ from nova.db.tables.cell import compute_nodes
 from nova.db.tables.cell import instances
 from nova.db.tables.cell import instances_history
 from nova.db.tables.cell import services
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import CellsRow
-    from nova.db.types import ColumnValues
+from nova.db.tables.rows import CellsRow
+from nova.db.types import ColumnValues
 
 # columns of a server that its mapping has too
 _OF_SERVER = ('project_id', 'user_id', 'vcpus', 'memory_mb', 'created_at', 'server_group_id', 'category')

@@ -1,6 +1,4 @@
 """Numeric ids of resources in the EC2 API."""
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 import uuid as uuid_of

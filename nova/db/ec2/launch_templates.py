@@ -1,6 +1,4 @@
 """Launch templates of the EC2 API and their versions."""
-from __future__ import annotations
-
 from collections.abc import Collection
 import hashlib
 from typing import Any
@@ -12,7 +10,7 @@ from nova.db import engine
 from nova.db.tables.ec2 import ec2_launch_template_versions as of_versions
 from nova.db.tables.ec2 import ec2_launch_templates as table
 
-MOST, MOST_VERSIONS = 100, 100                  # maximum templates of a project, and versions of a template
+MAX_TEMPLATES, MAX_VERSIONS = 100, 100                  # maximum templates of a project, and versions of a template
 Row = dict[str, Any]
 # a template with its highest version number; a version exists, because the default one cannot be deleted
 _SHOWN = sa.select(table, sa.select(sa.func.max(of_versions.c.number)).where(
@@ -24,15 +22,15 @@ def create(conn: sa.Connection, values: Row, version: Row) -> bool:
 
     :param values: columns of the template: uuid, project_id, name, created_by, created_at
     :param version: columns of the version: description, data
-    :raises BadRequest: the project would have more than MOST templates
+    :raises BadRequest: the project would have more than MAX_TEMPLATES templates
     """
     made = engine.insert_ignore(conn, table, {
         **values, 'name_hash': _hash(values['name']), 'default_version': 1, 'latest_version': 1})
     if not made.rowcount:
         return False
     ids = conn.execute(sa.select(table.c.id, table.c.uuid).where(table.c.project_id == values['project_id'])).all()
-    if len(ids) > MOST:
-        raise exception.BadRequest(f'A project has at most {MOST} launch templates.')
+    if len(ids) > MAX_TEMPLATES:
+        raise exception.BadRequest(f'A project has at most {MAX_TEMPLATES} launch templates.')
     number = next(id_ for id_, uuid in ids if uuid == values['uuid'])
     conn.execute(sa.insert(of_versions).values(
         template_id=number, number=1, created_by=values['created_by'], created_at=values['created_at'], **version))
@@ -43,15 +41,15 @@ def add_version(conn: sa.Connection, template_id: int, values: Row) -> int | Non
     """Add a version; return its number, or None if the template does not exist.
 
     :param values: columns of the version
-    :raises BadRequest: the template would have more than MOST_VERSIONS versions
+    :raises BadRequest: the template would have more than MAX_VERSIONS versions
     """
     row = _locked(conn, template_id)
     if row is None:
         return None
     number = int(row['latest_version']) + 1
     present = sa.select(sa.func.count()).select_from(of_versions).where(of_versions.c.template_id == template_id)
-    if conn.execute(present).scalar_one() >= MOST_VERSIONS:
-        raise exception.BadRequest(f'A launch template has at most {MOST_VERSIONS} versions.')
+    if conn.execute(present).scalar_one() >= MAX_VERSIONS:
+        raise exception.BadRequest(f'A launch template has at most {MAX_VERSIONS} versions.')
     conn.execute(sa.update(table).where(table.c.id == template_id).values(latest_version=number))
     conn.execute(sa.insert(of_versions).values(template_id=template_id, number=number, **values))
     return number

@@ -1,6 +1,4 @@
 """Tags of the EC2 API on resources of services that have no such tags."""
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 import sqlalchemy as sa
@@ -10,7 +8,8 @@ from nova.db import engine
 from nova.db.tables.ec2 import ec2_ids
 from nova.db.tables.ec2 import ec2_tags as table
 
-MOST = 50                        # maximum number of tags of a resource
+MAX_TAGS = 50                        # maximum number of tags of a resource
+HIDDEN = 'ec2:'                      # prefix of the keys of internal attributes, which do not count as tags
 PART = 500                       # maximum number of values in one IN condition
 
 
@@ -30,7 +29,7 @@ def of(db: engine.Database, project_id: str, resources: Collection[int]) -> dict
 def put(db: engine.Database, project_id: str, number: int, tags: Mapping[str, str]) -> None:
     """Set tags of a resource.
 
-    :raises BadRequest: the resource would have more than MOST tags
+    :raises BadRequest: the resource would have more than MAX_TAGS tags
     """
     db.run(_put, project_id, number, dict(tags))
 
@@ -40,8 +39,9 @@ def _put(conn: sa.Connection, project_id: str, number: int, tags: dict[str, str]
     conn.execute(sa.delete(table).where(*of_it, table.c.key.in_(list(tags))))
     for key, value in tags.items():
         conn.execute(sa.insert(table).values(project_id=project_id, resource_id=number, key=key, value=value))
-    if conn.execute(sa.select(sa.func.count()).select_from(table).where(*of_it)).scalar_one() > MOST:
-        raise exception.BadRequest(f'A resource has at most {MOST} tags.')
+    counted = sa.select(sa.func.count()).select_from(table).where(*of_it, sa.not_(table.c.key.startswith(HIDDEN)))
+    if conn.execute(counted).scalar_one() > MAX_TAGS:
+        raise exception.BadRequest(f'A resource has at most {MAX_TAGS} tags.')
 
 
 def remove(db: engine.Database, project_id: str, number: int, tags: Mapping[str, str | None]) -> None:

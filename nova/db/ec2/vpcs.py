@@ -1,6 +1,5 @@
-"""Created VPCs of the EC2 API, with their internet gateways, route tables and security groups."""
-from __future__ import annotations
-
+"""Created VPCs of the EC2 API, with their internet gateways, route tables, security groups and DHCP options."""
+from collections.abc import Sequence
 import dataclasses
 import json
 import uuid
@@ -13,8 +12,8 @@ from nova import utils
 from nova.db import engine
 from nova.db.tables import ec2 as t
 
-# maximum gateways and route tables of a project, and routes of a route table
-MOST_GATEWAYS, MOST_TABLES, MOST_ROUTES = 100, 200, 15
+# maximum gateways, route tables and DHCP options of a project, and routes of a route table
+MAX_GATEWAYS, MAX_ROUTE_TABLES, MAX_DHCP_OPTIONS, MAX_ROUTES = 100, 200, 100, 15
 Row = dict[str, Any]
 
 
@@ -122,8 +121,8 @@ def remove_vpc(conn: sa.Connection, ident: str) -> None:
 
 
 def add_gateway(conn: sa.Connection, project_id: str) -> str | None:
-    """Create an internet gateway and return its id, or None if the project has MOST_GATEWAYS."""
-    if len(_rows(conn, t.ec2_internet_gateways, t.ec2_internet_gateways.c.project_id == project_id)) >= MOST_GATEWAYS:
+    """Create an internet gateway and return its id, or None if the project has MAX_GATEWAYS."""
+    if len(_rows(conn, t.ec2_internet_gateways, t.ec2_internet_gateways.c.project_id == project_id)) >= MAX_GATEWAYS:
         return None
     ident = str(uuid.uuid4())
     conn.execute(sa.insert(t.ec2_internet_gateways).values(
@@ -156,8 +155,8 @@ def remove_gateway(conn: sa.Connection, ident: str) -> bool:
 
 
 def add_table(conn: sa.Connection, ident: str, project_id: str, vpc_id: str) -> bool:
-    """Create a route table; return False if the project has MOST_TABLES."""
-    if len(_rows(conn, t.ec2_route_tables, t.ec2_route_tables.c.project_id == project_id)) >= MOST_TABLES:
+    """Create a route table; return False if the project has MAX_ROUTE_TABLES."""
+    if len(_rows(conn, t.ec2_route_tables, t.ec2_route_tables.c.project_id == project_id)) >= MAX_ROUTE_TABLES:
         return False
     conn.execute(sa.insert(t.ec2_route_tables).values(
         id=ident, project_id=project_id, vpc_id=vpc_id, main_vpc_id=None, created_at=utils.utcnow()))
@@ -219,3 +218,31 @@ def add_group(conn: sa.Connection, project_id: str, group_id: str, vpc_id: str) 
 
 def remove_group(conn: sa.Connection, group_id: str) -> None:
     conn.execute(sa.delete(t.ec2_vpc_groups).where(t.ec2_vpc_groups.c.group_id == group_id))
+
+
+def add_options(conn: sa.Connection, project_id: str, name_servers: Sequence[str]) -> str | None:
+    """Create an option set and return its id, or None if the project already has MAX_DHCP_OPTIONS sets.
+
+    :param name_servers: at most four addresses
+    """
+    table = t.ec2_dhcp_options
+    count = sa.select(sa.func.count()).select_from(table).where(table.c.project_id == project_id)
+    if conn.execute(count).scalar_one() >= MAX_DHCP_OPTIONS:
+        return None
+    ident = str(uuid.uuid4())
+    conn.execute(sa.insert(table).values(id=ident, project_id=project_id, name_servers=json.dumps(list(name_servers)),
+                                         created_at=utils.utcnow()))
+    return ident
+
+
+def associate_options(conn: sa.Connection, vpc_id: str, ident: str | None) -> None:
+    """Set a VPC's option set, or remove it with None."""
+    conn.execute(sa.update(t.ec2_vpcs).where(t.ec2_vpcs.c.id == vpc_id).values(dhcp_options_id=ident))
+
+
+def remove_options(conn: sa.Connection, ident: str) -> bool:
+    """Remove an option set; return False if a VPC uses it."""
+    if conn.execute(sa.select(t.ec2_vpcs.c.id).where(t.ec2_vpcs.c.dhcp_options_id == ident)).first():
+        return False
+    conn.execute(sa.delete(t.ec2_dhcp_options).where(t.ec2_dhcp_options.c.id == ident))
+    return True

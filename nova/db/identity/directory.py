@@ -1,4 +1,4 @@
-"""Queries of the embedded identity service: projects, users, roles, assignments, credentials, revocations.
+"""Queries of the embedded identity service: projects, users, roles, credentials, trusts, revocations.
 
 The functions take an open connection of the API database and return plain dicts.
 """
@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from nova.db import engine
 from nova.db import statements
+from nova.db.identity import assignments
 from nova.db.tables import identity as tables
 
 if TYPE_CHECKING:
@@ -25,6 +26,14 @@ NOUNS = {
     'role': tables.identity_roles,
     'application_credential': tables.identity_application_credentials,
     'credential': tables.identity_credentials,
+    'access_rule': tables.identity_access_rules,
+    'trust': tables.identity_trusts,
+    'group': tables.identity_groups,
+    'region': tables.identity_regions,
+    'service': tables.identity_services,
+    'endpoint': tables.identity_endpoints,
+    'registered_limit': tables.identity_registered_limits,
+    'limit': tables.identity_limits,
 }
 
 
@@ -64,8 +73,11 @@ def enabled_projects(conn: sa.Connection, ids: Collection[str]) -> set[str]:
 
 
 def delete_project(conn: sa.Connection, project_id: str) -> bool:
-    """Remove a project, the roles on it and its credentials; return False if it does not exist."""
-    _delete_assignments(conn, target_type='project', target_id=project_id)
+    """Remove a project, the roles on it, its credentials, trusts and limits; return False if it does not exist."""
+    for kind in ('project', 'below_project'):
+        assignments.delete_of(conn, target_type=kind, target_id=project_id)
+    for table in (tables.identity_trusts, tables.identity_limits):
+        statements.delete(conn, table, project_id=project_id)
     credentials, users = tables.identity_application_credentials, tables.identity_users
     conn.execute(credentials.delete().where(credentials.c.project_id == project_id))
     conn.execute(users.update().where(users.c.default_project_id == project_id)
@@ -74,7 +86,7 @@ def delete_project(conn: sa.Connection, project_id: str) -> bool:
     conn.execute(others.delete().where(others.c.project_id == project_id, others.c.type == 'ec2'))
     # the other credentials are for the login of their users, who keep them without the project
     conn.execute(others.update().where(others.c.project_id == project_id).values(project_id=None))
-    return _delete(conn, 'project', project_id)
+    return delete(conn, 'project', project_id)
 
 
 def past_passwords(conn: sa.Connection, user_id: str) -> list[str]:
@@ -93,33 +105,44 @@ def remember_password(conn: sa.Connection, user_id: str, password_hash: str, kee
 
 
 def delete_user(conn: sa.Connection, user_id: str) -> bool:
-    """Remove a user with roles, credentials and former passwords; return False if the user does not exist."""
-    _delete_assignments(conn, user_id=user_id)
-    past = tables.identity_passwords
-    conn.execute(past.delete().where(past.c.user_id == user_id))
-    for credentials in (tables.identity_application_credentials, tables.identity_credentials):
-        conn.execute(credentials.delete().where(credentials.c.user_id == user_id))
-    return _delete(conn, 'user', user_id)
+    """Remove a user with all that belongs to it; return False if the user does not exist."""
+    assignments.delete_of(conn, user_id=user_id)
+    for table in (tables.identity_memberships, tables.identity_passwords, tables.identity_application_credentials,
+                  tables.identity_credentials, tables.identity_access_rules):
+        statements.delete(conn, table, user_id=user_id)
+    trusts = tables.identity_trusts
+    conn.execute(trusts.delete().where(sa.or_(trusts.c.trustor_user_id == user_id,
+                                              trusts.c.trustee_user_id == user_id)))
+    return delete(conn, 'user', user_id)
 
 
 def delete_role(conn: sa.Connection, role_id: str) -> bool:
-    """Remove a role and its assignments; return False if it does not exist."""
-    _delete_assignments(conn, role_id=role_id)
-    return _delete(conn, 'role', role_id)
+    """Remove a role, its assignments and inference rules; return False if it does not exist."""
+    assignments.delete_of(conn, role_id=role_id)
+    assignments.delete_rules(conn, role_id)
+    return delete(conn, 'role', role_id)
 
 
-def delete_application_credential(conn: sa.Connection, credential_id: str) -> bool:
-    return _delete(conn, 'application_credential', credential_id)
+def delete(conn: sa.Connection, noun: str, row_id: str) -> bool:
+    """Delete a row; return False if it does not exist."""
+    return bool(statements.delete(conn, NOUNS[noun], id=row_id))
 
 
-def lock_user(conn: sa.Connection, user_id: str) -> bool:
-    """Lock the row of a user until the transaction ends; return False if it does not exist."""
-    table = tables.identity_users
-    return conn.execute(sa.select(table.c.id).where(table.c.id == user_id).with_for_update()).first() is not None
+def delete_group(conn: sa.Connection, group_id: str) -> bool:
+    """Remove a group with its roles and memberships; return False if it does not exist."""
+    assignments.delete_of(conn, group_id=group_id)
+    assignments.delete_memberships(conn, group_id=group_id)
+    return delete(conn, 'group', group_id)
 
 
-def delete_credential(conn: sa.Connection, credential_id: str) -> bool:
-    return _delete(conn, 'credential', credential_id)
+def delete_matching(conn: sa.Connection, noun: str, **match: str) -> None:
+    statements.delete(conn, NOUNS[noun], **match)
+
+
+def lock(conn: sa.Connection, noun: str, row_id: str) -> bool:
+    """Lock a row until the transaction ends; return False if it does not exist."""
+    table = NOUNS[noun]
+    return conn.execute(sa.select(table.c.id).where(table.c.id == row_id).with_for_update()).first() is not None
 
 
 def use_totp_step(conn: sa.Connection, user_id: str, step: int) -> bool:
@@ -143,59 +166,41 @@ def replace_blob(conn: sa.Connection, credential_id: str, old: str, new: str) ->
                  .values(encrypted_blob=new))
 
 
-def _delete(conn: sa.Connection, noun: str, row_id: str) -> bool:
-    table = NOUNS[noun]
-    return bool(conn.execute(table.delete().where(table.c.id == row_id)).rowcount)
+def below(conn: sa.Connection, project_ids: Collection[str]) -> list[IdentityProjectsRow]:
+    """Return the projects below these, nearest first."""
+    table = tables.identity_projects
+    found: list[IdentityProjectsRow] = []
+    level = sorted(project_ids)
+    while level:
+        rows = statements.dicts(conn.execute(sa.select(table).where(table.c.parent_id.in_(level))
+                                             .order_by(table.c.created_at, table.c.id)))
+        found += rows
+        level = [row['id'] for row in rows]
+    return found
 
 
-def _delete_assignments(conn: sa.Connection, **match: str) -> int:
-    table = tables.identity_assignments
-    conditions = (table.c[name] == value for name, value in match.items())
-    return conn.execute(table.delete().where(*conditions)).rowcount
-
-
-def assign(conn: sa.Connection, user_id: str, target_type: str, target_id: str, role_id: str) -> None:
-    """Assign a role; repeating it has no effect."""
-    engine.insert_ignore(conn, tables.identity_assignments, {
-        'user_id': user_id, 'target_type': target_type, 'target_id': target_id, 'role_id': role_id})
-
-
-def unassign(conn: sa.Connection, user_id: str, target_type: str, target_id: str, role_id: str) -> bool:
-    """Remove an assignment; return False if it does not exist."""
-    return bool(_delete_assignments(conn, user_id=user_id, target_type=target_type, target_id=target_id,
-                                    role_id=role_id))
-
-
-def assignments(conn: sa.Connection, **match: str) -> list[dict[str, Any]]:
-    """Return rows of user_id, target_type, target_id and role_id, with the names of users, targets and roles.
-
-    :param match: {column: value} that the assignments must have
-    """
-    table = tables.identity_assignments
-    projects, users, roles = tables.identity_projects, tables.identity_users, tables.identity_roles
-    query = (sa.select(table, users.c.name.label('user_name'), projects.c.name.label('project_name'),
-                       roles.c.name.label('role_name'))
-             .join(users, users.c.id == table.c.user_id)
-             .join(roles, roles.c.id == table.c.role_id)
-             .outerjoin(projects, sa.and_(table.c.target_type == 'project',
-                                          projects.c.id == table.c.target_id))
-             .where(*(table.c[name] == value for name, value in match.items()))
-             .order_by(table.c.user_id, table.c.target_type, table.c.target_id, table.c.role_id))
-    return statements.dicts(conn.execute(query))
-
-
-def held_role_ids(conn: sa.Connection, user_id: str, target_type: str, target_id: str) -> set[str]:
-    table = tables.identity_assignments
-    return set(conn.execute(sa.select(table.c.role_id).filter_by(
-        user_id=user_id, target_type=target_type, target_id=target_id)).scalars())
+def above(conn: sa.Connection, project: Mapping[str, Any]) -> list[IdentityProjectsRow]:
+    """Return the parent of a project, its parent, and so on."""
+    found: list[IdentityProjectsRow] = []
+    parent_id = project['parent_id']
+    while parent_id is not None:
+        row = statements.first(conn, tables.identity_projects, id=parent_id)
+        if row is None:
+            break
+        found.append(row)
+        parent_id = row['parent_id']
+    return found
 
 
 def projects_of(conn: sa.Connection, user_id: str) -> list[IdentityProjectsRow]:
     """Return the enabled projects on which a user has a role, oldest first."""
-    table, projects = tables.identity_assignments, tables.identity_projects
-    held = sa.select(table.c.target_id).filter_by(user_id=user_id, target_type='project')
-    query = (sa.select(projects).where(projects.c.id.in_(held), projects.c.enabled)
-             .order_by(projects.c.created_at, projects.c.id))
+    held = assignments.held_targets(conn, user_id)
+    projects = tables.identity_projects
+    query = sa.select(projects).where(projects.c.enabled).order_by(projects.c.created_at, projects.c.id)
+    if not any(kind == 'below_domain' for kind, _id in held):
+        ids = {target_id for kind, target_id in held if kind == 'project'}
+        ids |= {row['id'] for row in below(conn, [row_id for kind, row_id in held if kind == 'below_project'])}
+        query = query.where(projects.c.id.in_(sorted(ids)))
     return statements.dicts(conn.execute(query))
 
 
@@ -203,7 +208,32 @@ def revoke(conn: sa.Connection, audit_id: str, expires_at: datetime.datetime, no
     """Revoke a token until ``expires_at``, and delete expired revocations."""
     table = tables.identity_revoked_tokens
     conn.execute(table.delete().where(table.c.expires_at < now))
-    engine.insert_ignore(conn, table, {'audit_id': audit_id, 'expires_at': expires_at})
+    engine.insert_ignore(conn, table, {'audit_id': audit_id, 'expires_at': expires_at, 'revoked_at': now})
+
+
+def revocations(conn: sa.Connection, since: datetime.datetime | None, most: int) -> list[dict[str, Any]]:
+    """Return revoked tokens (audit_id, revoked_at) and users (user_id, revoked_at), newest first."""
+    table, users = tables.identity_revoked_tokens, tables.identity_users
+    queries = [(sa.select(table.c.audit_id, table.c.revoked_at), table.c.revoked_at),
+               (sa.select(users.c.id.label('user_id'), users.c.tokens_revoked_until.label('revoked_at')),
+                users.c.tokens_revoked_until)]
+    found: list[dict[str, Any]] = []
+    for query, at in queries:
+        after = at.is_not(None) if since is None else at >= since
+        found += statements.dicts(conn.execute(query.where(after).order_by(at.desc()).limit(most)))
+    return sorted(found, key=lambda row: row['revoked_at'], reverse=True)[:most]
+
+
+def use_trust(conn: sa.Connection, trust_id: str) -> bool:
+    """Count a token of a trust with a limited number of uses; return False if none is left."""
+    table = tables.identity_trusts
+    left = sa.and_(table.c.id == trust_id, table.c.remaining_uses > 0)
+    return bool(conn.execute(table.update().where(left).values(remaining_uses=table.c.remaining_uses - 1)).rowcount)
+
+
+def delete_expired_trusts(conn: sa.Connection, trustor_id: str, now: datetime.datetime) -> None:
+    table = tables.identity_trusts
+    conn.execute(table.delete().where(table.c.trustor_user_id == trustor_id, table.c.expires_at <= now))
 
 
 def revoked(conn: sa.Connection, audit_id: str) -> bool:

@@ -1,9 +1,7 @@
 """Queries for images, their properties, tags and members. An image is a dict with 'properties' and 'tags'."""
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import operator
-from typing import Any, Protocol, TYPE_CHECKING
+from typing import Any, Protocol
 
 import sqlalchemy as sa
 
@@ -13,10 +11,8 @@ from nova import utils
 from nova.db import statements
 from nova.db.placement import categories
 from nova.db.tables import image as t
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import ImageMembersRow
-    from nova.db.types import ColumnValues
+from nova.db.tables.rows import ImageMembersRow
+from nova.db.types import ColumnValues
 
 SHOWN = 20            # characters of an id in the EC2 API: 17 digits with their hyphens
 NOT_EMPTY = {'name': '', 'disk_format': '', 'container_format': '', 'owner': '', 'size': -1}    # NULLs sort first
@@ -39,6 +35,7 @@ class Search(Protocol):
     sort: list[tuple[str, str]]
     limit: int
     marker: str | None
+    after: Mapping[str, Any] | None
     cut: bool
 
 
@@ -104,7 +101,10 @@ def page(conn: sa.Connection, search: Search, project_id: nova_context.Projects 
     """
     query = sa.select(t.images).where(*_conditions(search), *_visible(search, project_id))
     order = [(_sortable(column), direction) for column, direction in search.sort]
-    if search.marker:
+    if search.after is not None:
+        query = query.where(_after(order, tuple(
+            NOT_EMPTY[name] if search.after[name] is None else search.after[name] for name, _direction in search.sort)))
+    elif search.marker:
         marker = conn.execute(sa.select(*[column for column, _direction in order])
                               .where(t.images.c.id == search.marker)).first()
         if marker is None:               # the image was deleted after the previous page, or never existed

@@ -1,4 +1,4 @@
-"""Steps of the transfer of a new server from its first cell to the cell of its host: doc/source/adr/0006.
+"""Steps of the transfer of a new server from its first cell to the cell of its host: ADR 0006.
 
     register   API database   only this attempt may change the mapping
     leave      old cell       the row is marked and read
@@ -11,14 +11,12 @@
 Each step is an idempotent transaction in one database. ``cancel``, ``stay`` and ``drop`` roll an attempt back if
 ``switch`` has not run yet. db/moves/cell_transfer.py calls the steps in order.
 """
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 import dataclasses
 import datetime
 import secrets
 import time
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -27,24 +25,16 @@ from nova import utils
 from nova.db import statements
 from nova.db.placement import claims
 from nova.db.tables.api import instance_mappings
-from nova.db.tables.cell import block_device_mappings
-from nova.db.tables.cell import disk_keys
-from nova.db.tables.cell import instance_action_events
-from nova.db.tables.cell import instance_actions
-from nova.db.tables.cell import instances
-from nova.db.tables.cell import share_mappings
-from nova.db.tables.cell import volume_keys
-from nova.db.tables.cell_moves import cell_moves
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import CellMovesRow, InstanceActionsRow
+from nova.db.tables import cell as t
+from nova.db.tables.cell import cell_moves
+from nova.db.tables.rows import CellMovesRow, InstanceActionsRow
 
 OUTGOING, INCOMING = 'outgoing', 'incoming'       # values of instances.cell_move
 # columns that are not copied, because each cell, or the claim in the new cell, sets its own values
 _PLACED = frozenset(('id', 'uuid', 'created_at', 'updated_at', 'host', 'node', 'availability_zone', 'numa_topology',
                      'cell_move'))
-_COPIED = tuple(str(column.name) for column in instances.columns if column.name not in _PLACED)
-_RELATED = (block_device_mappings, share_mappings, volume_keys)
+_COPIED = tuple(str(column.name) for column in t.instances.columns if column.name not in _PLACED)
+_RELATED = (t.block_device_mappings, t.share_mappings, t.volume_keys)
 _DELETES = (states.DELETING, states.SOFT_DELETING)
 
 
@@ -140,18 +130,18 @@ def snapshots(conn: sa.Connection, uuids: list[str], lock: bool = False, whole: 
     :param whole: whether to include events and other related rows, which a check for changes does not need
     """
     uuids = list(uuids)
-    statement = sa.select(instances).where(instances.c.uuid.in_(uuids)).order_by(instances.c.id)
+    statement = sa.select(t.instances).where(t.instances.c.uuid.in_(uuids)).order_by(t.instances.c.id)
     if lock:
         statement = statement.with_for_update()
     found = {row['uuid']: Snapshot(dict(row)) for row in conn.execute(statement).mappings()}
     actions = {}
-    for action in _rows(conn, instance_actions, 'instance_uuid', list(found)):
+    for action in _rows(conn, t.instance_actions, 'instance_uuid', list(found)):
         if action['instance_uuid'] in found:
             found[action['instance_uuid']].actions.append(action)
             actions[action['id']] = action['instance_uuid']
     if not whole:
         return found
-    for event in _rows(conn, instance_action_events, 'action_id', list(actions)):
+    for event in _rows(conn, t.instance_action_events, 'action_id', list(actions)):
         found[actions[event['action_id']]].events.append(event)
     for table in _RELATED:
         for row in _rows(conn, table, 'instance_uuid', list(found)):
@@ -170,21 +160,21 @@ def _delete(conn: sa.Connection, found: dict[str, Snapshot]) -> None:
     """Remove all rows of servers, {uuid: Snapshot} read with a lock."""
     uuids = list(found)
     actions = [action['id'] for snapshot in found.values() for action in snapshot.actions]
-    conn.execute(sa.delete(instance_action_events).where(instance_action_events.c.action_id.in_(actions)))
+    conn.execute(sa.delete(t.instance_action_events).where(t.instance_action_events.c.action_id.in_(actions)))
     # disk keys are not copied, because a server without a host has no disks and the new cell creates a key
-    for table in (instance_actions, *_RELATED, disk_keys, cell_moves):
+    for table in (t.instance_actions, *_RELATED, t.disk_keys, cell_moves):
         conn.execute(sa.delete(table).where(table.c.instance_uuid.in_(uuids)))
-    conn.execute(sa.delete(instances).where(instances.c.uuid.in_(uuids)))
+    conn.execute(sa.delete(t.instances).where(t.instances.c.uuid.in_(uuids)))
 
 
 def expedite(conn: sa.Connection, uuid: str) -> None:
     """Make the next run of a reconciler build or delete a server, because no RPC message was sent in this cell."""
     now = utils.utcnow()
-    waiting = sa.select(instances.c.uuid).where(
-        instances.c.uuid == uuid, instances.c.task_state.in_((states.SCHEDULING, *_DELETES)))
-    conn.execute(sa.update(instance_actions).where(
-        instance_actions.c.instance_uuid.in_(waiting), instance_actions.c.finished_at.is_(None),
-        instance_actions.c.deadline > now).values(deadline=now))
+    waiting = sa.select(t.instances.c.uuid).where(
+        t.instances.c.uuid == uuid, t.instances.c.task_state.in_((states.SCHEDULING, *_DELETES)))
+    conn.execute(sa.update(t.instance_actions).where(
+        t.instance_actions.c.instance_uuid.in_(waiting), t.instance_actions.c.finished_at.is_(None),
+        t.instance_actions.c.deadline > now).values(deadline=now))
 
 
 def forget(conn: sa.Connection, uuids: list[str]) -> None:
@@ -196,13 +186,13 @@ def forget(conn: sa.Connection, uuids: list[str]) -> None:
 
 def leave(conn: sa.Connection, move_id: str, uuids: list[str], other_cell: str) -> dict[str, Snapshot]:
     """Mark those servers as outgoing that wait for a host and are not marked yet; return {uuid: Snapshot}."""
-    c = instances.c
+    c = t.instances.c
     marked = list(conn.execute(sa.select(c.uuid).where(
         c.uuid.in_(uuids), c.vm_state == states.BUILDING, c.task_state == states.SCHEDULING, c.host.is_(None),
         c.cell_move.is_(None)).with_for_update()).scalars())
     if not marked:
         return {}
-    conn.execute(sa.update(instances).where(c.uuid.in_(marked)).values(cell_move=OUTGOING))
+    conn.execute(sa.update(t.instances).where(c.uuid.in_(marked)).values(cell_move=OUTGOING))
     found = snapshots(conn, marked)
     forget(conn, marked)                             # rows of earlier attempts
     conn.execute(sa.insert(cell_moves), [
@@ -222,7 +212,7 @@ def stay(conn: sa.Connection, move_id: str, uuids: list[str]) -> None:
     mine = list(conn.execute(sa.select(cell_moves.c.instance_uuid).where(
         cell_moves.c.instance_uuid.in_(uuids), cell_moves.c.move_id == move_id)).scalars())
     if mine:
-        conn.execute(sa.update(instances).where(instances.c.uuid.in_(mine), instances.c.cell_move == OUTGOING)
+        conn.execute(sa.update(t.instances).where(t.instances.c.uuid.in_(mine), t.instances.c.cell_move == OUTGOING)
                      .values(cell_move=None))
         forget(conn, mine)
 
@@ -256,7 +246,7 @@ def arrive(conn: sa.Connection, move_id: str, other_cell: str,
     uuids = list(coming)
     drop(conn, uuids)                                # rows of attempts that were rolled back
     forget(conn, uuids)
-    conn.execute(sa.insert(instances), [
+    conn.execute(sa.insert(t.instances), [
         {**{name: value for name, value in snapshot.row.items() if name != 'id'}, **place, 'cell_move': INCOMING}
         for snapshot, place in coming.values()])
     conn.execute(sa.insert(cell_moves), [
@@ -278,7 +268,7 @@ def _insert_actions(conn: sa.Connection, wanted: list[tuple[Snapshot, list[Any]]
     rows = [_without_id(action) for _, actions in wanted for action in actions]
     if not rows:
         return
-    conn.execute(sa.insert(instance_actions), rows)
+    conn.execute(sa.insert(t.instance_actions), rows)
     events: dict[Any, Any] = {}
     for snapshot, actions in wanted:
         numbers = {action['id']: (action['instance_uuid'], *_key(action)) for action in actions}
@@ -287,17 +277,17 @@ def _insert_actions(conn: sa.Connection, wanted: list[tuple[Snapshot, list[Any]]
                 events.setdefault(numbers[event['action_id']], []).append(event)
     if events:
         here = {(row['instance_uuid'], *_key(row)): row['id']
-                for row in _rows(conn, instance_actions, 'instance_uuid', list({key[0] for key in events}))}
-        conn.execute(sa.insert(instance_action_events), [
+                for row in _rows(conn, t.instance_actions, 'instance_uuid', list({key[0] for key in events}))}
+        conn.execute(sa.insert(t.instance_action_events), [
             {**_without_id(event), 'action_id': here[key]} for key, found in events.items() for event in found])
 
 
 def activate(conn: sa.Connection, uuids: list[str]) -> None:
     """Make the copies ordinary rows."""
-    activated = list(conn.execute(sa.select(instances.c.uuid).where(
-        instances.c.uuid.in_(uuids), instances.c.cell_move == INCOMING)).scalars())
+    activated = list(conn.execute(sa.select(t.instances.c.uuid).where(
+        t.instances.c.uuid.in_(uuids), t.instances.c.cell_move == INCOMING)).scalars())
     if activated:
-        conn.execute(sa.update(instances).where(instances.c.uuid.in_(activated)).values(cell_move=None))
+        conn.execute(sa.update(t.instances).where(t.instances.c.uuid.in_(activated)).values(cell_move=None))
         forget(conn, activated)
 
 
@@ -306,8 +296,8 @@ def drop(conn: sa.Connection, uuids: list[str], move_id: str | None = None) -> i
 
     :param move_id: only the copies of this attempt
     """
-    statement = sa.select(instances).join(cell_moves, cell_moves.c.instance_uuid == instances.c.uuid).where(
-        instances.c.uuid.in_(uuids), instances.c.cell_move == INCOMING).order_by(instances.c.id)
+    statement = sa.select(t.instances).join(cell_moves, cell_moves.c.instance_uuid == t.instances.c.uuid).where(
+        t.instances.c.uuid.in_(uuids), t.instances.c.cell_move == INCOMING).order_by(t.instances.c.id)
     if move_id is not None:
         statement = statement.where(cell_moves.c.move_id == move_id)
     rows = statements.dicts(conn.execute(statement.with_for_update()))
@@ -334,13 +324,14 @@ def copy_changes(conn: sa.Connection, uuid: str, base: dict[str, Any], snapshot:
     if theirs['task_state'] in _DELETES and mine['task_state'] not in _DELETES:
         values['task_state'] = theirs['task_state']             # a deletion takes precedence over other changes
     if values:
-        conn.execute(sa.update(instances).where(instances.c.uuid == uuid).values(updated_at=utils.utcnow(), **values))
+        conn.execute(sa.update(t.instances).where(t.instances.c.uuid == uuid).values(
+            updated_at=utils.utcnow(), **values))
     known = {_key(action): action for action in here.actions}
     _insert_actions(conn, [(snapshot, [action for action in snapshot.actions if _key(action) not in known])])
     for action in snapshot.actions:
         same = known.get(_key(action))
         if same is not None and same['finished_at'] is None and action['finished_at'] is not None:
-            conn.execute(sa.update(instance_actions).where(instance_actions.c.id == same['id']).values(
+            conn.execute(sa.update(t.instance_actions).where(t.instance_actions.c.id == same['id']).values(
                 {name: action[name] for name in ('finished_at', 'updated_at', 'message', 'deadline', 'arguments')}))
 
 

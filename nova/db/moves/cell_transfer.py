@@ -3,25 +3,21 @@
 No two databases are locked at the same time. An interrupted attempt leaves rows in cell_moves, with which any process
 can finish the attempt or roll it back. The cell in the server's mapping decides which of the two is done.
 """
-from __future__ import annotations
-
 from collections.abc import Mapping
 import logging
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from sqlalchemy import Connection
 
 from nova.db.cells import cells as db_cells
+from nova.db.engine import Database
 from nova.db.moves import cell_steps
-
-if TYPE_CHECKING:
-    from nova.db.engine import Database
-    from nova.db.tables.rows import CellMovesRow
-    from nova.objects.request_spec import Selection
+from nova.db.tables.rows import CellMovesRow
+from nova.objects.request_spec import Selection
 
 LOG = logging.getLogger(__name__)
 
-BROKEN_OFF_S = 15            # age after which an attempt counts as interrupted
+ATTEMPT_TIMEOUT_S = 15            # age after which an attempt counts as interrupted
 ROUNDS = 20                  # maximum number of repetitions of copying concurrent changes
 
 
@@ -159,7 +155,7 @@ def settled_homes(api_db: Database, cells: db_cells.Cells, uuids: list[str]) -> 
     with api_db.reader() as conn:
         where = cell_steps.where(conn, uuids)
     old = [(uuid, cell_uuid, move_id) for uuid, (cell_uuid, move_id) in where.items()
-           if move_id and cell_steps.age_s(move_id) > BROKEN_OFF_S]
+           if move_id and cell_steps.age_s(move_id) > ATTEMPT_TIMEOUT_S]
     for uuid, cell_uuid, move_id in old:
         if (cell := cells.get(cell_uuid)) is not None:
             settle(api_db, cells, cell, uuid)
@@ -174,7 +170,7 @@ def settle_all(api_db: Database, cells: db_cells.Cells, cell: db_cells.Cell) -> 
     """Finish or roll back the interrupted attempts from or to a cell; return the number of servers."""
     with cell.db.reader() as conn:
         found = cell_steps.records(conn)
-    old = [record['instance_uuid'] for record in found if cell_steps.waits_since(record) > BROKEN_OFF_S]
+    old = [record['instance_uuid'] for record in found if cell_steps.waits_since(record) > ATTEMPT_TIMEOUT_S]
     return sum(_settled(api_db, cells, cell, uuid) for uuid in old)
 
 

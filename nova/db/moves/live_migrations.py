@@ -8,11 +8,9 @@ Rows are those of db/moves/migrations.py. The ``arguments`` of a live migration'
 The ``arguments`` of an evacuation's row: host, force, on_shared_storage, leave_stopped, interrupted (destination of an
 interrupted live migration of the server).
 """
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, cast, TYPE_CHECKING
+from typing import Any, cast
 
 import sqlalchemy as sa
 
@@ -21,14 +19,10 @@ from nova import states
 from nova.db.moves import migrations as server_migrations
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
-from nova.db.tables.cell import instance_actions as actions
-from nova.db.tables.cell import instances as servers
-from nova.db.tables.cell import migrations
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import MigrationsRow
-    from nova.db.types import ColumnValue
-    from nova.objects.faults import Fault
+from nova.db.tables import cell as t
+from nova.db.tables.rows import MigrationsRow
+from nova.db.types import ColumnValue
+from nova.objects.faults import Fault
 
 
 def open_of(conn: sa.Connection, uuid: str, migration_type: str) -> MigrationsRow | None:
@@ -63,7 +57,7 @@ def end(conn: sa.Connection, migration: Mapping[str, Any], status: str, *, event
     uuid = migration['instance_uuid']
     instances.lock(conn, uuid)
     row = server_migrations.get(conn, migration['id'], lock=True)
-    if row['status'] in server_migrations.OVER or row['swapped']:
+    if row['status'] in server_migrations.OVER or row['claims_swapped']:
         return False
     server_migrations.release(conn, row['id'], status=status)
     values = {'task_state': None, 'progress': 0, **({'fault': fault} if fault else {})}
@@ -78,11 +72,11 @@ def list_evacuated(conn: sa.Connection, host: str) -> list[dict[str, Any]]:
 
     ``over`` is true if the server is elsewhere or deleted; otherwise the server is being built elsewhere.
     """
-    c = migrations.c
-    statement = (sa.select(c.id, c.instance_uuid, c.status, c.arguments, servers.c.host, servers.c.generation)
-                 .select_from(migrations.outerjoin(servers, servers.c.uuid == c.instance_uuid))
+    c = t.migrations.c
+    statement = (sa.select(c.id, c.instance_uuid, c.status, c.arguments, t.instances.c.host, t.instances.c.generation)
+                 .select_from(t.migrations.outerjoin(t.instances, t.instances.c.uuid == c.instance_uuid))
                  .where(c.source_compute == host, c.migration_type == server_migrations.EVACUATION,
-                        sa.or_(c.status == 'done', c.swapped.is_(sa.true()) & c.status.not_in(
+                        sa.or_(c.status == 'done', c.claims_swapped.is_(sa.true()) & c.status.not_in(
                             server_migrations.OVER))).order_by(c.id))
     return [{'id': row.id, 'instance_uuid': row.instance_uuid, 'over': row.status == 'done', 'home': row.host == host,
              'generation': row.generation,
@@ -94,6 +88,7 @@ def expedite(conn: sa.Connection, deadline: datetime) -> None:
 
     A host recovers the moves that are in progress on it.
     """
-    waiting = sa.select(migrations.c.instance_uuid).where(migrations.c.status == 'accepted')
-    conn.execute(sa.update(actions).where(actions.c.finished_at.is_(None), actions.c.deadline > deadline,
-                                          actions.c.instance_uuid.in_(waiting)).values(deadline=deadline))
+    waiting = sa.select(t.migrations.c.instance_uuid).where(t.migrations.c.status == 'accepted')
+    c = t.instance_actions.c
+    conn.execute(sa.update(t.instance_actions).where(
+        c.finished_at.is_(None), c.deadline > deadline, c.instance_uuid.in_(waiting)).values(deadline=deadline))

@@ -10,32 +10,26 @@ A server's row has a direction, ``away`` or ``back``, and a state: ``waiting``, 
 ``skipped`` (not moved, no attempt) or ``deleted``. Every function takes a connection in a transaction. ``start``,
 ``stop``, ``begin_move`` and ``end_phase`` lock the maintenance's row, which serializes start, stop and the conductors.
 """
-from __future__ import annotations
-
 import collections
 from datetime import datetime
-from typing import Any, TYPE_CHECKING
+from typing import Any
 import uuid as uuidlib
 
 import sqlalchemy as sa
 
 from nova import exception
 from nova import utils
+from nova.actions import Action
+from nova.context import RequestContext
 from nova.db import statements
 from nova.db.moves import migrations as server_migrations
 from nova.db.servers import tasks
 from nova.db.services import services
-from nova.db.tables.cell import instances
-from nova.db.tables.cell import migrations
-from nova.db.tables.cell import services as services_table
-from nova.db.tables.maintenance import host_maintenance_servers as servers
-from nova.db.tables.maintenance import host_maintenances as table
-
-if TYPE_CHECKING:
-    from nova.actions import Action
-    from nova.context import RequestContext
-    from nova.db.tables.rows import HostMaintenanceServersRow, HostMaintenancesRow, MigrationsRow
-    from nova.db.types import ColumnValues
+from nova.db.tables import cell as t
+from nova.db.tables.cell import host_maintenance_servers as servers
+from nova.db.tables.cell import host_maintenances as table
+from nova.db.tables.rows import HostMaintenanceServersRow, HostMaintenancesRow, MigrationsRow
+from nova.db.types import ColumnValues
 
 DRAINING, MAINTENANCE, INCOMPLETE, REBALANCING, ENDED = (
     'draining', 'maintenance', 'incomplete', 'rebalancing', 'ended')
@@ -130,8 +124,8 @@ def _lock_service(conn: sa.Connection, host: str) -> sa.RowMapping:
 
     :raises ComputeHostNotFound: the host has no compute service
     """
-    c = services_table.c
-    row = conn.execute(sa.select(services_table).where(c.host == host, c.topic == 'compute')
+    c = t.services.c
+    row = conn.execute(sa.select(t.services).where(c.host == host, c.topic == 'compute')
                        .with_for_update()).mappings().first()
     if row is None:
         raise exception.ComputeHostNotFound(host=host)
@@ -204,7 +198,7 @@ def in_state(conn: sa.Connection, maintenance_id: int, state: str,
 
 def add_servers(conn: sa.Connection, row: HostMaintenancesRow) -> int:
     """Add the present servers of the host in state waiting; return the number of added servers."""
-    here = set(conn.execute(sa.select(instances.c.uuid).where(instances.c.host == row['host'])).scalars())
+    here = set(conn.execute(sa.select(t.instances.c.uuid).where(t.instances.c.host == row['host'])).scalars())
     known = {found.instance_uuid: found for found in conn.execute(
         sa.select(servers.c.instance_uuid, servers.c.state).where(servers.c.maintenance_id == row['id']))}
     now, new = utils.utcnow(), sorted(here - known.keys())
@@ -240,7 +234,7 @@ def begin_move(conn: sa.Connection, ctx: RequestContext, row: HostMaintenancesRo
     if row['status'] == DRAINING and server['host'] != row['host']:
         raise exception.InstanceChanged(instance_id=server['uuid'])
     old = {} if kind == server_migrations.LIVE_MIGRATION else {
-        'old_vm_state': server['vm_state'], 'ignore': [server['host']]}
+        'old_vm_state': server['vm_state'], 'ignored_hosts': [server['host']]}
     move = server_migrations.create(conn, ctx, server, kind, status, arguments={**old, **arguments})
     _mark(conn, entry, {'migration_id': move['id'], 'dest': None}, MOVING)
     return True
@@ -298,9 +292,9 @@ def end_phase(conn: sa.Connection, row: HostMaintenancesRow) -> HostMaintenances
 
 def _coming(conn: sa.Connection, host: str) -> bool:
     """Tell whether a server is moving to the host and has not arrived yet."""
-    return conn.execute(sa.select(migrations.c.id).where(
-        migrations.c.held_host == host, migrations.c.swapped.is_(sa.false()),
-        migrations.c.status.not_in(server_migrations.OVER)).limit(1)).first() is not None
+    return conn.execute(sa.select(t.migrations.c.id).where(
+        t.migrations.c.claimed_host == host, t.migrations.c.claims_swapped.is_(sa.false()),
+        t.migrations.c.status.not_in(server_migrations.OVER)).limit(1)).first() is not None
 
 
 def _sentence(host: str, draining: bool, failed: list[HostMaintenanceServersRow], total: int) -> str | None:
@@ -316,4 +310,4 @@ def moves(conn: sa.Connection, entries: list[HostMaintenanceServersRow]) -> dict
     """Return {migration id: row} of the last move of each of these entries."""
     numbers = [entry['migration_id'] for entry in entries if entry['migration_id'] is not None]
     return {row['id']: statements.to_dict(row) for row in conn.execute(
-        sa.select(migrations).where(migrations.c.id.in_(numbers))).mappings()} if numbers else {}
+        sa.select(t.migrations).where(t.migrations.c.id.in_(numbers))).mappings()} if numbers else {}

@@ -1,10 +1,12 @@
-"""Moves of servers: the migrations table, and the share of a second node that each move holds.
+"""Moves of servers: rows of the migrations table, each with the claim that a move holds on a second node.
+
+A share is the claimed amount of a node's resources, see claims.py.
 
     create   insert a row and end an unfinished older move of the server
     hold     record the destination's share, after claims.claim in the same transaction
     swap     exchange the shares of the server's row and of the move; the usage of nodes is unchanged
-    keep     assign the held share to the server's row, after the server got the new flavor on its node
-    release  release the held share
+    keep     assign the claim to the server's row, after the server got the new flavor on its node
+    release  release the claim
     update   set other columns if the row has the expected values
 
 Every function takes a connection in a transaction. Conditions in the UPDATEs detect concurrent changes: if the row has
@@ -18,17 +20,17 @@ Statuses, as in the compute API:
 
 Any move may end in error or failed.
 """
-from __future__ import annotations
-
 from datetime import datetime
-from typing import Any, TYPE_CHECKING
+from typing import Any
 import uuid as uuidlib
 
 import sqlalchemy as sa
 
 from nova import context as nova_context
 from nova import exception
+from nova import states
 from nova import utils
+from nova.actions import Action
 from nova.db import statements
 from nova.db.placement import claims
 from nova.db.placement import numa_claims
@@ -36,24 +38,18 @@ from nova.db.placement import pci_devices
 from nova.db.servers import console_tokens
 from nova.db.servers import instances
 from nova.db.servers import tasks
-from nova.db.tables.cell import instances as table
-from nova.db.tables.cell import migrations
-from nova.db.tables.cell import services
+from nova.db.tables import cell as t
+from nova.db.tables.rows import ComputeNodesRow, InstancesRow, MigrationsRow
+from nova.db.types import ColumnValues
 from nova.objects import pci
-
-if TYPE_CHECKING:
-    from nova.actions import Action
-    from nova.db.tables.rows import ComputeNodesRow, InstancesRow, MigrationsRow
-    from nova.db.types import ColumnValues
 
 RESIZE, MIGRATION, LIVE_MIGRATION, EVACUATION = 'resize', 'migration', 'live-migration', 'evacuation'
 COLD = (RESIZE, MIGRATION)
-# statuses of finished moves, which hold no share and are not continued
-OVER = ('confirmed', 'reverted', 'completed', 'done', 'cancelled', 'error', 'failed')
+OVER = states.ENDED_MOVES
 # statuses of a live migration in progress
 LIVE_IN_PROGRESS = ('queued', 'preparing', 'running')
-_NOTHING = {'held_host': None, 'held_node': None, 'held_vcpus': 0, 'held_memory_mb': 0, 'held_local_gb': 0,
-            'held_numa_topology': None}
+_NOTHING = {'claimed_host': None, 'claimed_node': None, 'claimed_vcpus': 0, 'claimed_memory_mb': 0,
+            'claimed_local_gb': 0, 'claimed_numa_topology': None}
 
 
 def create(conn: sa.Connection, ctx: nova_context.RequestContext, row: InstancesRow, migration_type: str, status: str,
@@ -69,10 +65,10 @@ def create(conn: sa.Connection, ctx: nova_context.RequestContext, row: Instances
     now = utils.utcnow()
     made = {'uuid': str(uuidlib.uuid4()), 'instance_uuid': row['uuid'], 'project_id': ctx.project_id or '',
             'user_id': ctx.user_id or '', 'migration_type': migration_type, 'status': status, 'created_at': now,
-            'updated_at': now, 'request_id': ctx.request_id, 'arguments': arguments or {}, 'swapped': False,
+            'updated_at': now, 'request_id': ctx.request_id, 'arguments': arguments or {}, 'claims_swapped': False,
             'source_compute': row['host'], 'source_node': row['node'], 'dest_compute': None, 'dest_node': None,
             'dest_host': None, 'old_flavor': row['flavor'], 'new_flavor': new_flavor or row['flavor'], **values}
-    inserted = conn.execute(sa.insert(migrations).values(**made)).inserted_primary_key
+    inserted = conn.execute(sa.insert(t.migrations).values(**made)).inserted_primary_key
     assert inserted is not None                  # an INSERT of one row has a key
     return get(conn, inserted[0])
 
@@ -83,7 +79,7 @@ def get(conn: sa.Connection, migration_id: int, lock: bool = False) -> Migration
     :param lock: lock the row until the transaction ends
     :raises MigrationNotFound: there is no such row
     """
-    statement = sa.select(migrations).where(migrations.c.id == migration_id)
+    statement = sa.select(t.migrations).where(t.migrations.c.id == migration_id)
     row = conn.execute(statement.with_for_update() if lock else statement).mappings().first()
     if row is None:
         raise exception.MigrationNotFound(migration_id=migration_id)
@@ -92,30 +88,30 @@ def get(conn: sa.Connection, migration_id: int, lock: bool = False) -> Migration
 
 def open_of(conn: sa.Connection, uuid: str) -> list[MigrationsRow]:
     """Return the unfinished moves of a server, oldest first; normally at most one."""
-    statement = sa.select(migrations).where(
-        migrations.c.instance_uuid == uuid, migrations.c.status.not_in(OVER)).order_by(migrations.c.id)
+    statement = sa.select(t.migrations).where(
+        t.migrations.c.instance_uuid == uuid, t.migrations.c.status.not_in(OVER)).order_by(t.migrations.c.id)
     return statements.dicts(conn.execute(statement))
 
 
 def open_of_many(conn: sa.Connection, uuids: list[str]) -> dict[str, MigrationsRow]:
     """Return {instance uuid: its newest unfinished move}."""
-    statement = sa.select(migrations).where(
-        migrations.c.instance_uuid.in_(uuids), migrations.c.status.not_in(OVER)).order_by(migrations.c.id)
+    statement = sa.select(t.migrations).where(
+        t.migrations.c.instance_uuid.in_(uuids), t.migrations.c.status.not_in(OVER)).order_by(t.migrations.c.id)
     return {row['instance_uuid']: statements.to_dict(row) for row in conn.execute(statement).mappings()}
 
 
 def open_on_host(conn: sa.Connection, host: str) -> list[MigrationsRow]:
     """Return the unfinished moves from or to a host, oldest first."""
-    c = migrations.c
-    statement = sa.select(migrations).where(
+    c = t.migrations.c
+    statement = sa.select(t.migrations).where(
         sa.or_(c.source_compute == host, c.dest_compute == host), c.status.not_in(OVER)).order_by(c.id)
     return statements.dicts(conn.execute(statement))
 
 
 def finished_before(conn: sa.Connection, before: datetime, limit: int = 200) -> list[MigrationsRow]:
     """Return moves that have been waiting for confirmation since before this time."""
-    c = migrations.c
-    statement = sa.select(migrations).where(c.status == 'finished', c.updated_at < before).order_by(c.id).limit(limit)
+    c = t.migrations.c
+    statement = sa.select(t.migrations).where(c.status == 'finished', c.updated_at < before).order_by(c.id).limit(limit)
     return statements.dicts(conn.execute(statement))
 
 
@@ -125,7 +121,7 @@ def place_of(conn: sa.Connection, uuid: str,
 
     :param project_id: project of the server, or ALL_PROJECTS
     """
-    c = migrations.c
+    c = t.migrations.c
     statement = sa.select(c.created_at, c.id, c.uuid).where(c.uuid == uuid)
     if nova_context.one_project(project_id):
         statement = statement.where(c.project_id == project_id)
@@ -143,8 +139,8 @@ def page(conn: sa.Connection, project_id: nova_context.Projects, filters: dict[s
     :param host: source or destination host
     :param after: position (place_of) of the last move of the previous page
     """
-    c = migrations.c
-    statement = sa.select(migrations).order_by(c.created_at.desc(), c.id.desc(), c.uuid.desc())
+    c = t.migrations.c
+    statement = sa.select(t.migrations).order_by(c.created_at.desc(), c.id.desc(), c.uuid.desc())
     if nova_context.one_project(project_id):
         statement = statement.where(c.project_id == project_id)
     for name, wanted in (filters or {}).items():
@@ -167,13 +163,13 @@ def update(conn: sa.Connection, migration_id: int, values: ColumnValues,
            expect: ColumnValues | None = None) -> bool:
     """Update a move if its row satisfies ``expect`` ({column: allowed value or values}); return whether it did.
 
-    Only hold, swap, keep and release change the columns of the held share.
+    Only hold, swap, keep and release change the columns of the claim.
     """
-    conditions = [migrations.c.id == migration_id]
+    conditions = [t.migrations.c.id == migration_id]
     for name, allowed in (expect or {}).items():
-        conditions.append(migrations.c[name].in_(list(allowed)) if isinstance(allowed, (list, tuple, set, frozenset))
-                          else migrations.c[name] == allowed)
-    statement = sa.update(migrations).where(*conditions).values({'updated_at': utils.utcnow(), **values})
+        conditions.append(t.migrations.c[name].in_(list(allowed)) if isinstance(allowed, (list, tuple, set, frozenset))
+                          else t.migrations.c[name] == allowed)
+    statement = sa.update(t.migrations).where(*conditions).values({'updated_at': utils.utcnow(), **values})
     return bool(conn.execute(statement).rowcount)
 
 
@@ -184,12 +180,13 @@ def hold(conn: sa.Connection, migration_id: int, node: ComputeNodesRow, requeste
     The move may not hold it if its status is not in ``statuses``, or if it holds a share already. Then the caller must
     release the claim with claims.free_node.
     """
-    c = migrations.c
-    statement = sa.update(migrations).where(
-        c.id == migration_id, c.held_host.is_(None), c.swapped.is_(sa.false()), c.status.in_(statuses)).values(
+    c = t.migrations.c
+    statement = sa.update(t.migrations).where(
+        c.id == migration_id, c.claimed_host.is_(None), c.claims_swapped.is_(sa.false()),
+        c.status.in_(statuses)).values(
         updated_at=utils.utcnow(), dest_compute=node['host'], dest_node=node['node'], dest_host=node['host_ip'],
-        held_host=node['host'], held_node=node['node'],
-        **{f'held_{name}': requested[name] for name in claims.RESOURCES})
+        claimed_host=node['host'], claimed_node=node['node'],
+        **{f'claimed_{name}': requested[name] for name in claims.RESOURCES})
     return bool(conn.execute(statement).rowcount)
 
 
@@ -213,18 +210,18 @@ def swap(conn: sa.Connection, migration: MigrationsRow, *, forward: bool, expect
     flavor, host, node = ((migration['new_flavor'], migration['dest_compute'], migration['dest_node']) if forward else
                           (migration['old_flavor'], migration['source_compute'], migration['source_node']))
     place = {'host': host, 'node': node, 'availability_zone': _zone_of(conn, host),
-             'numa_topology': migration['held_numa_topology']}
-    held = {f'held_{name}': value for name, value in claims.resources(row).items()}
+             'numa_topology': migration['claimed_numa_topology']}
+    claim = {f'claimed_{name}': value for name, value in claims.resources(row).items()}
     changed = instances.update_where(conn, uuid, {**flavor_values(flavor), **place, **(values or {})}, expect)
     (console_tokens.delete_unused if running else console_tokens.delete)(conn, uuid)
-    new: dict[str, Any] = {'held_host': row['host'], 'held_node': row['node'], **held, 'swapped': forward,
-                           'held_numa_topology': row['numa_topology']}
+    new: dict[str, Any] = {'claimed_host': row['host'], 'claimed_node': row['node'], **claim,
+                           'claims_swapped': forward, 'claimed_numa_topology': row['numa_topology']}
     if status is not None:
         new['status'] = status
     if arguments is not None:
         new['arguments'] = arguments
     if changed is None or not update(conn, migration['id'], new, {
-            'swapped': not forward, 'held_host': host, 'held_node': node}):
+            'claims_swapped': not forward, 'claimed_host': host, 'claimed_node': node}):
         raise exception.InstanceChanged(instance_id=uuid)
     if pci.requested(row['flavor']) or pci.requested(flavor):
         pci_devices.swap(conn, uuid)
@@ -234,12 +231,12 @@ def swap(conn: sa.Connection, migration: MigrationsRow, *, forward: bool, expect
 def keep(conn: sa.Connection, migration_id: int) -> None:
     """End a move of a server that remains on its node and got the new flavor in this transaction.
 
-    The held share minus the growth of the server is released.
+    The server keeps the difference between the flavors; the rest of the claim is released.
     """
     migration = get(conn, migration_id, lock=True)
     old, new = migration['old_flavor'], migration['new_flavor']
-    held = _held(migration)
-    update(conn, migration_id, {f'held_{name}': held[name] - (new[name] - old[name])
+    claimed = _claimed(migration)
+    update(conn, migration_id, {f'claimed_{name}': claimed[name] - (new[name] - old[name])
                                 for name in ('vcpus', 'memory_mb')})
     release(conn, migration_id, status='confirmed')
 
@@ -251,25 +248,25 @@ def release(conn: sa.Connection, migration_id: int, status: str | None = None,
     values = dict(_NOTHING) if status is None else {**_NOTHING, 'status': status}
     if not update(conn, migration_id, values, expect):
         return False
-    host, node = migration['held_host'], migration['held_node']
+    host, node = migration['claimed_host'], migration['claimed_node']
     if host is not None and node is not None:
-        claims.free_share(conn, host, node, _held(migration))
-        if migration['held_numa_topology'] is not None:
-            numa_claims.free(conn, host, node, migration['held_numa_topology'])
-        if pci.requested(migration['old_flavor'] if migration['swapped'] else migration['new_flavor']):
-            pci_devices.release(conn, host, node, migration['instance_uuid'], held=True)
+        claims.free_share(conn, host, node, _claimed(migration))
+        if migration['claimed_numa_topology'] is not None:
+            numa_claims.free(conn, host, node, migration['claimed_numa_topology'])
+        if pci.requested(migration['old_flavor'] if migration['claims_swapped'] else migration['new_flavor']):
+            pci_devices.release(conn, host, node, migration['instance_uuid'], claimed_by_move=True)
     return True
 
 
-def _held(migration: MigrationsRow) -> dict[str, int]:
+def _claimed(migration: MigrationsRow) -> dict[str, int]:
     """Return {resource in claims.RESOURCES: amount that the move holds}."""
-    return {'vcpus': migration['held_vcpus'], 'memory_mb': migration['held_memory_mb'],
-            'local_gb': migration['held_local_gb']}
+    return {'vcpus': migration['claimed_vcpus'], 'memory_mb': migration['claimed_memory_mb'],
+            'local_gb': migration['claimed_local_gb']}
 
 
 def _zone_of(conn: sa.Connection, host: str | None) -> str | None:
-    return conn.execute(sa.select(services.c.availability_zone).where(
-        services.c.host == host, services.c.topic == 'compute')).scalar()
+    return conn.execute(sa.select(t.services.c.availability_zone).where(
+        t.services.c.host == host, t.services.c.topic == 'compute')).scalar()
 
 
 def needs(conn: sa.Connection, uuid: str) -> tuple[int, int] | None:
@@ -279,11 +276,11 @@ def needs(conn: sa.Connection, uuid: str) -> tuple[int, int] | None:
 
 def needs_many(conn: sa.Connection, uuids: list[str]) -> dict[str, tuple[int, int]]:
     """Return {instance uuid: (vCPUs, MiB of memory)} of existing servers; see needs."""
-    columns = (table.c.uuid, table.c.vcpus, table.c.memory_mb)
+    columns = (t.instances.c.uuid, t.instances.c.vcpus, t.instances.c.memory_mb)
     sizes = {row.uuid: [(row.vcpus, row.memory_mb)] for row in conn.execute(
-        sa.select(*columns).where(table.c.uuid.in_(uuids)))}
-    moves = sa.select(migrations.c.instance_uuid, migrations.c.old_flavor, migrations.c.new_flavor).where(
-        migrations.c.instance_uuid.in_(uuids), migrations.c.status.not_in(OVER))
+        sa.select(*columns).where(t.instances.c.uuid.in_(uuids)))}
+    moves = sa.select(t.migrations.c.instance_uuid, t.migrations.c.old_flavor, t.migrations.c.new_flavor).where(
+        t.migrations.c.instance_uuid.in_(uuids), t.migrations.c.status.not_in(OVER))
     for move in conn.execute(moves):
         for flavor in (move.old_flavor, move.new_flavor):
             sizes.get(move.instance_uuid, []).append((flavor['vcpus'], flavor['memory_mb']))

@@ -1,6 +1,4 @@
 """Addresses as shown to operators: used addresses with their owners, and reserved addresses."""
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,11 +12,12 @@ from nova.db.tables import network as t
 def taken(conn: sa.Connection, host: str | None = None) -> Sequence[Any]:
     """Return rows (address, network's name, mac_address, device_id, host, until) of used and reserved addresses.
 
-    ``until`` is the end of the DHCP lease, or None.
+    ``expires_at`` is the end of the DHCP lease, or None.
     :param host: only addresses of ports on this host
     """
     a, p, lease = t.addresses.c, t.ports.c, t.leases.c
-    statement = sa.select(a.address, t.networks.c.name, p.mac_address, p.device_id, p.host, lease.until).select_from(
+    statement = sa.select(
+        a.address, t.networks.c.name, p.mac_address, p.device_id, p.host, lease.expires_at).select_from(
         t.addresses.join(t.subnets, t.subnets.c.id == a.subnet_id).join(
             t.networks, t.networks.c.id == t.subnets.c.network_id).outerjoin(t.ports, p.id == a.port_id).outerjoin(
                 t.leases, sa.and_(lease.subnet_id == a.subnet_id, lease.number == a.number,

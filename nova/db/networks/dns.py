@@ -1,17 +1,13 @@
 """DNS domains and their entries."""
-from __future__ import annotations
-
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from nova.db import statements
 from nova.db.networks import revisions
 from nova.db.tables import network as t
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import DnsDomainsRow, DnsEntriesRow
+from nova.db.tables.rows import DnsDomainsRow
+from nova.db.tables.rows import DnsEntriesRow
 
 PUBLIC = ''                      # value of project for a public domain, which all networks resolve
 
@@ -87,8 +83,9 @@ def is_floating(conn: sa.Connection, address: str, project_id: str) -> bool:
 def resolved(conn: sa.Connection, projects: Collection[str]) -> list[tuple[str, str, str]]:
     """Return sorted [(project whose networks resolve the name or PUBLIC, address, full name)].
 
-    For each domain the list has an item with '' as address. A public name is included while its project has the
+    Each domain itself is an item without an address (''). A public name is included only while its project has the
     floating address.
+
     :param projects: projects whose own domains are included
     """
     domain, entry, floating = t.dns_domains.c, t.dns_entries.c, t.floating_ips.c

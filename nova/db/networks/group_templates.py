@@ -1,6 +1,4 @@
 """Templates for the rules of new security groups: built-in templates and templates of administrators."""
-from __future__ import annotations
-
 from typing import Any
 import uuid
 

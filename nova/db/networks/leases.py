@@ -1,6 +1,4 @@
 """DHCP leases of addresses, as reported by the hosts."""
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,16 +12,16 @@ from nova.db.tables import network as t
 def record(conn: sa.Connection, host: str, leases: Sequence[Mapping[str, Any]]) -> None:
     """Store leases of ports on a host, and new end times of stored leases. Other leases are ignored.
 
-    :param leases: [{'mac', 'address', 'until': Unix time}]
+    :param leases: [{'mac', 'address', 'expires_at': Unix time}]
     """
-    until = {(each['mac'], each['address']): utils.from_timestamp(each['until']) for each in leases}
+    until = {(each['mac'], each['address']): utils.from_timestamp(each['expires_at']) for each in leases}
     if not until:
         return
     a, p, lease = t.addresses.c, t.ports.c, t.leases.c
     addresses = sorted({address for _mac, address in until})
     rows = conn.execute(sa.select(a.subnet_id, a.number, a.address, a.port_id, p.mac_address).join(
         t.ports, p.id == a.port_id).where(a.address.in_(addresses), sa.or_(p.host == host, p.migrating_to == host)))
-    fresh = [{**row._mapping, 'host': host, 'until': until[row.mac_address, row.address]} for row in rows
+    fresh = [{**row._mapping, 'host': host, 'expires_at': until[row.mac_address, row.address]} for row in rows
              if (row.mac_address, row.address) in until]
     held = {(row['mac_address'], row['address']) for row in fresh}
     if fresh:
@@ -33,4 +31,4 @@ def record(conn: sa.Connection, host: str, leases: Sequence[Mapping[str, Any]]) 
     # leases of deleted guests, which may have released their addresses
     for mac, address in sorted(until.keys() - held):
         conn.execute(sa.update(t.leases).where(lease.address == address, lease.mac_address == mac, lease.host == host)
-                     .values(until=until[mac, address]))
+                     .values(expires_at=until[mac, address]))

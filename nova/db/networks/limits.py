@@ -1,6 +1,4 @@
 """Network quotas of projects that an administrator has set."""
-from __future__ import annotations
-
 import sqlalchemy as sa
 
 from nova.db.tables import network as t

@@ -1,10 +1,8 @@
 """Lists of network resources: a query string of the Networking API selects and sorts the rows."""
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 import dataclasses
 import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -21,6 +19,20 @@ TAG_FILTERS = {'tags': (True, False), 'tags-any': (False, False), 'not-tags': (T
 CHANGED_SINCE = 'changed_since'
 SECOND = datetime.timedelta(seconds=1)              # resolution of times in the API
 TRUE, FALSE = ('true', '1'), ('false', '0')
+
+
+class Page(NamedTuple):
+    """Rows of a page, in the direction of the walk through the list.
+
+    limit     maximum number of rows
+    reverse   whether the walk goes backwards from the marker, or from the end of the list
+    by_client  whether the query has a limit
+    """
+
+    rows: list[dict[str, Any]]
+    limit: int
+    reverse: bool
+    by_client: bool
 
 
 @dataclasses.dataclass
@@ -42,23 +54,27 @@ class Listing:
             self.columns.setdefault('revision_number', self.table.c.revision)
 
     def page(self, conn: sa.Connection, query: Iterable[tuple[str, str]], condition: sa.ColumnElement[bool],
-             columns: Sequence[str] | None = None) -> tuple[list[dict[str, Any]], int]:
-        """Return (rows, limit) selected by the query and the condition.
+             columns: Sequence[str] | None = None) -> Page:
+        """Return the rows selected by the query and the condition.
 
         :param query: [(name, value)]
         :param columns: columns of the rows, or None for all
         """
         values = _values(query)
         condition_of_query = self.condition(query)
-        limit, marker = self._limit(values) or MAX_LIMIT, None
+        limit, marker, sort = self._limit(values), None, self._sort(values)
+        reverse = _boolean('page_reverse', values.get('page_reverse', ['false'])[0])
+        if reverse:
+            sort = [(name, 'desc' if direction == 'asc' else 'asc') for name, direction in sort]
         if values.get('marker', [''])[0]:
             # a marker that belongs to another project counts as unknown
             marker = conn.execute(sa.select(self.table).where(
                 condition, self.table.c.id == values['marker'][0][:255])).mappings().first()
             if marker is None:
                 raise exception.InvalidMarker(marker=values['marker'][0][:255])
-        return networks.page(conn, self.table, condition & condition_of_query, self._sort(values), marker, limit,
-                             columns), limit
+        most = limit or MAX_LIMIT
+        rows = networks.page(conn, self.table, condition & condition_of_query, sort, marker, most, columns)
+        return Page(rows, most, reverse, bool(limit))
 
     def condition(self, query: Iterable[tuple[str, str]]) -> sa.ColumnElement[bool]:
         """Return the condition of the filters of a query.
@@ -119,6 +135,12 @@ class Listing:
             sort.setdefault(column.name, direction)
         sort.setdefault('id', 'asc')
         return list(sort.items())
+
+
+def comparable(table: sa.Table, name: str) -> sa.Column[Any] | None:
+    """Return a column that a filter can compare with a text; None if there is none of this name."""
+    column = table.c.get(name)
+    return None if column is None or isinstance(column.type, sa.TypeDecorator) else column
 
 
 def _values(query: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

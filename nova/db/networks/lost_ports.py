@@ -1,6 +1,4 @@
 """Ports of guests that a restored database lacks. They are inserted again from the host's records."""
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -36,7 +34,7 @@ def enter(conn: sa.Connection, server: dict[str, Any], host: str, number_of: Cal
             'id': vif['id'], 'project_id': server['project_id'], 'network_id': vif['network']['id'], 'name': '',
             'mac_address': vif['address'], 'admin_state_up': True, 'status': 'ACTIVE', 'device_id': server['uuid'],
             'device_owner': f'compute:{server.get("availability_zone") or "nova"}', 'host': host,
-            'position': position, 'tag': vif.get('tag'), 'made_for_server': True}])
+            'position': position, 'tag': vif.get('tag'), 'created_by_compute': True}])
         for row in addresses:
             networks.forget_rests(conn, row['subnet_id'], [row['number']])
         networks.insert_addresses(conn, [{

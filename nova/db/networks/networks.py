@@ -418,10 +418,10 @@ def with_ip_version(values: list[str]) -> sa.ColumnElement[bool]:
 def forget_resting(conn: sa.Connection, before: datetime) -> None:
     """Delete addresses that have rested long enough, and addresses whose lease has ended after their release."""
     c, lease = t.addresses.c, t.leases.c
-    ended = sa.exists().where(lease.subnet_id == c.subnet_id, lease.number == c.number, lease.until > c.released_at,
-                              lease.until < utils.utcnow())
+    ended = sa.exists().where(lease.subnet_id == c.subnet_id, lease.number == c.number,
+                              lease.expires_at > c.released_at, lease.expires_at < utils.utcnow())
     conn.execute(sa.delete(t.addresses).where(c.port_id.is_(None), sa.or_(c.released_at < before, ended)))
-    conn.execute(sa.delete(t.leases).where(lease.until < before))
+    conn.execute(sa.delete(t.leases).where(lease.expires_at < before))
 
 
 # ---- pages ----------------------------------------------------------------------

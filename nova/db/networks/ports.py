@@ -1,11 +1,9 @@
 """Ports: connections of servers to networks."""
-from __future__ import annotations
-
 from collections.abc import Mapping
 from collections.abc import Sequence
 from datetime import datetime
 import functools
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -16,12 +14,11 @@ from nova.db import statements
 from nova.db.networks import networks
 from nova.db.networks import routers
 from nova.db.networks import security_groups
+from nova.db.networks import trunks
 from nova.db.placement import categories
 from nova.db.networks import revisions
 from nova.db.tables import network as t
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import PortsRow
+from nova.db.tables.rows import PortsRow
 
 
 def of_device(conn: sa.Connection, device_id: str) -> list[PortsRow]:
@@ -29,7 +26,12 @@ def of_device(conn: sa.Connection, device_id: str) -> list[PortsRow]:
     return statements.rows(conn, t.ports, ('position', 'id'), device_id=device_id)
 
 
-_AT = sa.select(t.ports.c.device_id).join(t.addresses, t.addresses.c.port_id == t.ports.c.id).where(
+# The server of a port. That of a subport is the server of its trunk's parent port.
+_PARENT = t.ports.alias('parent')
+_SERVER = sa.case((t.ports.c.device_owner == trunks.SUBPORT, sa.select(_PARENT.c.device_id).join(
+    t.trunks, t.trunks.c.port_id == _PARENT.c.id).where(
+        t.trunks.c.id == t.ports.c.device_id).correlate(t.ports).scalar_subquery()), else_=t.ports.c.device_id)
+_AT = sa.select(_SERVER).join_from(t.ports, t.addresses, t.addresses.c.port_id == t.ports.c.id).where(
     t.ports.c.device_id != '', t.ports.c.device_owner.not_like('network:%'))
 
 
@@ -127,20 +129,18 @@ def lock_many(conn: sa.Connection, idents: list[str]) -> dict[str, PortsRow]:
 
 def bind(conn: sa.Connection, ident: str, values: dict[str, Any]) -> bool:
     """Bind a free port to a server; return False if it has a device."""
-    return bool(
-        revisions.execute(
-            conn,
-            sa.update(t.ports)
-            .where(t.ports.c.id == ident, t.ports.c.device_id == '')
-            .values(**values, updated_at=utils.utcnow(), revision=t.ports.c.revision + 1)
-        ).rowcount
-    )
+    found = revisions.execute(conn, sa.update(t.ports).where(t.ports.c.id == ident, t.ports.c.device_id == '').values(
+        **values, updated_at=utils.utcnow(), revision=t.ports.c.revision + 1)).rowcount
+    if found:
+        trunks.follow(conn, t.ports.c.id == ident)
+    return bool(found)
 
 
 def move(conn: sa.Connection, device_id: str, host: str) -> None:
     """Move the server's ports to this host."""
     revisions.execute(conn, sa.update(t.ports).where(t.ports.c.device_id == device_id).values(
         host=host, migrating_to='', updated_at=utils.utcnow(), revision=t.ports.c.revision + 1))
+    trunks.follow(conn, t.ports.c.device_id == device_id)
 
 
 def expect(conn: sa.Connection, device_id: str, host: str) -> None:
@@ -148,13 +148,16 @@ def expect(conn: sa.Connection, device_id: str, host: str) -> None:
     c = t.ports.c
     revisions.execute(conn, sa.update(t.ports).where(c.device_id == device_id, c.host != host).values(
         migrating_to=host, updated_at=utils.utcnow(), revision=c.revision + 1))
+    trunks.follow(conn, c.device_id == device_id)
 
 
 def forget_expected(conn: sa.Connection, device_id: str, host: str) -> int:
     """End the plumbing on a destination host; return the number of ports."""
     c = t.ports.c
-    return revisions.execute(conn, sa.update(t.ports).where(c.device_id == device_id, c.migrating_to == host).values(
+    found = revisions.execute(conn, sa.update(t.ports).where(c.device_id == device_id, c.migrating_to == host).values(
         migrating_to='', updated_at=utils.utcnow(), revision=c.revision + 1)).rowcount
+    trunks.follow(conn, c.device_id == device_id)
+    return found
 
 
 def leave(conn: sa.Connection, device_id: str, host: str) -> None:
@@ -162,11 +165,12 @@ def leave(conn: sa.Connection, device_id: str, host: str) -> None:
     c = t.ports.c
     revisions.execute(conn, sa.update(t.ports).where(c.device_id == device_id, c.host == host).values(
         host='', updated_at=utils.utcnow(), revision=c.revision + 1))
+    trunks.follow(conn, c.device_id == device_id)
 
 
 # routed ports have floating addresses or forwardings. Most ports have neither and need no statement for them.
 _TO_GIVE_BACK = sa.select(
-    t.ports.c.id, t.ports.c.device_id, t.ports.c.made_for_server, t.ports.c.host,
+    t.ports.c.id, t.ports.c.device_id, t.ports.c.created_by_compute, t.ports.c.host,
     sa.or_(sa.exists().where(t.floating_ips.c.port_id == t.ports.c.id),
            sa.exists().where(t.port_forwardings.c.internal_port_id == t.ports.c.id)).label('routed'),
 ).with_for_update(of=t.ports)
@@ -198,14 +202,15 @@ def give_back_one(conn: sa.Connection, ident: str, device_id: str, attached_by: 
 def give_back_rows(conn: sa.Connection, rows: Sequence[Any]) -> int:
     """Release locked rows as in ``give_back``."""
     c = t.ports.c
-    made = [row.id for row in rows if row.made_for_server]
-    own = [row.id for row in rows if not row.made_for_server]
+    made = [row.id for row in rows if row.created_by_compute]
+    own = [row.id for row in rows if not row.created_by_compute]
     if made:
         remove(conn, made, any(row.routed for row in rows))
     if own:
         revisions.execute(conn, sa.update(t.ports).where(c.id.in_(own)).values(
             device_id='', device_owner='', host='', migrating_to='', status='DOWN', tag=None, attached_by=None,
             updated_at=utils.utcnow(), revision=c.revision + 1))
+        trunks.follow(conn, c.id.in_(own))
     return len(rows)
 
 
@@ -290,7 +295,12 @@ def evict(conn: sa.Connection, network_id: str, owner: str) -> None:
     for port in foreign:
         if port['device_owner'] == INTERFACE:
             remove_from_router(conn, port)
-    remove(conn, [port['id'] for port in foreign if not port['device_id']])
+    subports = trunks.unused_subports(conn, [
+        port['id'] for port in foreign if port['device_owner'] == trunks.SUBPORT])
+    unused = [port['id'] for port in foreign if not port['device_id'] or port['id'] in subports]
+    trunks.remove(conn, subports)
+    trunks.end(conn, unused)
+    remove(conn, unused)
 
 
 # ---- conditions of lists --------------------------------------------------------

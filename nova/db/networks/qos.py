@@ -1,8 +1,6 @@
 """QoS policies and their rules."""
-from __future__ import annotations
-
 from collections.abc import Iterable
-from typing import Any, NamedTuple, TYPE_CHECKING
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -10,18 +8,16 @@ from nova.db.networks import networks
 from nova.db.networks import revisions
 from nova.db.networks.ports import OF_SERVERS
 from nova.db.tables import network as t
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import NetworksRow, PortsRow, QosMarkingsRow, QosRulesRow
+from nova.db.tables import rows as db_rows
 
 
 # condition on policies that the caller may see and use: own, public and shared policies
 visible = networks.own_or_shared(t.qos_policies, t.qos_policies.c.shared)
 
 
-def rules_of(conn: sa.Connection, policy_ids: Iterable[str]) -> dict[str, list[QosRulesRow]]:
+def rules_of(conn: sa.Connection, policy_ids: Iterable[str]) -> dict[str, list[db_rows.QosRulesRow]]:
     """Return {policy id: rows of its rules, by direction}."""
-    found: dict[str, list[QosRulesRow]] = {}
+    found: dict[str, list[db_rows.QosRulesRow]] = {}
     for row in sorted(networks.many(conn, t.qos_rules, policy_ids, 'policy_id'), key=lambda row: row['direction']):
         found.setdefault(row['policy_id'], []).append(row)
     return found
@@ -49,12 +45,12 @@ def remove(conn: sa.Connection, policy_id: str) -> None:
     networks.delete(conn, t.qos_policies, policy_id)
 
 
-def markings_of(conn: sa.Connection, policy_ids: Iterable[str]) -> dict[str, QosMarkingsRow]:
+def markings_of(conn: sa.Connection, policy_ids: Iterable[str]) -> dict[str, db_rows.QosMarkingsRow]:
     """Return {policy id: row of its DSCP marking}."""
     return {row['policy_id']: row for row in networks.many(conn, t.qos_markings, policy_ids, 'policy_id')}
 
 
-def mark(conn: sa.Connection, row: QosMarkingsRow) -> None:
+def mark(conn: sa.Connection, row: db_rows.QosMarkingsRow) -> None:
     """Set the DSCP marking of a policy."""
     unmark(conn, row['policy_id'])
     revisions.execute(conn, sa.insert(t.qos_markings), [row])
@@ -76,7 +72,7 @@ class Qualities(NamedTuple):
     marks: dict[str, int]
 
 
-def of_ports(conn: sa.Connection, ports: list[PortsRow], nets: dict[str, NetworksRow]) -> Qualities:
+def of_ports(conn: sa.Connection, ports: list[db_rows.PortsRow], nets: dict[str, db_rows.NetworksRow]) -> Qualities:
     """Return the settings of guest ports from their own or their network's policies. Without policies, no statement
     runs.
 

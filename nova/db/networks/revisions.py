@@ -6,8 +6,6 @@ tables, and therefore sees all changes that the sums include. An increasing key 
 transactions may commit in another order than they begin. Security group rules have a separate counter, because they
 change most often and are a small part of a host's data.
 """
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 import functools
 import random
@@ -24,7 +22,8 @@ REST, FILTERS = KINDS = ('rest', 'filters')          # in the order of a revisio
 # tables that host_load reads. Hosts report continuously, so hosts.py decides which of their reports count as changes
 PLUMBED = frozenset({t.networks, t.segments, t.vlans, t.subnets, t.ports, t.addresses, t.port_security_groups,
                      t.security_group_rules, t.qos_rules, t.routers, t.floating_ips, t.port_forwardings,
-                     t.dns_domains, t.dns_entries, t.qos_markings})
+                     t.dns_domains, t.dns_entries, t.qos_markings, t.subnet_pools,
+                     t.trunks, t.trunk_subports})
 
 
 def execute(conn: sa.Connection, statement: sa.Insert | sa.Update | sa.Delete,

@@ -1,8 +1,5 @@
 """Routers, their interfaces, floating addresses and port forwardings."""
-from __future__ import annotations
-
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -13,12 +10,10 @@ from nova.db.networks import hosts
 from nova.db.networks import networks
 from nova.db.networks import revisions
 from nova.db.tables import network as t
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import FloatingIpsRow, PortForwardingsRow, RouterInterfacesRow, RoutersRow, SubnetsRow
+from nova.db.tables import rows as db_rows
 
 
-def interfaces(conn: sa.Connection, router_ids: Iterable[str]) -> list[RouterInterfacesRow]:
+def interfaces(conn: sa.Connection, router_ids: Iterable[str]) -> list[db_rows.RouterInterfacesRow]:
     """Return the interface rows of routers."""
     return networks.many(conn, t.router_interfaces, router_ids, 'router_id')
 
@@ -46,7 +41,7 @@ def leave(conn: sa.Connection, router_id: str, subnet_id: str) -> None:
     remove_interface(conn, router_id, subnet_id)
 
 
-def subnets_on(conn: sa.Connection, router_id: str) -> list[SubnetsRow]:
+def subnets_on(conn: sa.Connection, router_id: str) -> list[db_rows.SubnetsRow]:
     """Return the subnets of a router's interfaces."""
     return networks.many(conn, t.subnets, [row['subnet_id'] for row in interfaces(conn, [router_id])])
 
@@ -77,7 +72,7 @@ def towards(conn: sa.Connection, subnet_id: str, external_network_id: str, proje
     return str(chosen[0]) if chosen else None
 
 
-def floating_through(conn: sa.Connection, router_id: str) -> list[FloatingIpsRow]:
+def floating_through(conn: sa.Connection, router_id: str) -> list[db_rows.FloatingIpsRow]:
     """Return the floating addresses that a router translates."""
     return networks.many(conn, t.floating_ips, [router_id], 'router_id')
 
@@ -108,7 +103,7 @@ def forget_addresses(conn: sa.Connection, port_id: str, addresses: list[str]) ->
         f.internal_port_id == port_id, f.internal_ip_address.in_(addresses)))
 
 
-def forwardings(conn: sa.Connection, floating_ip_ids: Iterable[str]) -> list[PortForwardingsRow]:
+def forwardings(conn: sa.Connection, floating_ip_ids: Iterable[str]) -> list[db_rows.PortForwardingsRow]:
     """Return forwarding rows of these floating addresses, by external port."""
     found = networks.many(conn, t.port_forwardings, floating_ip_ids, 'floating_ip_id')
     return sorted(found, key=lambda row: (row['protocol'], row['external_port']))
@@ -162,13 +157,13 @@ def place(conn: sa.Connection, ident: str, host: str, was: str = '') -> bool:
     return bool(moved)
 
 
-def of_host(conn: sa.Connection, host: str) -> list[RoutersRow]:
+def of_host(conn: sa.Connection, host: str) -> list[db_rows.RoutersRow]:
     """Return rows of the routers on a host."""
     return statements.rows(conn, t.routers, ('id',), host=host)
 
 
 def elsewhere(conn: sa.Connection, network_ids: Iterable[str], project_ids: Iterable[str],
-              host: str) -> list[RoutersRow]:
+              host: str) -> list[db_rows.RoutersRow]:
     """Return rows of routers that have an interface in one of these networks and are on other hosts or on no host.
 
     Only routers that have the gateway's address there, and routers of these projects, are included, because on shared

@@ -1,8 +1,6 @@
 """Security groups, their rules and the ports in them."""
-from __future__ import annotations
-
 from collections.abc import Iterable
-from typing import Any, TYPE_CHECKING
+from typing import Any
 import uuid
 
 import sqlalchemy as sa
@@ -14,9 +12,7 @@ from nova.db.networks import group_templates
 from nova.db.networks import networks
 from nova.db.networks import revisions
 from nova.db.tables import network as t
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import SecurityGroupsRow
+from nova.db.tables.rows import SecurityGroupsRow
 
 DEFAULT = 'default'
 

@@ -1,16 +1,10 @@
 """Subnet pools."""
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import sqlalchemy as sa
 
 from nova import context as nova_context
 from nova.db.networks import networks
 from nova.db.tables import network as t
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import SubnetPoolsRow
+from nova.db.tables.rows import SubnetPoolsRow
 
 
 # condition on pools that the caller may see and use: own, public and shared pools
@@ -20,7 +14,7 @@ visible = networks.own_or_shared(t.subnet_pools, t.subnet_pools.c.shared)
 def default_id(conn: sa.Connection, context: nova_context.RequestContext, version: int) -> str | None:
     """Return the id of the default pool of an IP version if the caller sees the pool, otherwise None."""
     c = t.subnet_pools.c
-    return conn.execute(sa.select(c.id).where(c.default_of == version, visible(context))).scalar()
+    return conn.execute(sa.select(c.id).where(c.default_ip_version == version, visible(context))).scalar()
 
 
 def pieces(conn: sa.Connection, pool_id: str) -> list[tuple[str, str]]:
@@ -39,5 +33,5 @@ def locked(conn: sa.Connection, context: nova_context.RequestContext, ident: str
 def is_default(values: list[str]) -> sa.ColumnElement[bool]:
     """Return a condition on pools that are, or are not, the default of their IP version."""
     wanted = {value.lower() in ('true', '1') for value in values}
-    column = t.subnet_pools.c.default_of
+    column = t.subnet_pools.c.default_ip_version
     return sa.or_(*(column.is_not(None) if each else column.is_(None) for each in wanted))

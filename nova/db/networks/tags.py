@@ -1,6 +1,4 @@
 """Tags of network resources."""
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,6 +1,4 @@
 """Automatically allocated networks and routers of projects."""
-from __future__ import annotations
-
 from typing import Any
 
 import sqlalchemy as sa

@@ -1,6 +1,4 @@
 """Index of the object store: buckets, objects, uploads and their parts."""
-from __future__ import annotations
-
 from collections.abc import Sequence
 import datetime
 from typing import Any

@@ -1,6 +1,4 @@
 """Tables of the object store's index, an SQLite file next to the contents."""
-from __future__ import annotations
-
 import sqlalchemy as sa
 
 METADATA = sa.MetaData()

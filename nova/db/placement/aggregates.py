@@ -3,8 +3,6 @@
 Changes of members or zones begin with ``lock``, because a host must be in at most one zone and no constraint on a
 single row can enforce this.
 """
-from __future__ import annotations
-
 import builtins
 from collections.abc import Sequence
 from typing import Any

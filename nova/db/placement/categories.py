@@ -3,10 +3,8 @@
 Categories are in the API database. Servers have their category in their rows and mappings. A server's creation locks
 the category's row, so that the category cannot be deleted at the same time.
 """
-from __future__ import annotations
-
 import functools
-from typing import Any, TYPE_CHECKING
+from typing import Any
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -16,12 +14,10 @@ from nova import utils
 from nova.db import engine
 from nova.db import statements
 from nova.db.tables.api import instance_mappings
-from nova.db.tables.categories import instance_categories
+from nova.db.tables.api import instance_categories
 from nova.db.tables.cell import instances
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import InstanceCategoriesRow
-    from nova.db.types import ColumnValues
+from nova.db.tables.rows import InstanceCategoriesRow
+from nova.db.types import ColumnValues
 
 REGULAR, VPN = 'regular', 'vpn'
 # {name: description} of the predefined categories, which always exist

@@ -3,8 +3,6 @@
 The nodes are locked first in the order of their numbers, which avoids deadlocks. Then the claim's condition is checked
 on their rows. The database computes the capacities as in db.claims.
 """
-from __future__ import annotations
-
 import functools
 from typing import Any
 
@@ -13,11 +11,9 @@ import sqlalchemy as sa
 from nova import utils
 from nova.db.placement.claims import RESOURCES
 from nova.db.servers.instances import NEXT_GENERATION
-from nova.db.tables.cell import compute_nodes
-from nova.db.tables.cell import instances
-from nova.db.tables.cell import services
+from nova.db.tables import cell as t
 
-_c = compute_nodes.c
+_c = t.compute_nodes.c
 CAPACITIES = {
     'vcpus': _c.vcpus * _c.cpu_allocation_ratio,
     'memory_mb': (_c.memory_mb - _c.reserved_memory_mb) * _c.ram_allocation_ratio,
@@ -28,9 +24,9 @@ _LOCK = sa.select(
     _c.id, _c.usage_change_number, *[_c[name] for name in (*RESOURCES, *_COUNTS)],
     *[capacity.label(name + '_capacity') for name, capacity in CAPACITIES.items()]).where(
     _c.id.in_(sa.bindparam('ids', expanding=True))).order_by(_c.id).with_for_update()
-_ZONES = sa.select(services.c.host, services.c.availability_zone).where(
-    services.c.topic == 'compute', services.c.host.in_(sa.bindparam('hosts', expanding=True)))
-_TAKE = sa.update(compute_nodes).where(_c.id.in_(sa.bindparam('ids', expanding=True))).values(
+_ZONES = sa.select(t.services.c.host, t.services.c.availability_zone).where(
+    t.services.c.topic == 'compute', t.services.c.host.in_(sa.bindparam('hosts', expanding=True)))
+_TAKE = sa.update(t.compute_nodes).where(_c.id.in_(sa.bindparam('ids', expanding=True))).values(
     {name: _c[name] + sa.bindparam('by_' + name) for name in _COUNTS})
 _PLACE = ('host', 'node', 'availability_zone')
 
@@ -97,11 +93,11 @@ def zones(conn: sa.Connection, hosts: set[str]) -> dict[str, str]:
 @functools.cache
 def _place_of(count: int) -> sa.Update:
     """Return an UPDATE that assigns hosts to ``count`` waiting servers."""
-    c = instances.c
+    c = t.instances.c
     uuids = [sa.bindparam(f'uuid_{number}', type_=c.uuid.type) for number in range(count)]
     values = {name: sa.case({uuid: sa.bindparam(f'{name}_{number}', type_=c[name].type)
                              for number, uuid in enumerate(uuids)}, value=c.uuid) for name in _PLACE}
-    return sa.update(instances).where(
+    return sa.update(t.instances).where(
         c.uuid.in_(uuids),
         c.vm_state == sa.bindparam('key_vm_state'), c.task_state == sa.bindparam('key_task_state'),
         c.host.is_(None)).values(values | {'generation': NEXT_GENERATION})

@@ -3,26 +3,20 @@
 Only the condition decides: claims cannot exceed a node's capacity, even if a scheduler's data was stale. The caller
 changes the server's host and the node's usage in one transaction.
 """
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 import functools
 import logging
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import sqlalchemy as sa
 
 from nova import utils
 from nova.db.placement import numa_claims
 from nova.db.placement import pci_devices
-from nova.db.tables.cell import compute_nodes
-from nova.db.tables.cell import instances
-from nova.db.tables.cell import migrations
+from nova.db.tables import cell as t
+from nova.db.tables.rows import InstancesRow
 from nova.hardware import machines
 from nova.objects import pci
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import InstancesRow
 
 LOG = logging.getLogger(__name__)
 
@@ -30,10 +24,10 @@ RESOURCES = ('vcpus', 'memory_mb', 'local_gb')
 _NEEDED = ('host', 'node', 'vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'image_id', 'flavor', 'numa_topology')
 # columns with the share that a move holds, whose whole disk is in root_gb
 _SHARE: tuple[sa.ColumnElement[Any], ...] = (
-    migrations.c.held_host, migrations.c.held_node, migrations.c.held_vcpus, migrations.c.held_memory_mb,
-    migrations.c.held_local_gb, sa.literal(0), sa.literal('held'), sa.literal(None, instances.c.flavor.type),
-    sa.literal(None, instances.c.numa_topology.type))
-_HELD = [column.label(name) for name, column in zip(_NEEDED, _SHARE)]
+    t.migrations.c.claimed_host, t.migrations.c.claimed_node, t.migrations.c.claimed_vcpus,
+    t.migrations.c.claimed_memory_mb, t.migrations.c.claimed_local_gb, sa.literal(0), sa.literal('claimed'),
+    sa.literal(None, t.instances.c.flavor.type), sa.literal(None, t.instances.c.numa_topology.type))
+_CLAIMED = [column.label(name) for name, column in zip(_NEEDED, _SHARE)]
 
 
 def resources(row: Mapping[str, Any] | sa.RowMapping) -> dict[str, int]:
@@ -55,7 +49,7 @@ def _room(names: tuple[str, ...], limited: frozenset[str]) -> Iterator[sa.Column
 
     :param limited: names of the ``limits``, see claim()
     """
-    c = compute_nodes.c
+    c = t.compute_nodes.c
     nodes: dict[str, tuple[sa.ColumnElement[Any], ...]] = {
         'vcpus': (c.vcpus, c.vcpus, c.cpu_allocation_ratio),
         'memory_mb': (c.memory_mb, c.memory_mb - c.reserved_memory_mb, c.ram_allocation_ratio),
@@ -73,8 +67,8 @@ def _room(names: tuple[str, ...], limited: frozenset[str]) -> Iterator[sa.Column
 
 def _changing(*conditions: sa.ColumnElement[bool]) -> sa.Update:
     """Return an UPDATE that changes the usage of nodes by the amounts in ``_by``."""
-    return sa.update(compute_nodes).where(*conditions).values({
-        name: compute_nodes.c[name] + sa.bindparam('by_' + name.removesuffix('_used'))
+    return sa.update(t.compute_nodes).where(*conditions).values({
+        name: t.compute_nodes.c[name] + sa.bindparam('by_' + name.removesuffix('_used'))
         for name in ('running_vms', *(name + '_used' for name in RESOURCES))})
 
 
@@ -83,9 +77,10 @@ def _by(requested: dict[str, int], sign: int) -> dict[str, int]:
             **{'by_' + name: sign * requested[name] for name in RESOURCES}}
 
 
-_NUMBER = compute_nodes.c.id == sa.bindparam('key_id')
+_NUMBER = t.compute_nodes.c.id == sa.bindparam('key_id')
 _OF_NUMBER = _changing(_NUMBER)
-_OF_NAME = _changing(compute_nodes.c.host == sa.bindparam('key_host'), compute_nodes.c.node == sa.bindparam('key_node'))
+_OF_NAME = _changing(t.compute_nodes.c.host == sa.bindparam('key_host'),
+                     t.compute_nodes.c.node == sa.bindparam('key_node'))
 
 
 @functools.cache
@@ -117,7 +112,7 @@ def free(conn: sa.Connection, row: InstancesRow) -> None:
     if row['numa_topology'] is not None:
         numa_claims.free(conn, row['host'], row['node'], row['numa_topology'])
     if pci.requested(row['flavor']):
-        pci_devices.release(conn, row['host'], row['node'], row['uuid'], held=False)
+        pci_devices.release(conn, row['host'], row['node'], row['uuid'], claimed_by_move=False)
 
 
 def free_share(conn: sa.Connection, host: str, node: str, requested: dict[str, int]) -> None:
@@ -132,14 +127,14 @@ def free_node(conn: sa.Connection, node_id: int, requested: dict[str, int]) -> N
 
 def _usage(conn: sa.Connection, node: sa.RowMapping | None = None) -> dict[tuple[str, str], dict[str, int]]:
     """Return {(host, node): usage columns} summed over servers and shares of moves."""
-    statement = sa.select(*[instances.c[name] for name in _NEEDED]).where(instances.c.host.is_not(None))
-    held = sa.select(*_HELD).where(migrations.c.held_host.is_not(None))
+    statement = sa.select(*[t.instances.c[name] for name in _NEEDED]).where(t.instances.c.host.is_not(None))
+    moves = sa.select(*_CLAIMED).where(t.migrations.c.claimed_host.is_not(None))
     if node is not None:
-        statement = statement.where(instances.c.host == node['host'], instances.c.node == node['node'])
-        held = held.where(migrations.c.held_host == node['host'], migrations.c.held_node == node['node'])
+        statement = statement.where(t.instances.c.host == node['host'], t.instances.c.node == node['node'])
+        moves = moves.where(t.migrations.c.claimed_host == node['host'], t.migrations.c.claimed_node == node['node'])
     usage: dict[tuple[str, str], dict[str, int]] = {}
     # one statement, because a server and its move may swap shares without a lock of the node
-    for row in conn.execute(sa.union_all(statement, held)).mappings():
+    for row in conn.execute(sa.union_all(statement, moves)).mappings():
         sums = usage.setdefault((row['host'], row['node']),
                                 {'running_vms': 0, **{name + '_used': 0 for name in RESOURCES}})
         for name, value in resources(row).items():
@@ -163,16 +158,16 @@ def audit(conn: sa.Connection) -> list[dict[str, Any]]:
     """
     usage = _usage(conn)
     mended = []
-    for suspect in conn.execute(sa.select(compute_nodes)).mappings().all():
+    for suspect in conn.execute(sa.select(t.compute_nodes)).mappings().all():
         if not _difference(suspect, usage):
             continue
-        locked = sa.select(compute_nodes).where(compute_nodes.c.id == suspect['id']).with_for_update()
+        locked = sa.select(t.compute_nodes).where(t.compute_nodes.c.id == suspect['id']).with_for_update()
         node = conn.execute(locked).mappings().first()
         if node is None:
             continue
         different = _difference(node, _usage(conn, node))
         if different:
-            conn.execute(sa.update(compute_nodes).where(compute_nodes.c.id == node['id']).values(
+            conn.execute(sa.update(t.compute_nodes).where(t.compute_nodes.c.id == node['id']).values(
                 usage_change_number=utils.change_number(), **{name: value for name, (_, value) in different.items()}))
         for name, (was, value) in different.items():
             LOG.error('Usage of node %s differed from its servers: %s was %s, is %s.',

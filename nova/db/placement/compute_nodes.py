@@ -1,9 +1,7 @@
 """Rows of compute nodes: the inventory of a host, and the usage by claims."""
-from __future__ import annotations
-
 import builtins
 from collections.abc import Mapping
-from typing import Any, cast, TYPE_CHECKING
+from typing import Any, cast
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -16,14 +14,12 @@ from nova.db.placement import numa_claims
 from nova.db.placement import pci_devices
 from nova.db.tables.cell import compute_nodes
 from nova.db.tables.cell import services
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import ComputeNodesRow
+from nova.db.tables.rows import ComputeNodesRow
 
 USAGE = ('vcpus_used', 'memory_mb_used', 'local_gb_used', 'running_vms')    # only claims write these columns
 _OWN = {'id', 'uuid', 'created_at', 'updated_at', 'change_number', 'usage_change_number', 'pci_stats', 'pci_devices',
         'numa_topology', *USAGE}
-# columns that change with every report; for their changes alone, schedulers do not read the row again
+# columns that change with every report; schedulers do not reload a row in which only these have changed
 _QUIET = {'uptime', 'disk_available_least'}
 
 

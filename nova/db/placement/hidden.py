@@ -1,6 +1,4 @@
 """Ids hidden from users: administrative servers and their resources."""
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 

@@ -1,6 +1,4 @@
 """Servers on hosts: queries for administrators' views and for filters of the scheduler."""
-from __future__ import annotations
-
 import collections.abc
 from typing import Any
 
@@ -83,8 +81,8 @@ def of_servers(conn: sa.Connection, project_id: str, uuids: collections.abc.Iter
     uuids = [uuid for uuid in uuids if isinstance(uuid, str)]
     placed = sa.select(instances.c.host).where(instances.c.uuid.in_(uuids), instances.c.project_id == project_id,
                                                instances.c.host.is_not(None))
-    moving = sa.select(migrations.c.held_host).join(instances, instances.c.uuid == migrations.c.instance_uuid).where(
-        instances.c.uuid.in_(uuids), instances.c.project_id == project_id, migrations.c.held_host.is_not(None))
+    moving = sa.select(migrations.c.claimed_host).join(instances, instances.c.uuid == migrations.c.instance_uuid).where(
+        instances.c.uuid.in_(uuids), instances.c.project_id == project_id, migrations.c.claimed_host.is_not(None))
     return frozenset(conn.execute(sa.union(placed, moving)).scalars())
 
 

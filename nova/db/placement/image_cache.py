@@ -1,26 +1,22 @@
 """Requests to prefetch images on hosts. There is one row for each host and image, with the result.
 
-A row is ``waiting`` until the host responds, then ``cached`` or ``failed`` with a reason, for ``KEPT``.
+A row is ``waiting`` until the host responds, then ``cached`` or ``failed`` with a reason, for ``RETENTION``.
 """
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 import datetime
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import sqlalchemy as sa
 
 from nova import utils
+from nova.context import RequestContext
 from nova.db import engine
 from nova.db import statements
-from nova.db.tables.placement import image_cache_tasks as table
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.db.tables.rows import ImageCacheTasksRow
+from nova.db.tables.cell import image_cache_tasks as table
+from nova.db.tables.rows import ImageCacheTasksRow
 
 PAGE = 1000
-KEPT = datetime.timedelta(days=1)         # retention of results
+RETENTION = datetime.timedelta(days=1)      # retention of results
 WAITING, CACHED, FAILED = 'waiting', 'cached', 'failed'
 STATES = (WAITING, CACHED, FAILED)
 UNABLE = 'The host cannot fetch images ahead of time.'
@@ -71,8 +67,8 @@ def give_up(conn: sa.Connection, ids: list[int]) -> None:
 
 
 def expire(conn: sa.Connection, now: datetime.datetime) -> None:
-    """Delete results older than KEPT."""
-    conn.execute(sa.delete(table).where(table.c.state != WAITING, table.c.finished_at < now - KEPT))
+    """Delete results older than RETENTION."""
+    conn.execute(sa.delete(table).where(table.c.state != WAITING, table.c.finished_at < now - RETENTION))
 
 
 def progress(conn: sa.Connection, hosts: list[str] | tuple[str, ...]) -> tuple[Sequence[Any], Sequence[Any]]:

@@ -9,8 +9,6 @@ The topology of a node, with all claims on the node, is in the node's row. The t
 their rows. A change of a node's topology locks the node's row until the transaction ends. A server without a topology
 needs no statement.
 """
-from __future__ import annotations
-
 import functools
 import logging
 from collections.abc import Mapping
@@ -19,25 +17,24 @@ from typing import Any
 import sqlalchemy as sa
 
 from nova import utils
-from nova.db.tables.cell import compute_nodes
-from nova.db.tables.cell import instances
-from nova.db.tables.cell import migrations
+from nova.db.tables import cell as t
 from nova.hardware import host as hosts
 from nova.hardware import usage
 from nova.objects import numa
 
 LOG = logging.getLogger(__name__)
 
-_c = compute_nodes.c
+_c = t.compute_nodes.c
 _OF_NODE = sa.select(_c.numa_topology).where(
     _c.host == sa.bindparam('key_host'), _c.node == sa.bindparam('key_node'))
 _LOCKED = sa.select(_c.id, _c.numa_topology).where(
     _c.host == sa.bindparam('key_host'), _c.node == sa.bindparam('key_node')).with_for_update()
-_WRITE = sa.update(compute_nodes).where(_c.id == sa.bindparam('key_id'))
-_SERVERS = sa.select(instances.c.host, instances.c.node, instances.c.numa_topology).where(
-    instances.c.host.is_not(None), instances.c.numa_topology.is_not(None))
-_MOVES = sa.select(migrations.c.held_host, migrations.c.held_node, migrations.c.held_numa_topology).where(
-    migrations.c.held_host.is_not(None), migrations.c.held_numa_topology.is_not(None))
+_WRITE = sa.update(t.compute_nodes).where(_c.id == sa.bindparam('key_id'))
+_SERVERS = sa.select(t.instances.c.host, t.instances.c.node, t.instances.c.numa_topology).where(
+    t.instances.c.host.is_not(None), t.instances.c.numa_topology.is_not(None))
+_MOVES = sa.select(t.migrations.c.claimed_host, t.migrations.c.claimed_node,
+                   t.migrations.c.claimed_numa_topology).where(
+    t.migrations.c.claimed_host.is_not(None), t.migrations.c.claimed_numa_topology.is_not(None))
 _COUNTED = ('cpu_usage', 'memory_usage', 'pinned_cpus', 'mempages')
 
 # cached because many hosts of a cloud are equal; callers must not change the result
@@ -144,8 +141,8 @@ def _guests(conn: sa.Connection,
     servers, moves = _SERVERS, _MOVES
     if place is not None:
         on_host, on_node = place
-        servers = servers.where(instances.c.host == on_host, instances.c.node == on_node)
-        moves = moves.where(migrations.c.held_host == on_host, migrations.c.held_node == on_node)
+        servers = servers.where(t.instances.c.host == on_host, t.instances.c.node == on_node)
+        moves = moves.where(t.migrations.c.claimed_host == on_host, t.migrations.c.claimed_node == on_node)
     found: dict[tuple[str, str], list[numa.GuestTopology]] = {}
     # one statement, because a server and its move may swap shares without a lock of the node
     for host, name, text in conn.execute(sa.union_all(servers, moves)):

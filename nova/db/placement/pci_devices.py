@@ -9,41 +9,34 @@ A change of a node's devices locks the node's row until the transaction ends, so
 The pools for schedulers (compute_nodes.pci_stats) are written in the same transaction. A server without devices needs
 no statement.
 """
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 import dataclasses
 import logging
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import sqlalchemy as sa
 
 from nova import utils
 from nova.db import statements
-from nova.db.tables.cell import compute_nodes
-from nova.db.tables.cell import instances
-from nova.db.tables.cell import migrations
-from nova.db.tables.pci import pci_devices
+from nova.db.tables import cell as t
+from nova.db.tables.rows import PciDevicesRow
 from nova.hardware import pci_pools
 from nova.objects import pci
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import PciDevicesRow
-    from nova.objects.numa import HostTopology
+from nova.objects.numa import HostTopology
 
 LOG = logging.getLogger(__name__)
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(pci.Device))
-_OURS = ('status', 'instance_uuid', 'request_id', 'held')            # the other fields come from the host
-_LOCK = sa.select(compute_nodes.c.id).where(
-    compute_nodes.c.host == sa.bindparam('key_host'),
-    compute_nodes.c.node == sa.bindparam('key_node')).with_for_update()
-_ON_NODE = sa.select(pci_devices).where(
-    pci_devices.c.host == sa.bindparam('key_host'), pci_devices.c.node == sa.bindparam('key_node')).order_by(
-    pci_devices.c.address)
-_SWAP = sa.update(pci_devices).where(pci_devices.c.instance_uuid == sa.bindparam('key_uuid')).values(
-    held=~pci_devices.c.held)
-_CHANGE = sa.update(pci_devices).where(pci_devices.c.id == sa.bindparam('key_id'))
+_OURS = ('status', 'instance_uuid', 'request_id', 'claimed_by_move')            # the other fields come from the host
+_LOCK = sa.select(t.compute_nodes.c.id).where(
+    t.compute_nodes.c.host == sa.bindparam('key_host'),
+    t.compute_nodes.c.node == sa.bindparam('key_node')).with_for_update()
+_ON_NODE = sa.select(t.pci_devices).where(
+    t.pci_devices.c.host == sa.bindparam('key_host'), t.pci_devices.c.node == sa.bindparam('key_node')).order_by(
+    t.pci_devices.c.address)
+_SWAP = sa.update(t.pci_devices).where(t.pci_devices.c.instance_uuid == sa.bindparam('key_uuid')).values(
+    claimed_by_move=~t.pci_devices.c.claimed_by_move)
+_CHANGE = sa.update(t.pci_devices).where(t.pci_devices.c.id == sa.bindparam('key_id'))
 
 
 def report(conn: sa.Connection, host: str, node: str, devices: Sequence[Mapping[str, Any]]) -> None:
@@ -71,12 +64,12 @@ def report(conn: sa.Connection, host: str, node: str, devices: Sequence[Mapping[
 
 
 def claim(conn: sa.Connection, host: str, node: str, requests: list[pci.Request] | tuple[pci.Request, ...],
-          instance_uuid: str, held: bool = False, topology: HostTopology | None = None,
+          instance_uuid: str, claimed_by_move: bool = False, topology: HostTopology | None = None,
           cells: list[int] | None = None) -> bool:
     """Assign devices of a node to a server; return whether the node has the requested devices.
 
     :param requests: [pci.Request]
-    :param held: whether the devices are for a move of the server (server_migrations.hold)
+    :param claimed_by_move: whether the devices are for a move of the server (server_migrations.hold)
     :param topology: HostTopology, or None for a guest without topology
     :param cells: ids of the guest's cells in this topology
     """
@@ -85,22 +78,23 @@ def claim(conn: sa.Connection, host: str, node: str, requests: list[pci.Request]
     chosen = pci_pools.choose(devices, requests, topology, cells)
     if chosen is None:
         return False
-    _write(conn, host, node, known, pci_pools.claim(devices, requests, chosen, instance_uuid, held))
+    _write(conn, host, node, known, pci_pools.claim(devices, requests, chosen, instance_uuid, claimed_by_move))
     return True
 
 
-def release(conn: sa.Connection, host: str, node: str, instance_uuid: str, held: bool | None = None) -> None:
+def release(conn: sa.Connection, host: str, node: str, instance_uuid: str, claimed_by_move: bool | None = None) -> None:
     """Release the devices of a server on a node.
 
-    :param held: True releases only the devices of its move, False only the others
+    :param claimed_by_move: True releases only the devices of its move, False only the others
     """
     known = _locked(conn, host, node)
-    _write(conn, host, node, known, pci_pools.release(list(known.values()), instance_uuid, held=held))
+    _write(conn, host, node, known,
+           pci_pools.release(list(known.values()), instance_uuid, claimed_by_move=claimed_by_move))
 
 
 def release_port(conn: sa.Connection, instance_uuid: str, port_id: str) -> None:
     """Release the device of a server's port, on its node and for its move."""
-    c = pci_devices.c
+    c = t.pci_devices.c
     places = conn.execute(sa.select(c.host, c.node).where(
         c.instance_uuid == instance_uuid, c.request_id == port_id).distinct().order_by(c.host, c.node)).all()
     for host, node in places:
@@ -115,12 +109,13 @@ def swap(conn: sa.Connection, instance_uuid: str) -> None:
 
 def forget(conn: sa.Connection, host: str) -> None:
     """Remove the devices of a deleted host, except those of existing servers."""
-    conn.execute(sa.delete(pci_devices).where(pci_devices.c.host == host, pci_devices.c.instance_uuid.is_(None)))
+    conn.execute(sa.delete(t.pci_devices).where(t.pci_devices.c.host == host, t.pci_devices.c.instance_uuid.is_(None)))
 
 
 def of_instance(conn: sa.Connection, instance_uuid: str, host: str) -> list[pci.Device]:
     """Return [pci.Device] of a server on its host, without those of a move."""
-    rows = statements.rows(conn, pci_devices, ('address',), instance_uuid=instance_uuid, host=host, held=False)
+    rows = statements.rows(conn, t.pci_devices, ('address',), instance_uuid=instance_uuid, host=host,
+                           claimed_by_move=False)
     return [_device(row) for row in rows]
 
 
@@ -136,13 +131,13 @@ def audit(conn: sa.Connection) -> list[dict[str, Any]]:
     :returns: [{'host', 'node', 'column', 'was', 'is'}] of the corrections
     """
     nodes = {(row['host'], row['node']): row['pci_stats'] for row in conn.execute(sa.select(
-        compute_nodes.c.host, compute_nodes.c.node, compute_nodes.c.pci_stats).where(
-        compute_nodes.c.pci_stats.is_not(None))).mappings()}
+        t.compute_nodes.c.host, t.compute_nodes.c.node, t.compute_nodes.c.pci_stats).where(
+        t.compute_nodes.c.pci_stats.is_not(None))).mappings()}
     if not nodes:
         return []
     suspects = {place for place, _ in _lost(conn)}
     rows: dict[tuple[str, str], list[pci.Device]] = {}
-    for row in statements.rows(conn, pci_devices, ('address',)):
+    for row in statements.rows(conn, t.pci_devices, ('address',)):
         rows.setdefault((row['host'], row['node']), []).append(_device(row))
     suspects.update(place for place, stats in nodes.items() if stats != _stats(rows.get(place, [])))
     return [each for place in sorted(suspects) for each in _mend(conn, *place)]
@@ -158,9 +153,9 @@ def _mend(conn: sa.Connection, host: str, node: str) -> list[dict[str, Any]]:
                   device.instance_uuid)
         mended.append({'host': host, 'node': node, 'column': 'pci_devices',
                        'was': f'{device.address} {device.instance_uuid}', 'is': device.address})
-        devices = pci_pools.release(devices, device.instance_uuid, held=device.held)
-    stats = conn.execute(sa.select(compute_nodes.c.pci_stats).where(
-        compute_nodes.c.host == host, compute_nodes.c.node == node)).scalar()
+        devices = pci_pools.release(devices, device.instance_uuid, claimed_by_move=device.claimed_by_move)
+    stats = conn.execute(sa.select(t.compute_nodes.c.pci_stats).where(
+        t.compute_nodes.c.host == host, t.compute_nodes.c.node == node)).scalar()
     right = _stats(devices)
     if stats != right and not mended:
         LOG.error('The pools of PCI devices of node %s differed from its devices.', node)
@@ -173,13 +168,13 @@ def _mend(conn: sa.Connection, host: str, node: str) -> list[dict[str, Any]]:
 def _lost(conn: sa.Connection, host: str | None = None,
           node: str | None = None) -> list[tuple[tuple[str, str], pci.Device]]:
     """Return [((host, node), pci.Device)] of devices with a server that is not on the node."""
-    c, own, move = pci_devices.c, instances.c, migrations.c
+    c, own, move = t.pci_devices.c, t.instances.c, t.migrations.c
     here = sa.exists().where(own.uuid == c.instance_uuid, own.host == c.host, own.node == c.node)
-    moving = sa.exists().where(move.instance_uuid == c.instance_uuid, move.held_host == c.host,
-                               move.held_node == c.node)
-    statement = sa.select(pci_devices).where(
+    moving = sa.exists().where(move.instance_uuid == c.instance_uuid, move.claimed_host == c.host,
+                               move.claimed_node == c.node)
+    statement = sa.select(t.pci_devices).where(
         c.instance_uuid.is_not(None),
-        sa.or_(sa.and_(c.held.is_(sa.false()), ~here), sa.and_(c.held.is_(sa.true()), ~moving)))
+        sa.or_(sa.and_(c.claimed_by_move.is_(sa.false()), ~here), sa.and_(c.claimed_by_move.is_(sa.true()), ~moving)))
     if host is not None:
         statement = statement.where(c.host == host, c.node == node)
     return [((row['host'], row['node']), _device(row)) for row in statements.dicts(conn.execute(statement))]
@@ -208,12 +203,12 @@ def _write(conn: sa.Connection, host: str, node: str, known: dict[int, pci.Devic
         elif device != known[number]:
             different.append({'key_id': number, 'updated_at': now, **_values(device)})
     if fresh:
-        conn.execute(statements.insert(pci_devices), fresh)
+        conn.execute(statements.insert(t.pci_devices), fresh)
     if different:
         conn.execute(_CHANGE, different)
     if numbers:
-        conn.execute(sa.delete(pci_devices).where(pci_devices.c.id.in_(numbers.values())))
-    statements.update(conn, compute_nodes, {'pci_stats': _stats(devices), 'change_number': utils.change_number()},
+        conn.execute(sa.delete(t.pci_devices).where(t.pci_devices.c.id.in_(numbers.values())))
+    statements.update(conn, t.compute_nodes, {'pci_stats': _stats(devices), 'change_number': utils.change_number()},
                       host=host, node=node)
 
 

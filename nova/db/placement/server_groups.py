@@ -5,8 +5,6 @@ servers are no members. In a cell, the servers' rows name the group too, for cla
 A change that restricts the members' hosts locks the group's project. Adding a member takes the same lock, so that no
 server can join during such a change.
 """
-from __future__ import annotations
-
 import collections
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -22,11 +20,7 @@ from nova.db.placement.categories import REGULAR
 from nova.db.projects import quotas
 from nova.db.tables.aggregates import server_groups
 from nova.db.tables.api import instance_mappings
-from nova.db.tables.cell import compute_nodes
-from nova.db.tables.cell import instances
-from nova.db.tables.cell import migrations
-from nova.db.tables.cell import services
-from nova.db.tables.placement import group_locks
+from nova.db.tables import cell as t
 
 AFFINITY, ANTI_AFFINITY = 'affinity', 'anti-affinity'
 SOFT_AFFINITY, SOFT_ANTI_AFFINITY = 'soft-affinity', 'soft-anti-affinity'
@@ -37,7 +31,7 @@ POLICIES = (AFFINITY, ANTI_AFFINITY, SOFT_AFFINITY, SOFT_ANTI_AFFINITY, PROXIMIT
 OPPOSITES = (frozenset((AFFINITY, ANTI_AFFINITY)), frozenset((SOFT_AFFINITY, SOFT_ANTI_AFFINITY)))
 
 SCOPE = 'capabilities:'          # prefix of metadata keys for the policy host-capabilities
-MOST = 'max_server_per_host'     # the rule of anti-affinity
+MAX_SERVER_PER_HOST = 'max_server_per_host'     # the rule of anti-affinity
 LOCALITY = 'network_locality'    # metadata key of aggregates and capability of hosts, for the policy network-proximity
 
 # ---- the API database --------------------------------------------------------
@@ -232,7 +226,7 @@ def member_cells(conn: sa.Connection, group_id: str) -> set[str]:
 
 def lock(conn: sa.Connection, group_id: str) -> None:
     """Lock a group against other claims for its members until this transaction ends."""
-    engine.lock_row(conn, group_locks, {'group_uuid': group_id})
+    engine.lock_row(conn, t.group_locks, {'group_uuid': group_id})
 
 
 def hosts(conn: sa.Connection, group_id: str, but: str | None = None) -> dict[str, int]:
@@ -245,11 +239,11 @@ def hosts(conn: sa.Connection, group_id: str, but: str | None = None) -> dict[st
 
 def places(conn: sa.Connection, group_id: str, but: str | None = None) -> set[tuple[str, str]]:
     """Return {(member, host)}; a moving member has two hosts. See ``hosts``."""
-    here = sa.select(instances.c.uuid, instances.c.host).where(
-        instances.c.server_group_id == group_id, instances.c.host.is_not(None))
-    coming = sa.select(instances.c.uuid, migrations.c.held_host).where(
-        instances.c.server_group_id == group_id, migrations.c.instance_uuid == instances.c.uuid,
-        migrations.c.held_host.is_not(None))
+    here = sa.select(t.instances.c.uuid, t.instances.c.host).where(
+        t.instances.c.server_group_id == group_id, t.instances.c.host.is_not(None))
+    coming = sa.select(t.instances.c.uuid, t.migrations.c.claimed_host).where(
+        t.instances.c.server_group_id == group_id, t.migrations.c.instance_uuid == t.instances.c.uuid,
+        t.migrations.c.claimed_host.is_not(None))
     # one statement, because a server and its move may swap shares without a lock of the group
     return {(uuid, host) for uuid, host in conn.execute(sa.union_all(here, coming)) if uuid != but}
 
@@ -259,10 +253,10 @@ def localities(conn: sa.Connection, hosts: list[str]) -> dict[str, frozenset[str
 
     The localities of a host are the locality that it reports, and those of its aggregates.
     """
-    nodes = sa.select(compute_nodes.c.host, compute_nodes.c.capabilities, services.c.aggregates).select_from(
-        compute_nodes.outerjoin(services, sa.and_(services.c.host == compute_nodes.c.host,
-                                                  services.c.topic == 'compute'))).where(
-        compute_nodes.c.host.in_(hosts))
+    nodes = sa.select(t.compute_nodes.c.host, t.compute_nodes.c.capabilities, t.services.c.aggregates).select_from(
+        t.compute_nodes.outerjoin(t.services, sa.and_(t.services.c.host == t.compute_nodes.c.host,
+                                                      t.services.c.topic == 'compute'))).where(
+        t.compute_nodes.c.host.in_(hosts))
     found: dict[Any, Any] = {}
     for host, own, listed in conn.execute(nodes) if hosts else ():
         found[host] = found.get(host, frozenset()) | locality(own, listed)
@@ -281,12 +275,12 @@ def locality(own: dict[str, Any] | None, listed: list[dict[str, Any]] | None) ->
 
 def mentioned(conn: sa.Connection) -> set[Any]:
     """Return the ids of all groups that servers' rows name."""
-    return set(conn.execute(sa.select(instances.c.server_group_id).where(
-        instances.c.server_group_id.is_not(None)).distinct()).scalars())
+    return set(conn.execute(sa.select(t.instances.c.server_group_id).where(
+        t.instances.c.server_group_id.is_not(None)).distinct()).scalars())
 
 
 def forget(conn: sa.Connection, group_ids: list[str]) -> None:
     """Remove servers from these groups and delete the groups' locks."""
-    conn.execute(sa.update(instances).where(instances.c.server_group_id.in_(group_ids))
+    conn.execute(sa.update(t.instances).where(t.instances.c.server_group_id.in_(group_ids))
                  .values(server_group_id=None))
-    conn.execute(sa.delete(group_locks).where(group_locks.c.group_uuid.in_(group_ids)))
+    conn.execute(sa.delete(t.group_locks).where(t.group_locks.c.group_uuid.in_(group_ids)))

@@ -2,8 +2,6 @@
 
 The schedulers follow these rows by change number, so that they need no queries for zones and aggregates.
 """
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -11,12 +9,9 @@ import sqlalchemy as sa
 
 from nova import exception
 from nova import utils
-from nova.db.tables.cell import compute_nodes
-from nova.db.tables.cell import instances
-from nova.db.tables.cell import migrations
-from nova.db.tables.cell import services
+from nova.db.tables import cell as t
 
-_COMPUTE = services.c.topic == 'compute'
+_COMPUTE = t.services.c.topic == 'compute'
 
 
 def of(conn: sa.Connection, hosts: list[str] | None = None) -> dict[str, str]:
@@ -29,8 +24,8 @@ def of(conn: sa.Connection, hosts: list[str] | None = None) -> dict[str, str]:
 
 def existing(conn: sa.Connection, names: Iterable[str]) -> set[str]:
     """Return the subset of names that are zones of compute services."""
-    return set(conn.execute(sa.select(services.c.availability_zone).where(
-        services.c.availability_zone.in_(set(names)), _COMPUTE).distinct()).scalars())
+    return set(conn.execute(sa.select(t.services.c.availability_zone).where(
+        t.services.c.availability_zone.in_(set(names)), _COMPUTE).distinct()).scalars())
 
 
 def aggregates_of(conn: sa.Connection, hosts: list[str] | None = None) -> dict[str, list[dict[str, Any]]]:
@@ -40,9 +35,9 @@ def aggregates_of(conn: sa.Connection, hosts: list[str] | None = None) -> dict[s
 
 def rows(conn: sa.Connection, hosts: list[str] | None = None) -> Sequence[Any]:
     """Return [(host, zone, aggregates)] of the compute services."""
-    statement = sa.select(services.c.host, services.c.availability_zone, services.c.aggregates).where(_COMPUTE)
+    statement = sa.select(t.services.c.host, t.services.c.availability_zone, t.services.c.aggregates).where(_COMPUTE)
     if hosts is not None:
-        statement = statement.where(services.c.host.in_(hosts))
+        statement = statement.where(t.services.c.host.in_(hosts))
     return conn.execute(statement).all()
 
 
@@ -55,8 +50,8 @@ def move(conn: sa.Connection, wanted: dict[str, str]) -> None:
     changing = _changing(of(conn, list(wanted)), wanted)
     if not changing:
         return
-    conn.execute(sa.select(compute_nodes.c.id).where(compute_nodes.c.host.in_(list(changing)))
-                 .order_by(compute_nodes.c.id).with_for_update())
+    conn.execute(sa.select(t.compute_nodes.c.id).where(t.compute_nodes.c.host.in_(list(changing)))
+                 .order_by(t.compute_nodes.c.id).with_for_update())
     _refuse_busy(conn, changing)
     _write_zones(conn, changing)
 
@@ -73,7 +68,7 @@ def check(conn: sa.Connection, wanted: dict[str, str]) -> None:
 
 def _refuse_busy(conn: sa.Connection, changing: dict[str, str]) -> None:
     # columns for servers on the host and servers that move to it
-    for column in (instances.c.host, migrations.c.held_host):
+    for column in (t.instances.c.host, t.migrations.c.claimed_host):
         busy = sa.select(column).where(column.in_(list(changing))).limit(1)
         found = conn.execute(busy).scalar()
         if found is not None:
@@ -90,7 +85,7 @@ def describe(conn: sa.Connection, wanted: dict[str, list[dict[str, Any]]]) -> di
     for host, listed in changing.items():
         batches.setdefault(utils.dump_json(listed), []).append(host)
     for hosts in batches.values():
-        conn.execute(sa.update(services).where(services.c.host.in_(hosts), _COMPUTE)
+        conn.execute(sa.update(t.services).where(t.services.c.host.in_(hosts), _COMPUTE)
                      .values(aggregates=changing[hosts[0]]))
     _mark(conn, list(changing))
     return changing
@@ -101,13 +96,13 @@ def mend(conn: sa.Connection, wanted: dict[str, str]) -> dict[str, str]:
     changing = _changing(of(conn, list(wanted)), wanted)
     _write_zones(conn, changing)
     for zone, hosts in _by_zone(changing).items():
-        conn.execute(sa.update(instances).where(instances.c.host.in_(hosts)).values(availability_zone=zone))
+        conn.execute(sa.update(t.instances).where(t.instances.c.host.in_(hosts)).values(availability_zone=zone))
     return changing
 
 
 def current(host: str) -> sa.ScalarSelect[Any]:
     """Return an SQL expression for the present zone of a host, which may differ from a scheduler's stale data."""
-    return sa.select(services.c.availability_zone).where(services.c.host == host, _COMPUTE).scalar_subquery()
+    return sa.select(t.services.c.availability_zone).where(t.services.c.host == host, _COMPUTE).scalar_subquery()
 
 
 def _changing(present: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
@@ -124,7 +119,7 @@ def _by_zone(changing: dict[str, str]) -> dict[str, list[str]]:
 
 def _write_zones(conn: sa.Connection, changing: dict[str, str]) -> None:
     for zone, hosts in _by_zone(changing).items():
-        conn.execute(sa.update(services).where(services.c.host.in_(hosts), _COMPUTE)
+        conn.execute(sa.update(t.services).where(t.services.c.host.in_(hosts), _COMPUTE)
                      .values(availability_zone=zone))
     _mark(conn, list(changing))
 
@@ -132,5 +127,5 @@ def _write_zones(conn: sa.Connection, changing: dict[str, str]) -> None:
 def _mark(conn: sa.Connection, hosts: list[str]) -> None:
     """Make the schedulers read these hosts again."""
     if hosts:
-        conn.execute(sa.update(compute_nodes).where(compute_nodes.c.host.in_(hosts))
+        conn.execute(sa.update(t.compute_nodes).where(t.compute_nodes.c.host.in_(hosts))
                      .values(change_number=utils.change_number()))

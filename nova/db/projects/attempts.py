@@ -1,8 +1,6 @@
 """Rows of idempotent requests. The process that inserts the row performs the request; a repetition gets the same
 outcome.
 """
-from __future__ import annotations
-
 import datetime
 from typing import Any
 
@@ -15,8 +13,8 @@ from nova.db import statements
 from nova.db.tables.api import idempotency_keys
 from nova.db.tables.ec2 import ec2_client_tokens
 
-MOST = 20_000            # maximum rows of a project: a day's requests of a busy project, at most some GiB
-AGAIN_S = 600            # interval of the expiry of rows
+MAX_ROWS = 20_000            # maximum rows of a project: a day's requests of a busy project, at most some GiB
+EXPIRY_INTERVAL_S = 600            # interval of the expiry of rows
 # age after which a request is abandoned, because none takes so long and its process must have ended
 ABANDONED_S = 240
 
@@ -30,7 +28,7 @@ class Attempts:
     """
 
     def __init__(self, table: sa.Table, key: str, outcome: str, **more: int) -> None:
-        self._table, self._key, self._outcome, self.most = table, key, outcome, MOST
+        self._table, self._key, self._outcome, self.most = table, key, outcome, MAX_ROWS
         self._more: dict[str, Any] = more
 
     def begin(self, conn: sa.Connection, project_id: str, key_hash: str, request_hash: str, now: datetime.datetime,
@@ -83,5 +81,5 @@ class Attempts:
         return found if attempted_at is None else [*found, columns.attempted_at == attempted_at]
 
 
-IDEMPOTENCY_KEYS = Attempts(idempotency_keys, 'key_hash', 'answer', retry_after=AGAIN_S)
+IDEMPOTENCY_KEYS = Attempts(idempotency_keys, 'key_hash', 'answer', retry_after=EXPIRY_INTERVAL_S)
 CLIENT_TOKENS = Attempts(ec2_client_tokens, 'token_hash', 'uuid')            # ClientToken of the EC2 API

@@ -1,9 +1,7 @@
 """Flavors, their extra specs and the access of projects to private flavors."""
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 import functools
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -14,10 +12,8 @@ from nova.db import engine
 from nova.db import statements
 from nova.db.tables.api import flavor_projects
 from nova.db.tables.api import flavors
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import FlavorsRow
-    from nova.db.types import ColumnValues
+from nova.db.tables.rows import FlavorsRow
+from nova.db.types import ColumnValues
 
 # sort keys of the API -> columns
 SORT_KEYS = {

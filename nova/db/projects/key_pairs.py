@@ -1,8 +1,5 @@
 """Key pairs of users: the public keys."""
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -11,9 +8,7 @@ from nova import utils
 from nova.db import engine
 from nova.db import statements
 from nova.db.tables.api import key_pairs
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import KeyPairsRow
+from nova.db.tables.rows import KeyPairsRow
 
 
 def get(conn: sa.Connection, user_id: str, name: str) -> KeyPairsRow:

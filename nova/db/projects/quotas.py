@@ -3,8 +3,6 @@
 Usage is counted from instance_mappings under a lock of the project's row. Therefore parallel requests cannot exceed a
 limit, and reservations are not needed.
 """
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any, overload
 
@@ -15,11 +13,7 @@ from nova import context as nova_context
 from nova import exception
 from nova.db import engine
 from nova.db.tables.aggregates import server_groups
-from nova.db.tables.api import instance_mappings
-from nova.db.tables.api import key_pairs
-from nova.db.tables.api import quota_classes
-from nova.db.tables.api import quota_locks
-from nova.db.tables.api import quotas
+from nova.db.tables import api as t
 
 DEFAULT_CLASS = 'default'
 WHOLE_PROJECT = ''
@@ -44,8 +38,8 @@ def defaults(conn: sa.Connection, conf: ConfigOpts) -> dict[str, int]:
 def class_limits(conn: sa.Connection, class_name: str,
                  resources: Collection[str] = RESOURCES) -> dict[str, int]:
     """Return {resource: limit} of a quota class for some resources."""
-    rows = conn.execute(sa.select(quota_classes.c.resource, quota_classes.c.hard_limit)
-                        .where(quota_classes.c.class_name == class_name))
+    rows = conn.execute(sa.select(t.quota_classes.c.resource, t.quota_classes.c.hard_limit)
+                        .where(t.quota_classes.c.class_name == class_name))
     return {resource: limit for resource, limit in rows if resource in resources}
 
 
@@ -65,10 +59,10 @@ class Limits(dict[str, int]):
 
 
 _LIMITS = sa.union_all(
-    sa.select(quotas.c.resource, quotas.c.hard_limit, quotas.c.user_id, sa.literal(1).label('rank'))
-    .where(quotas.c.project_id == sa.bindparam('of_project')),
-    sa.select(quota_classes.c.resource, quota_classes.c.hard_limit, sa.literal(''), sa.literal(0))
-    .where(quota_classes.c.class_name == DEFAULT_CLASS))
+    sa.select(t.quotas.c.resource, t.quotas.c.hard_limit, t.quotas.c.user_id, sa.literal(1).label('rank'))
+    .where(t.quotas.c.project_id == sa.bindparam('of_project')),
+    sa.select(t.quota_classes.c.resource, t.quota_classes.c.hard_limit, sa.literal(''), sa.literal(0))
+    .where(t.quota_classes.c.class_name == DEFAULT_CLASS))
 
 
 @overload
@@ -101,8 +95,8 @@ def limits_of(conn: sa.Connection, conf: ConfigOpts, project_id: str,
 
 def own_limits(conn: sa.Connection, project_id: str, resources: Collection[str]) -> dict[str, int]:
     """Return {resource: limit} of those of the given resources that have a limit set for the whole project."""
-    rows = conn.execute(sa.select(quotas.c.resource, quotas.c.hard_limit).where(
-        quotas.c.project_id == project_id, quotas.c.user_id == WHOLE_PROJECT))
+    rows = conn.execute(sa.select(t.quotas.c.resource, t.quotas.c.hard_limit).where(
+        t.quotas.c.project_id == project_id, t.quotas.c.user_id == WHOLE_PROJECT))
     return {resource: limit for resource, limit in rows if resource in resources}
 
 
@@ -111,26 +105,26 @@ def set_limits(conn: sa.Connection, project_id: str, limits: dict[str, int], use
     owner = WHOLE_PROJECT if user_id is None else user_id
     for resource, limit in limits.items():
         key = {'project_id': project_id, 'user_id': owner, 'resource': resource}
-        mine = sa.and_(*(quotas.c[name] == value for name, value in key.items()))
-        if not conn.execute(sa.update(quotas).where(mine).values(hard_limit=limit)).rowcount:
-            engine.insert_ignore(conn, quotas, {**key, 'hard_limit': limit})
+        mine = sa.and_(*(t.quotas.c[name] == value for name, value in key.items()))
+        if not conn.execute(sa.update(t.quotas).where(mine).values(hard_limit=limit)).rowcount:
+            engine.insert_ignore(conn, t.quotas, {**key, 'hard_limit': limit})
 
 
 def delete_limits(conn: sa.Connection, project_id: str, user_id: str | None = None,
                   resources: tuple[str, ...] = RESOURCES) -> None:
     """Delete the limits of a project with its users, or of one user."""
-    mine = sa.and_(quotas.c.project_id == nova_context.the_project(project_id), quotas.c.resource.in_(resources))
+    mine = sa.and_(t.quotas.c.project_id == nova_context.the_project(project_id), t.quotas.c.resource.in_(resources))
     if user_id is not None:
-        mine = sa.and_(mine, quotas.c.user_id == user_id)
-    conn.execute(sa.delete(quotas).where(mine))
+        mine = sa.and_(mine, t.quotas.c.user_id == user_id)
+    conn.execute(sa.delete(t.quotas).where(mine))
 
 
 def set_class_limits(conn: sa.Connection, class_name: str, limits: dict[str, int]) -> None:
     """Store limits of a quota class."""
     for resource, limit in limits.items():
-        mine = sa.and_(quota_classes.c.class_name == class_name, quota_classes.c.resource == resource)
-        if not conn.execute(sa.update(quota_classes).where(mine).values(hard_limit=limit)).rowcount:
-            engine.insert_ignore(conn, quota_classes, {
+        mine = sa.and_(t.quota_classes.c.class_name == class_name, t.quota_classes.c.resource == resource)
+        if not conn.execute(sa.update(t.quota_classes).where(mine).values(hard_limit=limit)).rowcount:
+            engine.insert_ignore(conn, t.quota_classes, {
                 'class_name': class_name, 'resource': resource, 'hard_limit': limit})
 
 
@@ -157,15 +151,16 @@ def server_group_usage(conn: sa.Connection, project_id: str, user_id: str | None
 
 
 def key_pair_usage(conn: sa.Connection, user_id: str) -> int:
-    statement = sa.select(sa.func.count()).select_from(key_pairs).where(key_pairs.c.user_id == user_id)
+    statement = sa.select(sa.func.count()).select_from(t.key_pairs).where(t.key_pairs.c.user_id == user_id)
     return conn.execute(statement).scalar_one()
 
 
 _USED = sa.select(
-    sa.func.count(), sa.func.coalesce(sa.func.sum(instance_mappings.c.vcpus), 0),
-    sa.func.coalesce(sa.func.sum(instance_mappings.c.memory_mb), 0)).where(
-    instance_mappings.c.project_id == sa.bindparam('of_project'), instance_mappings.c.queued_for_delete.is_(sa.false()))
-_USED_BY = _USED.where(instance_mappings.c.user_id == sa.bindparam('of_user'))
+    sa.func.count(), sa.func.coalesce(sa.func.sum(t.instance_mappings.c.vcpus), 0),
+    sa.func.coalesce(sa.func.sum(t.instance_mappings.c.memory_mb), 0)).where(
+    t.instance_mappings.c.project_id == sa.bindparam('of_project'),
+    t.instance_mappings.c.queued_for_delete.is_(sa.false()))
+_USED_BY = _USED.where(t.instance_mappings.c.user_id == sa.bindparam('of_user'))
 
 
 def _usage(conn: sa.Connection, project_id: str, user_id: str | None) -> dict[str, int]:
@@ -178,7 +173,7 @@ def lock(conn: sa.Connection, project_id: str) -> None:
     """Serialize the quota checks of a project until this transaction ends. SQLite needs no lock, as it has one
     writer.
     """
-    engine.lock_row(conn, quota_locks, {'project_id': project_id})
+    engine.lock_row(conn, t.quota_locks, {'project_id': project_id})
 
 
 def check_and_use(conn: sa.Connection, limits: Limits, project_id: str, user_id: str, count: int, vcpus_each: int,
@@ -232,7 +227,7 @@ def check_and_grow(conn: sa.Connection, limits: Limits | dict[str, int], project
     :raises QuotaExceeded: with the names of all exceeded resources
     """
     lock(conn, project_id)
-    table = instance_mappings
+    table = t.instance_mappings
     counted = conn.execute(sa.select(table.c.vcpus, table.c.memory_mb, table.c.user_id).where(
         table.c.instance_uuid == uuid)).first()
     if counted is None:
@@ -246,7 +241,7 @@ def check_and_grow(conn: sa.Connection, limits: Limits | dict[str, int], project
 
 def set_size(conn: sa.Connection, uuid: str, vcpus: int, memory_mb: int) -> None:
     """Set the size of a server in its project's quota."""
-    conn.execute(sa.update(instance_mappings).where(instance_mappings.c.instance_uuid == uuid).values(
+    conn.execute(sa.update(t.instance_mappings).where(t.instance_mappings.c.instance_uuid == uuid).values(
         vcpus=vcpus, memory_mb=memory_mb))
 
 

@@ -1,6 +1,4 @@
 """Usage of request rate limits: a point in time for each limit and project, shared by all API processes."""
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import sqlalchemy as sa

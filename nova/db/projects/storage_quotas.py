@@ -2,8 +2,6 @@
 
 Usage is counted from the rows of images, volumes and snapshots under the lock of the project's row.
 """
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from oslo_config.cfg import ConfigOpts

@@ -1,6 +1,4 @@
 """VPN instances. A project has at most one server of this category, with a public address for clients."""
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -9,7 +7,7 @@ import sqlalchemy as sa
 
 from nova.db import engine
 from nova.db.tables.api import instance_mappings
-from nova.db.tables.vpns import vpns as table
+from nova.db.tables.api import vpns as table
 
 
 def servers(conn: sa.Connection, category: str, project_id: str | None = None) -> Sequence[Any]:

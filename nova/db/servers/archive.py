@@ -3,25 +3,17 @@
 A delete moves a server's row to the history, which changes-since, deleted=true and usage reports read. The archive is
 the next step. Only administrators can read archived rows, with SQL, until the rows are purged.
 """
-from __future__ import annotations
-
 from datetime import datetime
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import sqlalchemy as sa
 
+from nova.db import types
+from nova.db.engine import Database
 from nova.db.services import task_log
-from nova.db.tables import usage as tables_usage
-from nova.db.tables.cell import instance_action_events
-from nova.db.tables.cell import instance_actions
-from nova.db.tables.cell import instances_history
-from nova.db.tables.cell import metadata
-from nova.db.tables.cell import migrations
+from nova.db.tables import cell as tables_cell
+from nova.db.tables import cell as t
 from nova.db.tables.shadow import SHADOWS
-
-if TYPE_CHECKING:
-    from nova.db import types
-    from nova.db.engine import Database
 
 # servers of one transaction; the number keeps locks short and is within SQLite's limit of parameters
 BATCH = 100
@@ -37,18 +29,18 @@ def servers(db: Database, before: datetime | None = None, limit: int | None = No
     :return: {name of the table: rows moved}
     """
     moved: dict[Any, Any] = {}
-    while limit is None or moved.get(instances_history.name, 0) < limit:
-        most = BATCH if limit is None else min(BATCH, limit - moved.get(instances_history.name, 0))
+    while limit is None or moved.get(t.instances_history.name, 0) < limit:
+        most = BATCH if limit is None else min(BATCH, limit - moved.get(t.instances_history.name, 0))
         batch = db.run(_servers, before, most)
         for name, count in batch.items():
             moved[name] = moved.get(name, 0) + count
-        if batch.get(instances_history.name, 0) < most:
+        if batch.get(t.instances_history.name, 0) < most:
             break
     return moved
 
 
 def _servers(conn: sa.Connection, before: datetime | None, limit: int) -> dict[Any, int]:
-    table = instances_history
+    table = t.instances_history
     # the rows are locked, so that a second archiving process waits and then finds other rows
     statement = sa.select(table.c.id, table.c.uuid, table.c.deleted_at).where(table.c.deleted_at.is_not(None)).order_by(
         table.c.deleted_at).limit(limit).with_for_update()
@@ -60,13 +52,13 @@ def _servers(conn: sa.Connection, before: datetime | None, limit: int) -> dict[A
     ended_at = {row.uuid: row.deleted_at for row in rows}
     uuids = list(ended_at)
     moved = {table.name: _move(conn, table, table.c.id, {row.id: row.deleted_at for row in rows})}
-    actions = _owned(conn, instance_actions, instance_actions.c.instance_uuid, uuids)
+    actions = _owned(conn, t.instance_actions, t.instance_actions.c.instance_uuid, uuids)
     actions = {ident: ended_at[owner] for ident, owner in actions.items()}
-    events = _owned(conn, instance_action_events, instance_action_events.c.action_id, list(actions))
+    events = _owned(conn, t.instance_action_events, t.instance_action_events.c.action_id, list(actions))
     events = {ident: actions[owner] for ident, owner in events.items()}
-    moves = _owned(conn, migrations, migrations.c.instance_uuid, uuids)
+    moves = _owned(conn, t.migrations, t.migrations.c.instance_uuid, uuids)
     moves = {ident: ended_at[owner] for ident, owner in moves.items()}
-    for original, keys in ((instance_action_events, events), (instance_actions, actions), (migrations, moves)):
+    for original, keys in ((t.instance_action_events, events), (t.instance_actions, actions), (t.migrations, moves)):
         count = _move(conn, original, original.c.id, keys)
         if count:
             moved[original.name] = count
@@ -104,7 +96,7 @@ def audits(db: Database, before: datetime | None = None, limit: int | None = Non
 
 
 def _audits(conn: sa.Connection, before: datetime | None, limit: int | None) -> dict[Any, int]:
-    table = tables_usage.task_log
+    table = tables_cell.task_log
     statement = sa.select(table).where(table.c.state == task_log.DONE).order_by(table.c.period_ending).with_for_update()
     if before is not None:
         statement = statement.where(table.c.period_ending < before)
@@ -145,7 +137,7 @@ def without_server(conn: sa.Connection, delete: bool = False) -> dict[Any, int]:
     rows}.
     """
     found = {}
-    for table in metadata.sorted_tables:
+    for table in t.metadata.sorted_tables:
         if 'instance_uuid' not in table.c or table.name in FREE or table in SHADOWS.values():
             continue
         condition = table.c.instance_uuid.is_(None)

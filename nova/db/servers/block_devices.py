@@ -1,8 +1,7 @@
 """Block device mappings of servers."""
-from __future__ import annotations
-
-from typing import Any, TYPE_CHECKING
+from typing import Any
 import uuid as uuidlib
+from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 
@@ -10,10 +9,7 @@ from nova import utils
 from nova.db import statements
 from nova.db.tables.cell import block_device_mappings
 from nova.db.tables.cell import instances
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from nova.db.tables.rows import BlockDeviceMappingsRow
+from nova.db.tables.rows import BlockDeviceMappingsRow
 
 NEWEST = 1000                            # maximum number of connections that some_ceph_images reads
 # Disk columns readable by guests. The metadata service reads only these: connection_info contains secrets.

@@ -1,6 +1,4 @@
 """Servers changed since a time, including deleted ones."""
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

@@ -4,13 +4,11 @@ A session ends with the row of its token. A stop or move of the server, or the d
 deletes the row. The proxy then ends the session at its next check. A live-migrated server keeps the tokens of its
 sessions, so that the client can reconnect with the same token.
 """
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterable
 import datetime
 import hashlib
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from cryptography import fernet
 import sqlalchemy as sa
@@ -19,15 +17,13 @@ from nova import exception
 from nova import utils
 from nova.db import statements
 from nova.db.tables.cell import instances
-from nova.db.tables.console import console_auth_tokens as table
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import ConsoleAuthTokensRow
+from nova.db.tables.cell import console_auth_tokens as table
+from nova.db.tables.rows import ConsoleAuthTokensRow
 
 # {console type: kind of console}, for consoles whose sessions use nova's own proxies
 KINDS = {'novnc': 'vnc', 'spice-html5': 'spice', 'serial': 'serial'}
-FOLLOW_S = 120                  # minimum time for the client of a session to reconnect
-LONGEST = 255                   # maximum length of a token that is looked up; issued tokens have 36 characters
+RECONNECT_TIME_S = 120                  # minimum time for the client of a session to reconnect
+MAX_TOKEN_LENGTH = 255                   # maximum length of a token that is looked up; issued tokens have 36 characters
 _DELETE = sa.delete(table).where(table.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
 
 
@@ -43,14 +39,14 @@ def _lock(token: str) -> fernet.Fernet:
 def insert(conn: sa.Connection, token: str, ttl_s: int, values: dict[str, Any], password: str | None = None) -> None:
     """Store a token that is valid for ``ttl_s`` seconds.
 
-    :param values: the other columns of the table; ``user_token_ends_at`` limits the validity
+    :param values: the other columns of the table; ``user_token_expires_at`` limits the validity
     :param password: password of the console
     """
     now = utils.utcnow()
     end = now + datetime.timedelta(seconds=ttl_s)
     secret = _lock(token).encrypt(password.encode()).decode() if password else None
     conn.execute(sa.insert(table).values(token_hash=_hash(token), created_at=now, secret=secret,
-                                         expires_at=min(end, values.get('user_token_ends_at') or end), **values))
+                                         expires_at=min(end, values.get('user_token_expires_at') or end), **values))
 
 
 def password(row: ConsoleAuthTokensRow, token: str) -> str | None:
@@ -80,9 +76,9 @@ def take(conn: sa.Connection, token: str, seconds: int, once: bool) -> ConsoleAu
     :raises ConsoleTokenNotFound: the token is not valid, or was used
     """
     row = get(conn, token)
-    condition = [table.c.token_hash == row['token_hash'], *([table.c.used_until.is_(None)] if once else ())]
+    condition = [table.c.token_hash == row['token_hash'], *([table.c.session_expires_at.is_(None)] if once else ())]
     taken = conn.execute(sa.update(table).where(*condition).values(
-        used_until=utils.utcnow() + datetime.timedelta(seconds=seconds)))
+        session_expires_at=utils.utcnow() + datetime.timedelta(seconds=seconds)))
     if not taken.rowcount:
         raise exception.ConsoleTokenNotFound()
     return row
@@ -102,7 +98,7 @@ def keep(conn: sa.Connection, hashes: Iterable[str], seconds: int) -> set[str]:
     found = set(conn.execute(statement).scalars())
     if found:
         conn.execute(sa.update(table).where(table.c.token_hash.in_(sorted(found))).values(
-            used_until=utils.utcnow() + datetime.timedelta(seconds=seconds)))
+            session_expires_at=utils.utcnow() + datetime.timedelta(seconds=seconds)))
     return found
 
 
@@ -114,7 +110,7 @@ def delete(conn: sa.Connection, *instance_uuids: str) -> None:
 def delete_unused(conn: sa.Connection, instance_uuid: str) -> None:
     """Delete the console tokens of a server, except tokens with sessions, which ``follow`` updates."""
     conn.execute(sa.delete(table).where(table.c.instance_uuid == instance_uuid, sa.or_(
-        table.c.used_until.is_(None), table.c.used_until <= utils.utcnow())))
+        table.c.session_expires_at.is_(None), table.c.session_expires_at <= utils.utcnow())))
 
 
 def left_behind(conn: sa.Connection, instance_uuid: str, host: str) -> set[str]:
@@ -137,14 +133,14 @@ def follow(conn: sa.Connection, instance_uuid: str, host: str, places: dict[str,
         if row['console_type'] not in places:
             conn.execute(sa.delete(table).where(this))
             continue
-        end = max(row['expires_at'], now + datetime.timedelta(seconds=FOLLOW_S))
+        end = max(row['expires_at'], now + datetime.timedelta(seconds=RECONNECT_TIME_S))
         conn.execute(sa.update(table).where(this).values(
-            **places[row['console_type']], instance_host=host, used_until=None,
-            expires_at=min(end, row['user_token_ends_at'] or end)))
+            **places[row['console_type']], instance_host=host, session_expires_at=None,
+            expires_at=min(end, row['user_token_expires_at'] or end)))
 
 
 def expire(conn: sa.Connection) -> int:
     """Delete expired tokens without a session; return their number."""
     now = utils.utcnow()
     return conn.execute(sa.delete(table).where(table.c.expires_at <= now, sa.or_(
-        table.c.used_until.is_(None), table.c.used_until <= now))).rowcount
+        table.c.session_expires_at.is_(None), table.c.session_expires_at <= now))).rowcount

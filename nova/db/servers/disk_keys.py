@@ -1,18 +1,12 @@
 """Encrypted keys of the encrypted disks and volumes of servers."""
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import sqlalchemy as sa
 
 from nova import utils
 from nova.db import statements
 from nova.db.tables.cell import disk_keys
 from nova.db.tables.cell import volume_keys
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import DiskKeysRow
-    from nova.db.tables.rows import VolumeKeysRow
+from nova.db.tables.rows import DiskKeysRow
+from nova.db.tables.rows import VolumeKeysRow
 
 
 def get(conn: sa.Connection, instance_uuid: str) -> DiskKeysRow | None:

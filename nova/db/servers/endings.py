@@ -1,21 +1,12 @@
 """Data for the deletion of a server, read with one statement."""
-from __future__ import annotations
-
 import dataclasses
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from nova.db import statements
 from nova.db.moves import migrations as server_migrations
-from nova.db.tables.cell import block_device_mappings
-from nova.db.tables.cell import instance_actions
-from nova.db.tables.cell import instances
-from nova.db.tables.cell import migrations
-from nova.db.tables.cell import share_mappings
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import InstancesRow
+from nova.db.tables import cell as t
+from nova.db.tables.rows import InstancesRow
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,16 +28,16 @@ class Ending:
 
 
 def _has(table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
-    return sa.exists().where(table.c.instance_uuid == instances.c.uuid, *conditions).correlate(instances)
+    return sa.exists().where(table.c.instance_uuid == t.instances.c.uuid, *conditions).correlate(t.instances)
 
 
 _FACTS = sa.select(
-    instances, _has(block_device_mappings).label('has_devices'), _has(share_mappings).label('has_shares'),
-    _has(migrations, migrations.c.status.not_in(server_migrations.OVER)).label('is_moving'),
-    instance_actions.c.arguments.label('open_arguments')).outerjoin(
-        instance_actions, sa.and_(instance_actions.c.instance_uuid == instances.c.uuid,
-                                  instance_actions.c.finished_at.is_(None))).where(
-            instances.c.uuid == sa.bindparam('key_uuid'))
+    t.instances, _has(t.block_device_mappings).label('has_devices'), _has(t.share_mappings).label('has_shares'),
+    _has(t.migrations, t.migrations.c.status.not_in(server_migrations.OVER)).label('is_moving'),
+    t.instance_actions.c.arguments.label('open_arguments')).outerjoin(
+        t.instance_actions, sa.and_(t.instance_actions.c.instance_uuid == t.instances.c.uuid,
+                                    t.instance_actions.c.finished_at.is_(None))).where(
+            t.instances.c.uuid == sa.bindparam('key_uuid'))
 
 
 def read(conn: sa.Connection, uuid: str) -> Ending | None:

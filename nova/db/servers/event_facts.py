@@ -1,21 +1,17 @@
 """Data for server events that a cell's database has in addition to the server's row."""
-from __future__ import annotations
-
-from typing import Any, Protocol, TYPE_CHECKING
+from typing import Any, Protocol
 
 import sqlalchemy as sa
 
+from nova.actions import Action
+from nova.context import RequestContext
+from nova.db import engine
 from nova.db.servers import block_devices
 from nova.db.servers import history
 from nova.db.servers import instances
 from nova.db.servers import shares
 from nova.db.tables.cell import instance_actions
-
-if TYPE_CHECKING:
-    from nova.actions import Action
-    from nova.context import RequestContext
-    from nova.db import engine
-    from nova.db.tables.rows import InstancesRow
+from nova.db.tables.rows import InstancesRow
 
 _OPEN = sa.select(*(instance_actions.c[name] for name in (
     'action', 'arguments', 'request_id', 'owner', 'project_id', 'user_id'))).where(

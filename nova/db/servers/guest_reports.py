@@ -1,9 +1,7 @@
 """Differences between guests and rows, as reported by hosts, and updates of rows to match the guests."""
-from __future__ import annotations
-
 from collections.abc import Mapping
 import json
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -17,16 +15,10 @@ from nova.db.placement import claims
 from nova.db.servers import block_devices
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
-from nova.db.tables.cell import block_device_mappings
-from nova.db.tables.cell import compute_nodes
-from nova.db.tables.cell import guest_reports
-from nova.db.tables.cell import instances as servers
-from nova.db.tables.cell import services
+from nova.db.tables import cell as t
+from nova.db.tables.rows import GuestReportsRow
+from nova.db.tables.rows import InstancesRow
 from nova.objects import faults
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import GuestReportsRow
-    from nova.db.tables.rows import InstancesRow
 
 EVENT = 'conductor_follow_guest'
 _NOT_STORED = ('id', 'updated_at', 'deleted_at')
@@ -36,33 +28,33 @@ def replace(conn: sa.Connection, host: str, reports: list[dict[str, Any]], done:
     """Replace a host's reports; return the uuids of servers with resolved differences whose guests must still be
     plugged.
     """
-    c = guest_reports.c
-    conn.execute(sa.delete(guest_reports).where(c.host == host, sa.or_(
-        c.settled.is_(sa.false()), c.instance_uuid.in_(done))))
-    settled = {(row.instance_uuid, row.kind) for row in conn.execute(
+    c = t.guest_reports.c
+    conn.execute(sa.delete(t.guest_reports).where(c.host == host, sa.or_(
+        c.resolved.is_(sa.false()), c.instance_uuid.in_(done))))
+    resolved = {(row.instance_uuid, row.kind) for row in conn.execute(
         sa.select(c.instance_uuid, c.kind).where(c.host == host))}
     now = utils.utcnow()
-    rows = [{'host': host, 'reported_at': now, 'settled': False, **report} for report in reports
-            if (report['instance_uuid'], report['kind']) not in settled]
+    rows = [{'host': host, 'reported_at': now, 'resolved': False, **report} for report in reports
+            if (report['instance_uuid'], report['kind']) not in resolved]
     if rows:
-        conn.execute(sa.insert(guest_reports), rows)
-    return {uuid for uuid, _kind in settled}
+        conn.execute(sa.insert(t.guest_reports), rows)
+    return {uuid for uuid, _kind in resolved}
 
 
 def every(conn: sa.Connection) -> list[GuestReportsRow]:
     """Return all reports of unresolved differences, by server and host."""
-    return statements.rows(conn, guest_reports, ('instance_uuid', 'host', 'kind'), settled=False)
+    return statements.rows(conn, t.guest_reports, ('instance_uuid', 'host', 'kind'), resolved=False)
 
 
-def settled(conn: sa.Connection, report: Mapping[str, Any], plugs: bool) -> None:
+def resolve(conn: sa.Connection, report: Mapping[str, Any], plugs: bool) -> None:
     """Mark a difference as resolved.
 
     :param plugs: whether the host must still plug the guest
     """
     if plugs:
-        statements.update(conn, guest_reports, {'settled': True}, id=report['id'])
+        statements.update(conn, t.guest_reports, {'resolved': True}, id=report['id'])
     else:
-        statements.delete(conn, guest_reports, id=report['id'])
+        statements.delete(conn, t.guest_reports, id=report['id'])
 
 
 def follow(conn: sa.Connection, row: InstancesRow, report: dict[str, Any], host: str) -> None:
@@ -134,9 +126,9 @@ def devices_of(conn: sa.Connection, uuid: str) -> dict[str, dict[str, Any]]:
 
 def of_host(conn: sa.Connection, host: str) -> dict[str, set[str]]:
     """Return {uuid: ids of its volumes} of the servers of a host."""
-    c = servers.c
-    statement = sa.select(c.uuid, block_device_mappings.c.volume_id).join(
-        block_device_mappings, block_device_mappings.c.instance_uuid == c.uuid, isouter=True).where(c.host == host)
+    c = t.instances.c
+    statement = sa.select(c.uuid, t.block_device_mappings.c.volume_id).join(
+        t.block_device_mappings, t.block_device_mappings.c.instance_uuid == c.uuid, isouter=True).where(c.host == host)
     found: dict[str, set[str]] = {}
     for row in conn.execute(statement):
         found.setdefault(row.uuid, set()).update([row.volume_id] if row.volume_id else ())
@@ -168,7 +160,7 @@ def set_volumes(conn: sa.Connection, uuid: str, volumes: dict[str, dict[str, Any
 
 def _place(conn: sa.Connection, host: str) -> dict[str, Any]:
     """Return {'node', 'availability_zone'} of a host."""
-    return {'node': conn.execute(sa.select(compute_nodes.c.node).where(compute_nodes.c.host == host).order_by(
-                compute_nodes.c.id)).scalar(),
-            'availability_zone': conn.execute(sa.select(services.c.availability_zone).where(
-                services.c.host == host, services.c.topic == 'compute')).scalar()}
+    return {'node': conn.execute(sa.select(t.compute_nodes.c.node).where(t.compute_nodes.c.host == host).order_by(
+                t.compute_nodes.c.id)).scalar(),
+            'availability_zone': conn.execute(sa.select(t.services.c.availability_zone).where(
+                t.services.c.host == host, t.services.c.topic == 'compute')).scalar()}

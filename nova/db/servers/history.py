@@ -1,20 +1,28 @@
-"""The history of deleted servers, for changes-since, deleted=true and usage reports. Its rows expire automatically."""
-from __future__ import annotations
+"""The history of deleted servers, and the retention of the actions and moves of existing servers.
 
+changes-since, deleted=true and usage reports read the history. Its rows expire automatically.
+"""
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import Any
 
 import sqlalchemy as sa
 
 from nova import exception
+from nova import states
 from nova.db import statements
-from nova.db.tables.cell import instance_action_events
-from nova.db.tables.cell import instance_actions
-from nova.db.tables.cell import instances_history
-from nova.db.tables.cell import migrations
+from nova.db.tables import cell as t
+from nova.db.tables.rows import InstancesRow
 
-if TYPE_CHECKING:
-    from nova.db.tables.rows import InstancesRow
+BATCH = 500              # rows of one transaction
+SERVERS = 1000           # servers of one search
+FIRST = 'create'         # name of the action that is always kept, because it shows the creator of a server
+# Conditions on removable rows: no service works on them or needs them. An evacuation in status 'done' is needed,
+# because its source host may still have the guest.
+_OVER: dict[sa.Table, sa.ColumnElement[bool]] = {
+    t.instance_actions: sa.and_(t.instance_actions.c.finished_at.is_not(None), t.instance_actions.c.action != FIRST),
+    t.migrations: sa.and_(t.migrations.c.status.in_([each for each in states.ENDED_MOVES if each != 'done']),
+                          t.migrations.c.claimed_host.is_(None))}
+TABLES: tuple[sa.Table, ...] = tuple(_OVER)
 
 
 def get(conn: sa.Connection, uuid: str) -> InstancesRow:
@@ -22,7 +30,7 @@ def get(conn: sa.Connection, uuid: str) -> InstancesRow:
 
     :raises InstanceNotFound: the server is not in the history
     """
-    row = conn.execute(sa.select(instances_history).where(instances_history.c.uuid == uuid)).mappings().first()
+    row = conn.execute(sa.select(t.instances_history).where(t.instances_history.c.uuid == uuid)).mappings().first()
     if row is None:
         raise exception.InstanceNotFound(instance_id=uuid)
     return statements.to_dict(row)
@@ -30,26 +38,63 @@ def get(conn: sa.Connection, uuid: str) -> InstancesRow:
 
 def deleted(conn: sa.Connection, uuids: list[str]) -> set[str]:
     """Return the subset of ``uuids`` that are in the history."""
-    statement = sa.select(instances_history.c.uuid).where(instances_history.c.uuid.in_(uuids))
+    statement = sa.select(t.instances_history.c.uuid).where(t.instances_history.c.uuid.in_(uuids))
     return set(conn.execute(statement).scalars())
 
 
 def generations(conn: sa.Connection, uuids: list[str]) -> dict[str, int]:
     """Return {uuid: generation at deletion} of the servers in the history."""
-    c = instances_history.c
+    c = t.instances_history.c
     return {row.uuid: row.generation for row in conn.execute(
         sa.select(c.uuid, c.generation).where(c.uuid.in_(uuids)))}
 
 
-def expire(conn: sa.Connection, before: datetime, limit: int = 500) -> int:
+def expire(conn: sa.Connection, before: datetime, limit: int = BATCH) -> int:
     """Delete servers deleted before this time with their actions; return the number of servers, at most ``limit``."""
-    table = instances_history
+    table = t.instances_history
     uuids = list(conn.execute(sa.select(table.c.uuid).where(table.c.deleted_at < before)
                               .order_by(table.c.deleted_at).limit(limit)).scalars())
     if uuids:
-        actions = sa.select(instance_actions.c.id).where(instance_actions.c.instance_uuid.in_(uuids))
-        conn.execute(sa.delete(instance_action_events).where(instance_action_events.c.action_id.in_(actions)))
-        conn.execute(sa.delete(instance_actions).where(instance_actions.c.instance_uuid.in_(uuids)))
-        conn.execute(sa.delete(migrations).where(migrations.c.instance_uuid.in_(uuids)))
+        actions = sa.select(t.instance_actions.c.id).where(t.instance_actions.c.instance_uuid.in_(uuids))
+        conn.execute(sa.delete(t.instance_action_events).where(t.instance_action_events.c.action_id.in_(actions)))
+        conn.execute(sa.delete(t.instance_actions).where(t.instance_actions.c.instance_uuid.in_(uuids)))
+        conn.execute(sa.delete(t.migrations).where(t.migrations.c.instance_uuid.in_(uuids)))
         conn.execute(sa.delete(table).where(table.c.uuid.in_(uuids)))
     return len(uuids)
+
+
+# ---- retention for existing servers
+
+def newest(conn: sa.Connection, table: sa.Table) -> int:
+    """Return the highest id, or 0."""
+    return int(conn.execute(sa.select(sa.func.coalesce(sa.func.max(table.c.id), 0))).scalar_one())
+
+
+def with_more(conn: sa.Connection, table: sa.Table, kept: int, after: int) -> list[str]:
+    """Return at most SERVERS servers that have more than ``kept`` removable rows and a row with an id above ``after``.
+
+    ``trim`` removes at least one row of each server, so that the search makes progress.
+    """
+    statement = sa.select(table.c.instance_uuid).where(_OVER[table]).group_by(table.c.instance_uuid).having(
+        sa.func.count() > kept).limit(SERVERS)
+    if after:
+        statement = statement.where(table.c.instance_uuid.in_(
+            sa.select(table.c.instance_uuid).where(table.c.id > after).distinct()))
+    return list(conn.execute(statement).scalars())
+
+
+def trim(conn: sa.Connection, table: sa.Table, uuid: str, kept: int) -> int:
+    """Delete the oldest rows of a server if it has more than ``kept``; return the number of deleted rows, at most
+    BATCH.
+    """
+    own: Any = table.c.instance_uuid == uuid
+    last = conn.execute(sa.select(table.c.id).where(own).order_by(table.c.id.desc()).offset(kept).limit(1)).scalar()
+    if last is None:
+        return 0
+    old = list(conn.execute(sa.select(table.c.id).where(own, table.c.id <= last, _OVER[table]).order_by(
+        table.c.id).limit(BATCH)).scalars())
+    if old and table is t.instance_actions:
+        conn.execute(sa.delete(t.instance_action_events).where(t.instance_action_events.c.action_id.in_(old)))
+    if old:
+        conn.execute(sa.delete(table).where(table.c.id.in_(old)))
+    return len(old)

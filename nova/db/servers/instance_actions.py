@@ -1,11 +1,9 @@
 """Instance actions and their events. An action is a finished or open operation on a server."""
-from __future__ import annotations
-
 from collections.abc import Collection
 import datetime
 import functools
 from collections.abc import Sequence
-from typing import Any, cast, TYPE_CHECKING
+from typing import Any, cast
 
 import sqlalchemy as sa
 
@@ -13,25 +11,23 @@ from nova import actions
 from nova import exception
 from nova import states
 from nova import utils
+from nova.context import RequestContext
 from nova.db import engine
 from nova.db import statements
 from nova.db import types
 from nova.db.tables.cell import instance_action_events
 from nova.db.tables.cell import instance_actions
 from nova.db.tables.cell import instances
+from nova.db.tables.rows import InstanceActionEventsRow, InstanceActionsRow
 from nova.runtime import metrics
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.db.tables.rows import InstanceActionEventsRow, InstanceActionsRow
 
 DEADLINE_S = 600        # time without progress after which a reconciler handles a task
 EVENT_FACTS = 'event_facts'          # key in an action's arguments, for data {name: value} that only its events need
-UNTAKEN_S = 120         # time without an owner after which the message counts as lost
+START_TIMEOUT_S = 120         # time without an owner after which the message counts as lost
 
 
 def insert(conn: sa.Connection, ctx: RequestContext, uuids: list[str], action: str, *,
-           arguments: dict[str, Any] | None = None, deadline_s: int = UNTAKEN_S, owner: str | None = None,
+           arguments: dict[str, Any] | None = None, deadline_s: int = START_TIMEOUT_S, owner: str | None = None,
            finished: bool = False, message: str | None = None,
            arguments_of_each: list[dict[str, Any]] | None = None) -> None:
     """Insert an action on servers; it is open (in progress) unless ``finished``.

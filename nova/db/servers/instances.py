@@ -1,7 +1,7 @@
 """Rows of servers in their cell's database."""
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 import functools
 from typing import Any, TYPE_CHECKING
@@ -12,33 +12,33 @@ from nova import exception
 from nova import states
 from nova import utils
 from nova.db import statements
-from nova.db.tables.cell import block_device_mappings
-from nova.db.tables.cell import instances
-from nova.db.tables.cell import instances_history
-from nova.db.tables.cell import share_mappings
-from nova.db.tables.console import console_auth_tokens
+from nova.db.tables import cell as t
+from nova.db.tables.rows import InstancesRow
+from nova.db.types import ColumnValues
 
 if TYPE_CHECKING:
     from sqlalchemy.sql.dml import ReturningUpdate
 
-    from nova.db.tables.rows import InstancesRow
-    from nova.db.types import ColumnValues
-
-COLUMNS = tuple(column.name for column in instances.columns)
+COLUMNS = tuple(column.name for column in t.instances.columns)
 BLANK: dict[str, Any] = dict.fromkeys(COLUMNS)          # an empty row
 _MOVED = tuple(name for name in COLUMNS if name != 'id')
 FEW = 16  # maximum number of expected values that each have a parameter; longer lists change the statement text
-NEXT_GENERATION = instances.c.generation + 1     # generation of a server after its host changes
+NEXT_GENERATION = t.instances.c.generation + 1     # generation of a server after its host changes
 SET = object()                # marker in expected values for anything but NULL
-_UUID = instances.c.uuid == sa.bindparam('key_uuid')
-_LOCK = sa.select(instances.c.id).where(_UUID).with_for_update()
-_MANY = sa.select(instances).where(instances.c.uuid.in_(sa.bindparam('uuids', expanding=True)))
+_UUID = t.instances.c.uuid == sa.bindparam('key_uuid')
+_LOCK = sa.select(t.instances.c.id).where(_UUID).with_for_update()
+_OF_MANY = t.instances.c.uuid.in_(sa.bindparam('uuids', expanding=True))
+_MANY = sa.select(t.instances).where(_OF_MANY)
+_STATES = sa.select(*(t.instances.c[name] for name in ('uuid', 'host', 'vm_state', 'task_state', 'power_state'))).where(
+    _OF_MANY)
+_STATES_LOCKED = _STATES.order_by(t.instances.c.uuid).with_for_update()
+_SET_STATES = sa.update(t.instances).where(_OF_MANY)
 
 
 def insert(conn: sa.Connection, rows: list[dict[str, Any]]) -> None:
     """Insert servers, a list of {column: value} with equal keys."""
     now = utils.utcnow()
-    conn.execute(statements.insert(instances), [{'created_at': now, 'updated_at': now, **row} for row in rows])
+    conn.execute(statements.insert(t.instances), [{'created_at': now, 'updated_at': now, **row} for row in rows])
 
 
 def get(conn: sa.Connection, uuid: str) -> InstancesRow:
@@ -46,7 +46,7 @@ def get(conn: sa.Connection, uuid: str) -> InstancesRow:
 
     :raises InstanceNotFound: the server does not exist; deleted servers are in the history
     """
-    row = statements.first(conn, instances, uuid=uuid)
+    row = statements.first(conn, t.instances, uuid=uuid)
     if row is None:
         raise exception.InstanceNotFound(instance_id=uuid)
     return row
@@ -54,22 +54,16 @@ def get(conn: sa.Connection, uuid: str) -> InstancesRow:
 
 def columns_of(conn: sa.Connection, names: tuple[str, ...], host: str | None = None) -> list[Any]:
     """Return some columns of all servers, or of the servers of a host, as tuples, oldest first."""
-    statement = sa.select(*(instances.c[name] for name in names)).order_by(instances.c.created_at, instances.c.id)
+    statement = sa.select(*(t.instances.c[name] for name in names)).order_by(t.instances.c.created_at, t.instances.c.id)
     if host:
-        statement = statement.where(instances.c.host == host)
+        statement = statement.where(t.instances.c.host == host)
     return list(conn.execute(statement))
 
 
 def owner_of(conn: sa.Connection, uuid: str) -> sa.Row[Any, Any] | None:
     """Return (uuid, project_id) of a server in this cell, or None."""
-    return conn.execute(sa.select(instances.c.uuid, instances.c.project_id).where(instances.c.uuid == uuid)).first()
-
-
-def with_boot_images(conn: sa.Connection) -> Sequence[Any]:
-    """Return (uuid, project_id, user_id, kernel_id, ramdisk_id) of the servers with a kernel or ramdisk."""
-    c = instances.c
-    return conn.execute(sa.select(c.uuid, c.project_id, c.user_id, c.kernel_id, c.ramdisk_id).where(
-        sa.or_(c.kernel_id.is_not(None), c.ramdisk_id.is_not(None))).order_by(c.uuid)).all()
+    c = t.instances.c
+    return conn.execute(sa.select(c.uuid, c.project_id).where(c.uuid == uuid)).first()
 
 
 def lock(conn: sa.Connection, uuid: str) -> None:
@@ -91,17 +85,17 @@ def count_building(conn: sa.Connection, most: int) -> dict[str, int]:
     """Return {project: number of servers that wait to be built or are being built}, counting at most ``most``
     servers.
     """
-    some = sa.select(instances.c.project_id).where(
-        instances.c.task_state.in_(_BUILDING_TASKS)).limit(most).subquery()
+    some = sa.select(t.instances.c.project_id).where(
+        t.instances.c.task_state.in_(_BUILDING_TASKS)).limit(most).subquery()
     found = conn.execute(sa.select(some.c.project_id, sa.func.count()).group_by(some.c.project_id))
     return {project_id: number for project_id, number in found}
 
 
 def in_state(conn: sa.Connection, vm_state: str, idle: bool = False) -> list[InstancesRow]:
     """Return the rows of the servers in this vm state. If ``idle``, only servers without a task are returned."""
-    statement = sa.select(instances).where(instances.c.vm_state == vm_state).order_by(instances.c.id)
+    statement = sa.select(t.instances).where(t.instances.c.vm_state == vm_state).order_by(t.instances.c.id)
     if idle:
-        statement = statement.where(instances.c.task_state.is_(None))
+        statement = statement.where(t.instances.c.task_state.is_(None))
     return statements.dicts(conn.execute(statement))
 
 
@@ -119,7 +113,7 @@ def merged(conn: sa.Connection, uuid: str, values: dict[str, Any]) -> dict[str, 
 
 def by_host(conn: sa.Connection, host: str) -> list[InstancesRow]:
     """Return the rows of the servers of a host, oldest first."""
-    statement = sa.select(instances).where(instances.c.host == host).order_by(instances.c.id)
+    statement = sa.select(t.instances).where(t.instances.c.host == host).order_by(t.instances.c.id)
     return statements.dicts(conn.execute(statement))
 
 
@@ -144,7 +138,7 @@ def _expected(uuid: str,
 def _conditions(expected: tuple[tuple[str, int, bool, bool], ...]) -> Iterator[sa.ColumnElement[bool]]:
     yield _UUID
     for name, values, null, anything in expected:
-        column = instances.c[name]
+        column = t.instances.c[name]
         parameters = [sa.bindparam(f'expect_{name}_{number}', type_=column.type) for number in range(values)]
         choices = [column == parameters[0]] if values == 1 else [column.in_(parameters or sa.bindparam(
             f'expect_{name}', expanding=True))] if values else []
@@ -162,15 +156,15 @@ def _update_of(expected: tuple[tuple[str, int, bool, bool], ...], returning: boo
 
     :param moves: whether the host changes, which increases the generation
     """
-    statement = sa.update(instances).where(*_conditions(expected))
+    statement = sa.update(t.instances).where(*_conditions(expected))
     if moves:
         statement = statement.values(generation=NEXT_GENERATION)
-    return statement.returning(*instances.columns) if returning else statement
+    return statement.returning(*t.instances.columns) if returning else statement
 
 
 @functools.cache
 def _delete_of(expected: tuple[tuple[str, int, bool, bool], ...]) -> sa.Delete:
-    return sa.delete(instances).where(*_conditions(expected))
+    return sa.delete(t.instances).where(*_conditions(expected))
 
 
 def _set(conn: sa.Connection, uuid: str, values: ColumnValues, expect: ColumnValues | None,
@@ -222,10 +216,10 @@ def _to_history() -> sa.Insert:
               'locked': False, 'cell_move': None}
     now = ('deleted_at', 'terminated_at', 'updated_at')
     source = sa.select(*[
-        sa.bindparam('now', type_=instances.c[name].type).label(name) if name in now
-        else sa.literal(set_to[name], instances.c[name].type).label(name) if name in set_to
-        else instances.c[name] for name in _MOVED]).where(_UUID)
-    return sa.insert(instances_history).from_select(_MOVED, source, include_defaults=False)
+        sa.bindparam('now', type_=t.instances.c[name].type).label(name) if name in now
+        else sa.literal(set_to[name], t.instances.c[name].type).label(name) if name in set_to
+        else t.instances.c[name] for name in _MOVED]).where(_UUID)
+    return sa.insert(t.instances_history).from_select(_MOVED, source, include_defaults=False)
 
 
 _TO_HISTORY = _to_history()
@@ -243,11 +237,25 @@ def destroy(conn: sa.Connection, uuid: str, now: datetime, expect: ColumnValues 
     expected, parameters = _expected(uuid, expect)
     if not conn.execute(_delete_of(expected), parameters).rowcount:
         raise exception.InstanceChanged(instance_id=uuid)
-    for table, has in ((block_device_mappings, devices), (share_mappings, shares), (console_auth_tokens, True)):
+    for table, has in ((t.block_device_mappings, devices), (t.share_mappings, shares), (t.console_auth_tokens, True)):
         if has:
             statements.delete(conn, table, instance_uuid=uuid)
 
 
 def existing(conn: sa.Connection, uuids: list[str]) -> set[str]:
     """Return the subset of ``uuids`` that have a row."""
-    return set(conn.execute(sa.select(instances.c.uuid).where(instances.c.uuid.in_(uuids))).scalars())
+    return set(conn.execute(sa.select(t.instances.c.uuid).where(t.instances.c.uuid.in_(uuids))).scalars())
+
+
+def power_state_rows(conn: sa.Connection, uuids: Collection[str], lock: bool = False) -> Sequence[Any]:
+    """Return rows of the existing servers with 'uuid', 'host', 'vm_state', 'task_state' and 'power_state'.
+
+    :param lock: lock the rows until the transaction ends
+    """
+    return conn.execute(_STATES_LOCKED if lock else _STATES, {'uuids': list(uuids)}).mappings().all()
+
+
+def set_power_states(conn: sa.Connection, uuids: list[str], vm_state: str, power_state: int) -> None:
+    """Set the vm state and the power state of servers that this transaction has locked."""
+    conn.execute(_SET_STATES, {'uuids': uuids, 'vm_state': vm_state, 'power_state': power_state,
+                               'updated_at': utils.utcnow()})

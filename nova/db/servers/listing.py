@@ -31,12 +31,11 @@ from nova.db import statements
 from nova.db import types
 from nova.db.moves import cell_steps
 from nova.db.tables import cell as tables_cell
+from nova.db.tables.rows import InstancesRow
 from nova.objects import network_info
 
 if TYPE_CHECKING:
     from sqlalchemy.sql.compiler import SQLCompiler
-
-    from nova.db.tables.rows import InstancesRow
 
 Row = dict[str, Any]           # the requested columns of a server
 Sort = tuple[tuple[str, str], ...]         # ((column, 'asc' or 'desc'), …)

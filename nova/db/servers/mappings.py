@@ -1,6 +1,4 @@
 """Instance mappings, which list the servers of all cells."""
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 import datetime
 from typing import Any
@@ -9,9 +7,7 @@ import sqlalchemy as sa
 
 from nova import context as nova_context
 from nova.db import statements
-from nova.db.tables.api import cells
-from nova.db.tables.api import host_mappings
-from nova.db.tables.api import instance_mappings
+from nova.db.tables import api as t
 from nova.db.tables.rows import InstanceMappingsRow
 
 class Mapping(InstanceMappingsRow):
@@ -20,23 +16,23 @@ class Mapping(InstanceMappingsRow):
     uuid: str
 
 
-_DELETE_MANY = sa.delete(instance_mappings).where(
-    instance_mappings.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
-_EXISTING = sa.select(instance_mappings.c.instance_uuid).where(
-    instance_mappings.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
+_DELETE_MANY = sa.delete(t.instance_mappings).where(
+    t.instance_mappings.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
+_EXISTING = sa.select(t.instance_mappings.c.instance_uuid).where(
+    t.instance_mappings.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
 # one index lookup for each cell, so that the cost does not depend on the project's number of servers
-_CELLS = sa.select(cells.c.uuid).where(sa.exists().where(
-    instance_mappings.c.project_id == sa.bindparam('project'), instance_mappings.c.cell_uuid == cells.c.uuid))
+_CELLS = sa.select(t.cells.c.uuid).where(sa.exists().where(
+    t.instance_mappings.c.project_id == sa.bindparam('project'), t.instance_mappings.c.cell_uuid == t.cells.c.uuid))
 
 
 def insert(conn: sa.Connection, rows: list[dict[str, Any]]) -> None:
     """Insert the mappings of new servers."""
-    conn.execute(statements.insert(instance_mappings), rows)
+    conn.execute(statements.insert(t.instance_mappings), rows)
 
 
 def uuids(conn: sa.Connection) -> set[str]:
     """Return the set of all servers' uuids."""
-    return set(conn.execute(sa.select(instance_mappings.c.instance_uuid)).scalars())
+    return set(conn.execute(sa.select(t.instance_mappings.c.instance_uuid)).scalars())
 
 
 def existing(conn: sa.Connection, uuids: set[str]) -> set[str]:
@@ -46,8 +42,8 @@ def existing(conn: sa.Connection, uuids: set[str]) -> set[str]:
 
 def queued(conn: sa.Connection) -> set[str]:
     """Return the uuids of soft-deleted servers, which the quota does not count."""
-    return set(conn.execute(sa.select(instance_mappings.c.instance_uuid).where(
-        instance_mappings.c.queued_for_delete.is_(sa.true()))).scalars())
+    return set(conn.execute(sa.select(t.instance_mappings.c.instance_uuid).where(
+        t.instance_mappings.c.queued_for_delete.is_(sa.true()))).scalars())
 
 
 def delete_many(conn: sa.Connection, uuids: Iterable[str]) -> None:
@@ -56,25 +52,25 @@ def delete_many(conn: sa.Connection, uuids: Iterable[str]) -> None:
 
 def lock_in_cell(conn: sa.Connection, uuids: list[str], cell_uuid: str) -> list[str]:
     """Lock the subset of these servers that are mapped to a cell until the transaction ends, and return their uuids."""
-    table = instance_mappings
+    table = t.instance_mappings
     return list(conn.execute(sa.select(table.c.instance_uuid).where(
         table.c.instance_uuid.in_(uuids), table.c.cell_uuid == cell_uuid).with_for_update()).scalars())
 
 
 def is_queued(conn: sa.Connection, uuid: str) -> bool:
-    return bool(conn.execute(sa.select(instance_mappings.c.queued_for_delete).where(
-        instance_mappings.c.instance_uuid == uuid)).scalar())
+    return bool(conn.execute(sa.select(t.instance_mappings.c.queued_for_delete).where(
+        t.instance_mappings.c.instance_uuid == uuid)).scalar())
 
 
 def set_queued(conn: sa.Connection, uuid: str, value: bool) -> None:
     """Exclude a server from the quota, or include it."""
-    statements.update(conn, instance_mappings, {'queued_for_delete': value}, instance_uuid=uuid)
+    statements.update(conn, t.instance_mappings, {'queued_for_delete': value}, instance_uuid=uuid)
 
 
 def get(conn: sa.Connection, uuid: str) -> Mapping | None:
     """Return the mapping of a server, or None."""
-    row = conn.execute(sa.select(instance_mappings, instance_mappings.c.instance_uuid.label('uuid')).where(
-        instance_mappings.c.instance_uuid == uuid)).mappings().first()
+    row = conn.execute(sa.select(t.instance_mappings, t.instance_mappings.c.instance_uuid.label('uuid')).where(
+        t.instance_mappings.c.instance_uuid == uuid)).mappings().first()
     return None if row is None else statements.to_dict(row)
 
 
@@ -90,7 +86,7 @@ def of_cells(conn: sa.Connection, cell_uuids: list[str], project_id: nova_contex
     :param project_id: only this project, or ALL_PROJECTS
     :param category: only this instance category, or None for all
     """
-    table = instance_mappings
+    table = t.instance_mappings
     statement = sa.select(table, table.c.instance_uuid.label('uuid')).where(
         table.c.cell_uuid.in_(cell_uuids), table.c.queued_for_delete.is_(sa.false()))
     if nova_context.one_project(project_id):
@@ -107,7 +103,7 @@ def created(conn: sa.Connection, cell_uuid: str, marker: str, limit: int,
 
     :param since: only mappings created after this time
     """
-    table = instance_mappings
+    table = t.instance_mappings
     statement = sa.select(table.c.instance_uuid, table.c.created_at).where(
         table.c.instance_uuid > marker, table.c.cell_uuid == cell_uuid).order_by(table.c.instance_uuid).limit(limit)
     if since is not None:
@@ -119,17 +115,17 @@ def sizes(conn: sa.Connection, cell_uuid: str, marker: str, limit: int) -> dict[
     """Return {instance uuid: (vCPUs, MiB of memory) in the quota} of a cell's next servers after ``marker``, by
     uuid.
     """
-    column = instance_mappings.c.instance_uuid
+    column = t.instance_mappings.c.instance_uuid
     return _sizes(conn, cell_uuid, lambda found: found.where(column > marker).order_by(column).limit(limit))
 
 
 def sizes_of(conn: sa.Connection, cell_uuid: str, uuids: list[str]) -> dict[str, tuple[int, int]]:
     """Return the sizes of these servers in the cell, in the form of ``sizes``."""
-    return _sizes(conn, cell_uuid, lambda found: found.where(instance_mappings.c.instance_uuid.in_(uuids)))
+    return _sizes(conn, cell_uuid, lambda found: found.where(t.instance_mappings.c.instance_uuid.in_(uuids)))
 
 
 def _sizes(conn: sa.Connection, cell_uuid: str, which: Callable[..., Any]) -> dict[str, tuple[int, int]]:
-    table = instance_mappings
+    table = t.instance_mappings
     rows = conn.execute(which(sa.select(table.c.instance_uuid, table.c.vcpus, table.c.memory_mb).where(
         table.c.cell_uuid == cell_uuid)))
     return {row.instance_uuid: (row.vcpus, row.memory_mb) for row in rows}
@@ -137,6 +133,6 @@ def _sizes(conn: sa.Connection, cell_uuid: str, which: Callable[..., Any]) -> di
 
 def hosts_of_cells(conn: sa.Connection, cell_uuids: list[str]) -> list[str]:
     """Return the sorted names of the hosts of these cells."""
-    table = host_mappings
+    table = t.host_mappings
     return list(conn.execute(sa.select(table.c.host).where(table.c.cell_uuid.in_(cell_uuids))
                              .order_by(table.c.host)).scalars())

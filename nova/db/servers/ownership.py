@@ -1,15 +1,11 @@
 """Hosts and owners of servers, to check the permissions of hosts. Each function runs one SELECT."""
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 
 import sqlalchemy as sa
 
 from nova.db.moves import migrations as server_migrations
-from nova.db.tables.cell import instance_actions
-from nova.db.tables.cell import instances
-from nova.db.tables.cell import migrations
+from nova.db.tables import cell as t
 
 
 @dataclasses.dataclass
@@ -17,7 +13,7 @@ class Server:
     """Facts about a server.
 
     host, task_state, project_id, user_id, system_metadata   columns of the server's row
-    moves     unfinished moves: [{'id', 'source_compute', 'dest_compute', 'status', 'swapped', 'migration_type'}]
+    moves     unfinished moves: [{'id', 'source_compute', 'dest_compute', 'status', 'claims_swapped', 'migration_type'}]
     actions   open actions: [{'id', 'action', 'request_id', 'project_id', 'user_id', 'owner', 'arguments'}]
     """
 
@@ -44,7 +40,7 @@ class Move:
 
 
 _SERVER = ('uuid', 'host', 'task_state', 'project_id', 'user_id', 'system_metadata')
-_MOVE = ('id', 'source_compute', 'dest_compute', 'status', 'swapped', 'migration_type')
+_MOVE = ('id', 'source_compute', 'dest_compute', 'status', 'claims_swapped', 'migration_type')
 _ACTION = ('id', 'action', 'request_id', 'project_id', 'user_id', 'owner', 'arguments')
 
 
@@ -56,22 +52,22 @@ def _unlabelled(row: sa.RowMapping, names: tuple[str, ...], prefix: str) -> dict
     return {name: row[f'{prefix}_{name}'] for name in names}
 
 
-_OPEN_ACTION = instance_actions.c.finished_at.is_(None)
+_OPEN_ACTION = t.instance_actions.c.finished_at.is_(None)
 _OF_SERVER = sa.select(
-    *_labelled(instances, _SERVER, 's'), *_labelled(migrations, _MOVE, 'm'),
-    *_labelled(instance_actions, _ACTION, 'a')).select_from(
-    instances.outerjoin(migrations, (migrations.c.instance_uuid == instances.c.uuid)
-                        & migrations.c.status.not_in(server_migrations.OVER))
-    .outerjoin(instance_actions, (instance_actions.c.instance_uuid == instances.c.uuid) & _OPEN_ACTION)).where(
-    instances.c.uuid == sa.bindparam('of_uuid')).order_by(instance_actions.c.id)
-_OF_MOVE = sa.select(migrations, *_labelled(instance_actions, _ACTION, 'a')).select_from(migrations.outerjoin(
-    instance_actions, (instance_actions.c.instance_uuid == migrations.c.instance_uuid) & _OPEN_ACTION
-    & (instance_actions.c.request_id == sa.bindparam('of_request')))).where(
-    migrations.c.id == sa.bindparam('of_id'))
-_EVER_THERE = sa.select(migrations.c.id).where(
-    migrations.c.instance_uuid == sa.bindparam('of_uuid'),
-    sa.or_(migrations.c.source_compute == sa.bindparam('of_host'),
-           migrations.c.dest_compute == sa.bindparam('of_host'))).limit(1)
+    *_labelled(t.instances, _SERVER, 's'), *_labelled(t.migrations, _MOVE, 'm'),
+    *_labelled(t.instance_actions, _ACTION, 'a')).select_from(
+    t.instances.outerjoin(t.migrations, (t.migrations.c.instance_uuid == t.instances.c.uuid)
+                          & t.migrations.c.status.not_in(server_migrations.OVER))
+    .outerjoin(t.instance_actions, (t.instance_actions.c.instance_uuid == t.instances.c.uuid) & _OPEN_ACTION)).where(
+    t.instances.c.uuid == sa.bindparam('of_uuid')).order_by(t.instance_actions.c.id)
+_OF_MOVE = sa.select(t.migrations, *_labelled(t.instance_actions, _ACTION, 'a')).select_from(t.migrations.outerjoin(
+    t.instance_actions, (t.instance_actions.c.instance_uuid == t.migrations.c.instance_uuid) & _OPEN_ACTION
+    & (t.instance_actions.c.request_id == sa.bindparam('of_request')))).where(
+    t.migrations.c.id == sa.bindparam('of_id'))
+_EVER_THERE = sa.select(t.migrations.c.id).where(
+    t.migrations.c.instance_uuid == sa.bindparam('of_uuid'),
+    sa.or_(t.migrations.c.source_compute == sa.bindparam('of_host'),
+           t.migrations.c.dest_compute == sa.bindparam('of_host'))).limit(1)
 
 
 def server(conn: sa.Connection, uuid: str) -> Server | None:
@@ -89,7 +85,7 @@ def move(conn: sa.Connection, migration_id: int | None, request_id: str | None) 
     rows = conn.execute(_OF_MOVE, {'of_id': migration_id, 'of_request': request_id}).mappings().all()
     if not rows:
         return None
-    return Move({column.name: rows[0][column.name] for column in migrations.columns},
+    return Move({column.name: rows[0][column.name] for column in t.migrations.columns},
                 [_unlabelled(row, _ACTION, 'a') for row in rows if row['a_id'] is not None])
 
 

@@ -4,28 +4,24 @@ The flavor in the server's row contains the requests of ports, and host selectio
 begins an attachment adds the request and claims the device. The transaction that marks the attachment as failed, or
 ends the detachment, removes both.
 """
-from __future__ import annotations
-
 from collections.abc import Iterable
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import sqlalchemy as sa
 
 from nova import actions
 from nova import exception
 from nova import states
+from nova.context import RequestContext
 from nova.db.moves import migrations as server_migrations
 from nova.db.placement import numa_claims
 from nova.db.placement import pci_devices
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import tasks
+from nova.db.tables.rows import InstancesRow
 from nova.objects import numa
 from nova.objects import pci
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.db.tables.rows import InstancesRow
 
 # (event that ends an action, whether it failed) after which the server has no such port
 _WITHOUT = {('compute_attach_interface', True), ('compute_detach_interface', False)}

@@ -3,10 +3,8 @@
 The administrator's password is not stored here. It is an argument of the action that sets the password, and is deleted
 with the action.
 """
-from __future__ import annotations
-
 from collections.abc import Iterable
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -14,9 +12,7 @@ from nova import exception
 from nova import objects
 from nova.db import statements
 from nova.db.tables.api import request_specs
-
-if TYPE_CHECKING:
-    from nova.objects.request_spec import RequestSpec
+from nova.objects.request_spec import RequestSpec
 
 _OF_THEM = request_specs.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True))
 _MANY, _DELETE_MANY = sa.select(request_specs).where(_OF_THEM), sa.delete(request_specs).where(_OF_THEM)

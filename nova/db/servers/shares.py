@@ -1,7 +1,5 @@
 """Shares of servers."""
-from __future__ import annotations
-
-from typing import Any, TYPE_CHECKING
+from typing import Any
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -11,9 +9,7 @@ from nova import utils
 from nova.db import statements
 from nova.db.tables.cell import instances
 from nova.db.tables.cell import share_mappings
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import ShareMappingsRow
+from nova.db.tables.rows import ShareMappingsRow
 
 
 def insert(conn: Connection, values: dict[str, str]) -> dict[str, Any]:

@@ -1,22 +1,18 @@
 """Beginning of an action on a server: a conditional UPDATE of the server's row, and an INSERT of the open action."""
-from __future__ import annotations
-
-from typing import Any, NoReturn, TYPE_CHECKING
+from typing import Any, NoReturn
 
 from sqlalchemy import Connection
 
 from nova import actions
 from nova import exception
+from nova.context import RequestContext
 from nova.db.servers import event_facts
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import shares
+from nova.db.tables.rows import InstancesRow
+from nova.db.types import ColumnValues
 from nova.objects import pci
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.db.tables.rows import InstancesRow
-    from nova.db.types import ColumnValues
 
 
 def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Action,

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -13,9 +13,7 @@ from nova.db import statements
 from nova.db import types
 from nova.db.tables.cell import instances
 from nova.db.tables.cell import instances_history
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import InstancesRow
+from nova.db.tables.rows import InstancesRow
 
 COLUMNS = ('uuid', 'project_id', 'host', 'display_name', 'vm_state', 'launched_at', 'terminated_at', 'memory_mb',
            'vcpus', 'root_gb', 'ephemeral_gb')

@@ -1,9 +1,6 @@
 """Ownership of service names, and statements that record heartbeats of many services."""
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 import datetime
-from typing import TYPE_CHECKING
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -14,11 +11,9 @@ from nova.db import engine
 from nova.db import statements
 from nova.db.services import services as services_db
 from nova.db.tables.cell import services
+from nova.db.tables.rows import ServicesRow
 
-if TYPE_CHECKING:
-    from nova.db.tables.rows import ServicesRow
-
-AT_ONCE = 1000               # rows of one statement
+MAX_ROWS = 1000               # rows of one statement
 
 
 def registered(conn: sa.Connection, host: str, binary: str, version: int, identity: str) -> ServicesRow | None:
@@ -65,8 +60,8 @@ _BACK = sa.select(services.c.host).where(
 def known(conn: sa.Connection, hosts: Collection[str]) -> dict[tuple[str, str], tuple[int, str | None]]:
     """Return {(host, binary): (number, identity)} of all services of these hosts."""
     found, hosts = {}, sorted(hosts)
-    for begin in range(0, len(hosts), AT_ONCE):
-        rows = conn.execute(_KNOWN, {'hosts': hosts[begin:begin + AT_ONCE]})
+    for begin in range(0, len(hosts), MAX_ROWS):
+        rows = conn.execute(_KNOWN, {'hosts': hosts[begin:begin + MAX_ROWS]})
         found.update({(row.host, row.binary): (row.id, row.identity) for row in rows})
     return found
 
@@ -77,10 +72,10 @@ def seen(conn: sa.Connection, numbers: Iterable[int]) -> int:
     The nodes of compute services that were down are marked as changed, so that the schedulers see them immediately.
     """
     now, numbers, count = utils.utcnow(), sorted(numbers), 0
-    for begin in range(0, len(numbers), AT_ONCE):
-        ids = {'ids': numbers[begin:begin + AT_ONCE]}
+    for begin in range(0, len(numbers), MAX_ROWS):
+        ids = {'ids': numbers[begin:begin + MAX_ROWS]}
         back = conn.execute(_BACK, {
-            **ids, 'before': now - datetime.timedelta(seconds=services_db.AWAY_S)}).scalars().all()
+            **ids, 'before': now - datetime.timedelta(seconds=services_db.HEARTBEAT_TIMEOUT_S)}).scalars().all()
         if back:
             services_db.touch_nodes(conn, back)
         count += conn.execute(_SEEN, {**ids, 'now': now}).rowcount

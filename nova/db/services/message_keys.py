@@ -1,6 +1,4 @@
 """Keys that sign messages, and tokens with which new hosts join."""
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable
 import datetime
@@ -46,9 +44,9 @@ class PublicKey(TypedDict):
     public: str
     state: str
     created_at: datetime.datetime
-    ends_at: datetime.datetime | None
-    vouched_by: str | None
-    voucher: str | None
+    expires_at: datetime.datetime | None
+    signed_by: str | None
+    key_signature: str | None
 
 
 class SigningKey(PublicKey):
@@ -81,16 +79,16 @@ def of_deployment(conn: sa.Connection) -> list[PublicKey]:
     return _rows(conn, table.c.host == DEPLOYMENT)
 
 
-def stage(conn: sa.Connection, key: KeyPair, vouched_by: str, voucher: bytes) -> None:
+def stage(conn: sa.Connection, key: KeyPair, signed_by: str, key_signature: bytes) -> None:
     """Insert the next key of the deployment. Hosts learn the key before it is used.
 
-    :param vouched_by: fingerprint of the present key
-    :param voucher: the present key's signature of the new one
+    :param signed_by: fingerprint of the present key
+    :param key_signature: the present key's signature of the new one
     """
     conn.execute(sa.insert(table).values(
         **{**_row(DEPLOYMENT, key.id, key.public, PENDING),
            'private': base64.b64encode(key.private_bytes()).decode()},
-        vouched_by=vouched_by, voucher=base64.b64encode(voucher).decode(),
+        signed_by=signed_by, key_signature=base64.b64encode(key_signature).decode(),
         signatures_required=requires_signatures(conn)))
 
 
@@ -101,10 +99,13 @@ def requires_signatures(conn: sa.Connection) -> bool:
     return found is None or bool(found)
 
 
-def promote(conn: sa.Connection, ident: str, ends_at: datetime.datetime) -> None:
-    """Activate the next key of the deployment. Messages signed with the previous key are accepted until ``ends_at``."""
+def promote(conn: sa.Connection, ident: str, expires_at: datetime.datetime) -> None:
+    """Activate the next key of the deployment.
+
+    :param expires_at: end of the acceptance of messages that are signed with the previous key
+    """
     conn.execute(sa.update(table).where(table.c.host == DEPLOYMENT, table.c.state == APPROVED).values(
-        state=RETIRED, private=None, ends_at=ends_at))
+        state=RETIRED, private=None, expires_at=expires_at))
     conn.execute(sa.update(table).where(table.c.id == ident).values(state=APPROVED, created_at=utils.utcnow()))
 
 
@@ -115,7 +116,7 @@ def _rows(conn: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list[Publ
 
 def _row(host: str, ident: str, public: bytes, state: str) -> dict[str, Any]:
     return {'id': ident, 'host': host, 'public': base64.b64encode(public).decode(), 'private': None,
-            'state': state, 'created_at': utils.utcnow(), 'ends_at': None}
+            'state': state, 'created_at': utils.utcnow(), 'expires_at': None}
 
 
 def get(conn: sa.Connection, ident: str) -> PublicKey | None:
@@ -139,7 +140,7 @@ def is_trusted(row: PublicKey) -> bool:
 def is_good(row: PublicKey) -> bool:
     """Tell whether messages signed with a key (a row) are accepted."""
     return row['state'] in GOOD or (
-        row['state'] == RETIRED and row['ends_at'] is not None and row['ends_at'] > utils.utcnow())
+        row['state'] == RETIRED and row['expires_at'] is not None and row['expires_at'] > utils.utcnow())
 
 
 def of_hosts(conn: sa.Connection) -> list[PublicKey]:
@@ -164,14 +165,14 @@ def add(conn: sa.Connection, host: str, ident: str, public: bytes, state: str) -
     return row
 
 
-def set_state(conn: sa.Connection, ident: str, state: str, ends_at: datetime.datetime | None = None) -> None:
-    conn.execute(sa.update(table).where(table.c.id == ident).values(state=state, ends_at=ends_at))
+def set_state(conn: sa.Connection, ident: str, state: str, expires_at: datetime.datetime | None = None) -> None:
+    conn.execute(sa.update(table).where(table.c.id == ident).values(state=state, expires_at=expires_at))
 
 
 def replace_others(conn: sa.Connection, host: str, ident: str) -> None:
     """Retire the earlier keys of a host; they are accepted for the time OVERLAP."""
     conn.execute(sa.update(table).where(table.c.host == host, table.c.id != ident, table.c.state.in_(GOOD)).values(
-        state=RETIRED, ends_at=utils.utcnow() + OVERLAP))
+        state=RETIRED, expires_at=utils.utcnow() + OVERLAP))
 
 
 def revoke(conn: sa.Connection, host: str) -> int:

@@ -1,6 +1,4 @@
 """The deployment's key for session tokens of the metadata service."""
-from __future__ import annotations
-
 import secrets
 
 import sqlalchemy as sa

@@ -1,10 +1,8 @@
 """Rows of services, one for each daemon and host, updated by heartbeats."""
-from __future__ import annotations
-
 import builtins
 from collections.abc import Collection, Iterable, Mapping, Sequence
 import datetime
-from typing import Any, cast, TYPE_CHECKING
+from typing import Any, cast
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -16,13 +14,11 @@ from nova.db import statements
 from nova.db.placement import pci_devices
 from nova.db.tables.cell import compute_nodes
 from nova.db.tables.cell import services
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import ServicesRow
-    from nova.db.types import ColumnValues
+from nova.db.tables.rows import ServicesRow
+from nova.db.types import ColumnValues
 
 AUTOMATIC = 'AUTO: '  # prefix of the reason of a service that its host has disabled; the host enables it again
-AWAY_S = 20          # seconds without a heartbeat after which a compute service may have been treated as down
+HEARTBEAT_TIMEOUT_S = 20  # seconds without a heartbeat after which a compute service may have been treated as down
 
 
 def report(conn: sa.Connection, host: str, binary: str, topic: str, zone: str, version: int) -> ServicesRow:
@@ -40,7 +36,7 @@ def report(conn: sa.Connection, host: str, binary: str, topic: str, zone: str, v
     else:
         statements.update(conn, services, {'last_seen_at': now, 'version': version, 'topic': topic}, id=row['id'])
     seen = row and row['last_seen_at']
-    if topic == 'compute' and (seen is None or (now - seen).total_seconds() > AWAY_S):
+    if topic == 'compute' and (seen is None or (now - seen).total_seconds() > HEARTBEAT_TIMEOUT_S):
         touch_nodes(conn, [host])
     return statements.one(conn, services, **mine)
 

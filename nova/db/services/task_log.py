@@ -1,18 +1,13 @@
 """Usage audits of hosts: periods and results."""
-from __future__ import annotations
-
 import datetime
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from nova import utils
 from nova.db import engine
 from nova.db import statements
-from nova.db.tables.usage import task_log
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import TaskLogRow
+from nova.db.tables.rows import TaskLogRow
+from nova.db.tables.cell import task_log
 
 RUNNING, DONE = 'RUNNING', 'DONE'
 

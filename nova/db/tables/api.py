@@ -1,14 +1,10 @@
 """Tables of the API database, which all cells share."""
-from __future__ import annotations
-
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import sqlalchemy as sa
 
 from nova.db import types
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import CellsRow, FlavorsRow, InstanceMappingsRow, JoinTokensRow, KeyPairsRow
+from nova.db.tables import rows
 
 metadata = sa.MetaData()
 
@@ -18,7 +14,7 @@ def table(name: str, *columns: sa.schema.SchemaItem) -> types.Table[Any]:
     return types.Table(name, metadata, *columns, **types.TABLE_OPTIONS)
 
 
-cells: types.Table[CellsRow] = table(
+cells: types.Table[rows.CellsRow] = table(
     'cells',
     sa.Column('uuid', sa.String(36), primary_key=True),
     sa.Column('name', sa.String(255), nullable=False, unique=True),
@@ -34,7 +30,7 @@ host_mappings = table(
 )
 
 # the transaction that inserts a row counts the quota from this table
-instance_mappings: types.Table[InstanceMappingsRow] = table(
+instance_mappings: types.Table[rows.InstanceMappingsRow] = table(
     'instance_mappings',
     sa.Column('instance_uuid', sa.String(36), primary_key=True),
     sa.Column('cell_uuid', sa.String(36), nullable=False),
@@ -61,7 +57,7 @@ request_specs = table(
     sa.Column('spec', types.Json, nullable=False),           # objects.RequestSpec as a primitive
 )
 
-flavors: types.Table[FlavorsRow] = table(
+flavors: types.Table[rows.FlavorsRow] = table(
     'flavors',
     sa.Column('id', sa.Integer, primary_key=True),
     sa.Column('flavor_id', sa.String(255), nullable=False, unique=True),
@@ -86,7 +82,7 @@ flavor_projects = table(
     sa.Column('project_id', sa.String(255), primary_key=True),
 )
 
-key_pairs: types.Table[KeyPairsRow] = table(
+key_pairs: types.Table[rows.KeyPairsRow] = table(
     'key_pairs',
     sa.Column('id', sa.Integer, primary_key=True),
     sa.Column('user_id', sa.String(255), nullable=False),
@@ -158,19 +154,46 @@ message_keys = table(
     sa.Column('private', sa.String(64)),
     sa.Column('state', sa.String(16), nullable=False),       # pending, approved, renewing, retired, revoked
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.Column('ends_at', types.DateTime),                    # end of acceptance of a retired key
+    sa.Column('expires_at', types.DateTime),                    # end of acceptance of a retired key
     # for a later key of the deployment: fingerprint of the previous key, and the signature of this key by it (base64)
-    sa.Column('vouched_by', sa.String(40)),
-    sa.Column('voucher', sa.String(128)),
+    sa.Column('signed_by', sa.String(40)),
+    sa.Column('key_signature', sa.String(128)),
     # for the deployment's keys: whether unsigned messages are refused if [messages] signatures is not set; 0 in
     # deployments that an older release created
     sa.Column('signatures_required', sa.Boolean, nullable=False, default=False, server_default=sa.text('false')),
 )
 
 # one-time tokens with which a new host proves that it belongs to the deployment
-join_tokens: types.Table[JoinTokensRow] = table(
+join_tokens: types.Table[rows.JoinTokensRow] = table(
     'join_tokens',
     sa.Column('id', sa.String(16), primary_key=True),
     sa.Column('secret', sa.String(64), nullable=False),
     sa.Column('expires_at', types.DateTime, nullable=False),
+)
+
+# the row of a deleted category is kept until it is purged; its name may be reused
+instance_categories: types.Table[rows.InstanceCategoriesRow] = table(
+    'instance_categories',
+    sa.Column('id', sa.Integer, primary_key=True),
+    sa.Column('uuid', sa.String(36), nullable=False, unique=True),
+    sa.Column('name', sa.String(255), nullable=False),
+    sa.Column('description', sa.Text),
+    sa.Column('image_id', sa.String(36)),                    # default image of servers
+    sa.Column('flavor_id', sa.String(255)),                  # default flavor of servers, by the id in the API
+    sa.Column('requirements', types.Json, nullable=False),   # {key: value} that hosts must meet
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('updated_at', types.DateTime),
+    sa.Column('deleted_at', types.DateTime),
+    sa.Column('deleted', sa.Integer, nullable=False, default=0),     # 0, or the row's id after deletion
+    sa.UniqueConstraint('name', 'deleted', name='uniq_instance_categories_name_deleted'),
+)
+
+# the servers are found by their category in instance_mappings
+vpns = table(
+    'vpns',
+    sa.Column('project_id', sa.String(64), primary_key=True),
+    sa.Column('public_address', sa.String(45)),              # set by an operator; NULL for the server's address
+    sa.Column('public_port', sa.Integer),
+    # start of the server's creation, or NULL if it is not being created
+    sa.Column('started_at', types.DateTime),
 )

@@ -1,8 +1,6 @@
 """Tables of the audit log. The API database and cells have equal tables; a record is in the database of the write
 that it records.
 """
-from __future__ import annotations
-
 import sqlalchemy as sa
 
 from nova.db import types
@@ -18,7 +16,7 @@ def _records(metadata: sa.MetaData) -> sa.Table:
     text = sa.String(255)
     return sa.Table(
         'audit_records', metadata,
-        sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
+        sa.Column('id', types.Number, primary_key=True),
         sa.Column('uuid', sa.String(36), nullable=False),
         sa.Column('created_at', types.DateTime, nullable=False),
         sa.Column('request_id', text),
@@ -26,7 +24,7 @@ def _records(metadata: sa.MetaData) -> sa.Table:
         sa.Column('project_id', text),
         sa.Column('domain_id', text),
         sa.Column('roles', text),
-        sa.Column('credential_id', text),                  # application credential of the token
+        sa.Column('credential_id', text),                  # application credential or trust of the token
         sa.Column('service_user_id', text),                # service that sent the request for the user
         sa.Column('remote_address', text),
         sa.Column('method', sa.String(16), nullable=False),

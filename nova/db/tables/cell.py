@@ -1,16 +1,10 @@
 """Tables of a cell's database: servers and their related rows, services, compute nodes."""
-from __future__ import annotations
-
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import sqlalchemy as sa
 
 from nova.db import types
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import BlockDeviceMappingsRow, ComputeNodesRow, DiskKeysRow, GuestReportsRow
-    from nova.db.tables.rows import InstanceActionEventsRow, InstanceActionsRow, InstancesRow, MigrationsRow
-    from nova.db.tables.rows import ServicesRow, ShareMappingsRow, VolumeKeysRow
+from nova.db.tables import rows
 
 metadata = sa.MetaData()
 
@@ -30,7 +24,7 @@ def _instance_columns() -> list[sa.Column[Any]]:
 def _state_columns() -> list[sa.Column[Any]]:
     text = sa.String(255)
     return [
-        sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
+        sa.Column('id', types.Number, primary_key=True),
         sa.Column('uuid', sa.String(36), nullable=False),
         sa.Column('project_id', text, nullable=False),
         sa.Column('user_id', text, nullable=False),
@@ -109,7 +103,7 @@ def _found_columns() -> list[sa.Column[Any]]:
     ]
 
 
-instances: types.Table[InstancesRow] = cell_table(
+instances: types.Table[rows.InstancesRow] = cell_table(
     'instances', *_instance_columns(),
     sa.UniqueConstraint('uuid', name='uniq_instances_uuid'),
     sa.Index('ix_instances_project_created', 'project_id', 'created_at', 'id'),
@@ -130,9 +124,9 @@ instances_history = cell_table(
 
 # One row for each request that acts on a server. An open row (finished_at NULL) is a task in progress, with its owner
 # and deadline. So no state exists only in a message.
-instance_actions: types.Table[InstanceActionsRow] = cell_table(
+instance_actions: types.Table[rows.InstanceActionsRow] = cell_table(
     'instance_actions',
-    sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
+    sa.Column('id', types.Number, primary_key=True),
     sa.Column('instance_uuid', sa.String(36), nullable=False),
     sa.Column('action', sa.String(255), nullable=False),
     sa.Column('request_id', sa.String(255), nullable=False),
@@ -150,9 +144,9 @@ instance_actions: types.Table[InstanceActionsRow] = cell_table(
     sa.Index('ix_instance_actions_open', 'finished_at', 'deadline'),
 )
 
-instance_action_events: types.Table[InstanceActionEventsRow] = cell_table(
+instance_action_events: types.Table[rows.InstanceActionEventsRow] = cell_table(
     'instance_action_events',
-    sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
+    sa.Column('id', types.Number, primary_key=True),
     sa.Column('action_id', sa.BigInteger, nullable=False),
     sa.Column('event', sa.String(255), nullable=False),
     sa.Column('started_at', types.DateTime, nullable=False),
@@ -165,11 +159,12 @@ instance_action_events: types.Table[InstanceActionEventsRow] = cell_table(
 )
 
 # One row for each move of a server to another host or flavor. The row holds a claim on a second node, in addition to
-# the claim of the server's row: on the destination before the swap (``swapped``), on the source after it. The claim
-# ends when the move is confirmed, reverted or finished. Without a claim, held_host is NULL. See db/moves/migrations.py.
-migrations: types.Table[MigrationsRow] = cell_table(
+# the claim of the server's row: on the destination before the swap (``claims_swapped``), on the source after it. The
+# claim ends when the move is confirmed, reverted or finished. Without a claim, claimed_host is NULL. See
+# db/moves/migrations.py.
+migrations: types.Table[rows.MigrationsRow] = cell_table(
     'migrations',
-    sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
+    sa.Column('id', types.Number, primary_key=True),
     sa.Column('uuid', sa.String(36), nullable=False, unique=True),
     sa.Column('instance_uuid', sa.String(36), nullable=False),
     sa.Column('project_id', sa.String(255), nullable=False),     # project of the caller
@@ -180,7 +175,7 @@ migrations: types.Table[MigrationsRow] = cell_table(
     sa.Column('updated_at', types.DateTime, nullable=False),
     sa.Column('request_id', sa.String(255)),
     sa.Column('arguments', types.Json, nullable=False),      # data for continuing the move
-    sa.Column('swapped', sa.Boolean, nullable=False, default=False),
+    sa.Column('claims_swapped', sa.Boolean, nullable=False, default=False),
     # source and destination
     sa.Column('source_compute', sa.String(255)),
     sa.Column('source_node', sa.String(255)),
@@ -193,22 +188,22 @@ migrations: types.Table[MigrationsRow] = cell_table(
     *(sa.Column(f'{what}_{part}_bytes', sa.BigInteger) for what in ('memory', 'disk')
       for part in ('total', 'processed', 'remaining')),
     # claim on the second node
-    sa.Column('held_host', sa.String(255)),
-    sa.Column('held_node', sa.String(255)),
-    sa.Column('held_vcpus', sa.Integer, nullable=False, default=0),
-    sa.Column('held_memory_mb', sa.Integer, nullable=False, default=0),
-    sa.Column('held_local_gb', sa.Integer, nullable=False, default=0),
-    sa.Column('held_numa_topology', types.LongText),         # in the form of instances.numa_topology
+    sa.Column('claimed_host', sa.String(255)),
+    sa.Column('claimed_node', sa.String(255)),
+    sa.Column('claimed_vcpus', sa.Integer, nullable=False, default=0),
+    sa.Column('claimed_memory_mb', sa.Integer, nullable=False, default=0),
+    sa.Column('claimed_local_gb', sa.Integer, nullable=False, default=0),
+    sa.Column('claimed_numa_topology', types.LongText),         # in the form of instances.numa_topology
     sa.Index('ix_migrations_instance', 'instance_uuid', 'id'),
     sa.Index('ix_migrations_status', 'status', 'updated_at'),
-    sa.Index('ix_migrations_held', 'held_host', 'held_node'),
+    sa.Index('ix_migrations_claimed', 'claimed_host', 'claimed_node'),
     sa.Index('ix_migrations_created', 'created_at', 'id'),
     sa.Index('ix_migrations_updated', 'updated_at'),
 )
 
-block_device_mappings: types.Table[BlockDeviceMappingsRow] = cell_table(
+block_device_mappings: types.Table[rows.BlockDeviceMappingsRow] = cell_table(
     'block_device_mappings',
-    sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
+    sa.Column('id', types.Number, primary_key=True),
     sa.Column('uuid', sa.String(36), nullable=False, unique=True),
     sa.Column('instance_uuid', sa.String(36), nullable=False),
     sa.Column('created_at', types.DateTime, nullable=False),
@@ -234,9 +229,9 @@ block_device_mappings: types.Table[BlockDeviceMappingsRow] = cell_table(
 
 # Differences between guests and rows that hosts have reported. There is one row for each server and host until the
 # difference is resolved. See nova/differences.py.
-guest_reports: types.Table[GuestReportsRow] = cell_table(
+guest_reports: types.Table[rows.GuestReportsRow] = cell_table(
     'guest_reports',
-    sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
+    sa.Column('id', types.Number, primary_key=True),
     sa.Column('host', sa.String(255), nullable=False),
     sa.Column('instance_uuid', sa.String(36), nullable=False),
     sa.Column('kind', sa.String(16), nullable=False),
@@ -246,14 +241,14 @@ guest_reports: types.Table[GuestReportsRow] = cell_table(
     sa.Column('volumes', types.Json, nullable=False),        # {volume id: {'attachment_id', 'device_name'}}
     sa.Column('reported_at', types.DateTime, nullable=False),
     # resolved, but the host must still plug the guest
-    sa.Column('settled', sa.Boolean, nullable=False, default=False),
+    sa.Column('resolved', sa.Boolean, nullable=False, default=False),
     sa.UniqueConstraint('host', 'instance_uuid', 'kind', name='uniq_guest_reports_host_instance_kind'),
 )
 
 # shared file systems of servers
-share_mappings: types.Table[ShareMappingsRow] = cell_table(
+share_mappings: types.Table[rows.ShareMappingsRow] = cell_table(
     'share_mappings',
-    sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
+    sa.Column('id', types.Number, primary_key=True),
     sa.Column('uuid', sa.String(36), nullable=False, unique=True),
     sa.Column('instance_uuid', sa.String(36), nullable=False),
     sa.Column('share_id', sa.String(36), nullable=False),
@@ -267,9 +262,9 @@ share_mappings: types.Table[ShareMappingsRow] = cell_table(
 )
 
 # keys of encrypted disks, encrypted by conductor/servers/disk_keys.py; deleted with their servers
-disk_keys: types.Table[DiskKeysRow] = cell_table(
+disk_keys: types.Table[rows.DiskKeysRow] = cell_table(
     'disk_keys',
-    sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
+    sa.Column('id', types.Number, primary_key=True),
     sa.Column('instance_uuid', sa.String(36), nullable=False, unique=True),
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('encryption_key_id', sa.String(16), nullable=False),   # name of the deployment's key that encrypts it
@@ -277,9 +272,9 @@ disk_keys: types.Table[DiskKeysRow] = cell_table(
 )
 
 # keys of encrypted volumes of servers, encrypted in the same way
-volume_keys: types.Table[VolumeKeysRow] = cell_table(
+volume_keys: types.Table[rows.VolumeKeysRow] = cell_table(
     'volume_keys',
-    sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
+    sa.Column('id', types.Number, primary_key=True),
     sa.Column('instance_uuid', sa.String(36), nullable=False),
     sa.Column('volume_id', sa.String(36), nullable=False),
     sa.Column('created_at', types.DateTime, nullable=False),
@@ -288,7 +283,7 @@ volume_keys: types.Table[VolumeKeysRow] = cell_table(
     sa.UniqueConstraint('instance_uuid', 'volume_id', name='uniq_volume_keys_instance_volume'),
 )
 
-services: types.Table[ServicesRow] = cell_table(
+services: types.Table[rows.ServicesRow] = cell_table(
     'services',
     sa.Column('id', sa.Integer, primary_key=True),
     sa.Column('uuid', sa.String(36), nullable=False, unique=True),
@@ -312,7 +307,7 @@ services: types.Table[ServicesRow] = cell_table(
 # Capacities, and usage by claims. Schedulers read rows with new change numbers. ``usage_change_number`` is for the
 # columns that claims write (vcpus_used, memory_mb_used, local_gb_used, running_vms), ``change_number`` for all others.
 # See ``utils.change_number``.
-compute_nodes: types.Table[ComputeNodesRow] = cell_table(
+compute_nodes: types.Table[rows.ComputeNodesRow] = cell_table(
     'compute_nodes',
     sa.Column('id', sa.Integer, primary_key=True),
     sa.Column('uuid', sa.String(36), nullable=False, unique=True),
@@ -354,4 +349,136 @@ compute_nodes: types.Table[ComputeNodesRow] = cell_table(
     sa.Index('ix_compute_nodes_change_number', 'change_number'),
     sa.Index('ix_compute_nodes_numa_change_number', 'numa_change_number'),
     sa.Index('ix_compute_nodes_usage_change_number', 'usage_change_number'),
+)
+
+# each of the two cells has a row for some milliseconds; the conductor finishes or rolls back interrupted transfers
+cell_moves: types.Table[rows.CellMovesRow] = cell_table(
+    'cell_moves',
+    sa.Column('instance_uuid', sa.String(36), primary_key=True),
+    sa.Column('move_id', sa.String(36), nullable=False),
+    sa.Column('other_cell', sa.String(36), nullable=False),
+    sa.Column('created_at', types.DateTime, nullable=False),
+    # in the source cell: the snapshot that was copied to the other cell first
+    sa.Column('base', types.Json),
+)
+
+# one row for each host and period; the primary key prevents concurrent audits of one period
+task_log: types.Table[rows.TaskLogRow] = cell_table(
+    'task_log',
+    sa.Column('host', sa.String(255), primary_key=True),
+    sa.Column('period_beginning', types.DateTime, primary_key=True),
+    sa.Column('period_ending', types.DateTime, primary_key=True),
+    sa.Column('state', sa.String(16), nullable=False),               # RUNNING, DONE
+    sa.Column('updated_at', types.DateTime, nullable=False),
+    sa.Column('task_items', sa.Integer, nullable=False, default=0),  # number of servers
+    sa.Column('errors', sa.Integer, nullable=False, default=0),
+    sa.Column('message', sa.String(255), nullable=False),
+    sa.Index('ix_task_log_period', 'period_beginning', 'period_ending'),
+)
+
+# tokens are stored only as hashes
+console_auth_tokens: types.Table[rows.ConsoleAuthTokensRow] = cell_table(
+    'console_auth_tokens',
+    sa.Column('token_hash', sa.String(64), primary_key=True),
+    sa.Column('instance_uuid', sa.String(36), nullable=False),
+    sa.Column('console_type', sa.String(16), nullable=False),
+    sa.Column('instance_host', sa.String(255), nullable=False),      # the server's compute host at creation
+    sa.Column('host', sa.String(255)),                               # address to which the proxy connects
+    sa.Column('port', sa.Integer, nullable=False),
+    sa.Column('tls_port', sa.Integer),
+    sa.Column('internal_access_path', sa.String(255)),
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('expires_at', types.DateTime, nullable=False),
+    # project of the requesting user, for the audit of sessions
+    sa.Column('project_id', sa.String(255)),
+    sa.Column('user_id', sa.String(255)),
+    sa.Column('secret', sa.String(255)),  # password of the console, encrypted with the token
+    sa.Column('user_token_id', sa.String(64)),                       # id of the user token; this token ends with it
+    sa.Column('user_token_expires_at', types.DateTime),
+    sa.Column('user_claims', sa.Text),                               # claims of the user token; see tokens.text_of
+    sa.Column('session_expires_at', types.DateTime),                 # NULL: the token was never used
+    sa.Index('ix_console_auth_tokens_instance', 'instance_uuid'),
+    sa.Index('ix_console_auth_tokens_expires', 'expires_at'))
+
+# the last maintenance of each host; db/moves/maintenance.py describes statuses and transitions
+host_maintenances: types.Table[rows.HostMaintenancesRow] = cell_table(
+    'host_maintenances',
+    sa.Column('id', types.Number, primary_key=True),
+    sa.Column('uuid', sa.String(36), nullable=False, unique=True),
+    sa.Column('host', sa.String(255), nullable=False, unique=True),
+    # aggregate in the API database whose hosts take the servers
+    sa.Column('aggregate_id', sa.Integer, nullable=False),
+    sa.Column('status', sa.String(16), nullable=False),
+    sa.Column('message', types.LongText),                    # sentence about failures
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('updated_at', types.DateTime, nullable=False),
+    sa.Column('stopped_at', types.DateTime),
+    # time when a conductor processes it next, or NULL if no work is left
+    sa.Column('next_check_at', types.DateTime),
+    sa.Column('project_id', sa.String(255)),
+    sa.Column('user_id', sa.String(255)),
+    sa.Index('ix_host_maintenances_next_check_at', 'next_check_at'),
+    sa.Index('ix_host_maintenances_aggregate', 'aggregate_id'),
+)
+
+# servers of a maintenance with their plan and result
+host_maintenance_servers: types.Table[rows.HostMaintenanceServersRow] = cell_table(
+    'host_maintenance_servers',
+    sa.Column('maintenance_id', types.Number, primary_key=True, autoincrement=False),
+    sa.Column('instance_uuid', sa.String(36), primary_key=True),
+    sa.Column('direction', sa.String(4), nullable=False),    # away or back
+    sa.Column('state', sa.String(8), nullable=False),
+    sa.Column('migration_id', types.Number),                      # the server's last move
+    sa.Column('dest', sa.String(255)),                       # destination of the move
+    sa.Column('reason', types.LongText),                     # reason of a failure
+    sa.Column('updated_at', types.DateTime, nullable=False),
+    sa.Index('ix_host_maintenance_servers_state', 'maintenance_id', 'state'),
+)
+
+# One row for each assignable device of a host; see objects.pci.Device. If ``claimed_by_move`` is true, the device
+# belongs to the claim of a move (migrations.claimed_host), not to the server's own claim.
+pci_devices: types.Table[rows.PciDevicesRow] = cell_table(
+    'pci_devices',
+    sa.Column('id', types.Number, primary_key=True),
+    sa.Column('host', sa.String(255), nullable=False),
+    sa.Column('node', sa.String(255), nullable=False),
+    sa.Column('address', sa.String(16), nullable=False),
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('updated_at', types.DateTime, nullable=False),
+    sa.Column('vendor_id', sa.String(4), nullable=False),
+    sa.Column('product_id', sa.String(4), nullable=False),
+    sa.Column('dev_type', sa.String(8), nullable=False),     # objects.pci.TYPES
+    sa.Column('numa_node', sa.Integer),
+    sa.Column('parent_addr', sa.String(16)),                 # address of a virtual function's physical function
+    sa.Column('devname', sa.String(255)),                    # name of the network interface
+    sa.Column('tags', types.Json, nullable=False),           # from the configuration
+    sa.Column('status', sa.String(16), nullable=False),      # available, claimed, unavailable, removed
+    sa.Column('instance_uuid', sa.String(36)),
+    sa.Column('request_id', sa.String(36)),                  # port that requested the device
+    sa.Column('claimed_by_move', sa.Boolean, nullable=False, default=False),
+    sa.UniqueConstraint('host', 'node', 'address', name='uniq_pci_devices_node_address'),
+    sa.Index('ix_pci_devices_instance', 'instance_uuid'))
+
+# one row for each server group; it is locked while a member's host is chosen, to serialize parallel claims
+group_locks = cell_table(
+    'group_locks',
+    sa.Column('group_uuid', sa.String(36), primary_key=True),
+)
+
+# requests to prefetch images on hosts, and their results
+image_cache_tasks: types.Table[rows.ImageCacheTasksRow] = cell_table(
+    'image_cache_tasks',
+    sa.Column('id', types.Number, primary_key=True),
+    sa.Column('host', sa.String(255), nullable=False),
+    sa.Column('image_id', sa.String(36), nullable=False),
+    sa.Column('request_id', sa.String(255), nullable=False),
+    sa.Column('project_id', sa.String(255)),
+    sa.Column('user_id', sa.String(255)),
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('deadline', types.DateTime, nullable=False),   # time of the next attempt
+    sa.Column('state', sa.String(8), nullable=False, default='waiting', server_default='waiting'),
+    sa.Column('reason', types.LongText),                     # reason of a failure
+    sa.Column('finished_at', types.DateTime),
+    sa.UniqueConstraint('host', 'image_id', name='uniq_image_cache_tasks_host_image'),
+    sa.Index('ix_image_cache_tasks_deadline', 'deadline'),
 )

@@ -1,15 +1,9 @@
 """Tables of the embedded identity service, in the API database."""
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import sqlalchemy as sa
 
 from nova.db import types
 from nova.db.tables.api import table
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import IdentityProjectsRow
+from nova.db.tables.rows import IdentityProjectsRow
 
 identity_projects: types.Table[IdentityProjectsRow] = table(
     'identity_projects',
@@ -19,6 +13,8 @@ identity_projects: types.Table[IdentityProjectsRow] = table(
     sa.Column('description', types.LongText, nullable=False),
     sa.Column('enabled', sa.Boolean, nullable=False),
     sa.Column('tags', types.Json, nullable=False),
+    sa.Column('parent_id', sa.String(64), index=True),       # NULL: the domain
+    sa.Column('extra', types.Json),                          # additional attributes that clients store
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.UniqueConstraint('domain_id', 'name', name='uniq_identity_projects_name'),
 )
@@ -39,6 +35,7 @@ identity_users = table(
     sa.Column('options', types.Json),                        # {API name: value} of the options that are set
     # time step of the last used one-time code; codes of this and earlier steps are invalid for all devices
     sa.Column('totp_step', sa.BigInteger),
+    sa.Column('extra', types.Json),
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.UniqueConstraint('domain_id', 'name', name='uniq_identity_users_name'),
 )
@@ -56,16 +53,53 @@ identity_roles = table(
     sa.Column('id', sa.String(64), primary_key=True),
     sa.Column('name', sa.String(255), nullable=False, unique=True),
     sa.Column('description', types.LongText),
+    sa.Column('domain_id', sa.String(64)),                   # of a domain-specific role: tokens have its implied roles
+    sa.Column('extra', types.Json),
     sa.Column('created_at', types.DateTime, nullable=False),
+)
+
+# rules that clients created; effective_roles.LADDER has those of the default roles
+identity_implied_roles = table(
+    'identity_implied_roles',
+    sa.Column('prior_role_id', sa.String(64), primary_key=True),
+    sa.Column('implied_role_id', sa.String(64), primary_key=True, index=True),
+)
+
+identity_groups = table(
+    'identity_groups',
+    sa.Column('id', sa.String(64), primary_key=True),
+    sa.Column('domain_id', sa.String(64), nullable=False),
+    sa.Column('name', sa.String(64), nullable=False),
+    sa.Column('description', types.LongText, nullable=False),
+    sa.Column('extra', types.Json),
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.UniqueConstraint('domain_id', 'name', name='uniq_identity_groups_name'),
+)
+
+identity_memberships = table(
+    'identity_memberships',
+    sa.Column('group_id', sa.String(64), primary_key=True),
+    sa.Column('user_id', sa.String(64), primary_key=True, index=True),
 )
 
 identity_assignments = table(
     'identity_assignments',
     sa.Column('user_id', sa.String(64), primary_key=True),
-    sa.Column('target_type', sa.String(16), primary_key=True),       # project, domain or system
+    # project, domain or system; below_project and below_domain: inherited by the projects below
+    sa.Column('target_type', sa.String(16), primary_key=True),
     sa.Column('target_id', sa.String(64), primary_key=True),
     sa.Column('role_id', sa.String(64), primary_key=True),
     sa.Index('ix_identity_assignments_target', 'target_type', 'target_id'),
+)
+
+# like identity_assignments: the members of the group have the role
+identity_group_assignments = table(
+    'identity_group_assignments',
+    sa.Column('group_id', sa.String(64), primary_key=True),
+    sa.Column('target_type', sa.String(16), primary_key=True),
+    sa.Column('target_id', sa.String(64), primary_key=True),
+    sa.Column('role_id', sa.String(64), primary_key=True),
+    sa.Index('ix_identity_group_assignments_target', 'target_type', 'target_id'),
 )
 
 identity_application_credentials = table(
@@ -78,12 +112,38 @@ identity_application_credentials = table(
     sa.Column('secret_hash', sa.String(255), nullable=False),
     sa.Column('role_ids', types.Json, nullable=False),
     sa.Column('unrestricted', sa.Boolean, nullable=False),
+    sa.Column('access_rule_ids', types.Json),                # NULL: all requests are allowed
     sa.Column('expires_at', types.DateTime),
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.UniqueConstraint('user_id', 'name', name='uniq_identity_application_credentials_name'),
 )
 
-# TOTP credentials of users
+# requests that application credentials may be limited to
+identity_access_rules = table(
+    'identity_access_rules',
+    sa.Column('id', sa.String(64), primary_key=True),
+    sa.Column('user_id', sa.String(64), nullable=False, index=True),
+    sa.Column('service', sa.String(64), nullable=False),     # type in the catalog
+    sa.Column('method', sa.String(16), nullable=False),
+    sa.Column('path', sa.String(128), nullable=False),
+    sa.Column('created_at', types.DateTime, nullable=False),
+)
+
+# delegations of roles from one user, the trustor, to another, the trustee
+identity_trusts = table(
+    'identity_trusts',
+    sa.Column('id', sa.String(64), primary_key=True),
+    sa.Column('trustor_user_id', sa.String(64), nullable=False, index=True),
+    sa.Column('trustee_user_id', sa.String(64), nullable=False, index=True),
+    sa.Column('project_id', sa.String(64), nullable=False, index=True),
+    sa.Column('role_ids', types.Json, nullable=False),
+    sa.Column('impersonation', sa.Boolean, nullable=False),  # tokens have the trustor's id
+    sa.Column('expires_at', types.DateTime),
+    sa.Column('remaining_uses', sa.Integer),                 # tokens that may still be issued; NULL: any number
+    sa.Column('created_at', types.DateTime, nullable=False),
+)
+
+# TOTP secrets and EC2 key pairs of users
 identity_credentials = table(
     'identity_credentials',
     sa.Column('id', sa.String(64), primary_key=True),
@@ -98,5 +158,64 @@ identity_credentials = table(
 identity_revoked_tokens = table(
     'identity_revoked_tokens',
     sa.Column('audit_id', sa.String(32), primary_key=True),
-    sa.Column('expires_at', types.DateTime, nullable=False, index=True),
+    sa.Column('expires_at', types.DateTime, nullable=False, index=True),    sa.Column('revoked_at', types.DateTime),
+)
+
+# Services, endpoints and regions that clients added to those of the configuration.
+identity_regions = table(
+    'identity_regions',
+    sa.Column('id', sa.String(255), primary_key=True),
+    sa.Column('parent_region_id', sa.String(255), index=True),
+    sa.Column('description', types.LongText, nullable=False),
+    sa.Column('extra', types.Json),
+    sa.Column('created_at', types.DateTime, nullable=False),
+)
+
+identity_services = table(
+    'identity_services',
+    sa.Column('id', sa.String(64), primary_key=True),
+    sa.Column('type', sa.String(255), nullable=False),
+    sa.Column('name', sa.String(255)),
+    sa.Column('description', types.LongText),
+    sa.Column('enabled', sa.Boolean, nullable=False),
+    sa.Column('extra', types.Json),
+    sa.Column('created_at', types.DateTime, nullable=False),
+)
+
+identity_endpoints = table(
+    'identity_endpoints',
+    sa.Column('id', sa.String(64), primary_key=True),
+    sa.Column('service_id', sa.String(64), nullable=False, index=True),
+    sa.Column('region_id', sa.String(255), index=True),
+    sa.Column('interface', sa.String(8), nullable=False),
+    sa.Column('url', types.LongText, nullable=False),
+    sa.Column('enabled', sa.Boolean, nullable=False),
+    sa.Column('extra', types.Json),
+    sa.Column('created_at', types.DateTime, nullable=False),
+)
+
+# Unified limits: the service that a limit belongs to reads and enforces it.
+identity_registered_limits = table(
+    'identity_registered_limits',
+    sa.Column('id', sa.String(64), primary_key=True),
+    sa.Column('service_id', sa.String(64), nullable=False),
+    sa.Column('region_id', sa.String(255), nullable=False),          # '': all regions
+    sa.Column('resource_name', sa.String(255), nullable=False),
+    sa.Column('default_limit', sa.Integer, nullable=False),
+    sa.Column('description', types.LongText),
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.UniqueConstraint('service_id', 'region_id', 'resource_name', name='uniq_identity_registered_limits'),
+)
+
+# values that replace the default of a registered limit for a project or the domain
+identity_limits = table(
+    'identity_limits',
+    sa.Column('id', sa.String(64), primary_key=True),
+    sa.Column('registered_limit_id', sa.String(64), nullable=False),
+    sa.Column('project_id', sa.String(64), nullable=False, index=True),     # '': of the domain
+    sa.Column('domain_id', sa.String(64), nullable=False),                  # '': of a project
+    sa.Column('resource_limit', sa.Integer, nullable=False),
+    sa.Column('description', types.LongText),
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.UniqueConstraint('registered_limit_id', 'project_id', 'domain_id', name='uniq_identity_limits'),
 )

@@ -1,15 +1,9 @@
 """Tables of the embedded image service, in the API database."""
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import sqlalchemy as sa
 
 from nova.db import types
 from nova.db.tables.api import table
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import ImageMembersRow
+from nova.db.tables.rows import ImageMembersRow
 
 images = table(
     'images',

@@ -1,19 +1,11 @@
 """Tables of the embedded network service, in the API database."""
-from __future__ import annotations
-
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import sqlalchemy as sa
 
 from nova.db import types
 from nova.db.tables.api import table
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import AddressesRow, DefaultSecurityGroupRulesRow, DnsDomainsRow, DnsEntriesRow
-    from nova.db.tables.rows import FloatingIpsRow, NetworkHostsRow, NetworkSharesRow, NetworksRow
-    from nova.db.tables.rows import PortForwardingsRow, PortsRow, QosMarkingsRow, QosPoliciesRow, QosRulesRow
-    from nova.db.tables.rows import RouterInterfacesRow, RoutersRow, SecurityGroupRulesRow, SecurityGroupsRow
-    from nova.db.tables.rows import SubnetPoolsRow, SubnetsRow
+from nova.db.tables import rows
 
 _id = sa.String(36)
 _text = sa.String(255)
@@ -28,7 +20,7 @@ def _described() -> list[sa.Column[Any]]:
     ]
 
 
-networks: types.Table[NetworksRow] = table(
+networks: types.Table[rows.NetworksRow] = table(
     'networks',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False, default='', index=True),
@@ -66,7 +58,7 @@ vlans = table(
 )
 
 # shares of networks and external networks; '*' for all projects
-shares: types.Table[NetworkSharesRow] = table(
+shares: types.Table[rows.NetworkSharesRow] = table(
     'network_shares',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False, default='', index=True),
@@ -94,7 +86,7 @@ limits = table(
 )
 
 # hosts of overlay networks, with the tunnel address and the time of the last report
-hosts: types.Table[NetworkHostsRow] = table(
+hosts: types.Table[rows.NetworkHostsRow] = table(
     'network_hosts',
     sa.Column('host', _text, primary_key=True),
     sa.Column('address', sa.String(39), nullable=False),
@@ -105,7 +97,7 @@ hosts: types.Table[NetworkHostsRow] = table(
 )
 
 # domains of user-defined names of addresses (os-floating-ip-dns), and these names
-dns_domains: types.Table[DnsDomainsRow] = table(
+dns_domains: types.Table[rows.DnsDomainsRow] = table(
     'dns_domains',
     sa.Column('id', _id, primary_key=True),
     # at most 253 characters together with the longest entry
@@ -116,7 +108,7 @@ dns_domains: types.Table[DnsDomainsRow] = table(
     sa.Column('for_project', _text, nullable=False, default=''),
     sa.UniqueConstraint('name', 'project_id', name='uniq_dns_domains0name0project_id'),
 )
-dns_entries: types.Table[DnsEntriesRow] = table(
+dns_entries: types.Table[rows.DnsEntriesRow] = table(
     'dns_entries',
     sa.Column('domain_id', _id, primary_key=True),
     sa.Column('name', sa.String(63), primary_key=True),
@@ -133,7 +125,7 @@ leases = table(
     sa.Column('port_id', _id, nullable=False),                       # port of the address
     sa.Column('mac_address', sa.String(17), nullable=False),
     sa.Column('host', _text, nullable=False),
-    sa.Column('until', types.DateTime, nullable=False),              # end of the lease, possibly in the past
+    sa.Column('expires_at', types.DateTime, nullable=False),              # end of the lease, possibly in the past
 )
 
 # counters of changes to the plumbing data; each kind is the sum of several rows, to reduce contention
@@ -144,25 +136,37 @@ revisions = table(
     sa.Column('number', sa.BigInteger, nullable=False),
 )
 
+# address scopes: the subnet pools of a scope have no prefix in common. A new prefix locks the scope's row
+address_scopes: types.Table[rows.AddressScopesRow] = table(
+    'address_scopes',
+    sa.Column('id', _id, primary_key=True),
+    sa.Column('project_id', _text, nullable=False, default='', index=True),
+    sa.Column('name', _text, nullable=False, default=''),
+    sa.Column('shared', sa.Boolean, nullable=False, default=False),
+    sa.Column('ip_version', sa.Integer, nullable=False),
+    *_described(),
+)
+
 # subnet pools; an allocation locks the row, so that subnets never overlap
-subnet_pools: types.Table[SubnetPoolsRow] = table(
+subnet_pools: types.Table[rows.SubnetPoolsRow] = table(
     'subnet_pools',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False, default='', index=True),
     sa.Column('name', _text, nullable=False, default=''),
     sa.Column('shared', sa.Boolean, nullable=False, default=False),
     sa.Column('ip_version', sa.Integer, nullable=False),
-    sa.Column('default_of', sa.Integer, unique=True),                # IP version for which the pool is the default
+    sa.Column('default_ip_version', sa.Integer, unique=True),        # IP version for which the pool is the default
     sa.Column('prefixes', types.Json, nullable=False),               # [CIDR], disjoint and merged
     sa.Column('default_prefixlen', sa.Integer, nullable=False),
     sa.Column('min_prefixlen', sa.Integer, nullable=False),
     sa.Column('max_prefixlen', sa.Integer, nullable=False),
     # limit of each project in IPv4 addresses or IPv6 /64 networks
     sa.Column('default_quota', sa.Integer),
+    sa.Column('address_scope_id', _id, index=True),
     *_described(),
 )
 
-subnets: types.Table[SubnetsRow] = table(
+subnets: types.Table[rows.SubnetsRow] = table(
     'subnets',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False, default=''),
@@ -182,7 +186,7 @@ subnets: types.Table[SubnetsRow] = table(
     *_described(),
 )
 
-ports: types.Table[PortsRow] = table(
+ports: types.Table[rows.PortsRow] = table(
     'ports',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False, default='', index=True),
@@ -199,7 +203,7 @@ ports: types.Table[PortsRow] = table(
     sa.Column('position', sa.Integer, nullable=False, default=0),    # order of the server's ports
     sa.Column('tag', sa.String(60)),
     # whether it was created for the server and is deleted with it; other ports belong to users
-    sa.Column('made_for_server', sa.Boolean, nullable=False, default=False),
+    sa.Column('created_by_compute', sa.Boolean, nullable=False, default=False),
     # id of the request that attached it to an existing server, so that completion or rollback happens only once
     sa.Column('attached_by', _text),
     sa.Column('port_security_enabled', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
@@ -210,7 +214,28 @@ ports: types.Table[PortsRow] = table(
     *_described(),
 )
 
-qos_policies: types.Table[QosPoliciesRow] = table(
+# a parent port whose device carries subports in VLANs
+trunks: types.Table[rows.TrunksRow] = table(
+    'trunks',
+    sa.Column('id', _id, primary_key=True),
+    sa.Column('project_id', _text, nullable=False, default='', index=True),
+    sa.Column('name', _text, nullable=False, default=''),
+    sa.Column('port_id', _id, nullable=False, unique=True),
+    sa.Column('admin_state_up', sa.Boolean, nullable=False, default=True),
+    *_described(),
+)
+
+# the subports of trunks; the keys prevent a second trunk of a port and a second port of a VLAN
+trunk_subports: types.Table[rows.TrunkSubportsRow] = table(
+    'trunk_subports',
+    sa.Column('port_id', _id, primary_key=True),
+    sa.Column('trunk_id', _id, nullable=False),
+    sa.Column('segmentation_type', sa.String(16), nullable=False),   # vlan
+    sa.Column('segmentation_id', sa.Integer, nullable=False),
+    sa.UniqueConstraint('trunk_id', 'segmentation_type', 'segmentation_id', name='uq_trunk_subports'),
+)
+
+qos_policies: types.Table[rows.QosPoliciesRow] = table(
     'qos_policies',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False, default='', index=True),
@@ -220,7 +245,7 @@ qos_policies: types.Table[QosPoliciesRow] = table(
 )
 
 # bandwidth limits of policies, one for each direction
-qos_rules: types.Table[QosRulesRow] = table(
+qos_rules: types.Table[rows.QosRulesRow] = table(
     'qos_rules',
     sa.Column('id', _id, primary_key=True),
     sa.Column('policy_id', _id, nullable=False),
@@ -232,14 +257,14 @@ qos_rules: types.Table[QosRulesRow] = table(
 )
 
 # DSCP marks (DS field, RFC 2474) of guests' packets, by the policy of their port or network
-qos_markings: types.Table[QosMarkingsRow] = table(
+qos_markings: types.Table[rows.QosMarkingsRow] = table(
     'qos_markings',
     sa.Column('policy_id', _id, primary_key=True),
     sa.Column('id', _id, nullable=False),                            # id of the rule
     sa.Column('dscp_mark', sa.Integer, nullable=False),
 )
 
-routers: types.Table[RoutersRow] = table(
+routers: types.Table[rows.RoutersRow] = table(
     'routers',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False, default='', index=True),
@@ -254,14 +279,14 @@ routers: types.Table[RoutersRow] = table(
 )
 
 # one row for each interface, so that concurrent requests add a subnet to a router only once
-router_interfaces: types.Table[RouterInterfacesRow] = table(
+router_interfaces: types.Table[rows.RouterInterfacesRow] = table(
     'router_interfaces',
     sa.Column('router_id', _id, primary_key=True),
     sa.Column('subnet_id', _id, primary_key=True, index=True),
     sa.Column('port_id', _id, nullable=False, index=True),
 )
 
-floating_ips: types.Table[FloatingIpsRow] = table(
+floating_ips: types.Table[rows.FloatingIpsRow] = table(
     'floating_ips',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False, default='', index=True),
@@ -276,7 +301,7 @@ floating_ips: types.Table[FloatingIpsRow] = table(
     sa.UniqueConstraint('port_id', 'fixed_ip_address', name='uq_floating_ips_fixed'),
 )
 
-port_forwardings: types.Table[PortForwardingsRow] = table(
+port_forwardings: types.Table[rows.PortForwardingsRow] = table(
     'port_forwardings',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False, default=''),
@@ -291,7 +316,7 @@ port_forwardings: types.Table[PortForwardingsRow] = table(
 )
 
 # a used address, or one that rests after its use (port_id NULL); the primary key prevents duplicates
-addresses: types.Table[AddressesRow] = table(
+addresses: types.Table[rows.AddressesRow] = table(
     'addresses',
     sa.Column('subnet_id', _id, primary_key=True),
     sa.Column('number', sa.BigInteger, primary_key=True, autoincrement=False),     # ipam.number_of(address)
@@ -300,7 +325,7 @@ addresses: types.Table[AddressesRow] = table(
     sa.Column('released_at', types.DateTime),
 )
 
-security_groups: types.Table[SecurityGroupsRow] = table(
+security_groups: types.Table[rows.SecurityGroupsRow] = table(
     'security_groups',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False),
@@ -316,7 +341,7 @@ default_security_groups = table(
     sa.Column('security_group_id', _id, nullable=False),
 )
 
-security_group_rules: types.Table[SecurityGroupRulesRow] = table(
+security_group_rules: types.Table[rows.SecurityGroupRulesRow] = table(
     'security_group_rules',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False, index=True),
@@ -332,7 +357,7 @@ security_group_rules: types.Table[SecurityGroupRulesRow] = table(
 )
 
 # rules of new groups; group_templates.ensure inserts BUILT_IN, and removed ones are kept as rows (``removed``)
-default_group_rules: types.Table[DefaultSecurityGroupRulesRow] = table(
+default_group_rules: types.Table[rows.DefaultSecurityGroupRulesRow] = table(
     'default_security_group_rules',
     sa.Column('id', _id, primary_key=True),
     sa.Column('direction', sa.String(8), nullable=False),

@@ -3,6 +3,10 @@ import datetime
 from typing import Any
 from typing import TypedDict
 
+AddressScopesRow = TypedDict('AddressScopesRow', {
+    'id': str, 'project_id': str, 'name': str, 'shared': bool, 'ip_version': int, 'description': str,
+    'created_at': datetime.datetime, 'updated_at': datetime.datetime, 'revision': int})
+
 AddressesRow = TypedDict('AddressesRow', {
     'subnet_id': str, 'number': int, 'address': str, 'port_id': str | None, 'released_at': datetime.datetime | None})
 
@@ -33,8 +37,8 @@ ConsoleAuthTokensRow = TypedDict('ConsoleAuthTokensRow', {
     'token_hash': str, 'instance_uuid': str, 'console_type': str, 'instance_host': str, 'host': str | None, 'port': int,
     'tls_port': int | None, 'internal_access_path': str | None, 'created_at': datetime.datetime,
     'expires_at': datetime.datetime, 'project_id': str | None, 'user_id': str | None, 'secret': str | None,
-    'user_token_id': str | None, 'user_token_ends_at': datetime.datetime | None, 'user_claims': str | None,
-    'used_until': datetime.datetime | None})
+    'user_token_id': str | None, 'user_token_expires_at': datetime.datetime | None, 'user_claims': str | None,
+    'session_expires_at': datetime.datetime | None})
 
 DefaultSecurityGroupRulesRow = TypedDict('DefaultSecurityGroupRulesRow', {
     'id': str, 'direction': str, 'ethertype': str, 'protocol': str | None, 'port_range_min': int | None,
@@ -63,7 +67,7 @@ FloatingIpsRow = TypedDict('FloatingIpsRow', {
 
 GuestReportsRow = TypedDict('GuestReportsRow', {
     'id': int, 'host': str, 'instance_uuid': str, 'kind': str, 'generation': int, 'power_state': int, 'server': Any,
-    'volumes': Any, 'reported_at': datetime.datetime, 'settled': bool})
+    'volumes': Any, 'reported_at': datetime.datetime, 'resolved': bool})
 
 HostMaintenanceServersRow = TypedDict('HostMaintenanceServersRow', {
     'maintenance_id': int, 'instance_uuid': str, 'direction': str, 'state': str, 'migration_id': int | None,
@@ -75,8 +79,8 @@ HostMaintenancesRow = TypedDict('HostMaintenancesRow', {
     'next_check_at': datetime.datetime | None, 'project_id': str | None, 'user_id': str | None})
 
 IdentityProjectsRow = TypedDict('IdentityProjectsRow', {
-    'id': str, 'domain_id': str, 'name': str, 'description': str, 'enabled': bool, 'tags': Any,
-    'created_at': datetime.datetime})
+    'id': str, 'domain_id': str, 'name': str, 'description': str, 'enabled': bool, 'tags': Any, 'parent_id': str | None,
+    'extra': Any, 'created_at': datetime.datetime})
 
 ImageCacheTasksRow = TypedDict('ImageCacheTasksRow', {
     'id': int, 'host': str, 'image_id': str, 'request_id': str, 'project_id': str | None, 'user_id': str | None,
@@ -123,19 +127,35 @@ InstancesRow = TypedDict('InstancesRow', {
 JoinTokensRow = TypedDict('JoinTokensRow', {
     'id': str, 'secret': str, 'expires_at': datetime.datetime})
 
+KeyContainersRow = TypedDict('KeyContainersRow', {
+    'id': str, 'project_id': str, 'creator_id': str, 'name': str | None, 'type': str, 'project_access': bool,
+    'acl_created_at': datetime.datetime | None, 'acl_updated_at': datetime.datetime | None,
+    'created_at': datetime.datetime, 'updated_at': datetime.datetime})
+
+KeyOrdersRow = TypedDict('KeyOrdersRow', {
+    'id': str, 'project_id': str, 'creator_id': str, 'type': str, 'meta': Any, 'secret_id': str | None,
+    'container_id': str | None, 'created_at': datetime.datetime, 'updated_at': datetime.datetime})
+
 KeyPairsRow = TypedDict('KeyPairsRow', {
     'id': int, 'user_id': str, 'name': str, 'type': str, 'fingerprint': str, 'public_key': str,
     'created_at': datetime.datetime})
 
+KeySecretsRow = TypedDict('KeySecretsRow', {
+    'id': str, 'project_id': str, 'creator_id': str, 'name': str | None, 'secret_type': str, 'algorithm': str | None,
+    'bit_length': int | None, 'mode': str | None, 'expires_at': datetime.datetime | None, 'metadata': Any,
+    'content_type': str | None, 'encrypted_payload': str | None, 'encryption_key_id': str | None,
+    'project_access': bool, 'acl_created_at': datetime.datetime | None, 'acl_updated_at': datetime.datetime | None,
+    'created_at': datetime.datetime, 'updated_at': datetime.datetime})
+
 MigrationsRow = TypedDict('MigrationsRow', {
     'id': int, 'uuid': str, 'instance_uuid': str, 'project_id': str, 'user_id': str, 'migration_type': str,
     'status': str, 'created_at': datetime.datetime, 'updated_at': datetime.datetime, 'request_id': str | None,
-    'arguments': Any, 'swapped': bool, 'source_compute': str | None, 'source_node': str | None,
+    'arguments': Any, 'claims_swapped': bool, 'source_compute': str | None, 'source_node': str | None,
     'dest_compute': str | None, 'dest_node': str | None, 'dest_host': str | None, 'old_flavor': Any, 'new_flavor': Any,
     'memory_total_bytes': int | None, 'memory_processed_bytes': int | None, 'memory_remaining_bytes': int | None,
     'disk_total_bytes': int | None, 'disk_processed_bytes': int | None, 'disk_remaining_bytes': int | None,
-    'held_host': str | None, 'held_node': str | None, 'held_vcpus': int, 'held_memory_mb': int, 'held_local_gb': int,
-    'held_numa_topology': str | None})
+    'claimed_host': str | None, 'claimed_node': str | None, 'claimed_vcpus': int, 'claimed_memory_mb': int,
+    'claimed_local_gb': int, 'claimed_numa_topology': str | None})
 
 NetworkHostsRow = TypedDict('NetworkHostsRow', {
     'host': str, 'address': str, 'gateway': bool, 'last_seen_at': datetime.datetime, 'version': int})
@@ -154,7 +174,7 @@ PciDevicesRow = TypedDict('PciDevicesRow', {
     'id': int, 'host': str, 'node': str, 'address': str, 'created_at': datetime.datetime,
     'updated_at': datetime.datetime, 'vendor_id': str, 'product_id': str, 'dev_type': str, 'numa_node': int | None,
     'parent_addr': str | None, 'devname': str | None, 'tags': Any, 'status': str, 'instance_uuid': str | None,
-    'request_id': str | None, 'held': bool})
+    'request_id': str | None, 'claimed_by_move': bool})
 
 PortForwardingsRow = TypedDict('PortForwardingsRow', {
     'id': str, 'project_id': str, 'floating_ip_id': str, 'protocol': str, 'external_port': int, 'internal_port_id': str,
@@ -164,7 +184,7 @@ PortForwardingsRow = TypedDict('PortForwardingsRow', {
 PortsRow = TypedDict('PortsRow', {
     'id': str, 'project_id': str, 'network_id': str, 'name': str, 'mac_address': str, 'admin_state_up': bool,
     'status': str, 'device_id': str, 'device_owner': str, 'host': str, 'migrating_to': str, 'position': int,
-    'tag': str | None, 'made_for_server': bool, 'attached_by': str | None, 'port_security_enabled': bool,
+    'tag': str | None, 'created_by_compute': bool, 'attached_by': str | None, 'port_security_enabled': bool,
     'allowed_address_pairs': Any, 'extra_dhcp_opts': Any, 'dns_name': str, 'qos_policy_id': str | None,
     'description': str, 'created_at': datetime.datetime, 'updated_at': datetime.datetime, 'revision': int})
 
@@ -207,9 +227,10 @@ ShareMappingsRow = TypedDict('ShareMappingsRow', {
     'updated_at': datetime.datetime, 'status': str, 'tag': str, 'export_location': str | None, 'protocol': str | None})
 
 SubnetPoolsRow = TypedDict('SubnetPoolsRow', {
-    'id': str, 'project_id': str, 'name': str, 'shared': bool, 'ip_version': int, 'default_of': int | None,
+    'id': str, 'project_id': str, 'name': str, 'shared': bool, 'ip_version': int, 'default_ip_version': int | None,
     'prefixes': Any, 'default_prefixlen': int, 'min_prefixlen': int, 'max_prefixlen': int, 'default_quota': int | None,
-    'description': str, 'created_at': datetime.datetime, 'updated_at': datetime.datetime, 'revision': int})
+    'address_scope_id': str | None, 'description': str, 'created_at': datetime.datetime,
+    'updated_at': datetime.datetime, 'revision': int})
 
 SubnetsRow = TypedDict('SubnetsRow', {
     'id': str, 'project_id': str, 'network_id': str, 'name': str, 'cidr': str, 'subnetpool_id': str | None,
@@ -221,6 +242,13 @@ TaskLogRow = TypedDict('TaskLogRow', {
     'host': str, 'period_beginning': datetime.datetime, 'period_ending': datetime.datetime, 'state': str,
     'updated_at': datetime.datetime, 'task_items': int, 'errors': int, 'message': str})
 
+TrunkSubportsRow = TypedDict('TrunkSubportsRow', {
+    'port_id': str, 'trunk_id': str, 'segmentation_type': str, 'segmentation_id': int})
+
+TrunksRow = TypedDict('TrunksRow', {
+    'id': str, 'project_id': str, 'name': str, 'port_id': str, 'admin_state_up': bool, 'description': str,
+    'created_at': datetime.datetime, 'updated_at': datetime.datetime, 'revision': int})
+
 VolumeAttachmentsRow = TypedDict('VolumeAttachmentsRow', {
     'id': str, 'volume_id': str, 'instance_uuid': str, 'project_id': str, 'status': str, 'device': str | None,
     'connector': Any, 'created_at': datetime.datetime, 'attached_at': datetime.datetime | None})
@@ -229,6 +257,9 @@ VolumeBackupsRow = TypedDict('VolumeBackupsRow', {
     'id': str, 'volume_id': str, 'snapshot_id': str | None, 'temporary': bool, 'project_id': str, 'user_id': str | None,
     'name': str | None, 'description': str | None, 'size': int, 'status': str, 'bootable': bool, 'metadata': Any,
     'image_metadata': Any, 'created_at': datetime.datetime, 'updated_at': datetime.datetime, 'key_id': str | None})
+
+VolumeDefaultTypesRow = TypedDict('VolumeDefaultTypesRow', {
+    'project_id': str, 'type_id': str})
 
 VolumeEncryptionKeysRow = TypedDict('VolumeEncryptionKeysRow', {
     'id': str, 'type_id': str, 'created_at': datetime.datetime, 'encryption_key_id': str, 'encrypted_key': str})

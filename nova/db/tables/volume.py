@@ -1,15 +1,9 @@
 """Tables of the embedded block storage service, in the API database."""
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import sqlalchemy as sa
 
 from nova.db import types
 from nova.db.tables.api import table
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import VolumeAttachmentsRow, VolumeEncryptionKeysRow, VolumeTypesRow
+from nova.db.tables.rows import VolumeAttachmentsRow, VolumeEncryptionKeysRow, VolumeTypesRow
 
 volumes = table(
     'volumes',
@@ -57,6 +51,13 @@ volume_type_projects = table(
     sa.Column('type_id', sa.String(36), primary_key=True),
     sa.Column('project_id', sa.String(255), primary_key=True),
     sa.Column('created_at', types.DateTime, nullable=False),
+)
+
+# types of new volumes for which a project names none
+volume_default_types = table(
+    'volume_default_types',
+    sa.Column('project_id', sa.String(255), primary_key=True),
+    sa.Column('type_id', sa.String(36), nullable=False, index=True),
 )
 
 # Keys of encrypted volumes, encrypted by runtime/secret_encryption.py. Copies of a volume share its key, which is

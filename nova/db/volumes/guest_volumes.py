@@ -1,8 +1,6 @@
 """Updates of attachments in the embedded block storage to match the guests, after a database was restored from a
 backup.
 """
-from __future__ import annotations
-
 from typing import Any
 import uuid as uuidlib
 

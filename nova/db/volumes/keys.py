@@ -1,24 +1,17 @@
 """Encrypted keys of encrypted volumes. Volumes, snapshots and backups reference a key; copies use the key of their
 source.
 """
-from __future__ import annotations
-
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import sqlalchemy as sa
 
 from nova import utils
 from nova.db import statements
-from nova.db.tables.volume import volume_backups
-from nova.db.tables.volume import volume_encryption_keys
-from nova.db.tables.volume import volume_snapshots
-from nova.db.tables.volume import volumes
+from nova.db.tables.rows import VolumeEncryptionKeysRow
+from nova.db.tables import volume as t
 
-if TYPE_CHECKING:
-    from nova.db.tables.rows import VolumeEncryptionKeysRow
-
-_KEYS = volume_encryption_keys
-_USERS = (volumes, volume_snapshots, volume_backups)
+_KEYS = t.volume_encryption_keys
+_USERS = (t.volumes, t.volume_snapshots, t.volume_backups)
 _UNUSED = tuple(~sa.exists().where(table.c.key_id == _KEYS.c.id) for table in _USERS)
 # Values in place of the deployment key's name, if a Key Manager service has the key. ``encrypted_key`` is then the
 # key's id in that service, or empty until known. GIVEN_UP means that the key must be destroyed in that service.

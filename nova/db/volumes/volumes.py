@@ -1,11 +1,10 @@
 """Rows of the embedded block storage service. Functions that must exclude concurrent changes lock the volume's row
 first.
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
+import datetime
 import operator
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -15,17 +14,12 @@ from nova import utils
 from nova.db import engine
 from nova.db import functions
 from nova.db import statements
+from nova.db import types
 from nova.db.placement import categories
 from nova.db.tables import api as tables_api
-from nova.db.tables.volume import volume_attachments
-from nova.db.tables.volume import volume_backups
-from nova.db.tables.volume import volume_snapshots
-from nova.db.tables.volume import volume_transfers
-from nova.db.tables.volume import volumes
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import VolumeAttachmentsRow
-    from nova.db.types import ColumnValues
+from nova.db.tables.rows import VolumeAttachmentsRow
+from nova.db.tables import volume as t
+from nova.db.types import ColumnValues
 
 
 def insert(conn: sa.Connection, table: sa.Table, values: ColumnValues) -> dict[str, Any]:
@@ -78,8 +72,12 @@ NEWEST = (('created_at', 'desc'), ('id', 'desc'))        # order of lists withou
 
 
 def kind_of(table: sa.Table, column: str) -> type:
-    """Return the type of a column's values (bool, int or str), to parse a filter of a query string."""
+    """Return the type of a column's values (bool, int, str, datetime or dict), to parse a filter of a query string."""
     kind = table.c[column].type
+    if isinstance(kind, sa.DateTime):
+        return datetime.datetime
+    if isinstance(kind, types.Json):
+        return dict
     return bool if isinstance(kind, sa.Boolean) else int if isinstance(kind, sa.Integer) else str
 
 
@@ -90,7 +88,7 @@ def delete(conn: sa.Connection, table: sa.Table, ident: str) -> None:
 def attachments(conn: sa.Connection, *, volume_ids: list[str] | None = None,
                 instance_uuid: str | None = None) -> list[VolumeAttachmentsRow]:
     """Return the attachment rows of volumes, or of a server, oldest first."""
-    table = volume_attachments
+    table = t.volume_attachments
     statement = sa.select(table).order_by(table.c.created_at, table.c.id)
     if volume_ids is not None:
         statement = statement.where(table.c.volume_id.in_(volume_ids))
@@ -101,14 +99,14 @@ def attachments(conn: sa.Connection, *, volume_ids: list[str] | None = None,
 
 def readonly(conn: sa.Connection, volume_ids: set[str]) -> set[str]:
     """Return the subset of these volumes that are read-only."""
-    return set(conn.execute(sa.select(volumes.c.id).where(
-        volumes.c.id.in_(sorted(volume_ids)), volumes.c.readonly)).scalars())
+    return set(conn.execute(sa.select(t.volumes.c.id).where(
+        t.volumes.c.id.in_(sorted(volume_ids)), t.volumes.c.readonly)).scalars())
 
 
 def connected(conn: sa.Connection, attachment_id: str | None = None) -> list[dict[str, Any]]:
     """Return the attachments that have a host, each with 'readonly' of its volume; optionally only one attachment."""
-    table = volume_attachments
-    statement = sa.select(table, volumes.c.readonly).join(volumes, volumes.c.id == table.c.volume_id).where(
+    table = t.volume_attachments
+    statement = sa.select(table, t.volumes.c.readonly).join(t.volumes, t.volumes.c.id == table.c.volume_id).where(
         table.c.connector.is_not(None))
     if attachment_id is not None:
         statement = statement.where(table.c.id == attachment_id)
@@ -117,7 +115,7 @@ def connected(conn: sa.Connection, attachment_id: str | None = None) -> list[dic
 
 def delete_snapshots(conn: sa.Connection, volume_id: str) -> list[str]:
     """Delete all snapshots of a volume; return their ids."""
-    table = volume_snapshots
+    table = t.volume_snapshots
     found = list(conn.execute(sa.select(table.c.id).where(table.c.volume_id == volume_id).with_for_update()).scalars())
     conn.execute(sa.delete(table).where(table.c.volume_id == volume_id))
     return found
@@ -125,7 +123,7 @@ def delete_snapshots(conn: sa.Connection, volume_id: str) -> list[str]:
 
 def delete_transfer(conn: sa.Connection, volume_id: str) -> None:
     """Delete the transfer offer of a volume, if there is one."""
-    conn.execute(sa.delete(volume_transfers).where(volume_transfers.c.volume_id == volume_id))
+    conn.execute(sa.delete(t.volume_transfers).where(t.volume_transfers.c.volume_id == volume_id))
 
 
 def every(conn: sa.Connection, table: sa.Table) -> list[dict[str, Any]]:
@@ -141,27 +139,27 @@ def unfinished(conn: sa.Connection, table: sa.Table, equal: dict[str, Any]) -> l
 
 def being_copied(conn: sa.Connection, volume_id: str) -> bool:
     """Tell whether a snapshot or a copy of a volume is being created, which forbids writes."""
-    return bool(unfinished(conn, volume_snapshots, {'volume_id': volume_id})
-                or unfinished(conn, volumes, {'source_volume_id': volume_id})
-                or unfinished(conn, volume_backups, {'volume_id': volume_id, 'snapshot_id': None}))
+    return bool(unfinished(conn, t.volume_snapshots, {'volume_id': volume_id})
+                or unfinished(conn, t.volumes, {'source_volume_id': volume_id})
+                or unfinished(conn, t.volume_backups, {'volume_id': volume_id, 'snapshot_id': None}))
 
 
 def copied_from(conn: sa.Connection, snapshot_ids: list[str]) -> bool:
     """Tell whether volumes or backups are being created from any of these snapshots."""
     return any(conn.execute(sa.select(table.c.id).where(
         table.c.status == 'creating', table.c.snapshot_id.in_(snapshot_ids)).limit(1)).first() is not None
-        for table in (volumes, volume_backups))
+        for table in (t.volumes, t.volume_backups))
 
 
 def has_snapshots(conn: sa.Connection, volume_id: str) -> bool:
-    table = volume_snapshots
+    table = t.volume_snapshots
     return conn.execute(sa.select(table.c.id).where(table.c.volume_id == volume_id).limit(1)).first() is not None
 
 
 def used(conn: sa.Connection, project_id: str) -> dict[str, int]:
     """Return {'volumes', 'snapshots', 'gigabytes', 'backups', 'backup_gigabytes'} of a project."""
     sums = {}
-    for name, table in (('volumes', volumes), ('snapshots', volume_snapshots), ('backups', volume_backups)):
+    for name, table in (('volumes', t.volumes), ('snapshots', t.volume_snapshots), ('backups', t.volume_backups)):
         sums[name], sums[name + '_size'] = conn.execute(sa.select(
             sa.func.count(), sa.func.coalesce(sa.func.sum(table.c.size), 0)).where(
             table.c.project_id == project_id)).one()
@@ -177,7 +175,7 @@ def lock_project(conn: sa.Connection, project_id: str) -> None:
     conn.execute(table.select().where(table.c.project_id == project_id).with_for_update())
 
 
-_HELD = volume_attachments.alias('held')
+_HELD = t.volume_attachments.alias('held')
 
 
 def is_administrative(table: sa.Table) -> sa.ColumnElement[bool]:
@@ -185,14 +183,21 @@ def is_administrative(table: sa.Table) -> sa.ColumnElement[bool]:
 
     :param table: volumes, or volume_snapshots or volume_attachments, which reference a volume
     """
-    return sa.exists().where(_HELD.c.volume_id == table.c['id' if table is volumes else 'volume_id'],
+    return sa.exists().where(_HELD.c.volume_id == table.c['id' if table is t.volumes else 'volume_id'],
                              categories.is_administrative(_HELD.c.instance_uuid))
 
 
 def is_restored(conn: sa.Connection, backup_id: str) -> bool:
     """Tell whether a backup is being restored to a volume."""
-    return conn.execute(sa.select(volumes.c.id).where(
-        volumes.c.backup_id == backup_id, volumes.c.status == 'restoring-backup').limit(1)).first() is not None
+    return conn.execute(sa.select(t.volumes.c.id).where(
+        t.volumes.c.backup_id == backup_id, t.volumes.c.status == 'restoring-backup').limit(1)).first() is not None
+
+
+def owner(conn: sa.Connection, table: sa.Table, ident: str) -> dict[str, Any] | None:
+    """Return project_id and, if the table has it, user_id of a row, or None if the row is missing."""
+    columns = [table.c[name] for name in ('project_id', 'user_id') if name in table.c]
+    row = conn.execute(sa.select(*columns).where(table.c.id == ident)).first()
+    return None if row is None else dict(row._mapping)
 
 
 def of_administrative(conn: sa.Connection, table: sa.Table, ident: str) -> bool:
@@ -232,11 +237,11 @@ def count(conn: sa.Connection, table: sa.Table, project_id: nova_context.Project
 def summary(conn: sa.Connection, project_id: nova_context.Projects | str, administrative: bool,
             ) -> tuple[int, int, dict[str, set[str]]]:
     """Return (number of volumes, their GiB, {metadata key: its values}); the parameters are those of ``page``."""
-    conditions = _conditions(volumes, project_id, {}, administrative)
-    total, size = conn.execute(sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(volumes.c.size), 0)).where(
+    conditions = _conditions(t.volumes, project_id, {}, administrative)
+    total, size = conn.execute(sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(t.volumes.c.size), 0)).where(
         *conditions)).one()
     items: dict[str, set[str]] = {}
-    for metadata in conn.execute(sa.select(volumes.c.metadata).where(*conditions)).scalars():
+    for metadata in conn.execute(sa.select(t.volumes.c.metadata).where(*conditions)).scalars():
         for key, value in (metadata or {}).items():
             items.setdefault(key, set()).add(value)
     return int(total), int(size), items

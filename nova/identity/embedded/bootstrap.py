@@ -10,6 +10,7 @@ from nova import exception
 from nova.runtime import durable_files
 from nova import utils
 from nova.db import engine
+from nova.db.identity import assignments
 from nova.db.identity import directory as queries
 from nova.identity import passwords
 from nova.identity.embedded import catalog
@@ -65,10 +66,10 @@ def _bootstrap(conn: engine.Connection, rounds: int, store: Callable[[dict[str, 
             'id': user_id, 'domain_id': domain_id, 'name': name, 'enabled': True,
             'default_project_id': known[project], 'password_hash': passwords.hashed(made[name], rounds),
             'created_at': now})
-        queries.assign(conn, user_id, 'project', known[project], roles[role])
+        assignments.assign(conn, user_id, 'project', known[project], roles[role])
         if wide_role:
-            queries.assign(conn, user_id, 'domain', domain_id, roles[wide_role])
-            queries.assign(conn, user_id, 'system', directory.SYSTEM, roles[wide_role])
+            assignments.assign(conn, user_id, 'domain', domain_id, roles[wide_role])
+            assignments.assign(conn, user_id, 'system', directory.SYSTEM, roles[wide_role])
     if store is not None:
         store(made)
     return made

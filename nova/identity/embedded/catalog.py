@@ -20,6 +20,7 @@ SERVICES = (
     ('network', 'neutron', '/network'),
     ('block-storage', 'cinder', '/volume/v3'),
     ('volumev3', 'cinderv3', '/volume/v3'),
+    ('key-manager', 'barbican', '/key-manager'),
     ('s3', 'nova-objectstore', '/objectstore'),
 )
 
@@ -44,10 +45,10 @@ def build(urls: Iterable[Service], region: str = REGION) -> Catalog:
 
 
 def served(conf: cfg.ConfigOpts) -> list[Service]:
-    """Return the services of this deployment: volumes and networks may be external, objects disabled."""
+    """Return the services of this deployment: volumes and networks may be external, objects and secrets disabled."""
     elsewhere = {path for path, here in (
         ('/volume', conf.volume.backend == 'embedded'), ('/network', conf.network.backend == 'embedded'),
-        ('/objectstore', conf.objectstore.enabled)) if not here}
+        ('/objectstore', conf.objectstore.enabled), ('/key-manager', conf.key_manager.enabled)) if not here}
     return [row for row in SERVICES if not row[2].startswith(tuple(elsewhere))]
 
 

@@ -24,6 +24,7 @@ LOG = logging.getLogger(__name__)
 
 PAGE = 500                   # rows re-encrypted in one transaction
 KEY_LENGTH = 128             # characters of an access key or its secret
+MIN_LENGTHS = {'access': 1, 'secret': 8}       # characters
 
 
 class Credentials:
@@ -66,7 +67,7 @@ class Credentials:
 
     @staticmethod
     def _insert(conn: engine.Connection, row: dict[str, Any]) -> None:
-        if not queries.lock_user(conn, row['user_id']):          # concurrent requests cannot exceed the limit
+        if not queries.lock(conn, 'user', row['user_id']):          # concurrent requests cannot exceed the limit
             raise exception.IdentityNotFound(noun='user', id=row['user_id'])
         most = KINDS[row['type']].most
         if len(queries.rows(conn, 'credential', user_id=row['user_id'], type=row['type'])) >= most:
@@ -115,7 +116,7 @@ class Credentials:
         self.changes += 1
 
     def delete(self, credential_id: str) -> None:
-        if not self._db.run(queries.delete_credential, credential_id):
+        if not self._db.run(queries.delete, 'credential', credential_id):
             raise exception.IdentityNotFound(noun='credential', id=credential_id)
         self.changes += 1
 
@@ -153,8 +154,9 @@ def _check_ec2(blob: str) -> str:
     """
     pair = pair_of(blob)
     if not pair:
-        raise exception.BadRequest('The blob of an ec2 credential must be JSON with access and secret, strings of 16 '
-                                   f'to {KEY_LENGTH} characters.')
+        raise exception.BadRequest(f'The blob of an ec2 credential must be JSON with access and secret, strings of at '
+                                   f'most {KEY_LENGTH} characters. The secret must have at least '
+                                   f'{MIN_LENGTHS["secret"]}.')
     return id_of_access(pair['access'])
 
 
@@ -164,10 +166,10 @@ def pair_of(blob: str | None) -> dict[str, str]:
         found = orjson.loads(blob or '')
     except ValueError:
         return {}
-    names = ('access', 'secret')
     fits = isinstance(found, dict) and all(
-        isinstance(found.get(name), str) and 16 <= len(found[name]) <= KEY_LENGTH for name in names)
-    return {name: found[name] for name in names} if fits else {}
+        isinstance(found.get(name), str) and least <= len(found[name]) <= KEY_LENGTH
+        for name, least in MIN_LENGTHS.items())
+    return {name: found[name] for name in MIN_LENGTHS} if fits else {}
 
 
 def id_of_access(access: str) -> str:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import datetime
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TYPE_CHECKING, TypedDict, TypeVar, TypeVarTuple, Unpack
 
 from oslo_db import exception as db_exc
@@ -12,11 +12,14 @@ from nova import exception
 from nova import utils
 from nova.db import engine
 from nova.db.audit import log
+from nova.db.identity import assignments
 from nova.db.identity import directory as queries
 from nova.db.tables.rows import IdentityProjectsRow
 from nova.identity import hashing as hash_pool
 from nova.identity import passwords
 from nova.identity import tokens
+from nova.identity.embedded import access_rules
+from nova.identity.embedded import effective_roles
 from nova.identity.embedded import password_rules
 
 if TYPE_CHECKING:
@@ -25,32 +28,21 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]                     # of any kind of object (noun): user, project, role, …
 Rows = list[Row]
+Tags = list[str]
 _Args = TypeVarTuple('_Args')
 _Result = TypeVar('_Result')
 Projects = list[IdentityProjectsRow]
 
-DOMAIN: dict[str, Any] = {'id': 'default', 'name': 'Default', 'description': 'The default domain', 'enabled': True}
+DOMAIN, SYSTEM, ROLES = effective_roles.DOMAIN, effective_roles.SYSTEM, effective_roles.ROLES
 
-MOST_CREDENTIALS = 200    # application credentials of a user
-
-SYSTEM = 'all'            # the system as target of a role and as scope of a token
-
-# Each role implies the next one; service is independent.
-LADDER = ('admin', 'manager', 'member', 'reader')
-ROLES = (*LADDER, 'service')
-IMPLIED = {role: LADDER[place + 1:] for place, role in enumerate(LADDER)}
+MAX_CREDENTIALS = 200    # application credentials of a user
+MAX_DEPTH = 5             # levels of projects below the domain
+MAX_EXTRA = 4096          # bytes of the additional attributes of a resource
 
 
 def is_domain(id: str | None = None, name: str | None = None) -> bool:
     """Return True if an ID or name (case-insensitive) is that of the only domain."""
     return id == DOMAIN['id'] if id is not None else (name or '').lower() == DOMAIN['name'].lower()
-
-
-def expand(held_ids: Collection[str], roles: Rows) -> Rows:
-    """Return the effective rows of ``roles`` for these IDs, including implied roles."""
-    held = {role['name'] for role in roles if role['id'] in held_ids}
-    names = held.union(*(IMPLIED.get(name, ()) for name in held))
-    return [role for role in roles if role['name'] in names]
 
 
 class UserValues(TypedDict, total=False):
@@ -63,6 +55,7 @@ class UserValues(TypedDict, total=False):
     enabled: bool
     default_project_id: str | None
     options: JsonObject
+    extra: JsonObject
 
 
 class Directory:
@@ -118,16 +111,19 @@ class Directory:
         with self.db.reader() as conn:
             return queries.rows(conn, noun, None, **match)
 
-    def _create(self, noun: str, values: dict[str, Any],
-                insert: Callable[[engine.Connection, str, dict[str, Any]], None] = queries.create) -> dict[str, Any]:
+    def create_row(self, noun: str, values: dict[str, Any],
+                   insert: Callable[[engine.Connection, str, dict[str, Any]], None] = queries.create) -> dict[str, Any]:
+        """Create a row with a new id, unless the values have one."""
         row: dict[str, Any] = {'id': uuid.uuid4().hex, 'created_at': utils.utcnow()}
         row |= {name: value for name, value in values.items() if name != 'id' or value}
+        if 'extra' in row:
+            row['extra'] = merged_extra(None, row['extra'])
         log.about(row['id'])
-        self.write(insert, noun, row, noun=noun, name=row['name'])
+        self.write(insert, noun, row, noun=noun, name=row.get('name') or row['id'])
         return row
 
-    def _update(self, noun: str, row_id: str, values: dict[str, Any],
-                prepare: Callable[[engine.Connection, dict[str, Any]], None] | None = None) -> dict[str, Any]:
+    def update_row(self, noun: str, row_id: str, values: dict[str, Any],
+                   prepare: Callable[[engine.Connection, dict[str, Any]], None] | None = None) -> dict[str, Any]:
         """Update a row.
 
         :param prepare: function(conn, previous row), called in the same transaction
@@ -135,31 +131,74 @@ class Directory:
         def change(conn: engine.Connection) -> dict[str, Any]:
             row = queries.get(conn, noun, id=row_id)
             if row is None:
-                raise exception.IdentityNotFound(noun=noun, id=row_id)
+                raise exception.IdentityNotFound(noun=noun.replace('_', ' '), id=row_id)
             if prepare is not None:
                 prepare(conn, row)
+            if 'extra' in values:
+                values['extra'] = merged_extra(row['extra'], values['extra'])
             if values:
                 queries.update(conn, noun, row_id, values)
             return row | values
         return self.write(change, noun=noun, name=values.get('name', ''))
 
-    def _delete(self, noun: str, function: Callable[[engine.Connection, str], bool], row_id: str) -> None:
+    def delete_with(self, noun: str, function: Callable[[engine.Connection, str], bool], row_id: str) -> None:
+        """Run a function that deletes a row and returns False if it does not exist."""
         if not self.write(function, row_id):
             raise exception.IdentityNotFound(noun=noun.replace('_', ' '), id=row_id)
 
     # ---- projects
 
     def create_project(self, name: str, *, description: str = '', enabled: bool = True, tags: Sequence[str] = (),
-                       project_id: str | None = None) -> dict[str, Any]:
-        return self._create('project', {
+                       project_id: str | None = None, parent_id: str | None = None,
+                       extra: JsonObject | None = None) -> dict[str, Any]:
+        """Create a project.
+
+        :param parent_id: None or the domain: a top-level project
+        :raises BadRequest: unknown parent
+        :raises Forbidden: the parent is disabled, or the new project would be too deep
+        """
+        return self.create_row('project', {
             'id': project_id, 'domain_id': DOMAIN['id'], 'name': name, 'description': description,
-            'enabled': enabled, 'tags': list(tags)})
+            'enabled': enabled, 'tags': list(tags), 'extra': extra,
+            'parent_id': None if parent_id == DOMAIN['id'] else parent_id}, _insert_project)
 
     def update_project(self, project_id: str, **values: Json) -> dict[str, Any]:
-        return self._update('project', project_id, values)
+        """Update a project.
+
+        :raises Forbidden: it would be disabled above an enabled project, or enabled below a disabled one
+        """
+        def prepare(conn: engine.Connection, row: dict[str, Any]) -> None:
+            queries.lock(conn, 'project', project_id)
+            if values.get('enabled') is False and any(child['enabled'] for child in queries.below(conn, [project_id])):
+                raise exception.Forbidden(f'Cannot disable project {project_id}: a project below it is enabled.')
+            if values.get('enabled') and not all(parent['enabled'] for parent in queries.above(conn, row)):
+                raise exception.Forbidden(f'Cannot enable project {project_id}: a project above it is disabled.')
+        return self.update_row('project', project_id, values, prepare)
+
+    def change_tags(self, project_id: str, change: Callable[[Tags], Tags]) -> Tags:
+        """Replace the tags of a project by ``change(tags)`` and return them."""
+        def apply(conn: engine.Connection) -> Tags:
+            queries.lock(conn, 'project', project_id)
+            row = queries.get(conn, 'project', id=project_id)
+            if row is None:
+                raise exception.IdentityNotFound(noun='project', id=project_id)
+            tags: Tags = change(row['tags'])
+            queries.update(conn, 'project', project_id, {'tags': tags})
+            return tags
+        return self.write(apply)
 
     def delete_project(self, project_id: str) -> None:
-        self._delete('project', queries.delete_project, project_id)
+        """Delete a project.
+
+        :raises Forbidden: there are projects below it
+        """
+        self.delete_with('project', _delete_leaf, project_id)
+
+    def tree(self, project_id: str) -> tuple[Projects, Projects]:
+        """Return (projects above a project, nearest first; projects below it, nearest first)."""
+        row = self.get('project', project_id)
+        with self.db.reader() as conn:
+            return queries.above(conn, row), queries.below(conn, [project_id])
 
     def projects_of(self, user_id: str) -> Projects:
         """Return the enabled projects on which the user has a role."""
@@ -170,17 +209,18 @@ class Directory:
 
     def create_user(self, name: str, password: str | None = None, *, description: str | None = None,
                     email: str | None = None, enabled: bool = True, default_project_id: str | None = None,
-                    options: dict[str, Any] | None = None, user_id: str | None = None) -> dict[str, Any]:
+                    options: dict[str, Any] | None = None, user_id: str | None = None,
+                    extra: JsonObject | None = None) -> dict[str, Any]:
         """Create a user. Without a password the user cannot log in.
 
         :raises PasswordRefused: the password violates the rules
         """
         if password is not None:
             self.rules.check(password)
-        return self._create('user', {
+        return self.create_row('user', {
             'id': user_id, 'domain_id': DOMAIN['id'], 'name': name, 'description': description,
             'email': email, 'enabled': enabled, 'default_project_id': default_project_id,
-            'options': _merged({}, options or {}),
+            'options': _merged({}, options or {}), 'extra': extra,
             'password_hash': None if password is None else self._hashed('', password),
             'password_expires_at': None if password is None else self.rules.expires_at()})
 
@@ -206,32 +246,38 @@ class Directory:
             if 'password_hash' in values:
                 self._remember_password(conn, user)
             if options:                  # another request may change other options
-                if not queries.lock_user(conn, user_id) or (row := queries.get(conn, 'user', id=user_id)) is None:
+                if not queries.lock(conn, 'user', user_id) or (row := queries.get(conn, 'user', id=user_id)) is None:
                     raise exception.IdentityNotFound(noun='user', id=user_id)
                 values['options'] = _merged(row['options'] or {}, options)
         if not options:
             values.pop('options', None)
-        return self._update('user', user_id, values, prepare)
+        return self.update_row('user', user_id, values, prepare)
 
     def _remember_password(self, conn: engine.Connection, user: dict[str, Any]) -> None:
         if self.rules.history > 1 and user['password_hash'] is not None:
             queries.remember_password(conn, user['id'], user['password_hash'], self.rules.history - 1)
 
     def delete_user(self, user_id: str) -> None:
-        self._delete('user', queries.delete_user, user_id)
+        self.delete_with('user', queries.delete_user, user_id)
 
     # ---- roles
 
-    def create_role(self, name: str, *, description: str | None = None, role_id: str | None = None) -> dict[str, Any]:
-        return self._create('role', {'id': role_id, 'name': name, 'description': description})
+    def create_role(self, name: str, *, description: str | None = None, role_id: str | None = None,
+                    domain_id: str | None = None, extra: JsonObject | None = None) -> dict[str, Any]:
+        """Create a role.
+
+        :param domain_id: of a domain-specific role, which tokens do not have, but the roles that it implies
+        """
+        return self.create_row('role', {'id': role_id, 'name': name, 'description': description, 'domain_id': domain_id,
+                                     'extra': extra})
 
     def update_role(self, role_id: str, **values: Json) -> dict[str, Any]:
         self._refuse_default(role_id)
-        return self._update('role', role_id, values)
+        return self.update_row('role', role_id, values)
 
     def delete_role(self, role_id: str) -> None:
         self._refuse_default(role_id)
-        self._delete('role', queries.delete_role, role_id)
+        self.delete_with('role', queries.delete_role, role_id)
 
     def _refuse_default(self, role_id: str) -> None:
         role = self.get('role', role_id)
@@ -240,104 +286,120 @@ class Directory:
 
     # ---- role assignments
 
-    def assign_role(self, user_id: str, role_id: str, target_type: str, target_id: str) -> None:
-        """Assign a role on a project, the domain or the system.
+    def assign_role(self, actor_id: str, role_id: str, target_type: str, target_id: str, actor: str = 'user') -> None:
+        """Assign a role to a user or group.
 
-        :param target_type: 'project', 'domain' or 'system'
+        :param target_type: 'project', 'domain', 'system', or a kind of ``effective_roles.BELOW``
         """
-        self._check_assignment(user_id, role_id, target_type, target_id)
-        self.write(queries.assign, user_id, target_type, target_id, role_id)
+        self._check_assignment(actor, actor_id, role_id, target_type, target_id)
+        self.write(assignments.assign, actor_id, target_type, target_id, role_id, actor)
 
-    def unassign_role(self, user_id: str, role_id: str, target_type: str, target_id: str) -> None:
+    def unassign_role(self, actor_id: str, role_id: str, target_type: str, target_id: str,
+                      actor: str = 'user') -> None:
         """Remove a role assignment; tokens and credentials lose the role."""
-        self._check_assignment(user_id, role_id, target_type, target_id)
-        if not self.write(queries.unassign, user_id, target_type, target_id, role_id):
+        self._check_assignment(actor, actor_id, role_id, target_type, target_id)
+        if not self.write(assignments.unassign, actor_id, target_type, target_id, role_id, actor):
             raise exception.IdentityNotFound(noun='role assignment', id=role_id)
 
-    def _check_assignment(self, user_id: str, role_id: str, target_type: str, target_id: str) -> None:
-        self.get('user', user_id)
+    def _check_assignment(self, actor: str, actor_id: str, role_id: str, target_type: str, target_id: str) -> None:
+        self.get(actor, actor_id)
         self.check_target(target_type, target_id)
-        self.get('role', role_id)
+        role = self.get('role', role_id)
+        if role['domain_id'] is not None and target_type == 'system':
+            raise exception.Forbidden(f'Role {role["name"]} is domain-specific: it cannot be assigned on the system.')
 
     def check_target(self, target_type: str, target_id: str) -> None:
-        if target_type == 'project':
+        if target_type in ('project', effective_roles.BELOW['project']):
             self.get('project', target_id)
-        elif target_type == 'domain' and not is_domain(id=target_id):
+        elif target_type != 'system' and not is_domain(id=target_id):
             raise exception.IdentityNotFound(noun='domain', id=target_id)
 
-    def held_roles(self, user_id: str, target_type: str, target_id: str) -> Rows:
-        """Return the assigned roles, without implied ones."""
-        self.get('user', user_id)
+    def held_roles(self, actor_id: str, target_type: str, target_id: str, actor: str = 'user') -> Rows:
+        """Return the roles assigned to a user or group itself, without implied ones."""
+        self.get(actor, actor_id)
         self.check_target(target_type, target_id)
         with self.db.reader() as conn:
-            held = queries.held_role_ids(conn, user_id, target_type, target_id)
+            held = assignments.assigned_role_ids(conn, actor, actor_id, (target_type, target_id))
             return queries.rows(conn, 'role', ids=held)
 
-    def assignments(self, effective: bool = False, role_id: str | None = None, **match: str) -> Rows:
-        """Return rows of queries.assignments; ``effective`` adds implied roles.
-
-        :param match: user_id, target_type, target_id
-        """
+    def effective_roles(self, user_id: str, target_type: str, target_id: str) -> Rows:
+        """Return the roles that a token of a user for a target has; see ``effective_roles.effective``."""
         with self.db.reader() as conn:
-            rows = queries.assignments(conn, **match)
-            roles = queries.rows(conn, 'role') if effective else []
-        if effective:
-            found = {(row['user_id'], row['target_type'], row['target_id'], role['id']):
-                     row | {'role_id': role['id'], 'role_name': role['name']}
-                     for row in rows for role in expand({row['role_id']}, roles)}
-            rows = list(found.values())
-        return [row for row in rows if role_id in (None, row['role_id'])]
+            return effective_roles.effective(conn, user_id, target_type, target_id)
 
     # ---- application credentials
 
     def create_application_credential(self, data: tokens.TokenData, name: str, *, secret: str | None = None,
                                       description: str | None = None, roles: Rows | None = None,
-                                      expires_at: datetime.datetime | None = None,
-                                      unrestricted: bool = False) -> tuple[dict[str, Any], str]:
+                                      expires_at: datetime.datetime | None = None, unrestricted: bool = False,
+                                      rules: Rows | None = None) -> tuple[dict[str, Any], str]:
         """Create a credential for the project of a token, with all or some of its roles.
 
         :param data: TokenData of the creator
         :param secret: None: generate one
         :param roles: rows of {'id'} or {'name'}
+        :param rules: access rules, rows of {'id'} or {'service', 'method', 'path'}; None: all requests are allowed
         :returns: (row, secret)
-        :raises Forbidden: the user has too many credentials
+        :raises Forbidden: the user has too many credentials or access rules
         """
         if data.project_id is None:
             raise exception.BadRequest('An application credential needs a token that is scoped to a project.')
         if expires_at is not None and expires_at <= utils.utcnow():
             raise exception.BadRequest('expires_at must be in the future.')
         secret = secret or passwords.generate()
-        row = self._create('application_credential', {
+        row = self.create_row('application_credential', {
             'user_id': data.user_id, 'project_id': data.project_id, 'name': name, 'description': description,
-            'secret_hash': self._hashed(data.user_id, secret), 'role_ids': _subset(data.role_rows, roles),
-            'unrestricted': unrestricted, 'expires_at': expires_at}, _insert_credential)
+            'secret_hash': self._hashed(data.user_id, secret), 'role_ids': effective_roles.chosen(
+                data.role_rows, roles or data.role_rows, lambda key: exception.BadRequest(
+                    'A role of the application credential is not one of your roles.')),
+            'unrestricted': unrestricted, 'expires_at': expires_at, 'access_rules': rules}, _insert_credential)
         return row, secret
 
-    def delete_application_credential(self, credential_id: str) -> None:
-        self._delete('application_credential', queries.delete_application_credential, credential_id)
+    def delete_row(self, noun: str, row_id: str) -> None:
+        """Delete a row that nothing else refers to."""
+        self.delete_with(noun, lambda conn, found: queries.delete(conn, noun, found), row_id)
+
+
+def _insert_project(conn: engine.Connection, noun: str, row: dict[str, Any]) -> None:
+    if row['parent_id'] is not None:
+        parent = queries.get(conn, noun, id=row['parent_id']) if queries.lock(conn, noun, row['parent_id']) else None
+        if parent is None:
+            raise exception.BadRequest(f'Could not find the parent project: {row["parent_id"]}.')
+        above = [parent, *queries.above(conn, parent)]
+        if not all(project['enabled'] for project in above):
+            raise exception.Forbidden(f'Cannot create a project below project {parent["id"]}: it is disabled.')
+        if len(above) >= MAX_DEPTH:
+            raise exception.Forbidden(f'Projects can be nested in {MAX_DEPTH} levels.')
+    queries.create(conn, noun, row)
+
+
+def _delete_leaf(conn: engine.Connection, project_id: str) -> bool:
+    queries.lock(conn, 'project', project_id)
+    if queries.count(conn, 'project', parent_id=project_id):
+        raise exception.Forbidden(f'Cannot delete project {project_id}: there are projects below it.')
+    return queries.delete_project(conn, project_id)
 
 
 def _insert_credential(conn: engine.Connection, noun: str, row: dict[str, Any]) -> None:
-    if not queries.lock_user(conn, row['user_id']):          # concurrent requests cannot exceed the limit
+    if not queries.lock(conn, 'user', row['user_id']):          # concurrent requests cannot exceed the limit
         raise exception.IdentityNotFound(noun='user', id=row['user_id'])
-    if queries.count(conn, noun, user_id=row['user_id']) >= MOST_CREDENTIALS:
-        raise exception.Forbidden(f'A user can have {MOST_CREDENTIALS} application credentials.')
+    if queries.count(conn, noun, user_id=row['user_id']) >= MAX_CREDENTIALS:
+        raise exception.Forbidden(f'A user can have {MAX_CREDENTIALS} application credentials.')
+    rules = row.pop('access_rules')
+    row['access_rule_ids'] = access_rules.ids_of(conn, row['user_id'], rules) if rules else None
     queries.create(conn, noun, row)
+
+
+def merged_extra(present: JsonObject | None, changes: JsonObject | None) -> JsonObject | None:
+    """Return the additional attributes after a change; null removes one.
+
+    :raises BadRequest: they are too large
+    """
+    extra = _merged(present or {}, changes or {})
+    if len(utils.encode_json(extra)) > MAX_EXTRA:
+        raise exception.BadRequest(f'The additional attributes take more than {MAX_EXTRA} bytes.')
+    return extra or None
 
 
 def _merged(options: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in (options | changes).items() if value is not None}
-
-
-def _subset(held: Sequence[dict[str, Any]], wanted: Rows | None) -> list[str]:
-    """Return the IDs of the requested roles; each must be in ``held``."""
-    if not wanted:
-        return [role['id'] for role in held]
-    chosen = []
-    for role in wanted:
-        key = 'id' if 'id' in role else 'name'
-        found = next((row['id'] for row in held if row[key] == role.get(key)), None)
-        if found is None:
-            raise exception.BadRequest('A role of the application credential is not one of your roles.')
-        chosen.append(found)
-    return chosen

@@ -10,7 +10,7 @@ from nova.identity import tokens
 
 LIFETIME = datetime.timedelta(minutes=5)         # lifetime of a receipt: time to find the device and type the code
 # Methods that a receipt may store. A token or application credential is sent again instead.
-KEPT = frozenset(('password', 'totp'))
+RECEIPT_METHODS = frozenset(('password', 'totp'))
 
 
 def rules_of(user: dict[str, Any]) -> list[list[str]]:
@@ -35,7 +35,7 @@ def check(keys: tokens.KeyRing, user: dict[str, Any], methods: tuple[str, ...], 
     if not rules or 'application_credential' in methods or any(set(methods).issuperset(rule) for rule in rules):
         return
     fitting = [rule for rule in rules if set(rule) & set(methods)]
-    if not fitting or not KEPT.issuperset(methods):
+    if not fitting or not RECEIPT_METHODS.issuperset(methods):
         raise exception.Unauthorized()
     receipt = tokens.Receipt(user['id'], methods, now, min([now + LIFETIME] + ([before.expires_at] if before else [])))
     raise exception.FactorsMissing(sealed=keys.seal_receipt(receipt), methods=receipt.methods, user=user,

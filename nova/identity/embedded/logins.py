@@ -17,6 +17,7 @@ from nova.identity.embedded import directory
 from nova.identity.embedded import factors
 from nova.identity.embedded import password_rules
 from nova.identity.embedded import token_service
+from nova.identity.embedded import trusts
 
 
 class Proof(NamedTuple):
@@ -36,6 +37,7 @@ class Proof(NamedTuple):
     claims: tokens.Claims | None = None
 
 
+TRUST = 'OS-TRUST:trust'      # scope of a login for a trust
 _ONCE = frozenset(('totp',))         # one-time methods are verified last, because verification uses them up
 
 
@@ -46,16 +48,17 @@ class Logins:
     :param keys: encrypt tokens and receipts
     :param tokens_of: validates tokens of the method token
     :param credentials: TOTP secrets
+    :param found: trusts
     :param checks: counts failures
     :param lifetime: of a token
     :param clock: of one-time codes: seconds since the epoch
     """
 
     def __init__(self, people: directory.Directory, keys: tokens.KeyRing, tokens_of: token_service.TokenService,
-                 credentials: user_credentials.Credentials, checks: secret_checks.Checks,
+                 credentials: user_credentials.Credentials, found: trusts.Trusts, checks: secret_checks.Checks,
                  lifetime: datetime.timedelta, clock: Callable[[], float]) -> None:
         self._directory, self._keys, self._tokens = people, keys, tokens_of
-        self._credentials, self._checks = credentials, checks
+        self._credentials, self._trusts, self._checks = credentials, found, checks
         self._lifetime, self._clock = lifetime, clock
         self._methods: dict[str, Callable[[dict[str, Any], str], Proof]] = {
             'password': self._by_password, 'totp': self._by_totp, 'token': self._by_token,
@@ -92,13 +95,20 @@ class Logins:
         with self._directory.db.reader() as conn:
             user = _usable(queries.get(conn, 'user', id=user_id), earlier)
             factors.check(self._keys, user, methods, earlier, now)
+            ends = [now + self._lifetime] + [proof.expires_at for proof in proofs if proof.expires_at]
             scope, scope_id = _scope(conn, auth.get('scope'), user_id, bound)
+            trust = None
+            if scope == TRUST:
+                trust = _trust_of(conn, scope_id or '', user_id)
+                scope, scope_id, user_id = 'project', trust['project_id'], trusts.user_of(trust)
+                ends += [trust['expires_at']] if trust['expires_at'] else []
             claims = tokens.Claims(
-                user_id, scope, scope_id, methods,
-                now, min([now + self._lifetime] + [proof.expires_at for proof in proofs if proof.expires_at]),
+                user_id, scope, scope_id, methods, now, min(ends),
                 (tokens.new_audit_id(), *(before.audit_ids[-1:] if before else ())),
-                bound.credential_id if bound else None)
-            data = token_service.load(conn, claims, user)
+                bound.credential_id if bound else None, trust['id'] if trust else None)
+            data = token_service.load(conn, claims, None if trust else user)
+        if trust:
+            self._trusts.use(trust)
         return self._keys.seal(claims), data
 
     def _by_password(self, given: dict[str, Any], address: str) -> Proof:
@@ -141,7 +151,10 @@ class Logins:
         return Proof(row['user_id'], row['expires_at'], row['project_id'], row['id'])
 
     def _by_token(self, given: dict[str, Any], address: str) -> Proof:
-        data = self._tokens.validate(given.get('id') or '')
+        # without the cache: a token that another process revoked must not yield one that was issued later
+        data = self._tokens.validate(given.get('id') or '', trusted=False)
+        if data.trust is not None:
+            raise exception.Forbidden('The token of a trust cannot be exchanged for another token.')
         credential_id = data.claims.credential_id
         return Proof(data.user_id, data.claims.expires_at, data.project_id if credential_id else None,
                      credential_id, data.claims)
@@ -178,6 +191,17 @@ class Logins:
                 self._directory.rules.refuse_past()
 
 
+def _trust_of(conn: engine.Connection, trust_id: str, trustee_id: str) -> dict[str, Any]:
+    """Return a trust for a login of its trustee.
+
+    :raises Unauthorized: there is none for this user
+    """
+    trust = queries.get(conn, 'trust', id=trust_id, trustee_user_id=trustee_id)
+    if trust is None or trusts.is_expired(trust):
+        raise exception.Unauthorized()
+    return trust
+
+
 def _words(mapping: dict[str, Any] | None) -> dict[str, Any]:
     """Return the ID or name of a referenced object."""
     return {key: mapping[key] for key in ('id', 'name') if key in mapping} if mapping else {}
@@ -189,7 +213,7 @@ def _name(credentials: dict[str, Any]) -> str:
 
 def _scope(conn: engine.Connection, scope: str | dict[str, Any] | None, user_id: str,
            bound: Proof | None) -> tuple[str | None, str | None]:
-    """Return ('project', 'domain', 'system' or None, ID) of the requested scope.
+    """Return ('project', 'domain', 'system', TRUST or None, ID) of the requested scope.
 
     :param bound: proof that limits this login to one project, or None
     :raises Unauthorized: unknown scope, or not allowed by the proof
@@ -210,6 +234,8 @@ def _scope(conn: engine.Connection, scope: str | dict[str, Any] | None, user_id:
         found = directory.SYSTEM
     elif kind == 'project':
         found = _project_id(conn, wanted)
+    elif kind == TRUST:
+        found = wanted.get('id')
     if found is None:
         raise exception.Unauthorized()
     return kind, found
@@ -219,7 +245,7 @@ def _kind_of(scope: str | dict[str, Any] | None) -> tuple[str | None, dict[str, 
     """Return (kind of the scope, its value); kind None: not specified."""
     if not isinstance(scope, dict):
         return scope, {}
-    kind = next((key for key in ('project', 'domain', 'system', 'unscoped') if key in scope), 'unknown')
+    kind = next((key for key in ('project', 'domain', 'system', TRUST, 'unscoped') if key in scope), 'unknown')
     return kind, scope.get(kind) or {}
 
 

@@ -9,7 +9,7 @@
   other rules still apply to addresses from which the user has logged in.
 - Users behind one NAT address share its delay.
 - Attackers choose the names, so names must not evict the failures of other names within the window. An address has
-  MOST_NAMES counters. Further names share one counter, except users who have logged in from there; the first rule does
+  MAX_NAMES counters. Further names share one counter, except users who have logged in from there; the first rule does
   not apply to these names. The same applies when all addresses together have MAX_KEYS names.
 """
 import collections
@@ -23,9 +23,9 @@ from nova import exception
 
 OTHERS = 1024                # shared counters for addresses beyond the limit
 MAX_KEYS = 10000            # names of all addresses together
-MOST_NAMES = 100            # failed names of one address within a window: more than users behind one NAT mistype
+MAX_NAMES = 100            # failed names of one address within a window: more than users behind one NAT mistype
 MAX_WAIT_S = 60
-KNOWN_S = 30 * 86400        # time after the last login for which an address is known for a user
+KNOWN_ADDRESS_LIFETIME_S = 30 * 86400        # time after the last login for which an address is known for a user
 SWEEP_S = 1                 # minimum interval between two scans for expired failures
 
 
@@ -47,7 +47,7 @@ class _Bounded(collections.OrderedDict[tuple[str, str], float]):
 
 
 class _Address:
-    """Failures of one address: for each name, and one counter for names beyond MOST_NAMES."""
+    """Failures of one address: for each name, and one counter for names beyond MAX_NAMES."""
 
     __slots__ = ('names', 'others')
 
@@ -118,9 +118,9 @@ class LoginDelays:
         of_address = self._addresses.get(address)
         if of_address is not None and user in of_address.names:
             return of_address.names[user]
-        if of_address is not None and len(of_address.names) >= MOST_NAMES:
+        if of_address is not None and len(of_address.names) >= MAX_NAMES:
             self._drop(address, of_address, now)
-            if len(of_address.names) >= MOST_NAMES:
+            if len(of_address.names) >= MAX_NAMES:
                 return None if self._is_known((user, address), now) else of_address.others
         if self._names >= MAX_KEYS and now >= self._swept_at + SWEEP_S:
             self._swept_at = now
@@ -150,7 +150,7 @@ class LoginDelays:
     # ---- detection of distributed attacks
 
     def _is_known(self, key: tuple[str, str], now: float) -> bool:
-        return bool(now - self._known.get(key, float('-inf')) < KNOWN_S)
+        return bool(now - self._known.get(key, float('-inf')) < KNOWN_ADDRESS_LIFETIME_S)
 
     def _attacked(self, user: str, address: str, now: float) -> bool:
         """Return True if enough addresses, including this one, have failed within the window."""

@@ -11,18 +11,24 @@ from oslo_config import cfg
 from nova.db import engine
 from nova.identity import hashing
 from nova.identity import tokens
+from nova.identity.embedded import catalog as catalogs
 from nova.identity.embedded import checks
 from nova.identity.embedded import credentials
 from nova.identity.embedded import directory
+from nova.identity.embedded import grants
 from nova.identity.embedded import logins
 from nova.identity.embedded import password_rules
 from nova.identity.embedded import ratelimit
+from nova.identity.embedded import resources
 from nova.identity.embedded import signed_requests
 from nova.identity.embedded import token_service
+from nova.identity.embedded import trusts
 
 
 class IdentityService(directory.Directory):
     """The directory with ``tokens``, ``logins``, ``signed`` requests and ``credentials`` of users.
+
+    ``grants`` has groups and role assignments, ``resources`` the collections of groups, limits and the catalog.
 
     :param conf: uses [identity]
     :param api_db: db.engine.Database with the identity tables
@@ -42,16 +48,24 @@ class IdentityService(directory.Directory):
         super().__init__(api_db, options.password_hash_rounds, hashing.HashPool(hashing.workers(), places),
                          password_rules.PasswordRules(options.password_min_length, options.password_regex,
                                                       options.password_history, options.password_expires_days))
-        self.catalog = catalog
+        self.built_in = catalog
         self.keys = tokens.KeyRing(keys_dir)
         self.credentials = credentials.Credentials(api_db, self.keys)
         self.tokens = token_service.TokenService(conf, api_db, self.keys)
         self.checks = checks.Checks(self.hashing, self.rounds, ratelimit.LoginDelays(
             options.max_login_failures, options.login_failure_window, elapsed))
         lifetime = datetime.timedelta(seconds=options.token_expiration)
-        self.logins = logins.Logins(self, self.keys, self.tokens, self.credentials, self.checks, lifetime, clock)
+        self.grants, self.trusts = grants.Grants(self), trusts.Trusts(self)
+        self.logins = logins.Logins(self, self.keys, self.tokens, self.credentials, self.trusts, self.checks, lifetime,
+                                    clock)
+        self.resources = resources.of(self, lambda: self.built_in(None))
         self.signed = signed_requests.SignedRequests(self.credentials, self.tokens, self.checks, lifetime,
                                                      conf.identity.validation_cache_time)
+
+    def catalog(self, project_id: str | None, user_id: str | None = None) -> catalogs.Catalog:
+        """Return the service catalog for a token: the services of this deployment and those that clients added."""
+        return resources.catalog(self.db, self.built_in(project_id), {
+            'project_id': project_id, 'tenant_id': project_id, 'user_id': user_id})
 
     def forget(self) -> None:
         self.tokens.forget()

@@ -16,7 +16,7 @@ from nova.identity.embedded import checks as secret_checks
 from nova.identity.embedded import credentials as pairs
 from nova.identity.embedded import token_service
 
-MOST_SHARED = 1000           # cached key pairs, and their last tokens
+MAX_KEY_PAIRS = 1000           # cached key pairs, and their last tokens
 SHARED = datetime.timedelta(minutes=1)           # time for which further requests reuse a token
 
 
@@ -88,7 +88,7 @@ class SignedRequests:
             with self._lock:
                 self._read[access] = row, secret, changes, time.monotonic() + self._trust
                 self._read.move_to_end(access)
-                if len(self._read) > MOST_SHARED:
+                if len(self._read) > MAX_KEY_PAIRS:
                     self._read.popitem(last=False)
         return row, secret
 
@@ -121,6 +121,6 @@ class SignedRequests:
         with self._lock:
             self._last[owner] = token, now + self._shared_for
             self._last.move_to_end(owner)
-            if len(self._last) > MOST_SHARED:
+            if len(self._last) > MAX_KEY_PAIRS:
                 self._last.popitem(last=False)
         return token, data

@@ -15,8 +15,10 @@ from nova.db import engine
 from nova.db.cells.cells import UNREACHABLE
 from nova.db.identity import directory as queries
 from nova.identity import tokens
-from nova.identity.embedded import directory
+from nova.identity.embedded import access_rules
+from nova.identity.embedded import effective_roles
 from nova.identity.embedded import password_rules
+from nova.identity.embedded import trusts
 
 CACHE_SIZE = 2000            # tokens
 
@@ -112,7 +114,7 @@ def load(conn: engine.Connection, claims: tokens.Claims, user: dict[str, Any] | 
     if (user is None or not user['enabled'] or queries.revoked(conn, claims.audit_ids[0])
             or user['tokens_revoked_until'] and claims.issued_at <= user['tokens_revoked_until']):
         raise exception.Unauthorized()
-    domain = directory.DOMAIN
+    domain = effective_roles.DOMAIN
     facts: dict[str, Any] = {}
     if claims.scope == 'project':
         project = queries.get(conn, 'project', id=claims.scope_id)
@@ -125,9 +127,11 @@ def load(conn: engine.Connection, claims: tokens.Claims, user: dict[str, Any] | 
     elif claims.scope == 'system':
         facts = {'system_scope': claims.scope_id}
     if claims.scope:
-        known = queries.rows(conn, 'role')
-        held = queries.held_role_ids(conn, user['id'], claims.scope, claims.scope_id or '')
-        roles = directory.expand(held, known)
+        known = effective_roles.known_roles(conn)
+        if claims.trust_id:
+            facts['trust'], roles = trusts.load(conn, claims, known)
+        else:
+            roles = effective_roles.effective(conn, user['id'], claims.scope, claims.scope_id or '', known)
         if claims.credential_id:
             facts['credential'], roles = _bounded(conn, claims, roles, known)
         if not roles:
@@ -150,5 +154,8 @@ def _bounded(conn: engine.Connection, claims: tokens.Claims, held: list[dict[str
             or row['expires_at'] and row['expires_at'] <= utils.utcnow()
             or not set(row['role_ids']) <= {role['id'] for role in held}):
         raise exception.Unauthorized()
-    return ({'id': row['id'], 'name': row['name'], 'restricted': not row['unrestricted']},
-            directory.expand(set(row['role_ids']), known))
+    shown = {'id': row['id'], 'name': row['name'], 'restricted': not row['unrestricted']}
+    rules = access_rules.of(conn, row['access_rule_ids'])
+    if rules is not None:
+        shown['access_rules'] = rules
+    return shown, effective_roles.expand(row['role_ids'], known)

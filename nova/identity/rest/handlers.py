@@ -1,150 +1,112 @@
 """Logins, tokens, the catalog, and the table of all routes."""
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 from nova import exception
 from nova.db.audit import log
 from nova.identity import tokens
+from nova.identity.embedded import directory
 from nova.identity.rest import credential_resources
+from nova.identity.rest import crud
+from nova.identity.rest import delegations
+from nova.identity.rest import directory as directory_handlers
+from nova.identity.rest import grants
 from nova.identity.rest import operations
 from nova.identity.rest import resources
 from nova.identity.rest import schemas
-from nova.identity.rest import views
-from nova.identity.embedded import catalog
+from nova.identity.rest.operations import Request
+from nova.identity.rest.schemas import Page
 from nova.json_types import JsonObject
 from nova.web.request import Response
+from nova.web.resource import closed
+from nova.web.resource import Document
+from nova.web.routes import Route
 
-Row = operations.Row
-
-
-# ---- versions
-
-def versions(req: operations.Request) -> JsonObject:
-    return {'versions': {'values': [views.version(req.root_url)]}}
-
-
-def version(req: operations.Request) -> JsonObject:
-    return {'version': views.version(req.root_url)}
+CHECK_TOKEN, VALIDATE_TOKEN, REVOKE_TOKEN = (f'identity:{what}_token' for what in ('check', 'validate', 'revoke'))
 
 
 # ---- tokens
 
-def _catalog(req: operations.Request, data: tokens.TokenData) -> list[dict[str, Any]] | None:
-    return None if 'nocatalog' in req.query else req.service.catalog(data.project_id)
+def _catalog(req: Request, data: tokens.TokenData) -> list[dict[str, Any]] | None:
+    return None if 'nocatalog' in req.query else req.service.catalog(data.project_id, data.user_id)
 
 
-def login(req: operations.Request) -> Response:
-    token, data = req.service.logins.authenticate(req.body['auth'], req.remote_address,
+def login(req: Request) -> Response:
+    token, data = req.service.logins.authenticate(req.body, req.remote_address,
                                                   req.header('Openstack-Auth-Receipt', None))
     log.asked_by(data)
     log.about(data.user_id)
-    return Response(views.token(data, _catalog(req, data)), 201, [('X-Subject-Token', token)])
+    return Response(resources.token(data, _catalog(req, data)), 201, [('X-Subject-Token', token)])
 
 
-def _subject(req: operations.Request, allow_expired: bool = False) -> tuple[str, tokens.TokenData]:
-    """Return (token, its data) of the subject token: the caller's own, or any for a service."""
+def _subject(req: Request, rule: str, allow_expired: bool = False) -> tuple[str, tokens.TokenData]:
+    """Return (token, its data) of the subject token. Expired ones are read for callers who may read all tokens."""
     token = req.header('X-Subject-Token')
-    trusted = {'admin', 'service'} & set(req.caller.roles)
     try:
-        data = req.service.validate(token, allow_expired=bool(allow_expired and trusted))
+        data = req.service.validate(token, allow_expired=allow_expired and req.allows(rule))
     except exception.Unauthorized:
         raise exception.NotFound('Could not find token.') from None
-    if not trusted and data.user_id != req.caller.user_id:
-        raise exception.Forbidden('You are not authorized to perform the requested action.')
+    req.authorize(rule, {'target.token.user_id': data.user_id})
     return token, data
 
 
-def show_token(req: operations.Request) -> Response:
-    token, data = _subject(req, _truth(req.query.get('allow_expired', '')))
-    return Response(views.token(data, _catalog(req, data)), 200, [('X-Subject-Token', token)])
+def show_token(req: Request) -> Response:
+    rule = CHECK_TOKEN if req.environ['REQUEST_METHOD'] == 'HEAD' else VALIDATE_TOKEN
+    token, data = _subject(req, rule, _truth(req.query.get('allow_expired', '')))
+    limited = data.credential is not None and 'access_rules' in data.credential
+    if limited and not req.header('OpenStack-Identity-Access-Rules', None):
+        raise exception.NotFound('Could not find token.')    # the service that asks does not enforce access rules
+    return Response(resources.token(data, _catalog(req, data)), 200, [('X-Subject-Token', token)])
 
 
 def _truth(word: str) -> bool:
     return word.lower() in ('1', 'true', 'yes', 'on')
 
 
-def revoke_token(req: operations.Request) -> None:
-    token, _ = _subject(req)
+def revoke_token(req: Request) -> None:
+    token, _ = _subject(req, REVOKE_TOKEN)
     req.service.tokens.revoke(token)
 
 
-def show_catalog(req: operations.Request) -> JsonObject:
+def show_catalog(req: Request) -> JsonObject:
     if not req.caller.role_rows:
         raise exception.Forbidden('A token without a scope has no catalog.')
-    return {'catalog': req.service.catalog(req.caller.project_id), 'links': {'self': operations.url_of(req)}}
+    return {'catalog': [*req.service.catalog(req.caller.project_id, req.caller.user_id)],
+            'links': {'self': operations.url_of(req)}}
 
 
-def token_projects(req: operations.Request) -> JsonObject:
-    rows = req.service.projects_of(req.caller.user_id)
-    return views.collection('projects', [views.project(row, req.root_url) for row in rows],
-                            operations.url_of(req))
+def token_domains(req: Request) -> Sequence[Any]:
+    held = req.service.effective_roles(req.caller.user_id, 'domain', directory.DOMAIN['id'])
+    return [directory.DOMAIN] if held else []
 
 
-def token_domains(req: operations.Request) -> JsonObject:
-    held = req.service.assignments(user_id=req.caller.user_id, target_type='domain')
-    return views.collection('domains', [views.domain(req.root_url)] if held else [], operations.url_of(req))
+def token_system(req: Request) -> Sequence[Any]:
+    held = req.service.effective_roles(req.caller.user_id, 'system', directory.SYSTEM)
+    return [{'all': True}] if held else []
 
 
-def token_system(req: operations.Request) -> JsonObject:
-    held = req.service.assignments(user_id=req.caller.user_id, target_type='system')
-    return views.collection('system', [{'all': True}] if held else [], operations.url_of(req))
-
-
-# ---- catalog resources (read-only, from the configuration)
-
-def _services(req: operations.Request) -> list[JsonObject]:
-    return [{'id': row['id'], 'type': row['type'], 'name': row['name'], 'enabled': True, 'description': '',
-             'links': {'self': f'{req.root_url}/v3/services/{row["id"]}'}} for row in req.service.catalog(None)]
-
-
-def _endpoints(req: operations.Request) -> list[dict[str, Any]]:
-    return [{**endpoint, 'service_id': row['id'], 'enabled': True,
-             'links': {'self': f'{req.root_url}/v3/endpoints/{endpoint["id"]}'}}
-            for row in req.service.catalog(None) for endpoint in row['endpoints']]
-
-
-def _regions(req: operations.Request) -> list[JsonObject]:
-    names = {endpoint['region_id'] for endpoint in _endpoints(req)} or {catalog.REGION}
-    return [{'id': name, 'description': '', 'parent_region_id': None,
-             'links': {'self': f'{req.root_url}/v3/regions/{name}'}} for name in sorted(names)]
-
-
-CATALOG = {'services': _services, 'endpoints': _endpoints, 'regions': _regions}
-FILTERS = ('type', 'name', 'service_id', 'interface', 'region_id')
-
-
-def _list_of(key: str) -> Callable[[operations.Request], dict[str, Any]]:
-    def handler(req: operations.Request) -> JsonObject:
-        wanted = {name: req.query[name] for name in FILTERS if name in req.query}
-        rows = [row for row in CATALOG[key](req)
-                if all(name not in row or row[name] == value for name, value in wanted.items())]
-        return views.collection(key, rows, operations.url_of(req))
-    return handler
-
-
-def _one_of(key: str) -> Callable[[operations.Request, str], dict[str, Any]]:
-    def handler(req: operations.Request, row_id: str) -> JsonObject:
-        row = next((row for row in CATALOG[key](req) if row['id'] == row_id), None)
-        if row is None:
-            raise exception.IdentityNotFound(noun=key[:-1], id=row_id)
-        return {key[:-1]: row}
-    return handler
-
-
+_TOKEN, _SUBJECT = Document({'token': resources.TOKEN}), '/v3/auth/tokens'
 ROUTES = [
-    Row('GET', '', versions, 'public', status=300),
-    Row('GET', '/v3', version, 'public'),
-    Row('POST', '/v3/auth/tokens', login, 'public', body=schemas.Body(schemas.AUTH), hashes=True),
-    Row('GET', '/v3/auth/tokens', show_token, 'any'),
-    Row('DELETE', '/v3/auth/tokens', revoke_token, 'any', status=204),
-    Row('GET', '/v3/auth/catalog', show_catalog, 'any'),
-    Row('GET', '/v3/auth/projects', token_projects, 'any'),
-    Row('GET', '/v3/auth/domains', token_domains, 'any'),
-    Row('GET', '/v3/auth/system', token_system, 'any'),
-    *(Row('GET', f'/v3/{key}', _list_of(key), rule)
-      for key, rule in (('services', 'admin'), ('endpoints', 'admin'), ('regions', 'any'))),
-    *(Row('GET', f'/v3/{key}/{{row_id}}', _one_of(key), rule)
-      for key, rule in (('services', 'admin'), ('endpoints', 'admin'), ('regions', 'any'))),
-    *resources.ROUTES,
+    Route('GET', '/', lambda req: {'versions': {'values': [resources.version(req.root_url)]}}, status=300, public=True,
+          name='list_versions', answer=Document({'versions': closed('values', values={
+              'type': 'array', 'items': resources.VERSION})})),
+    Route('GET', '/v3', lambda req: {'version': resources.version(req.root_url)}, public=True, name='show_version',
+          answer=Document({'version': resources.VERSION})),
+    Route('POST', _SUBJECT, login, errors=operations.HASHES, public=True, status=201,
+          body=schemas.Body(resources.AUTH, 'auth'),
+          answer=_TOKEN, query=schemas.Query('nocatalog')),
+    Route('GET', _SUBJECT, show_token, checks=(VALIDATE_TOKEN, CHECK_TOKEN), answer=_TOKEN,
+          query=schemas.Query('nocatalog', 'allow_expired')),
+    Route('DELETE', _SUBJECT, revoke_token, checks=(REVOKE_TOKEN,), status=204),
+    Route('GET', '/v3/auth/catalog', show_catalog, 'identity:get_auth_catalog', answer=Document({
+          'catalog': resources.CATALOG, 'links': schemas.LINK})),
+    Route('GET', '/v3/auth/projects', lambda req: req.service.projects_of(req.caller.user_id),
+          'identity:get_auth_projects', name='token_projects', answer=Page(resources.PROJECT)),
+    Route('GET', '/v3/auth/domains', token_domains, 'identity:get_auth_domains', answer=Page(resources.DOMAINS)),
+    Route('GET', '/v3/auth/system', token_system, 'identity:get_auth_system', answer=Page(resources.SYSTEM)),
+    *directory_handlers.ROUTES,
+    *grants.ROUTES,
+    *delegations.ROUTES,
+    *crud.ROUTES,
     *credential_resources.ROUTES,
 ]

@@ -1,72 +1,114 @@
-"""Route, rule and request types of the identity API."""
+"""Requests of the identity API, and what handlers do with queries."""
 from __future__ import annotations
 
 import collections.abc
-import dataclasses
+import datetime
 import typing
 import urllib.parse
 
 from nova import context
+from nova import exception
+from nova import policy
+from nova.identity.embedded import directory
 from nova.identity.tokens import TokenData
+from nova.json_types import Json
+from nova.json_types import JsonObject
 from nova.web import request
-from nova.web import routes
 
 if typing.TYPE_CHECKING:
     from nova.identity.embedded.service import IdentityService
 
+Stored = dict[str, Json | datetime.datetime]       # row of the directory
 
-@dataclasses.dataclass(frozen=True)
-class Row(routes.Route):
-    """One operation; ``policy`` is a key of RULES, ``body`` a schemas.Body.
+HASHES = (401, 403, 429)     # errors of an operation without a token that computes a slow hash
 
-    hashes   an unauthenticated operation that computes a slow hash
-    """
-
-    hashes: bool = False
-
-
-Rule = collections.abc.Callable[[TokenData, dict[str, str]], bool]
-
-
-def _is_admin(caller: TokenData, parts: dict[str, str]) -> bool:
-    return 'admin' in caller.roles
-
-
-def _is_self(caller: TokenData, parts: dict[str, str]) -> bool:
-    return caller.user_id == parts['user_id']
-
-
-# rule: predicate of the caller (TokenData) and path parameters; 'public' needs no token
-RULES: dict[str | None, Rule | None] = {
-    'public': None,
-    'any': lambda caller, parts: True,
-    'admin': _is_admin,
-    'self': _is_self,
-    'service': lambda caller, parts: bool({'admin', 'service'} & set(caller.roles)),
-    'self_or_admin': lambda caller, parts: _is_self(caller, parts) or _is_admin(caller, parts),
-    'self_or_service': lambda caller, parts: (
-        _is_self(caller, parts) or _is_admin(caller, parts) or 'service' in caller.roles),
-    'project_or_service': lambda caller, parts: (
-        caller.project_id == parts['project_id'] or _is_admin(caller, parts) or 'service' in caller.roles),
-}
+# attributes of every resource: there is one domain, and roles belong to none
+_EVERYWHERE = {**dict.fromkeys((
+    'target.domain_id', 'target.domain.id', 'target.user.domain_id', 'target.group.domain_id',
+    'target.project.domain_id'), directory.DOMAIN['id']), 'target.role.domain_id': 'None'}
+# part of a path: names of the attribute in rules
+_ATTRIBUTES = {'domain_id': ('target.domain.id',), 'project_id': ('target.project.id',), 'user_id': (
+    'user_id', 'target.user.id', 'target.credential.user_id'), 'group_id': ('target.group.id',)}
+_ROLE_NAME = 'target.role.name'
 
 
 class Request(request.BaseRequest):
     """Argument of the handlers.
 
-    caller    not set for 'public' operations
+    caller    not set for public operations
+    actor     the caller for the rules; not set for public operations
     query     {name: last value}
     """
 
-    __slots__ = ('service', 'caller')
+    __slots__ = ('service', 'caller', 'actor', 'policy')
 
-    def __init__(self, environ: dict[str, typing.Any], service: IdentityService) -> None:
+    def __init__(self, environ: dict[str, typing.Any], service: IdentityService, rules: policy.Policy) -> None:
         super().__init__(environ)
-        self.service = service
+        self.service, self.policy = service, rules
         self.caller: TokenData
-        # replace the logging context of the previous request in this thread
-        context.RequestContext(request_id=environ.get('openstack.request_id'), remote_address=self.remote_address,
-                               overwrite=True)
+        self.actor: context.RequestContext
+
+    def ask_as(self, caller: TokenData) -> None:
+        """Set the caller."""
+        self.caller = caller
+        self.actor = context.RequestContext(
+            user_id=caller.user_id, project_id=caller.project_id, domain_id=caller.domain_id,
+            system_scope=caller.system_scope, roles=list(caller.roles), user_domain_id=directory.DOMAIN['id'],
+            project_domain_id=directory.DOMAIN['id'] if caller.project_id else None, overwrite=False)
+
+    @property
+    def is_admin(self) -> bool:
+        return self.policy.allows(self.actor, self.policy.service.admin, {})
+
+    def allows(self, rule: str, target: collections.abc.Mapping[str, str | None] | None = None) -> bool:
+        """Return whether a rule allows the caller an operation, and accepts the scope of the token.
+
+        :param target: attributes of the resource as rules name them, in addition to its domain
+        """
+        caller = self.actor
+        scope = 'system' if caller.system_scope else 'domain' if caller.domain_id else 'project'
+        return scope in self.policy.service.scopes[rule] and self.policy.allows(
+            caller, rule, {**_EVERYWHERE, **(target or {})})
+
+    def authorize(self, rule: str, target: collections.abc.Mapping[str, str | None] | None = None) -> None:
+        """Check a rule.
+
+        :param target: as of ``allows``
+        :raises Forbidden: it does not allow the operation
+        """
+        if not self.allows(rule, target):
+            raise exception.Forbidden('You are not authorized to perform the requested action.')
+
+    def expect_roles(self, role_ids: collections.abc.Set[str], message: str) -> None:
+        """Check that the caller is an administrator or has these roles.
+
+        :raises Forbidden: the caller lacks one of them
+        """
+        if not self.is_admin and not role_ids <= {role['id'] for role in self.caller.role_rows}:
+            raise exception.Forbidden(message)
+
+    def refuse_restricted(self) -> None:
+        """Refuse tokens whose holder must not extend their lifetime or rights.
+
+        These are tokens of trusts, and of application credentials that are restricted or have access rules.
+        """
+        credential = self.caller.credential
+        if credential and (credential['restricted'] or 'access_rules' in credential):
+            raise exception.Forbidden('A restricted application credential may not manage credentials.')
+        if self.caller.trust:
+            raise exception.Forbidden('The token of a trust may not manage credentials or trusts.')
+
+    def authorize_path(self, rule: str, parts: collections.abc.Mapping[str, str]) -> None:
+        """Check a rule for the resources that a path names.
+
+        :param parts: {name: value} of the path
+        :raises Forbidden: it does not allow the operation
+        """
+        target = {name: parts[part] for part, names in _ATTRIBUTES.items() if part in parts for name in names}
+        if 'role_id' in parts and _ROLE_NAME in self.policy.compares(rule):
+            found = self.service.list('role', id=parts['role_id'])
+            target |= {_ROLE_NAME: found[0]['name']} if found else {}
+        self.authorize(rule, target)
 
     @property
     def remote_address(self) -> str:
@@ -74,7 +116,64 @@ class Request(request.BaseRequest):
         return self.environ.get('REMOTE_ADDR') or ''
 
 
+# segment of a path: feature of Keystone that the embedded service does not have
+_KEYSTONE = {
+    'OS-FEDERATION': 'federated identities', 'OS-OAUTH1': 'OAuth 1.0 consumers and tokens',
+    'OS-OAUTH2': 'OAuth 2.0 tokens', 'OS-EP-FILTER': 'endpoint filters', 'OS-ENDPOINT-POLICY': 'endpoint policies',
+    'OS-SIMPLE-CERT': 'certificates of tokens', 'OS-PKI': 'certificates of tokens', 'policies': 'policy documents'}
+
+
+def keystone_feature(path: str) -> str | None:
+    """Return the feature that a path belongs to if only Keystone has it."""
+    segments = path.strip('/').split('/')
+    if segments[:2] == ['v3', 'domains'] and 'config' in segments[2:4]:
+        return 'configurations of domains'
+    return next((feature for name, feature in _KEYSTONE.items() if name in segments[1:4]), None)
+
+
 def url_of(req: Request) -> str:
     """Return the request's URL for the self link of a list."""
     query = urllib.parse.urlencode(req.query)
     return req.url + (f'?{query}' if query else '')
+
+
+def flag(query: collections.abc.Mapping[str, str], name: str) -> bool:
+    """Parse a flag; without a value it is set."""
+    return query.get(name, '0').lower() not in ('0', 'false', 'no', 'off')
+
+
+# operator of the filter ``name__operator=text``
+_OPERATORS: dict[str, collections.abc.Callable[[str, str], bool]] = {
+    'contains': lambda value, text: text in value, 'startswith': str.startswith, 'endswith': str.endswith}
+
+
+def compared(req: Request, rows: list[dict[str, typing.Any]],
+             names: collections.abc.Collection[str]) -> list[dict[str, typing.Any]]:
+    """Return the rows that match the inexact filters of the query, such as ``name__icontains=web``.
+
+    :raises BadRequest: unknown operator
+    """
+    for key, text in req.query.items():
+        name, separator, operator = key.partition('__')
+        if separator and name in names:
+            ignore_case = operator.startswith('i')
+            matches = _OPERATORS.get(operator.removeprefix('i'))
+            if matches is None:
+                raise exception.BadRequest(f'Unknown filter: {key[:255]}.')
+            fold = str.lower if ignore_case else str
+            rows = [row for row in rows if isinstance(row.get(name), str) and matches(fold(row[name]), fold(text))]
+    return rows
+
+
+def moment_of(text: str, name: str) -> datetime.datetime:
+    """Parse an ISO 8601 time into a naive UTC datetime; without a zone it is UTC."""
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+        return moment.astimezone(datetime.UTC).replace(tzinfo=None) if moment.tzinfo else moment
+    except (ValueError, OverflowError):
+        raise exception.BadRequest(f'{name} is not an ISO 8601 time.') from None
+
+
+def end_of(given: JsonObject) -> datetime.datetime | None:
+    """Return the time in ``expires_at`` of a body."""
+    return None if given.get('expires_at') is None else moment_of(str(given['expires_at']), 'expires_at')

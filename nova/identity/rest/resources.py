@@ -1,394 +1,511 @@
-"""Projects, users, roles, role assignments, domains and application credentials."""
+"""Fields of the Identity API: a row for each field of each resource."""
+from __future__ import annotations
+
+import dataclasses
 import datetime
-import operator
-from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TYPE_CHECKING
 
 from nova import exception
-from nova.identity.rest import operations
-from nova.identity.rest import schemas
-from nova.identity.rest import views
+from nova import utils
+from nova.db.tables import identity as t
+from nova.identity.embedded import access_rules
 from nova.identity.embedded import directory
+from nova.identity.embedded import effective_roles
 from nova.identity.embedded import password_rules
-from nova.json_types import JsonObject
+from nova.identity.rest import operations
+from nova.identity.rest import schemas as s
+from nova.identity.rest.schemas import Kind
+from nova.identity.rest.schemas import linked
+from nova.identity.rest.schemas import maybe
+from nova.identity.rest.schemas import obj
+from nova.identity.rest.schemas import OpenKind
+from nova.web.fields import ABSENT
+from nova.web.fields import Constant
+from nova.web.fields import exact_moment
+from nova.web.resource import closed
+from nova.web.resource import Converted
+from nova.web.resource import Field
+from nova.web.resource import Getter
+from nova.web.resource import Resource
+from nova.web.resource import Schema
+from nova.web.resource import View
 
-Row = operations.Row
-
-# Stored fields of a request body; unknown fields are ignored.
-FIELDS = {
-    'project': ('name', 'description', 'enabled', 'tags'),
-    'user': ('name', 'description', 'enabled', 'email', 'default_project_id', 'password', 'options'),
-    'role': ('name', 'description'),
-}
-
-
-def _values(req: operations.Request, noun: str) -> dict[str, Any]:
-    """Return the columns in a body; only the default domain exists."""
-    given = req.body[noun]
-    if given.get('domain_id') not in (None, directory.DOMAIN['id']):
-        raise exception.IdentityNotFound(noun='domain', id=given['domain_id'])
-    if noun == 'project' and (given.get('is_domain') or
-                              given.get('parent_id') not in (None, directory.DOMAIN['id'])):
-        raise exception.Forbidden('Projects cannot be nested: their parent must be the default domain.')
-    values = {name: given[name] for name in FIELDS[noun] if name in given}
-    if noun == 'project' and 'description' in values:
-        values['description'] = values['description'] or ''
-    return values
-
-
-def _listed(req: operations.Request, noun: str, view: Callable[[dict[str, Any], str], dict[str, Any]],
-            filters: Collection[str], keep: Callable[[dict[str, Any]], bool] = lambda row: True) -> JsonObject:
-    """List the rows of a noun that match the query's filters.
-
-    :param keep: additional condition
-    """
-    match = {name: req.query[name] for name in filters if name in req.query}
-    if 'enabled' in match:
-        match['enabled'] = match['enabled'].lower() not in ('0', 'false', 'no', 'off')
-    if match.pop('parent_id', directory.DOMAIN['id']) != directory.DOMAIN['id']:
-        return views.collection(noun + 's', [], operations.url_of(req))
-    rows = [row for row in req.service.list(noun, **match) if keep(row)]
-    return views.collection(noun + 's', [view(row, req.root_url) for row in rows], operations.url_of(req))
-
-
-def _own_or_admin(req: operations.Request, own_name: str | None) -> None:
-    """Allow lists to administrators, and to others the lookup of their own object by name."""
-    if 'admin' not in req.caller.roles and (own_name is None or req.query.get('name') != own_name):
-        raise exception.Forbidden('You are not authorized to perform the requested action.')
-
-
-# ---- domains (only one)
-
-def list_domains(req: operations.Request) -> JsonObject:
-    name, enabled = req.query.get('name'), req.query.get('enabled', 'true').lower()
-    shown = (name is None or directory.is_domain(name=name)) and enabled not in ('0', 'false', 'no', 'off')
-    return views.collection('domains', [views.domain(req.root_url)] if shown else [], operations.url_of(req))
-
-
-def show_domain(req: operations.Request, domain_id: str) -> JsonObject:
-    if not directory.is_domain(id=domain_id):
-        raise exception.IdentityNotFound(noun='domain', id=domain_id)
-    return {'domain': views.domain(req.root_url)}
-
-
-def change_domain(req: operations.Request, **parts: str) -> None:
-    raise exception.Forbidden('This identity service has only the default domain, which cannot be changed.')
-
-
-# ---- projects
-
-def list_projects(req: operations.Request) -> JsonObject:
-    _own_or_admin(req, req.caller.project_name)
-    if req.query.get('is_domain', '').lower() in ('1', 'true'):
-        return views.collection('projects', [], operations.url_of(req))
-    return _listed(req, 'project', views.project, ('name', 'domain_id', 'enabled', 'parent_id'), _tagged(req))
-
-
-def _tagged(req: operations.Request) -> Callable[[dict[str, Any]], bool]:
-    """Return the condition of the filters tags, tags-any, not-tags and not-tags-any."""
-    wanted = {name: set(req.query[name].split(',')) for name in _TAG_FILTERS if req.query.get(name)}
-    return lambda row: all(_TAG_FILTERS[name](tags, set(row['tags'])) for name, tags in wanted.items())
-
-
-_TAG_FILTERS: dict[str, Callable[[set[str], set[str]], bool]] = {
-    'tags': lambda wanted, tags: wanted <= tags, 'tags-any': lambda wanted, tags: bool(wanted & tags),
-    'not-tags': lambda wanted, tags: not wanted <= tags, 'not-tags-any': lambda wanted, tags: not wanted & tags}
-
-
-def create_project(req: operations.Request) -> JsonObject:
-    values = _values(req, 'project')
-    return {'project': views.project(req.service.create_project(**values), req.root_url)}
-
-
-def show_project(req: operations.Request, project_id: str) -> JsonObject:
-    return {'project': views.project(req.service.get('project', project_id), req.root_url)}
-
-
-def update_project(req: operations.Request, project_id: str) -> JsonObject:
-    values = _values(req, 'project')
-    return {'project': views.project(req.service.update_project(project_id, **values), req.root_url)}
-
-
-def delete_project(req: operations.Request, project_id: str) -> None:
-    req.service.delete_project(project_id)
-
-
-# ---- users
-
-def list_users(req: operations.Request) -> JsonObject:
-    _own_or_admin(req, req.caller.user_name)
-    return _listed(req, 'user', views.user, ('name', 'domain_id', 'enabled'), _expiring(req))
-
-
-def _expiring(req: operations.Request) -> Callable[[dict[str, Any]], bool]:
-    """Return the condition of ``password_expires_at=lt:2026-11-28T00:00:00Z``; without an operator: equal.
-
-    :raises BadRequest: malformed filter
-    """
-    text = req.query.get('password_expires_at')
-    if text is None:
-        return lambda row: True
-    op, _colon, rest = text.partition(':')
-    compare, moment = (_COMPARE[op], rest) if op in _COMPARE else (operator.eq, text)
-    limit = _moment(moment, 'password_expires_at')
-
-    def keep(row: dict[str, Any]) -> bool:
-        end = password_rules.end_of(row)
-        return end is not None and compare(end, limit)
-    return keep
-
-
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    'lt': operator.lt, 'lte': operator.le, 'gt': operator.gt, 'gte': operator.ge, 'eq': operator.eq,
-    'neq': operator.ne}
-
-
-def create_user(req: operations.Request) -> JsonObject:
-    return {'user': views.user(req.service.create_user(**_values(req, 'user')), req.root_url)}
-
-
-def show_user(req: operations.Request, user_id: str) -> JsonObject:
-    return {'user': views.user(req.service.get('user', user_id), req.root_url)}
-
-
-def update_user(req: operations.Request, user_id: str) -> JsonObject:
-    return {'user': views.user(req.service.update_user(user_id, **_values(req, 'user')), req.root_url)}
-
-
-def delete_user(req: operations.Request, user_id: str) -> None:
-    req.service.delete_user(user_id)
-
-
-def change_password(req: operations.Request, user_id: str) -> None:
-    """Change a password. The original password replaces a token, and attempts are rate-limited like logins."""
-    given = req.body['user']
-    req.service.logins.change_password(user_id, given['original_password'], given['password'], req.remote_address)
-
-
-def user_projects(req: operations.Request, user_id: str) -> JsonObject:
-    rows = req.service.projects_of(user_id)
-    return views.collection('projects', [views.project(row, req.root_url) for row in rows],
-                            operations.url_of(req))
-
-
-# ---- groups (unsupported: always empty)
-
-def list_groups(req: operations.Request, **parts: str) -> JsonObject:
-    return views.collection('groups', [], operations.url_of(req))
-
-
-# ---- roles
-
-def list_roles(req: operations.Request) -> JsonObject:
-    if req.query.get('domain_id'):
-        return views.collection('roles', [], operations.url_of(req))
-    return _listed(req, 'role', views.role, ('name',))
-
-
-def create_role(req: operations.Request) -> JsonObject:
-    return {'role': views.role(req.service.create_role(**_values(req, 'role')), req.root_url)}
-
-
-def show_role(req: operations.Request, role_id: str) -> JsonObject:
-    return {'role': views.role(req.service.get('role', role_id), req.root_url)}
-
-
-def update_role(req: operations.Request, role_id: str) -> JsonObject:
-    return {'role': views.role(req.service.update_role(role_id, **_values(req, 'role')), req.root_url)}
-
-
-def delete_role(req: operations.Request, role_id: str) -> None:
-    req.service.delete_role(role_id)
-
-
-def _inference(prior: dict[str, Any], roles: list[dict[str, Any]]) -> JsonObject:
-    names = directory.IMPLIED.get(prior['name'], ())[:1]
-    return {'prior_role': {'id': prior['id'], 'name': prior['name']},
-            'implies': [{'id': role['id'], 'name': role['name']} for role in roles if role['name'] in names]}
-
-
-def list_inferences(req: operations.Request) -> JsonObject:
-    roles = req.service.list('role')
-    rows = [row for row in (_inference(role, roles) for role in roles) if row['implies']]
-    return {'role_inferences': [*rows], 'links': {'self': operations.url_of(req)}}
-
-
-def list_implied(req: operations.Request, role_id: str) -> JsonObject:
-    return {'role_inference': _inference(req.service.get('role', role_id), req.service.list('role')),
-            'links': {'self': operations.url_of(req)}}
-
-
-# ---- role assignments
-
-# filter of the query: column
-ASSIGNMENT_FILTERS = {'user.id': 'user_id', 'role.id': 'role_id'}
-
-
-def list_assignments(req: operations.Request) -> JsonObject:
-    query = req.query
-    match = {column: query[name] for name, column in ASSIGNMENT_FILTERS.items() if query.get(name)}
-    for kind in ('project', 'domain'):
-        if query.get(f'scope.{kind}.id'):
-            match |= {'target_type': kind, 'target_id': query[f'scope.{kind}.id']}
-    if query.get('scope.system'):
-        match |= {'target_type': 'system', 'target_id': directory.SYSTEM}
-    if 'admin' not in req.caller.roles and match.get('user_id') != req.caller.user_id:
-        raise exception.Forbidden('You are not authorized to perform the requested action.')
-    rows = []
-    if not any(query.get(name) for name in ('group.id', 'scope.OS-INHERIT:inherited_to')):
-        rows = req.service.assignments(effective=_flag(query, 'effective'), **match)
-    names = _flag(query, 'include_names')
-    return views.collection('role_assignments', [views.assignment(row, req.root_url, names) for row in rows],
-                            operations.url_of(req))
-
-
-def _flag(query: dict[str, Any], name: str) -> bool:
-    """Parse a flag; without a value it is set."""
-    return query.get(name, '0').lower() not in ('0', 'false', 'no', 'off')
-
-
-def _target(kind: str, parts: dict[str, str]) -> str:
-    """Return the ID of a role's target; there is one system."""
-    return directory.SYSTEM if kind == 'system' else parts[kind + '_id']
-
-
-def held_roles(kind: str) -> Callable[..., dict[str, Any]]:
-    def handler(req: operations.Request, user_id: str, **target: str) -> JsonObject:
-        rows = req.service.held_roles(user_id, kind, _target(kind, target))
-        return views.collection('roles', [views.role(row, req.root_url) for row in rows], operations.url_of(req))
-    return handler
-
-
-def check_role(kind: str) -> Callable[..., None]:
-    def handler(req: operations.Request, user_id: str, role_id: str, **target: str) -> None:
-        held = req.service.held_roles(user_id, kind, _target(kind, target))
-        if role_id not in {row['id'] for row in held}:
-            raise exception.IdentityNotFound(noun='role assignment', id=role_id)
-    return handler
-
-
-def assign_role(kind: str) -> Callable[..., None]:
-    def assign(req: operations.Request, user_id: str, role_id: str, **target: str) -> None:
-        req.service.assign_role(user_id, role_id, kind, _target(kind, target))
-    return assign
-
-
-def unassign_role(kind: str) -> Callable[..., None]:
-    def unassign(req: operations.Request, user_id: str, role_id: str, **target: str) -> None:
-        req.service.unassign_role(user_id, role_id, kind, _target(kind, target))
-    return unassign
-
-
-# ---- application credentials
-
-def refuse_restricted(req: operations.Request) -> None:
-    """Refuse restricted credentials, which must not extend their own lifetime or rights."""
-    credential = req.caller.credential
-    if credential and credential['restricted']:
-        raise exception.Forbidden('A restricted application credential may not manage credentials.')
-
-
-def _credential(req: operations.Request, user_id: str, credential_id: str) -> dict[str, Any]:
-    row = req.service.get('application_credential', credential_id)
-    if row['user_id'] != user_id:
-        raise exception.IdentityNotFound(noun='application credential', id=credential_id)
-    return row
-
-
-def _shown(req: operations.Request, rows: list[dict[str, Any]]) -> list[JsonObject]:
-    roles = {row['id']: row for row in req.service.list('role')}
-    return [views.application_credential(row, roles, req.root_url) for row in rows]
-
-
-def list_credentials(req: operations.Request, user_id: str) -> JsonObject:
-    match = {'name': req.query['name']} if req.query.get('name') else {}
-    rows = _shown(req, req.service.list('application_credential', user_id=user_id, **match))
-    return views.collection('application_credentials', rows, operations.url_of(req))
-
-
-def create_credential(req: operations.Request, user_id: str) -> JsonObject:
-    refuse_restricted(req)
-    given = req.body['application_credential']
-    if given.get('project_id') not in (None, req.caller.project_id):
-        raise exception.Forbidden('An application credential must be for the project of the token.')
-    ends = given.get('expires_at')
-    row, secret = req.service.create_application_credential(
-        req.caller, given['name'], secret=given.get('secret'), description=given.get('description'),
-        roles=given.get('roles'), expires_at=None if ends is None else _moment(ends, 'expires_at'),
-        unrestricted=bool(given.get('unrestricted')))
-    return {'application_credential': _shown(req, [row])[0] | {'secret': secret}}
-
-
-def _moment(text: str, name: str) -> datetime.datetime:
-    """Parse an ISO 8601 time into a naive UTC datetime; without a zone it is UTC."""
-    try:
-        moment = datetime.datetime.fromisoformat(text)
-        return moment.astimezone(datetime.UTC).replace(tzinfo=None) if moment.tzinfo else moment
-    except (ValueError, OverflowError):
-        raise exception.BadRequest(f'{name} is not an ISO 8601 time.') from None
-
-
-def show_credential(req: operations.Request, user_id: str, credential_id: str) -> JsonObject:
-    return {'application_credential': _shown(req, [_credential(req, user_id, credential_id)])[0]}
-
-
-def delete_credential(req: operations.Request, user_id: str, credential_id: str) -> None:
-    refuse_restricted(req)
-    _credential(req, user_id, credential_id)
-    req.service.delete_application_credential(credential_id)
-
-
-def _crud(noun: str, rules: Sequence[str], bodies: Sequence[Any], **handlers: Callable[..., Any]) -> list[Row]:
-    """Build the five operations of a noun; ``rules``: of list and show, ``bodies``: of create and update."""
-    path, one = f'/v3/{noun}s', f'/v3/{noun}s/{{{noun}_id}}'
-    return [
-        Row('GET', path, handlers['list'], rules[0]),
-        Row('POST', path, handlers['create'], 'admin', status=201, body=schemas.Body(bodies[0])),
-        Row('GET', one, handlers['show'], rules[1]),
-        Row('PATCH', one, handlers['update'], 'admin', body=schemas.Body(bodies[1])),
-        Row('DELETE', one, handlers['delete'], 'admin', status=204),
-    ]
-
-
-def _grants(kind: str) -> list[Row]:
-    target = '/v3/system' if kind == 'system' else f'/v3/{kind}s/{{{kind}_id}}'
-    path = target + '/users/{user_id}/roles'
-    return [
-        Row('GET', path, held_roles(kind), 'self_or_admin'),
-        Row('GET', path + '/{role_id}', check_role(kind), 'self_or_admin', status=204),
-        Row('PUT', path + '/{role_id}', assign_role(kind), 'admin', status=204),
-        Row('DELETE', path + '/{role_id}', unassign_role(kind), 'admin', status=204),
-    ]
-
-
-CREDENTIALS = '/v3/users/{user_id}/application_credentials'
-
-ROUTES = [
-    Row('GET', '/v3/domains', list_domains, 'any'),
-    Row('POST', '/v3/domains', change_domain, 'admin'),
-    Row('GET', '/v3/domains/{domain_id}', show_domain, 'any'),
-    Row('PATCH', '/v3/domains/{domain_id}', change_domain, 'admin'),
-    Row('DELETE', '/v3/domains/{domain_id}', change_domain, 'admin'),
-    *_crud('project', ('any', 'project_or_service'), (schemas.PROJECT_CREATE, schemas.PROJECT_UPDATE),
-           list=list_projects, create=create_project, show=show_project, update=update_project,
-           delete=delete_project),
-    *_crud('user', ('any', 'self_or_service'), (schemas.USER_CREATE, schemas.USER_UPDATE),
-           list=list_users, create=create_user, show=show_user, update=update_user, delete=delete_user),
-    Row('POST', '/v3/users/{user_id}/password', change_password, 'public', status=204,
-        body=schemas.Body(schemas.PASSWORD), hashes=True),
-    Row('GET', '/v3/users/{user_id}/projects', user_projects, 'self_or_admin'),
-    Row('GET', '/v3/users/{user_id}/groups', list_groups, 'self_or_admin'),
-    Row('GET', '/v3/groups', list_groups, 'admin'),
-    *_crud('role', ('any', 'any'), (schemas.ROLE_CREATE, schemas.ROLE_UPDATE),
-           list=list_roles, create=create_role, show=show_role, update=update_role, delete=delete_role),
-    Row('GET', '/v3/role_inferences', list_inferences, 'any'),
-    Row('GET', '/v3/roles/{role_id}/implies', list_implied, 'any'),
-    Row('GET', '/v3/role_assignments', list_assignments, 'any'),
-    *_grants('project'),
-    *_grants('domain'),
-    *_grants('system'),
-    Row('GET', CREDENTIALS, list_credentials, 'self_or_admin'),
-    Row('POST', CREDENTIALS, create_credential, 'self', status=201, body=schemas.Body(schemas.CREDENTIAL)),
-    Row('GET', CREDENTIALS + '/{credential_id}', show_credential, 'self_or_admin'),
-    Row('DELETE', CREDENTIALS + '/{credential_id}', delete_credential, 'self_or_admin', status=204),
-]
+if TYPE_CHECKING:
+    from nova.identity.rest.operations import Request
+    from nova.identity.tokens import TokenData
+    from nova.json_types import JsonObject
+
+Row = Mapping[str, Any]
+DOMAIN, DOMAIN_REF = directory.DOMAIN, {'id': directory.DOMAIN['id'], 'name': directory.DOMAIN['name']}
+ONE_DOMAIN = ('The embedded identity service has only the default domain, which cannot be changed. '
+              'Use Keystone for further domains.')
+WRITE: dict[str, Any] = {'write': 'create update'}
+
+
+def _only_domain(_name: str, value: Any) -> Any:
+    if value not in (None, DOMAIN['id']):
+        raise exception.IdentityNotFound(noun='domain', id=value)
+    return value
+
+
+def _no_domain(_name: str, value: bool | str) -> bool | str:
+    if str(value).lower() == 'true':
+        raise exception.Forbidden(ONE_DOMAIN)
+    return value
+
+
+def _flag(name: str, value: bool | str) -> bool | str:
+    if value not in (True, False, 'True', 'TRUE', 'true', 'False', 'FALSE', 'false'):
+        raise exception.BadRequest(f'Invalid input for project.{name}: invalid (type).')
+    return _no_domain(name, value)
+
+
+def _present(name: str) -> Getter:
+    """Return the getter of a column that is shown if it has a value."""
+    return lambda row, req: ABSENT if row.get(name) is None else row[name]
+
+
+def _given(name: str) -> Getter:
+    """Return the getter of a key that some rows do not have."""
+    return lambda row, req: row.get(name, ABSENT)
+
+
+def _or_null(name: str) -> Getter:
+    """Return the getter of a column in which '' stands for null."""
+    return lambda row, req: row[name] or None
+
+
+def _time(moment: datetime.datetime | None) -> str | None:
+    """Format a time of a token or receipt: microseconds and a Z. Times of users and credentials have no zone."""
+    return None if moment is None else moment.strftime('%Y-%m-%dT%H:%M:%S.%fZ')
+
+
+_EXACT: Schema = {'type': ['string', 'null'], 'pattern': r'^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}$'}
+_DOMAIN_ID = Converted(maybe(s.ID), _only_domain)
+_TEXT, _REF = maybe(s.TEXT), maybe(s.ID)
+# Projects and roles cannot be made immutable, so this option is refused.
+_NO_OPTIONS: Schema = {**obj(immutable={'enum': [False, None]}), 'additionalProperties': False}
+_ID = Field('id', s.STRING, 'id', 'ID.')
+_IN_DOMAIN = Field('domain_id', s.STRING, Constant(DOMAIN['id']), 'Domain; there is only the default domain.',
+                   filter='domain_id', accepts=_DOMAIN_ID, **WRITE)
+# of other resources than projects
+_NO_DOMAIN = Field('is_domain', s.FLAG, None, 'Must be false.', '', accepts=Converted({}, _no_domain), **WRITE)
+
+
+def _name(length: int, key: str = 'name', doc: str = 'Name.', **more: Any) -> Field:
+    return Field(key, s.STRING, key, doc, filter=key, accepts=s.name(length), **({'required': True} | WRITE | more))
+
+
+def _description(type_: Schema = s.STRING_OR_NULL, **more: Any) -> Field:
+    return Field('description', type_, **({'get': 'description'} | more), doc='Description.', accepts=_TEXT, **WRITE)
+
+
+def _enabled(of: str) -> Field:
+    return Field('enabled', s.FLAG, 'enabled', f'Whether {of} is enabled.', filter='enabled', **WRITE)
+
+
+# ---- domains, projects, users, roles and groups
+
+DOMAINS = Resource('domain', 'domains', None, (
+    _ID,
+    Field('name', s.STRING, 'name', 'Name.', filter='name'),
+    Field('description', s.STRING, 'description', 'Description.'),
+    Field('enabled', s.FLAG, 'enabled', 'Always true.', filter='enabled'),
+    Field('tags', s.STRINGS, Constant([]), 'Always empty.'),
+    Field('options', closed(), Constant({}), 'Always empty.'),
+    linked('domains/{id}'),
+))
+
+SYSTEM = Resource('', 'system', None, (Field('all', {'const': True}, Constant(True), 'Always true.'),))
+TAGS = s.array({**s.ID, 'maxLength': 255, 'pattern': r'^[^,/\x00]*$'}, 0, 80, uniqueItems=True)
+TAG_FILTERS = ('tags', 'tags-any', 'not-tags', 'not-tags-any')
+
+
+PROJECT = OpenKind('project', 'projects', t.identity_projects, (
+    _ID,
+    Field('options', closed(), Constant({}), 'Always empty.', accepts=_NO_OPTIONS, **WRITE),
+    _name(64),
+    _description(s.STRING),
+    _enabled('it'),
+    _IN_DOMAIN,
+    Field('parent_id', s.STRING, lambda row, req: row['parent_id'] or DOMAIN['id'], 'Parent, or the domain.',
+          column='parent_id', filter='parent_id', **WRITE, accepts=Converted(
+              _REF, lambda name, value: None if value == DOMAIN['id'] else value)),
+    Field('is_domain', {'const': False}, Constant(False), 'Always false.', **WRITE,
+          accepts=Converted({'type': ['boolean', 'string']}, _flag)),
+    Field('tags', s.STRINGS, 'tags', 'Tags.', accepts=TAGS, **WRITE),
+    linked('projects/{id}'),
+), {'description': ''}, {'parent_id': 'parent'})
+RELATED = OpenKind('project', 'projects', None, (*PROJECT.fields, *(
+    Field(name, {'type': ['array', 'object', 'null']}, _given(name), f'Projects {where} it: a list, or nested IDs.',
+          optional=True) for name, where in (('parents', 'above'), ('subtree', 'below')))))
+
+# Refuse unsupported options and unsatisfiable rules; null removes an option.
+METHODS = ('password', 'totp', 'token', 'application_credential')
+_RULES = s.array(s.array({'enum': list(METHODS)}, 1, len(METHODS), uniqueItems=True), 0, 16, uniqueItems=True)
+_OPTIONS: Schema = {**obj(
+    multi_factor_auth_enabled=maybe(s.FLAG), ignore_password_expiry=maybe(s.FLAG),
+    multi_factor_auth_rules=maybe(_RULES)), 'additionalProperties': False}
+USER = OpenKind('user', 'users', t.identity_users, (
+    _ID,
+    _name(255),
+    _description(s.STRING, get=_present('description'), column='description', optional=True),
+    _enabled('the user'),
+    _IN_DOMAIN,
+    _NO_DOMAIN,
+    Field('password', s.STRING, None, 'Password; it is not shown.', '', column='password', accepts=maybe(s.SECRET),
+          **WRITE),
+    Field('default_project_id', s.STRING, _present('default_project_id'), 'Project of tokens without a given scope.',
+          column='default_project_id', optional=True, accepts=_REF, **WRITE),
+    Field('email', s.STRING, _present('email'), 'Address.', column='email', optional=True,
+          accepts=maybe({**s.TEXT, 'maxLength': 255}), **WRITE),
+    Field('options', {'type': 'object'}, lambda row, req: row.get('options') or {}, 'Options of the login.',
+          column='options', accepts=_OPTIONS, **WRITE),
+    Field('password_expires_at', _EXACT, lambda row, req: utils.exact_time(password_rules.end_of(row)),
+          'End of the password.'),
+    linked('users/{id}'),
+))
+PASSWORD = obj(['password', 'original_password'], password=s.SECRET,
+               original_password={'type': 'string', 'maxLength': 4096})
+
+ROLE = OpenKind('role', 'roles', t.identity_roles, (
+    _ID,
+    Field('options', closed(immutable=s.FLAG),
+          lambda row, req: {'immutable': True} if row['name'] in directory.ROLES else {},
+          'Default roles are immutable.', accepts=_NO_OPTIONS, **WRITE),
+    _name(255),
+    _description(),
+    Field('domain_id', s.STRING_OR_NULL, 'domain_id', 'Domain of a domain-specific role.', filter='domain_id',
+          accepts=_DOMAIN_ID, **WRITE),
+    _NO_DOMAIN,
+    linked('roles/{id}'),
+), fixed={'domain_id': 'domain'})
+IMPLIED = Resource('role', 'roles', None, (_ID, Field('name', s.STRING, 'name', 'Name.'), linked('roles/{id}')))
+_IMPLIED = IMPLIED.view('show').schema(1)
+_SEVERAL_IMPLIED: Schema = {'type': 'array', 'items': _IMPLIED}
+INFERENCE, INFERENCES = (closed('prior_role', 'implies', prior_role=_IMPLIED, implies=implied) for implied in (
+    _IMPLIED, _SEVERAL_IMPLIED))
+
+GROUP = OpenKind('group', 'groups', t.identity_groups, (
+    _ID,
+    _name(64),
+    _description(s.STRING),
+    Field('domain_id', s.STRING, 'domain_id', 'Domain; there is only the default domain.', filter='domain_id',
+          accepts=_DOMAIN_ID, **WRITE),
+    linked('groups/{id}'),
+), {'description': '', 'domain_id': DOMAIN['id']})
+
+# ---- role assignments: rows of grants.Grants
+
+
+def _kind(row: Row) -> str:
+    return str(row['target_type'].removeprefix('below_'))
+
+
+def _inherited(row: Row) -> bool:
+    return row['target_type'] in effective_roles.BELOW.values()
+
+
+def _with_name(req: Request, row_id: str, **named: Any) -> JsonObject:
+    return {'id': row_id, **(named if operations.flag(req.query, 'include_names') else {})}
+
+
+def _actor(kind: str) -> Getter:
+    return lambda row, req: ABSENT if row['actor'] != kind else _with_name(
+        req, row['actor_id'], name=row['actor_name'], domain=DOMAIN_REF)
+
+
+def _scope(row: Row, req: Request) -> JsonObject:
+    kind = _kind(row)
+    shown: JsonObject = {'system': {'all': True}} if kind == 'system' else {kind: _with_name(
+        req, row['target_id'], **({'name': row['project_name'], 'domain': DOMAIN_REF} if kind == 'project' else
+                                  {'name': DOMAIN['name']}))}
+    return shown | ({'OS-INHERIT:inherited_to': 'projects'} if _inherited(row) else {})
+
+
+def _assigned(row: Row, req: Request) -> JsonObject:
+    owner = f'groups/{row["group_id"]}' if 'group_id' in row else f'{row["actor"]}s/{row["actor_id"]}'
+    target = 'system' if _kind(row) == 'system' else f'{_kind(row)}s/{row["target_id"]}'
+    path = f'{target}/{owner}/roles/{row["role_id"]}'
+    shown: JsonObject = {'assignment': f'{req.root_url}/v3/' + (
+        f'OS-INHERIT/{path}/inherited_to_projects' if _inherited(row) else path)}
+    return shown | ({'membership': f'{req.root_url}/v3/{owner}/users/{row["actor_id"]}'} if 'group_id' in row else {})
+
+
+_PERSON = closed('id', id=s.STRING, name=s.STRING, domain=s.NAMED)
+ASSIGNMENT = Resource('role_assignment', 'role_assignments', None, (
+    Field('role', closed('id', id=s.STRING, name=s.STRING), lambda row, req: _with_name(
+        req, row['role_id'], name=row['role_name']), 'Role.'),
+    Field('user', _PERSON, _actor('user'), 'User who has the role.', optional=True),
+    Field('group', _PERSON, _actor('group'), 'Group that has the role.', optional=True),
+    Field('scope', closed(**{'system': closed(all=s.FLAG), 'domain': closed('id', id=s.STRING, name=s.STRING),
+                             'project': closed('id', id=s.STRING, name=s.STRING_OR_NULL, domain=s.NAMED),
+                             'OS-INHERIT:inherited_to': {'const': 'projects'}}), _scope, 'Target of the role.'),
+    Field('links', closed('assignment', assignment=s.STRING, membership=s.STRING), _assigned, 'URLs.'),
+))
+
+# ---- the catalog, and limits
+
+MAX_REGION_ID = 255
+REGION_ID: Schema = {**s.ID, 'maxLength': MAX_REGION_ID}
+_REGION = maybe(REGION_ID)
+REGION = OpenKind('region', 'regions', t.identity_regions, (
+    Field('id', s.STRING, 'id', 'ID, which clients may choose.', accepts=REGION_ID, **WRITE),
+    _description(s.STRING),
+    Field('parent_region_id', s.STRING_OR_NULL, 'parent_region_id', 'Region above it.', filter='parent_region_id',
+          accepts=_REGION, **WRITE),
+    linked('regions/{id}'),
+), {'description': '', 'parent_region_id': None})
+SERVICE = OpenKind('service', 'services', t.identity_services, (
+    _ID,
+    _name(255, key='type', doc='Type in the catalog.'),
+    Field('name', s.STRING_OR_NULL, 'name', 'Name.', filter='name', accepts=maybe(s.name(255)), **WRITE),
+    _description(),
+    _enabled('the catalog shows it'),
+    linked('services/{id}'),
+), {'name': None, 'description': None, 'enabled': True})
+
+
+def _part_of(noun: str, **more: Any) -> Field:
+    return Field(f'{noun}_id', s.STRING, f'{noun}_id', f'ID of the {noun}.', filter=f'{noun}_id', accepts=s.ID,
+                 **({'required': True} | WRITE | more))
+
+
+ENDPOINT = OpenKind('endpoint', 'endpoints', t.identity_endpoints, (
+    _ID,
+    _part_of('service'),
+    Field('region', s.STRING_OR_NULL, lambda row, req: row['region_id'], 'The same as region_id.', column='region_id',
+          accepts=_REGION, **WRITE),
+    Field('region_id', s.STRING_OR_NULL, 'region_id', 'Region.', filter='region_id', accepts=_REGION, **WRITE),
+    Field('interface', {'enum': ['public', 'internal', 'admin']}, 'interface', 'Who uses it.', filter='interface',
+          required=True, **WRITE),
+    Field('url', s.STRING, 'url', 'URL; it may have $(project_id)s and $(user_id)s.', required=True,
+          accepts={'type': 'string', 'minLength': 1, 'maxLength': 4096, 'pattern': r'^[^\x00\s]*$'}, **WRITE),
+    _enabled('the catalog shows it'),
+    linked('endpoints/{id}'),
+), {'region_id': None, 'enabled': True})
+
+
+def _blank(name: str, doc: str, accepts: Schema) -> Field:
+    """Return a field that is stored as '' if it is null."""
+    return Field(name, s.STRING_OR_NULL, _or_null(name), doc, column=name, filter=name, accepts=accepts, **WRITE)
+
+
+_LIMITED = (
+    _ID,
+    _part_of('service'),
+    _blank('region_id', 'Region; null: all regions.', _REGION),
+    _name(255, key='resource_name', doc='What is limited.'),
+    _description(),
+)
+REGISTERED_LIMIT = Kind('registered_limit', 'registered_limits', t.identity_registered_limits, (
+    *_LIMITED,
+    Field('default_limit', s.INTEGER, 'default_limit', 'Limit of each project; -1: none.', accepts=s.NUMBER,
+          required=True, **WRITE),
+    linked('registered_limits/{id}'),
+), {'region_id': '', 'description': None})
+LIMIT = Kind('limit', 'limits', t.identity_limits, (
+    *_LIMITED,
+    _blank('project_id', 'Project that has the limit.', _REF),
+    _blank('domain_id', 'Domain that has the limit.', _REF),
+    Field('resource_limit', s.INTEGER, 'resource_limit', 'Limit; -1: none.', accepts=s.NUMBER, required=True, **WRITE),
+    linked('limits/{id}'),
+), {'region_id': '', 'project_id': '', 'domain_id': '', 'description': None},
+    {name: name for name in ('service_id', 'region_id', 'resource_name', 'project_id', 'domain_id')})
+
+# ---- credentials and delegations
+
+CREDENTIAL = Kind('credential', 'credentials', t.identity_credentials, (
+    _ID,
+    Field('blob', s.STRING_OR_NULL, 'blob', 'The secret.', required=True,
+          accepts={'type': 'string', 'minLength': 1, 'maxLength': 384}, **WRITE),
+    Field('type', {'enum': ['totp', 'ec2']}, 'type', 'Type.', filter='type', required=True, **WRITE),
+    _part_of('user'),
+    Field('project_id', s.STRING_OR_NULL, 'project_id', 'Project of an EC2 key pair.', accepts=_REF, **WRITE),
+    linked('credentials/{id}'),
+))
+EC2 = Resource('credential', 'credentials', None, (          # rows of credentials with the pair of the blob
+    Field('user_id', s.STRING, 'user_id', 'User.'),
+    Field('tenant_id', s.STRING_OR_NULL, 'project_id', 'Project.'),
+    Field('trust_id', s.NULL, Constant(None), 'Always null.'),
+    Field('access', s.STRING, 'access', 'Access key.'),
+    Field('secret', s.STRING, 'secret', 'Secret key.'),
+    linked('users/{user_id}/credentials/OS-EC2/{access}'),
+))
+_TEXTS: Schema = {'type': 'object', 'maxProperties': 2000, 'additionalProperties': s.STRING}
+_SIGNED = obj(['access', 'signature', 'host', 'verb', 'path'], access=s.name(128), signature=s.name(256), host=s.TEXT,
+              verb={'type': 'string', 'maxLength': 16}, path=s.TEXT, params=_TEXTS, headers=_TEXTS,
+              body_hash={'type': 'string', 'maxLength': 64})
+# base64 of the string to sign, which contains a path of up to 1024 bytes, a query and headers
+SIGNED_TEXT = obj(['access', 'token', 'signature'], access=s.name(128), token={'type': 'string', 'maxLength': 65536},
+                  signature=s.name(256))
+SIGNED_REQUEST: Schema = {**obj(credentials=_SIGNED, ec2Credentials=_SIGNED),
+                          'anyOf': [{'required': ['credentials']}, {'required': ['ec2Credentials']}]}
+
+ACCESS_RULE = Resource('access_rule', 'access_rules', t.identity_access_rules, (
+    _ID,
+    *(Field(name, s.STRING, name, doc, filter=name) for name, doc in zip(access_rules.FIELDS, (
+        'Type of the service in the catalog.', 'HTTP method.', 'Path, in which parts in braces, * and ** match any.'))),
+    linked('users/{user_id}/access_rules/{id}'),
+))
+_ROLE_REF: Schema = {**obj(id=s.ID, name=s.name(255)), 'anyOf': [{'required': ['id']}, {'required': ['name']}]}
+_RULE: Schema = {'anyOf': [
+    obj(['service', 'method', 'path'], id=s.ID, service=s.name(64),
+        method={'enum': ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']},
+        path={'type': 'string', 'maxLength': 128, 'pattern': r'^/[^\x00]*$'}),
+    {**obj(['id'], id=s.ID), 'maxProperties': 1}]}
+_END = maybe({'type': 'string', 'maxLength': 64})
+_SHOWN_RULE = closed('id', *access_rules.FIELDS, id=s.STRING, **dict.fromkeys(access_rules.FIELDS, s.STRING))
+APPLICATION_CREDENTIAL = Kind('application_credential', 'application_credentials', t.identity_application_credentials, (
+    _ID,                                 # rows have the shown ``roles`` and ``access_rules``
+    _name(255, write='create'),
+    Field('secret', s.STRING, 'secret', 'Secret, shown once.', 'create', write='create', accepts=maybe(s.SECRET)),
+    Field('description', s.STRING_OR_NULL, 'description', 'Description.', write='create', accepts=_TEXT),
+    Field('unrestricted', s.FLAG, 'unrestricted', 'Whether its tokens can manage credentials and trusts.',
+          write='create', accepts=maybe(s.FLAG)),
+    Field('expires_at', _EXACT, exact_moment('expires_at'), 'End.', write='create', accepts=_END),
+    Field('project_id', s.STRING, 'project_id', 'Project.', write='create', accepts=_REF),
+    Field('roles', {'type': 'array', 'items': closed('id', 'name', 'domain_id', id=s.STRING, name=s.STRING,
+                                                     domain_id=s.NULL)},
+          'roles', 'Roles of its tokens.', write='create', accepts=maybe(s.array(_ROLE_REF, 0, 64))),
+    # openstackclient sends an empty list for a credential without access rules
+    Field('access_rules', {'type': 'array', 'items': _SHOWN_RULE}, _given('access_rules'),
+          'Requests that its tokens are limited to.', optional=True, write='create',
+          accepts=maybe(s.array(_RULE, 0, 64))),
+    Field('user_id', s.STRING, 'user_id', 'User.'),
+    Field('system', s.NULL, Constant(None), 'Always null.'),
+    linked('users/{user_id}/application_credentials/{id}'),
+))
+
+
+def _trust_roles(row: dict[str, Any], req: Request) -> list[JsonObject]:
+    return [*map(ROLE.view('show').documents(req), req.service.trusts.roles(row))]
+
+
+_LIST, _SHOW = 'list show', 'show'
+TRUST = Kind('trust', 'trusts', t.identity_trusts, (
+    Field('id', s.STRING, 'id', 'ID.', _LIST),
+    *(Field(f'{who}_user_id', s.STRING, f'{who}_user_id', doc, _LIST, filter=f'{who}_user_id', write='create',
+            accepts=s.ID, required=True) for who, doc in (
+        ('trustor', 'User who delegates roles.'), ('trustee', 'User who gets tokens.'))),
+    Field('impersonation', s.FLAG, 'impersonation', 'Whether tokens name the trustor.', _LIST, write='create',
+          required=True),
+    Field('project_id', s.STRING, 'project_id', 'Project.', _LIST, write='create', accepts=s.ID, required=True),
+    Field('roles', [ROLE.view('show')], _trust_roles, 'Roles of its tokens.', _SHOW, write='create', required=True,
+          accepts=s.array(_ROLE_REF, 1, 64)),
+    Field('expires_at', s.TIME_OR_NULL, lambda row, req: _time(row['expires_at']), 'End.', _LIST, write='create',
+          accepts=_END),
+    Field('remaining_uses', {'type': ['integer', 'null']}, 'remaining_uses', 'Tokens that can be issued.', _LIST,
+          write='create', accepts=maybe({**s.NUMBER, 'minimum': 1})),
+    # Trusts cannot be passed on, so this is refused.
+    Field('allow_redelegation', s.FLAG, None, 'Must be false.', '', write='create', accepts={'enum': [False, None]}),
+    Field('redelegation_count', {'const': 0}, Constant(0), 'Always 0.', _LIST, write='create',
+          accepts={'enum': [0, None]}),
+    Field('redelegated_trust_id', s.NULL, None, 'Must be null.', '', write='create'),
+    Field('deleted_at', s.NULL, Constant(None), 'Always null.', _LIST),
+    Field('roles_links', s.LINKS, lambda row, req: {
+        'self': f'{req.root_url}/v3/OS-TRUST/trusts/{row["id"]}/roles', 'next': None, 'previous': None},
+        'URL of the roles.', _SHOW),
+    dataclasses.replace(linked('OS-TRUST/trusts/{id}'), views=_LIST),
+))
+EVENT = Resource('event', 'events', None, (
+    *(Field(name, s.STRING, _present(name), doc, optional=True) for name, doc in (
+        ('audit_id', 'Revoked token.'), ('user_id', 'User whose tokens are revoked.'))),
+    *(Field(name, s.TIME, lambda row, req: _time(row['revoked_at']), doc) for name, doc in (
+        ('issued_before', 'Tokens issued later are valid.'), ('revoked_at', 'Time of the revocation.'))),
+))
+
+# ---- logins and tokens
+
+# References in a login are only looked up: any text without NUL.
+_LOOKED_UP: dict[str, Schema] = {'id': s.TEXT, 'name': s.TEXT}
+_OWNED: dict[str, Schema] = {**_LOOKED_UP, 'domain': obj(**_LOOKED_UP)}
+_LONG: Schema = {'type': 'string', 'maxLength': 4096}
+AUTH = obj(
+    ['identity'],
+    identity=obj(
+        ['methods'],
+        methods=s.array({'type': 'string', 'maxLength': 64}, 1, 8),
+        password=obj(['user'], user=obj(['password'], password=_LONG, **_OWNED)),
+        totp=obj(['user'], user=obj(['passcode'], passcode={'type': 'string', 'maxLength': 64}, **_OWNED)),
+        token=obj(['id'], id=s.STRING),
+        application_credential=obj(['secret'], secret=_LONG, user=obj(**_OWNED), **_LOOKED_UP)),
+    scope={'anyOf': [s.STRING, obj(**{
+        'project': obj(**_OWNED), 'domain': obj(**_LOOKED_UP), 'system': obj(all=s.FLAG),
+        'unscoped': {'type': 'object'}, 'OS-TRUST:trust': obj(['id'], id=s.TEXT)})]})
+_PUBLIC_ENDPOINT = closed(
+    'id', 'interface', 'region', 'region_id', 'url', id=s.STRING, interface=s.STRING, region=s.STRING_OR_NULL,
+    region_id=s.STRING_OR_NULL, url=s.STRING)
+CATALOG: Schema = {'type': 'array', 'items': closed(
+    'id', 'type', 'name', 'endpoints', id=s.STRING, type=s.STRING, name=s.STRING,
+    endpoints={'type': 'array', 'items': _PUBLIC_ENDPOINT})}
+_USER_OF_TOKEN = {'id': s.STRING, 'name': s.STRING, 'domain': s.NAMED, 'password_expires_at': _EXACT}
+
+
+def _if(shown: bool, value: Any) -> Any:
+    return value if shown else ABSENT
+
+
+TOKEN = View(                            # (TokenData, catalog or None)
+    Field('methods', s.STRINGS, lambda data, catalog: list(data.claims.methods), 'Methods of the login.'),
+    Field('audit_ids', s.STRINGS, lambda data, catalog: list(data.claims.audit_ids), 'IDs of the token in events.'),
+    Field('issued_at', s.TIME, lambda data, catalog: _time(data.claims.issued_at), 'Time of the login.'),
+    Field('expires_at', s.TIME, lambda data, catalog: _time(data.claims.expires_at), 'End.'),
+    Field('user', closed(*_USER_OF_TOKEN, **_USER_OF_TOKEN), lambda data, catalog: {
+        'id': data.user_id, 'name': data.user_name, 'domain': DOMAIN_REF,
+        'password_expires_at': utils.exact_time(data.password_expires_at)}, 'User.'),
+    Field('project', closed('id', 'name', 'domain', id=s.STRING, name=s.STRING, domain=s.NAMED),
+          lambda data, catalog: _if(data.project_id, {
+              'id': data.project_id, 'name': data.project_name, 'domain': DOMAIN_REF}), 'Scope.', optional=True),
+    Field('is_domain', {'const': False}, lambda data, catalog: _if(data.project_id, False), 'Always false.',
+          optional=True),
+    Field('domain', s.NAMED, lambda data, catalog: _if(data.domain_id, DOMAIN_REF), 'Scope.', optional=True),
+    Field('system', closed('all', all=s.FLAG), lambda data, catalog: _if(
+        data.system_scope, {data.system_scope: True}), 'Scope.', optional=True),
+    Field('roles', {'type': 'array', 'items': s.NAMED}, lambda data, catalog: _if(
+        data.role_rows, list(data.role_rows)), 'Roles.', optional=True),
+    Field('catalog', CATALOG, lambda data, catalog: _if(data.role_rows and catalog is not None, catalog),
+          'Services and their endpoints.', optional=True),
+    Field('application_credential', closed(
+        'id', 'name', 'restricted', id=s.STRING, name=s.STRING, restricted=s.FLAG,
+        access_rules={'type': 'array', 'items': _SHOWN_RULE}), lambda data, catalog: _if(
+            data.credential, data.credential), 'Application credential of the login.', optional=True),
+    Field('OS-TRUST:trust', closed(
+        'id', 'impersonation', 'trustor_user', 'trustee_user', id=s.STRING, impersonation=s.FLAG,
+        trustor_user=s.REFERENCE, trustee_user=s.REFERENCE), lambda data, catalog: _if(data.trust, data.trust),
+        'Trust of the login.', optional=True),
+)
+_RECEIPT = {'methods': s.STRINGS, 'issued_at': s.TIME, 'expires_at': s.TIME, 'user': closed(
+    'id', 'name', 'domain', id=s.STRING, name=s.STRING, domain=s.NAMED)}
+RECEIPT = closed('receipt', 'required_auth_methods', receipt=closed(*_RECEIPT, **_RECEIPT),
+                 required_auth_methods={'type': 'array', 'items': s.STRINGS})
+
+
+def token(data: TokenData, catalog: list[dict[str, Any]] | None = None) -> JsonObject:
+    """Build the response to a login or a validation."""
+    return {'token': TOKEN.compiled(1)(data, catalog)}
+
+
+def receipt(missing: exception.FactorsMissing) -> JsonObject:
+    """Build the response to a login that needs more methods."""
+    user = missing.user
+    return {'receipt': {'methods': list(missing.methods), 'issued_at': _time(missing.issued_at),
+                        'expires_at': _time(missing.expires_at),
+                        'user': {'id': user['id'], 'name': user['name'], 'domain': DOMAIN_REF}},
+            'required_auth_methods': [[*rule] for rule in missing.rules]}
+
+
+# ---- versions
+
+_VERSION: dict[str, Schema] = {
+    'id': s.STRING, 'status': s.STRING, 'updated': s.STRING,
+    'links': {'type': 'array', 'items': closed('rel', 'href', rel=s.STRING, href=s.STRING)},
+    'media-types': {'type': 'array', 'items': closed('base', 'type', base=s.STRING, type=s.STRING)}}
+VERSION = closed(*_VERSION, **_VERSION)
+
+
+def version(base: str) -> JsonObject:
+    return {'id': 'v3.14', 'status': 'stable', 'updated': '2020-04-07T00:00:00Z',
+            'links': [{'rel': 'self', 'href': f'{base}/v3/'}],
+            'media-types': [{'base': 'application/json', 'type': 'application/vnd.openstack.identity-v3+json'}]}

@@ -1,121 +1,73 @@
-"""Schemas of request bodies. Unknown keys are ignored, as in Keystone; wrong types are refused."""
+"""Types, bodies, lists and kinds of resources of the Identity API.
+
+Request bodies may have unknown keys, as in Keystone; values of the wrong type are refused.
+"""
+from __future__ import annotations
+
+import dataclasses
+import math
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from nova import exception
+from nova.identity.embedded import directory
+from nova.identity.rest.operations import Request
+from nova.identity.rest.operations import url_of
 from nova.json_types import JsonObject
 from nova.web import json_schema
+from nova.web import params
+from nova.web import resource
+from nova.web.resource import closed
+from nova.web.resource import Converted
+from nova.web.resource import Field
+from nova.web.resource import Resource
+from nova.web.resource import Schema
+from nova.web.resource import View
 
-# No NUL, because PostgreSQL cannot store it.
-TEXT = {'type': 'string', 'maxLength': 65535, 'pattern': r'\A[^\x00]*\Z'}
-ID = {'type': 'string', 'minLength': 1, 'maxLength': 64, 'pattern': r'\A[^\x00]*\Z'}
-SECRET = {'type': 'string', 'minLength': 1, 'maxLength': 4096}
-FLAG = {'type': 'boolean'}
+# ---- types of requests
+
+TEXT: Schema = {'type': 'string', 'maxLength': 65535, 'pattern': r'^[^\x00]*$'}      # PostgreSQL cannot store NUL
+ID: Schema = {'type': 'string', 'minLength': 1, 'maxLength': 64, 'pattern': r'^[^\x00]*$'}
+SECRET: Schema = {'type': 'string', 'minLength': 1, 'maxLength': 4096}
+NUMBER: Schema = {'type': 'integer', 'minimum': -1, 'maximum': 2 ** 31 - 1}
+FLAG: Schema = {'type': 'boolean'}
+# names of the service's own fields; clients cannot store attributes with these names
+MADE = frozenset(('id', 'links', 'created_at', 'region', 'password_expires_at', 'original_password'))
 
 
-def obj(required: Sequence[str] = (), **properties: Mapping[str, object]) -> dict[str, Any]:
+def obj(required: Sequence[str] = (), /, **properties: Schema) -> Schema:
     return {'type': 'object', 'required': list(required), 'properties': properties}
 
 
-def name(length: int) -> JsonObject:
+def name(length: int) -> Schema:
     """Return the schema of a name: not only spaces."""
-    return {'type': 'string', 'minLength': 1, 'maxLength': length,
-            'pattern': r'\A[^\x00]*[^\s\x00][^\x00]*\Z'}
+    return {'type': 'string', 'minLength': 1, 'maxLength': length, 'pattern': r'^[^\x00]*[^\s\x00][^\x00]*$'}
 
 
-def maybe(schema: dict[str, Any]) -> JsonObject:
+def maybe(schema: Schema) -> Schema:
     return {'anyOf': [schema, {'type': 'null'}]}
 
 
-def wrapped(key: str, schema: dict[str, Any]) -> JsonObject:
-    return obj([key], **{key: schema})
-
-
-# References in a login are only looked up: any text without NUL.
-_REF: dict[str, Any] = {'id': TEXT, 'name': TEXT}
-_DOMAIN = obj(**_REF)
-_USER: dict[str, Any] = {**_REF, 'domain': _DOMAIN}
-
-AUTH = wrapped('auth', obj(
-    ['identity'],
-    identity=obj(
-        ['methods'],
-        methods={'type': 'array', 'items': {'type': 'string', 'maxLength': 64}, 'minItems': 1, 'maxItems': 8},
-        password=wrapped('user', obj(['password'], password={'type': 'string', 'maxLength': 4096}, **_USER)),
-        totp=wrapped('user', obj(['passcode'], passcode={'type': 'string', 'maxLength': 64}, **_USER)),
-        token=obj(['id'], id={'type': 'string'}),
-        application_credential=obj(['secret'], secret={'type': 'string', 'maxLength': 4096},
-                                   user=obj(**_USER), **_REF)),
-    scope={'anyOf': [{'type': 'string'},
-                     obj(project=obj(**_USER), domain=_DOMAIN, system=obj(all=FLAG), unscoped={'type': 'object'})]}))
-
-# Options of projects and roles are not supported, so they are refused.
-_NO_OPTIONS: dict[str, Any] = {'type': 'object', 'maxProperties': 0}
-_PROJECT: dict[str, Any] = {'options': _NO_OPTIONS,
-                            'name': name(64), 'description': maybe(TEXT), 'enabled': FLAG, 'domain_id': maybe(ID),
-                            'parent_id': maybe(ID), 'is_domain': FLAG,
-                            'tags': {'type': 'array', 'maxItems': 80, 'uniqueItems': True,
-                                     'items': {'type': 'string', 'minLength': 1, 'maxLength': 255,
-                                               'pattern': r'\A[^,/\x00]*\Z'}}}
-PROJECT_CREATE = wrapped('project', obj(['name'], **_PROJECT))
-PROJECT_UPDATE = wrapped('project', obj(**_PROJECT))
-
-# Refuse unsupported options and unsatisfiable rules; null removes an option.
-METHODS = ('password', 'totp', 'token', 'application_credential')
-_RULE: dict[str, Any] = {'type': 'array', 'items': {'enum': list(METHODS)}, 'minItems': 1, 'uniqueItems': True}
-_OPTIONS = obj(multi_factor_auth_enabled=maybe(FLAG), ignore_password_expiry=maybe(FLAG),
-               multi_factor_auth_rules=maybe({'type': 'array', 'items': _RULE, 'maxItems': 16, 'uniqueItems': True}))
-_OPTIONS['additionalProperties'] = False
-
-_PERSON: dict[str, Any] = {'name': name(255), 'description': maybe(TEXT), 'enabled': FLAG, 'domain_id': maybe(ID),
-                           'password': maybe(SECRET), 'default_project_id': maybe(ID),
-                           'email': maybe({**TEXT, 'maxLength': 255}), 'options': _OPTIONS}
-USER_CREATE = wrapped('user', obj(['name'], **_PERSON))
-USER_UPDATE = wrapped('user', obj(**_PERSON))
-PASSWORD = wrapped('user', obj(['password', 'original_password'], password=SECRET,
-                               original_password={'type': 'string', 'maxLength': 4096}))
-
-_ROLE: dict[str, Any] = {'options': _NO_OPTIONS,
-                         'name': name(255), 'description': maybe(TEXT), 'domain_id': {'type': 'null'}}
-ROLE_CREATE = wrapped('role', obj(['name'], **_ROLE))
-ROLE_UPDATE = wrapped('role', obj(**_ROLE))
-
-# Access rules are not supported, so they are refused.
-CREDENTIAL = wrapped('application_credential', obj(
-    ['name'], name=name(255), secret=maybe(SECRET), description=maybe(TEXT), unrestricted=maybe(FLAG),
-    expires_at=maybe({'type': 'string', 'maxLength': 64}), project_id=maybe(ID),
-    roles=maybe({'type': 'array', 'maxItems': 64,
-                 'items': {**obj(id=ID, name=name(255)), 'minProperties': 1}}),
-    access_rules=maybe({'type': 'array', 'maxItems': 0})))
-
-_BLOB = {'type': 'string', 'minLength': 1, 'maxLength': 384}
-_USER_CREDENTIAL: dict[str, Any] = {
-    'blob': _BLOB, 'type': {'enum': ['totp', 'ec2']}, 'user_id': ID, 'project_id': maybe(ID)}
-USER_CREDENTIAL_CREATE = wrapped('credential', obj(['blob', 'type', 'user_id'], **_USER_CREDENTIAL))
-USER_CREDENTIAL_UPDATE = wrapped('credential', obj(**_USER_CREDENTIAL))
-
-EC2_CREATE = obj(['tenant_id'], tenant_id=ID)
-_TEXTS = {'type': 'object', 'maxProperties': 2000, 'additionalProperties': {'type': 'string'}}
-_SIGNED = obj(['access', 'signature', 'host', 'verb', 'path'], access=name(128), signature=name(256), host=TEXT,
-              verb={'type': 'string', 'maxLength': 16}, path=TEXT, params=_TEXTS, headers=_TEXTS,
-              body_hash={'type': 'string', 'maxLength': 64})
-# base64 of the string to sign, which contains a path of up to 1024 bytes, a query and headers
-_SIGNED_TEXT = obj(['access', 'token', 'signature'], access=name(128), token={'type': 'string', 'maxLength': 65536},
-                   signature=name(256))
-S3_TOKENS = obj(['credentials'], credentials=_SIGNED_TEXT)
-EC2_TOKENS = {**obj(credentials=_SIGNED, ec2Credentials=_SIGNED),
-              'anyOf': [{'required': ['credentials']}, {'required': ['ec2Credentials']}]}
+def array(items: Schema, least: int, most: int, **more: Any) -> Schema:
+    return {'type': 'array', 'items': items, 'minItems': least, 'maxItems': most, **more}
 
 
 class Body:
-    """A compiled schema."""
+    """A body; the handler gets the value below the key.
 
-    def __init__(self, schema: dict[str, Any]) -> None:
-        self.schema, self._validator = schema, json_schema.Validator(schema)
+    :param key: '': the handler gets the body
+    """
 
-    def validate(self, body: dict[str, Any], _version: int = 0, _relaxed: bool = False) -> JsonObject:
-        """Validate a body and return it.
+    def __init__(self, content: Schema, key: str = '') -> None:
+        self._key, self._schema = key, obj([key], **{key: content}) if key else content
+        self._validator = json_schema.Validator(self._schema)
+
+    def schema(self, version: int = 0, relaxed: bool = False) -> Schema:
+        return self._schema
+
+    def validate(self, body: dict[str, Any], version: int = 0, relaxed: bool = False) -> Any:
+        """Validate a body.
 
         :raises BadRequest: names the invalid field without its value, which may be a password
         """
@@ -125,4 +77,113 @@ class Body:
             missing = re.match(r"'([^']{1,64})' is a required property", error.message)
             reason = f'{missing[1]} is missing' if missing else f'invalid ({error.validator})'
             raise exception.BadRequest(f'Invalid input for {where[:255]}: {reason}.')
-        return body
+        return body[self._key] if self._key else body
+
+
+class Query(params.Query):
+    """Parameters of a query string; the handler gets {name: last value}, with unknown ones."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__(*(params.Param(name, {'type': 'string'}) for name in names))
+
+    def validate(self, query_string: str, version: int, relaxed: bool = False) -> Any:
+        return dict(params.parse_bounded(query_string))
+
+
+# ---- types of responses
+
+STRING: Schema = {'type': 'string'}
+STRING_OR_NULL: Schema = {'type': ['string', 'null']}
+INTEGER: Schema = {'type': 'integer'}
+NULL: Schema = {'type': 'null'}
+STRINGS: Schema = {'type': 'array', 'items': STRING}
+REFERENCE = closed('id', id=STRING)
+NAMED = closed('id', 'name', id=STRING, name=STRING)
+TIME: Schema = {'type': 'string', 'pattern': r'^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$'}
+TIME_OR_NULL: Schema = {**TIME, 'type': ['string', 'null']}
+LINK = closed('self', self=STRING)
+LINKS = closed('self', 'next', 'previous', self=STRING, next=NULL, previous=NULL)
+
+
+def linked(path: str) -> Field:
+    """Return the field with the URL of a row.
+
+    :param path: below /v3, with columns in braces
+    """
+    def link(row: Mapping[str, Any], req: Request) -> JsonObject:
+        return {'self': f'{req.root_url}/v3/{path.format_map(row)}'}
+    return Field('links', LINK, link, 'URL of the resource.')
+
+
+class Page(resource.Document):
+    """A list; the handler returns the rows.
+
+    :param most: callable() -> number of rows from which the list counts as truncated
+    """
+
+    def __init__(self, shown: Resource, view: str = 'show', most: Callable[[], float] = lambda: math.inf) -> None:
+        self._key, self._view, self._most = shown.plural, shown.view(view), most
+        super().__init__({shown.plural: [self._view], 'links': LINKS, 'truncated': FLAG})
+
+    def render(self, request: Request, result: Sequence[Any]) -> JsonObject:
+        return {self._key: [*map(self._view.documents(request), result)], 'truncated': len(result) >= self._most(),
+                'links': {'self': url_of(request), 'next': None, 'previous': None}}
+
+
+# ---- kinds of resources
+
+@dataclasses.dataclass(frozen=True)
+class Kind(Resource):
+    """A resource that clients create and change.
+
+    defaults   {column: value} of a new row, also for null
+    fixed      {column that cannot be changed: its name in the message}
+    """
+
+    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    fixed: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def content(self, write: str) -> Schema:
+        """Return the schema of the value of a body for a create or update."""
+        return obj([field.name for field in self.fields if field.required and write == 'create'],
+                   **self.properties(write))
+
+    def values(self, given: JsonObject, new: bool) -> dict[str, Any]:
+        """Return the columns that a body sets. A field without a column is only checked."""
+        found = {}
+        for field in self.fields:
+            if field.write and field.name in given:
+                value: Any = given[field.name]
+                if isinstance(field.accepts, Converted):
+                    value = field.accepts.convert(field.name, value)
+                column = field.column or field.get
+                if isinstance(column, str):
+                    found[column] = self.defaults.get(column) if value is None else value
+        return {**self.defaults, **found} if new else found
+
+
+class _OpenView(View):
+    """The fields of a row beside the additional attributes of clients."""
+
+    def documents(self, request: Any) -> Callable[[Any], dict[str, Any]]:
+        build = super().documents(request)
+        return lambda row: (row.get('extra') or {}) | build(row)
+
+    def schema(self, version: int) -> Schema:
+        return {**super().schema(version), 'additionalProperties': True}
+
+
+class OpenKind(Kind):
+    """A resource in which clients may store additional attributes."""
+
+    view_class: ClassVar[type[View]] = _OpenView
+
+    def values(self, given: JsonObject, new: bool) -> dict[str, Any]:
+        """Return the columns that a body sets.
+
+        :raises BadRequest: the additional attributes are too large
+        """
+        known = {field.name for field in self.fields if field.write} | MADE
+        extra: JsonObject = {key: value for key, value in given.items() if key not in known}
+        found = super().values(given, new)
+        return found | {'extra': directory.merged_extra(None, extra) if new else extra} if extra else found

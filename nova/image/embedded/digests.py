@@ -7,10 +7,8 @@ detects bytes lost or changed by a disk, and manual changes. Hashing a file take
 - hashing runs in parallel with the reader, who uses the data only after both have succeeded;
 - a file that was moved into the store has no checksum at first (pending_hashes) and is used without verification.
 
-See doc/source/adr/0088-images-are-read-in-place.rst.
+See ADR 0025.
 """
-from __future__ import annotations
-
 import collections
 from collections.abc import Iterator
 import contextlib
@@ -18,17 +16,15 @@ import hashlib
 import os
 import threading
 import time
-from typing import BinaryIO, TYPE_CHECKING
+from typing import BinaryIO
 
 from nova import exception
 from nova.image.embedded import files
+from nova.image.embedded.stored_image import StoredImage
 from nova.runtime import concurrency
 
-if TYPE_CHECKING:
-    from nova.image.embedded.stored_image import StoredImage
-
 FRESH_S = 86400
-MOST = 10000                             # maximum number of remembered files
+MAX_FILES = 10000                             # maximum number of remembered files
 
 State = tuple[int, int, int, int]
 
@@ -45,7 +41,7 @@ class Digests:
         with self._lock:
             self._known[data_id] = state, time.monotonic()
             self._known.move_to_end(data_id)
-            while len(self._known) > MOST:
+            while len(self._known) > MAX_FILES:
                 self._known.popitem(last=False)
 
     def forget(self, data_id: str) -> None:

@@ -1,6 +1,4 @@
 """Files of the embedded image store; each upload has one file, named by a random id."""
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Iterator
 import errno
@@ -10,20 +8,18 @@ import io
 import logging
 import os
 import stat
-from typing import BinaryIO, TYPE_CHECKING, TypedDict
+from typing import BinaryIO, TypedDict
 
 from nova import exception
 from nova.disk_files import reflink
 from nova.image import formats
 from nova.image import inspector
 from nova.image.embedded import hashing
+from nova.objects.image import Image
 from nova.runtime import concurrency
 from nova.runtime import disk_space
 from nova.runtime import durable_files
 from nova.runtime import progress
-
-if TYPE_CHECKING:
-    from nova.objects.image import Image
 
 LOG = logging.getLogger(__name__)
 

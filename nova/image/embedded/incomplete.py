@@ -1,12 +1,6 @@
 """Incomplete snapshot images of servers after a failed task."""
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from nova import exception
-
-if TYPE_CHECKING:
-    from nova.image.granted import BoundImages
+from nova.image.granted import BoundImages
 
 
 COMPLETE_STATUSES = ('active', 'deactivated')

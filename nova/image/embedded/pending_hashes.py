@@ -3,20 +3,15 @@
 Moving a file copies no data, so hashing would take most of a snapshot's time. Glance also hashes in the background
 if a location was added to an image (``do_secure_hash``). Until the hash is computed, the image's checksums are null.
 """
-from __future__ import annotations
-
 import collections
 import logging
 import threading
-from typing import TYPE_CHECKING
 
+from nova.db.engine import Database
 from nova.db.images import images as db_images
 from nova.image.embedded import files as store_files
 from nova.image.embedded import hashing
 from nova.runtime import concurrency
-
-if TYPE_CHECKING:
-    from nova.db.engine import Database
 
 LOG = logging.getLogger(__name__)
 

@@ -1,7 +1,5 @@
 """Parse the query of an image list."""
-from __future__ import annotations
-
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 import dataclasses
 import datetime
 from typing import Any
@@ -9,23 +7,23 @@ from typing import Any
 from nova import exception
 from nova import utils
 from nova.image import fields
+from nova.image.resources import IMAGE
+from nova.image.resources import TIME
+from nova.image.resources import VISIBILITIES
+from nova.web.resource import Field
+from nova.web.resource import schema_of
 
 DEFAULT_LIMIT, MAX_LIMIT = 25, 1000
 MAX_FILTERS = 64
 MAX_SORT_KEYS = 8
 BIGGEST = 2 ** 63 - 1
 
-EQUAL = ('id', 'name', 'status', 'owner', 'disk_format', 'container_format', 'checksum', 'os_hash_algo',
-         'os_hash_value')
 SEVERAL = ('id', 'name', 'status', 'disk_format', 'container_format')        # accept in:one,two
-NUMBERS = ('min_disk', 'min_ram', 'size', 'virtual_size')
-BOUNDS = {'size_min': ('size', 'gte'), 'size_max': ('size', 'lte'), 'min_disk_min': ('min_disk', 'gte'),
-          'min_disk_max': ('min_disk', 'lte'), 'min_ram_min': ('min_ram', 'gte'), 'min_ram_max': ('min_ram', 'lte')}
-TIMES = ('created_at', 'updated_at')
+BOUNDS = {name: (column, 'gte' if name.endswith('_min') else 'lte') for name, column in IMAGE.filters.items()
+          if name != column}
 TIME_OPERATORS = ('eq', 'neq', 'gt', 'gte', 'lt', 'lte')
-SORT_KEYS = ('name', 'status', 'container_format', 'disk_format', 'size', 'id', 'created_at', 'updated_at', 'owner',
-             'visibility', 'min_disk', 'min_ram')
-CHOICES = {'visibility': (*fields.VISIBILITIES, 'all'),
+SORT_KEYS = tuple(IMAGE.sort_keys)
+CHOICES = {'visibility': (*VISIBILITIES, 'all'),
            'member_status': ('accepted', 'pending', 'rejected', 'all')}
 BOOLEANS = {'true': True, 'false': False, '1': True, '0': False}
 
@@ -44,6 +42,7 @@ class Search:
     sort: list[tuple[str, str]] = dataclasses.field(default_factory=list)     # (column, 'asc' or 'desc')
     limit: int = DEFAULT_LIMIT
     marker: str | None = None
+    after: Mapping[str, Any] | None = None            # last image of the page before, in place of a marker
     # whether the page ended before its limit, because it reached nova.web.sizes.PAGE bytes
     cut: bool = False
 
@@ -75,7 +74,7 @@ def parse(pairs: list[tuple[str, str]]) -> Search:
 
 
 def _filter(search: Search, name: str, value: str) -> None:
-    read = _READERS.get(name)
+    read = READERS.get(name)
     if read is None:
         search.properties[name] = value
     else:
@@ -130,11 +129,19 @@ def _read_equal(search: Search, name: str, value: str) -> None:
     search.equal[name] = _several(value[3:]) if several else [value]
 
 
+def _reader(field: Field) -> Callable[[Search, str, str], None]:
+    type_ = schema_of(field.type, 0)['type']
+    types = type_ if isinstance(type_, list) else [type_]
+    if field.type is TIME:
+        return _read_time
+    return _read_number if 'integer' in types else _read_protected if type_ == 'boolean' else _read_equal
+
+
 # parameter -> parser; any other name is an image property
-_READERS: dict[str, Callable[[Search, str, str], None]] = {
+READERS: dict[str, Callable[[Search, str, str], None]] = {
     'limit': _read_limit, 'marker': _read_marker, 'tag': _read_tag, 'os_hidden': _read_hidden,
-    'protected': _read_protected, **dict.fromkeys(CHOICES, _read_choice), **dict.fromkeys(NUMBERS, _read_number),
-    **dict.fromkeys(BOUNDS, _read_bound), **dict.fromkeys(TIMES, _read_time), **dict.fromkeys(EQUAL, _read_equal)}
+    **dict.fromkeys(CHOICES, _read_choice), **{field.source: _reader(field) for field in IMAGE.fields if field.filter},
+    **dict.fromkeys(BOUNDS, _read_bound)}
 
 
 def _order(keys: list[str], directions: list[str]) -> list[tuple[str, str]]:

@@ -4,46 +4,44 @@ Callers see public, community and own images, and images shared with them. Image
 administrators only. The data of an image is uploaded once, which changes its status from queued to saving and then to
 active. A failed upload returns it to queued, without a file.
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 import contextlib
 import os
-from typing import Any, BinaryIO, cast, TYPE_CHECKING
+from typing import Any, BinaryIO, cast
 import uuid
 
 from oslo_db import exception as db_exc
 
 from nova import exception
+from nova import policies
+from nova import policy
 from nova import utils
+from nova.context import RequestContext
 from nova.db.audit import log
 from nova.db.engine import Connection
+from nova.db.engine import Database
 from nova.db.images import images as db_images
 from nova.db.projects import quotas as db_quotas
 from nova.db.projects import storage_quotas
+from nova.db.tables.rows import ImageMembersRow
 from nova.image import fields
 from nova.image import grants
 from nova.image import inspector
+from nova.image import resources
 from nova.image.embedded import digests
 from nova.image.embedded import pending_hashes
 from nova.image.embedded.files import Files
+from nova.image.embedded.search import Search
 from nova.image.embedded.stored_image import StoredImage
+from nova.json_types import Json
 from nova.runtime import disk_space
 from nova.web import sizes
-
-if TYPE_CHECKING:
-
-    from nova.context import RequestContext
-    from nova.db.engine import Database
-    from nova.db.tables.rows import ImageMembersRow
-    from nova.image.embedded.search import Search
-    from nova.json_types import Json
 
 GIB = 2 ** 30
 MAX_MEMBERS = 128
 FEW = sizes.PAGE // sizes.IMAGE          # number of images that fit into a page even at their maximum size
 STEP = 64 * 2 ** 20              # reservation step of an upload with unknown length
-MEMBER_STATUSES = ('pending', 'accepted', 'rejected')
+PUBLISHING = {'public': 'publicize_image', 'community': 'communitize_image'}     # visibility: rule
 Change = tuple[Mapping[str, 'Json'], Mapping[str, 'Json'], list[str]]          # columns, properties, tags
 
 
@@ -56,11 +54,13 @@ class Store:
     :param max_virtual_size: maximum virtual size of an image's disk in bytes
     :param limits: function(conn, project id) -> the project's limits of storage_quotas.IMAGES
     :param reserve: nova.runtime.disk_space.Reserve of the directory's file system
+    :param rules: policy.Policy of the image API; None: its defaults
     """
 
     def __init__(self, db: Database, directory: str, *, max_size: int = 256 * GIB, max_virtual_size: int = 2048 * GIB,
                  limits: Callable[[Connection, str], dict[str, int]] = storage_quotas.unlimited,
-                 reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
+                 reserve: disk_space.Reserve = disk_space.Reserve(), rules: policy.Policy | None = None) -> None:
+        self.policy = rules or policy.Policy(None, policies.IMAGE)
         self.db, self.max_virtual_size, self._limits = db, max_virtual_size, limits
         self.files, self.digests = Files(directory, max_size, reserve), digests.Digests()
         self._pending = pending_hashes.PendingHashes(db, self.files)
@@ -141,18 +141,19 @@ class Store:
         """Create a queued image and return it.
 
         :raises BadRequest: invalid value
-        :raises Forbidden: the caller may not create images, or may not set these values
+        :raises PolicyDenied: the caller may not create images, or not with this owner or visibility
         :raises Conflict: the id is in use
         """
-        _check_writer(ctx)
         _check_values(values, properties or {}, tags, 'create')
         texts = cast('dict[str, str]', properties or {})
         sizes.check({'name': values.get('name'), 'properties': texts, 'tags': list(tags)}, sizes.IMAGE,
                     'Name, properties and tags of an image')
         now = utils.utcnow()
         ident = str(values.get('id') or uuid.uuid4()).lower()
-        columns = {**fields.NEW, 'owner': ctx.project_id, **values, 'id': ident, 'status': 'queued'}
-        _check_rights(ctx, {}, columns)
+        columns = {**resources.NEW, 'owner': ctx.project_id, **values, 'id': ident, 'status': 'queued'}
+        self._authorize(ctx, 'add_image', columns)
+        self._check_visibility(ctx, {}, columns)
+        _check_formats({}, columns)
         log.about(ident)
         try:
             return self.db.run(self._insert, ctx, {**columns, 'created_at': now, 'updated_at': now}, texts, tags)
@@ -177,7 +178,7 @@ class Store:
 
     def _update(self, conn: Connection, ctx: RequestContext, image_id: str,
                 change: Callable[[StoredImage], Change]) -> StoredImage:
-        image = self._owned(conn, ctx, image_id)
+        image = self._changeable(conn, ctx, image_id, 'modify_image')
         values, wanted, tags = change(image)
         properties = cast('dict[str, str]', wanted)              # new properties are checked below
         added = {name: value for name, value in properties.items() if image['properties'].get(name, ...) != value}
@@ -186,7 +187,10 @@ class Store:
         sizes.check({'name': values.get('name', image['name']), 'properties': properties, 'tags': list(tags)},
                     sizes.IMAGE, 'Name, properties and tags of an image', before)
         self._check_references(conn, ctx, added)
-        _check_rights(ctx, image, values)
+        if not is_admin(ctx) and values.get('owner', image['owner']) != image['owner']:
+            raise exception.Forbidden('Only an administrator may set the owner of an image.')
+        self._check_visibility(ctx, image, values)
+        _check_formats(image, values)
         if image['status'] != 'queued' and any(image[name] != values.get(name, image[name])
                                                for name in ('disk_format', 'container_format')):
             raise exception.Forbidden('The formats of an image that has data cannot be changed.')
@@ -205,24 +209,22 @@ class Store:
             self.digests.forget(image['data_id'])
 
     def _delete(self, conn: Connection, ctx: RequestContext, image_id: str) -> StoredImage:
-        image = self._owned(conn, ctx, image_id)
+        image = self._changeable(conn, ctx, image_id, 'delete_image')
         if image['protected']:
             raise exception.Forbidden(f'Image {image_id} is protected and cannot be deleted.')
         db_images.delete(conn, image['id'])
         return image
 
     def set_active(self, ctx: RequestContext, image_id: str, active: bool) -> None:
-        """Deactivate or reactivate an image; administrators only."""
-        if not is_admin(ctx):
-            self.show(ctx, image_id)
-            raise exception.Forbidden('Only an administrator may deactivate or reactivate an image.')
-        self.db.run(self._set_active, ctx, image_id, 'active' if active else 'deactivated')
+        """Deactivate or reactivate an image."""
+        self.db.run(self._set_active, ctx, image_id, active)
 
-    def _set_active(self, conn: Connection, ctx: RequestContext, image_id: str, status: str) -> None:
-        image = self._visible(conn, ctx, image_id)
+    def _set_active(self, conn: Connection, ctx: RequestContext, image_id: str, active: bool) -> None:
+        image = self._changeable(conn, ctx, image_id, 'reactivate' if active else 'deactivate')
         if image['status'] not in ('active', 'deactivated'):
             raise exception.Forbidden(f"Not allowed from status '{image['status']}'.")
-        db_images.update(conn, image['id'], {'status': status, 'updated_at': utils.utcnow()})
+        db_images.update(conn, image['id'], {'status': 'active' if active else 'deactivated',
+                                             'updated_at': utils.utcnow()})
 
     def upload(self, ctx: RequestContext, image_id: str, chunks: Iterable[bytes], length: int = 0,
                on_disk: int | None = None) -> None:
@@ -334,7 +336,7 @@ class Store:
 
     def _claim(self, conn: Connection, ctx: RequestContext, image_id: str, data_id: str,
                length: int) -> StoredImage:
-        image = self._owned(conn, ctx, image_id)
+        image = self._changeable(conn, ctx, image_id, 'upload_image')
         if image['disk_format'] is None or image['container_format'] is None:
             raise exception.BadRequest('Properties disk_format and container_format must be set before data is '
                                        'uploaded.')
@@ -356,9 +358,11 @@ class Store:
         """Return the members of a shared image; a member sees only itself.
 
         :raises NotFound: ``member`` is given and is not a member
+        :raises PolicyDenied: the caller may not read the members
         """
         with self.db.reader() as conn:
             image = self._visible(conn, ctx, image_id)
+            self._authorize(ctx, 'get_members' if member is None else 'get_member', image)
             self._check_shared(image)
             rows = db_images.members(conn, image['id'], member)
         if not _may_change(ctx, image):
@@ -376,7 +380,7 @@ class Store:
             raise exception.Conflict(f'{member} is already a member of image {image_id}.') from None
 
     def _add_member(self, conn: Connection, ctx: RequestContext, image_id: str, member: str) -> ImageMembersRow:
-        image = self._owned(conn, ctx, image_id)
+        image = self._changeable(conn, ctx, image_id, 'add_member')
         self._check_shared(image)
         present = db_images.members(conn, image['id'])
         if any(row['member'] == member for row in present):
@@ -390,13 +394,11 @@ class Store:
         return row
 
     def update_member(self, ctx: RequestContext, image_id: str, member: str, status: Json) -> ImageMembersRow:
-        """Accept or reject an image as its member; the owner may not do so."""
-        if not isinstance(status, str) or status not in MEMBER_STATUSES:
-            raise exception.BadRequest(f'status must be one of {", ".join(MEMBER_STATUSES)}.')
-        _check_writer(ctx)
+        """Accept or reject an image as its member; by default the owner may not do so."""
+        if not isinstance(status, str) or status not in resources.MEMBER_STATUSES:
+            raise exception.BadRequest(f'status must be one of {", ".join(resources.MEMBER_STATUSES)}.')
         row = self.members(ctx, image_id, member)[0]
-        if not is_admin(ctx) and member != ctx.project_id:
-            raise exception.Forbidden('Only the member itself may change its status.')
+        self._authorize(ctx, 'modify_member', self.show(ctx, image_id), member)
         changed: ImageMembersRow = {**row, 'status': status, 'updated_at': utils.utcnow()}
         self.db.run(db_images.update_member, row['image_id'], member,
                     {'status': status, 'updated_at': changed['updated_at']})
@@ -406,7 +408,7 @@ class Store:
         self.db.run(self._delete_member, ctx, image_id, member)
 
     def _delete_member(self, conn: Connection, ctx: RequestContext, image_id: str, member: str) -> None:
-        image = self._owned(conn, ctx, image_id)
+        image = self._changeable(conn, ctx, image_id, 'delete_member')
         self._check_shared(image)
         if not db_images.delete_member(conn, image['id'], member):
             raise exception.NotFound(f'{member} is not a member of image {image_id}.')
@@ -435,20 +437,41 @@ class Store:
         return grant.may(image['id'], write) or (
             grant.has_backup(image) and image['owner'] == self._owner_of_copies(conn, grant))
 
-    def _owned(self, conn: Connection, ctx: RequestContext, image_id: str) -> StoredImage:
+    def _changeable(self, conn: Connection, ctx: RequestContext, image_id: str, rule: str) -> StoredImage:
         """Lock and return an image that the caller may change.
 
-        Returns 404 to callers who may not see it, 403 to those who may not change it.
+        :param rule: rule that guards the change, for callers without a grant
+        :raises ImageNotFound: the image is not visible to the caller
+        :raises Forbidden, PolicyDenied: the caller may not change it
         """
         image = self._visible(conn, ctx, image_id, lock=True)
         if ctx.image_grant is not None:
             if not self._granted(conn, ctx, image, write=True):
                 raise exception.Forbidden('The image grant does not allow to change this image.')
             return image
-        if not _may_change(ctx, image):
-            raise exception.Forbidden('You are not the owner of this image.')
-        _check_writer(ctx)
+        self._authorize(ctx, rule, image)
         return image
+
+    def allows(self, ctx: RequestContext, rule: str, image: Mapping[str, Any], member: str | None = None) -> bool:
+        """Return whether a rule allows the caller to use a visible image.
+
+        :param member: member that the operation concerns; None: the caller, if the image is shared with it
+        """
+        owner, visibility = image['owner'], image['visibility']
+        if member is None and visibility == 'shared' and owner != ctx.project_id and not is_admin(ctx):
+            member = ctx.project_id
+        return self.policy.allows(ctx, rule, {'project_id': owner, 'owner': owner, 'visibility': visibility,
+                                              'member_id': member})
+
+    def _authorize(self, ctx: RequestContext, rule: str, image: Mapping[str, Any], member: str | None = None) -> None:
+        if not self.allows(ctx, rule, image, member):
+            raise exception.PolicyDenied(rule=rule)
+
+    def _check_visibility(self, ctx: RequestContext, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+        """Check that the caller may make an image public or a community image."""
+        wanted = new.get('visibility')
+        if wanted in PUBLISHING and wanted != old.get('visibility'):
+            self._authorize(ctx, PUBLISHING[wanted], {'owner': None, **old, **new})
 
     def _check_references(self, conn: Connection, ctx: RequestContext, properties: dict[str, str]) -> None:
         """Check that referenced images are visible; raises BadRequest."""
@@ -482,28 +505,18 @@ def _may_change(ctx: RequestContext, image: StoredImage) -> bool:
     return is_admin(ctx) or bool(ctx.project_id) and image['owner'] == ctx.project_id
 
 
-def _check_writer(ctx: RequestContext) -> None:
-    if not ctx.may_write():
-        raise exception.Forbidden('Your roles allow reading images only.')
-
-
 def _check_values(values: Mapping[str, Json], properties: Mapping[str, Json], tags: Collection[str], when: str,
                   total: int | None = None) -> None:
     for name, value in {**values, **properties}.items():
-        fields.check_settable(name, when)
-        fields.check(name, value)
-    fields.check('tags', list(tags))
-    if (len(properties) if total is None else total) > fields.MAX_PROPERTIES:
-        raise exception.TooLarge(f'An image may have at most {fields.MAX_PROPERTIES} properties.')
+        resources.check_settable(name, when)
+        resources.check(name, value)
+    resources.check('tags', list(tags))
+    if (len(properties) if total is None else total) > resources.MAX_PROPERTIES:
+        raise exception.TooLarge(f'An image may have at most {resources.MAX_PROPERTIES} properties.')
 
 
-def _check_rights(ctx: RequestContext, old: Mapping[str, object], new: Mapping[str, object]) -> None:
-    """Check administrator-only values, and that the formats fit."""
-    if not is_admin(ctx):
-        if new.get('visibility') == 'public' and old.get('visibility') != 'public':
-            raise exception.Forbidden('Only an administrator may make an image public.')
-        if 'owner' in new and new['owner'] != old.get('owner', ctx.project_id):
-            raise exception.Forbidden('Only an administrator may set the owner of an image.')
+def _check_formats(old: Mapping[str, object], new: Mapping[str, object]) -> None:
+    """Check that the formats fit each other."""
     disk = new.get('disk_format', old.get('disk_format'))
     container = new.get('container_format', old.get('container_format'))
     amazon = ('aki', 'ari', 'ami')

@@ -5,16 +5,20 @@ operations are in handlers.ROUTES.
 """
 from __future__ import annotations
 
+import functools
 import re
 import typing
+from wsgiref.types import WSGIEnvironment
 
 from nova import exception
 from nova.db.audit import log
 from nova.image.rest import handlers
+from nova.image.rest import openapi
 from nova.image.rest import views
 from nova.image.rest.request import ImageRequest
 from nova.web import application
 from nova.web import faults
+from nova.web import openapi as web_openapi
 from nova.web.mapper import Methods
 from nova.web.request import BaseRequest
 from nova.web.request import Response
@@ -27,6 +31,12 @@ _VERSIONS = {'': 300, '/v2': 300, '/versions': 200, '/v2/versions': 200}       #
 _PART = re.compile(r'\{\w+\}')
 
 
+@functools.cache
+def _document() -> tuple[bytes, str]:
+    """Return (compressed OpenAPI document, its entity tag)."""
+    return web_openapi.encoded(openapi.DESCRIBER.document(handlers.ROUTES, 1))
+
+
 class ImageApi(application.Api[ImageRequest]):
     """Paths of the Image API."""
 
@@ -36,13 +46,15 @@ class ImageApi(application.Api[ImageRequest]):
         super().__init__(handlers.ROUTES)
         self.store = store
 
-    def request(self, environ: dict[str, typing.Any]) -> ImageRequest:
+    def request(self, environ: WSGIEnvironment) -> ImageRequest:
         return ImageRequest(environ, self.store)
 
     def find(self, req: ImageRequest) -> tuple[Methods | None, list[str]] | Response:
         path = req.path.rstrip('/')
         if path in _VERSIONS:
             return Response(views.versions(req.root_url.rstrip('/')), _VERSIONS[path])
+        if path == '/openapi.json' and req.method == 'GET':
+            return web_openapi.response(req, *_document())
         if req.environ['REQUEST_METHOD'] == 'HEAD':
             methods, values = self.mapper.find(application.segments_of(req.path), req.method)
             return {name: rows for name, rows in methods.items() if name != 'GET'} if methods else None, values
@@ -56,6 +68,9 @@ class ImageApi(application.Api[ImageRequest]):
             raise exception.Unauthorized()
         if not row.any_scope:
             req.context.require_project()
+        if row.policy is not None:
+            self.store.policy.authorize(req.context, row.policy, {
+                'project_id': req.context.project_id, 'user_id': req.context.user_id})
 
     def fault(self, req: BaseRequest, error: Exception) -> Response:
         code, message, _english = faults.explain(error, req.environ.get('openstack.request_id'))

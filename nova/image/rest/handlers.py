@@ -4,18 +4,22 @@ from __future__ import annotations
 import contextlib
 import re
 import typing
-import urllib.parse
 from collections.abc import Iterator
+from wsgiref.types import WSGIEnvironment
 
 import webob.exc
 
 from nova import exception
 from nova.image import fields
+from nova.image import resources
 from nova.image.embedded import files
 from nova.image.embedded import search
+from nova.image.embedded import service
+from nova.image.rest import forms
 from nova.image.rest import patch
 from nova.image.rest import views
 from nova.json_types import Json
+from nova.json_types import JsonDocument
 from nova.json_types import JsonObject
 from nova.web import bodies
 from nova.web import json_text
@@ -26,12 +30,12 @@ from nova.web.request import Stream
 from nova.web.routes import Route
 
 if typing.TYPE_CHECKING:
+    from nova.db.tables.rows import ImageMembersRow
     from nova.image.embedded.service import Change
     from nova.image.embedded.stored_image import StoredImage
     from nova.image.rest.request import ImageRequest
 
 MAX_BODY = 1024 * 1024           # bytes of a JSON document
-MAX_QUERY = 64 * 1024
 # maximum bytes of a refused upload that are read, so that the client receives the response
 DRAIN = 64 * 1024 * 1024
 OCTETS = 'application/octet-stream'
@@ -43,34 +47,39 @@ RANGE = re.compile(r'bytes=(\d{0,18})-(\d{0,18})')
 # ---- images ------------------------------------------------------------------
 
 def list_images(req: ImageRequest) -> JsonObject:
-    query = _query(req)
-    wanted = search.parse(query)
+    wanted = search.parse(req.query)
     rows = req.store.page(req.context, wanted)
-    return views.images(rows, query, wanted.limit, wanted.cut)
+    allowed = {place: req.store.allows(req.context, 'get_image', {'owner': place[0], 'visibility': place[1]})
+               for place in {(row['owner'], row['visibility']) for row in rows}}
+    return views.images(rows, req.query, wanted.limit, wanted.cut, lambda row: allowed[row['owner'], row['visibility']])
 
 
 def create_image(req: ImageRequest) -> Response:
     body = _body(req)
     for name, value in body.items():
-        fields.check_settable(name, 'create')
-        fields.check(name, value)
+        resources.check_settable(name, 'create')
+        resources.check(name, value)
     tags = typing.cast(list[str], body.pop('tags', []))      # checked above
     columns, properties = fields.split(body)
     row = req.store.create(req.context, columns, properties, tags)
-    return Response(views.image(row), headers=[('Location', f'{req.root_url.rstrip("/")}/v2/images/{row["id"]}')])
+    return Response(views.ANSWER_IMAGE.render(req, row),
+                    headers=[('Location', f'{req.root_url.rstrip("/")}/v2/images/{row["id"]}')])
 
 
-def show_image(req: ImageRequest, image_id: str) -> JsonObject:
-    return views.image(req.store.show(req.context, image_id))
+def show_image(req: ImageRequest, image_id: str) -> StoredImage:
+    image = req.store.show(req.context, image_id)
+    if not req.store.allows(req.context, 'get_image', image):
+        raise exception.ImageNotFound(image_id=image_id)
+    return image
 
 
-def update_image(req: ImageRequest, image_id: str) -> JsonObject | Response:
+def update_image(req: ImageRequest, image_id: str) -> StoredImage | Response:
     if req.content_type not in patch.TYPES:
         types = ', '.join(patch.TYPES)
         return _fault_of(415, f'The content type must be one of {types}.', [('Accept-Patch', types)])
     req.store.show(req.context, image_id)                    # 404 before the body is read
     operations = patch.parse(_document(req), req.content_type)
-    return views.image(req.store.update(req.context, image_id, patch.change(operations)))
+    return req.store.update(req.context, image_id, patch.change(operations))
 
 
 def delete_image(req: ImageRequest, image_id: str) -> None:
@@ -102,7 +111,7 @@ def upload(req: ImageRequest, image_id: str) -> None:
         raise
 
 
-def _declared_length(environ: dict[str, typing.Any]) -> int | None:
+def _declared_length(environ: WSGIEnvironment) -> int | None:
     """Return the length of the body, or None if unknown (chunked)."""
     stated, length = environ.get(SIZE_HEADER), bodies.length_of(environ)
     if stated is not None and (not SIZE.fullmatch(stated) or length not in (None, int(stated))):
@@ -112,7 +121,7 @@ def _declared_length(environ: dict[str, typing.Any]) -> int | None:
     return length
 
 
-def _received(environ: dict[str, typing.Any], length: int | None) -> Iterator[bytes]:
+def _received(environ: WSGIEnvironment, length: int | None) -> Iterator[bytes]:
     """Yield the chunks of the body; raises BadRequest if it is truncated."""
     source, received = environ['wsgi.input'], 0
     while length is None or received < length:
@@ -141,6 +150,8 @@ def _drain(chunks: Iterator[bytes]) -> None:
 
 
 def download(req: ImageRequest, image_id: str) -> Response:
+    if not req.store.allows(req.context, 'download_image', req.store.show(req.context, image_id)):
+        raise exception.PolicyDenied(rule='download_image')
     row, file = req.store.open(req.context, image_id)
     if file is None:
         return Response(None, 204)
@@ -179,7 +190,7 @@ def _range(text: str, size: int) -> tuple[int, int]:
 # ---- tags and members --------------------------------------------------------
 
 def add_tag(req: ImageRequest, image_id: str, tag: str) -> None:
-    fields.check('tags', [tag])
+    resources.check('tags', [tag])
     req.store.update(req.context, image_id, lambda image: ({}, image['properties'], [*image['tags'], tag]))
 
 
@@ -193,24 +204,24 @@ def delete_tag(req: ImageRequest, image_id: str, tag: str) -> None:
 
 def list_tasks(req: ImageRequest, image_id: str) -> JsonObject:
     """Return the tasks of an image, always an empty list."""
-    req.store.show(req.context, image_id)
+    show_image(req, image_id)
     return {'tasks': []}
 
 
-def list_members(req: ImageRequest, image_id: str) -> JsonObject:
-    return views.members(req.store.members(req.context, image_id))
+def list_members(req: ImageRequest, image_id: str) -> list[ImageMembersRow]:
+    return req.store.members(req.context, image_id)
 
 
-def create_member(req: ImageRequest, image_id: str) -> JsonObject:
-    return views.member(req.store.add_member(req.context, image_id, _body(req).get('member')))
+def create_member(req: ImageRequest, image_id: str) -> ImageMembersRow:
+    return req.store.add_member(req.context, image_id, _body(req).get('member'))
 
 
-def show_member(req: ImageRequest, image_id: str, member: str) -> JsonObject:
-    return views.member(req.store.members(req.context, image_id, member)[0])
+def show_member(req: ImageRequest, image_id: str, member: str) -> ImageMembersRow:
+    return req.store.members(req.context, image_id, member)[0]
 
 
-def update_member(req: ImageRequest, image_id: str, member: str) -> JsonObject:
-    return views.member(req.store.update_member(req.context, image_id, member, _body(req).get('status')))
+def update_member(req: ImageRequest, image_id: str, member: str) -> ImageMembersRow:
+    return req.store.update_member(req.context, image_id, member, _body(req).get('status'))
 
 
 def delete_member(req: ImageRequest, image_id: str, member: str) -> None:
@@ -219,7 +230,7 @@ def delete_member(req: ImageRequest, image_id: str, member: str) -> None:
 
 # ---- schemas and capabilities -------------------------------------------------
 
-def show_schema(req: ImageRequest, name: str) -> JsonObject:
+def show_schema(req: ImageRequest, name: str) -> JsonDocument:
     if name not in views.SCHEMAS:
         raise exception.NotFound()
     return views.SCHEMAS[name]
@@ -240,17 +251,6 @@ def show_usage(req: ImageRequest) -> JsonObject:
 
 
 # ---- requests and responses --------------------------------------------------
-
-def _query(req: BaseRequest) -> list[tuple[str, str]]:
-    text = req.environ.get('QUERY_STRING', '')
-    if len(text) > MAX_QUERY:
-        raise exception.BadRequest('The query string is too long.')
-    try:
-        return urllib.parse.parse_qsl(text, keep_blank_values=True, errors='strict',
-                                      max_num_fields=search.MAX_FILTERS)
-    except ValueError:
-        raise exception.BadRequest('The query string cannot be read.') from None
-
 
 def _document(req: BaseRequest) -> Json:
     if bodies.length_of(req.environ) is None and not bodies.is_chunked(req.environ):
@@ -293,28 +293,35 @@ def fault(code: int, message: str, allow: list[str] | None = None) -> Response:
 _IMAGE = '/v2/images/{image_id}'
 _TAG, _MEMBERS = _IMAGE + '/tags/{tag}', _IMAGE + '/members'
 _MEMBER = _MEMBERS + '/{member}'
+_PUBLISHING = tuple(service.PUBLISHING.values())
 
 # the handler reads the body as a stream, so that it can return 404 first and drain the body of a refused upload
 ROUTES = (
-    Route('GET', '/v2/images', list_images),
-    Route('POST', '/v2/images', create_image, status=201, streams=True),
-    Route('GET', _IMAGE, show_image),
-    Route('PATCH', _IMAGE, update_image, streams=True),
-    Route('DELETE', _IMAGE, delete_image, status=204),
-    Route('GET', _IMAGE + '/file', download),
-    Route('PUT', _IMAGE + '/file', upload, status=204, streams=True),
-    Route('POST', _IMAGE + '/actions/deactivate', deactivate, status=204),
-    Route('POST', _IMAGE + '/actions/reactivate', reactivate, status=204),
-    Route('PUT', _TAG, add_tag, status=204),
-    Route('DELETE', _TAG, delete_tag, status=204),
-    Route('GET', _IMAGE + '/tasks', list_tasks),
-    Route('GET', _MEMBERS, list_members),
-    Route('POST', _MEMBERS, create_member, streams=True),
-    Route('GET', _MEMBER, show_member),
-    Route('PUT', _MEMBER, update_member, streams=True),
-    Route('DELETE', _MEMBER, delete_member, status=204),
-    Route('GET', '/v2/schemas/{name}', show_schema, any_scope=True),
-    Route('GET', '/v2/info/import', show_import, any_scope=True),
-    Route('GET', '/v2/info/stores', show_stores, any_scope=True),
-    Route('GET', '/v2/info/usage', show_usage),
+    Route('GET', '/v2/images', list_images, 'get_images', ('get_image',), query=forms.ListQuery(),
+          answer=views.ANSWER_IMAGES),
+    Route('POST', '/v2/images', create_image, None, ('add_image', *_PUBLISHING), status=201, streams=True,
+          errors=(409, 415), body=forms.NEW_IMAGE, answer=views.ANSWER_IMAGE),
+    Route('GET', _IMAGE, show_image, None, ('get_image',), answer=views.ANSWER_IMAGE),
+    Route('PATCH', _IMAGE, update_image, None, ('modify_image', *_PUBLISHING), streams=True, errors=(409, 415),
+          body=forms.CHANGES, answer=views.ANSWER_IMAGE),
+    Route('DELETE', _IMAGE, delete_image, None, ('delete_image',), status=204),
+    Route('GET', _IMAGE + '/file', download, None, ('download_image',), also=(204, 206), errors=(416,)),
+    Route('PUT', _IMAGE + '/file', upload, None, ('upload_image',), status=204, streams=True,
+          errors=(409, 415, 507), body=forms.DATA),
+    Route('POST', _IMAGE + '/actions/deactivate', deactivate, None, ('deactivate',), status=204),
+    Route('POST', _IMAGE + '/actions/reactivate', reactivate, None, ('reactivate',), status=204),
+    Route('PUT', _TAG, add_tag, None, ('modify_image',), status=204),
+    Route('DELETE', _TAG, delete_tag, None, ('modify_image',), status=204),
+    Route('GET', _IMAGE + '/tasks', list_tasks, None, ('get_image',), answer=views.ANSWER_TASKS),
+    Route('GET', _MEMBERS, list_members, None, ('get_members',), answer=views.ANSWER_MEMBERS),
+    Route('POST', _MEMBERS, create_member, None, ('add_member',), streams=True, errors=(409, 415),
+          body=forms.NEW_MEMBER, answer=views.ANSWER_MEMBER),
+    Route('GET', _MEMBER, show_member, None, ('get_member',), answer=views.ANSWER_MEMBER),
+    Route('PUT', _MEMBER, update_member, None, ('modify_member', 'get_member'), streams=True, errors=(415,),
+          body=forms.MEMBER_STATUS, answer=views.ANSWER_MEMBER),
+    Route('DELETE', _MEMBER, delete_member, None, ('delete_member',), status=204),
+    Route('GET', '/v2/schemas/{name}', show_schema, any_scope=True, answer=views.ANSWER_SCHEMA),
+    Route('GET', '/v2/info/import', show_import, any_scope=True, answer=views.ANSWER_IMPORT),
+    Route('GET', '/v2/info/stores', show_stores, any_scope=True, answer=views.ANSWER_STORES),
+    Route('GET', '/v2/info/usage', show_usage, answer=views.ANSWER_USAGE),
 )

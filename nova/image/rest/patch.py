@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import cast, TYPE_CHECKING
 
 from nova import exception
-from nova.image import fields
+from nova.image import resources
 from nova.json_types import Json
 from nova.json_types import JsonObject
 
@@ -65,13 +65,13 @@ def change(operations: list[Operation]) -> Callable[[StoredImage], Change]:
         properties: JsonObject = {**image['properties']}
         tags = image['tags']
         for operation, name, value in operations:
-            fields.check_settable(name, 'update')
+            resources.check_settable(name, 'update')
             if operation == 'remove':
                 _remove(name, properties)
             elif name == 'tags':
-                fields.check('tags', value)
+                resources.check('tags', value)
                 tags = cast(list[str], value)            # just checked
-            elif name in fields.FIELDS:
+            elif name in resources.FIELDS:
                 values[name] = value
             elif operation == 'replace' and name not in properties:
                 raise exception.Conflict(f'Property {name} does not exist.')
@@ -82,7 +82,7 @@ def change(operations: list[Operation]) -> Callable[[StoredImage], Change]:
 
 
 def _remove(name: str, properties: JsonObject) -> None:
-    if name in fields.FIELDS:
+    if name in resources.FIELDS:
         raise exception.Forbidden(f'Property {name} may not be removed.')
     if name not in properties:
         raise exception.Conflict(f'Property {name} does not exist.')

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import typing
+from wsgiref.types import WSGIEnvironment
 
 from nova.web.request import BaseRequest
 
@@ -14,6 +15,6 @@ class ImageRequest(BaseRequest):
 
     __slots__ = ('store',)
 
-    def __init__(self, environ: dict[str, typing.Any], store: Store) -> None:
+    def __init__(self, environ: WSGIEnvironment, store: Store) -> None:
         super().__init__(environ)
         self.store = store

@@ -2,44 +2,76 @@
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Mapping, Sequence
-from typing import cast, TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from nova import utils
-from nova.image import fields
-from nova.json_types import Json
+from nova.image.resources import IMAGE
+from nova.image.resources import KERNELS
+from nova.image.resources import LINK
+from nova.image.resources import MEMBER
+from nova.image.resources import TEXT
 from nova.json_types import JsonObject
+from nova.web import json_schema
+from nova.web import resource
 from nova.web import sizes
+from nova.web.resource import closed
+from nova.web.resource import Document
+from nova.web.resource import Schema
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import ImageMembersRow
     from nova.image.embedded.stored_image import StoredImage
+    from nova.image.rest.request import ImageRequest
 
 MIB = 2 ** 20
 SIZES = ('image_size_total',)
 NOTHING_STAGED: JsonObject = {'limit': 0, 'usage': 0}        # staging is not supported
 # supported features: 2.5 community images, 2.7 hidden images and os_hash_*
 VERSIONS = ('v2.7', 'v2.5', 'v2.4', 'v2.3', 'v2.2', 'v2.1', 'v2.0')
-PLAIN = ('id', 'name', 'status', 'visibility', 'owner', 'protected', 'os_hidden', 'disk_format', 'container_format',
-         'min_disk', 'min_ram', 'size', 'virtual_size', 'checksum', 'os_hash_algo', 'os_hash_value', 'tags')
+_image = IMAGE.view('show').compiled(0)
+_member = MEMBER.view('show').compiled(0)
 
 
-def image(row: StoredImage) -> JsonObject:
-    """Return the flat form: columns, links and properties. Links are relative to the service's root."""
-    url = f'/v2/images/{row["id"]}'
-    columns = cast('Mapping[str, Json]', row)            # for the type checker: a TypedDict has literal keys
-    return {**row['properties'], **{name: columns[name] for name in PLAIN},
-            'created_at': utils.isotime(row['created_at']), 'updated_at': utils.isotime(row['updated_at']),
-            'self': url, 'file': f'{url}/file', 'schema': '/v2/schemas/image'}
+class OneImage(Document):
+    """A response with an image: its fields, and its properties as further keys. The handler returns its row."""
+
+    def schema(self, version: int) -> Schema:
+        shown, kernels = IMAGE.view('show').schema(version), KERNELS.view('schema').schema(version)
+        return {**shown, 'additionalProperties': TEXT, 'properties': {
+            **json_schema.part(shown, 'properties'), **json_schema.part(kernels, 'properties')}}
+
+    def render(self, request: ImageRequest, result: StoredImage) -> JsonObject:
+        return {**result['properties'], **_image(result, request)}
 
 
-def images(rows: Sequence[StoredImage], query: list[tuple[str, str]], limit: int, cut: bool = False,
-           ) -> JsonObject:
-    """Return a page of images; ``next`` is present if a further page may follow."""
+class OneMember(Document):
+    """A response with a member. The handler returns its row."""
+
+    def schema(self, version: int) -> Schema:
+        return MEMBER.view('show').schema(version)
+
+    def render(self, request: ImageRequest, result: ImageMembersRow) -> JsonObject:
+        return _member(result, request)
+
+
+class Members(Document):
+    """A response with the members of an image. The handler returns their rows."""
+
+    def render(self, request: ImageRequest, result: Sequence[ImageMembersRow]) -> JsonObject:
+        return {'members': [_member(row, request) for row in result], 'schema': '/v2/schemas/members'}
+
+
+def images(rows: Sequence[StoredImage], query: list[tuple[str, str]], limit: int, cut: bool,
+           shows: Callable[[StoredImage], bool]) -> JsonObject:
+    """Return a page of images; ``next`` is present if a further page may follow.
+
+    :param shows: function(row) -> whether the caller may read the image
+    """
     kept = [(name, value) for name, value in query if name != 'marker']
-    shown = [image(row) for row in rows]
+    shown = [{**row['properties'], **_image(row, None)} for row in rows]
     number = sizes.fitting(shown)
-    document: JsonObject = {'images': [*shown[:number]], 'first': _link(kept), 'schema': '/v2/schemas/images'}
+    document: JsonObject = {'images': [view for row, view in zip(rows[:number], shown) if shows(row)],
+                            'first': _link(kept), 'schema': '/v2/schemas/images'}
     if rows and (len(rows) == limit or cut or number < len(rows)):
         document['next'] = _link([*kept, ('marker', rows[number - 1]['id'])])
     return document
@@ -47,16 +79,6 @@ def images(rows: Sequence[StoredImage], query: list[tuple[str, str]], limit: int
 
 def _link(query: list[tuple[str, str]]) -> str:
     return '/v2/images' + ('?' + urllib.parse.urlencode(query) if query else '')
-
-
-def member(row: ImageMembersRow) -> JsonObject:
-    return {'image_id': row['image_id'], 'member_id': row['member'], 'status': row['status'],
-            'created_at': utils.isotime(row['created_at']), 'updated_at': utils.isotime(row['updated_at']),
-            'schema': '/v2/schemas/member'}
-
-
-def members(rows: Sequence[ImageMembersRow]) -> JsonObject:
-    return {'members': [member(row) for row in rows], 'schema': '/v2/schemas/members'}
 
 
 def usage(used: Mapping[str, tuple[int, int]]) -> JsonObject:
@@ -81,47 +103,41 @@ def versions(root: str) -> JsonObject:
 
 # ---- schemas -----------------------------------------------------------------
 
-def _field_schema(field: fields.Field) -> JsonObject:
-    schema = {key: value for key, value in field.schema.items() if key != 'readOnly'}
-    if field.set_by is None:
-        schema['readOnly'] = True
-    return {**schema, 'description': field.description}
+def _schema(name: str, properties: Schema, **links: str) -> Schema:
+    return {'name': name, 'properties': properties,
+            **({'links': [{'rel': rel, 'href': f'{{{key}}}'} for rel, key in links.items()]} if links else {})}
 
 
-IMAGE: JsonObject = {
-    'name': 'image',
-    'properties': {**{name: _field_schema(field) for name, field in fields.FIELDS.items()},
-                   **{name: {**fields.IMAGE_REFERENCE, 'is_base': False,
-                             'description': 'ID of the image that holds its kernel or ramdisk.'}
-                      for name in fields.REFERENCES}},
-    'additionalProperties': {'type': 'string'},
-    'links': [{'rel': 'self', 'href': '{self}'}, {'rel': 'enclosure', 'href': '{file}'},
-              {'rel': 'describedby', 'href': '{schema}'}],
-}
-MEMBER: JsonObject = {
-    'name': 'member',
-    'properties': {
-        'member_id': {'type': 'string', 'description': 'An identifier for the image member (tenantId)'},
-        'image_id': {'type': 'string', 'pattern': fields.IMAGE_REFERENCE['pattern'],
-                     'description': 'An identifier for the image'},
-        'status': {'type': 'string', 'enum': ['pending', 'accepted', 'rejected'],
-                   'description': 'The status of this image member'},
-        'created_at': {'type': 'string', 'description': 'Date and time of image member creation'},
-        'updated_at': {'type': 'string', 'description': 'Date and time of last modification of image member'},
-        'schema': {'type': 'string', 'readOnly': True},
-    },
-}
-SCHEMAS: dict[str, JsonObject] = {
-    'image': IMAGE,
-    'images': {'name': 'images', 'properties': {
-        'images': {'type': 'array', 'items': IMAGE}, 'first': {'type': 'string'}, 'next': {'type': 'string'},
-        'schema': {'type': 'string'}},
-        'links': [{'rel': 'first', 'href': '{first}'}, {'rel': 'next', 'href': '{next}'},
-                  {'rel': 'describedby', 'href': '{schema}'}]},
-    'member': MEMBER,
-    'members': {'name': 'members', 'properties': {
-        'members': {'type': 'array', 'items': MEMBER}, 'schema': {'type': 'string'}},
-        'links': [{'rel': 'describedby', 'href': '{schema}'}]},
+def _properties(of: resource.Resource, view: str) -> Schema:
+    return json_schema.part(of.view(view).schema(0), 'properties')
+
+
+_IMAGE: Schema = {
+    **_schema('image', {**_properties(IMAGE, 'schema'), **_properties(KERNELS, 'schema')},
+              self='self', enclosure='file', describedby='schema'), 'additionalProperties': {'type': 'string'}}
+_MEMBER = _schema('member', {**_properties(MEMBER, 'show'), 'schema': LINK})
+SCHEMAS: dict[str, Schema] = {
+    'image': _IMAGE,
+    'images': _schema('images', {'images': {'type': 'array', 'items': _IMAGE}, 'first': TEXT, 'next': TEXT,
+                                 'schema': TEXT}, first='first', next='next', describedby='schema'),
+    'member': _MEMBER,
+    'members': _schema('members', {'members': {'type': 'array', 'items': _MEMBER}, 'schema': TEXT},
+                       describedby='schema'),
 }
 IMPORT: JsonObject = {'import-methods': {'description': 'Import methods available.', 'type': 'array', 'value': []}}
 STORES: JsonObject = {'stores': [{'id': 'embedded', 'description': 'Files of this deployment', 'default': 'true'}]}
+
+# ---- answers -----------------------------------------------------------------
+
+_USED = closed('limit', 'usage', limit={'type': 'integer'}, usage={'type': 'integer'})
+_ANY: Schema = {'type': 'object', 'additionalProperties': True}
+ANSWER_IMAGE, ANSWER_MEMBER = OneImage({}), OneMember({})
+ANSWER_IMAGES = Document({'images': [ANSWER_IMAGE], 'first': TEXT, 'schema': TEXT}, {'next': TEXT})
+ANSWER_MEMBERS = Members({'members': [MEMBER.view('show')], 'schema': TEXT})
+ANSWER_TASKS = Document({'tasks': {'type': 'array', 'maxItems': 0}})
+ANSWER_SCHEMA = Document({'name': TEXT, 'properties': _ANY},
+                         {'additionalProperties': _ANY, 'links': [closed('rel', 'href', rel=TEXT, href=TEXT)]})
+ANSWER_IMPORT = Document({'import-methods': closed('description', 'type', 'value', description=TEXT, type=TEXT, value={
+    'type': 'array', 'maxItems': 0})})
+ANSWER_STORES = Document({'stores': [closed('id', 'description', 'default', id=TEXT, description=TEXT, default=TEXT)]})
+ANSWER_USAGE = Document({'usage': {'type': 'object', 'additionalProperties': _USED}})

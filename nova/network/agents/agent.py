@@ -2,9 +2,6 @@
 
 If no service answers, bridges, filters, DHCP and routers keep running, and the agent asks again.
 """
-from __future__ import annotations
-
-import dataclasses
 import logging
 import threading
 from typing import Protocol
@@ -15,7 +12,6 @@ from nova import context as nova_context
 from nova import exception
 from nova.json_types import JsonObject
 from nova.network import drivers
-from nova.network.agents.coalesced_run import CoalescedRun
 from nova.network.agents.leases import LeaseReports
 from nova.network.host import state as host_state
 from nova.network.host.state import Lease
@@ -23,6 +19,7 @@ from nova.network.host.state import StateAnswer
 from nova.network.interface import AGENT
 from nova.rpc import admission
 from nova.rpc.interface import Methods
+from nova.runtime import batching
 from nova.runtime import metrics
 from nova.runtime import release
 
@@ -38,7 +35,7 @@ class Services(Protocol):
                     version: int) -> list[int]: ...
 
     def host_state(self, context: nova_context.RequestContext, *, host: str, physical_networks: dict[str, str],
-                   address: str, known: JsonObject) -> StateAnswer: ...
+                   address: str, applied_state: JsonObject) -> StateAnswer: ...
 
     def report_leases(self, context: nova_context.RequestContext, *, host: str,
                       leases: list[Lease]) -> None: ...
@@ -59,12 +56,12 @@ class NetworkAgent:
     def __init__(self, conf: ConfigOpts, host: str, driver: drivers.NetworkDriver, services: Services) -> None:
         self._conf, self._host, self._driver, self._services = conf, host, driver, services
         self._address = str(conf.network.tunnel_address or conf.my_ip)
-        self._apply = CoalescedRun(self._apply_once)
+        self._apply = batching.CoalescedRun(self._apply_once)
         self._leases = LeaseReports(driver, self._report_leases)
         self._full_state = threading.Event()     # the next run requests the full state
         self._check_host = threading.Event()      # the next run checks the whole host
         self._revision: list[int] = []      # revision of the applied state
-        self._state: host_state.HostState | None = None
+        self._state: host_state.EncodedState | None = None
         self.methods = Methods(AGENT, {'apply_host_state': self.apply_host_state,
                                        'host_state_changed': self.host_state_changed})
 
@@ -122,19 +119,17 @@ class NetworkAgent:
 
     def _follow(self, whole: bool, look: bool) -> None:
         # load the state before the driver begins: if no service answers, the host stays unchanged
-        known: JsonObject = {'distributed_routers': True, 'dns_names': True, 'migrations': True, 'domains': True}
+        applied_state: JsonObject = {}
         if not whole and self._state is not None and self._revision:
-            known |= {'revision': [*self._revision], 'members': [*sorted(self._state.members)]}
+            applied_state = {'revision': [*self._revision], 'members': [*sorted(self._state.encoded['members'])]}
         answer = self._services.host_state(
             nova_context.admin_context(), host=self._host, physical_networks=dict(self._conf.network.physical_networks),
-            address=self._address, known=known)
+            address=self._address, applied_state=applied_state)
         if 'state' in answer:
-            state = host_state.from_json(answer['state'])
-            repaired = self._driver.refresh(lambda: state) if look else drivers.follow(self._driver, lambda: state)
+            state = host_state.EncodedState(answer['state'])
+            repaired = self._driver.refresh(state) if look else drivers.follow(self._driver, state)
         elif 'rules' in answer and self._state is not None:
-            members = {**self._state.members, **answer['members']}
-            state = dataclasses.replace(self._state, rules=answer['rules'], members={
-                group: members[group] for group in host_state.remote_groups(answer['rules'])})
+            state = self._state.with_rules(answer['rules'], answer['members'])
             repaired = drivers.refilter(self._driver, state)
         else:
             return

@@ -1,13 +1,10 @@
 """Network client of a compute host with an agent: a service allocates, then the host's agent applies."""
-from __future__ import annotations
-
 from collections.abc import Callable
 import functools
-from typing import Any, TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.rpc.bus import Client
+from nova.context import RequestContext
+from nova.rpc.bus import Client
 
 T = TypeVar('T')
 

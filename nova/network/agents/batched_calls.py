@@ -1,6 +1,4 @@
 """Batch the calls of many threads into one transaction, with a separate result for each call."""
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 import threading
 from typing import Generic, TypeVar

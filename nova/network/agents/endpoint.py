@@ -1,29 +1,28 @@
 """RPC methods for host agents: heartbeat, leases, and the host's network state."""
-from __future__ import annotations
+from typing import Any, TypeVar
 
-from typing import Any, TYPE_CHECKING
+from oslo_config.cfg import ConfigOpts
 
 from nova import exception
+from nova.context import RequestContext
+from nova.db.engine import Database
 from nova.db.networks import leases as db_leases
 from nova.db.networks import revisions
 from nova.json_types import Json
 from nova.json_types import JsonObject
+from nova.network import gateways
 from nova.network import relay_keys
 from nova.network.host import load as host_load
 from nova.network.host import state as host_state
 from nova.network.interface import MAX_LEASES
 from nova.network.linux import validators
 from nova.objects import network_info
+from nova.runtime import validators as v
 
-if TYPE_CHECKING:
-    from oslo_config.cfg import ConfigOpts
-
-    from nova.context import RequestContext
-    from nova.db.engine import Database
-    from nova.network import gateways
+T = TypeVar('T')
 
 MAX_PHYSICAL = 64               # physical networks of one host
-MAX_RELEASE = 1 << 16
+_RELEASE, _LEASES = v.number(0, 1 << 16), v.items(validators.lease, MAX_LEASES)
 
 
 class AgentEndpoint:
@@ -44,35 +43,27 @@ class AgentEndpoint:
         :param version: release of the agent; 0: an older agent that sends none
         :raises InvalidInput: invalid address or release
         """
-        if type(version) is not int or not 0 <= version <= MAX_RELEASE:
-            raise exception.InvalidInput(reason='version is not a release number')
-        return self._hosts.report_host(host, _address(address), bool(routers), version)
+        return self._hosts.report_host(host, _checked(v.address, address), bool(routers), _checked(_RELEASE, version))
 
-    def report_leases(self, context: RequestContext, host: str, leases: list[JsonObject]) -> None:
+    def report_leases(self, context: RequestContext, host: str, leases: list[Json]) -> None:
         """Record DHCP leases of a host that began, ended or were renewed.
 
         :raises InvalidInput: the leases are not in the format of interface.py
         """
-        if not isinstance(leases, list) or len(leases) > MAX_LEASES:
-            raise exception.InvalidInput(reason=f'leases is not a list of at most {MAX_LEASES} items')
-        try:
-            rows = [validators.lease(each) for each in leases]
-        except ValueError as error:
-            raise exception.InvalidInput(reason=str(error)) from None
-        self._api_db.run(db_leases.record, host, rows)
+        self._api_db.run(db_leases.record, host, _checked(_LEASES, leases))
 
     def host_state(self, context: RequestContext, host: str, physical_networks: dict[str, str], address: str,
-                   known: JsonObject | None = None) -> host_state.StateAnswer | dict[str, Any]:
+                   applied_state: JsonObject | None = None) -> host_state.StateAnswer:
         """Return the network state of a host as JSON (host_state.as_json).
 
-        :param known: see interface.py; None: an agent of an older release, which takes only the state
+        :param applied_state: see interface.py
         :raises InvalidInput: invalid argument
         """
         if not isinstance(physical_networks, dict) or len(physical_networks) > MAX_PHYSICAL:
             raise exception.InvalidInput(reason=f'physical_networks is not an object of at most {MAX_PHYSICAL} entries')
         keys = self._relay_keys.setdefault(host, relay_keys.RelayKey(self._api_db, host))
         key = keys()
-        rest, members = _known(known or {})
+        rest, members = _known(applied_state or {})
         with self._api_db.reader() as conn:
             revision = revisions.current(conn)              # read first, so that the other data is at least as new
             found: host_state.StateAnswer = {'revision': revision}
@@ -81,17 +72,9 @@ class AgentEndpoint:
             if rest and rest[0] == revision[0]:
                 rules, fresh = host_load.filters(conn, host, members)
                 return {**found, 'rules': host_state.rules_as_json(rules), 'members': fresh}
-            distributed = bool((known or {}).get('distributed_routers')) and self._hosts.distributed(conn)
-            state = host_state.as_json(host_load.load(
-                conn, host, network_info.devname, physical_networks, _address(address), key, distributed,
-                move_key=keys.migration_key))
-        if not (known or {}).get('dns_names'):          # agents of releases that do not send it
-            state = host_state.for_older(state)
-        if not (known or {}).get('migrations'):
-            state = host_state.without_moves(state)
-        if not (known or {}).get('domains'):
-            state = host_state.without_domains(state)
-        return state if known is None else {**found, 'state': state}
+            return {**found, 'state': host_state.as_json(host_load.load(
+                conn, host, network_info.devname, physical_networks, _checked(v.address, address), key,
+                self._hosts.distributed, move_key=keys.migration_key))}
 
 
 def _known(given: JsonObject) -> tuple[list[Any], set[str]]:
@@ -103,8 +86,8 @@ def _known(given: JsonObject) -> tuple[list[Any], set[str]]:
     return revision, names
 
 
-def _address(given: Json) -> str:
+def _checked(validator: v.Validator[T], given: Json) -> T:
     try:
-        return validators.address(given)
+        return validator(given)
     except ValueError as error:
         raise exception.InvalidInput(reason=str(error)) from None

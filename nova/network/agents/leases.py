@@ -1,6 +1,4 @@
 """Report the DHCP leases of a host."""
-from __future__ import annotations
-
 from collections.abc import Callable
 import logging
 import threading
@@ -39,11 +37,11 @@ class LeaseReports:
     def _report(self, whole: bool) -> None:
         for lease in drivers.leases(self._driver, whole):
             key = lease['mac'], lease['address']
-            if self._sent.get(key) != lease['until']:
-                self._unsent[key] = lease['until']
+            if self._sent.get(key) != lease['expires_at']:
+                self._unsent[key] = lease['expires_at']
         for keys in _batches(list(self._unsent)):
             try:
-                self._send([{'mac': mac, 'address': address, 'until': self._unsent[mac, address]}
+                self._send([{'mac': mac, 'address': address, 'expires_at': self._unsent[mac, address]}
                             for mac, address in keys])
             except exception.Unavailable as error:
                 LOG.warning('Cannot report DHCP leases of this host; the next report retries: %s', error)

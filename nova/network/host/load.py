@@ -1,8 +1,5 @@
 """Load the network state of one host from the database."""
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from nova.db.engine import Connection
 from nova.db.networks import dns
@@ -11,29 +8,22 @@ from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import qos
 from nova.db.networks import security_groups
+from nova.db.networks import trunks as db_trunks
 from nova.db.tables import network as t
+from nova.db.tables import rows as db_rows
 from nova.network import group_rules
 from nova.network.host import overlays as host_overlays
 from nova.network.host import routers as host_routers
-from nova.network.host.state import AddressPair
-from nova.network.host.state import HostState
-from nova.network.host.state import Members
-from nova.network.host.state import Network
-from nova.network.host.state import Port
-from nova.network.host.state import remote_groups
-from nova.network.host.state import Rules
-from nova.network.host.state import Subnet
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import NetworksRow, PortsRow, SecurityGroupRulesRow
+from nova.network.host import state as host_state
+from nova.objects import network_info
 
 
 def load(conn: Connection, host: str, devname: Callable[[str], str], physical: dict[str, str] | None = None,
          tunnel: str = '', metadata_key: str = '', distributed: bool = False,
-         move_key: Callable[[str], str] | None = None) -> HostState:
-    """Load the HostState of a host in nine statements, more if overlay networks or routers exist.
+         move_key: Callable[[str], str] | None = None) -> host_state.HostState:
+    """Load the HostState of a host in nine statements, more if overlay networks, routers or trunks exist.
 
-    :param devname: function: port id -> name of its device
+    :param devname: function: port id -> name of its device; the parent of a trunk has another one
     :param physical: {physical network: bridge of the operator}
     :param tunnel: this host's tunnel address
     :param metadata_key: signing key of the host's metadata relay
@@ -55,29 +45,56 @@ def load(conn: Connection, host: str, devname: Callable[[str], str], physical: d
     physical_bridges = {row['bridge']: physical[row['physical_network']] for row in flat.values()
                         if row['physical_network'] in physical}
     known = flat | overlay_rows
+    trunks = _trunks(conn, rows, known)
+    devices = {row['id']: devname(row['id']) for row in rows} | {
+        trunk.port: network_info.trunk_devname(trunk.port) for trunk in trunks}
     qualities = qos.of_ports(conn, rows, known)
     subnets = _subnets(conn, flat)
     moves = _moves(conn, host, rows, move_key) if move_key else {}
     overlay_state = host_overlays.load(conn, overlay_rows, host, physical, routed.substitutes, routed.transit)
-    return HostState(
+    return host_state.HostState(
         networks=[_network(row, subnets.get(ident, [])) for ident, row in flat.items()
                   if row['bridge'] not in physical_bridges],
-        ports=[_port(row, host, devname(row['id']), known[row['network_id']]['bridge'], fixed, groups, qualities, moves)
+        ports=[_port(row, host, devices[row['id']], known[row['network_id']]['bridge'], fixed, groups, qualities, moves)
                for row in rows if row['network_id'] in known],
         rules=rules,
-        members=_members(conn, remote_groups(rules)),
+        members=_members(conn, host_state.remote_groups(rules)),
         overlays=overlay_state.overlays,
         routers=[host_routers.with_neighbours(router, overlay_state.neighbours) for router in routed.routers],
         physical_bridges=physical_bridges,
         tunnel=tunnel,
         host=host,
         metadata_key=metadata_key,
-        names=_names(conn, known),
+        dns_names=_names(conn, known),
+        trunks=trunks,
     )
 
 
-def _names(conn: Connection, known: Mapping[str, NetworksRow]) -> list[list[str]]:
-    """Load ``names`` of the HostState in one statement."""
+def _trunks(conn: Connection, rows: list[db_rows.PortsRow],
+            known: Mapping[str, db_rows.NetworksRow]) -> list[host_state.Trunk]:
+    """Load the trunks of a host's ports: one statement if a port can be a parent, two if one is.
+
+    A port that was made for a server cannot be the parent of a trunk.
+    """
+    ports = {row['id']: row for row in rows if row['network_id'] in known}
+    trunks = db_trunks.of_ports(conn, [ident for ident, row in ports.items() if not row['created_by_compute']])
+    subports = db_trunks.subports(conn, [trunk['id'] for trunk in trunks.values()])
+
+    def place(ident: str) -> tuple[str, int]:
+        network = known[ports[ident]['network_id']]
+        return network['bridge'], network['mtu']
+
+    def subport(each: db_trunks.Details, parent_mtu: int) -> host_state.Subport:
+        bridge, mtu = place(each.port_id)
+        # the MTU of a network may have changed after the trunk was created
+        return host_state.Subport(each.port_id, each.segmentation_id, bridge, min(mtu, parent_mtu))
+    return [host_state.Trunk(ident, *place(ident), [
+        subport(each, place(ident)[1]) for each in subports[trunk['id']] if each.port_id in ports])
+        for ident, trunk in sorted(trunks.items())]
+
+
+def _names(conn: Connection, known: Mapping[str, db_rows.NetworksRow]) -> list[list[str]]:
+    """Load ``dns_names`` of the HostState in one statement."""
     owners: dict[str, list[str]] = {}
     for ident, row in sorted(known.items()):
         if row['project_id']:
@@ -86,36 +103,37 @@ def _names(conn: Connection, known: Mapping[str, NetworksRow]) -> list[list[str]
             for ident in (owners[project] if project else [''])]
 
 
-def _subnets(conn: Connection, idents: Iterable[str]) -> dict[str, list[Subnet]]:
+def _subnets(conn: Connection, idents: Iterable[str]) -> dict[str, list[host_state.Subnet]]:
     """Return {network id: its subnets}."""
-    found: dict[str, list[Subnet]] = {}
+    found: dict[str, list[host_state.Subnet]] = {}
     for row in networks.many(conn, t.subnets, idents, 'network_id'):
-        found.setdefault(row['network_id'], []).append(Subnet(
+        found.setdefault(row['network_id'], []).append(host_state.Subnet(
             row['cidr'], row['gateway_ip'], row['enable_dhcp'], row['dns_nameservers'], row['host_routes']))
     return found
 
 
-def _network(row: NetworksRow, subnets: list[Subnet]) -> Network:
-    return Network(row['id'], row['bridge'], row['mtu'], row['is_default'] and not row['external'], subnets,
+def _network(row: db_rows.NetworksRow, subnets: list[host_state.Subnet]) -> host_state.Network:
+    return host_state.Network(row['id'], row['bridge'], row['mtu'], row['is_default'] and not row['external'], subnets,
                    row['external'], row['dns_domain'].rstrip('.'))
 
 
-def _port(row: PortsRow, host: str, device: str, bridge: str, fixed: dict[str, list[dict[str, str]]],
-          groups: dict[str, list[str]], qualities: qos.Qualities, moves: Mapping[str, list[str]]) -> Port:
+def _port(row: db_rows.PortsRow, host: str, device: str, bridge: str, fixed: dict[str, list[dict[str, str]]],
+          groups: dict[str, list[str]], qualities: qos.Qualities, moves: Mapping[str, list[str]]) -> host_state.Port:
     """
     :param fixed, groups: {id of a port: its addresses, its groups}
     """
     ident = row['id']
     addresses = [entry['ip_address'] for entry in fixed.get(ident, [])] if row['admin_state_up'] else []
-    pairs: list[AddressPair] = [
+    pairs: list[host_state.AddressPair] = [
         {'ip_address': pair['ip_address'].removesuffix('/128' if ':' in pair['ip_address'] else '/32'),
          'mac_address': pair['mac_address']} for pair in row['allowed_address_pairs'] or ()]
-    return Port(ident, device, row['mac_address'], bridge, addresses, groups.get(ident, []), pairs,
+    return host_state.Port(ident, device, row['mac_address'], bridge, addresses, groups.get(ident, []), pairs,
                 row['port_security_enabled'], qualities.limits.get(ident, []), qualities.marks.get(ident),
                 row['migrating_to'] == host, moves.get(ident, []))
 
 
-def _moves(conn: Connection, host: str, rows: list[PortsRow], key: Callable[[str], str]) -> dict[str, list[str]]:
+def _moves(conn: Connection, host: str, rows: list[db_rows.PortsRow], key: Callable[[str], str]) -> dict[str,
+           list[str]]:
     """Return {port id: its ``move``} for migrating guests, in one statement."""
     moving = [row for row in rows if row['migrating_to'] and row['host'] and row['migrating_to'] != row['host']]
     places = {row['host']: row['address'] for row in hosts.every(conn)} if moving else {}
@@ -128,7 +146,7 @@ def _moves(conn: Connection, host: str, rows: list[PortsRow], key: Callable[[str
     return found
 
 
-def _guest_projects_by_network(rows: list[PortsRow], flat: Collection[str]) -> dict[str, set[str]]:
+def _guest_projects_by_network(rows: list[db_rows.PortsRow], flat: Collection[str]) -> dict[str, set[str]]:
     """Return {id of an overlay network: the projects of the guests' ports in it}."""
     found: dict[str, set[str]] = {}
     for row in rows:
@@ -137,17 +155,17 @@ def _guest_projects_by_network(rows: list[PortsRow], flat: Collection[str]) -> d
     return found
 
 
-def filters(conn: Connection, host: str, known: set[str]) -> tuple[Rules, Members]:
+def filters(conn: Connection, host: str, known: set[str]) -> tuple[host_state.Rules, host_state.Members]:
     """Load (rules, members) of a host's HostState in two statements.
 
     :param known: ids of groups; their members are neither read nor returned
     """
     rules = _rules(conn, security_groups.on_host(conn, host))
-    return rules, _members(conn, remote_groups(rules) - known)
+    return rules, _members(conn, host_state.remote_groups(rules) - known)
 
 
-def _rules(conn: Connection, groups: set[str]) -> Rules:
-    rules: dict[str, list[SecurityGroupRulesRow]] = {group: [] for group in groups}
+def _rules(conn: Connection, groups: set[str]) -> host_state.Rules:
+    rules: dict[str, list[db_rows.SecurityGroupRulesRow]] = {group: [] for group in groups}
     for rule in sorted(networks.many(conn, t.security_group_rules, groups, 'security_group_id'),
                        key=lambda rule: rule['id']):
         rules[rule['security_group_id']].append(
@@ -155,6 +173,6 @@ def _rules(conn: Connection, groups: set[str]) -> Rules:
     return rules
 
 
-def _members(conn: Connection, groups: set[str]) -> Members:
+def _members(conn: Connection, groups: set[str]) -> host_state.Members:
     return {group: sorted(found) for group, found in (
         dict.fromkeys(groups, ()) | security_groups.members(conn, groups)).items()}

@@ -1,27 +1,24 @@
 """Shared parts of the network service's managers: host, database, refresh, and VIFs of ports."""
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 import dataclasses
 import re
-from typing import Any, TYPE_CHECKING, TypedDict
+from typing import Any, TypedDict
 
 from oslo_config.cfg import ConfigOpts
 
 from nova import context as nova_context
 from nova.db.engine import Connection
+from nova.db.engine import Database
 from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import routers
+from nova.db.networks import trunks
+from nova.db.tables import rows as db_rows
 from nova.network.host.state import search_domain
 from nova.objects import network_info
+from nova.objects.instance import Instance
 
 LABEL = re.compile('[a-z0-9]([a-z0-9-]*[a-z0-9])?')
-
-if TYPE_CHECKING:
-    from nova.db.engine import Database
-    from nova.db.tables.rows import NetworksRow, PortsRow, SubnetsRow
-    from nova.objects.instance import Instance
 
 
 class Binding(TypedDict, total=False):
@@ -46,7 +43,7 @@ class ServerPort(Binding):
     name: str
     mac_address: str
     admin_state_up: bool
-    made_for_server: bool
+    created_by_compute: bool
     description: str
     port_security_enabled: bool
 
@@ -69,12 +66,28 @@ class HostNetwork:
         zone = instance.availability_zone or self.conf.default_availability_zone
         return {'device_id': instance.uuid, 'host': host, 'status': 'ACTIVE', 'device_owner': f'compute:{zone}'}
 
-    def vifs(self, conn: Connection, rows: Sequence[PortsRow | ServerPort]) -> list[dict[str, Any]]:
+    def vifs(self, conn: Connection, rows: Sequence[db_rows.PortsRow | ServerPort]) -> list[dict[str, Any]]:
         """Build VIFs of port rows."""
-        known = networks.usable(conn, nova_context.ALL_PROJECTS, {row['network_id'] for row in rows}) if rows else {}
-        fixed = networks.addresses_of(conn, [row['id'] for row in rows])
-        more = overlay_addresses(conn, rows, {ident: network for ident, (network, _subnets) in known.items()})
-        return [vif(self.conf, row, *known[row['network_id']], fixed.get(row['id'], []), more) for row in rows]
+        vlans, subports = self._subports(conn, rows)
+        every = [*rows, *subports.values()]
+        known = networks.usable(conn, nova_context.ALL_PROJECTS, {row['network_id'] for row in every}) if rows else {}
+        fixed = networks.addresses_of(conn, [row['id'] for row in every])
+        more = overlay_addresses(conn, every, {ident: network for ident, (network, _subnets) in known.items()})
+        made = {row['id']: vif(self.conf, row, *known[row['network_id']], fixed.get(row['id'], []), more)
+                for row in every}
+        for parent, carried in vlans.items():
+            made[parent]['network']['bridge'] = network_info.trunk_bridge(parent)
+            made[parent]['subports'] = [{**made[ident], 'vlan': vlan} for ident, vlan in carried if ident in subports]
+        return [made[row['id']] for row in rows]
+
+    def _subports(self, conn: Connection, rows: Sequence[db_rows.PortsRow | ServerPort],
+                  ) -> tuple[dict[str, list[tuple[str, int]]], dict[str, db_rows.PortsRow]]:
+        """Return ({id of a trunk's parent port: [(id of a subport, its VLAN)]}, {id: row} of the subports)."""
+        parents = trunks.of_ports(conn, [row['id'] for row in rows if not row['created_by_compute']])
+        found = trunks.subports(conn, [trunk['id'] for trunk in parents.values()])
+        vlans = {parent: [(each.port_id, each.segmentation_id) for each in found[trunk['id']]]
+                 for parent, trunk in parents.items()}
+        return vlans, ports.of_ids(conn, [ident for carried in vlans.values() for ident, _vlan in carried])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,8 +105,8 @@ class OverlayAddresses:
 NO_ADDRESSES = OverlayAddresses()
 
 
-def overlay_addresses(conn: Connection, rows: Sequence[PortsRow | ServerPort],
-                      known: dict[str, NetworksRow]) -> OverlayAddresses:
+def overlay_addresses(conn: Connection, rows: Sequence[db_rows.PortsRow | ServerPort],
+                      known: dict[str, db_rows.NetworksRow]) -> OverlayAddresses:
     """Load the OverlayAddresses of ports in two statements, or none if all their networks are flat."""
     overlays = [ident for ident, network in known.items() if network['network_type'] != networks.FLAT]
     if not overlays:
@@ -102,7 +115,8 @@ def overlay_addresses(conn: Connection, rows: Sequence[PortsRow | ServerPort],
                             routers.floating_of(conn, [row['id'] for row in rows]))
 
 
-def vif(conf: ConfigOpts, port: PortsRow | ServerPort, network: NetworksRow, subnets: list[SubnetsRow],
+def vif(conf: ConfigOpts, port: db_rows.PortsRow | ServerPort, network: db_rows.NetworksRow,
+        subnets: list[db_rows.SubnetsRow],
         fixed: list[dict[str, str]], more: OverlayAddresses = NO_ADDRESSES) -> dict[str, Any]:
     """Return one entry of a server's network information (nova/objects/network_info.py)."""
     floating = {each['ip_address']: more.floating.get((port['id'], each['ip_address'])) for each in fixed}
@@ -133,7 +147,7 @@ def vif(conf: ConfigOpts, port: PortsRow | ServerPort, network: NetworksRow, sub
     }
 
 
-def _subnet(conf: ConfigOpts, subnet: SubnetsRow, ips: list[dict[str, Any]], network: NetworksRow,
+def _subnet(conf: ConfigOpts, subnet: db_rows.SubnetsRow, ips: list[dict[str, Any]], network: db_rows.NetworksRow,
             served: str | None) -> dict[str, Any]:
     gateway = subnet['gateway_ip']
     if network['network_type'] != networks.FLAT:
@@ -147,7 +161,7 @@ def _subnet(conf: ConfigOpts, subnet: SubnetsRow, ips: list[dict[str, Any]], net
             'dhcp_server': gateway if subnet['enable_dhcp'] else None}
 
 
-def name_servers(conf: ConfigOpts, subnet: SubnetsRow) -> list[str]:
+def name_servers(conf: ConfigOpts, subnet: db_rows.SubnetsRow) -> list[str]:
     """Return the name servers that DHCP gives to guests of a subnet (a row)."""
     return (subnet['dns_nameservers'] or [str(ip) for ip in conf.network.dns_servers]
             or ([subnet['gateway_ip']] if subnet['gateway_ip'] else []))

@@ -1,26 +1,20 @@
 """Load the overlay networks that one host needs."""
-from __future__ import annotations
-
 import bisect
 from collections.abc import Collection, Mapping
 import dataclasses
 import ipaddress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from nova.db.engine import Connection
 from nova.db.networks import hosts
 from nova.db.networks import networks
 from nova.db.networks import ports as db_ports
 from nova.db.tables import network as t
+from nova.db.tables import rows as db_rows
 from nova.network import ranges
 from nova.network.host import state as host_state
-from nova.network.host.state import Overlay
-from nova.network.host.state import OverlaySubnet
 
-if TYPE_CHECKING:
-    from nova.db.tables.rows import NetworksRow, PortsRow, SubnetsRow
-
-    R = TypeVar('R', PortsRow, SubnetsRow)
+R = TypeVar('R', db_rows.PortsRow, db_rows.SubnetsRow)
 
 
 @dataclasses.dataclass
@@ -30,11 +24,11 @@ class OverlayState:
     neighbours  {bridge: [[address, MAC]]} of guests; without addresses that other ports of the network may use
     """
 
-    overlays: list[Overlay]
+    overlays: list[host_state.Overlay]
     neighbours: dict[str, list[list[str]]]
 
 
-def load(conn: Connection, rows: dict[str, NetworksRow], host: str, physical: dict[str, str],
+def load(conn: Connection, rows: dict[str, db_rows.NetworksRow], host: str, physical: dict[str, str],
          substitutes: Mapping[str, str | None] | None = None, transit: Collection[str] = ()) -> OverlayState:
     """Load the overlays of networks (rows by id): five statements, six if one is a VLAN, none if there are no rows.
 
@@ -57,8 +51,8 @@ def load(conn: Connection, rows: dict[str, NetworksRow], host: str, physical: di
                         {row['bridge']: _neighbours(ports.get(ident, []), fixed) for ident, row in rows.items()})
 
 
-def _with_transport(overlay: Overlay, vlans: dict[str, int], physical: dict[str, str], row: NetworksRow,
-                    transit: bool) -> Overlay:
+def _with_transport(overlay: host_state.Overlay, vlans: dict[str, int], physical: dict[str, str],
+                    row: db_rows.NetworksRow, transit: bool) -> host_state.Overlay:
     if transit:
         overlay = dataclasses.replace(overlay, mac=None, subnets=[], leases=[])
     if overlay.id not in vlans:
@@ -67,7 +61,7 @@ def _with_transport(overlay: Overlay, vlans: dict[str, int], physical: dict[str,
                                physical_bridge=physical.get(row['physical_network'] or ''))
 
 
-def _neighbours(ports: list[PortsRow], fixed: dict[str, list[dict[str, str]]]) -> list[list[str]]:
+def _neighbours(ports: list[db_rows.PortsRow], fixed: dict[str, list[dict[str, str]]]) -> list[list[str]]:
     """Return neighbours on hosts. The owner of an address shared by several ports is unknown, so it is left out."""
     several = {pair['ip_address'] for port in ports for pair in port['allowed_address_pairs'] or ()}
     wide = _AddressRanges([each for each in several if ranges.is_range(each)])
@@ -92,7 +86,7 @@ class _AddressRanges:
         return bool(before) and found in self._of[found.version][before - 1]
 
 
-def _name_owners(row: NetworksRow, ports: list[PortsRow]) -> dict[str, str]:
+def _name_owners(row: db_rows.NetworksRow, ports: list[db_rows.PortsRow]) -> dict[str, str]:
     """Return {name: project that owns it}: the network's own project, else the project of the oldest port.
 
     In a shared network a project cannot answer to the names of another project's servers.
@@ -104,7 +98,7 @@ def _name_owners(row: NetworksRow, ports: list[PortsRow]) -> dict[str, str]:
     return found
 
 
-def _options(port: PortsRow) -> list[host_state.DhcpOption]:
+def _options(port: db_rows.PortsRow) -> list[host_state.DhcpOption]:
     """Return the DHCP options that a host accepts. A refused option would stop all work of the host."""
     return [option for option in port['extra_dhcp_opts'] or ()
             if host_state.OPTION_NAME.fullmatch(option['opt_name'])
@@ -119,9 +113,9 @@ def _by_network(rows: list[R]) -> dict[str, list[R]]:
     return found
 
 
-def _overlay(row: NetworksRow, number: int, ports: list[PortsRow], subnets: list[SubnetsRow],
+def _overlay(row: db_rows.NetworksRow, number: int, ports: list[db_rows.PortsRow], subnets: list[db_rows.SubnetsRow],
              fixed: dict[str, list[dict[str, str]]], places: dict[str, str], host: str,
-             substitutes: Mapping[str, str | None]) -> Overlay:
+             substitutes: Mapping[str, str | None]) -> host_state.Overlay:
     service = next((port for port in ports if port['device_owner'] == db_ports.DHCP), None)
     served = {entry['subnet_id']: entry['ip_address'] for entry in fixed.get(service['id'], ())} if service else {}
     owners = _name_owners(row, ports)
@@ -135,9 +129,9 @@ def _overlay(row: NetworksRow, number: int, ports: list[PortsRow], subnets: list
                and port['host'] != host and port['host'] in places]
     moving = [[port['mac_address'], places[port['migrating_to']]] for port in ports
               if port['migrating_to'] not in ('', host, port['host']) and port['migrating_to'] in places]
-    return Overlay(
+    return host_state.Overlay(
         id=row['id'], bridge=row['bridge'], number=number, mtu=row['mtu'], mac=service and service['mac_address'],
-        subnets=[OverlaySubnet(subnet['cidr'], subnet['gateway_ip'], served.get(subnet['id']),
+        subnets=[host_state.OverlaySubnet(subnet['cidr'], subnet['gateway_ip'], served.get(subnet['id']),
                                subnet['dns_nameservers'], subnet['host_routes'], subnet['ipv6_address_mode'])
                  for subnet in subnets],
         leases=sorted(leases, key=lambda lease: (lease['mac'], lease['address'])), remotes=sorted(remotes),

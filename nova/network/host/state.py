@@ -1,6 +1,4 @@
 """Network state of one host: plain data, read from the database in one transaction."""
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 import dataclasses
 import re
@@ -27,6 +25,10 @@ def search_domain(of_network: str, configured: str) -> str:
     return of_network.rstrip('.') or configured.lower() or DEFAULT_DOMAIN
 
 
+Rules = Mapping[str, Sequence[group_rules.Rule]]           # {group id: its rules}
+Members = dict[str, list[str]]                              # {group id: addresses of its members}
+
+
 class Route(TypedDict):
     destination: str
     nexthop: str
@@ -44,11 +46,11 @@ class DhcpOption(TypedDict):
 
 
 class Lease(TypedDict):
-    """A DHCP lease; ``until`` is the Unix time at which it ends or ended."""
+    """A DHCP lease; ``expires_at`` is the Unix time at which it ends or ended."""
 
     mac: str
     address: str
-    until: int
+    expires_at: int
 
 
 class StaticLease(TypedDict):
@@ -100,6 +102,26 @@ class Port:
     incoming: bool = False  # the guest runs on another host and migrates to this one
     # during a migration: [address of the other host, key shared by the two hosts, in hexadecimal digits]
     migration: list[str] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass
+class Subport:
+    """A subport of a trunk: VLAN id in the guest, bridge and MTU of its network."""
+
+    port: str
+    vlan: int
+    bridge: str
+    mtu: int
+
+
+@dataclasses.dataclass
+class Trunk:
+    """A trunk of a guest on this host: parent port, bridge and MTU of the parent's network."""
+
+    port: str
+    bridge: str
+    mtu: int
+    subports: list[Subport]
 
 
 @dataclasses.dataclass
@@ -155,6 +177,7 @@ class RouterInterface:
     distributed: bool = False               # present with this MAC on each host of its network
     # if distributed: [[address, MAC]] of the network's guests
     neighbours: list[list[str]] = dataclasses.field(default_factory=list)
+    scopes: list[str] = dataclasses.field(default_factory=lambda: ['', ''])     # address scopes of IPv4 and IPv6
 
 
 @dataclasses.dataclass
@@ -214,35 +237,13 @@ class HostState:
     metadata_key: str = ''  # key of the metadata relay's signatures (hexadecimal digits); '': no metadata
     # [[id of the network that resolves it, '' for all, address, full name]] of user-defined names. An entry with '' as
     # address names a parent domain
-    names: list[list[str]] = dataclasses.field(default_factory=list)
-
-
-RULE = tuple(group_rules.Rule.__annotations__)
-Rules = Mapping[str, Sequence[group_rules.Rule]]           # {group id: its rules}
-Members = dict[str, list[str]]                              # {group id: addresses of its members}
+    dns_names: list[list[str]] = dataclasses.field(default_factory=list)
+    trunks: list[Trunk] = dataclasses.field(default_factory=list)
 
 
 def as_json(state: HostState) -> dict[str, Any]:
     """Encode a HostState as JSON. Rules keep only the columns that filters use."""
-    made = dataclasses.asdict(dataclasses.replace(state, rules={}))
-    for each in made['overlays']:           # agents of releases before VLANs refuse unknown fields
-        if each['vlan'] is None:
-            del each['vlan'], each['physical_bridge']
-        if not each['migrating']:           # likewise: releases before migration tracking
-            del each['migrating']
-    for each in [*made['overlays'], *made['networks']]:
-        if not each['domain']:              # likewise: releases before network domains
-            del each['domain']
-    for each in made['ports']:
-        for name in ('incoming', 'migration'):
-            if not each[name]:
-                del each[name]
-    for each in made['routers']:            # likewise: releases before distributed routers
-        if each['role'] == CENTRAL:
-            del each['role']
-            for interface in filter(None, [*each['internal'], each['external']]):
-                del interface['distributed'], interface['neighbours']
-    return {**made, 'rules': rules_as_json(state.rules)}
+    return {**dataclasses.asdict(dataclasses.replace(state, rules={})), 'rules': rules_as_json(state.rules)}
 
 
 class StateAnswer(TypedDict):
@@ -268,34 +269,13 @@ class Names(NamedTuple):
 DSCP_MARKS = (0, *range(8, 41, 2), 46, 48, 56)           # RFC 2474, 2597, 3246: DSCP values allowed for guests
 
 
-def for_older(made: dict[str, Any]) -> dict[str, Any]:
-    """Remove fields that agents before DNS names, DSCP marks and ranges in address pairs do not accept."""
-    return {**{name: value for name, value in made.items() if name != 'names'},
-            'ports': [{**{name: value for name, value in port.items() if name != 'dscp_mark'},
-                       'pairs': [pair for pair in port['pairs'] if '/' not in pair['ip_address']]}
-                      for port in made['ports']]}
-
-
-def without_moves(made: dict[str, Any]) -> dict[str, Any]:
-    """Remove fields that agents before migration tracking do not accept."""
-    later = ('migrating', 'incoming', 'migration')
-    return {**made, **{kind: [{name: value for name, value in each.items() if name not in later}
-                              for each in made[kind]] for kind in ('overlays', 'ports')}}
-
-
-def without_domains(made: dict[str, Any]) -> dict[str, Any]:
-    """Remove fields that agents before network domains do not accept."""
-    return {**made, **{kind: [{name: value for name, value in each.items() if name != 'domain'}
-                              for each in made[kind]] for kind in ('overlays', 'networks')}}
-
-
 def names_in(state: HostState, network_id: str) -> Names:
     """Return the names that a network resolves: its project's names take precedence over global names."""
-    own = [(address, name) for of, address, name in state.names if of == network_id and address]
+    own = [(address, name) for of, address, name in state.dns_names if of == network_id and address]
     taken = {name for _address, name in own}
-    return Names(own + [(address, name) for of, address, name in state.names
+    return Names(own + [(address, name) for of, address, name in state.dns_names
                         if of == '' and address and name not in taken],
-                 sorted({name for of, address, name in state.names if of in ('', network_id) and not address}))
+                 sorted({name for of, address, name in state.dns_names if of in ('', network_id) and not address}))
 
 
 def rules_as_json(rules: Rules) -> dict[str, list[group_rules.Rule]]:
@@ -322,4 +302,28 @@ def from_json(given: dict[str, Any]) -> HostState:
                      for each in given['overlays']],
         'routers': [Router(**{**each, 'internal': [RouterInterface(**one) for one in each['internal']],
                               'external': each['external'] and RouterInterface(**each['external'])})
-                    for each in given['routers']]})
+                    for each in given['routers']],
+        'trunks': [Trunk(**{**each, 'subports': [Subport(**one) for one in each['subports']]})
+                   for each in given['trunks']]})
+
+
+class EncodedState:
+    """A state as the agent received it, which is also the ``load`` of drivers in the agent's process.
+
+    The privileged process of the Linux driver gets it as it is: it validates and decodes it.
+    """
+
+    def __init__(self, encoded: dict[str, Any]) -> None:
+        self.encoded = encoded
+
+    def __call__(self) -> HostState:
+        return from_json(self.encoded)
+
+    def with_rules(self, rules: Rules, members: Members) -> 'EncodedState':
+        """Return the state with other rules.
+
+        :param members: of the remote groups that this state does not have
+        """
+        known = {**self.encoded['members'], **members}
+        return EncodedState({**self.encoded, 'rules': rules,
+                             'members': {group: known[group] for group in remote_groups(rules)}})

@@ -6,17 +6,12 @@ the receiver's in the lower half. A port's number is derived from its device nam
 change. Packets lose the mark when they leave through a tunnel. Their connections use a separate conntrack zone, so
 that they cannot match connections of the guest that owns an address.
 """
-from __future__ import annotations
-
 from collections.abc import Iterable
 import hashlib
 import ipaddress
-from typing import TYPE_CHECKING
 
+from nova.network.host.state import Port
 from nova.network.linux import frames
-
-if TYPE_CHECKING:
-    from nova.network.host.state import Port
 
 SENDER, RECEIVER = 0xffff0000, 0x0000ffff       # the bits of the mark
 UNKNOWN_RECEIVER = 1                                    # a reserved receiver number: the receiver is not known yet

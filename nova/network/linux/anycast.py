@@ -5,23 +5,15 @@ networks. Packets for other addresses go to the gateway host, in the network the
 ``gateway_mac``; the gateway host replaces it by the router's own MAC. Frames for the router's MAC, and ARP or ND for
 its addresses, never leave a host.
 """
-from __future__ import annotations
-
 import ipaddress
 import re
 
 from nova.network import relay
-from nova.network.host.state import DVR_GATEWAY
-from nova.network.host.state import DVR_ISOLATED
-from nova.network.host.state import DVR_LOCAL_ROLES
-from nova.network.host.state import gateway_mac
-from nova.network.host.state import HostState
-from nova.network.host.state import Router
-from nova.network.host.state import RouterInterface
+from nova.network.host import state as host_state
 from nova.network.linux import frames
 
 
-def to_others(state: HostState, bridge: str) -> list[str]:
+def to_others(state: host_state.HostState, bridge: str) -> list[str]:
     """Return statements that keep frames for a local router from leaving through an overlay."""
     rules = []
     for router in state.routers:
@@ -30,39 +22,40 @@ def to_others(state: HostState, bridge: str) -> list[str]:
                 rules += [f'ether daddr {interface.mac} drop', *_drop_neighbour_queries(interface, '')]
                 if interface.modes:
                     rules.append('ether type ip6 icmpv6 type nd-router-solicit drop')
-                if router.role in DVR_LOCAL_ROLES:        # the gateway host resolves addresses unknown to the service
+                # the gateway host resolves addresses unknown to the service
+                if router.role in host_state.DVR_LOCAL_ROLES:
                     rules += [f'ether saddr {interface.mac} ether type arp drop',
                               f'ether saddr {interface.mac} ether type ip6 icmpv6 type 133-137 drop']
-                if router.role == DVR_ISOLATED:
-                    rules.append(f'ether daddr {gateway_mac(interface.mac)} drop')
+                if router.role == host_state.DVR_ISOLATED:
+                    rules.append(f'ether daddr {host_state.gateway_mac(interface.mac)} drop')
     return rules
 
 
-def sets(state: HostState) -> list[tuple[str, str, list[str]]]:
+def sets(state: host_state.HostState) -> list[tuple[str, str, list[str]]]:
     """Return [(name, type, elements)] of the sets of addresses that a local router instance routes itself."""
     found = []
     for router in state.routers:
-        if router.role in DVR_LOCAL_ROLES:
+        if router.role in host_state.DVR_LOCAL_ROLES:
             known = _local_destinations(router)
             for version, kind in ((4, 'ipv4_addr'), (6, 'ipv6_addr')):
                 found.append((_set(router, version), kind, sorted(frames.of_version(known, version))))
     return found
 
 
-def chains(state: HostState) -> list[tuple[str, list[str]]]:
+def chains(state: host_state.HostState) -> list[tuple[str, list[str]]]:
     """Return [(name, statements)] of the chains for frames to a local router's interfaces; ``rules`` jumps there."""
     return [(_chain(interface), _to_gateway_host(router, interface)) for router in state.routers
-            if router.role in DVR_LOCAL_ROLES for interface in _distributed_interfaces(router)]
+            if router.role in host_state.DVR_LOCAL_ROLES for interface in _distributed_interfaces(router)]
 
 
-def rules(state: HostState) -> list[str]:
+def rules(state: host_state.HostState) -> list[str]:
     """Return statements for frames that enter an overlay on this host."""
     found = []
     for router in state.routers:
         for interface in _distributed_interfaces(router):
             through = f'iifname "{frames.vxlan_name(interface.bridge)}" '
-            if router.role == DVR_GATEWAY:
-                found.append(f'{through}ether daddr {gateway_mac(interface.mac)} '
+            if router.role == host_state.DVR_GATEWAY:
+                found.append(f'{through}ether daddr {host_state.gateway_mac(interface.mac)} '
                              f'ether daddr set {interface.mac} accept')
                 continue
             found += [f'{through}ether daddr {interface.mac} drop', *_drop_neighbour_queries(interface, through)]
@@ -72,7 +65,7 @@ def rules(state: HostState) -> list[str]:
     return found
 
 
-def _sender_devices(state: HostState, interface: RouterInterface) -> list[str]:
+def _sender_devices(state: host_state.HostState, interface: host_state.RouterInterface) -> list[str]:
     """Return the devices on the interface's bridge that may send to it. Another network may use the same MAC."""
     devices = [port.device for port in state.ports if port.bridge == interface.bridge]
     devices += [frames.router_name(other) for router in state.routers for other in router.internal
@@ -80,11 +73,11 @@ def _sender_devices(state: HostState, interface: RouterInterface) -> list[str]:
     return [f'"{device}"' for device in devices]
 
 
-def _distributed_interfaces(router: Router) -> list[RouterInterface]:
+def _distributed_interfaces(router: host_state.Router) -> list[host_state.RouterInterface]:
     return [interface for interface in router.internal if interface.distributed] if router.up else []
 
 
-def _drop_neighbour_queries(interface: RouterInterface, where: str) -> list[str]:
+def _drop_neighbour_queries(interface: host_state.RouterInterface, where: str) -> list[str]:
     """Drop ARP requests and neighbour solicitations for the interface's addresses.
 
     Guests send them, and so does the kernel when it assigns an address.
@@ -98,12 +91,13 @@ def _drop_neighbour_queries(interface: RouterInterface, where: str) -> list[str]
         for each in [*frames.of_version(own, 6), frames.link_local(interface.mac)]]
 
 
-def _to_gateway_host(router: Router, interface: RouterInterface) -> list[str]:
+def _to_gateway_host(router: host_state.Router, interface: host_state.RouterInterface) -> list[str]:
     """Redirect ARP and ND replies, and packets for unknown addresses, from a guest's router to the gateway host.
 
     A local instance sends no queries, because its neighbours are static.
     """
-    away = f'ether daddr set {gateway_mac(interface.mac)}' if router.role != DVR_ISOLATED else 'drop'
+    away = 'drop' if router.role == host_state.DVR_ISOLATED else (
+        f'ether daddr set {host_state.gateway_mac(interface.mac)}')
     return [f'ether type arp arp operation reply {away}',
             f'ether type ip6 icmpv6 type nd-neighbor-advert {away}',
             'ether type ip6 ip6 daddr fe80::/10 return',
@@ -111,7 +105,7 @@ def _to_gateway_host(router: Router, interface: RouterInterface) -> list[str]:
             f'ether type ip ip daddr != @{_set(router, 4)} {away}']
 
 
-def _local_destinations(router: Router) -> set[str]:
+def _local_destinations(router: host_state.Router) -> set[str]:
     """Return the router's addresses, the metadata address and guest addresses without a more specific route."""
     routes = [ipaddress.ip_network(route['destination']) for route in router.routes]
     found = {relay.ADDRESS}
@@ -126,9 +120,9 @@ def _local_destinations(router: Router) -> set[str]:
     return found
 
 
-def _set(router: Router, version: int) -> str:
+def _set(router: host_state.Router, version: int) -> str:
     return f'led{version}_' + re.sub('[^0-9A-Za-z]', '', router.id)
 
 
-def _chain(interface: RouterInterface) -> str:
+def _chain(interface: host_state.RouterInterface) -> str:
     return 'for_' + frames.router_name(interface)

@@ -1,6 +1,4 @@
 """Create, configure and remove bridges. The hypervisor attaches the guests' devices."""
-from __future__ import annotations
-
 import ipaddress
 import os
 import pathlib

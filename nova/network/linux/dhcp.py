@@ -3,24 +3,18 @@
 The process outlives the service. A restarted service finds it by pid file and command line, and restarts it only if its
 arguments differ.
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Sequence
 import ipaddress
 import os
 import pathlib
 import shutil
 import signal
-from typing import TYPE_CHECKING
 import time
 
-from nova.network.host.state import Names
+from nova.network.host import state as host_state
 from nova.network.linux import dnsmasq_files
-
-if TYPE_CHECKING:
-    from nova.network.host.state import Network, Port, Subnet
-    from nova.network.linux.leases import Leases
-    from nova.network.linux.runner import Runner
+from nova.network.linux.leases import Leases
+from nova.network.linux.runner import Runner
 
 STOP_S = 5
 
@@ -40,7 +34,8 @@ class Dnsmasq:
         self.pid_file, self.hosts = self.directory / 'pid', self.directory / 'hosts'
         self.leases, self.names = self.directory / 'leases', self.directory / 'names'
 
-    def arguments(self, network: Network, lease_time: int, name_servers: Callable[[Subnet], list[str]],
+    def arguments(self, network: host_state.Network, lease_time: int,
+                  name_servers: Callable[[host_state.Subnet], list[str]],
                   domains: Sequence[str] = (), domain: str = '') -> list[str]:
         """Return the command line for a network.
 
@@ -66,8 +61,9 @@ class Dnsmasq:
                         for routes in [routes] if routes]]
         return words
 
-    def apply(self, network: Network, ports: Iterable[Port], lease_time: int,
-              name_servers: Callable[[Subnet], list[str]], names: Names = Names((), ()), domain: str = '') -> None:
+    def apply(self, network: host_state.Network, ports: Iterable[host_state.Port], lease_time: int,
+              name_servers: Callable[[host_state.Subnet], list[str]],
+              names: host_state.Names = host_state.Names((), ()), domain: str = '') -> None:
         """Serve these ports: start the server, signal changes, or restart it with new arguments.
 
         :param names: user-defined DNS names
@@ -153,7 +149,7 @@ def hosts_file(entries: Iterable[tuple[str, str]]) -> str:
     return ''.join(f'{address} {name}\n' for address, name in entries)
 
 
-def dhcp_subnets(network: Network) -> list[Subnet]:
+def dhcp_subnets(network: host_state.Network) -> list[host_state.Subnet]:
     """Return the subnets that DHCP serves. They need a gateway address, from which the server answers."""
     return [subnet for subnet in network.subnets if subnet.dhcp and subnet.gateway]
 

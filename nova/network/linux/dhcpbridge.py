@@ -1,10 +1,8 @@
 """nova-dhcpbridge: called by dnsmasq when a lease begins, changes or ends.
 
-It writes a file for each lease, which nova-network reads. It imports no other module, because a guest triggers it with
-each DHCP request that passes the rate limit.
+It writes a file for each lease, which nova-network reads. It imports the standard library and the version alone,
+because a guest triggers it with each DHCP request that passes the rate limit.
 """
-from __future__ import annotations
-
 import argparse
 import ipaddress
 import json
@@ -14,8 +12,10 @@ import re
 import sys
 import time
 
+from nova import version
+
 DIRECTORY = 'NOVA_DHCP_LEASES'           # variable of dnsmasq's environment: directory of the files
-VERSION = 1                              # version of the file format (leases.py)
+VERSION = 2                              # version of the file format (leases.py); others cannot read it
 MAC = re.compile(r'[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z')
 EPILOG = ('More input comes from the environment: DNSMASQ_LEASE_EXPIRES or DNSMASQ_LEASE_LENGTH, and DNSMASQ_MAC for '
           f'IPv6, where CLIENT is a DUID. {DIRECTORY} is the directory of the files. Other actions are ignored: '
@@ -25,6 +25,7 @@ EPILOG = ('More input comes from the environment: DNSMASQ_LEASE_EXPIRES or DNSMA
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser('nova-dhcpbridge', epilog=EPILOG, description=(
         'Handles lease updates from DHCP servers. dnsmasq calls it as dhcp-script; it is not a daemon.'))
+    parser.add_argument('--version', action='version', version=f'%(prog)s {version.VERSION}')
     parser.add_argument('action', help='add: a lease began. old: it exists or changed. del: it ended.')
     parser.add_argument('client', nargs='?', default='', help='the MAC address')
     parser.add_argument('address', nargs='?', default='', help='the leased address')
@@ -55,9 +56,10 @@ def _until(action: str) -> int:
     return int(expires) if expires.isdigit() else now + int(length if length.isdigit() else 0)
 
 
-def write(directory: pathlib.Path, mac: str, address: str, until: int) -> None:
+def write(directory: pathlib.Path, mac: str, address: str, expires_at: int) -> None:
     """Write the file of a lease atomically."""
     name = f'{mac}_{address}'.replace(':', '-')
     fresh = directory / f'.{name}.{os.getpid()}'
-    fresh.write_text(json.dumps({'version': VERSION, 'readable_by': 1, 'mac': mac, 'address': address, 'until': until}))
+    fresh.write_text(json.dumps({'version': VERSION, 'readable_by': VERSION, 'mac': mac, 'address': address,
+                                 'expires_at': expires_at}))
     fresh.replace(directory / name)      # dnsmasq's own file has the lease after a power failure

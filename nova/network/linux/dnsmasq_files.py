@@ -1,6 +1,4 @@
 """Files of dnsmasq processes."""
-from __future__ import annotations
-
 import pathlib
 
 

@@ -2,8 +2,6 @@
 
 Bridges, dnsmasq and the kernel's filters outlive the service. ``refresh`` changes only differences.
 """
-from __future__ import annotations
-
 import dataclasses
 import ipaddress
 import json
@@ -33,6 +31,7 @@ from nova.network.linux import router
 from nova.network.linux import rules
 from nova.network.linux import runner
 from nova.network.linux import switchover_process
+from nova.network.linux import trunks
 
 LOG = logging.getLogger(__name__)
 
@@ -55,6 +54,7 @@ class LinuxDriver:
         self.table = rules.table_name(conf.network.bridge)
         self.directory = pathlib.Path(RUN_DIRECTORY) / conf.network.bridge
         self.overlays, self.routers = self.directory / 'overlays', self.directory / 'routers'
+        self.trunks = self.directory / 'trunks'
         self._loaded: str | None = None
         self._state: host_state.HostState | None = None                   # state of the last successful refresh
         self._orphans: list[str] = []
@@ -120,10 +120,13 @@ class LinuxDriver:
             self._apply_isolated(network.id, self.relay.serve_at, network.id, *self._relay_address(network))
         for each in state.overlays:
             self._apply_isolated(each.id, self._overlay, each, state.tunnel, host_state.names_in(state, each.id))
+        for trunk in state.trunks:
+            self._apply_isolated(trunk.port, self._trunk, trunk)
         for placed in state.routers:
             self._apply_isolated(placed.id, self._router, placed, state.physical_bridges)
         self._remove_obsolete({each.id for each in state.overlays}, {each.id for each in relayed},
-                              {each.id for each in state.routers}, {each.bridge for each in state.overlays})
+                              {each.id for each in state.routers}, {each.bridge for each in state.overlays},
+                              {each.port: trunks.bridge(each) for each in state.trunks})
         self.switchover.hand_over_connections(state)
         self.switchover.retain({frames.tunnel_name(each) for each in state.overlays})
         self._apply_offload(state)
@@ -157,7 +160,8 @@ class LinuxDriver:
 
     def _bridges(self) -> list[str]:
         """Return the names of this cloud's flat bridges."""
-        return [name for name in bridge.managed(self.directory) if name not in ('overlays', 'routers', 'leases')]
+        others = ('overlays', 'routers', 'leases', 'trunks')
+        return [name for name in bridge.managed(self.directory) if name not in others]
 
     def leases(self, whole: bool) -> list[host_state.Lease]:
         """Return leases that began or ended since the last call.
@@ -192,6 +196,10 @@ class LinuxDriver:
         server.serve(state, self.conf.network.dhcp_lease_time, [str(ip) for ip in self.conf.network.dns_servers], names)
         self.relay.serve(space, 'network', state.id, made)
 
+    def _trunk(self, trunk: host_state.Trunk) -> None:
+        dnsmasq_files.make_directory(self.trunks / trunks.bridge(trunk))        # tells a later run what to remove
+        trunks.ensure(self.run, trunk)
+
     def _router(self, state: host_state.Router, physical_bridges: dict[str, str]) -> None:
         if state.external is not None:
             wired = physical_bridges.get(state.external.bridge, state.external.bridge)
@@ -209,9 +217,13 @@ class LinuxDriver:
             self._repaired.append('namespace')
         self._known.add(name)
 
-    def _remove_obsolete(self, networks: set[str], relayed: set[str], routers: set[str], bridges: set[str]) -> None:
-        """Remove objects of this cloud that are no longer needed."""
-        kept = networks | relayed | routers
+    def _remove_obsolete(self, networks: set[str], relayed: set[str], routers: set[str], bridges: set[str],
+                         trunk_bridges: dict[str, str]) -> None:
+        """Remove objects of this cloud that are no longer needed.
+
+        :param trunk_bridges: {parent port: first bridge} of the present trunks
+        """
+        kept = networks | relayed | routers | trunk_bridges.keys()
         self._applied = {ident: made_from for ident, made_from in self._applied.items() if ident in kept}
         self.relay.retain({('network', ident) for ident in networks | relayed}
                           | {('router', ident) for ident in routers})
@@ -221,6 +233,9 @@ class LinuxDriver:
                 router.RouterPlumbing(self.run, name, self.routers / ident).remove()
                 self._routers.pop(ident, None)
                 self._known.discard(name)
+        for name in set(bridge.managed(self.trunks)) - set(trunk_bridges.values()):
+            trunks.remove(self.run, name)
+            shutil.rmtree(self.trunks / name, ignore_errors=True)
         for name in bridge.managed(self.overlays):
             if name not in bridges:
                 self._applied.clear()                         # routers had ports on it
@@ -235,7 +250,7 @@ class LinuxDriver:
         """Remove bridges, DHCP servers and filters."""
         self.relay.stop()
         self.switchover.stop()
-        self._remove_obsolete(set(), set(), set(), set())
+        self._remove_obsolete(set(), set(), set(), set(), {})
         for name in self._bridges():
             self._remove(name)
         self.run('nft', '-f', '-', stdin=rules.remove(self.table))

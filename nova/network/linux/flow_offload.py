@@ -1,25 +1,21 @@
-"""Flow offload: forward packets of accepted connections past the bridge, in a separate nft table (ADR 0130).
+"""Flow offload: forward packets of accepted connections past the bridge, in a separate nft table (ADR 0019).
 
 Other packets pass the bridge, br_netfilter, conntrack and two chains of rules. A packet that passed all of them, and
 leaves by a guest's device or a tunnel, has the generation of the rules as its mark. Its connection is then added to a
-set of that device for SHORT_S. Until that expires, packets of the connection are forwarded directly from the sender's
-device to the receiver's. TCP packets that open or close a connection are never forwarded this way. Connections are
-TCP, UDP and ping, because only for these does conntrack know everything that rules match.
+set of that device for OFFLOAD_TIMEOUT_S. Until that expires, packets of the connection are forwarded directly from the
+sender's device to the receiver's. TCP packets that open or close a connection are never forwarded this way.
+Connections are TCP, UDP and ping, because only for these does conntrack know everything that rules match.
 
 Each filter change removes this table in the same transaction; it is loaded again afterwards. So no packet bypasses new
 rules: a packet in flight carries the mark of the old rules, and adds no connection.
 """
-from __future__ import annotations
-
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
+from nova.network.host import state as host_state
 from nova.network.linux import frames
+from nova.objects import network_info
 
-if TYPE_CHECKING:
-    from nova.network.host.state import HostState, Overlay, Port
-
-SHORT_S = 10            # seconds; then one packet takes the normal path, which refreshes conntrack and the bridge's FDB
+OFFLOAD_TIMEOUT_S = 10  # seconds; then one packet takes the normal path, which refreshes conntrack and the bridge's FDB
 MAX_CONNECTIONS = 16384            # connections of a device; others take the normal path
 # (protocol names for IPv4 and IPv6, suffix of sets, packets to learn from, key of a connection)
 _PROTOCOLS = (
@@ -35,17 +31,19 @@ _FAMILIES = {4: ('ip', '', '@nh,0,8 0x45 @nh,48,16 & 0xbfff == 0 ip protocol'), 
 SETTINGS = ('nf_conntrack_tcp_be_liberal', 'nf_conntrack_tcp_ignore_invalid_rst')
 
 
-def is_possible(state: HostState) -> bool:
+def is_possible(state: host_state.HostState) -> bool:
     """Return whether this host has overlays, and no port with address ranges, because their packets use marks."""
     return bool(state.overlays) and not any(frames.ranges_by_mac(port) for port in state.ports)
 
 
-def is_eligible(port: Port) -> bool:
-    """Return whether a port has no limits, and only its own MAC and addresses."""
+def is_eligible(port: host_state.Port) -> bool:
+    """Return whether a port has no limits, only its own MAC and addresses, and no VLAN devices on its device."""
+    if port.device == network_info.trunk_devname(port.id):
+        return False
     return port.port_security and not port.pairs and not port.limits and bool(port.addresses)
 
 
-def script(table: str, state: HostState, devices: Collection[str], generation: int) -> str:
+def script(table: str, state: host_state.HostState, devices: Collection[str], generation: int) -> str:
     """Return text for ``nft -f -`` that replaces the table.
 
     :param devices: existing devices: a netdev chain needs its device
@@ -73,7 +71,7 @@ def probe(table: str) -> str:
                       *_base('egress', 'lo', ['goto learn_lo']), '}']) + '\n'
 
 
-def _network(overlay: Overlay, ports: list[Port], moving: set[str], generation: int) -> list[str]:
+def _network(overlay: host_state.Overlay, ports: list[host_state.Port], moving: set[str], generation: int) -> list[str]:
     tunnel, name = frames.tunnel_name(overlay), overlay.bridge
     if overlay.vlan is not None:
         return _base('egress', tunnel, ['meta mark set 0'])
@@ -108,7 +106,7 @@ def _receiver(device: str) -> list[str]:
             if protocol is not None:
                 flows, key = f'flows{kind}{end}_{device}', f'{family} saddr . {family} daddr . {differs}'
                 sets += [f'set {flows} {{', f'typeof {key}', f'size {MAX_CONNECTIONS}', 'flags dynamic,timeout',
-                         f'timeout {SHORT_S}s', '}']
+                         f'timeout {OFFLOAD_TIMEOUT_S}s', '}']
                 match = f'meta protocol {family} {whole} {protocol}'
                 short.append(f'{match} {key} @{flows} fwd to "{device}"')
                 learn.append(f'{match} {data} add @{flows} {{ {key} }}')

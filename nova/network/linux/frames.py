@@ -4,18 +4,13 @@ A guest may send only with its own MAC and addresses, and answer (ARP, neighbour
 addresses. It must not act as DHCP server or advertise itself as router. Its link-local address is derived from its MAC
 (RFC 4291).
 """
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from nova.network import ranges
 from nova.network import relay
 from nova.network import switchover
-
-if TYPE_CHECKING:
-    from nova.network.host.state import RouterInterface, Overlay, Port
+from nova.network.host import state as host_state
 
 
 # limit of each guest, because each lease that begins or ends starts a process
@@ -51,7 +46,7 @@ def collapse(addresses: Iterable[str]) -> list[str]:
             for each in ranges.merged(map(ipaddress.ip_network, every))]
 
 
-def allowed_addresses(port: Port) -> dict[str, list[str]]:
+def allowed_addresses(port: host_state.Port) -> dict[str, list[str]]:
     """Return {MAC: addresses and ranges} that a port may send with."""
     found = {port.mac: list(port.addresses)}
     for pair in port.pairs if port.addresses else ():
@@ -59,7 +54,7 @@ def allowed_addresses(port: Port) -> dict[str, list[str]]:
     return {mac: list(dict.fromkeys(addresses)) for mac, addresses in found.items()}
 
 
-def ranges_by_mac(port: Port) -> dict[str, list[str]]:
+def ranges_by_mac(port: host_state.Port) -> dict[str, list[str]]:
     """Return {MAC: ranges} that a port may send with."""
     if not port.port_security:
         return {}
@@ -74,7 +69,7 @@ def only_ranges(addresses: list[str]) -> list[str]:
     return [each for each in addresses if ranges.is_range(each)]
 
 
-def from_guest(port: Port, number: int = 0) -> list[str]:
+def from_guest(port: host_state.Port, number: int = 0) -> list[str]:
     """Allow ARP and IP with the port's addresses, and address requests. Drop others, including tagged frames.
 
     :param number: number of a port with ranges, see address_ranges.py
@@ -152,7 +147,7 @@ def _from_guest_6(only: str, own: list[str], number: int) -> list[str]:
         *_own(only, 'ip6', own, number)]
 
 
-def to_guest(port: Port, servers: list[str]) -> list[str]:
+def to_guest(port: host_state.Port, servers: list[str]) -> list[str]:
     """Allow packets for the port's addresses, and answers of the network's DHCP servers."""
     if not port.port_security:
         return ['accept']
@@ -168,7 +163,7 @@ def to_guest(port: Port, servers: list[str]) -> list[str]:
     return rules + ['drop']
 
 
-def tunnel_name(overlay: Overlay) -> str:
+def tunnel_name(overlay: host_state.Overlay) -> str:
     """Return the device that carries an overlay's frames off the host."""
     return vxlan_name(overlay.bridge) if overlay.vlan is None else 'vl' + overlay.bridge[2:]
 
@@ -178,12 +173,12 @@ def vxlan_name(bridge: str) -> str:
     return 'vx' + bridge[2:]
 
 
-def service_name(overlay: Overlay) -> str:
+def service_name(overlay: host_state.Overlay) -> str:
     """Return the device of the namespace that serves DHCP and DNS."""
     return 'nd' + overlay.bridge[2:]
 
 
-def router_name(interface: RouterInterface) -> str:
+def router_name(interface: host_state.RouterInterface) -> str:
     """Return the name of a router's interface, used at both ends of the veth pair."""
     return 'nr' + interface.port[:11]
 
@@ -195,7 +190,7 @@ def to_tunnel(drops: list[str]) -> list[str]:
             *(each for each in drops if each not in by_mac)]
 
 
-def to_others(overlay: Overlay) -> list[str]:
+def to_others(overlay: host_state.Overlay) -> list[str]:
     """Drop DHCP and DNS frames to other hosts, because each host serves its own guests."""
     if overlay.mac is None:
         return []

@@ -3,8 +3,6 @@
 dnsmasq renews a lease without a call of the script. Files are read when their directory changed. A full scan, once a
 minute, reads the expiry of renewed leases from dnsmasq's own file.
 """
-from __future__ import annotations
-
 from collections.abc import Iterable
 import pathlib
 import time
@@ -18,9 +16,17 @@ from nova.runtime import programs
 from nova.runtime import versioned_records
 
 COMMAND = 'nova-dhcpbridge'
-FIELDS = ('mac', 'address', 'until')
+FIELDS = ('mac', 'address', 'expires_at')
+
+
+def _from_version_1(values: dict[str, Any]) -> dict[str, Any]:
+    return {'expires_at' if name == 'until' else name: value for name, value in values.items()}
+
+
+# files of leases are not converted, so version 1 is read: its field ``until`` is the expiry
 FORMAT = versioned_records.RecordFormat(
-    name='record of a lease', version=dhcpbridge.VERSION, fields=frozenset(FIELDS), required=frozenset(FIELDS))
+    name='record of a lease', version=dhcpbridge.VERSION, readable_by=dhcpbridge.VERSION,
+    upgrades={1: _from_version_1}, fields=frozenset(FIELDS), required=frozenset(FIELDS))
 MAX = 65536                      # maximum of files that are read; dnsmasq allows no more leases
 
 
@@ -51,7 +57,7 @@ class Leases:
         found = {(each['mac'], each['address']): each for each in self._files()}
         for directory in servers:
             for mac, address, until in read_leases(directory):
-                found[mac, address] = {'mac': mac, 'address': address, 'until': until}
+                found[mac, address] = {'mac': mac, 'address': address, 'expires_at': until}
         return list(found.values())
 
     def _files(self) -> list[Lease]:
@@ -71,7 +77,7 @@ class Leases:
             if given is None:
                 continue
             found.append(given)
-            if given['until'] <= now:                        # the lease ended, so no update follows
+            if given['expires_at'] <= now:                        # the lease ended, so no update follows
                 path.unlink(missing_ok=True)
         self._unreadable.discard_missing()
         self._seen = changed
@@ -79,7 +85,7 @@ class Leases:
 
 
 def _lease(values: dict[str, Any]) -> Lease:
-    return {'mac': str(values['mac']), 'address': str(values['address']), 'until': int(values['until'])}
+    return {'mac': str(values['mac']), 'address': str(values['address']), 'expires_at': int(values['expires_at'])}
 
 
 def read_leases(directory: pathlib.Path) -> list[tuple[str, str, int]]:

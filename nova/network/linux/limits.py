@@ -1,10 +1,8 @@
-"""Bandwidth limits and DSCP marks of guests' ports in a separate nft table (ADR 0036 explains why not tc).
+"""Bandwidth limits and DSCP marks of guests' ports in a separate nft table (ADR 0026 explains why not tc).
 
 Loading a chain resets its limits. So only changed chains are loaded, and a change of other ports or of security groups
 does not renew a guest's burst.
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from nova.network.host.state import Port
@@ -12,7 +10,7 @@ from nova.network.linux import runner
 
 SIDES = {'egress': 'from', 'ingress': 'to'}       # direction, seen from the guest -> side of its device
 LEAST_BURST = 70_000                              # bytes: lets an unsegmented frame (up to 64 KiB) pass
-MOST_BURST = (1 << 32) - 1                         # bytes: 32 bits in the kernel
+MAX_BURST_BYTES = (1 << 32) - 1                         # bytes: 32 bits in the kernel
 DEFAULT_BURST = 0.8                               # seconds at the full rate, if a rule has no burst
 
 
@@ -63,7 +61,7 @@ def rule(kbps: int, burst_kb: int) -> str:
     :param kbps: kilobits a second
     :param burst_kb: kilobits; 0: the amount of DEFAULT_BURST seconds
     """
-    burst = min(max(LEAST_BURST, int((burst_kb or kbps * DEFAULT_BURST) * 125)), MOST_BURST)
+    burst = min(max(LEAST_BURST, int((burst_kb or kbps * DEFAULT_BURST) * 125)), MAX_BURST_BYTES)
     return f'limit rate over {kbps * 125} bytes/second burst {burst} bytes drop'
 
 

@@ -1,6 +1,4 @@
 """Metadata relay of this host (nova/network/relay.py): its process and listening sockets."""
-from __future__ import annotations
-
 import json
 import logging
 import sys

@@ -4,8 +4,6 @@ The name of a namespace is a mount. Under systemd a unit's mounts are private an
 options that imply it, systemd.exec(5)). A namespace without a name or process disappears with its connections. So a
 process stays in each namespace, and the next start of the daemon restores the name.
 """
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -4,8 +4,6 @@ The FDB of a VXLAN device maps each MAC to a host. It is written from the networ
 frames, no multicast. Broadcasts are sent once to each host with a port of the network. A VLAN device tags the frames on
 an operator's bridge; physical switches learn the MACs.
 """
-from __future__ import annotations
-
 from collections.abc import Callable
 import json
 

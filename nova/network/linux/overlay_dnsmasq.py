@@ -1,16 +1,10 @@
 """DHCP, DNS and router advertisements of overlay networks: a dnsmasq in a namespace of each network."""
-from __future__ import annotations
-
 from collections.abc import Sequence
 import ipaddress
 import pathlib
 
 from nova.network import relay
-from nova.network.host.state import DhcpOption
-from nova.network.host.state import Names
-from nova.network.host.state import Overlay
-from nova.network.host.state import OverlaySubnet
-from nova.network.host.state import StaticLease
+from nova.network.host import state as host_state
 from nova.network.linux import dhcp
 from nova.network.linux import dnsmasq_files
 from nova.network.linux import frames
@@ -35,7 +29,7 @@ class OverlayDnsmasq(dhcp.Dnsmasq):
         super().__init__(run, device, directory, leases)
         self.options, self.domain = self.directory / 'options', domain
 
-    def arguments_of(self, overlay: Overlay, lease_time: int, more_servers: list[str],
+    def arguments_of(self, overlay: host_state.Overlay, lease_time: int, more_servers: list[str],
                      domains: Sequence[str] = ()) -> list[str]:
         """Return the command line.
 
@@ -56,7 +50,8 @@ class OverlayDnsmasq(dhcp.Dnsmasq):
             words += arguments(subnet, f'subnet{index}', lease_time, more_servers)
         return words
 
-    def _ipv4_arguments(self, subnet: OverlaySubnet, tag: str, lease_time: int, more_servers: list[str]) -> list[str]:
+    def _ipv4_arguments(self, subnet: host_state.OverlaySubnet, tag: str, lease_time: int,
+                        more_servers: list[str]) -> list[str]:
         if subnet.dhcp is None:
             return []
         cidr = ipaddress.ip_network(subnet.cidr)
@@ -71,7 +66,8 @@ class OverlayDnsmasq(dhcp.Dnsmasq):
                 f'--dhcp-option=tag:{tag},option:dns-server,{servers}',
                 f'--dhcp-option=tag:{tag},option:classless-static-route,{",".join(routes)}']
 
-    def _ipv6_arguments(self, subnet: OverlaySubnet, tag: str, lease_time: int, _more: list[str]) -> list[str]:
+    def _ipv6_arguments(self, subnet: host_state.OverlaySubnet, tag: str, lease_time: int,
+                        _more: list[str]) -> list[str]:
         if subnet.dhcp is None or subnet.mode is None:
             return []
         cidr = ipaddress.ip_network(subnet.cidr)
@@ -81,8 +77,8 @@ class OverlayDnsmasq(dhcp.Dnsmasq):
         return ['--enable-ra', f'--dhcp-range=set:{tag},{cidr.network_address},{kind},{cidr.prefixlen},{period}s',
                 f'--dhcp-option=tag:{tag},option6:dns-server,{servers}']
 
-    def serve(self, overlay: Overlay, lease_time: int, more_servers: list[str],
-              more: Names = Names((), ())) -> None:
+    def serve(self, overlay: host_state.Overlay, lease_time: int, more_servers: list[str],
+              more: host_state.Names = host_state.Names((), ())) -> None:
         """Serve these guests: start the server, signal changes, or restart it with new arguments.
 
         :param more: user-defined DNS names; names of guests take precedence
@@ -99,17 +95,17 @@ class OverlayDnsmasq(dhcp.Dnsmasq):
             overlay, lease_time, more_servers, more.domains), any(changed))
 
     @staticmethod
-    def _host(lease: StaticLease) -> str:
+    def _host(lease: host_state.StaticLease) -> str:
         name = lease['name'] or 'host-' + lease['address'].replace('.', '-').replace(':', '-')
         address = f'[{lease["address"]}]' if ':' in lease['address'] else lease['address']
         return f'{lease["mac"]},{address},set:{_tag(lease)},{name}\n'
 
 
-def _tag(lease: StaticLease) -> str:
+def _tag(lease: host_state.StaticLease) -> str:
     return 'port' + lease['mac'].replace(':', '')
 
 
-def _option(lease: StaticLease, option: DhcpOption) -> str:
+def _option(lease: host_state.StaticLease, option: host_state.DhcpOption) -> str:
     four = option.get('ip_version', 4) == 4
     if four != ('.' in lease['address']):
         return ''

@@ -1,6 +1,4 @@
 """Child process controlled over a socket: start, watch, stop."""
-from __future__ import annotations
-
 import json
 import logging
 import socket

@@ -1,15 +1,11 @@
 """Router: a network namespace with an interface in each of its networks, and NAT to the external network."""
-from __future__ import annotations
-
+from collections.abc import Iterable
 import ipaddress
 import json
 import pathlib
 
 from nova.network import relay
-from nova.network.host.state import CENTRAL
-from nova.network.host.state import DVR_LOCAL_ROLES
-from nova.network.host.state import Router
-from nova.network.host.state import RouterInterface
+from nova.network.host import state as host_state
 from nova.network.linux import frames
 from nova.network.linux import overlay_dnsmasq
 from nova.network.linux import runner
@@ -39,12 +35,12 @@ class RouterPlumbing:
         self.directory = directory
         self._loaded: str | None = None
 
-    def apply(self, router: Router) -> bool:
+    def apply(self, router: host_state.Router) -> bool:
         """Set up the router. Return whether the namespace was created."""
         made = self.space.ensure()
         if made:
             self.space.set(**SETTINGS)
-        part = router.role in DVR_LOCAL_ROLES
+        part = router.role in host_state.DVR_LOCAL_ROLES
         interfaces = [each for each in [*router.internal, router.external] if each is not None] if router.up else []
         for name in set(self.space.devices()) - {frames.router_name(interface) for interface in interfaces}:
             self.space.unlink(name)
@@ -63,7 +59,7 @@ class RouterPlumbing:
                                    for cidr, mode in each.modes])
         return made
 
-    def _neighbours(self, interfaces: list[RouterInterface]) -> None:
+    def _neighbours(self, interfaces: list[host_state.RouterInterface]) -> None:
         """Set the permanent neighbours. A distributed router does not receive their answers."""
         wanted = set()
         for interface in interfaces:
@@ -93,29 +89,31 @@ class RouterPlumbing:
         self.space.remove()
 
 
-def script(router: Router) -> str:
+def script(router: host_state.Router) -> str:
     """Return the nft text of a router's NAT. It replaces the table atomically; connections continue."""
     lines = [f'table inet {TABLE}', f'delete table inet {TABLE}', f'table inet {TABLE} {{']
+    between = _between_scopes(router)
     # no conntrack in local instances: replies may pass another host's instance
     for name, hook, kind, rules in [
             ('sources', 'prerouting priority -150', 'filter', _sources(router)),
             *([('prerouting', 'prerouting priority -100', 'nat', _inwards(router)),
                ('postrouting', 'postrouting priority 100', 'nat', _outwards(router)),
                ('forward', 'forward priority 0', 'filter', _forward(router))]
-              if router.role not in DVR_LOCAL_ROLES else []),
+              if router.role not in host_state.DVR_LOCAL_ROLES else []),
+            *([('scopes', 'forward priority 10', 'filter', between)] if between else []),
             ('input', 'input priority 0', 'filter', _input(router))]:
         lines += [f'  chain {name} {{', f'    type {kind} hook {hook}; policy accept;',
                   *('    ' + rule for rule in rules), '  }']
     return '\n'.join([*lines, '}']) + '\n'
 
 
-def _sources(router: Router) -> list[str]:
+def _sources(router: host_state.Router) -> list[str]:
     """Accept a network's addresses only from that network.
 
     Guest filters know group members by address. A network with the same range behind a second router could otherwise
     send as a guest of this network.
     """
-    on: dict[str, list[RouterInterface]] = {}
+    on: dict[str, list[host_state.RouterInterface]] = {}
     for interface in [*router.internal, *([router.external] if router.external else [])]:
         on.setdefault(interface.bridge, []).append(interface)
     rules = []
@@ -129,19 +127,21 @@ def _sources(router: Router) -> list[str]:
     return rules
 
 
-def _inwards(router: Router) -> list[str]:
+def _inwards(router: host_state.Router) -> list[str]:
     return [*(f'ip daddr {outside} dnat ip to {fixed}' for outside, fixed in router.floating_ips),
             *(f'ip daddr {outside} {protocol} dport {port} dnat ip to {fixed}:{inner}'
               for outside, protocol, port, fixed, inner in router.port_forwardings)]
 
 
-def _outwards(router: Router) -> list[str]:
+def _outwards(router: host_state.Router) -> list[str]:
     if router.external is None:
         return []
     name = frames.router_name(router.external)
     rules = [f'oifname "{name}" ip saddr {fixed} snat ip to {outside}' for outside, fixed in router.floating_ips]
     own = next((address.partition('/')[0] for address in router.external.addresses if '.' in address), None)
     if own and router.snat:
+        rules += [f'oifname "{name}" iifname {_names(same)} meta nfproto ipv4 return'] if (
+            same := _in_scope_of_external(router)) else []
         rules.append(f'oifname "{name}" meta nfproto ipv4 ip saddr != {own} snat ip to {own}')
     # hairpin: traffic to a floating address from inside gets its reply through the router
     within = f'oifname != "{name}" iifname != "{name}" ct status dnat'
@@ -149,20 +149,51 @@ def _outwards(router: Router) -> list[str]:
     return rules + ([f'{within} snat ip to {own}'] if own else [])
 
 
-def _input(router: Router) -> list[str]:
+def _names(interfaces: Iterable[host_state.RouterInterface]) -> str:
+    return frames.anonymous_set(f'"{frames.router_name(interface)}"' for interface in interfaces)
+
+
+def _in_scope_of_external(router: host_state.Router) -> list[host_state.RouterInterface]:
+    """Return the interfaces whose IPv4 addresses leave the router without translation: the two scopes are the same."""
+    scope = router.external.scopes[0] if router.external is not None else ''
+    return [interface for interface in router.internal if scope and interface.scopes[0] == scope]
+
+
+def _between_scopes(router: host_state.Router) -> list[str]:
+    """Drop packets between internal networks of different address scopes, unless their addresses are translated.
+
+    Networks without a scope are connected to each other.
+    """
+    translated = '' if router.role in host_state.DVR_LOCAL_ROLES else 'ct status & (snat | dnat) == 0 '
+    rules = []
+    for index, version in enumerate(('ipv4', 'ipv6')):
+        by_scope: dict[str, list[host_state.RouterInterface]] = {}
+        for interface in router.internal:
+            by_scope.setdefault(interface.scopes[index], []).append(interface)
+        for scope, interfaces in by_scope.items():
+            others = [each for each in router.internal if each.scopes[index] != scope]
+            if others:
+                rules.append(f'iifname {_names(interfaces)} oifname {_names(others)} meta nfproto {version} '
+                             f'{translated}drop')
+    return rules
+
+
+def _input(router: host_state.Router) -> list[str]:
     """Drop metadata requests that do not come from guests' networks."""
     names = [f'"{frames.router_name(interface)}"' for interface in router.internal]
     known = f'iifname != {frames.anonymous_set(names)} ' if names else ''
     return [f'{known}ip daddr {relay.ADDRESS} drop']
 
 
-def _forward(router: Router) -> list[str]:
+def _forward(router: host_state.Router) -> list[str]:
     if router.external is None:
-        return ['ct state invalid drop'] if router.role == CENTRAL else []
+        return ['ct state invalid drop'] if router.role == host_state.CENTRAL else []
     name = frames.router_name(router.external)
-    rules = ['ct state invalid drop'] if router.role == CENTRAL else [
+    rules = ['ct state invalid drop'] if router.role == host_state.CENTRAL else [
         f'iifname "{name}" ct state invalid drop', f'oifname "{name}" ct state invalid drop']
     if router.snat:
+        rules += [f'iifname "{name}" oifname {_names(same)} meta nfproto ipv4 accept'] if (
+            same := _in_scope_of_external(router)) else []
         rules += [f'iifname "{name}" meta nfproto ipv4 ct status dnat accept',
                   f'iifname "{name}" meta nfproto ipv4 ct state != {{ established, related }} drop']
     return rules

@@ -10,27 +10,23 @@ connection tracking (nf_conntrack_bridge) is not used, because many kernels lack
 
 Replies pass by their tracked connection. The original direction is always checked against the rules, so that removing a
 rule ends running connections; flowtables are not used for the same reason. In overlay networks an accepted connection
-gets the generation of the rules as its mark. Its packets pass until the rules change (ADR 0110). The number of rules
+gets the generation of the rules as its mark. Its packets pass until the rules change (ADR 0019). The number of rules
 that most packets traverse does not depend on the number of networks.
 """
-from __future__ import annotations
-
 from collections.abc import Collection
 import hashlib
 import re
-from typing import TYPE_CHECKING
 
 from nova.network import relay
 from nova.network import group_rules
+from nova.network.host import state as host_state
 from nova.network.linux import address_ranges
 from nova.network.linux import anycast
 from nova.network.linux import frames
 from nova.network.linux import overlay as plumbing
+from nova.network.linux import trunks
 
-if TYPE_CHECKING:
-    from nova.network.host.state import HostState, Network, Overlay, Port
-
-    Owners = list[tuple[str, list[Port], list[tuple[str, str]]]]              # see _owners
+Owners = list[tuple[str, list[host_state.Port], list[tuple[str, str]]]]       # see _owners
 
 METADATA = relay.ADDRESS
 # verdicts for packets that a group accepts in overlay networks
@@ -52,8 +48,8 @@ def _quote(name: str) -> str:
     return '"%s"' % name
 
 
-def script(table: str, state: HostState, metadata: dict[str, tuple[str, int]], host_ports: tuple[int, ...] = (),
-           orphans: Collection[str] = (), *, offload: bool = False) -> str:
+def script(table: str, state: host_state.HostState, metadata: dict[str, tuple[str, int]],
+           host_ports: tuple[int, ...] = (), orphans: Collection[str] = (), *, offload: bool = False) -> str:
     """Return text for ``nft -f -`` that replaces both tables atomically.
 
     :param table: table_name(…)
@@ -151,7 +147,8 @@ def _map(name: str, key: str, pairs: list[tuple[str, str]]) -> list[str]:
 
 # ---- frames ---------------------------------------------------------------------
 
-def _bridge_body(state: HostState, served: list[Network], orphans: Collection[str], wide: dict[str, int]) -> list[str]:
+def _bridge_body(state: host_state.HostState, served: list[host_state.Network], orphans: Collection[str],
+                 wide: dict[str, int]) -> list[str]:
     servers = {network.bridge: [s.gateway for s in network.subnets if s.gateway] for network in served}
     servers |= {overlay.bridge: [s.dhcp for s in overlay.subnets if s.dhcp] for overlay in state.overlays}
     body = []
@@ -178,24 +175,28 @@ def _bridge_body(state: HostState, served: list[Network], orphans: Collection[st
     if rules := anycast.rules(state):                        # after the checks of what a guest may send
         body += _chain('gateways', rules, ('filter', 'prerouting', -200))
     body += _chain('postrouting', ['oifname vmap @to_guest'], ('filter', 'postrouting', -300))
-    if state.overlays:  # the host itself is not in overlays, so it neither answers ARP nor accepts packets there
+    if state.overlays or state.trunks:  # the host itself neither answers ARP nor accepts packets there
         bridges = {overlay.bridge for overlay in state.overlays}
         devices = [*(name for name, _rules in tunnels), *(frames.service_name(overlay) for overlay in state.overlays),
                    *(port.device for port in state.ports if port.bridge in bridges),
-                   *(frames.router_name(leg) for router in state.routers for leg in router.internal)]
+                   *(frames.router_name(leg) for router in state.routers for leg in router.internal),
+                   *(device for trunk in state.trunks for device in trunks.guest_devices(trunk))]
         body += _chain('input', [f'iifname {_set(map(_quote, devices))} drop'], ('filter', 'input', -300))
     return body
 
 
 # ---- packets ----------------------------------------------------------------------
 
-def _inet_body(state: HostState, served: list[Network], metadata: dict[str, tuple[str, int]],
+def _inet_body(state: host_state.HostState, served: list[host_state.Network], metadata: dict[str, tuple[str, int]],
                host_ports: tuple[int, ...], wide: dict[str, int], offload: bool) -> list[str]:
     owners = _owners(state.ports)
     verdicts = _PASSED if state.overlays else dict.fromkeys(_PASSED, 'accept')
     body = [*_group_bodies(state, verdicts), *_port_bodies(owners, verdicts)]
     if state.overlays:
         body += _zone_bodies(state, owners, wide)
+    if state.trunks:            # packets are tracked, and translated, in the bridges of the networks
+        names = _set(_quote(trunks.bridge(trunk)) for trunk in state.trunks)
+        body += _chain('trunks', [f'iifname {names} notrack'], ('filter', 'prerouting', -300))
     if served or state.overlays:
         body += _hook_bodies(state, served, metadata, host_ports)
     return body + _check_bodies(state.overlays, _generation(body), wide, offload)
@@ -206,7 +207,7 @@ def _generation(body: list[str]) -> int:
     return int.from_bytes(hashlib.sha256('\n'.join(body).encode()).digest()[:4], 'big') | 1
 
 
-def _group_bodies(state: HostState, verdicts: dict[str, str]) -> list[str]:
+def _group_bodies(state: host_state.HostState, verdicts: dict[str, str]) -> list[str]:
     """Return a set of members for each group and IP version, and a rule chain for each direction."""
     body = []
     for group, addresses in sorted(state.members.items()):
@@ -233,7 +234,7 @@ def _port_bodies(owners: Owners, verdicts: dict[str, str]) -> list[str]:
     return body
 
 
-def _zone_bodies(state: HostState, owners: Owners, wide: dict[str, int]) -> list[str]:
+def _zone_bodies(state: host_state.HostState, owners: Owners, wide: dict[str, int]) -> list[str]:
     """Use a separate conntrack zone for each overlay: two networks may have the same addresses.
 
     With distributed routers only one direction of a connection between remote guests may pass this host. So only
@@ -268,7 +269,8 @@ def _zone_bodies(state: HostState, owners: Owners, wide: dict[str, int]) -> list
 _MARKED = ('meta l4proto { tcp, udp }', 'icmp type echo-request', 'icmpv6 type echo-request')
 
 
-def _check_bodies(overlays: list[Overlay], generation: int, wide: dict[str, int], offload: bool) -> list[str]:
+def _check_bodies(overlays: list[host_state.Overlay], generation: int, wide: dict[str, int],
+                  offload: bool) -> list[str]:
     """Return the check chains. ``accept`` only ends one base chain; each packet passes a sender and a receiver chain.
 
     Only TCP, UDP and ping are marked: for other protocols the rules may not see all that distinguishes connections. The
@@ -300,7 +302,7 @@ def _found(direction: str) -> list[str]:
     return [f'{side} . {family} {end} vmap @{direction}{_SIX[version]}' for family, version in (('ip', 4), ('ip6', 6))]
 
 
-def _hook_bodies(state: HostState, served: list[Network], metadata: dict[str, tuple[str, int]],
+def _hook_bodies(state: host_state.HostState, served: list[host_state.Network], metadata: dict[str, tuple[str, int]],
                  host_ports: tuple[int, ...]) -> list[str]:
     """Return the base chains: input, forward and output of the host."""
     flat = [_quote(network.bridge) for network in served]
@@ -320,7 +322,7 @@ def _hook_bodies(state: HostState, served: list[Network], metadata: dict[str, tu
         *(_nat(served, names, metadata) if flat else [])]
 
 
-def _isolation(served: list[Network], overlays: list[str]) -> list[str]:
+def _isolation(served: list[host_state.Network], overlays: list[str]) -> list[str]:
     """Return rules that isolate networks; traffic inside an overlay continues with its check.
 
     :param overlays: names of their bridges, quoted
@@ -339,13 +341,13 @@ def _isolation(served: list[Network], overlays: list[str]) -> list[str]:
     return rules
 
 
-def _owners(ports: list[Port]) -> Owners:
+def _owners(ports: list[host_state.Port]) -> Owners:
     """Return [(chain name, ports that share it, (bridge, address) pairs that identify them)].
 
     There is one entry for each port, and one for each additional address, which several ports may use.
     """
     found: Owners = []
-    shared: dict[tuple[str, str], list[Port]] = {}
+    shared: dict[tuple[str, str], list[host_state.Port]] = {}
     own = {(port.bridge, address) for port in ports for address in [*port.addresses, frames.link_local(port.mac)]}
     for port in ports:
         local = [frames.link_local(port.mac)] if frames.of_version(port.addresses, 6) else []
@@ -356,13 +358,13 @@ def _owners(ports: list[Port]) -> Owners:
         shared.items(), key=lambda item: item[0])) if key not in own]
 
 
-def _groups(direction: str, ports: list[Port], verdict: str) -> list[str]:
+def _groups(direction: str, ports: list[host_state.Port], verdict: str) -> list[str]:
     if not all(port.port_security for port in ports):
         return [verdict]
     return [*dict.fromkeys(f'jump {direction}_{_hex(group)}' for port in ports for group in port.groups), 'drop']
 
 
-def _basics(overlays: list[Overlay]) -> list[str]:
+def _basics(overlays: list[host_state.Overlay]) -> list[str]:
     """Return rules for address configuration, independent of groups. Senders are already checked by frame."""
     if not overlays:
         return []
@@ -371,7 +373,7 @@ def _basics(overlays: list[Overlay]) -> list[str]:
             f'iifname {names} ip daddr {METADATA} tcp dport {relay.PORT} accept']
 
 
-def _basic_bodies(overlays: list[Overlay]) -> list[str]:
+def _basic_bodies(overlays: list[host_state.Overlay]) -> list[str]:
     """Return the rules of _basics that few packets traverse; their number is constant."""
     served = [f'{_quote(overlay.bridge)} . {address}' for overlay in overlays
               for address in frames.of_version([s.dhcp for s in overlay.subnets if s.dhcp], 4)]
@@ -400,7 +402,7 @@ def _answering(metadata: dict[str, tuple[str, int]]) -> list[tuple[tuple[str, in
             for target in sorted(set(metadata.values()))]
 
 
-def _nat(served: list[Network], names: str, metadata: dict[str, tuple[str, int]]) -> list[str]:
+def _nat(served: list[host_state.Network], names: str, metadata: dict[str, tuple[str, int]]) -> list[str]:
     """Return the NAT chains.
 
     :param names: set of all bridges; packets inside one bridge also pass these chains, but are not masqueraded

@@ -1,6 +1,4 @@
 """Run commands of the host: argument lists, a timeout, and nova exceptions."""
-from __future__ import annotations
-
 import json
 import logging
 import subprocess

@@ -1,6 +1,4 @@
 """The host's switchover process (nova/network/switchover.py), and the forwarding entries that it has switched."""
-from __future__ import annotations
-
 import dataclasses
 import json
 import socket

@@ -1,182 +1,111 @@
-"""Field checks of routers and overlay networks in the privileged process.
+"""Validators of a HostState in the privileged process.
 
-The values become command arguments, and text of nft and dnsmasq configuration. Each check ensures that a value cannot
-be parsed as anything else there.
+The values become command arguments, and text of nft and dnsmasq configuration. Each validator ensures that a value
+cannot be parsed as anything else there.
 """
-from __future__ import annotations
-
-from collections.abc import Callable
-import dataclasses
-import ipaddress
-import re
-from typing import Any, TYPE_CHECKING, TypeVar
+from collections.abc import Collection
 
 from nova.json_types import Json
+from nova.network import group_rules
 from nova.network import ranges
 from nova.network.host import state as host_state
+from nova.objects import network_info
+from nova.runtime import validators as v
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-T = TypeVar('T')
-D = TypeVar('D', bound='DataclassInstance')
-Check = Callable[[Json], T]
-
-_IDENT = re.compile(r'[0-9A-Za-z][0-9A-Za-z-]{0,63}\Z')
-_BRIDGE = re.compile(r'br[0-9a-f]{12}\Z')
-_WIRE = re.compile(r'[A-Za-z][A-Za-z0-9_.-]{0,14}\Z')
-_MAC = re.compile(r'[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z')
-_LABEL = re.compile(r'([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)?\Z')
-
-
-def _text(pattern: re.Pattern[str], what: str) -> Check[str]:
-    def check(given: Json) -> str:
-        if not isinstance(given, str) or not pattern.fullmatch(given):
-            raise ValueError(f'{given!r:.40} is not {what}')
-        return given
-    return check
+_MAC = '[0-9a-f]{2}(:[0-9a-f]{2}){5}'
+_ident = v.text('[0-9A-Za-z][0-9A-Za-z-]{0,63}', 'an id')
+_bridge = v.text('br[0-9a-f]{12}', 'a bridge of this cloud')
+_mac = v.text(_MAC, 'a MAC address')
+_key = v.text('[0-9a-f]{64}', 'a key', shown=0)
+_name = v.text(r'(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*', 'a domain')
+_domain = v.either('', v.text(host_state.DOMAIN, 'a domain'))     # '' selects the configured domain
+_address_or_empty = v.either('', v.address)
+_mode = v.one_of('slaac', 'dhcpv6-stateful', 'dhcpv6-stateless')
+_direction = v.one_of('egress', 'ingress')
+_mtu, _port_number = v.number(68, 65535), v.number(1, 65535)
+_protocol_number = v.text('[0-9]{1,3}', 'a protocol')
+_addresses = v.items(v.address)
+_routes = v.items(v.record(host_state.Route, destination=v.prefix, nexthop=v.address))
+_remotes = v.items(v.row(_mac, v.address))
+lease = v.record(host_state.Lease, mac=_mac, address=v.address, expires_at=v.number(0, (1 << 32) - 1))
 
 
-def _number(low: int, high: int) -> Check[int]:
-    def check(given: Json) -> int:
-        if type(given) is not int or not low <= given <= high:
-            raise ValueError(f'{given!r:.40} is not a number from {low} to {high}')
-        return given
-    return check
+def _pair_address(given: Json) -> str:
+    return (v.prefix if ranges.is_range(str(given)) else v.address)(given)
 
 
-def _one_of(*values: T) -> Check[T]:
-    def check(given: Json) -> T:
-        for value in values:
-            if given == value and type(given) is type(value):
-                return value
-        raise ValueError(f'{given!r:.40} is none of {values}')
-    return check
-
-
-def maybe(check: Check[T]) -> Check[T | None]:
-    return lambda given: None if given is None else check(given)
-
-
-def _items(check: Check[T]) -> Check[list[T]]:
-    def check_all(given: Json) -> list[T]:
-        if not isinstance(given, list):
-            raise ValueError('a value is not a list')
-        return [check(each) for each in given]
-    return check_all
-
-
-def _tuple(*checks: Check[T]) -> Check[list[T]]:
-    def check(given: Json) -> list[T]:
-        if not isinstance(given, list) or len(given) != len(checks):
-            raise ValueError(f'a value is not a list of {len(checks)} items')
-        return [each(value) for each, value in zip(checks, given, strict=True)]
-    return check
-
-
-def _object(kind: type[T], **checks: Check[Any]) -> Check[T]:
-    def check(given: Json) -> T:
-        if not isinstance(given, dict) or given.keys() != checks.keys():
-            raise ValueError(f'an object has other fields than {", ".join(checks)}')
-        return kind(**{key: checks[key](value) for key, value in given.items()})
-    return check
-
-
-def address(given: Json) -> str:
-    """Check an IP address without a zone."""
-    if not isinstance(given, str) or '%' in given:
-        raise ValueError(f'{given!r:.40} is not an address')
-    return str(ipaddress.ip_address(given))
-
-
-def prefix(given: Json) -> str:
-    """Check an address range."""
-    if not isinstance(given, str) or '%' in given:
-        raise ValueError(f'{given!r:.40} is not a range')
-    return str(ipaddress.ip_network(given, strict=False))
-
-
-def address_or_empty(given: Json) -> str:
-    return '' if given == '' else address(given)
-
-
-def _interface(given: Json) -> str:
-    if not isinstance(given, str) or '%' in given:
-        raise ValueError(f'{given!r:.40} is not an address with a prefix length')
-    return str(ipaddress.ip_interface(given))
-
-
-name = _text(_WIRE, 'the name of a device')
-_mac, _ident = _text(_MAC, 'a MAC address'), _text(_IDENT, 'an id')
-_bridge, _flag = _text(_BRIDGE, 'a bridge of this cloud'), _one_of(True, False)
-_mode = _one_of('slaac', 'dhcpv6-stateful', 'dhcpv6-stateless')
-route = _object(host_state.Route, destination=prefix, nexthop=address)
-_mtu, _port = _number(68, 65535), _number(1, 65535)
-limits = _items(_tuple(_one_of('egress', 'ingress'), _number(1, 80_000_000), _number(0, 80_000_000)))
-mark = maybe(_one_of(*host_state.DSCP_MARKS))
-lease = _object(host_state.Lease, mac=_mac, address=address, until=_number(0, (1 << 32) - 1))
-names = _items(_tuple(_text(re.compile(r'([0-9A-Za-z][0-9A-Za-z-]{0,63})?\Z'), 'an id'), address_or_empty, _text(
-    re.compile(r'(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*\Z'), 'a domain')))
-pair = _object(host_state.AddressPair, mac_address=maybe(_mac),
-               ip_address=lambda given: (prefix if ranges.is_range(str(given)) else address)(given))
-
-
-def domain(given: Json) -> str:
-    """Check ``domain`` of a network; '' selects the configured domain."""
-    return _text(host_state.DOMAIN, 'a domain')(given) if given else ''
-
-
-_key = _text(re.compile(r'[0-9a-f]{64}\Z'), 'a key')
-
-
-def move(given: Json) -> list[str]:
-    """Check ``move`` of a port."""
-    return _tuple(address, _key)(given) if given else []
+def _migration(given: Json) -> list[str]:
+    return v.row(v.address, _key)(given) if given else []
 
 
 def _option(given: Json) -> host_state.DhcpOption:
-    if not isinstance(given, dict) or given.keys() - {'opt_name', 'opt_value', 'ip_version'}:
-        raise ValueError('a DHCP option has unknown fields')
-    return {'opt_name': _text(host_state.OPTION_NAME, 'an option')(given.get('opt_name')),
-            'opt_value': _text(host_state.OPTION_VALUE, 'a value of an option')(given.get('opt_value')),
-            'ip_version': _one_of(*host_state.OPTION_VERSIONS)(given.get('ip_version', 4))}
+    known = {'ip_version': 4, **given} if isinstance(given, dict) else given        # optional in the API
+    return v.record(
+        host_state.DhcpOption, opt_name=v.text(host_state.OPTION_NAME, 'an option'),
+        opt_value=v.text(host_state.OPTION_VALUE, 'a value of an option'),
+        ip_version=v.one_of(*host_state.OPTION_VERSIONS))(known)
 
 
-FIELDS: dict[type, dict[str, Check[Any]]] = {
-    host_state.OverlaySubnet: {
-        'cidr': prefix, 'gateway': maybe(address), 'dhcp': maybe(address), 'dns': _items(address),
-        'routes': _items(route), 'mode': maybe(_mode)},
-    host_state.RouterInterface: {
-        'port': _ident, 'mac': _mac, 'bridge': _bridge, 'mtu': _mtu, 'addresses': _items(_interface),
-        'modes': _items(_tuple(prefix, _mode)), 'distributed': _flag, 'neighbours': _items(_tuple(address, _mac))},
-    host_state.Overlay: {
-        'id': _ident, 'bridge': _bridge, 'number': _number(1, (1 << 16) - 1), 'mtu': _mtu, 'mac': maybe(_mac),
-        'subnets': _items(lambda given: build(host_state.OverlaySubnet, given)),
-        'leases': _items(_object(host_state.StaticLease, mac=_mac, address=address, name=_text(_LABEL, 'a name'),
-                                 options=_items(_option))),
-        'remotes': _items(_tuple(_mac, address)), 'migrating': _items(_tuple(_mac, address)),
-        'vlan': maybe(_number(1, 4094)), 'physical_bridge': maybe(name), 'domain': domain},
-    host_state.Router: {
-        'id': _ident, 'up': _flag, 'internal': _items(lambda given: build(host_state.RouterInterface, given)),
-        'external': maybe(lambda given: build(host_state.RouterInterface, given)), 'gateway': maybe(address),
-        'snat': _flag,
-        'routes': _items(route), 'floating_ips': _items(_tuple(address, address)),
-        'port_forwardings': _items(_tuple(address, _one_of('tcp', 'udp'), _port, address, _port)),
-        'role': _one_of(*host_state.ROLES)},
-}
-
-# as_json omits their defaults
-LATER = ('vlan', 'physical_bridge', 'migrating', 'domain', 'role', 'distributed', 'neighbours')
+def _protocol(given: Json) -> str:
+    if isinstance(given, str) and given in group_rules.PROTOCOLS:
+        return given
+    return str(v.number(0, 255)(int(_protocol_number(given))))
 
 
-def build(kind: type[D], given: Json) -> D:
-    """Build a dataclass of host_state from JSON.
+rules = v.mapping(_ident, v.items(v.record(
+    group_rules.Rule, direction=_direction, ethertype=v.one_of(*group_rules.ETHERTYPES.values()),
+    protocol=v.maybe(_protocol), port_range_min=v.maybe(v.number(0, 65535)), port_range_max=v.maybe(v.number(0, 65535)),
+    remote_ip_prefix=v.maybe(v.prefix), remote_group_id=v.maybe(_ident))))
+members = v.mapping(_ident, _addresses)
+_router_interface = v.record(
+    host_state.RouterInterface, port=_ident, mac=_mac, bridge=_bridge, mtu=_mtu, addresses=v.items(v.interface_address),
+    modes=v.items(v.row(v.prefix, _mode)), distributed=v.flag, neighbours=v.items(v.row(v.address, _mac)),
+    scopes=v.row(*[v.either('', _ident)] * 2))
+_router = v.record(
+    host_state.Router, id=_ident, up=v.flag, internal=v.items(_router_interface),
+    external=v.maybe(_router_interface), gateway=v.maybe(v.address), snat=v.flag, routes=_routes,
+    floating_ips=v.items(v.row(v.address, v.address)),
+    port_forwardings=v.items(v.row(v.address, v.one_of('tcp', 'udp'), _port_number, v.address, _port_number)),
+    role=v.one_of(*host_state.ROLES))
 
-    :raises ValueError: an invalid value; the message names it
+
+def state(default_bridge: str, physical_bridges: Collection[str]) -> v.Validator[host_state.HostState]:
+    """Return the validator of a HostState.
+
+    :param default_bridge: bridge of the default network
+    :param physical_bridges: the operator's bridges in [network] physical_networks
     """
-    checks, fields = FIELDS[kind], dataclasses.fields(kind)
-    assert checks.keys() == {field.name for field in fields}
-    later = {field.name for field in fields if field.name in LATER}
-    if not isinstance(given, dict) or given.keys() | later != checks.keys():
-        raise ValueError(f'an object has other fields than {", ".join(checks)}')
-    return kind(**{key: checks[key](value) for key, value in given.items()})
+    bridge = v.either(default_bridge, _bridge)
+
+    def physical_bridge(given: Json) -> str:
+        if given not in physical_bridges:
+            raise ValueError(f'{given!r:.40} is not in [network] physical_networks')
+        return str(given)
+
+    overlay = v.record(
+        host_state.Overlay, id=_ident, bridge=_bridge, number=v.number(1, (1 << 16) - 1), mtu=_mtu, mac=v.maybe(_mac),
+        subnets=v.items(v.record(
+            host_state.OverlaySubnet, cidr=v.prefix, gateway=v.maybe(v.address), dhcp=v.maybe(v.address),
+            dns=_addresses, routes=_routes, mode=v.maybe(_mode))),
+        leases=v.items(v.record(
+            host_state.StaticLease, mac=_mac, address=v.address,
+            name=v.text('([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)?', 'a name'), options=v.items(_option))),
+        remotes=_remotes, migrating=_remotes, vlan=v.maybe(v.number(1, 4094)), physical_bridge=v.maybe(physical_bridge),
+        domain=_domain)
+    network = v.record(
+        host_state.Network, id=_ident, bridge=bridge, mtu=_mtu, is_default=v.flag, subnets=v.items(v.record(
+            host_state.Subnet, cidr=v.prefix, gateway=v.maybe(v.address), dhcp=v.flag, dns=_addresses, routes=_routes)),
+        external=v.flag, domain=_domain)
+    port = v.record(
+        host_state.Port, id=_ident, device=v.text(network_info.PREFIX + '[0-9A-Za-z-]{1,12}', 'a device of a guest'),
+        mac=v.text(f'(?i:{_MAC})', 'a MAC address'), bridge=bridge, addresses=_addresses, groups=v.items(_ident),
+        pairs=v.items(v.record(host_state.AddressPair, ip_address=_pair_address, mac_address=v.maybe(_mac))),
+        port_security=v.flag, limits=v.items(v.row(_direction, v.number(1, 80_000_000), v.number(0, 80_000_000))),
+        dscp_mark=v.maybe(v.one_of(*host_state.DSCP_MARKS)), incoming=v.flag, migration=_migration)
+    trunk = v.record(host_state.Trunk, port=_ident, bridge=bridge, mtu=_mtu, subports=v.items(v.record(
+        host_state.Subport, port=_ident, vlan=v.number(1, 4094), bridge=bridge, mtu=_mtu)))
+    return v.record(
+        host_state.HostState, networks=v.items(network), ports=v.items(port), rules=rules, members=members,
+        overlays=v.items(overlay), routers=v.items(_router), physical_bridges=v.mapping(_bridge, physical_bridge),
+        tunnel=_address_or_empty, host=v.text('[!-~]{0,255}', 'the name of a host'), metadata_key=v.either('', _key),
+        dns_names=v.items(v.row(v.either('', _ident), _address_or_empty, _name)), trunks=v.items(trunk))

@@ -1,15 +1,13 @@
 """Network operations for the compute API with Neutron; the methods are those of nova.network.api."""
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from typing import Any
-from typing import TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 from oslo_utils import timeutils
 
 from nova import exception
 from nova.conf.placement import placement as placement_options
+from nova.context import RequestContext
 from nova.network import selection
 from nova.network.neutron import network_selection
 from nova.network.neutron import client
@@ -17,11 +15,8 @@ from nova.network.neutron import devices
 from nova.network.neutron import floating
 from nova.network.neutron import groups
 from nova.network.neutron import vifs
+from nova.objects import pci
 from nova.runtime import rest_client
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.objects import pci
 
 Document = dict[str, Any]
 DEFAULT = 'default'
@@ -149,6 +144,13 @@ class API:
         else:
             network_selection.check_network(networks, subnets, request)
         return selection.CheckedNetworks([request], devices=self._devices(context, ports.values()))
+
+    def check_detach(self, context: RequestContext, project_id: str, instance_uuid: str,
+                     port_id: str | None = None) -> None:
+        """Do nothing: Neutron checks the user's token."""
+
+    def check_addresses(self, context: RequestContext, instance_uuid: str) -> None:
+        """Do nothing: Neutron checks the user's token."""
 
     def check_security_groups(self, context: RequestContext, names: list[str]) -> list[str]:
         wanted = [name for name in names or () if name != DEFAULT]

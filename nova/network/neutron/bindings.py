@@ -1,19 +1,14 @@
 """Port bindings: the active one, and an inactive one on the destination during a migration."""
-from __future__ import annotations
-
 import contextlib
 from typing import Any
-from typing import TYPE_CHECKING
 from urllib import parse
 
 from nova import exception
+from nova.context import RequestContext
 from nova.network.neutron import claims
 from nova.network.neutron import client
 from nova.network.neutron import devices
 from nova.network.neutron import vifs
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
 
 Document = dict[str, Any]
 EXTENDED = 'binding-extended'             # the extension with several bindings of a port

@@ -1,20 +1,15 @@
 """Resource claims of ports on hosts; only with a Placement service."""
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 import contextlib
 from typing import Any
-from typing import TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 
 from nova.conf.placement import placement as placement_options
+from nova.context import RequestContext
 from nova.network.neutron import placement
 from nova.network.neutron import requests
 from nova.network.neutron import vifs
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
 
 Document = dict[str, Any]
 

@@ -1,6 +1,4 @@
 """SR-IOV ports: device requests and binding profiles."""
-from __future__ import annotations
-
 from typing import Any
 
 from nova import exception

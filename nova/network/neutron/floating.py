@@ -1,15 +1,10 @@
 """Neutron floating IPs for the deprecated compute API calls; see nova.network.floating."""
-from __future__ import annotations
-
 from typing import Any
-from typing import TYPE_CHECKING
 import ipaddress
 
 from nova import exception
+from nova.context import RequestContext
 from nova.network.neutron import client
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
 
 Document = dict[str, Any]
 KIND = 'floatingips'

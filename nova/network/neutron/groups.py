@@ -1,15 +1,12 @@
 """Neutron security groups for the deprecated compute API calls; see nova.network.groups."""
-from __future__ import annotations
-
+from collections.abc import Iterator
+import contextlib
 from typing import Any
-from typing import TYPE_CHECKING
 
 from nova import context as nova_context
 from nova import exception
+from nova.context import RequestContext
 from nova.network.neutron import client
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
 
 Document = dict[str, Any]
 Hosts = list[str]
@@ -38,35 +35,27 @@ class Groups:
 
     def create(self, project_id: str, name: str, description: str) -> Document:
         values = {'project_id': project_id, 'name': name, 'description': description}
-        try:
+        with _refused():
             return _row(self._neutron.create(self._context, KIND, values))
-        except exception.NetworkConflict as error:
-            raise exception.BadRequest(error.message) from None
 
     def update(self, project_id: nova_context.Projects | str, ident: str, name: str, description: str) -> Document:
         self.show(project_id, ident)
-        try:
+        with _refused():
             return _row(self._neutron.update(self._context, KIND, ident, {'name': name, 'description': description},
                                              _missing(ident)))
-        except exception.NetworkConflict as error:
-            raise exception.BadRequest(error.message) from None
 
     def delete(self, project_id: nova_context.Projects | str, ident: str) -> None:
         self.show(project_id, ident)
-        try:
+        with _refused():
             self._neutron.delete(self._context, KIND, ident, _missing(ident))
-        except exception.NetworkConflict as error:
-            raise exception.BadRequest(error.message) from None
 
     def add_rule(self, project_id: nova_context.Projects | str, rule: Document) -> tuple[Document, Hosts]:
         """Create a rule. Return it, and no hosts: Neutron's agents apply it."""
         self.show(project_id, rule['security_group_id'])
         values = {name: value for name, value in rule.items() if value is not None}
-        try:
+        with _refused():
             return self._neutron.create(self._context, RULES, {**values, 'direction': 'ingress'},
                                         _missing(str(rule['remote_group_id']))), []
-        except exception.NetworkConflict as error:
-            raise exception.BadRequest(error.message) from None
 
     def remove_rule(self, project_id: nova_context.Projects | str, ident: str) -> Hosts:
         missing = exception.SecurityGroupRuleNotFound(rule_id=ident)
@@ -75,6 +64,15 @@ class Groups:
             raise missing
         self._neutron.delete(self._context, RULES, ident, missing)
         return []
+
+
+@contextlib.contextmanager
+def _refused() -> Iterator[None]:
+    """Context manager: the compute API answers a conflict in Neutron with 400."""
+    try:
+        yield
+    except exception.NetworkConflict as error:
+        raise exception.BadRequest(error.message) from None
 
 
 def _missing(ident: str) -> exception.NovaException:

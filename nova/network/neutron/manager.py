@@ -3,12 +3,9 @@
 It implements the same RPC interface as nova.network.manager. Each instance serves all hosts, because hosts have no
 Neutron account. Their permissions are those of nova/network/authority.py.
 """
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from typing import Any
-from typing import TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 
@@ -22,10 +19,8 @@ from nova.network.neutron import claims
 from nova.network.neutron import client
 from nova.network.neutron import devices
 from nova.network.neutron import vifs
+from nova.objects.instance import Instance
 from nova.rpc.interface import Methods
-
-if TYPE_CHECKING:
-    from nova.objects.instance import Instance
 
 LOG = logging.getLogger(__name__)
 
@@ -253,7 +248,7 @@ class NeutronManager:
         self.report_host(context, host, '', False)
 
     def host_state(self, context: nova_context.RequestContext, host: str, physical_networks: dict[str, str],
-                   address: str, known: Document | None = None) -> None:
+                   address: str, applied_state: Document | None = None) -> None:
         """Refuse; see report_host.
 
         :raises InvalidInput: always

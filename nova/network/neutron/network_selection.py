@@ -1,21 +1,16 @@
 """Select networks, ports and groups of a project: for checks in the API, and again during the build."""
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
-from typing import TYPE_CHECKING
 import ipaddress
 
 from nova import context as nova_context
 from nova import exception
+from nova.context import RequestContext
 from nova.network import security
 from nova.network import selection
 from nova.network.neutron import client
 from nova.network.neutron import vifs
 from nova.runtime import rest_client
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
 
 Document = dict[str, Any]
 

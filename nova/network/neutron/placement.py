@@ -3,30 +3,25 @@
 The consumer id of a claim is derived from port, server and host. So any later request finds the claim, and repeated
 claims do not duplicate it. The server is stored as the allocation's user, to find claims of ports that it has lost.
 """
-from __future__ import annotations
-
 import logging
 from typing import Any, NamedTuple
-from typing import TYPE_CHECKING
 import uuid
 
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
+from nova.context import RequestContext
 from nova.network.neutron import client
 from nova.network.neutron import requests
 from nova.runtime import rest_client
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
 
 LOG = logging.getLogger(__name__)
 
 SERVICE_TYPE = 'placement'
 VERSION = 'placement 1.36'               # for same_subtree; granular groups need 1.33, mappings 1.34
 TIMEOUT_S = 60
-TRIES = 3                                # attempts of a claim with conflicts
-MOST = 100                               # candidates of one host; the first free one is used
+MAX_ATTEMPTS = 3                                # attempts of a claim with conflicts
+MAX_CANDIDATES = 100                               # candidates of one host; the first free one is used
 _CONSUMERS = uuid.UUID('5b3f36a1-6a9c-4d8a-b9a5-8b1f5a6f0d2e')
 
 Document = dict[str, Any]
@@ -105,7 +100,7 @@ class Placement:
         :raises PortBindingFailed: the host lacks the resources
         """
         ident = consumer(port['id'], server, host)
-        for _ in range(TRIES):
+        for _ in range(MAX_ATTEMPTS):
             there = self._call(ctx, 'GET', f'/allocations/{ident}').get('allocations') or {}
             if there:
                 found = requests.allocation_value(port, there)
@@ -126,7 +121,7 @@ class Placement:
         roots = self._providers(ctx, [('name', node)])
         if not roots:
             return None
-        params = [*requests.query([port], roots[0]['uuid']), ('limit', str(MOST))]
+        params = [*requests.query([port], roots[0]['uuid']), ('limit', str(MAX_CANDIDATES))]
         for candidate in self._call(ctx, 'GET', '/allocation_candidates', params=params)['allocation_requests']:
             body = {'allocations': candidate['allocations'], 'project_id': port['project_id'],
                     'user_id': server, 'consumer_generation': None}

@@ -1,16 +1,12 @@
 """Find the hosts that a server's ports can be bound to: resource requests and routed networks."""
-from __future__ import annotations
-
 from typing import Any, NamedTuple
-from typing import TYPE_CHECKING
+
+from oslo_config.cfg import ConfigOpts
 
 from nova import context as nova_context
 from nova.network.neutron import client
 from nova.network.neutron import placement
 from nova.network.neutron import requests
-
-if TYPE_CHECKING:
-    from oslo_config.cfg import ConfigOpts
 
 Document = dict[str, Any]
 

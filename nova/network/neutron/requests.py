@@ -3,8 +3,6 @@
 The extension port-resource-request has one group, ``{'required', 'resources'}``; port-resource-request-groups has
 several, ``{'request_groups': [{'id', 'required', 'resources'}], 'same_subtree': [ids]}``.
 """
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,6 +1,4 @@
 """Build a server's network information (nova/objects/network_info.py) from Neutron's data: pure functions."""
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -3,30 +3,28 @@
 Administrators create public domains. All networks resolve their entries, which refer to floating addresses of the
 entries' projects. Other domains belong to a project, and only its networks resolve them.
 """
-from __future__ import annotations
-
 import ipaddress
 import re
-from typing import Any, TYPE_CHECKING
+from typing import Any
 import uuid
+
+from oslo_config.cfg import ConfigOpts
 
 from nova import context as nova_context
 from nova import exception
+from nova.context import RequestContext
 from nova.db.audit import log
+from nova.db.engine import Connection
+from nova.db.engine import Database
 from nova.db.networks import dns as db
 from nova.db.projects import quotas as project_quotas
+from nova.db.tables.rows import DnsDomainsRow
+from nova.db.tables.rows import DnsEntriesRow
 from nova.network import ipam
 from nova.network import quotas
 from nova.network.host.state import search_domain
 
-if TYPE_CHECKING:
-    from oslo_config.cfg import ConfigOpts
-
-    from nova.context import RequestContext
-    from nova.db.engine import Connection, Database
-    from nova.db.tables.rows import DnsDomainsRow, DnsEntriesRow
-
-LONGEST = 189                    # characters of a domain; a label of 63 and a dot before it make a name of 253
+MAX_DOMAIN_LENGTH = 189  # characters of a domain; a label of 63 and a dot before it make a name of 253
 _LABEL = re.compile(r'[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?')
 TYPES = {'A': 4, 'AAAA': 6}      # record type -> IP version
 
@@ -37,10 +35,10 @@ def domain_name(text: str, conf: ConfigOpts) -> str:
     :raises InvalidInput: not a domain, or the domain of server names
     """
     name = text.lower()
-    if len(name) > LONGEST or parse_address(name) is not None or not all(
+    if len(name) > MAX_DOMAIN_LENGTH or parse_address(name) is not None or not all(
             _LABEL.fullmatch(part) for part in name.split('.')):
         raise exception.InvalidInput(f"'{text[:60]}' is not a domain: labels of letters, digits and hyphens, with dots "
-                                     f'between them, of at most {LONGEST} characters.')
+                                     f'between them, of at most {MAX_DOMAIN_LENGTH} characters.')
     if name == search_domain('', conf.metadata.dhcp_domain):
         raise exception.InvalidInput(f'{name} is reserved for the names of servers.')
     return name
@@ -74,7 +72,7 @@ def find(conn: Connection, context: RequestContext, name: str, lock: bool = Fals
 
     :raises NotFound:
     """
-    found = _seen(conn, context, name.lower()[:LONGEST + 1], lock)
+    found = _seen(conn, context, name.lower()[:MAX_DOMAIN_LENGTH + 1], lock)
     if not found:
         raise exception.NotFound(f'Domain {name[:60]} could not be found.')
     own = [row for row in found if row['project_id'] == context.project_id]

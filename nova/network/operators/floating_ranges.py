@@ -1,8 +1,5 @@
 """Ranges of floating addresses, managed by operators (nova-manage and the deprecated os-floating-ips-bulk)."""
-from __future__ import annotations
-
 import ipaddress
-from typing import TYPE_CHECKING
 import uuid
 
 from oslo_config.cfg import ConfigOpts
@@ -10,12 +7,10 @@ from oslo_config.cfg import ConfigOpts
 from nova import exception
 from nova.db.audit import log
 from nova.db.engine import Connection
+from nova.db.engine import Database
 from nova.db.networks import networks
 from nova.db.tables import network as t
 from nova.network import ipam
-
-if TYPE_CHECKING:
-    from nova.db.engine import Database
 
 POOL = 'public'                  # default pool
 

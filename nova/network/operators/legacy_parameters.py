@@ -1,20 +1,15 @@
 """Translate network parameters of nova-network (os-networks, nova-manage) to the Network API."""
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from nova import exception
+from nova.context import RequestContext
 from nova.db.audit import log
+from nova.db.engine import Connection
 from nova.json_types import JsonObject
 from nova.network.operators import networks as operators
 from nova.network.rest import calls
 from nova.network.rest import networks as rest_networks
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.db.engine import Connection
-    from nova.network.rest.request import Deps
+from nova.network.rest.request import Deps
 
 # unsupported parameters, and the reason
 REFUSED = {

@@ -1,14 +1,15 @@
 """Operator tasks of the embedded network service: nova-manage, and the deprecated os-networks API."""
-from __future__ import annotations
-
 from collections.abc import Mapping
 import ipaddress
-from typing import Any, TYPE_CHECKING
+from typing import Any
+
+from oslo_config.cfg import ConfigOpts
 
 from nova import context as nova_context
 from nova import exception
 from nova.db.audit import log
 from nova.db.engine import Connection
+from nova.db.engine import Database
 from nova.db.networks import addresses
 from nova.db.networks import networks
 from nova.db.networks import ports
@@ -16,13 +17,8 @@ from nova.db.tables import network as t
 from nova.network import ipam
 from nova.network import quotas
 
-if TYPE_CHECKING:
-    from oslo_config.cfg import ConfigOpts
-
-    from nova.db.engine import Database
-
 RESERVED = 'reserved'            # stored in place of a port id
-MOST_FREE = 16384                # maximum number of listed free addresses
+MAX_FREE_ADDRESSES = 16384                # maximum number of listed free addresses
 
 
 def host_subnet(conn: Connection, address: str) -> tuple[Any, int]:
@@ -77,7 +73,7 @@ def show_fixed(api_db: Database, address: str) -> dict[str, Any]:
 
 
 def floating(api_db: Database, host: str | None = None) -> list[dict[str, Any]]:
-    """Return all allocated floating addresses in os-floating-ips-bulk's format, and the first MOST_FREE free ones.
+    """Return the allocated floating addresses in os-floating-ips-bulk's format, and MAX_FREE_ADDRESSES free ones.
 
     :param host: only addresses of servers on this host, without free ones
     """
@@ -106,7 +102,7 @@ def _free_floating(conn: Connection) -> list[dict[str, Any]]:
     for subnet in networks.many(conn, t.subnets, outside, 'network_id'):
         network = outside[subnet['network_id']]
         for low, high in ipam.pool_spans(subnet) if subnet['ip_version'] == 4 else ():
-            for number in ipam.unused(conn, subnet['id'], low, high, MOST_FREE - len(found)):
+            for number in ipam.unused(conn, subnet['id'], low, high, MAX_FREE_ADDRESSES - len(found)):
                 found.append(_shown_floating(network, ipam.address_of(subnet['cidr'], number)))
     return found
 

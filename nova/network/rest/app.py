@@ -3,32 +3,41 @@
 The preceding middleware sets ``environ['nova.context']``. Each resource in RESOURCES has the same operations; other
 documents are in ``documents``.
 """
+import functools
 import typing
+from wsgiref.types import WSGIEnvironment
 
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
+from nova import policies
+from nova import policy
 from nova.db.audit import log
 from nova.db.engine import Database
+from nova.network.rest import address_scopes
 from nova.network.rest import documents
 from nova.network.rest import faults
 from nova.network.rest import floating_ips
 from nova.network.rest import group_templates
 from nova.network.rest import groups
 from nova.network.rest import networks
+from nova.network.rest import openapi
 from nova.network.rest import operations
+from nova.network.rest import permissions
 from nova.network.rest import ports
 from nova.network.rest import qos
 from nova.network.rest import routers
 from nova.network.rest import sharing
 from nova.network.rest import subnet_pools
 from nova.network.rest import topology
+from nova.network.rest import trunks
 from nova.network.rest.request import Deps
 from nova.network.rest.request import NetworkClient
 from nova.network.rest.request import NetworkRequest
-from nova.network.rest.resource import Resource
+from nova.network.rest.rows import Resource
 from nova.network.rest.servers import Servers
 from nova.web import application
+from nova.web import openapi as web_openapi
 from nova.web import params
 from nova.web.mapper import Methods
 from nova.web.request import BaseRequest
@@ -36,11 +45,26 @@ from nova.web.request import Response
 from nova.web.routes import Route
 
 RESOURCES: dict[str, Resource[typing.Any]] = {resource.path: resource for resource in
-             (networks.NETWORKS, networks.SUBNETS, subnet_pools.POOLS, ports.PORTS, groups.GROUPS, groups.RULES,
-              group_templates.TEMPLATES,
+             (networks.NETWORKS, networks.SUBNETS, address_scopes.SCOPES, subnet_pools.POOLS, ports.PORTS,
+              trunks.TRUNKS,
+              groups.GROUPS, groups.RULES, group_templates.TEMPLATES,
               routers.ROUTERS, floating_ips.FLOATING_IPS, sharing.SHARES, qos.POLICIES)}
 ROUTES = (*documents.routes(RESOURCES), *qos.ROUTES, *topology.ROUTES,
           *(row for resource in RESOURCES.values() for row in operations.routes(resource)))
+
+
+DOCUMENT = 'openapi.json'            # path below the mount point
+
+
+@functools.cache
+def _document() -> tuple[bytes, str]:
+    """Return (compressed OpenAPI document, its entity tag)."""
+    return web_openapi.encoded(openapi.DESCRIBER.document(ROUTES, openapi.VERSION))
+
+
+def is_public(environ: WSGIEnvironment) -> bool:
+    """Return whether a request is for a version document or the OpenAPI document, which need no token."""
+    return environ.get('PATH_INFO', '').rstrip('/') in ('', '/v2.0', '/' + DOCUMENT)
 
 
 def _resource(row: Route) -> Resource[typing.Any] | None:
@@ -57,7 +81,7 @@ class NetworkApi(application.Api[NetworkRequest]):
         super().__init__(ROUTES)
         self._deps = deps
 
-    def request(self, environ: dict[str, typing.Any]) -> NetworkRequest:
+    def request(self, environ: WSGIEnvironment) -> NetworkRequest:
         return NetworkRequest(environ, self._deps)
 
     def find(self, req: NetworkRequest) -> tuple[Methods | None, list[str]] | Response:
@@ -66,6 +90,8 @@ class NetworkApi(application.Api[NetworkRequest]):
             if req.method != 'GET':
                 raise exception.MethodNotAllowed()
             return Response({'versions': [documents.version(req.root_url)]}, 200)
+        if segments == [DOCUMENT] and req.method == 'GET':
+            return web_openapi.response(req, *_document())
         if segments.pop(0) != 'v2.0':
             raise exception.NotFound()
         if req.context is None:
@@ -85,17 +111,21 @@ class NetworkApi(application.Api[NetworkRequest]):
     def authorize(self, req: NetworkRequest, row: Route, parts: application.Values) -> None:
         resource = _resource(row)
         if resource is not None:
-            log.named(f'network:{row.policy}', code=row.status, target_type=resource.plural, target_id=parts.get('id'),
-                      route='/v2.0' + row.path)
-            if req.method != 'GET' and not req.context.may_write():
-                raise exception.PolicyDenied(rule=row.policy)
-        req.query = params.parse_pairs(req.environ)
+            log.named(f'network:{row.called}', code=row.status,
+                      target_type=resource.plural, target_id=parts.get('id'), route='/v2.0' + row.path)
+        req.context.rules = self._deps.rules
+        if row.policy is not None:
+            permissions.authorize(req.context, row.policy, permissions.target({
+                'project_id': parts.get('project', req.context.project_id)}))
+        if row.query is None:
+            req.query = params.parse_pairs(req.environ)
 
     def fault(self, req: BaseRequest, error: Exception) -> Response:
         return faults.answer(error, req.environ.get('openstack.request_id'))
 
 
 def Application(conf: ConfigOpts, api_db: Database, network_rpc: NetworkClient | None = None,
-                servers: Servers | None = None) -> application.Application:
+                servers: Servers | None = None, rules: policy.Policy | None = None) -> application.Application:
     """Return the WSGI application, to be mounted at /network; the parameters are those of Deps."""
-    return application.Application(NetworkApi(Deps(conf, api_db, network_rpc, servers)))
+    rules = rules or policy.Policy(None, policies.NETWORK)
+    return application.Application(NetworkApi(Deps(conf, api_db, network_rpc, servers, rules)))

@@ -1,18 +1,20 @@
 """Operations of the Network API without HTTP, in the caller's transaction and context."""
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TYPE_CHECKING
 
-from nova import exception
 from nova.context import RequestContext
 from nova.db.engine import Connection
 from nova.db.audit import log
 from nova.db.networks import networks as db
 from nova.db.networks import tags as db_tags
+from nova.db.tables import network as t
 from nova.json_types import JsonObject
-from nova.network.rest import attributes
-from nova.network.rest.resource import Resource
-from nova.network.rest.resource import R
+from nova.network.rest import permissions
+from nova.network.rest.rows import is_owner
+from nova.network.rest.rows import R
+from nova.network.rest.rows import Resource
 
 if TYPE_CHECKING:
     from nova.network.rest.request import Deps
@@ -35,27 +37,40 @@ def get_visible(conn: Connection, context: RequestContext, resource: Resource[R]
 def get_changeable(conn: Connection, context: RequestContext, resource: Resource[R], ident: str, rule: str) -> R:
     """Return a row that the caller may change.
 
-    :param rule: policy rule named in the error
+    :param rule: rule that guards the change
     :raises NotFound, PolicyDenied:
     """
     row = get_visible(conn, context, resource, ident)
-    if not resource.writable(context, row):
-        raise exception.PolicyDenied(rule=rule)
+    authorize(conn, context, resource, rule, row)
     return row
 
 
-def removable(conn: Connection, context: RequestContext, resource: Resource[R], ident: str) -> R:
-    """Return a row that the caller may delete.
+def authorize(conn: Connection, context: RequestContext, resource: Resource[Any], rule: str,
+              values: Mapping[str, Any], more: Mapping[str, str | None] | None = None) -> None:
+    """Check a rule for a resource.
 
-    :raises NotFound, PolicyDenied:
+    :param values: row, view or new values of the resource
+    :param more: further attributes for the rule
+    :raises PolicyDenied:
     """
-    rule = f'delete_{resource.singular}'
-    if resource.removable is None:
-        return get_changeable(conn, context, resource, ident, rule)
-    row = get_visible(conn, context, resource, ident)
-    if not resource.removable(conn, context, row):
-        raise exception.PolicyDenied(rule=rule)
-    return row
+    where = {**permissions.target_of(context, rule, values), **(more or {})}
+    if resource.of_network:
+        where = permissions.in_network(conn, context, rule, where, values['network_id'])
+    permissions.authorize(context, rule, where)
+
+
+def authorize_fields(conn: Connection, context: RequestContext, resource: Resource[Any], given: JsonObject,
+                     values: Mapping[str, Any], row: Mapping[str, Any] | None) -> None:
+    """Check the rules of the restricted attributes in a request.
+
+    :param given: attributes of the request
+    :param values: their parsed values
+    :param row: present row; None: the resource is created
+    :raises PolicyDenied:
+    """
+    verb = 'create' if row is None else 'update'
+    for name in resource.restricted(given, values, verb):
+        authorize(conn, context, resource, f'{verb}_{resource.name}:{name}', {**(row or {}), **values})
 
 
 def create(conn: Connection, deps: Deps, context: RequestContext, resource: Resource[Any], values: JsonObject) -> str:
@@ -63,9 +78,30 @@ def create(conn: Connection, deps: Deps, context: RequestContext, resource: Reso
 
     :raises InvalidInput, PolicyDenied, OverQuota: and the resource's own errors
     """
-    ident = resource.create(conn, deps, context, attributes.parse(resource.attributes, context, values, creating=True))
+    parsed = resource.parse(values, 'create')
+    new = {**parsed, 'project_id': parsed.get('project_id') or parsed.get('tenant_id') or context.project_id}
+    if _has_parent(conn, context, resource, parsed):
+        authorize(conn, context, resource, f'create_{resource.name}', new, _of_group(conn, parsed))
+        authorize_fields(conn, context, resource, values, new, None)
+    ident = resource.create(conn, deps, context, parsed)
     log.about(ident)
     return ident
+
+
+def _has_parent(conn: Connection, context: RequestContext, resource: Resource[Any], values: JsonObject) -> bool:
+    """Return whether the caller sees the network or has the group of a new part; else its creation fails with 404."""
+    if 'security_group_id' in values:
+        group = db.get(conn, t.security_groups, str(values['security_group_id'])[:MAX_ID])
+        return group is not None and is_owner(context, group)
+    return not resource.of_network or db.seen(
+        conn, t.networks, db.visible(context), str(values['network_id'])[:MAX_ID]) is not None
+
+
+def _of_group(conn: Connection, values: JsonObject) -> dict[str, str | None]:
+    """Return the owner of the security group of a new rule."""
+    group = db.get(conn, t.security_groups, str(values['security_group_id'])[:MAX_ID]) if (
+        'security_group_id' in values) else None
+    return {'security_group:project_id': group['project_id']} if group is not None else {}
 
 
 def delete(conn: Connection, deps: Deps, context: RequestContext, resource: Resource[R], row: R) -> None:

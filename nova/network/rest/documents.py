@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+import re
 import typing
 import uuid
 
@@ -13,11 +14,17 @@ from nova.db.networks import networks as db_networks
 from nova.db.tables import network as t
 from nova.json_types import JsonDocument
 from nova.network import ipam
+from nova.network import quotas as network_quotas
 from nova.network.rest import operations
 from nova.network.rest import pages
+from nova.network.rest import permissions
 from nova.network.rest import quotas
-from nova.network.rest.resource import Resource
-from nova.network.rest.resource import View
+from nova.network.rest import schemas as s
+from nova.network.rest.rows import View
+from nova.network.rest.rows import Resource
+from nova.web.resource import closed
+from nova.web.resource import Document
+from nova.web.resource import Schema
 from nova.web.routes import Route
 
 if typing.TYPE_CHECKING:
@@ -25,7 +32,8 @@ if typing.TYPE_CHECKING:
     from nova.network.rest.request import NetworkRequest
 
 EXTENSIONS = (
-    ('agent', 'agent'), ('auto-allocated-topology', 'Auto Allocated Topology Services'),
+    ('address-scope', 'Address scope'), ('agent', 'agent'),
+    ('auto-allocated-topology', 'Auto Allocated Topology Services'),
     ('allowed-address-pairs', 'Allowed Address Pairs'),
     ('availability_zone', 'Availability Zone'), ('binding', 'Port Binding'),
     ('default-subnetpools', 'Default Subnetpools'),
@@ -36,7 +44,8 @@ EXTENSIONS = (
     ('fip-port-details', 'Floating IP Port Details'),
     ('floating-ip-port-forwarding', 'Floating IP Port Forwarding'),
     ('network-ip-availability', 'Network IP Availability'),
-    ('rbac-policies', 'RBAC Policies'), ('revision-if-match', 'If-Match on revision_number'),
+    ('rbac-address-scope', 'Add address_scope type to RBAC'), ('rbac-policies', 'RBAC Policies'),
+    ('revision-if-match', 'If-Match on revision_number'),
     ('router', 'Router'), ('router_availability_zone', 'Router Availability Zone'),
     ('standard-attr-tag', 'Tags'),
     ('filter-validation', 'Filter parameters validation'), ('net-mtu', 'Network MTU'),
@@ -51,15 +60,14 @@ EXTENSIONS = (
     ('security-groups-default-rules', 'Default rules for security groups'),
     ('subnet-service-types', 'Subnet service types'), ('subnet_allocation', 'Subnet Allocation'),
     ('subnetpool-prefix-ops', 'Subnet Pool Prefix Operations'),
-    ('sorting', 'Sorting support'), ('standard-attr-description', 'standard-attr-description'),
+    ('sorting', 'Sorting support'), ('trunk', 'Trunk Extension'), ('trunk-details', 'Trunk port details'),
+    ('standard-attr-description', 'standard-attr-description'),
     ('standard-attr-revisions', 'Resource revision numbers'), ('standard-attr-timestamp',
                                                                'Resource timestamps'),
 )
 # collections that clients read and that are always empty -> reason for refusing a POST
 EMPTY = {
-    'address-scopes': 'Address scopes are not supported: networks are isolated unless a router connects them.',
     'address-groups': 'Address groups are not supported: a rule names a range or a security group.',
-    'trunks': 'Trunks are not supported: a port carries only untagged frames.',
     'segments': 'A network has exactly one segment, described by its provider attributes.',
     'network-segment-ranges': 'Segmentation ids of overlay networks are 1 to 65535, allocated on demand.',
     'service-providers': 'The only service provider is nova-network.',
@@ -71,6 +79,13 @@ EMPTY = {
     'metering/metering-label-rules': 'Metering of router traffic is not supported.',
     'log/logs': 'Logging of packets refused by security groups is not supported.',
 }
+
+GET_QUOTA = 'get_quota'
+# first segment of a path: rule of its GET operations
+RULES = {'availability_zones': 'get_availability_zone', 'service-providers': 'get_service_provider',
+         'network-ip-availabilities': 'get_network_ip_availability'}
+# first segment of a path: rules that its GET operations check themselves
+CHECKED = {'agents': ('get_agent',), 'quotas': (GET_QUOTA,)}
 
 # first path segments that a token without project may read
 UNSCOPED = ('extensions', 'availability_zones', 'service-providers')
@@ -96,7 +111,7 @@ def zones() -> list[View]:
 # ---- hosts and addresses ---------------------------------------------------------
 
 def _agents(req: NetworkRequest) -> list[View]:
-    if not req.context.is_admin:
+    if not permissions.allows(req.context, 'get_agent', permissions.target({})):
         return []
     with req.deps.api_db.reader() as conn:
         return pages.fields(req.query, [_agent(req, row) for row in db_hosts.every(conn)])
@@ -124,14 +139,10 @@ def _agent(req: NetworkRequest, row: NetworkHostsRow) -> View:
 
 def list_availability(req: NetworkRequest) -> JsonDocument:
     """List the total and used addresses of networks."""
-    if not req.context.is_admin:
-        raise exception.PolicyDenied(rule='get_network_ip_availability')
     return {'network_ip_availabilities': pages.fields(req.query, _availabilities(req, req.query))}
 
 
 def show_availability(req: NetworkRequest, id: str) -> JsonDocument:
-    if not req.context.is_admin:
-        raise exception.PolicyDenied(rule='get_network_ip_availability')
     for each in _availabilities(req, [('network_id', id)]):
         return {'network_ip_availability': pages.fields(req.query, [each])[0]}
     raise exception.NetworkNotFound(network_id=id)
@@ -186,8 +197,7 @@ def list_zones(req: NetworkRequest) -> JsonDocument:
 
 
 def list_quotas(req: NetworkRequest) -> JsonDocument:
-    if not req.context.is_admin:
-        raise exception.PolicyDenied(rule='get_quotas')
+    permissions.authorize(req.context, GET_QUOTA, permissions.target({}))         # of all projects
     with req.deps.api_db.reader() as conn:
         return {'quotas': [{**quotas.limits(req.deps.conf, own), 'project_id': project, 'tenant_id': project}
                            for project, own in db_limits.every(conn).items()]}
@@ -202,18 +212,15 @@ def show_quotas(req: NetworkRequest, project: str) -> JsonDocument:
 
 
 def update_quotas(req: NetworkRequest, project: str) -> JsonDocument:
-    if not req.context.is_admin:
-        raise exception.PolicyDenied(rule='update_quota')
     body = {name: value for name, value in req.body.items() if name not in ('tenant_id', 'project_id')}
     check_usage = quotas.options(body)
     wanted = quotas.parse(body)
     req.deps.api_db.run(quotas.replace, project[:255], wanted, check_usage)
-    return show_quotas(req, project)
+    with req.deps.api_db.reader() as conn:
+        return {'quota': quotas.limits(req.deps.conf, db_limits.of(conn, project))}
 
 
 def reset_quotas(req: NetworkRequest, project: str) -> None:
-    if not req.context.is_admin:
-        raise exception.PolicyDenied(rule='delete_quota')
     req.deps.api_db.run(lambda conn: db_limits.forget(conn, project[:255]))
 
 
@@ -229,14 +236,19 @@ def show_details(req: NetworkRequest, project: str) -> JsonDocument:
 
 
 def _check_project(req: NetworkRequest, project: str) -> None:
-    if project != req.context.project_id and not req.context.is_admin:
-        raise exception.NotFound()
+    if not permissions.allows(req.context, GET_QUOTA, permissions.target({'project_id': project})):
+        if project != req.context.project_id:
+            raise exception.NotFound()
+        raise exception.PolicyDenied(rule=GET_QUOTA)
 
 
 def _empty(name: str) -> Callable[[NetworkRequest], JsonDocument]:
     """Return a handler that lists nothing."""
-    key = name.rpartition('/')[2].replace('-', '_')
-    return lambda req: {key: []}
+    return lambda req: {_key(name): []}
+
+
+def _key(name: str) -> str:
+    return name.rpartition('/')[2].replace('-', '_')
 
 
 def _refuse(reason: str) -> Callable[..., JsonDocument]:
@@ -259,6 +271,43 @@ REFUSED = (
 )
 
 
+# ---- types ---------------------------------------------------------------------
+
+def _selected(key: str, item: Schema) -> Document:
+    """Return a list from whose items the query may select fields."""
+    return Document({key: s.array({**item, 'required': []})})
+
+
+_EXTENSION = s.shape(alias=s.TEXT, name=s.TEXT, description=s.TEXT, updated=s.TEXT, links=s.EMPTY)
+_ZONE = s.shape(name=s.TEXT, resource=s.TEXT, state=s.TEXT)
+_AGENT = s.shape(
+    id=s.UUID, host=s.TEXT, binary=s.TEXT, agent_type=s.TEXT, topic=s.TEXT, admin_state_up=s.FLAG, alive=s.FLAG,
+    availability_zone=s.TEXT, configurations=s.shape(tunnel_address=s.TEXT), description=s.NULL,
+    heartbeat_timestamp=s.TIME)
+_ADDRESSES = {'used_ips': s.NUMBER, 'total_ips': s.NUMBER}
+_AVAILABILITY = s.shape(
+    network_id=s.UUID, network_name=s.TEXT, project_id=s.TEXT, tenant_id=s.TEXT, **_ADDRESSES,
+    subnet_ip_availability=s.array(s.shape(subnet_id=s.UUID, subnet_name=s.TEXT, cidr=s.TEXT, ip_version=s.NUMBER,
+                                           **_ADDRESSES)))
+_LIMITS = dict.fromkeys(network_quotas.COUNTED, s.NUMBER)
+_QUOTA = Document({'quota': s.shape(**_LIMITS)})
+_VERSION = s.shape(id=s.TEXT, status=s.TEXT, links=s.LINKS)
+_INDEX = Document({'version': _VERSION, 'resources': s.array(s.shape(name=s.TEXT, collection=s.TEXT, links=s.LINKS))})
+
+
+class _Quotas(Document):
+    """The quotas of a project, or the caller's project below the key ``tenant`` or ``project``."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+    def schema(self, version: int) -> Schema:
+        return {'anyOf': [_QUOTA.schema(version), *(s.shape(**{key: s.shape(**{f'{key}_id': s.TEXT_OR_NULL})})
+                                                    for key in ('tenant', 'project'))]}
+
+
+# ---- routes --------------------------------------------------------------------
+
 def routes(resources: Mapping[str, Resource[typing.Any]]) -> Iterator[Route]:
     """Return the routes of these documents.
 
@@ -267,21 +316,36 @@ def routes(resources: Mapping[str, Resource[typing.Any]]) -> Iterator[Route]:
     def index(req: NetworkRequest) -> JsonDocument:
         # also a version document, for clients with this path in their catalog
         return {'version': version(req.root_url),
-                'resources': [{'name': resource.singular, 'collection': resource.plural,
+                'resources': [{'name': resource.name, 'collection': resource.plural,
                                'links': [{'rel': 'self', 'href': f'{req.root_url}/v2.0/{path}'}]}
                               for path, resource in resources.items()]}
-    handlers: tuple[tuple[str, Callable[..., JsonDocument]], ...] = (
-        ('', index), ('extensions', list_extensions), ('extensions/{alias}', show_extension),
-        ('availability_zones', list_zones), *((name, _empty(name)) for name in EMPTY),
-        ('agents', list_agents), ('agents/{id}', show_agent),
-        ('network-ip-availabilities', list_availability),
-        ('network-ip-availabilities/{id}', show_availability),
-        ('quotas', list_quotas), ('quotas/{project}', show_quotas),
-        ('quotas/{project}/default', show_defaults), ('quotas/{project}/details', show_details))
-    for path, handler in handlers:
-        yield Route('GET', f'/{path}', handler, any_scope=not path or path.partition('/')[0] in UNSCOPED)
+    handlers: tuple[tuple[str, Callable[..., JsonDocument], str, Document], ...] = (
+        ('', index, 'show_version', _INDEX),
+        ('extensions', list_extensions, 'list_extensions', Document({'extensions': s.array(_EXTENSION)})),
+        ('extensions/{alias}', show_extension, 'show_extension', Document({'extension': _EXTENSION})),
+        ('availability_zones', list_zones, 'list_availability_zones', _selected('availability_zones', _ZONE)),
+        *((name, _empty(name), f'list_{_key(name)}', Document({_key(name): s.EMPTY})) for name in EMPTY),
+        ('agents', list_agents, 'list_agents', _selected('agents', _AGENT)),
+        ('agents/{id}', show_agent, 'show_agent', Document({'agent': _AGENT})),
+        ('network-ip-availabilities', list_availability, 'list_availabilities',
+         _selected('network_ip_availabilities', _AVAILABILITY)),
+        ('network-ip-availabilities/{id}', show_availability, 'show_availability', Document({
+            'network_ip_availability': {**_AVAILABILITY, 'required': []}})),
+        ('quotas', list_quotas, 'list_quotas', Document({'quotas': s.array(s.shape(
+            **_LIMITS, project_id=s.TEXT, tenant_id=s.TEXT))})),
+        ('quotas/{project}', show_quotas, 'show_quotas', _Quotas()),
+        ('quotas/{project}/default', show_defaults, 'show_default_quotas', _QUOTA),
+        ('quotas/{project}/details', show_details, 'show_quota_details', Document({'quota': s.shape(
+            **dict.fromkeys(_LIMITS, s.shape(limit=s.NUMBER, reserved=s.const(0), used=s.NUMBER)))})))
+    for path, handler, name, answer in handlers:
+        first = path.partition('/')[0]
+        yield Route('GET', f'/{path}', handler, RULES.get(first), CHECKED.get(first, ()), answer=answer, name=name,
+                    any_scope=not path or first in UNSCOPED)
     for method, path, reason in REFUSED:
-        yield Route(method, f'/{path}', _refuse(reason),
-                    body=operations.UncheckedBody() if method in ('POST', 'PUT') else None)
-    yield Route('PUT', '/quotas/{project}', update_quotas, 'update_quota', body=operations.WrappedBody('quota'))
+        yield Route(method, f'/{path}', _refuse(reason), status=400, name='refuse_' + re.sub('[^a-z0-9]+', '_', path),
+                    body=operations.UncheckedBody({'type': 'object'}) if method in ('POST', 'PUT') else None)
+    flag = s.nullable(s.BOOLEAN)
+    yield Route('PUT', '/quotas/{project}', update_quotas, 'update_quota', answer=_QUOTA, body=operations.WrappedBody(
+        'quota', closed(**dict.fromkeys(_LIMITS, quotas.LIMIT), check_limit=flag, force=flag, tenant_id={},
+                        project_id={})))
     yield Route('DELETE', '/quotas/{project}', reset_quotas, 'delete_quota', status=204)

@@ -3,6 +3,7 @@ from nova import exception
 from nova.web import faults
 from nova.web.request import Response
 
+KEY = 'NeutronError'
 # exception class -> type in the Networking API
 TYPES = {
     'BadRequest': 'HTTPBadRequest',
@@ -124,6 +125,35 @@ class VlanIdInUse(exception.Conflict):
     template = 'VLAN %(vlan)s of physical network %(physical)s is in use.'
 
 
+class AddressScopeNotFound(exception.NotFound):
+    template = 'Address scope %(address_scope_id)s could not be found.'
+
+
+class AddressScopeInUse(exception.Conflict):
+    template = 'Address scope %(address_scope_id)s still has subnet pools.'
+
+
+class AddressScopePrefixConflict(exception.Conflict):
+    template = 'Prefix %(prefix)s is in use by another subnet pool of address scope %(address_scope_id)s.'
+
+
+class AddressScopeUpdateError(exception.BadRequest):
+    template = 'Cannot update address scope %(address_scope_id)s: %(reason)s'
+
+
+class IllegalSubnetPoolAssociationToAddressScope(exception.BadRequest):
+    template = 'Subnet pool %(subnetpool_id)s cannot join address scope %(address_scope_id)s: %(reason)s'
+
+
+class IllegalSubnetPoolUpdate(exception.BadRequest):
+    template = 'Cannot change the address scope of subnet pool %(subnetpool_id)s: %(reason)s'
+
+
+class NetworkAddressScopeAffinityError(exception.BadRequest):
+    template = ('Network %(network_id)s has IPv%(version)s subnets of another address scope, or of none. Use a subnet '
+                'pool of the same scope.')
+
+
 class SubnetPoolNotFound(exception.NotFound):
     template = 'Subnet pool %(subnetpool_id)s could not be found.'
 
@@ -138,6 +168,51 @@ class SubnetAllocationError(exception.Conflict):
 
 class SubnetPoolQuotaExceeded(exception.Conflict):
     template = "The project's default_quota of subnet pool %(subnetpool_id)s is exceeded."
+
+
+class TrunkNotFound(exception.NotFound):
+    template = 'Trunk %(trunk_id)s could not be found.'
+
+
+class SubPortNotFound(exception.NotFound):
+    template = 'Port %(port_id)s is not a subport of trunk %(trunk_id)s.'
+
+
+class ParentPortInUse(exception.Conflict):
+    template = 'Port %(port_id)s is in use and cannot be the parent port of a trunk, or is the parent port of one.'
+
+
+class TrunkPortInUse(exception.Conflict):
+    template = 'Port %(port_id)s is a subport of trunk %(trunk_id)s.'
+
+
+class PortInUseAsTrunkParent(exception.Conflict):
+    template = 'Port %(port_id)s is the parent port of trunk %(trunk_id)s.'
+
+
+class PortInUseAsSubPort(exception.Conflict):
+    template = 'Port %(port_id)s is a subport of trunk %(trunk_id)s.'
+
+
+class DuplicateSubPort(exception.Conflict):
+    template = '%(segmentation_type)s %(segmentation_id)s is in use on trunk %(trunk_id)s.'
+
+
+class TooManySubports(exception.Conflict):
+    template = 'Trunk %(trunk_id)s can have at most %(limit)s subports.'
+
+
+class SubPortMtuGreaterThanTrunkPortMtu(exception.Conflict):
+    template = ('MTU %(port_mtu)s of the network of subport %(port_id)s is greater than MTU %(trunk_mtu)s of the '
+                'network of parent port %(trunk_id)s.')
+
+
+class TrunkInUse(exception.Conflict):
+    template = 'Trunk %(trunk_id)s is in use: its parent port has a device. Detach the port first.'
+
+
+class TrunkDisabled(exception.Conflict):
+    template = 'Trunk %(trunk_id)s is disabled. Set admin_state_up before you change its subports or delete it.'
 
 
 class QosPolicyNotFound(exception.NotFound):
@@ -187,4 +262,4 @@ def answer(error: Exception, request_id: str | None) -> Response:
     code, message, _english = faults.explain(error, request_id)
     name = type(error).__name__
     kind = TYPES.get(name, name) if isinstance(error, exception.NovaException) else _BY_CODE[code]
-    return Response({'NeutronError': {'type': kind, 'message': message, 'detail': ''}}, code)
+    return Response({KEY: {'type': kind, 'message': message, 'detail': ''}}, code)

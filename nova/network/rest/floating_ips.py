@@ -3,58 +3,73 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from typing import Any, TYPE_CHECKING
+from typing import Any, TYPE_CHECKING, TypedDict
 
 from nova import exception
 from nova.context import RequestContext
 from nova.db.engine import Connection
-from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.networks import ports as db_ports
 from nova.db.networks import routers as db
 from nova.db.tables import network as t
-from nova.json_types import JsonDocument
-from nova.json_types import JsonObject
 from nova.network import ipam
-from nova.network.rest import attributes as a
 from nova.network.rest import faults
 from nova.network.rest import quotas
-from nova.network.rest import resource
+from nova.network.rest import schemas as s
+from nova.network.rest.parts import Parts
+from nova.network.rest.rows import BOTH
+from nova.network.rest.rows import COMMON
+from nova.network.rest.rows import DESCRIPTION
+from nova.network.rest.rows import Field
+from nova.network.rest.rows import found
+from nova.network.rest.rows import is_owner
+from nova.network.rest.rows import new_owner
+from nova.network.rest.rows import Resource
 from nova.network.rest import routers
+from nova.web.fields import Constant
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import FloatingIpsRow, PortForwardingsRow, PortsRow
     from nova.network.rest.request import Deps
 
 MAX_FORWARDINGS = 256          # maximum of one address: each is a rule that its router evaluates
-CONSTANTS = {'dns_domain': '', 'dns_name': '', 'qos_policy_id': None, 'qos_network_policy_id': None}
 
 
-def views(conn: Connection, context: RequestContext, rows: list[FloatingIpsRow]) -> list[resource.View]:
-    forwarded: dict[str, list[dict[str, Any]]] = {}
-    for row in db.forwardings(conn, [row['id'] for row in rows]):
-        forwarded.setdefault(row['floating_ip_id'], []).append(forwarding_view(row))
+class Forwarding(TypedDict):
+    """A port forwarding as documents show it."""
+
+    id: str
+    protocol: str
+    external_port: int
+    internal_port: int
+    internal_port_id: str
+    internal_ip_address: str
+    description: str
+
+
+def _load_port(conn: Connection, context: RequestContext, rows: list[dict[str, Any]]) -> None:
+    """Add the ports that the caller sees."""
     ports = db_ports.seen(conn, context, {row['port_id'] for row in rows if row['port_id']})
-    return [{**resource.times(row), **CONSTANTS, 'status': row['status'],
-             **resource.columns(row, ('floating_network_id', 'floating_ip_address', 'fixed_ip_address', 'router_id')),
-             'port_id': row['port_id'] if row['port_id'] in ports else None,
-             'port_forwardings': forwarded.get(row['id'], []),
-             'port_details': _details(ports.get(row['port_id'] or ''))} for row in rows]
+    for row in rows:
+        port: Mapping[str, Any] | None = ports.get(row['port_id'] or '')
+        row['seen_port_id'] = None if port is None else row['port_id']
+        row['port_details'] = None if port is None else {name: port[name] for name in _DETAILS}
 
 
-def _details(port: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return None if port is None else resource.columns(port, (
-        'name', 'network_id', 'mac_address', 'admin_state_up', 'status', 'device_id', 'device_owner'))
+def _load_forwardings(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
+    forwarded: dict[str, list[dict[str, Any]]] = {}
+    for each in db.forwardings(conn, [row['id'] for row in rows]):
+        forwarded.setdefault(each['floating_ip_id'], []).append(FORWARDINGS.shown(each))
+    for row in rows:
+        row['port_forwardings'] = forwarded.get(row['id'], [])
 
 
 def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
-    project = a.owner(context, values)
+    project = new_owner(context, values)
     quotas.check(conn, deps.conf, 'floatingip', project)
     network, subnets = routers.external(conn, context, values['floating_network_id'])
     ident, wanted = str(uuid.uuid4()), {name: values[key] for name, key in (
         ('subnet_id', 'subnet_id'), ('ip_address', 'floating_ip_address')) if values[key]}
-    if 'ip_address' in wanted and not resource.owner(context, network):
-        raise exception.PolicyDenied(rule='create_floatingip:floating_ip_address')
     port = routers.service_port(network, db_ports.FLOATING, ident)
     given = ipam.claim(conn, network['id'], subnets, port['id'], [wanted] if wanted else [],
                        ipam.quarantine_cutoff(deps.conf.network.dhcp_lease_time), owner=db_ports.FLOATING)
@@ -72,7 +87,7 @@ def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[s
 
 
 def _locked(conn: Connection, row: FloatingIpsRow) -> FloatingIpsRow:
-    return resource.found(db_networks.lock(conn, t.floating_ips, row['id']),
+    return found(db_networks.lock(conn, t.floating_ips, row['id']),
                           faults.FloatingIPNotFound(floatingip_id=row['id']))
 
 
@@ -114,7 +129,7 @@ def _fixed(conn: Connection, context: RequestContext, port_id: str,
            address: str | None) -> tuple[PortsRow, dict[str, str]]:
     """Return (port, {'subnet_id', 'ip_address'}) of the caller's port for a floating address."""
     port = db_networks.lock(conn, t.ports, port_id)
-    if port is None or not resource.owner(context, port) or not db_ports.seen(conn, context, [port_id]):
+    if port is None or not is_owner(context, port) or not db_ports.seen(conn, context, [port_id]):
         raise exception.PortNotFound(port_id=port_id)
     fixed = [entry for entry in db_networks.addresses_of(conn, [port_id]).get(port_id, ())
              if '.' in entry['ip_address'] and address in (None, entry['ip_address'])]
@@ -134,86 +149,53 @@ def _router(conn: Connection, row: Mapping[str, Any], port_id: str, entry: dict[
 
 # ---- port forwarding ----------------------------------------------------------------
 
-_FORWARDING = {
-    'protocol': a.Attribute(a.one_of('tcp', 'udp'), a.REQUIRED),
-    'external_port': a.Attribute(a.integer(1, 65535), a.REQUIRED),
-    'internal_port': a.Attribute(a.integer(1, 65535), a.REQUIRED),
-    'internal_port_id': a.Attribute(a.ident, a.REQUIRED),
-    'internal_ip_address': a.Attribute(a.maybe(a.address)),
-    'description': a.DESCRIBED['description'],
-}
+def _forwardings(conn: Connection, row: FloatingIpsRow) -> list[PortForwardingsRow]:
+    return db.forwardings(conn, [row['id']])
 
 
-def forwarding_view(row: Mapping[str, Any]) -> resource.View:
-    return resource.columns(row, ('id', *_FORWARDING))
-
-
-def list_forwardings(conn: Connection, deps: Deps, context: RequestContext, row: FloatingIpsRow,
-                     body: None) -> JsonDocument:
-    return {'port_forwardings': [forwarding_view(each) for each in db.forwardings(conn, [row['id']])]}
-
-
-def show_forwarding(conn: Connection, deps: Deps, context: RequestContext, row: FloatingIpsRow, body: None,
-                    part: str) -> JsonDocument:
-    return {'port_forwarding': forwarding_view(_forwarding(conn, row, part))}
-
-
-def _forwarding(conn: Connection, row: FloatingIpsRow, ident: str) -> PortForwardingsRow:
-    found = [each for each in db.forwardings(conn, [row['id']]) if each['id'] == ident]
-    if not found:
-        raise faults.PortForwardingNotFound(id=ident)
-    return found[0]
-
-
-def create_forwarding(conn: Connection, deps: Deps, context: RequestContext, row: FloatingIpsRow,
-                      body: JsonObject) -> JsonDocument:
-    values = a.parse(_FORWARDING, context, a.below(body, 'port_forwarding'), creating=True)
-    row = _locked(conn, row)
+def create_forwarding(conn: Connection, context: RequestContext, row: FloatingIpsRow,
+                      values: dict[str, Any]) -> Forwarding:
     if row['port_id']:
         raise faults.FloatingIpInUse(floatingip_id=row['id'], by='it is associated with a port.')
-    made = {**_resolved(conn, context, row, values), 'id': str(uuid.uuid4()), 'project_id': row['project_id'],
-            'floating_ip_id': row['id'], 'description': values['description'] or ''}
+    made = _resolved(conn, context, row, str(uuid.uuid4()), values)
     _check_single(conn, row, made)
-    if len(db.forwardings(conn, [row['id']])) >= MAX_FORWARDINGS:
+    if len(_forwardings(conn, row)) >= MAX_FORWARDINGS:
         raise exception.BadRequest(f'A floating IP has at most {MAX_FORWARDINGS} port forwardings.')
-    db_networks.insert(conn, t.port_forwardings, [made])
-    return {'port_forwarding': forwarding_view(made)}
+    db_networks.insert(conn, t.port_forwardings, [
+        {**made, 'project_id': row['project_id'], 'floating_ip_id': row['id']}])
+    return made
 
 
-def update_forwarding(conn: Connection, deps: Deps, context: RequestContext, row: FloatingIpsRow, body: JsonObject,
-                      part: str) -> JsonDocument:
-    row = _locked(conn, row)
-    known = _forwarding(conn, row, part)
-    given = a.different(_FORWARDING, known, a.below(body, 'port_forwarding'))
-    values = a.parse(_FORWARDING, context, given, creating=False)
-    if not values:
-        return {'port_forwarding': forwarding_view(known)}
-    fresh = {**known, **values}
+def update_forwarding(conn: Connection, context: RequestContext, row: FloatingIpsRow, known: Forwarding,
+                      values: dict[str, Any]) -> Forwarding:
+    fresh: dict[str, Any] = {**known, **values}
     if 'internal_port_id' in values and 'internal_ip_address' not in values:
         fresh['internal_ip_address'] = None
-    changed = {**_resolved(conn, context, row, fresh), 'description': fresh['description'] or ''}
-    _check_single(conn, row, {**known, **changed})
-    db_networks.update(conn, t.port_forwardings, part, changed)
-    return {'port_forwarding': forwarding_view({**known, **changed})}
+    changed = _resolved(conn, context, row, known['id'], fresh)
+    _check_single(conn, row, changed)
+    columns: dict[str, Any] = {**changed}
+    del columns['id']
+    db_networks.update(conn, t.port_forwardings, known['id'], columns)
+    return changed
 
 
-def delete_forwarding(conn: Connection, deps: Deps, context: RequestContext, row: FloatingIpsRow, body: None,
-                      part: str) -> None:
-    row = _locked(conn, row)
-    db_networks.delete(conn, t.port_forwardings, _forwarding(conn, row, part)['id'])
-    if not db.forwardings(conn, [row['id']]):
+def delete_forwarding(conn: Connection, row: FloatingIpsRow, known: Forwarding) -> None:
+    db_networks.delete(conn, t.port_forwardings, known['id'])
+    if not _forwardings(conn, row):
         db_networks.update(conn, t.floating_ips, row['id'], {'router_id': None, 'status': 'DOWN'})
 
 
-def _resolved(conn: Connection, context: RequestContext, row: FloatingIpsRow, values: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns of a port forwarding, and place the floating address on the router of the port."""
+def _resolved(conn: Connection, context: RequestContext, row: FloatingIpsRow, ident: str,
+              values: dict[str, Any]) -> Forwarding:
+    """Return the values of a port forwarding, and place the floating address on the router of the port."""
     _port, entry = _fixed(conn, context, values['internal_port_id'], values['internal_ip_address'])
     router = _router(conn, row, values['internal_port_id'], entry)
     if row['router_id'] not in (None, router):
         raise exception.BadRequest('All port forwardings of a floating IP must use the same router.')
     db_networks.update(conn, t.floating_ips, row['id'], {'router_id': router, 'status': 'ACTIVE'})
-    return {'internal_ip_address': entry['ip_address'],
-            **{name: values[name] for name in ('protocol', 'external_port', 'internal_port', 'internal_port_id')}}
+    return {'id': ident, 'protocol': values['protocol'], 'external_port': values['external_port'],
+            'internal_port': values['internal_port'], 'internal_port_id': values['internal_port_id'],
+            'internal_ip_address': entry['ip_address'], 'description': values['description'] or ''}
 
 
 def _check_single(conn: Connection, row: Mapping[str, Any], made: Mapping[str, Any]) -> None:
@@ -223,31 +205,47 @@ def _check_single(conn: Connection, row: Mapping[str, Any], made: Mapping[str, A
             raise exception.BadRequest(f"Port {made['external_port']} of {made['protocol']} is already forwarded.")
 
 
-_C = t.floating_ips.c
+_PORT = s.integer(1, 65535)
+FORWARDINGS = Parts('port_forwarding', 'port_forwardings', t.port_forwardings, (
+    Field('id', s.UUID, 'id', 'ID.'),
+    Field('protocol', s.one_of('tcp', 'udp'), 'protocol', 'Protocol.', write=BOTH, required=True),
+    Field('external_port', s.NUMBER, 'external_port', 'Port of the floating address.', write=BOTH, accepts=_PORT,
+          required=True),
+    Field('internal_port', s.NUMBER, 'internal_port', 'Port of the fixed address.', write=BOTH, accepts=_PORT,
+          required=True),
+    Field('internal_port_id', s.UUID, 'internal_port_id', 'Network port.', write=BOTH, accepts=s.IDENT, required=True),
+    Field('internal_ip_address', s.TEXT, 'internal_ip_address', 'Fixed address of the network port.', write=BOTH,
+          accepts=s.nullable(s.NETWORK_ADDRESS)),
+    DESCRIPTION,
+), read=_forwardings, lock=_locked, create=create_forwarding, update=update_forwarding, delete=delete_forwarding,
+    missing=lambda _row, ident: faults.PortForwardingNotFound(id=ident))
 
-FLOATING_IPS = resource.Resource(
-    singular='floatingip', plural='floatingips', table=t.floating_ips,
-    attributes={
-        'description': a.DESCRIBED['description'], 'tenant_id': a.DESCRIBED['tenant_id'],
-        'project_id': a.DESCRIBED['project_id'],
-        'floating_network_id': a.Attribute(a.ident, a.REQUIRED, put=False),
-        'floating_ip_address': a.Attribute(a.maybe(a.address), put=False),
-        'subnet_id': a.Attribute(a.maybe(a.ident), put=False),
-        'port_id': a.Attribute(a.maybe(a.ident)),
-        'fixed_ip_address': a.Attribute(a.maybe(a.address)),
-        'qos_policy_id': a.Attribute(a.refused('QoS policies apply to ports and networks only: limit the port.')),
-        'dns_name': a.Attribute(a.one_of(''), '', put=False),
-        'dns_domain': a.Attribute(a.one_of(''), '', put=False),
-    },
-    listing=listing.Listing(t.floating_ips, {
-        'id': _C.id, 'project_id': _C.project_id, 'tenant_id': _C.project_id, 'description': _C.description,
-        'created_at': _C.created_at, 'status': _C.status, 'port_id': _C.port_id, 'router_id': _C.router_id,
-        'floating_network_id': _C.floating_network_id, 'floating_ip_address': _C.floating_ip_address,
-        'fixed_ip_address': _C.fixed_ip_address,
-    }, CONSTANTS),
-    visible=db_networks.own(t.floating_ips), writable=resource.owner, views=views, create=create, update=update,
-    server_view=lambda _conn, row: (row['port_id'], row['fixed_ip_address']), delete=delete,
-    missing=lambda ident: faults.FloatingIPNotFound(floatingip_id=ident),
-    actions=(('GET', 'port_forwardings', list_forwardings), ('POST', 'port_forwardings', create_forwarding),
-             ('GET', 'port_forwardings/{part}', show_forwarding), ('PUT', 'port_forwardings/{part}', update_forwarding),
-             ('DELETE', 'port_forwardings/{part}', delete_forwarding)))
+_DETAILS = {'name': s.TEXT, 'network_id': s.UUID, 'mac_address': s.TEXT, 'admin_state_up': s.FLAG, 'status': s.TEXT,
+            'device_id': s.TEXT, 'device_owner': s.TEXT}
+_NO_NAME: dict[str, Any] = {'write': 'create', 'accepts': s.one_of(''), 'default': ''}
+FLOATING_IPS = Resource('floatingip', 'floatingips', t.floating_ips, (
+    *COMMON,
+    Field('status', s.one_of('ACTIVE', 'DOWN'), 'status', 'Whether it leads to a port.'),
+    Field('floating_network_id', s.UUID, 'floating_network_id', 'External network.', write='create', accepts=s.IDENT,
+          required=True),
+    Field('floating_ip_address', s.TEXT, 'floating_ip_address', 'Address.', write='create',
+          accepts=s.nullable(s.NETWORK_ADDRESS), guarded=True),
+    Field('subnet_id', s.TEXT_OR_NULL, None, 'Subnet of the address.', '', write='create',
+          accepts=s.nullable(s.IDENT)),
+    Field('port_id', s.UUID_OR_NULL, 'seen_port_id', 'Network port, if the caller sees it.', column='port_id',
+          load=_load_port, columns=('port_id',), write=BOTH, accepts=s.nullable(s.IDENT)),
+    Field('fixed_ip_address', s.TEXT_OR_NULL, 'fixed_ip_address', 'Fixed address of the port.', write=BOTH,
+          accepts=s.nullable(s.NETWORK_ADDRESS)),
+    Field('router_id', s.UUID_OR_NULL, 'router_id', 'Router that translates the address.'),
+    Field('port_details', {**s.shape(**_DETAILS), 'type': ['object', 'null']}, 'port_details', 'Fields of the port.',
+          load=_load_port, columns=('port_id',)),
+    Field('port_forwardings', [FORWARDINGS.view('show')], 'port_forwardings', 'Port forwardings.',
+          load=_load_forwardings, columns=('id',)),
+    Field('qos_policy_id', s.NULL, Constant(None), 'Always null.', write=BOTH,
+          accepts=s.refused('QoS policies apply to ports and networks only: limit the port.')),
+    Field('qos_network_policy_id', s.NULL, Constant(None), 'Always null.'),
+    Field('dns_name', s.const(''), Constant(''), 'Always empty.', **_NO_NAME),
+    Field('dns_domain', s.const(''), Constant(''), 'Always empty.', **_NO_NAME),
+), visible=db_networks.own(t.floating_ips), create=create, update=update, delete=delete,
+    server_view=lambda _conn, row: (row['port_id'], row['fixed_ip_address']),
+    missing=lambda ident: faults.FloatingIPNotFound(floatingip_id=ident), actions=FORWARDINGS.actions())

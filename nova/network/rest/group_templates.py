@@ -8,15 +8,16 @@ from nova import exception
 from nova.context import RequestContext
 from nova.db.engine import Connection
 from nova.db.networks import group_templates as db
-from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.tables import network as t
 from nova.network import group_rules
-from nova.network import security
-from nova.network.rest import attributes as a
 from nova.network.rest import faults
 from nova.network.rest import groups
-from nova.network.rest import resource
+from nova.network.rest import schemas as s
+from nova.network.rest.rows import DESCRIPTION
+from nova.network.rest.rows import Field
+from nova.network.rest.rows import IDENT
+from nova.network.rest.rows import Resource
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import DefaultSecurityGroupRulesRow
@@ -24,21 +25,11 @@ if TYPE_CHECKING:
 
 PARENT = 'PARENT'                  # the group itself as remote group
 MAX_TEMPLATES = 100                # each new group gets all of them
-_C = t.default_group_rules.c
 _SAME = ('direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max', 'remote_ip_prefix')
 
 
-def views(conn: Connection, context: RequestContext, rows: list[DefaultSecurityGroupRulesRow]) -> list[resource.View]:
-    return [{'id': row['id'], 'description': row['description'], **resource.columns(row, _SAME),
-             'remote_group_id': PARENT if row['from_own_group'] else None, 'remote_address_group_id': None,
-             'used_in_default_sg': row['used_in_default_sg'],
-             'used_in_non_default_sg': row['used_in_non_default_sg']} for row in rows]
-
-
 def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
-    if not context.is_admin:
-        raise exception.PolicyDenied(rule='create_default_security_group_rule')
-    rule = security.stored_rule(conn, {name: values[name] for name in groups.RULE_COLUMNS if name in values})
+    rule = group_rules.check_rule({name: values[name] for name in groups.RULE_COLUMNS if name in values})
     row = {**{name: rule[name] for name in _SAME}, 'id': str(uuid.uuid4()),
            'from_own_group': bool(values['remote_group_id']), 'used_in_default_sg': values['used_in_default_sg'],
            'used_in_non_default_sg': values['used_in_non_default_sg'], 'removed': False,
@@ -66,19 +57,19 @@ def prepare(conn: Connection, context: RequestContext) -> None:
     db.ensure(conn)
 
 
-TEMPLATES = resource.Resource(
-    singular='default_security_group_rule', plural='default_security_group_rules', table=t.default_group_rules,
-    attributes={
-        **{name: row for name, row in groups.RULES.attributes.items()
-           if name not in ('security_group_id', 'remote_group_id')},
-        'remote_group_id': a.Attribute(a.one_of(None, PARENT), put=False),
-        'used_in_default_sg': a.Attribute(a.boolean, False, put=False),
-        'used_in_non_default_sg': a.Attribute(a.boolean, True, put=False),
-    },
-    listing=listing.Listing(t.default_group_rules, {
-        'id': _C.id, 'description': _C.description, **{name: _C[name] for name in _SAME},
-        'used_in_default_sg': _C.used_in_default_sg, 'used_in_non_default_sg': _C.used_in_non_default_sg,
-    }, {'remote_address_group_id': None}, {'protocol': groups.with_protocol(_C.protocol)}),
-    visible=lambda context: ~_C.removed, writable=lambda context, row: bool(context.is_admin), views=views,
-    create=create, update=update, delete=delete, prepare=prepare, tagged=False,
-    missing=lambda ident: faults.DefaultRuleNotFound(rule_id=ident))
+def _ignored(name: str) -> Field:
+    return Field(name, s.TEXT_OR_NULL, None, 'Ignored: default rules belong to no project.', '', write='create',
+                 accepts=s.nullable(s.NAME))
+
+
+TEMPLATES = Resource('default_security_group_rule', 'default_security_group_rules', t.default_group_rules, (
+    IDENT, DESCRIPTION, *groups.MATCH, groups.protocol_field(t.default_group_rules),
+    Field('remote_group_id', s.one_of(None, PARENT), lambda row, context: PARENT if row['from_own_group'] else None,
+          'PARENT: the group itself.', columns=('from_own_group',), write='create'),
+    Field('used_in_default_sg', s.FLAG, 'used_in_default_sg', 'Whether default groups get it.', write='create',
+          accepts=s.BOOLEAN, default=False),
+    Field('used_in_non_default_sg', s.FLAG, 'used_in_non_default_sg', 'Whether other groups get it.', write='create',
+          accepts=s.BOOLEAN, default=True),
+    _ignored('project_id'), _ignored('tenant_id'),
+), visible=lambda context: ~t.default_group_rules.c.removed, create=create, update=update, delete=delete,
+    prepare=prepare, unchangeable=True, missing=lambda ident: faults.DefaultRuleNotFound(rule_id=ident))

@@ -9,16 +9,23 @@ from nova import exception
 from nova.context import RequestContext
 from nova.db import engine
 from nova.db.engine import Connection
-from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
+from nova.db.networks.listing import among
 from nova.db.networks import security_groups as db
 from nova.db.tables import network as t
 from nova.network import group_rules
-from nova.network import security
-from nova.network.rest import attributes as a
 from nova.network.rest import faults
 from nova.network.rest import quotas
-from nova.network.rest import resource
+from nova.network.rest import schemas as s
+from nova.network.rest.rows import BOTH
+from nova.network.rest.rows import COMMON
+from nova.network.rest.rows import Field
+from nova.network.rest.rows import is_owner
+from nova.network.rest.rows import load_shared
+from nova.network.rest.rows import NAMED
+from nova.network.rest.rows import new_owner
+from nova.network.rest.rows import Resource
+from nova.web.fields import Constant
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import SecurityGroupRulesRow, SecurityGroupsRow
@@ -30,19 +37,17 @@ RULE_COLUMNS = ('security_group_id', 'direction', 'ethertype', 'protocol', 'port
 
 # ---- groups ------------------------------------------------------------------------
 
-def group_views(conn: Connection, context: RequestContext, rows: list[SecurityGroupsRow]) -> list[resource.View]:
+def _load_rules(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
     rules: dict[str, list[dict[str, Any]]] = {}
-    idents = [row['id'] for row in rows]
-    shared = db_networks.shared_among(conn, idents, context.project_id)
-    for row in db_networks.many(conn, t.security_group_rules, idents, 'security_group_id'):
-        rules.setdefault(row['security_group_id'], []).append(_rule_view(row))
-    return [{**resource.times(row), 'name': row['name'], 'stateful': True, 'shared': row['id'] in shared,
-             'security_group_rules': sorted(rules.get(row['id'], []), key=lambda view: view['id'])}
-            for row in rows]
+    shown = RULES.view('show').compiled(0)
+    for rule in db_networks.many(conn, t.security_group_rules, [row['id'] for row in rows], 'security_group_id'):
+        rules.setdefault(rule['security_group_id'], []).append(shown({**rule, 'tags': [], 'in_default': None}, None))
+    for row in rows:
+        row['rules'] = sorted(rules.get(row['id'], []), key=lambda document: document['id'])
 
 
 def create_group(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
-    project = a.owner(context, values)
+    project = new_owner(context, values)
     if values['name'] == db.DEFAULT:
         raise faults.SecurityGroupDefaultAlreadyExists()
     db.ensure_default(conn, project)
@@ -56,7 +61,7 @@ def create_group(conn: Connection, deps: Deps, context: RequestContext, values: 
 
 def update_group(conn: Connection, deps: Deps, context: RequestContext, row: SecurityGroupsRow,
                  values: dict[str, Any]) -> None:
-    stored = {name: values[name] for name in ('name', 'description') if values.get(name) is not None}
+    stored = GROUPS.stored(values)
     if 'name' in stored and stored['name'] != row['name'] and db.DEFAULT in (stored['name'], row['name']):
         raise (faults.SecurityGroupCannotUpdateDefault() if row['name'] == db.DEFAULT
                else faults.SecurityGroupDefaultAlreadyExists())
@@ -78,38 +83,20 @@ def prepare(conn: Connection, context: RequestContext) -> None:
         db.ensure_default(conn, context.project_id)
 
 
-GROUPS = resource.Resource(
-    singular='security_group', plural='security_groups', table=t.security_groups,
-    attributes={**a.DESCRIBED, 'stateful': a.Attribute(a.one_of(True, None), True)},
-    listing=listing.Listing(t.security_groups, {
-        'id': t.security_groups.c.id, 'name': t.security_groups.c.name,
-        'project_id': t.security_groups.c.project_id, 'tenant_id': t.security_groups.c.project_id,
-        'description': t.security_groups.c.description, 'created_at': t.security_groups.c.created_at,
-    }, {'stateful': True}, {'shared': db.is_shared}),
-    visible=db.visible, writable=resource.owner, views=group_views, create=create_group,
-    update=update_group, delete=delete_group, prepare=prepare,
-    missing=lambda ident: exception.SecurityGroupNotFound(security_group_id=ident))
-
-
 # ---- rules -------------------------------------------------------------------------
 
-def _rule_view(row: SecurityGroupRulesRow) -> resource.View:
-    return {**resource.times(row), **resource.columns(row, RULE_COLUMNS),
-            'normalized_cidr': group_rules.normalized(row['remote_ip_prefix']), 'remote_address_group_id': None,
-            'belongs_to_default_sg': None}
-
-
-def rule_views(conn: Connection, context: RequestContext, rows: list[SecurityGroupRulesRow]) -> list[resource.View]:
+def _load_default(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
     default = db.defaults_among(conn, {row['security_group_id'] for row in rows})
-    return [{**_rule_view(row), 'belongs_to_default_sg': row['security_group_id'] in default} for row in rows]
+    for row in rows:
+        row['in_default'] = row['security_group_id'] in default
 
 
 def create_rule(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
-    a.owner(context, values)
+    new_owner(context, values)
     group = _group(conn, context, values['security_group_id'])
     if values['remote_group_id'] and values['remote_group_id'] != group['id']:
         _group(conn, context, values['remote_group_id'])
-    rule = security.stored_rule(conn, {name: values[name] for name in RULE_COLUMNS})
+    rule = group_rules.check_rule({name: values[name] for name in RULE_COLUMNS})
     for known in db_networks.many(conn, t.security_group_rules, [group['id']], 'security_group_id'):
         if group_rules.key(known) == group_rules.key(rule):
             raise faults.SecurityGroupRuleExists(rule_id=known['id'])
@@ -123,7 +110,7 @@ def create_rule(conn: Connection, deps: Deps, context: RequestContext, values: d
 def _group(conn: Connection, context: RequestContext, ident: str) -> SecurityGroupsRow:
     """Lock and return a group that the caller may change."""
     row = db_networks.lock(conn, t.security_groups, ident)
-    if row is None or not resource.owner(context, row):
+    if row is None or not is_owner(context, row):
         raise exception.SecurityGroupNotFound(security_group_id=ident)
     return row
 
@@ -143,32 +130,51 @@ def with_protocol(column: engine.Column) -> Callable[[list[str]], engine.Conditi
     def condition(values: list[str]) -> engine.Condition:
         wanted = {alias for value in values
                   for alias in (group_rules.protocol_aliases(value) if value else group_rules.ANY)}
-        return listing.among(column, wanted, nothing=wanted >= set(group_rules.ANY))
+        return among(column, wanted, nothing=wanted >= set(group_rules.ANY))
     return condition
 
 
-_C = t.security_group_rules.c
+_PORT = s.nullable(s.integer(0, 65535))
+# fields that default rules have, too
+MATCH = (
+    Field('direction', s.one_of('ingress', 'egress'), 'direction', 'Direction.', write='create', required=True),
+    Field('ethertype', s.TEXT, 'ethertype', 'IPv4 or IPv6.', write='create', accepts=s.nullable(s.text(8)),
+          default='IPv4'),
+    Field('port_range_min', s.NUMBER_OR_NULL, 'port_range_min', 'First port, or type of ICMP.', write='create',
+          accepts=_PORT),
+    Field('port_range_max', s.NUMBER_OR_NULL, 'port_range_max', 'Last port, or code of ICMP.', write='create',
+          accepts=_PORT),
+    Field('remote_ip_prefix', s.TEXT_OR_NULL, 'remote_ip_prefix', 'Range of the peers.', write='create',
+          accepts=s.nullable(s.text(43))),
+    Field('remote_address_group_id', s.NULL, Constant(None), 'Always null.', write='create', accepts=s.one_of(None)),
+)
 
-RULES = resource.Resource(
-    singular='security_group_rule', plural='security_group_rules', table=t.security_group_rules,
-    attributes={
-        'description': a.DESCRIBED['description'], 'tenant_id': a.DESCRIBED['tenant_id'],
-        'project_id': a.DESCRIBED['project_id'],
-        'security_group_id': a.Attribute(a.ident, a.REQUIRED, put=False),
-        'direction': a.Attribute(a.one_of('ingress', 'egress'), a.REQUIRED, put=False),
-        'ethertype': a.Attribute(a.maybe(a.text(8)), 'IPv4', put=False),
-        'protocol': a.Attribute(a.maybe(a.protocol), put=False),
-        'port_range_min': a.Attribute(a.maybe(a.integer(0, 65535)), put=False),
-        'port_range_max': a.Attribute(a.maybe(a.integer(0, 65535)), put=False),
-        'remote_ip_prefix': a.Attribute(a.maybe(a.text(43)), put=False),
-        'remote_group_id': a.Attribute(a.maybe(a.ident), put=False),
-        'remote_address_group_id': a.Attribute(a.one_of(None), put=False),
-    },
-    listing=listing.Listing(t.security_group_rules, {
-        'id': _C.id, 'project_id': _C.project_id, 'tenant_id': _C.project_id, 'description': _C.description,
-        'created_at': _C.created_at, **{name: _C[name] for name in RULE_COLUMNS},
-    }, {'remote_address_group_id': None}, {'protocol': with_protocol(_C.protocol)}),
-    visible=db_networks.own(t.security_group_rules), writable=resource.owner, views=rule_views,
-    create=create_rule,
-    update=update_rule, delete=delete_rule, prepare=prepare,
-    missing=lambda ident: exception.SecurityGroupRuleNotFound(rule_id=ident))
+
+def protocol_field(table: engine.Table[Any]) -> Field:
+    return Field('protocol', s.TEXT_OR_NULL, 'protocol', 'Name or number of the protocol.', write='create',
+                 accepts=s.nullable(s.PROTOCOL), where=with_protocol(table.c.protocol))
+
+
+RULES = Resource('security_group_rule', 'security_group_rules', t.security_group_rules, (
+    *COMMON, *MATCH, protocol_field(t.security_group_rules),
+    Field('security_group_id', s.UUID, 'security_group_id', 'Security group.', write='create', accepts=s.IDENT,
+          required=True),
+    Field('remote_group_id', s.UUID_OR_NULL, 'remote_group_id', 'Security group of the peers.', write='create',
+          accepts=s.nullable(s.IDENT)),
+    Field('normalized_cidr', s.TEXT_OR_NULL, lambda row, context: group_rules.normalized(row['remote_ip_prefix']),
+          'Range of the peers without host bits.', columns=('remote_ip_prefix',)),
+    Field('belongs_to_default_sg', {'type': ['boolean', 'null']}, 'in_default',
+          'Whether the group is the default one; null below a group.', load=_load_default,
+          columns=('security_group_id',)),
+), visible=db_networks.own(t.security_group_rules), create=create_rule, update=update_rule, delete=delete_rule,
+    prepare=prepare, missing=lambda ident: exception.SecurityGroupRuleNotFound(rule_id=ident))
+
+GROUPS = Resource('security_group', 'security_groups', t.security_groups, (
+    *NAMED,
+    Field('stateful', s.const(True), Constant(True), 'Always true.', write=BOTH, accepts=s.one_of(True, None),
+          default=True),
+    Field('shared', s.FLAG, 'is_shared', 'Whether another project shares it.', load=load_shared, columns=('id',),
+          where=db.is_shared),
+    Field('security_group_rules', [RULES.view('show')], 'rules', 'Rules.', load=_load_rules, columns=('id',)),
+), visible=db.visible, create=create_group, update=update_group, delete=delete_group, prepare=prepare,
+    missing=lambda ident: exception.SecurityGroupNotFound(security_group_id=ident))

@@ -6,6 +6,7 @@ in external networks.
 """
 from __future__ import annotations
 
+import functools
 import ipaddress
 import random
 import uuid
@@ -13,39 +14,37 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast, TYPE_CHECKING
 
 from nova import exception
-from nova import utils
 from nova.context import RequestContext
 from nova.db.engine import Connection
-from nova.db.networks import hosts as db_hosts
-from nova.db.networks import listing
+from nova.db.networks import address_scopes as db_scopes
 from nova.db.networks import networks as db
 from nova.db.networks import ports as db_ports
 from nova.db.networks import routers as db_routers
 from nova.db.tables import network as t
-from nova.network import gateways
 from nova.network import ipam
 from nova.network import managers
 from nova.network import ranges
-from nova.network.rest import attributes as a
 from nova.network.rest import faults
 from nova.network.rest import qos
 from nova.network.rest import quotas
-from nova.network.rest import resource
+from nova.network.rest import schemas as s
+from nova.network.rest.rows import BOTH
+from nova.network.rest.rows import Field
+from nova.network.rest.rows import found
+from nova.network.rest.rows import is_owner
+from nova.network.rest.rows import load_shared
+from nova.network.rest.rows import NAMED
+from nova.network.rest.rows import new_owner
+from nova.network.rest.rows import Resource
+from nova.network.rest.rows import zones
 from nova.network.rest import subnet_pools
 from nova.network.rest import vlans
+from nova.web.fields import Constant
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import NetworksRow, SubnetsRow
     from nova.network.rest.request import Deps
 
-NETWORK_CONSTANTS = {
-    'status': 'ACTIVE',
-    'availability_zones': ['nova'], 'ipv4_address_scope': None, 'ipv6_address_scope': None,
-    'vlan_transparent': None,
-    'l2_adjacency': True}
-SUBNET_CONSTANTS: dict[str, Any] = {
-    'segment_id': None, 'dns_publish_fixed_ip': False,
-    'router:external': False}
 IPV6_MODES = ('slaac', 'dhcpv6-stateful', 'dhcpv6-stateless')
 VXLAN_BYTES = 50            # overhead of an encapsulated frame (RFC 7348)
 
@@ -58,31 +57,34 @@ def _allow(deps: Deps, context: RequestContext, network: Mapping[str, Any], rule
 
 # ---- networks --------------------------------------------------------------------
 
-def network_views(conn: Connection, context: RequestContext, rows: list[NetworksRow]) -> list[resource.View]:
+def _load_subnets(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
     subnets: dict[str, list[str]] = {}
+    known = db.many(conn, t.subnets, [row['id'] for row in rows], 'network_id')
+    for subnet in sorted(known, key=lambda subnet: subnet['created_at']):
+        subnets.setdefault(subnet['network_id'], []).append(subnet['id'])
+    for row in rows:
+        row['subnets'] = subnets.get(row['id'], [])
+
+
+def _load_scopes(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
+    scopes = db_scopes.of_networks(conn, [row['id'] for row in rows])
+    for row in rows:
+        row |= {f'scope_{version}': scopes.get((row['id'], version)) for version in (4, 6)}
+
+
+def _load_number(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
     idents = [row['id'] for row in rows]
-    for row in sorted(db.many(conn, t.subnets, idents, 'network_id'), key=lambda row: row['created_at']):
-        subnets.setdefault(row['network_id'], []).append(row['id'])
-    shared = db.shared_among(conn, idents, context.project_id)
-    numbers = db.segments_of(conn, idents) | db.vlans_of(conn, idents) if context.is_admin else {}
-    return [{
-        **resource.times(row), 'name': row['name'], 'admin_state_up': row['admin_state_up'],
-        'mtu': row['mtu'], 'shared': row['shared'] or row['id'] in shared, 'is_default': row['is_default'],
-        'subnets': subnets.get(row['id'], []), 'router:external': row['external'],
-        'port_security_enabled': row['port_security_enabled'], 'qos_policy_id': row['qos_policy_id'],
-        'dns_domain': row['dns_domain'], **NETWORK_CONSTANTS, 'availability_zone_hints': row['zone_hints'] or [],
-        **(_provider(row, numbers.get(row['id'])) if context.is_admin else {}),
-    } for row in rows]
+    numbers = db.segments_of(conn, idents) | db.vlans_of(conn, idents)
+    for row in rows:
+        row['number'] = numbers.get(row['id'])
 
 
-def _provider(row: Mapping[str, Any], number: int | None) -> dict[str, Any]:
-    physical = row['physical_network'] or (row['bridge'] if row['network_type'] == db.FLAT else None)
-    return {'provider:network_type': row['network_type'], 'provider:physical_network': physical,
-            'provider:segmentation_id': number}
+def _physical(row: Mapping[str, Any], _context: RequestContext) -> str | None:
+    return row['physical_network'] or (row['bridge'] if row['network_type'] == db.FLAT else None)
 
 
 def create_network(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
-    project = a.owner(context, values)
+    project = new_owner(context, values)
     kind = values['provider:network_type'] or (
         db.FLAT if values['router:external'] or deps.conf.network.project_ranges else managers.project_type(deps.conf))
     ident, physical, wanted = (str(uuid.uuid4()), values['provider:physical_network'],
@@ -90,18 +92,14 @@ def create_network(conn: Connection, deps: Deps, context: RequestContext, values
     if kind == db.VLAN:
         physical, wanted = vlans.chosen(conn, deps.conf, physical, wanted)
     row = {
-        'id': ident, 'project_id': project, 'name': values['name'],
-        'description': values['description'] or '', 'shared': values['shared'], 'is_default': values['is_default'],
-        'admin_state_up': values['admin_state_up'], 'bridge': 'br' + ident.replace('-', '')[:12],
+        **NETWORKS.stored(values), 'id': ident, 'project_id': project, 'description': values['description'] or '',
+        'bridge': 'br' + ident.replace('-', '')[:12], 'network_type': kind, 'physical_network': physical,
         'mtu': values['mtu'] or deps.conf.network.mtu - (VXLAN_BYTES if kind == db.OVERLAY else 0),
-        'network_type': kind, 'external': values['router:external'], 'physical_network': physical,
-        'port_security_enabled': values['port_security_enabled'], 'dns_domain': values['dns_domain'],
-        'zone_hints': list(values['availability_zone_hints']),
         'qos_policy_id': qos.chosen(conn, context, None, values['qos_policy_id'])}
-    _check_domain(conn, row['dns_domain'], '')
     _check_kind(deps, row, wanted)
     _check_mtu(deps, kind, values['mtu'])
-    _allow(deps, context, row, 'create_network')
+    if not row['external']:                 # the rule of router:external guards external networks
+        _allow(deps, context, row, 'create_network')
     quotas.check(conn, deps.conf, 'network', project)
     _check_default(conn, row, row['is_default'])
     db.insert(conn, t.networks, [row])
@@ -134,17 +132,6 @@ def _check_port_security(row: Mapping[str, Any], wanted: bool | None) -> None:
     if wanted is False and row['network_type'] == db.FLAT and not row['external']:
         raise exception.InvalidInput(reason='Disabling port security is supported only for networks of type vxlan or '
                                             'vlan: guests of other projects share the routing table of the hosts.')
-
-
-def _check_domain(conn: Connection, wanted: str, present: str) -> None:
-    """Check that all hosts support dns_domain.
-
-    :raises Conflict: hosts of an older release would announce another domain
-    """
-    older = db_hosts.older(conn, gateways.FEATURE_RELEASE) if wanted and wanted != present else []
-    if older:
-        raise exception.Conflict('dns_domain requires this release on all network hosts. Upgrade first: '
-                                 f'{utils.some(older)}.')
 
 
 def _check_default(conn: Connection, row: Mapping[str, Any], wanted: bool) -> None:
@@ -185,12 +172,7 @@ def _free_number(conn: Connection) -> int:
 def update_network(conn: Connection, deps: Deps, context: RequestContext, row: NetworksRow,
                    values: dict[str, Any]) -> None:
     _allow(deps, context, row, 'update_network')
-    stored = {name: values[name] for name in ('name', 'description', 'admin_state_up', 'mtu', 'shared',
-                                              'port_security_enabled', 'dns_domain')
-              if values.get(name) is not None}
-    if 'availability_zone_hints' in values:
-        stored['zone_hints'] = list(values['availability_zone_hints'])
-    _check_domain(conn, stored.get('dns_domain', ''), row['dns_domain'])
+    stored = {name: value for name, value in NETWORKS.stored(values).items() if name not in ('external', 'is_default')}
     if 'qos_policy_id' in values:
         stored['qos_policy_id'] = qos.chosen(conn, context, row['qos_policy_id'], values['qos_policy_id'])
     _check_mtu(deps, row['network_type'], stored.get('mtu'))
@@ -199,8 +181,8 @@ def update_network(conn: Connection, deps: Deps, context: RequestContext, row: N
     if values.get('router:external') not in (None, row['external']):
         stored.update(_outside(conn, row, values['router:external']))
     if values.get('is_default') not in (None, row['is_default']):
-        if not {**row, **stored}['external'] or not context.is_admin:
-            raise exception.InvalidInput(reason='is_default can be set only on external networks, by an administrator.')
+        if not {**row, **stored}['external']:
+            raise exception.InvalidInput(reason='is_default can be set only on external networks.')
         _check_default(conn, row, values['is_default'])
         stored['is_default'] = values['is_default']
     db.update(conn, t.networks, row['id'], stored)
@@ -237,79 +219,52 @@ def delete_network(conn: Connection, deps: Deps, context: RequestContext, row: N
     db.remove_network(conn, row['id'])
 
 
-_N = t.networks.c
-
-NETWORKS = resource.Resource(
-    singular='network', plural='networks', table=t.networks,
-    attributes={
-        **a.DESCRIBED,
-        'admin_state_up': a.Attribute(a.boolean, True),
-        'shared': a.Attribute(a.boolean, False, admin=True),
-        'mtu': a.Attribute(a.maybe(a.integer(576, 65535))),
-        'router:external': a.Attribute(a.boolean, False, admin=True),
-        'port_security_enabled': a.Attribute(a.boolean, True),
-        'availability_zone_hints': a.Attribute(a.zone_hints, ()),
-        'provider:network_type': a.Attribute(a.one_of(db.FLAT, db.OVERLAY, db.VLAN), admin=True, put=False),
-        'provider:physical_network': a.Attribute(a.maybe(a.text()), admin=True, put=False),
-        'provider:segmentation_id': a.Attribute(a.maybe(a.integer(1, db.SEGMENTS[-1])), admin=True, put=False),
-        'qos_policy_id': a.Attribute(a.maybe(a.ident)),
-        'is_default': a.Attribute(a.boolean, False),
-        'dns_domain': a.Attribute(a.domain, ''),
-    },
-    listing=listing.Listing(t.networks, {
-        'id': _N.id, 'name': _N.name, 'project_id': _N.project_id,
-        'tenant_id': _N.project_id, 'shared': _N.shared, 'mtu': _N.mtu,
-        'admin_state_up': _N.admin_state_up, 'is_default': _N.is_default,
-        'description': _N.description, 'created_at': _N.created_at, 'router:external': _N.external,
-        'provider:network_type': _N.network_type, 'port_security_enabled': _N.port_security_enabled,
-        'qos_policy_id': _N.qos_policy_id, 'dns_domain': _N.dns_domain,
-    }, NETWORK_CONSTANTS, {'provider:physical_network': db.on_physical, 'provider:segmentation_id': db.with_number,
-                           'availability_zone_hints': lambda values: db.with_hints(t.networks, values)}),
-    visible=db.visible, writable=resource.owner, views=network_views, create=create_network,
-    update=update_network,
-    delete=delete_network, missing=lambda ident: exception.NetworkNotFound(network_id=ident))
+_TYPES = (db.FLAT, db.OVERLAY, db.VLAN)
+NETWORKS = Resource('network', 'networks', t.networks, (
+    *NAMED,
+    Field('admin_state_up', s.FLAG, 'admin_state_up', 'Administrative state.', write=BOTH, accepts=s.BOOLEAN,
+          default=True),
+    Field('status', s.const('ACTIVE'), Constant('ACTIVE'), 'Always ACTIVE.'),
+    Field('shared', s.FLAG, 'is_shared', 'Whether other projects can use it.', column='shared', load=load_shared,
+          columns=('id', 'shared'), write=BOTH, accepts=s.BOOLEAN, default=False, guarded=True),
+    Field('mtu', s.NUMBER, 'mtu', 'Largest packet in bytes.', write=BOTH, accepts=s.nullable(s.integer(576, 65535))),
+    Field('subnets', s.array(s.UUID), 'subnets', 'Subnets.', load=_load_subnets, columns=('id',)),
+    Field('router:external', s.FLAG, 'external', 'Whether routers can have their gateways in it.', write=BOTH,
+          accepts=s.BOOLEAN, default=False, guarded=True),
+    Field('is_default', s.FLAG, 'is_default', 'Whether it is the default external network.', write=BOTH,
+          accepts=s.BOOLEAN, default=False, guarded=True),
+    Field('port_security_enabled', s.FLAG, 'port_security_enabled', 'Default of its ports.', write=BOTH,
+          accepts=s.BOOLEAN, default=True, guarded=True),
+    Field('qos_policy_id', s.UUID_OR_NULL, 'qos_policy_id', 'QoS policy.', write=BOTH, accepts=s.nullable(s.IDENT)),
+    Field('dns_domain', s.TEXT, 'dns_domain', 'Domain of the names of its ports.', write=BOTH, accepts=s.DOMAIN,
+          default=''),
+    *zones(t.networks),
+    Field('provider:network_type', s.one_of(*_TYPES), 'network_type', 'Type of the network.', write='create',
+          rule='get_network:provider:network_type', guarded=True),
+    Field('provider:physical_network', s.TEXT_OR_NULL, _physical, 'Physical network.',
+          columns=('physical_network', 'bridge', 'network_type'), where=db.on_physical,
+          rule='get_network:provider:physical_network', write='create', accepts=s.nullable(s.NAME), guarded=True),
+    Field('provider:segmentation_id', s.NUMBER_OR_NULL, 'number', 'VLAN or VXLAN identifier.', load=_load_number,
+          columns=('id',), where=db.with_number, rule='get_network:provider:segmentation_id', write='create',
+          accepts=s.nullable(s.integer(1, db.SEGMENTS[-1])), guarded=True),
+    *(Field(f'ipv{version}_address_scope', s.UUID_OR_NULL, f'scope_{version}',
+            f'Address scope of its IPv{version} subnets.', load=_load_scopes, columns=('id',),
+            where=functools.partial(db_scopes.on_networks, version)) for version in (4, 6)),
+    Field('vlan_transparent', s.NULL, Constant(None), 'Always null.'),
+    Field('l2_adjacency', s.const(True), Constant(True), 'Always true.'),
+), visible=db.visible, create=create_network, update=update_network, delete=delete_network,
+    missing=lambda ident: exception.NetworkNotFound(network_id=ident))
 
 
 # ---- subnets -----------------------------------------------------------------------
 
-def subnet_views(conn: Connection, context: RequestContext, rows: list[SubnetsRow]) -> list[resource.View]:
-    return [{
-        **resource.times(row), 'name': row['name'], 'network_id': row['network_id'], 'cidr': row['cidr'],
-        'ip_version': row['ip_version'], 'gateway_ip': row['gateway_ip'], 'enable_dhcp': row['enable_dhcp'],
-        'subnetpool_id': row['subnetpool_id'],
-        'allocation_pools': row['allocation_pools'], 'dns_nameservers': row['dns_nameservers'],
-        'host_routes': row['host_routes'], 'ipv6_ra_mode': row['ipv6_ra_mode'],
-        'ipv6_address_mode': row['ipv6_address_mode'], 'service_types': row['service_types'] or [], **SUBNET_CONSTANTS,
-    } for row in rows]
-
-
-def _check_service_types(conn: Connection, context: RequestContext, wanted: list[str], present: list[str]) -> None:
-    """Check and return the changed service_types.
-
-    :param present: current value; sending it back is allowed
-    :raises PolicyDenied: only administrators may change it
-    :raises Conflict: network services of an older release would give the subnet's addresses to any port
-    """
-    if wanted == present:
-        return
-    if not context.is_admin:
-        raise exception.PolicyDenied(rule='service_types of a subnet')
-    older = db_hosts.older(conn, gateways.FEATURE_RELEASE) if wanted else []
-    if older:
-        raise exception.Conflict('service_types requires this release on all network hosts. Upgrade first: '
-                                 f'{utils.some(older)}.')
-
-
 def create_subnet(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
     network = db.lock(conn, t.networks, values['network_id'])
-    if network is None or not (resource.owner(context, network) or network['shared']):
+    if network is None or not (is_owner(context, network) or network['shared']):
         raise exception.NetworkNotFound(network_id=values['network_id'])
     _allow(deps, context, network, 'create_subnet')
-    if not resource.owner(context, network):
-        raise exception.PolicyDenied(rule='create_subnet')
-    a.owner(context, values)
+    new_owner(context, values)
     quotas.check(conn, deps.conf, 'subnet', network['project_id'])
-    _check_service_types(conn, context, list(values['service_types']), [])
     overlay = network['network_type'] != db.FLAT
     others = db.ranges_of(conn, network['id']) if overlay else db.host_ranges(conn)
     pool, wanted = subnet_pools.allocate(conn, context, values, network['project_id'], others)
@@ -320,13 +275,12 @@ def create_subnet(conn: Connection, deps: Deps, context: RequestContext, values:
         managers.check_dhcp(deps.conf, values['enable_dhcp'])
         _check_range(deps, context, cidr)
     _check_overlap(others, cidr)
-    gateway = str(cidr.network_address + 1) if values['gateway_ip'] is a.UNSET else values['gateway_ip']
-    row = {'id': str(uuid.uuid4()), 'project_id': network['project_id'], 'network_id': network['id'],
-           'name': values['name'], 'description': values['description'] or '', 'cidr': str(cidr),
-           'ip_version': cidr.version, 'subnetpool_id': pool,
-           'gateway_ip': gateway, 'enable_dhcp': values['enable_dhcp'],
-           'dns_nameservers': values['dns_nameservers'] or [], 'host_routes': values['host_routes'] or [],
-           'service_types': list(values['service_types']), **_modes(cidr, values)}
+    _check_scope(conn, network, cidr.version, pool)
+    gateway = str(cidr.network_address + 1) if values['gateway_ip'] is s.UNSET else values['gateway_ip']
+    row = {**SUBNETS.stored(values), 'id': str(uuid.uuid4()), 'project_id': network['project_id'],
+           'description': values['description'] or '', 'cidr': str(cidr), 'ip_version': cidr.version,
+           'subnetpool_id': pool, 'gateway_ip': gateway, 'dns_nameservers': values['dns_nameservers'] or [],
+           'host_routes': values['host_routes'] or [], **_modes(cidr, values)}
     _check_gateway(cidr, row, overlay)
     _check_versions(cidr, row)
     row['allocation_pools'] = _pools(cidr, row, values['allocation_pools'])
@@ -338,15 +292,10 @@ def create_subnet(conn: Connection, deps: Deps, context: RequestContext, values:
 
 def update_subnet(conn: Connection, deps: Deps, context: RequestContext, row: SubnetsRow,
                   values: dict[str, Any]) -> None:
-    network = resource.found(db.get(conn, t.networks, row['network_id']),
+    network = found(db.get(conn, t.networks, row['network_id']),
                              exception.NetworkNotFound(network_id=row['network_id']))
     _allow(deps, context, network, 'update_subnet')
-    names = ('name', 'description', 'gateway_ip', 'enable_dhcp', 'dns_nameservers', 'host_routes',
-             'service_types')
-    stored = {name: values[name] for name in names if name in values}
-    stored = {name: value for name, value in stored.items() if value is not None or name == 'gateway_ip'}
-    if 'service_types' in stored:
-        _check_service_types(conn, context, list(stored['service_types']), row['service_types'] or [])
+    stored = SUBNETS.stored(values) | ({'gateway_ip': values['gateway_ip']} if 'gateway_ip' in values else {})
     cidr, fresh = ipaddress.ip_network(row['cidr']), {**row, **stored}
     overlay = network['network_type'] != db.FLAT
     if not overlay and 'enable_dhcp' in stored:
@@ -369,7 +318,7 @@ def update_subnet(conn: Connection, deps: Deps, context: RequestContext, row: Su
 
 
 def delete_subnet(conn: Connection, deps: Deps, context: RequestContext, row: SubnetsRow) -> None:
-    network = resource.found(db.get(conn, t.networks, row['network_id']),
+    network = found(db.get(conn, t.networks, row['network_id']),
                              exception.NetworkNotFound(network_id=row['network_id']))
     _allow(deps, context, network, 'delete_subnet')
     db.lock(conn, t.subnets, row['id'])
@@ -397,7 +346,7 @@ def _serve_dhcp(conn: Connection, deps: Deps, network: NetworksRow, subnet: Mapp
             'id': ident, 'project_id': network['project_id'], 'network_id': network['id'], 'name': '',
             'description': '', 'mac_address': mac, 'admin_state_up': True, 'status': 'ACTIVE',
             'device_id': 'dhcp-' + network['id'], 'device_owner': db_ports.DHCP, 'host': '', 'position': 0,
-            'tag': None, 'made_for_server': False}])
+            'tag': None, 'created_by_compute': False}])
     stored = cast('SubnetsRow', subnet)           # a new row lacks the times, which are not read
     ipam.claim(conn, network['id'], [stored], ident, [{'subnet_id': stored['id']}],
                ipam.quarantine_cutoff(deps.conf.network.dhcp_lease_time), mac)
@@ -430,6 +379,18 @@ def _check_range(deps: Deps, context: RequestContext, cidr: ranges.Cidr) -> None
     allowed = deps.conf.network.project_ranges
     if not context.is_admin and not ranges.covers(map(ipaddress.ip_network, allowed), cidr):
         raise exception.InvalidInput(reason=f'Subnets of projects must be in {", ".join(allowed)}.')
+
+
+def _check_scope(conn: Connection, network: NetworksRow, version: int, pool: str | None) -> None:
+    """Check that a new subnet has the address scope of the network's subnets of its IP version.
+
+    :param pool: id of the new subnet's pool
+    :raises NetworkAddressScopeAffinityError:
+    """
+    known = db_scopes.of_networks(conn, [network['id']])
+    scope = db_scopes.of_pools(conn, [pool]).get(pool) if pool else None
+    if known.get((network['id'], version), scope) != scope:
+        raise faults.NetworkAddressScopeAffinityError(network_id=network['id'], version=version)
 
 
 def _check_overlap(others: Sequence[str], cidr: ranges.Cidr) -> None:
@@ -472,34 +433,35 @@ def _pools(cidr: ranges.Cidr, row: Mapping[str, Any], pools: list[dict[str, str]
     return [{'start': str(start), 'end': str(end)} for start, end in spans]
 
 
-SUBNETS = resource.Resource(
-    singular='subnet', plural='subnets', table=t.subnets,
-    attributes={
-        **a.DESCRIBED,
-        'network_id': a.Attribute(a.ident, a.REQUIRED, put=False),
-        'cidr': a.Attribute(a.maybe(a.text(43)), put=False),
-        'prefixlen': a.Attribute(a.maybe(a.integer(0, 128)), put=False),
-        'ip_version': a.Attribute(a.integer(4, 6), 4, put=False),
-        'gateway_ip': a.Attribute(a.maybe(a.address), a.UNSET),
-        'enable_dhcp': a.Attribute(a.boolean, True),
-        'allocation_pools': a.Attribute(a.maybe(a.items(a.record(start_=a.address, end_=a.address)))),
-        'dns_nameservers': a.Attribute(a.maybe(a.items(a.address, 10))),
-        'host_routes': a.Attribute(a.maybe(a.items(a.record(destination_=a.network, nexthop_=a.address),
-                                                   20))),
-        'ipv6_ra_mode': a.Attribute(a.one_of(None, *IPV6_MODES), put=False),
-        'ipv6_address_mode': a.Attribute(a.one_of(None, *IPV6_MODES), put=False),
-        'subnetpool_id': a.Attribute(a.maybe(a.ident), put=False),
-        'use_default_subnetpool': a.Attribute(a.boolean, False, put=False),
-        'service_types': a.Attribute(a.service_types, ()),
-    },
-    listing=listing.Listing(t.subnets, {
-        'id': t.subnets.c.id, 'name': t.subnets.c.name, 'project_id': t.subnets.c.project_id,
-        'tenant_id': t.subnets.c.project_id, 'network_id': t.subnets.c.network_id, 'cidr': t.subnets.c.cidr,
-        'ip_version': t.subnets.c.ip_version, 'gateway_ip': t.subnets.c.gateway_ip,
-        'enable_dhcp': t.subnets.c.enable_dhcp, 'description': t.subnets.c.description,
-        'created_at': t.subnets.c.created_at, 'ipv6_ra_mode': t.subnets.c.ipv6_ra_mode,
-        'ipv6_address_mode': t.subnets.c.ipv6_address_mode, 'subnetpool_id': t.subnets.c.subnetpool_id,
-    }, SUBNET_CONSTANTS),
-    visible=db.visible_subnets, writable=resource.owner, views=subnet_views, create=create_subnet,
-    update=update_subnet,
-    delete=delete_subnet, missing=lambda ident: exception.SubnetNotFound(subnet_id=ident))
+_MODE = s.one_of(None, *IPV6_MODES)
+SUBNETS = Resource('subnet', 'subnets', t.subnets, (
+    *NAMED,
+    Field('network_id', s.UUID, 'network_id', 'Network.', write='create', accepts=s.IDENT, required=True),
+    Field('cidr', s.TEXT, 'cidr', 'Range.', write='create', accepts=s.nullable(s.text(43))),
+    Field('prefixlen', s.NUMBER, None, 'Prefix length of a range from the pool.', '', write='create',
+          accepts=s.nullable(s.integer(0, 128))),
+    Field('ip_version', s.NUMBER, 'ip_version', 'IP version.', write='create', accepts=s.IP_VERSION, default=4),
+    Field('gateway_ip', s.TEXT_OR_NULL, 'gateway_ip', 'Address of the gateway.', write=BOTH,
+          accepts=s.nullable(s.NETWORK_ADDRESS), default=s.UNSET),
+    Field('enable_dhcp', s.FLAG, 'enable_dhcp', 'Whether DHCP is served.', write=BOTH, accepts=s.BOOLEAN, default=True),
+    Field('allocation_pools', s.array(s.shape(start=s.TEXT, end=s.TEXT)), 'allocation_pools',
+          'Ranges of addresses for ports.', write=BOTH, accepts=s.nullable(s.items(s.record(
+              'start', 'end', start=s.NETWORK_ADDRESS, end=s.NETWORK_ADDRESS)))),
+    Field('dns_nameservers', s.TEXTS, 'dns_nameservers', 'Name servers.', write=BOTH,
+          accepts=s.nullable(s.items(s.NETWORK_ADDRESS, 10))),
+    Field('host_routes', s.ROUTES, 'host_routes', 'Routes of the guests.', write=BOTH,
+          accepts=s.nullable(s.items(s.ROUTE, 20))),
+    Field('ipv6_ra_mode', _MODE, 'ipv6_ra_mode', 'Mode of router advertisements.', write='create'),
+    Field('ipv6_address_mode', _MODE, 'ipv6_address_mode', 'Mode of IPv6 addresses.', write='create'),
+    Field('subnetpool_id', s.UUID_OR_NULL, 'subnetpool_id', 'Subnet pool of the range.', write='create',
+          accepts=s.nullable(s.IDENT)),
+    Field('use_default_subnetpool', s.FLAG, None, 'Whether the range comes from the default pool.', '', write='create',
+          accepts=s.BOOLEAN, default=False),
+    Field('service_types', s.TEXTS, lambda row, context: row['service_types'] or [],
+          'Device owners that get addresses; empty: all.', column='service_types', columns=('service_types',),
+          write=BOTH, accepts=s.SERVICE_TYPES, default=[], guarded=True),
+    Field('segment_id', s.NULL, Constant(None), 'Always null.'),
+    Field('dns_publish_fixed_ip', s.const(False), Constant(False), 'Always false.'),
+    Field('router:external', s.const(False), Constant(False), 'Always false.'),
+), visible=db.visible_subnets, of_network=True, create=create_subnet, update=update_subnet, delete=delete_subnet,
+    missing=lambda ident: exception.SubnetNotFound(subnet_id=ident))

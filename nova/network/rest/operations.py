@@ -8,27 +8,37 @@ import re
 import typing
 
 from nova import exception
+from nova import policies
+from nova.db.engine import Condition
 from nova.db.networks import networks as db
 from nova.db.networks import tags as db_tags
 from nova.json_types import JsonDocument
 from nova.json_types import Json
 from nova.json_types import JsonObject
 from nova.network import ipam
-from nova.network.rest import attributes
 from nova.network.rest import calls
 from nova.network.rest import faults
 from nova.network.rest import pages
+from nova.network.rest import permissions
+from nova.network.rest import rows
+from nova.network.rest import schemas
 from nova.network.rest import servers
-from nova.network.rest.resource import Resource
-from nova.network.rest.resource import R
-from nova.network.rest.resource import Stored
-from nova.network.rest.resource import View
-from nova.network.rest.resource import found as found_row
+from nova.network.rest.rows import Answer
+from nova.network.rest.rows import below
+from nova.network.rest.rows import CreateAnswer
+from nova.network.rest.rows import found as found_row
+from nova.network.rest.rows import Page
+from nova.network.rest.rows import R
+from nova.network.rest.rows import Resource
+from nova.network.rest.rows import Stored
+from nova.network.rest.rows import View
 from nova.web import sizes
+from nova.web.resource import closed
+from nova.web.resource import Document
+from nova.web.resource import Schema
 from nova.web.routes import Route
 
 if typing.TYPE_CHECKING:
-    from nova.context import RequestContext
     from nova.db.engine import Connection
     from nova.network.rest.request import NetworkRequest
 
@@ -36,21 +46,30 @@ LOG = logging.getLogger(__name__)
 
 _Shown = tuple[str | None, collections.abc.Hashable]           # see Resource.server_view
 MAX_BULK = 100              # resources created by one request
-MAX_TAGS = 50               # maximum of one resource
+_TAGS = schemas.TypeValidator(schemas.TAGS)
+_TAGS_ANSWER = Document({'tags': schemas.TEXTS})
 
 
 class WrappedBody:
     """A body with the resource's name as its only key, and the attributes below it.
 
     :param name: name of the resource
+    :param attributes: schema of the attributes
     :param many: key of a list of objects for bulk creation; None: single only
     """
 
-    def __init__(self, name: str, many: str | None = None) -> None:
-        self.name, self.many = name, many
+    def __init__(self, name: str, attributes: Schema, many: str | None = None) -> None:
+        self.name, self._attributes, self.many = name, attributes, many
+
+    def schema(self, _version: int = 0, _relaxed: bool = False) -> Schema:
+        one = closed(self.name, **{self.name: self._attributes})
+        if self.many is None:
+            return one
+        several: Schema = {'type': 'array', 'minItems': 1, 'maxItems': MAX_BULK, 'items': self._attributes}
+        return {'anyOf': [one, closed(self.many, **{self.many: several})]}
 
     def validate(self, document: JsonObject, _version: int = 0, _relaxed: bool = False) -> JsonObject:
-        """Return the value below the name.
+        """Return the value below the name. Its attributes are checked with the present values.
 
         :raises BadRequest: the value is not an object
         """
@@ -59,11 +78,20 @@ class WrappedBody:
             if len(several) > MAX_BULK:
                 raise exception.BadRequest(f'One request can create at most {MAX_BULK} {self.many}.')
             return {str(self.many): several}
-        return attributes.below(document, self.name)
+        return below(document, self.name)
 
 
 class UncheckedBody:
-    """A body that the handler validates."""
+    """A body that the handler validates.
+
+    :param schema: its schema in the OpenAPI document
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+
+    def schema(self, _version: int = 0, _relaxed: bool = False) -> Schema:
+        return self._schema
 
     def validate(self, document: JsonObject, _version: int = 0, _relaxed: bool = False) -> JsonObject:
         if not isinstance(document, dict):
@@ -71,52 +99,47 @@ class UncheckedBody:
         return document
 
 
-def _views(conn: Connection, context: RequestContext, resource: Resource[R], rows: list[R],
-           query: pages.Query = ()) -> list[View]:
-    """Return the views of rows, with their tags unless the query excludes them."""
-    views = resource.views(conn, context, rows)
-    named = pages.named(query)
-    if resource.tagged and rows and (not named or 'tags' in named):
-        known = db_tags.of(conn, [row['id'] for row in rows])
-        for view in views:
-            view['tags'] = known.get(view['id'], [])
-    return views
-
-
-def _columns(resource: Resource[R], query: pages.Query) -> tuple[list[str] | None, set[str]]:
-    """Return (columns to read, requested fields) of a list; columns None: whole rows."""
-    named = pages.named(query)
-    if resource.narrow is None or not named:
-        return None, named
-    plain, others, _views = resource.narrow
-    if not named <= {*plain, *others}:
-        return None, named
-    return [name for name in plain if name in named or name == 'id'], named
-
-
 def index(resource: Resource[R], req: NetworkRequest) -> JsonDocument:
     if resource.prepare:
         with req.deps.api_db.writer() as conn:
             resource.prepare(conn, req.context)
-    columns, named = _columns(resource, req.query)
+    names = resource.narrowed(req.context, pages.named(req.query))
     with req.deps.api_db.reader() as conn:
-        rows, limit = resource.listing.page(conn, req.query, resource.visible(req.context), columns)
-        if columns is not None and resource.narrow is not None:
-            views = resource.narrow[2](conn, rows, named)
-        else:
-            whole = typing.cast('list[R]', rows)           # no columns were chosen
-            views = pages.fields(req.query, _views(conn, req.context, resource, whole, req.query))
+        page = resource.listing.page(conn, req.query, _condition(resource, req), resource.columns(names))
+        compared = resource.documents(conn, req.context, page.rows, names)
+        shown = permissions.readable(conn, req.context, f'get_{resource.name}', compared, resource.of_network)
+    views = pages.fields(req.query, compared)
     number = sizes.fitting(views)
-    document = {resource.plural: views[:number]}
-    if len(rows) == limit or number < len(views):
-        document[resource.plural + '_links'] = pages.next_link(req.url, req.query, rows[number - 1])
+    allowed = [view for view, may in zip(views[:number], shown) if may]
+    document = {resource.plural: allowed[::-1] if page.reverse else allowed}
+    if links := pages.links(req.url, req.query, page, number):
+        document[resource.plural + '_links'] = links
     return document
+
+
+def _condition(resource: Resource[R], req: NetworkRequest) -> Condition:
+    """Return the condition on rows that the caller sees, with the fields of the filters and of the order.
+
+    A filter on a hidden field would reveal its value.
+
+    :raises BadRequest: the caller may not read one of these fields
+    """
+    rules, condition = resource.read_rules, resource.visible(req.context)
+    for name in {value if key == 'sort_key' else key for key, value in req.query} & rules.keys():
+        if permissions.allows(req.context, rules[name], permissions.target({})):
+            continue
+        if not permissions.allows(req.context, rules[name], permissions.own(req.context)):
+            raise exception.BadRequest(f"['{name}'] is invalid attribute for filtering or sorting: you may not read it")
+        condition &= resource.table.c.project_id == req.context.project_id
+    return condition
 
 
 def show(resource: Resource[R], req: NetworkRequest, id: str) -> JsonDocument:
     with req.deps.api_db.reader() as conn:
-        view = _views(conn, req.context, resource, [calls.get_visible(conn, req.context, resource, id)], req.query)
-    return {resource.singular: pages.fields(req.query, view)[0]}
+        view = resource.documents(conn, req.context, [calls.get_visible(conn, req.context, resource, id)])
+        if permissions.readable(conn, req.context, f'get_{resource.name}', view, resource.of_network) != [True]:
+            raise resource.missing(id[:calls.MAX_ID])
+    return {resource.name: pages.fields(req.query, view)[0]}
 
 
 def create(resource: Resource[R], req: NetworkRequest) -> JsonDocument:
@@ -125,46 +148,49 @@ def create(resource: Resource[R], req: NetworkRequest) -> JsonDocument:
     def make(conn: Connection) -> tuple[list[View], list[str]]:
         found = []
         for each in several or [req.body]:                  # all or none are created
-            wanted = _tags_of(each) if resource.tagged else None
-            ident = calls.create(conn, req.deps, req.context, resource, each)
+            values = {name: value for name, value in each.items() if name != 'tags' or not resource.tagged}
+            wanted = _check_tags(each['tags']) if len(values) < len(each) else None
+            ident = calls.create(conn, req.deps, req.context, resource, values)
             if wanted:
+                calls.authorize(conn, req.context, resource, rule_of_tags(resource, 'create'),
+                                _made(conn, resource, ident))
                 db_tags.replace(conn, ident, wanted)
             found.append(ident)
         rows = [_made(conn, resource, ident) for ident in found]
-        return _views(conn, req.context, resource, rows), _showing(conn, {_shown(conn, resource, row) for row in rows})
+        showing = _showing(conn, {_shown(conn, resource, row) for row in rows})
+        return resource.documents(conn, req.context, rows), showing
 
     views, showing = req.deps.api_db.run(ipam.retry_on_duplicate(make))
     _refresh(resource, req, showing)
-    return {resource.plural: views} if several else {resource.singular: views[0]}
-
-
-def _tags_of(body: JsonObject) -> list[str] | None:
-    """Return the tags of a new resource, and remove them from its attributes."""
-    return _check_tags(body.pop('tags')) if 'tags' in body else None
+    return {resource.plural: views} if several else {resource.name: views[0]}
 
 
 def update(resource: Resource[R], req: NetworkRequest, id: str) -> JsonDocument:
     def change(conn: Connection) -> tuple[View, list[str]]:
-        row = calls.get_changeable(conn, req.context, resource, id, f'update_{resource.singular}')
+        row = calls.get_visible(conn, req.context, resource, id)
+        if not resource.unchangeable:
+            calls.authorize(conn, req.context, resource, f'update_{resource.name}', row)
         _check_revision(req, row)
-        before, shown = _views(conn, req.context, resource, [row])[0], _shown(conn, resource, row)
-        given = attributes.different(resource.attributes, before, req.body)
-        values = attributes.parse(resource.attributes, req.context, given, creating=False)
+        before, shown = resource.documents(conn, req.context, [row])[0], _shown(conn, resource, row)
+        given = resource.different(before, req.body)
+        values = resource.parse(given, 'update')
         if not values:
             return before, []
+        calls.authorize_fields(conn, req.context, resource, given, values, row)
         resource.update(conn, req.deps, req.context, row, values)
         made = _made(conn, resource, id)
         after = _shown(conn, resource, made)
-        return _views(conn, req.context, resource, [made])[0], _showing(conn, {shown, after}) if shown != after else []
+        return resource.documents(conn, req.context, [made])[0], _showing(
+            conn, {shown, after}) if shown != after else []
 
     view, showing = req.deps.api_db.run(ipam.retry_on_duplicate(change))
     _refresh(resource, req, showing)
-    return {resource.singular: view}
+    return {resource.name: view}
 
 
 def delete(resource: Resource[R], req: NetworkRequest, id: str) -> None:
     def drop(conn: Connection) -> list[str]:
-        row = calls.removable(conn, req.context, resource, id)
+        row = calls.get_changeable(conn, req.context, resource, id, f'delete_{resource.name}')
         _check_revision(req, row)
         showing = _showing(conn, {_shown(conn, resource, row)})
         calls.delete(conn, req.deps, req.context, resource, row)
@@ -175,19 +201,22 @@ def delete(resource: Resource[R], req: NetworkRequest, id: str) -> None:
 
 def act(resource: Resource[R], function: collections.abc.Callable[..., JsonDocument | None], reads: bool,
         req: NetworkRequest, id: str, **parts: str) -> JsonDocument | None:
-    """Handle a resource-specific operation."""
-    def work(conn: Connection) -> JsonDocument | None:
-        if reads:
-            row = calls.get_visible(conn, req.context, resource, id)
-            return function(conn, req.deps, req.context, row, None, **parts)
-        row = calls.get_changeable(conn, req.context, resource, id, f'update_{resource.singular}')
-        return function(conn, req.deps, req.context, row, req.body, **parts)
+    """Handle a resource-specific operation, whose rule is the first one of its route."""
+    assert req.route is not None                      # a routed request
+    rule = req.route.checks[0]
+
+    def work(conn: Connection) -> tuple[JsonDocument | None, list[str]]:
+        row = calls.get_changeable(conn, req.context, resource, id, rule)
+        shown = {_shown(conn, resource, row)} if not reads else set()
+        answer = function(conn, req.deps, req.context, row, None if reads else req.body, **parts)
+        shown ^= {_shown(conn, resource, row)} if not reads else set()
+        return answer, _showing(conn, shown)
 
     if reads:
         with req.deps.api_db.reader() as conn:
-            return work(conn)
-    found = req.deps.api_db.run(ipam.retry_on_duplicate(work))
-    _refresh(resource, req)
+            return work(conn)[0]
+    found, showing = req.deps.api_db.run(ipam.retry_on_duplicate(work))
+    _refresh(resource, req, showing)
     if found is None and req.method != 'DELETE':
         return show(resource, req, id)
     return found
@@ -196,24 +225,33 @@ def act(resource: Resource[R], function: collections.abc.Callable[..., JsonDocum
 # ---- tags ------------------------------------------------------------------------
 
 def _check_tags(values: Json) -> list[str]:
-    return attributes.items(_check_tag, MAX_TAGS)(values)
+    found: list[str] = _TAGS('tags', values)
+    return found
 
 
-def _check_tag(value: Json) -> str:
-    tag = attributes.text(255)(value)
-    if not tag or ',' in tag:
-        raise exception.InvalidInput(reason='a tag must be a non-empty string without a comma.')
-    return tag
+def rule_of_tags(resource: Resource[R], verb: str) -> str:
+    """Return the rule of the tags of a resource; those of resources without such a rule follow the resource."""
+    rule = f'{verb}_{resource.name}:tags'
+    return rule if rule in policies.NETWORK.guards else f'{"get" if verb == "get" else "update"}_{resource.name}'
+
+
+_VERBS = {'GET': 'get', 'POST': 'create', 'PUT': 'update', 'DELETE': 'delete'}
+
+
+def _tagged(conn: Connection, resource: Resource[R], req: NetworkRequest, ident: str) -> R:
+    """Return a row whose tags the caller may read, or change."""
+    row = calls.get_visible(conn, req.context, resource, ident)
+    view = row if req.method != 'GET' else resource.documents(conn, req.context, [row])[0]    # knows shares
+    calls.authorize(conn, req.context, resource, rule_of_tags(resource, _VERBS[req.method]), view)
+    return row
 
 
 def tags(resource: Resource[R], req: NetworkRequest, id: str) -> JsonDocument | None:
     """Handle GET, PUT or DELETE of all tags."""
     def work(conn: Connection) -> JsonDocument:
-        row = calls.get_visible(conn, req.context, resource, id)
+        row = _tagged(conn, resource, req, id)
         if req.method == 'GET':
             return {'tags': db_tags.of(conn, [row['id']]).get(row['id'], [])}
-        if not resource.writable(req.context, row):
-            raise exception.PolicyDenied(rule=f'update_{resource.singular}_tags')
         wanted = _check_tags(req.body.get('tags')) if req.method == 'PUT' else []
         db_tags.replace(conn, row['id'], wanted)
         return {'tags': sorted(set(wanted))}
@@ -224,14 +262,12 @@ def tags(resource: Resource[R], req: NetworkRequest, id: str) -> JsonDocument | 
 def tag(resource: Resource[R], req: NetworkRequest, id: str, tag: str) -> None:
     """Handle GET, PUT or DELETE of one tag."""
     def work(conn: Connection) -> None:
-        row = calls.get_visible(conn, req.context, resource, id)
+        row = _tagged(conn, resource, req, id)
         known = db_tags.of(conn, [row['id']]).get(row['id'], [])
         if req.method != 'PUT' and tag not in known:
             raise faults.TagNotFound(tag=tag[:60])
         if req.method == 'GET':
             return
-        if not resource.writable(req.context, row):
-            raise exception.PolicyDenied(rule=f'update_{resource.singular}_tags')
         db_tags.replace(conn, row['id'], _check_tags([*known, tag]) if req.method == 'PUT' else
                         [each for each in known if each != tag])
     req.deps.api_db.run(work)
@@ -264,7 +300,7 @@ def _refresh(resource: Resource[R], req: NetworkRequest, showing: collections.ab
 
     :param showing: uuids of servers that show the change
     """
-    refresh(req, resource.singular)
+    refresh(req, resource.name)
     if showing and req.deps.servers is not None:
         req.deps.servers.changed(req.context, list(showing))
 
@@ -283,30 +319,57 @@ def _made(conn: Connection, resource: Resource[R], ident: str) -> R:
     return found_row(db.get(conn, resource.table, ident), resource.missing(ident))
 
 
-def routes(resource: Resource[R]) -> collections.abc.Iterator[Route]:
-    """Return the routes of a resource. Their policy names appear in the audit log and in errors."""
-    one, body = f'/{resource.path}/{{id}}', WrappedBody(resource.singular)
+# operations below a resource that are resources themselves: their path, and their name in rules
+_BELOW = re.compile('(port_forwarding|[a-z_]+_rule)s(/.*)?')
+_READS = {'l3-agents': 'get_l3-agents'}
 
-    def route(method: str, path: str, handler: collections.abc.Callable[..., JsonDocument | None], name: str,
-              status: int = 200, body: WrappedBody | UncheckedBody | None = None) -> Route:
-        return Route(method, path, functools.partial(handler, resource), f'{name}_{resource.singular}', status=status,
-                     body=body)
-    yield route('GET', f'/{resource.path}', index, 'list')
-    yield route('POST', f'/{resource.path}', create, 'create', 201, WrappedBody(resource.singular, resource.plural))
-    yield route('GET', one, show, 'show')
-    yield route('PUT', one, update, 'update', body=body)
-    yield route('DELETE', one, delete, 'delete', 204)
-    for method, path, function in resource.actions:
-        status = {'POST': 201, 'DELETE': 204}.get(method, 200)
-        yield Route(method, f'{one}/{path}', functools.partial(act, resource, function, method == 'GET'),
-                    f'{path.partition("/")[0].replace("-", "_")}_{resource.singular}', status=status,
-                    body=UncheckedBody() if method in ('POST', 'PUT') else None)
+
+def rule_of_action(resource: Resource[R], method: str, path: str) -> str:
+    """Return the rule of a resource-specific operation.
+
+    :param path: below the resource
+    """
+    below = _BELOW.fullmatch(path)
+    return f'{_VERBS[method]}_{resource.name}_{below[1]}' if below else _READS.get(path, path)
+
+
+def routes(resource: Resource[R]) -> collections.abc.Iterator[Route]:
+    """Return the routes of a resource. Their handlers check the rules for the row in the path."""
+    name, one = resource.name, f'/{resource.path}/{{id}}'
+    answer, selected = Answer(resource), Answer(resource, selected=True)
+
+    def route(method: str, path: str, handler: collections.abc.Callable[..., JsonDocument | None], called: str,
+              *rules: str, answer: Document | None = None, **more: typing.Any) -> Route:
+        fields = answer.checks if answer is not None else ()
+        return Route(method, path, functools.partial(handler, resource), None, (*rules, *fields), answer=answer,
+                     name=f'{called}_{name}', **more)
+    created = resource.accepted('create', **({'tags': schemas.TAGS} if resource.tagged else {}))
+    yield route('GET', f'/{resource.path}', index, 'list', f'get_{name}', answer=Page(resource, selected=True),
+                query=resource.query)
+    yield route('POST', f'/{resource.path}', create, 'create', f'create_{name}', *resource.rules_of('create'),
+                *([rule_of_tags(resource, 'create')] if resource.tagged else ()), status=201,
+                answer=CreateAnswer(resource), body=WrappedBody(name, created, resource.plural))
+    yield route('GET', one, show, 'show', f'get_{name}', answer=selected, query=rows.FIELDS)
+    yield route('PUT', one, update, 'update', *(() if resource.unchangeable else (f'update_{name}',)),
+                *resource.rules_of('update'), answer=answer, body=WrappedBody(name, resource.accepted('update')))
+    yield route('DELETE', one, delete, 'delete', f'delete_{name}', status=204)
+    for action in resource.actions:
+        reads = action.method == 'GET'
+        handler = functools.partial(act, resource, action.function, reads)
+        status = action.status or {'POST': 201, 'DELETE': 204}.get(action.method, 200)
+        yield Route(action.method, f'{one}/{action.path}', handler, None,
+                    (rule_of_action(resource, action.method, action.path),), status=status,
+                    answer=action.answer or (selected if action.method == 'PUT' else None),
+                    body=UncheckedBody(action.body) if action.body is not None else None,
+                    name=f'{action.path.partition("/")[0].replace("-", "_")}_{name}')
     # clients expect tags below the plural, independent of the resource's path
     for path in dict.fromkeys((f'{one}/tags', f'/{resource.plural}/{{id}}/tags' if resource.at else f'{one}/tags')
                               ) if resource.tagged else ():
-        yield route('GET', path, tags, 'show_tags')
-        yield route('PUT', path, tags, 'update_tags', body=UncheckedBody())
-        yield route('DELETE', path, tags, 'delete_tags', 204)
-        yield route('GET', path + '/{tag}', tag, 'show_tag', 204)
-        yield route('PUT', path + '/{tag}', tag, 'update_tag', 201)
-        yield route('DELETE', path + '/{tag}', tag, 'delete_tag', 204)
+        read, change, remove = (rule_of_tags(resource, verb) for verb in ('get', 'update', 'delete'))
+        yield route('GET', path, tags, 'show_tags', read, answer=_TAGS_ANSWER)
+        yield route('PUT', path, tags, 'update_tags', change, answer=_TAGS_ANSWER,
+                    body=UncheckedBody(closed('tags', tags=schemas.TAGS)))
+        yield route('DELETE', path, tags, 'delete_tags', remove, status=204)
+        yield route('GET', path + '/{tag}', tag, 'show_tag', read, status=204)
+        yield route('PUT', path + '/{tag}', tag, 'update_tag', change, status=201)
+        yield route('DELETE', path + '/{tag}', tag, 'delete_tag', remove, status=204)

@@ -2,7 +2,8 @@
 import typing
 import urllib.parse
 
-from nova.network.rest.resource import View
+from nova.db.networks.listing import Page
+from nova.network.rest.rows import View
 
 Query = typing.Sequence[tuple[str, str]]
 
@@ -20,7 +21,21 @@ def fields(query: Query, views: list[View]) -> list[View]:
     return [{name: value for name, value in view.items() if name in wanted} for view in views]
 
 
-def next_link(url: str, query: Query, last: View) -> list[dict[str, str]]:
-    """Return the link to the page after the row ``last``."""
-    rest = [(name, value) for name, value in query if name != 'marker']
-    return [{'rel': 'next', 'href': f'{url}?{urllib.parse.urlencode([*rest, ("marker", last["id"])])}'}]
+def links(url: str, query: Query, page: Page, number: int) -> list[dict[str, str]]:
+    """Return the links to the next and the previous page.
+
+    As in the reference, a page whose size the client chose has a link in the direction that the client came from.
+
+    :param number: how many of the page's rows the answer has
+    """
+    rest = [(name, value) for name, value in query if name not in ('marker', 'page_reverse')]
+
+    def link(backwards: bool, rows: list[View]) -> dict[str, str]:
+        more = [*(('marker', row['id']) for row in rows), *([('page_reverse', 'True')] if backwards else [])]
+        return {'rel': 'previous' if backwards else 'next', 'href': f'{url}?{urllib.parse.urlencode([*rest, *more])}'}
+    found = []
+    if len(page.rows) == page.limit or number < len(page.rows):
+        found.append(link(page.reverse, page.rows[number - 1:number]))
+    if page.by_client:
+        found.append(link(not page.reverse, page.rows[:1]))
+    return sorted(found, key=lambda each: each['rel'])

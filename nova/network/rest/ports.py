@@ -2,136 +2,110 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any, TYPE_CHECKING
 
 from nova import context as nova_context
 from nova import exception
-from nova import utils
 from nova.context import RequestContext
 from nova.db.engine import Connection
-from nova.db.networks import hosts as db_hosts
-from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.networks import ports as db
 from nova.db.networks import routers as db_routers
 from nova.db.networks import security_groups as db_groups
+from nova.db.networks import trunks as db_trunks
 from nova.db.tables import network as t
-from nova.network import gateways
 from nova.network import ipam
-from nova.network import ranges
 from nova.network import selection
-from nova.network.rest import attributes as a
 from nova.network.rest import faults
 from nova.network.rest import qos
 from nova.network.rest import quotas
-from nova.network.rest import resource
+from nova.network.rest import schemas as s
+from nova.network.rest.rows import BOTH
+from nova.network.rest.rows import Field
+from nova.network.rest.rows import found
+from nova.network.rest.rows import is_owner
+from nova.network.rest.rows import NAMED
+from nova.network.rest.rows import new_owner
+from nova.network.rest.rows import Resource
+from nova.network.rest import trunks
+from nova.web.fields import Constant
+from nova.web.resource import closed
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import NetworksRow, PortsRow
     from nova.network.rest.request import Deps
 
-CONSTANTS = {'binding:vnic_type': 'normal', 'dns_domain': '',
-             'dns_assignment': [], 'ip_allocation': 'immediate', 'propagate_uplink_status': False,
-             'resource_request': None, 'numa_affinity_policy': None}
-
-# fields that a list can read without whole rows: columns, and data of other tables
-PLAIN = ('id', 'project_id', 'name', 'description', 'network_id', 'mac_address', 'admin_state_up', 'status',
-         'device_id', 'device_owner', 'port_security_enabled', 'dns_name', 'qos_policy_id')
-OF_OTHERS: dict[str, Callable[[Connection, list[str]], dict[str, list[Any]]]] = {
-    'fixed_ips': db_networks.addresses_of, 'security_groups': db_groups.of_ports}
-
-
-def partial_views(conn: Connection, rows: list[dict[str, Any]], wanted: set[str]) -> list[dict[str, Any]]:
-    """Return views of ports with a few fields.
-
-    :param rows: rows with id and the requested columns
-    :param wanted: fields in PLAIN and OF_OTHERS
-    """
-    idents, plain = [row['id'] for row in rows], [name for name in PLAIN if name in wanted]
-    found = [{name: row[name] for name in plain} for row in rows]
-    for name, read in OF_OTHERS.items():
-        if name in wanted:
-            known = read(conn, idents)
-            for ident, view in zip(idents, found, strict=True):
-                view[name] = known.get(ident, [])
-    return found
-
-
-def views(conn: Connection, context: RequestContext, rows: list[PortsRow]) -> list[resource.View]:
-    idents = [row['id'] for row in rows]
-    fixed, groups = db_networks.addresses_of(conn, idents), db_groups.of_ports(conn, idents)
-    nets = {row['id']: row for row in db_networks.many(conn, t.networks, {row['network_id'] for row in rows})}
-    found = []
+def _load_addresses(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
+    known = db_networks.addresses_of(conn, [row['id'] for row in rows])
     for row in rows:
-        view = {**resource.times(row), 'name': row['name'], 'network_id': row['network_id'],
-                'mac_address': row['mac_address'], 'admin_state_up': row['admin_state_up'],
-                'status': row['status'], 'device_id': row['device_id'], 'device_owner': row['device_owner'],
-                'fixed_ips': fixed.get(row['id'], []), 'security_groups': groups.get(row['id'], []),
-                'port_security_enabled': row['port_security_enabled'], 'dns_name': row['dns_name'],
-                'allowed_address_pairs': [{**pair, 'mac_address': pair['mac_address'] or row['mac_address']}
-                                          for pair in row['allowed_address_pairs'] or ()],
-                'extra_dhcp_opts': list(row['extra_dhcp_opts'] or ()), 'qos_policy_id': row['qos_policy_id'],
-                'qos_network_policy_id': nets[row['network_id']]['qos_policy_id'], **CONSTANTS}
-        if context.is_admin:
-            bound = 'bridge' if row['host'] else 'unbound'
-            view.update({'binding:host_id': row['host'], 'binding:vif_type': bound, 'binding:profile': {},
-                         'binding:vif_details': {'port_filter': True} if row['host'] else {}})
-        found.append(view)
-    return found
+        row['fixed_ips'] = known.get(row['id'], [])
+
+
+def _load_groups(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
+    known = db_groups.of_ports(conn, [row['id'] for row in rows])
+    for row in rows:
+        row['security_groups'] = known.get(row['id'], [])
+
+
+def _load_network_policy(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
+    known = {row['id']: row['qos_policy_id'] for row in db_networks.many(
+        conn, t.networks, {row['network_id'] for row in rows})}
+    for row in rows:
+        row['network_policy'] = known[row['network_id']]
+
+
+def _pairs(row: Mapping[str, Any], _context: RequestContext) -> list[dict[str, str]]:
+    return [{**pair, 'mac_address': pair['mac_address'] or row['mac_address']}
+            for pair in row['allowed_address_pairs'] or ()]
 
 
 def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
-    project = a.owner(context, values)
+    project = new_owner(context, values)
     quotas.check(conn, deps.conf, 'port', project)
     usable = db_networks.usable(conn, project, [values['network_id']], lock=True)
     if context.is_admin and values['network_id'] in usable:
         network, subnets = usable[values['network_id']]
     else:
         network, subnets = selection.network_of(usable, values['network_id'], project)
-    security = _security(conn, context, network, values)
+    security = _security(conn, network, values)
     mac = values['mac_address']
     if mac:
-        _check_mac(conn, context, network, mac)
+        _check_mac(conn, network, mac)
     ident, mac = str(uuid.uuid4()), mac or ipam.new_mac()
     wanted = values['fixed_ips']
     if subnets and wanted != []:
         ipam.claim(conn, network['id'], subnets, ident, wanted or [],
                    ipam.quarantine_cutoff(deps.conf.network.dhcp_lease_time), mac,
-                   anywhere=resource.owner(context, network), owner=values['device_owner'])
+                   anywhere=is_owner(context, network), owner=values['device_owner'])
     groups = _groups(conn, project, values['security_groups']) if security['port_security_enabled'] else []
     db_networks.insert(conn, t.ports, [{
-        'id': ident, 'project_id': project, 'network_id': network['id'], 'name': values['name'],
-        'description': values['description'] or '', 'mac_address': mac, **security, 'dns_name': values['dns_name'],
-        'extra_dhcp_opts': values['extra_dhcp_opts'],
-        'admin_state_up': values['admin_state_up'], 'status': 'DOWN', 'device_id': values['device_id'],
-        'device_owner': values['device_owner'], 'host': values['binding:host_id'] or '', 'position': 0,
-        'tag': None, 'qos_policy_id': qos.chosen(conn, context, None, values['qos_policy_id']),
-        'made_for_server': False}])
+        **PORTS.stored(values), 'id': ident, 'project_id': project, 'network_id': network['id'],
+        'description': values['description'] or '', 'mac_address': mac, **security, 'status': 'DOWN',
+        'host': values['binding:host_id'] or '', 'position': 0, 'tag': None,
+        'qos_policy_id': qos.chosen(conn, context, None, values['qos_policy_id']), 'created_by_compute': False}])
     db_groups.bind(conn, [(ident, group) for group in groups])
     return ident
 
 
 def update(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow, values: dict[str, Any]) -> None:
-    names = ('name', 'description', 'admin_state_up', 'device_id', 'device_owner', 'dns_name', 'extra_dhcp_opts')
     changeable = {'name', 'description'} | ({'fixed_ips'} if row['device_owner'] == db.INTERFACE else set())
     if row['device_owner'].startswith('network:') and values.keys() - changeable:
         raise faults.ServicePortInUse(port_id=row['id'], reason=f"it has device owner {row['device_owner']}")
-    stored = {name: values[name] for name in names
-              if values.get(name) is not None}
+    if row['device_owner'] == db_trunks.SUBPORT and values.keys() & {'device_id', 'device_owner', 'binding:host_id'}:
+        _check_no_subport(conn, row)
+    stored = PORTS.stored(values)
     if 'qos_policy_id' in values:
         stored['qos_policy_id'] = qos.chosen(conn, context, row['qos_policy_id'], values['qos_policy_id'])
-    if values.get('binding:host_id') is not None:
-        stored['host'] = values['binding:host_id']
     if values.get('mac_address') and values['mac_address'] != row['mac_address']:
         if row['device_id']:
             raise exception.PortInUse(port_id=row['id'])
-        _check_mac(conn, context, _network(conn, row), values['mac_address'])
+        _check_mac(conn, _network(conn, row), values['mac_address'])
         stored['mac_address'] = values['mac_address']
     if values.get('fixed_ips') is not None:
         _change_addresses(conn, deps, context, row, values['fixed_ips'])
     if values.keys() & {'port_security_enabled', 'allowed_address_pairs'}:
-        stored.update(_security(conn, context, _network(conn, row), {
+        stored.update(_security(conn, _network(conn, row), {
             'security_groups': db_groups.of_ports(conn, [row['id']]).get(row['id']), **row,
             **values}))
     if 'security_groups' in values:
@@ -139,39 +113,41 @@ def update(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow,
         db_groups.unbind(conn, [row['id']])
         db_groups.bind(conn, [(row['id'], group) for group in groups])
     db_networks.update(conn, t.ports, row['id'], stored)
+    if stored.keys() & {'host', 'device_id'}:
+        db_trunks.follow(conn, t.ports.c.id == row['id'])
 
 
 def delete(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow) -> None:
-    row = resource.found(db_networks.lock(conn, t.ports, row['id']), exception.PortNotFound(port_id=row['id']))
-    if row['device_owner'] == db.INTERFACE and not resource.owner(context, row):       # see removable
+    row = found(db_networks.lock(conn, t.ports, row['id']), exception.PortNotFound(port_id=row['id']))
+    if row['device_owner'] == db.INTERFACE and not is_owner(context, row):       # by the network's owner
         return db.remove_from_router(conn, row)
     if row['device_owner'].startswith('network:'):
         raise faults.ServicePortInUse(port_id=row['id'], reason=f"it has device owner {row['device_owner']}")
+    _check_no_subport(conn, row)
+    for trunk in db_trunks.of_ports(conn, [row['id']]).values():
+        raise faults.PortInUseAsTrunkParent(port_id=row['id'], trunk_id=trunk['id'])
     if row['device_id']:
         # a server's filters are removed with its device
         raise exception.PortInUse(port_id=row['id'])
     db.remove(conn, [row['id']])
 
 
-def removable(conn: Connection, context: RequestContext, row: PortsRow) -> bool:
-    """Return whether the caller may delete a port, as owner of the port or network."""
-    return resource.owner(context, row) or resource.owner(context, _network(conn, row))
+def _check_no_subport(conn: Connection, row: PortsRow) -> None:
+    for subport in db_trunks.of_subports(conn, [row['id']]).values():
+        raise faults.PortInUseAsSubPort(port_id=row['id'], trunk_id=subport['trunk_id'])
 
 
 def _network(conn: Connection, row: PortsRow) -> NetworksRow:
-    return resource.found(db_networks.get(conn, t.networks, row['network_id']),
+    return found(db_networks.get(conn, t.networks, row['network_id']),
                           exception.NetworkNotFound(network_id=row['network_id']))
 
 
-def _check_mac(conn: Connection, context: RequestContext, network: NetworksRow, mac: str) -> None:
-    if not resource.owner(context, network):
-        raise exception.PolicyDenied(rule='create_port:mac_address')
+def _check_mac(conn: Connection, network: NetworksRow, mac: str) -> None:
     if db.count(conn, mac_address=mac):
         raise faults.MacAddressInUse(network_id=network['id'], mac=mac)
 
 
-def _security(conn: Connection, context: RequestContext, network: NetworksRow,
-              values: dict[str, Any]) -> dict[str, Any]:
+def _security(conn: Connection, network: NetworksRow, values: dict[str, Any]) -> dict[str, Any]:
     """Return the columns of port security and allowed address pairs."""
     enabled = values['port_security_enabled']
     if enabled is None:
@@ -181,15 +157,8 @@ def _security(conn: Connection, context: RequestContext, network: NetworksRow,
         raise exception.InvalidInput(reason='Disabling port security and allowed_address_pairs are supported only in '
                                             'networks of type vxlan or vlan: guests of other projects share the '
                                             'routing table of the hosts.')
-    if not resource.owner(context, network) and (not enabled and network['port_security_enabled'] or pairs):
-        raise exception.PolicyDenied(rule='create_port:port_security_enabled, allowed_address_pairs')
     if not enabled and (pairs or values['security_groups']):
         raise faults.PortSecurityPortHasSecurityGroup()
-    older = db_hosts.older(conn, gateways.FEATURE_RELEASE) if any(
-        ranges.is_range(pair['ip_address']) for pair in pairs) else []
-    if older:
-        raise exception.Conflict('Ranges in allowed_address_pairs require this release on all network hosts. Upgrade '
-                                 f'first: {utils.some(older)}.')
     return {'port_security_enabled': enabled, 'allowed_address_pairs': [
         {'mac_address': None, **pair} for pair in pairs] or None}
 
@@ -216,7 +185,7 @@ def _change_addresses(conn: Connection, deps: Deps, context: RequestContext, row
     if fresh:
         ipam.claim(conn, network['id'], subnets, row['id'], fresh,
                    ipam.quarantine_cutoff(deps.conf.network.dhcp_lease_time), row['mac_address'],
-                   anywhere=resource.owner(context, network), owner=row['device_owner'])
+                   anywhere=is_owner(context, network), owner=row['device_owner'])
 
 
 def _shown(conn: Connection, row: PortsRow) -> tuple[str, Any]:
@@ -244,41 +213,57 @@ def _groups(conn: Connection, project: str, wanted: list[str] | None) -> list[st
     return list(dict.fromkeys(wanted))
 
 
-PORTS = resource.Resource(
-    singular='port', plural='ports', table=t.ports,
-    attributes={
-        **a.DESCRIBED,
-        'network_id': a.Attribute(a.ident, a.REQUIRED, put=False),
-        'admin_state_up': a.Attribute(a.boolean, True),
-        'mac_address': a.Attribute(a.maybe(a.mac)),
-        'fixed_ips': a.Attribute(a.maybe(a.items(a.record(subnet_id=a.ident, ip_address=a.address), 10))),
-        'security_groups': a.Attribute(a.maybe(a.items(a.ident, 20))),
-        # only the compute service assigns ports to servers
-        'device_id': a.Attribute(a.text(), '', admin=True),
-        'device_owner': a.Attribute(a.text(), '', admin=True),
-        'binding:host_id': a.Attribute(a.maybe(a.text()), admin=True),
-        'binding:vnic_type': a.Attribute(a.one_of('normal'), 'normal'),
-        'binding:profile': a.Attribute(a.one_of(None, {}), None, admin=True),
-        'port_security_enabled': a.Attribute(a.maybe(a.boolean)),
-        'allowed_address_pairs': a.Attribute(a.maybe(a.items(a.record(
-            ip_address_=a.host_range, mac_address=a.mac), 10))),
-        'extra_dhcp_opts': a.Attribute(a.maybe(a.items(a.record(
-            opt_name_=a.dhcp_option, opt_value_=a.dhcp_value, ip_version=a.ip_version), 20))),
-        'qos_policy_id': a.Attribute(a.maybe(a.ident)),
-        'dns_name': a.Attribute(a.host_name, ''),
-    },
-    listing=listing.Listing(t.ports, {
-        'id': t.ports.c.id, 'name': t.ports.c.name, 'project_id': t.ports.c.project_id,
-        'tenant_id': t.ports.c.project_id, 'network_id': t.ports.c.network_id,
-        'device_id': t.ports.c.device_id,
-        'device_owner': t.ports.c.device_owner, 'status': t.ports.c.status,
-        'mac_address': t.ports.c.mac_address,
-        'admin_state_up': t.ports.c.admin_state_up, 'description': t.ports.c.description,
-        'binding:host_id': t.ports.c.host, 'created_at': t.ports.c.created_at,
-        'dns_name': t.ports.c.dns_name, 'port_security_enabled': t.ports.c.port_security_enabled,
-        'qos_policy_id': t.ports.c.qos_policy_id,
-    }, CONSTANTS, {'fixed_ips': db.by_fixed_ips, 'security_groups': db.by_groups,
-                   'security_group_id': db.by_groups}),
-    visible=db.visible, writable=resource.owner, views=views, create=create, update=update, delete=delete,
-    narrow=(PLAIN, OF_OTHERS, partial_views), removable=removable, server_view=_shown,
+_PAIR = s.record('ip_address', ip_address=s.HOST_RANGE, mac_address=s.MAC_ADDRESS)
+_OPTION = s.record('opt_name', 'opt_value', opt_name=s.DHCP_OPTION, opt_value=s.DHCP_VALUE, ip_version=s.OPTION_VERSION)
+_SHOWN_OPTION = closed('opt_name', 'opt_value', opt_name=s.TEXT, opt_value=s.TEXT, ip_version=s.NUMBER)
+PORTS = Resource('port', 'ports', t.ports, (
+    *NAMED,
+    Field('network_id', s.UUID, 'network_id', 'Network.', write='create', accepts=s.IDENT, required=True),
+    Field('mac_address', s.TEXT, 'mac_address', 'MAC address.', write=BOTH, accepts=s.nullable(s.MAC_ADDRESS),
+          guarded=True),
+    Field('admin_state_up', s.FLAG, 'admin_state_up', 'Administrative state.', write=BOTH, accepts=s.BOOLEAN,
+          default=True),
+    Field('status', s.TEXT, 'status', 'Whether a device uses it: ACTIVE or DOWN.'),
+    Field('device_id', s.TEXT, 'device_id', 'Server or router.', write=BOTH, accepts=s.NAME, default='', guarded=True),
+    Field('device_owner', s.TEXT, 'device_owner', 'Kind of the device.', write=BOTH, accepts=s.NAME, default='',
+          guarded=True),
+    Field('fixed_ips', s.FIXED_IPS, 'fixed_ips', 'Addresses.', load=_load_addresses, columns=('id',),
+          where=db.by_fixed_ips, write=BOTH, accepts=s.nullable(s.items(s.FIXED_IP, 10)), guarded=True,
+          parts=('ip_address', 'subnet_id')),
+    Field('security_groups', s.array(s.UUID), 'security_groups', 'Security groups.', load=_load_groups,
+          columns=('id',), where=db.by_groups, write=BOTH, accepts=s.nullable(s.items(s.IDENT, 20))),
+    Field('security_group_id', s.UUID, None, 'Filter for one security group.', '', where=db.by_groups),
+    Field('port_security_enabled', s.FLAG, 'port_security_enabled', 'Whether packets are filtered.', write=BOTH,
+          accepts=s.nullable(s.BOOLEAN), guarded=True),
+    Field('allowed_address_pairs', s.array(s.shape(ip_address=s.TEXT, mac_address=s.TEXT)), _pairs,
+          'Further addresses that the device may send from.', columns=('mac_address', 'allowed_address_pairs'),
+          write=BOTH, accepts=s.nullable(s.items(_PAIR, 10)), guarded=True, parts=('mac_address', 'ip_address')),
+    Field('extra_dhcp_opts', s.array(_SHOWN_OPTION), lambda row, context: list(row['extra_dhcp_opts'] or ()),
+          'DHCP options.', column='extra_dhcp_opts', columns=('extra_dhcp_opts',), write=BOTH,
+          accepts=s.nullable(s.items(_OPTION, 20))),
+    Field('dns_name', s.TEXT, 'dns_name', 'Name of the device in DNS.', write=BOTH, accepts=s.HOST_NAME, default=''),
+    Field('dns_domain', s.const(''), Constant(''), 'Always empty.'),
+    Field('dns_assignment', s.EMPTY, Constant([]), 'Always empty.'),
+    Field('qos_policy_id', s.UUID_OR_NULL, 'qos_policy_id', 'QoS policy.', write=BOTH, accepts=s.nullable(s.IDENT)),
+    Field('qos_network_policy_id', s.UUID_OR_NULL, 'network_policy', 'QoS policy of the network.',
+          load=_load_network_policy, columns=('network_id',)),
+    Field('binding:host_id', s.TEXT, 'host', 'Host of the device.', rule='get_port:binding:host_id', write=BOTH,
+          accepts=s.nullable(s.NAME), guarded=True),
+    Field('binding:vif_type', s.one_of('bridge', 'unbound'),
+          lambda row, context: 'bridge' if row['host'] else 'unbound', 'How the host connects it.', columns=('host',),
+          rule='get_port:binding:vif_type'),
+    Field('binding:vif_details', closed(port_filter=s.const(True)),
+          lambda row, context: {'port_filter': True} if row['host'] else {}, 'Details of the connection.',
+          columns=('host',), rule='get_port:binding:vif_details'),
+    Field('binding:profile', s.const({}), lambda row, context: {}, 'Always empty.', columns=('id',),
+          rule='get_port:binding:profile', write=BOTH, accepts=s.one_of(None, {})),
+    Field('binding:vnic_type', s.const('normal'), Constant('normal'), 'Always normal.', write=BOTH,
+          accepts=s.one_of('normal'), default='normal'),
+    Field('trunk_details', trunks.DETAILS, 'trunk_details', 'Trunk whose parent port it is, with the subports.',
+          load=trunks.load_details, columns=('id',), listed=False),
+    Field('ip_allocation', s.const('immediate'), Constant('immediate'), 'Always immediate.'),
+    Field('propagate_uplink_status', s.const(False), Constant(False), 'Always false.'),
+    Field('resource_request', s.NULL, Constant(None), 'Always null.'),
+    Field('numa_affinity_policy', s.NULL, Constant(None), 'Always null.'),
+), visible=db.visible, of_network=True, create=create, update=update, delete=delete, server_view=_shown,
     missing=lambda ident: exception.PortNotFound(port_id=ident))

@@ -6,23 +6,31 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, TYPE_CHECKING
+from typing import Any, NoReturn, TYPE_CHECKING, TypedDict
 
 from nova import exception
 from nova.context import RequestContext
 from nova.db.engine import Connection
-from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.networks import qos as db
 from nova.db.tables import network as t
-from nova.json_types import Json
 from nova.json_types import JsonDocument
 from nova.json_types import JsonObject
 from nova.network.host import state as host_state
-from nova.network.rest import attributes as a
 from nova.network.rest import faults
 from nova.network.rest import pages
-from nova.network.rest import resource
+from nova.network.rest import schemas as s
+from nova.network.rest.parts import Parts
+from nova.network.rest.rows import Action
+from nova.network.rest.rows import BOTH
+from nova.network.rest.rows import Field
+from nova.network.rest.rows import load_shared
+from nova.network.rest.rows import NAMED
+from nova.network.rest.rows import new_owner
+from nova.network.rest.rows import Resource
+from nova.web.fields import Constant
+from nova.web.resource import Document
+from nova.web.resource import Plain
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
@@ -34,30 +42,30 @@ KIND, MARKING = 'bandwidth_limit', 'dscp_marking'
 OTHERS = ('minimum_bandwidth', 'minimum_packet_rate', 'packet_rate_limit')
 DIRECTIONS = ('egress', 'ingress')
 MAX_POLICIES = 1000             # maximum of a project
+
+
+class Limit(TypedDict):
+    """A bandwidth limit as documents show it."""
+
+    id: str
+    policy_id: str
+    direction: str
+    max_kbps: int
+    max_burst_kbps: int
 MAX_KBPS = 80_000_000           # 80 Gbit/s: the kernel computes rate and burst in nanoseconds, in 64 bits
-CONSTANTS = {'is_default': False}
 
 
-def _rule_view(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {'id': row['id'], 'qos_policy_id': row['policy_id'], 'type': KIND,
-            **resource.columns(row, _RULE)}
-
-
-def views(conn: Connection, context: RequestContext, rows: list[QosPoliciesRow]) -> list[resource.View]:
+def _load_rules(conn: Connection, context: RequestContext, rows: list[dict[str, Any]]) -> None:
     idents = [row['id'] for row in rows]
     rules, markings = db.rules_of(conn, idents), db.markings_of(conn, idents)
-    shared = db_networks.shared_among(conn, idents, context.project_id)
-    shown = {ident: [_rule_view(rule) for rule in of_policy] for ident, of_policy in rules.items()}
-    for ident, marking in markings.items():
-        shown.setdefault(ident, []).append(_marking_view(marking))
-    return [{**resource.times(row), 'name': row['name'], 'shared': row['shared'] or row['id'] in shared, **CONSTANTS,
-             'rules': shown.get(row['id'], [])} for row in rows]
+    for row in rows:
+        row['rules'] = [LIMITS.shown(rule) for rule in rules.get(row['id'], ())]
+        if row['id'] in markings:
+            row['rules'].append(MARKINGS.shown(markings[row['id']]))
 
 
 def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
-    project = a.owner(context, values)
-    if not context.is_admin:
-        raise exception.PolicyDenied(rule='create_policy')
+    project = new_owner(context, values)
     if db_networks.count(conn, t.qos_policies, project) >= MAX_POLICIES:
         raise faults.OverQuota(resource='qos_policy')
     row = {'id': str(uuid.uuid4()), 'project_id': project, 'name': values['name'], 'shared': values['shared'],
@@ -67,8 +75,7 @@ def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[s
 
 
 def update(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow, values: dict[str, Any]) -> None:
-    db_networks.update(conn, t.qos_policies, row['id'], {
-        name: values[name] for name in ('name', 'description', 'shared') if values.get(name) is not None})
+    db_networks.update(conn, t.qos_policies, row['id'], POLICIES.stored(values))
 
 
 def delete(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow) -> None:
@@ -100,135 +107,102 @@ def chosen(conn: Connection, context: RequestContext, known: str | None, wanted:
 
 # ---- rules ------------------------------------------------------------------------
 
-def _dscp_mark(value: Json) -> int:
-    return a.one_of(*host_state.DSCP_MARKS)(int(value) if isinstance(value, str) and value.isascii()
-                                            and value.isdigit() and len(value) < 4 else value)
+def _lock(conn: Connection, row: QosPoliciesRow) -> QosPoliciesRow:
+    db_networks.lock(conn, t.qos_policies, row['id'])
+    return row
 
 
-_RULE = {
-    'max_kbps': a.Attribute(a.integer(1, MAX_KBPS), a.REQUIRED),
-    'max_burst_kbps': a.Attribute(a.integer(0, MAX_KBPS), 0),
-    'direction': a.Attribute(a.one_of(*DIRECTIONS), 'egress'),
-}
+def _missing(row: QosPoliciesRow, ident: str) -> exception.NovaException:
+    return faults.QosRuleNotFound(policy_id=row['id'], rule_id=ident[:60])
 
 
-def _below(body: JsonObject, kind: str) -> JsonObject:
-    return {name: value for name, value in a.below(body, f'{kind}_rule').items()
-            if name not in ('tenant_id', 'project_id')}
+def _limits_of(conn: Connection, row: QosPoliciesRow) -> list[QosRulesRow]:
+    return db.rules_of(conn, [row['id']]).get(row['id'], [])
 
 
-def _rule(conn: Connection, row: QosPoliciesRow, ident: str) -> QosRulesRow:
-    for rule in db.rules_of(conn, [row['id']]).get(row['id'], []):
-        if rule['id'] == ident:
-            return rule
-    raise faults.QosRuleNotFound(policy_id=row['id'], rule_id=ident[:60])
-
-
-def _check_single(conn: Connection, row: Mapping[str, Any], made: Mapping[str, Any]) -> None:
-    for rule in db.rules_of(conn, [row['id']]).get(row['id'], []):
+def _check_single(conn: Connection, row: QosPoliciesRow, made: Mapping[str, Any]) -> None:
+    for rule in _limits_of(conn, row):
         if rule['direction'] == made['direction'] and rule['id'] != made['id']:
             raise faults.QosRuleExists(policy_id=row['id'], direction=made['direction'])
 
 
-def list_rules(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow, body: None) -> JsonDocument:
-    return {f'{KIND}_rules': [_rule_view(rule) for rule in db.rules_of(conn, [row['id']]).get(row['id'], [])]}
-
-
-def show_rule(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow, body: None,
-              part: str) -> JsonDocument:
-    return {f'{KIND}_rule': _rule_view(_rule(conn, row, part))}
-
-
-def create_rule(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow,
-                body: JsonObject) -> JsonDocument:
-    values = a.parse(_RULE, context, _below(body, KIND), creating=True)
-    db_networks.lock(conn, t.qos_policies, row['id'])
-    made = {**values, 'id': str(uuid.uuid4()), 'policy_id': row['id'], 'description': ''}
+def _create_limit(conn: Connection, context: RequestContext, row: QosPoliciesRow, values: dict[str, Any]) -> Limit:
+    made = _limit(str(uuid.uuid4()), row, values)
     _check_single(conn, row, made)
-    db_networks.insert(conn, t.qos_rules, [made])
+    db_networks.insert(conn, t.qos_rules, [{**made, 'description': ''}])
+    _count_change(conn, row)
+    return made
+
+
+def _update_limit(conn: Connection, context: RequestContext, row: QosPoliciesRow, known: Limit,
+                  values: dict[str, Any]) -> Limit:
+    changed = _limit(known['id'], row, {**known, **values})
+    _check_single(conn, row, changed)
+    db_networks.update(conn, t.qos_rules, known['id'], values)
+    _count_change(conn, row)
+    return changed
+
+
+def _limit(ident: str, row: QosPoliciesRow, values: dict[str, Any]) -> Limit:
+    return {'id': ident, 'policy_id': row['id'], 'direction': values['direction'], 'max_kbps': values['max_kbps'],
+            'max_burst_kbps': values['max_burst_kbps']}
+
+
+def _delete_limit(conn: Connection, row: QosPoliciesRow, known: Limit) -> None:
+    db_networks.delete(conn, t.qos_rules, known['id'])
+    _count_change(conn, row)
+
+
+def _count_change(conn: Connection, row: QosPoliciesRow) -> None:
     db_networks.update(conn, t.qos_policies, row['id'], {})
-    return {f'{KIND}_rule': _rule_view(made)}
 
 
-def update_rule(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow, body: JsonObject,
-                part: str) -> JsonDocument:
-    db_networks.lock(conn, t.qos_policies, row['id'])
-    known = _rule(conn, row, part)
-    changed = a.parse(_RULE, context, a.different(_RULE, known, _below(body, KIND)), creating=False)
-    if not changed:
-        return {f'{KIND}_rule': _rule_view(known)}
-    _check_single(conn, row, {**known, **changed})
-    db_networks.update(conn, t.qos_rules, part, changed)
-    db_networks.update(conn, t.qos_policies, row['id'], {})
-    return {f'{KIND}_rule': _rule_view({**known, **changed})}
+def _markings_of(conn: Connection, row: QosPoliciesRow) -> list[QosMarkingsRow]:
+    return [*db.markings_of(conn, [row['id']]).values()]
 
 
-def delete_rule(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow, body: None,
-                part: str) -> None:
-    db_networks.lock(conn, t.qos_policies, row['id'])
-    db_networks.delete(conn, t.qos_rules, _rule(conn, row, part)['id'])
-    db_networks.update(conn, t.qos_policies, row['id'], {})
-
-
-# ---- DSCP marking ---------------------------------------------------------------
-
-_MARKING = {'dscp_mark': a.Attribute(_dscp_mark, a.REQUIRED)}
-
-
-def _marking_view(marking: Mapping[str, Any]) -> dict[str, Any]:
-    return {'id': marking['id'], 'qos_policy_id': marking['policy_id'], 'type': MARKING,
-            'dscp_mark': marking['dscp_mark']}
-
-
-def _marking(conn: Connection, row: QosPoliciesRow, ident: str) -> Mapping[str, Any]:
-    found = db.markings_of(conn, [row['id']]).get(row['id'])
-    if found is None or found['id'] != ident:
-        raise faults.QosRuleNotFound(policy_id=row['id'], rule_id=ident[:60])
-    return found
-
-
-def list_markings(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow,
-                  body: None) -> JsonDocument:
-    return {f'{MARKING}_rules': [_marking_view(each) for each in db.markings_of(conn, [row['id']]).values()]}
-
-
-def show_marking(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow, body: None,
-                 part: str) -> JsonDocument:
-    return {f'{MARKING}_rule': _marking_view(_marking(conn, row, part))}
-
-
-def create_marking(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow,
-                   body: JsonObject) -> JsonDocument:
-    values = a.parse(_MARKING, context, _below(body, MARKING), creating=True)
-    db_networks.lock(conn, t.qos_policies, row['id'])
-    if db.markings_of(conn, [row['id']]):
+def _create_marking(conn: Connection, context: RequestContext, row: QosPoliciesRow,
+                    values: dict[str, Any]) -> QosMarkingsRow:
+    if _markings_of(conn, row):
         raise faults.QosRuleExists(policy_id=row['id'], direction='egress')
-    made: QosMarkingsRow = {'policy_id': row['id'], 'id': str(uuid.uuid4()), 'dscp_mark': values['dscp_mark']}
-    return _marked(conn, made)
+    return _update_marking(conn, context, row, {'policy_id': row['id'], 'id': str(uuid.uuid4()), 'dscp_mark': 0},
+                           values)
 
 
-def update_marking(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow, body: JsonObject,
-                   part: str) -> JsonDocument:
-    db_networks.lock(conn, t.qos_policies, row['id'])
-    known = _marking(conn, row, part)
-    values = a.parse(_MARKING, context, a.different(_MARKING, known, _below(body, MARKING)), creating=False)
-    if not values:
-        return {f'{MARKING}_rule': _marking_view(known)}
-    return _marked(conn, {'policy_id': row['id'], 'id': known['id'], 'dscp_mark': values['dscp_mark']})
-
-
-def _marked(conn: Connection, made: QosMarkingsRow) -> dict[str, Any]:
+def _update_marking(conn: Connection, context: RequestContext, row: QosPoliciesRow, known: QosMarkingsRow,
+                    values: dict[str, Any]) -> QosMarkingsRow:
+    made: QosMarkingsRow = {'policy_id': row['id'], 'id': known['id'], 'dscp_mark': values['dscp_mark']}
     db.mark(conn, made)
-    db_networks.update(conn, t.qos_policies, made['policy_id'], {})
-    return {f'{MARKING}_rule': _marking_view(made)}
+    _count_change(conn, row)
+    return made
 
 
-def delete_marking(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow, body: None,
-                   part: str) -> None:
-    db_networks.lock(conn, t.qos_policies, row['id'])
-    _marking(conn, row, part)
+def _delete_marking(conn: Connection, row: QosPoliciesRow, known: QosMarkingsRow) -> None:
     db.unmark(conn, row['id'])
-    db_networks.update(conn, t.qos_policies, row['id'], {})
+    _count_change(conn, row)
+
+
+def _rule_fields(kind: str) -> tuple[Field, ...]:
+    return (Field('id', s.UUID, 'id', 'ID.'), Field('qos_policy_id', s.UUID, 'policy_id', 'QoS policy.'),
+            Field('type', s.const(kind), Constant(kind), 'Type of the rule.'))
+
+
+_OWNERS = ('tenant_id', 'project_id')
+LIMITS = Parts(f'{KIND}_rule', f'{KIND}_rules', t.qos_rules, (
+    *_rule_fields(KIND),
+    Field('max_kbps', s.NUMBER, 'max_kbps', 'Bandwidth in kbit/s.', write=BOTH, accepts=s.integer(1, MAX_KBPS),
+          required=True),
+    Field('max_burst_kbps', s.NUMBER, 'max_burst_kbps', 'Burst in kbit; 0: computed by the host.', write=BOTH,
+          accepts=s.integer(0, MAX_KBPS), default=0),
+    Field('direction', s.one_of(*DIRECTIONS), 'direction', 'Direction, as the guest sees it.', write=BOTH,
+          default='egress'),
+), read=_limits_of, lock=_lock, create=_create_limit, update=_update_limit, delete=_delete_limit, missing=_missing,
+    ignored=_OWNERS)
+MARKINGS = Parts(f'{MARKING}_rule', f'{MARKING}_rules', t.qos_markings, (
+    *_rule_fields(MARKING),
+    Field('dscp_mark', s.NUMBER, 'dscp_mark', 'DSCP value.', write=BOTH, accepts=s.DSCP_MARK, required=True),
+), read=_markings_of, lock=_lock, create=_create_marking, update=_update_marking, delete=_delete_marking,
+    missing=_missing, ignored=_OWNERS)
 
 
 # ---- rule types -----------------------------------------------------------------
@@ -261,27 +235,24 @@ def show_rule_type(req: NetworkRequest, kind: str) -> JsonDocument:
         {'name': 'nova-network', 'supported_parameters': [directions, *limits]}]}}
 
 
-ROUTES = (Route('GET', '/qos/rule-types', rule_types), Route('GET', '/qos/rule-types/{kind}', show_rule_type))
-_C = t.qos_policies.c
-_RULES, _MARKINGS = f'{KIND}_rules', f'{MARKING}_rules'
+_PARAMETER = s.shape(parameter_name=s.TEXT, parameter_type=s.one_of('choices', 'range'), parameter_values={})
+_RULE_TYPE = s.shape(type=s.TEXT, drivers=s.array(s.shape(name=s.TEXT, supported_parameters=s.array(_PARAMETER))))
+ROUTES = (Route('GET', '/qos/rule-types', rule_types, 'get_rule_type', answer=Document({'rule_types': s.array(
+              {**s.shape(type=s.TEXT), 'required': []})})),
+          Route('GET', '/qos/rule-types/{kind}', show_rule_type, 'get_rule_type', answer=Document({
+              'rule_type': _RULE_TYPE})))
 
-POLICIES = resource.Resource(
-    singular='policy', plural='policies', at='qos/policies', table=t.qos_policies,
-    attributes={
-        **a.DESCRIBED,
-        'shared': a.Attribute(a.boolean, False, admin=True),
-        'is_default': a.Attribute(a.one_of(False), False),
-    },
-    listing=listing.Listing(t.qos_policies, {
-        'id': _C.id, 'name': _C.name, 'project_id': _C.project_id, 'tenant_id': _C.project_id, 'shared': _C.shared,
-        'description': _C.description, 'created_at': _C.created_at,
-    }, CONSTANTS),
-    visible=db.visible, writable=lambda context, row: bool(context.is_admin), views=views, create=create, update=update,
-    delete=delete, missing=lambda ident: faults.QosPolicyNotFound(policy_id=ident),
-    actions=(('GET', _RULES, list_rules), ('POST', _RULES, create_rule), ('GET', _RULES + '/{part}', show_rule),
-             ('PUT', _RULES + '/{part}', update_rule), ('DELETE', _RULES + '/{part}', delete_rule),
-             ('GET', _MARKINGS, list_markings), ('POST', _MARKINGS, create_marking),
-             ('GET', _MARKINGS + '/{part}', show_marking), ('PUT', _MARKINGS + '/{part}', update_marking),
-             ('DELETE', _MARKINGS + '/{part}', delete_marking),
-             *((method, f'{kind}_rules', function) for kind in OTHERS
-               for method, function in (('GET', _nothing(kind)), ('POST', _refused)))))
+POLICIES = Resource('policy', 'policies', t.qos_policies, (
+    *NAMED,
+    Field('shared', s.FLAG, 'is_shared', 'Whether other projects can use it.', column='shared', load=load_shared,
+          columns=('id', 'shared'), write=BOTH, accepts=s.BOOLEAN, default=False, guarded=True),
+    Field('is_default', s.const(False), Constant(False), 'Always false.', write=BOTH, accepts=s.one_of(False),
+          default=False),
+    Field('rules', s.array({'anyOf': [LIMITS.view('show').schema(0), MARKINGS.view('show').schema(0)]}), 'rules',
+          'Rules.', load=_load_rules, columns=('id',)),
+), at='qos/policies', visible=db.visible, create=create, update=update, delete=delete,
+    missing=lambda ident: faults.QosPolicyNotFound(policy_id=ident),
+    actions=(*LIMITS.actions(), *MARKINGS.actions(), *(
+        Action(method, f'{kind}_rules', function, Plain(s.shape(**{f'{kind}_rules': s.EMPTY})) if method == 'GET' else
+               None, None if method == 'GET' else {'type': 'object'}, 400 if method == 'POST' else None)
+        for kind in OTHERS for method, function in (('GET', _nothing(kind)), ('POST', _refused)))))

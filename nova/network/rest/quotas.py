@@ -9,10 +9,12 @@ from nova.db.networks import limits as db_limits
 from nova.db.projects import quotas as db_quotas
 from nova.json_types import JsonObject
 from nova.network import quotas
-from nova.network.rest import attributes
 from nova.network.rest import faults
+from nova.network.rest import schemas
 
-_number = attributes.integer(-1, 2 ** 31 - 1)
+LIMIT = schemas.integer(-1, 2 ** 31 - 1)
+_NUMBER = schemas.TypeValidator(LIMIT)
+_FLAG = schemas.TypeValidator(schemas.nullable(schemas.BOOLEAN))
 
 
 def limits(conf: cfg.ConfigOpts, own: dict[str, int] | None = None) -> dict[str, int]:
@@ -47,7 +49,7 @@ def options(body: JsonObject) -> bool:
 
     :raises InvalidInput: a value is not a boolean
     """
-    check, _force = (attributes.maybe(attributes.boolean)(body.pop(name, None)) for name in ('check_limit', 'force'))
+    check, _force = (_FLAG(name, body.pop(name, None)) for name in ('check_limit', 'force'))
     return bool(check)
 
 
@@ -74,4 +76,4 @@ def parse(body: JsonObject) -> dict[str, int]:
     unknown = sorted(str(name)[:60] for name in body if name not in quotas.COUNTED)
     if unknown:
         raise exception.BadRequest(f"Unrecognized attribute(s) {', '.join(map(repr, unknown[:10]))}")
-    return {name: _number(value) for name, value in body.items()}
+    return {name: _NUMBER(name, value) for name, value in body.items()}

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Protocol, TYPE_CHECKING
+from typing import Protocol, TYPE_CHECKING
+from wsgiref.types import WSGIEnvironment
 
 from nova.web.request import BaseRequest
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.db.engine import Database
     from nova.network.rest.servers import Servers
+    from nova.policy import Policy
 
 
 class NetworkClient(Protocol):
@@ -27,12 +29,14 @@ class Deps:
     api_db       the API database
     network_rpc  to notify the network service of filter changes; None: no notification
     servers      to notify hosts of changed addresses; None: no notification
+    rules        policy.Policy of the API; None for callers other than the API
     """
 
     conf: ConfigOpts
     api_db: Database
     network_rpc: NetworkClient | None = None
     servers: Servers | None = None
+    rules: Policy | None = None
 
 
 class NetworkRequest(BaseRequest):
@@ -44,6 +48,6 @@ class NetworkRequest(BaseRequest):
 
     __slots__ = ('deps',)
 
-    def __init__(self, environ: dict[str, Any], deps: Deps) -> None:
+    def __init__(self, environ: WSGIEnvironment, deps: Deps) -> None:
         super().__init__(environ)
         self.deps = deps

@@ -10,49 +10,69 @@ from nova import context as nova_context
 from nova import exception
 from nova.context import RequestContext
 from nova.db.engine import Connection
-from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.networks import ports as db_ports
 from nova.db.networks import routers as db
+from nova.db.networks import trunks as db_trunks
 from nova.db.tables import network as t
 from nova.json_types import JsonDocument
 from nova.json_types import JsonObject
 from nova.network import gateways
 from nova.network import ipam
 from nova.network import ranges
-from nova.network.rest import attributes as a
 from nova.network.rest import faults
+from nova.network.rest import permissions
 from nova.network.rest import quotas
-from nova.network.rest import resource
+from nova.network.rest import schemas as s
+from nova.network.rest.rows import Action
+from nova.network.rest.rows import BOTH
+from nova.network.rest.rows import Field
+from nova.network.rest.rows import found
+from nova.network.rest.rows import is_owner
+from nova.network.rest.rows import NAMED
+from nova.network.rest.rows import new_owner
+from nova.network.rest.rows import Resource
+from nova.network.rest.rows import zones
+from nova.web.fields import Constant
+from nova.web.resource import closed
+from nova.web.resource import Converted
+from nova.web.resource import Document
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import NetworksRow, PortsRow, RoutersRow, SubnetsRow
     from nova.network.rest.request import Deps
 
 MAX_ROUTES = 30
+_IDENT = s.TypeValidator(s.IDENT)
 Routes = list[dict[str, str]]
-CONSTANTS = {'distributed': False, 'ha': False, 'availability_zones': ['nova'], 'flavor_id': None}
-_ROUTE = a.record(destination_=a.network, nexthop_=a.address)
-_GATEWAY = a.record(network_id_=a.ident, enable_snat=a.boolean, external_fixed_ips=a.items(
-    a.record(subnet_id=a.ident, ip_address=a.address), 4))
+GATEWAY_PARTS = ('enable_snat', 'external_fixed_ips')      # _check_rights checks their rules
+_GATEWAY = Converted({
+    **closed(network_id=s.IDENT, enable_snat=s.BOOLEAN, external_fixed_ips=s.items(s.FIXED_IP, 4)),
+    'type': ['object', 'null'], 'dependentRequired': {name: ['network_id'] for name in GATEWAY_PARTS},
+    'description': 'an object with network_id, enable_snat, external_fixed_ips'}, lambda _name, value: value or None)
+_ROUTES = s.items(s.ROUTE, MAX_ROUTES)
+_CHECKED_ROUTES = s.TypeValidator(_ROUTES)
 
 
-def views(conn: Connection, context: RequestContext, rows: list[RoutersRow]) -> list[resource.View]:
+def _load_gateway(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
     gateway_ids: dict[str, str] = {}
     for port in db_networks.many(conn, t.ports, [row['id'] for row in rows], 'device_id'):
         if port['device_owner'] == db_ports.GATEWAY:
             gateway_ids[port['device_id']] = port['id']
     fixed = db_networks.addresses_of(conn, list(gateway_ids.values()))
+    for row in rows:
+        row['gateway'] = row['external_network_id'] and {
+            'network_id': row['external_network_id'], 'enable_snat': row['enable_snat'],
+            'external_fixed_ips': fixed.get(gateway_ids.get(row['id'], ''), [])}
+
+
+def _load_status(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
     active = db.active(conn, [row['id'] for row in rows], gateways.DOWN_S)
-    return [{**resource.times(row), 'name': row['name'], 'admin_state_up': row['admin_state_up'],
-             'routes': row['routes'], **CONSTANTS, 'availability_zone_hints': row['zone_hints'] or [],
-             'external_gateway_info': row['external_network_id'] and {
-                 'network_id': row['external_network_id'], 'enable_snat': row['enable_snat'],
-                 'external_fixed_ips': fixed.get(gateway_ids.get(row['id'], ''), [])},
-             **_status(row, row['id'] in active)} for row in rows]
+    for row in rows:
+        row.update(_status(row, row['id'] in active))
 
 
-def _status(row: RoutersRow, active: bool) -> dict[str, str | None]:
+def _status(row: Mapping[str, Any], active: bool) -> dict[str, str | None]:
     """Return the status, with a reason if no host forwards the router's packets."""
     if active:
         return {'status': 'ACTIVE', 'status_reason': None}
@@ -63,28 +83,25 @@ def _status(row: RoutersRow, active: bool) -> dict[str, str | None]:
 
 
 def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
-    project = a.owner(context, values)
+    project = new_owner(context, values)
     quotas.check(conn, deps.conf, 'router', project)
-    row = {'id': str(uuid.uuid4()), 'project_id': project, 'name': values['name'],
-           'description': values['description'] or '', 'admin_state_up': values['admin_state_up'],
-           'external_network_id': None, 'enable_snat': True, 'routes': [], 'host': gateways.choose(conn),
-           'zone_hints': list(values['availability_zone_hints'])}
+    row = {**ROUTERS.stored(values), 'id': str(uuid.uuid4()), 'project_id': project,
+           'description': values['description'] or '', 'external_network_id': None, 'enable_snat': True, 'routes': [],
+           'host': gateways.choose(conn)}
     db_networks.insert(conn, t.routers, [row])
     if values['external_gateway_info']:
-        _set_gateway(conn, deps, context, row, values['external_gateway_info'])
+        _set_gateway(conn, deps, context, row, values['external_gateway_info'], new=True)
     return row['id']
 
 
 def _locked(conn: Connection, row: RoutersRow) -> RoutersRow:
-    return resource.found(db_networks.lock(conn, t.routers, row['id']),
+    return found(db_networks.lock(conn, t.routers, row['id']),
                           faults.RouterNotFound(router_id=row['id']))
 
 
 def update(conn: Connection, deps: Deps, context: RequestContext, row: RoutersRow, values: dict[str, Any]) -> None:
     row = _locked(conn, row)
-    stored = {name: values[name] for name in ('name', 'description', 'admin_state_up') if values.get(name) is not None}
-    if 'availability_zone_hints' in values:
-        stored['zone_hints'] = list(values['availability_zone_hints'])
+    stored = ROUTERS.stored(values)
     if 'external_gateway_info' in values:
         _set_gateway(conn, deps, context, row, values['external_gateway_info'] or None)
     if 'routes' in values:
@@ -104,10 +121,13 @@ def delete(conn: Connection, deps: Deps, context: RequestContext, row: RoutersRo
 # ---- the gateway ---------------------------------------------------------------
 
 def _set_gateway(conn: Connection, deps: Deps, context: RequestContext, row: Mapping[str, Any],
-                 info: dict[str, Any] | None) -> None:
-    """Set or remove the external gateway of a router."""
+                 info: dict[str, Any] | None, new: bool = False) -> None:
+    """Set or remove the external gateway of a router.
+
+    :param new: whether the router is created with it
+    """
     if info:
-        _check_rights(conn, context, row, info)
+        _check_rights(conn, context, row, info, new)
     if info and info['network_id'] == row['external_network_id'] and 'external_fixed_ips' not in info:
         db_networks.update(conn, t.routers, row['id'], {'enable_snat': info.get('enable_snat', True)})
         return
@@ -123,8 +143,9 @@ def _set_gateway(conn: Connection, deps: Deps, context: RequestContext, row: Map
         'external_network_id': info and info['network_id'], 'enable_snat': (info or {}).get('enable_snat', True)})
 
 
-def _check_rights(conn: Connection, context: RequestContext, row: Mapping[str, Any], info: dict[str, Any]) -> None:
-    """Check permissions: fixed external addresses and disabling SNAT need ownership of the external network.
+def _check_rights(conn: Connection, context: RequestContext, row: Mapping[str, Any], info: dict[str, Any],
+                  new: bool) -> None:
+    """Check the rules of fixed external addresses and of disabling SNAT.
 
     Repeating the router's current values is allowed.
 
@@ -134,11 +155,11 @@ def _check_rights(conn: Connection, context: RequestContext, row: Mapping[str, A
     held = {entry['ip_address'] for each in db_networks.addresses_of(conn, _gateway_ports(conn, row)).values()
             for entry in each} if same else set()
     requested = {each.get('ip_address') for each in info.get('external_fixed_ips', ())} - {None}
-    denied = 'enable_snat' if not info.get('enable_snat', True) and (row['enable_snat'] or not same) else (
-        'external_fixed_ips' if requested - held else None)
-    network = db_networks.get(conn, t.networks, info['network_id']) if denied else None
-    if denied and (network is None or not resource.owner(context, network)):
-        raise exception.PolicyDenied(rule=f'update_router:external_gateway_info:{denied}')
+    changed = {'enable_snat': not info.get('enable_snat', True) and (row['enable_snat'] or not same),
+               'external_fixed_ips': bool(requested - held)}
+    for name in (name for name in GATEWAY_PARTS if changed[name]):
+        permissions.authorize(context, f'{"create" if new else "update"}_router:external_gateway_info:{name}',
+                              permissions.target(row))
 
 
 def _gateway_ports(conn: Connection, row: Mapping[str, Any]) -> list[str]:
@@ -165,7 +186,7 @@ def external(conn: Connection, context: RequestContext, ident: str) -> tuple[Net
     :raises BadRequest: the network is not external, or has no subnet
     """
     found = db_networks.usable(conn, nova_context.ALL_PROJECTS, [ident], lock=True).get(ident)
-    if found is None or not (found[0]['external'] or found[0]['shared'] or resource.owner(context, found[0])
+    if found is None or not (found[0]['external'] or found[0]['shared'] or is_owner(context, found[0])
                              or db_networks.is_shared_with(conn, ident, str(context.project_id))):
         raise exception.NetworkNotFound(network_id=ident)
     if not found[0]['external'] or not found[1]:
@@ -179,7 +200,7 @@ def service_port(network: NetworksRow, owner: str, device_id: str, host: str = '
     return {'id': str(uuid.uuid4()), 'project_id': project_id, 'network_id': network['id'], 'name': '',
             'description': '', 'mac_address': mac or ipam.new_mac(), 'admin_state_up': True,
             'status': 'ACTIVE' if host else 'DOWN', 'device_id': device_id, 'device_owner': owner, 'host': host,
-            'position': 0, 'tag': None, 'made_for_server': False}
+            'position': 0, 'tag': None, 'created_by_compute': False}
 
 
 # ---- interfaces -----------------------------------------------------------------
@@ -189,11 +210,11 @@ def add_interface(conn: Connection, deps: Deps, context: RequestContext, row: Ro
     row, given = _locked(conn, row), _named(body)
     port, subnet = _of_port(conn, context, given['port_id']) if given.keys() == {'port_id'} else (
         None, _subnet(conn, context, given['subnet_id']))
-    network = resource.found(db_networks.get(conn, t.networks, subnet['network_id']),
+    network = found(db_networks.get(conn, t.networks, subnet['network_id']),
                              exception.NetworkNotFound(network_id=subnet['network_id']))
     if network['network_type'] == db_networks.FLAT:
         raise exception.BadRequest(f"Network {network['id']} is flat and routed by the hosts. It cannot have a router.")
-    if not resource.owner(context, network):         # the network's guests would receive advertisements of this router
+    if not is_owner(context, network):         # the network's guests would receive advertisements of this router
         raise exception.BadRequest(f"Cannot add interface to router because subnet {subnet['id']} is not owned by "
                                    'project making the request')
     others = db.subnets_on(conn, row['id'])
@@ -223,21 +244,21 @@ def add_interface(conn: Connection, deps: Deps, context: RequestContext, row: Ro
 def remove_interface(conn: Connection, deps: Deps, context: RequestContext, row: RoutersRow,
                      body: JsonObject) -> JsonDocument:
     row, given = _locked(conn, row), _named(body, both=True)
-    found = [each for each in db.interfaces(conn, [row['id']])
-             if given == resource.columns(each, given)]
-    if not found:
+    known = [each for each in db.interfaces(conn, [row['id']])
+             if given.items() <= each.items()]
+    if not known:
         raise faults.RouterInterfaceNotFound(router_id=row['id'], what=', '.join(given.values()))
-    subnet = resource.found(db_networks.get(conn, t.subnets, found[0]['subnet_id']),
-                            exception.SubnetNotFound(subnet_id=found[0]['subnet_id']))
+    subnet = found(db_networks.get(conn, t.subnets, known[0]['subnet_id']),
+                            exception.SubnetNotFound(subnet_id=known[0]['subnet_id']))
     _check_unneeded(conn, row, subnet)
     db.remove_interface(conn, row['id'], subnet['id'])
-    db_ports.remove(conn, [found[0]['port_id']])
-    return _interface(row, found[0]['port_id'], subnet)
+    db_ports.remove(conn, [known[0]['port_id']])
+    return _interface(row, known[0]['port_id'], subnet)
 
 
 def _named(body: JsonObject, both: bool = False) -> dict[str, str]:
     """Return the subnet_id or port_id of a request."""
-    given = {name: a.ident(body[name]) for name in ('subnet_id', 'port_id') if body.get(name) is not None}
+    given = {name: _IDENT(name, body[name]) for name in ('subnet_id', 'port_id') if body.get(name) is not None}
     if body.keys() - {'subnet_id', 'port_id', 'tenant_id', 'project_id'} or not given or len(given) > 1 and not both:
         raise exception.BadRequest('Either subnet_id or port_id must be specified.')
     return given
@@ -254,14 +275,16 @@ def _subnet(conn: Connection, context: RequestContext, ident: str) -> SubnetsRow
 def _of_port(conn: Connection, context: RequestContext, ident: str) -> tuple[PortsRow, SubnetsRow]:
     """Return (port, subnet) of the caller's port for a router interface."""
     port = db_networks.lock(conn, t.ports, ident)
-    if port is None or not resource.owner(context, port) or not db_ports.seen(conn, context, [ident]):
+    if port is None or not is_owner(context, port) or not db_ports.seen(conn, context, [ident]):
         raise exception.PortNotFound(port_id=ident)
     if port['device_id']:
         raise exception.PortInUse(port_id=ident)
+    for trunk in db_trunks.of_ports(conn, [ident]).values():
+        raise faults.PortInUseAsTrunkParent(port_id=ident, trunk_id=trunk['id'])
     fixed = db_networks.addresses_of(conn, [ident]).get(ident, [])
     if len(fixed) != 1:
         raise exception.BadRequest(f'Port {ident} must have exactly one address.')
-    return port, resource.found(db_networks.get(conn, t.subnets, fixed[0]['subnet_id']),
+    return port, found(db_networks.get(conn, t.subnets, fixed[0]['subnet_id']),
                                 exception.SubnetNotFound(subnet_id=fixed[0]['subnet_id']))
 
 
@@ -306,7 +329,7 @@ def _change_routes(conn: Connection, row: RoutersRow, body: JsonObject,
     given = body.get('router')
     if not isinstance(given, dict) or given.keys() != {'routes'}:
         raise exception.BadRequest("An object 'router' with only 'routes' is expected.")
-    routes = change(row['routes'], a.items(_ROUTE, MAX_ROUTES)(given['routes']))
+    routes = change(row['routes'], _CHECKED_ROUTES('routes', given['routes']))
     _check_routes(conn, row, routes)
     db_networks.update(conn, t.routers, row['id'], {'routes': routes})
     return None
@@ -337,31 +360,40 @@ def _check_routes(conn: Connection, row: RoutersRow, routes: Routes) -> None:
 def l3_agents(conn: Connection, deps: Deps, context: RequestContext, row: RoutersRow, body: None) -> JsonDocument:
     """Return the router's host in the form of a list of agents."""
     alive = bool(db.active(conn, [row['id']], gateways.DOWN_S))
-    return {'agents': [] if not row['host'] or not context.is_admin else [
+    return {'agents': [] if not row['host'] else [
         {'id': str(uuid.uuid5(uuid.NAMESPACE_DNS, row['host'])), 'host': row['host'], 'binary': 'nova-network',
          'agent_type': 'L3 agent', 'alive': alive, 'admin_state_up': True}]}
 
 
-ROUTERS = resource.Resource(
-    singular='router', plural='routers', table=t.routers,
-    attributes={
-        **a.DESCRIBED,
-        'admin_state_up': a.Attribute(a.boolean, True),
-        'external_gateway_info': a.Attribute(a.maybe(lambda value: _GATEWAY(value) if value else None)),
-        'routes': a.Attribute(a.maybe(a.items(_ROUTE, MAX_ROUTES)), post=False),
-        'distributed': a.Attribute(a.one_of(False, None), False, admin=True),
-        'ha': a.Attribute(a.one_of(False, None), False, admin=True),
-        'availability_zone_hints': a.Attribute(a.zone_hints, ()),
-        'flavor_id': a.Attribute(a.one_of(None)),
-    },
-    listing=listing.Listing(t.routers, {
-        'id': t.routers.c.id, 'name': t.routers.c.name, 'project_id': t.routers.c.project_id,
-        'tenant_id': t.routers.c.project_id, 'admin_state_up': t.routers.c.admin_state_up,
-        'description': t.routers.c.description, 'created_at': t.routers.c.created_at,
-    }, CONSTANTS, {'status': lambda values: db.with_status(values, gateways.DOWN_S),
-                   'availability_zone_hints': lambda values: db_networks.with_hints(t.routers, values)}),
-    visible=db_networks.own(t.routers), writable=resource.owner, views=views, create=create, update=update,
-    delete=delete, missing=lambda ident: faults.RouterNotFound(router_id=ident),
-    actions=(('PUT', 'add_router_interface', add_interface), ('PUT', 'remove_router_interface', remove_interface),
-             ('PUT', 'add_extraroutes', add_routes), ('PUT', 'remove_extraroutes', remove_routes),
-             ('GET', 'l3-agents', l3_agents)))
+_INTERFACE = Document({name: s.UUID for name in ('id', 'port_id', 'network_id', 'subnet_id')} | {
+    'tenant_id': s.TEXT, 'project_id': s.TEXT, 'subnet_ids': s.array(s.UUID)})
+_NAMED = closed(**dict.fromkeys(('subnet_id', 'port_id'), s.nullable(s.IDENT)), tenant_id={}, project_id={})
+_EXTRA_ROUTES = closed('router', router=closed('routes', routes=_ROUTES))
+_L3_AGENTS = Document({'agents': s.array(s.shape(
+    id=s.UUID, host=s.TEXT, binary=s.TEXT, agent_type=s.TEXT, alive=s.FLAG, admin_state_up=s.FLAG))})
+
+ROUTERS = Resource('router', 'routers', t.routers, (
+    *NAMED,
+    Field('admin_state_up', s.FLAG, 'admin_state_up', 'Administrative state.', write=BOTH, accepts=s.BOOLEAN,
+          default=True),
+    Field('status', s.one_of('ACTIVE', 'DOWN'), 'status', 'Whether a host forwards its packets.', load=_load_status,
+          columns=('id', 'host'), where=lambda values: db.with_status(values, gateways.DOWN_S)),
+    Field('status_reason', s.TEXT_OR_NULL, 'status_reason', 'Reason of the status DOWN.', load=_load_status,
+          columns=('id', 'host')),
+    Field('external_gateway_info', s.GATEWAY_OR_NULL, 'gateway', 'External gateway.', load=_load_gateway,
+          columns=('id', 'external_network_id', 'enable_snat'), write=BOTH, accepts=_GATEWAY, guarded=True,
+          parts=('network_id',), checked=GATEWAY_PARTS),
+    Field('routes', s.ROUTES, 'routes', 'Static routes.', write='update', accepts=s.nullable(_ROUTES)),
+    Field('distributed', s.const(False), Constant(False), 'Always false.', rule='get_router:distributed', write=BOTH,
+          accepts=s.one_of(False, None), default=False),
+    Field('ha', s.const(False), Constant(False), 'Always false.', rule='get_router:ha', write=BOTH,
+          accepts=s.one_of(False, None), default=False),
+    *zones(t.routers),
+    Field('flavor_id', s.NULL, Constant(None), 'Always null.', write=BOTH, accepts=s.one_of(None)),
+), visible=db_networks.own(t.routers), create=create, update=update, delete=delete,
+    missing=lambda ident: faults.RouterNotFound(router_id=ident),
+    actions=(Action('PUT', 'add_router_interface', add_interface, _INTERFACE, _NAMED),
+             Action('PUT', 'remove_router_interface', remove_interface, _INTERFACE, _NAMED),
+             Action('PUT', 'add_extraroutes', add_routes, None, _EXTRA_ROUTES),
+             Action('PUT', 'remove_extraroutes', remove_routes, None, _EXTRA_ROUTES),
+             Action('GET', 'l3-agents', l3_agents, _L3_AGENTS)))

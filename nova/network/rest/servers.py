@@ -7,6 +7,7 @@ import typing
 from nova import exception
 from nova import objects
 from nova.db.networks import ports
+from nova.db.networks import trunks
 from nova.db.servers import instances
 from nova.network import interface
 
@@ -23,8 +24,10 @@ LOG = logging.getLogger(__name__)
 
 
 def of_ports(conn: engine.Connection, idents: Collection[str]) -> list[str]:
-    """Return the uuids of the servers with these ports."""
-    found = ports.of_ids(conn, set(idents)).values()
+    """Return the uuids of the servers with these ports, or with the trunks of these subports."""
+    found = [*ports.of_ids(conn, set(idents)).values()]
+    subports = [port['id'] for port in found if port['device_owner'] == trunks.SUBPORT]
+    found += ports.of_ids(conn, trunks.parents(conn, subports)).values()
     return sorted({port['device_id'] for port in found if (port['device_owner'] or '').startswith(ports.OF_SERVERS)})
 
 

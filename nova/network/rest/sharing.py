@@ -1,35 +1,34 @@
-"""RBAC policies: share a network, security group, QoS policy or subnet pool with other projects."""
+"""RBAC policies: share a network, security group, QoS policy, subnet pool or address scope with other projects."""
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TYPE_CHECKING
 
 from nova import exception
 from nova.context import RequestContext
 from nova.db import engine
 from nova.db.engine import Connection
-from nova.db.networks import listing
+from nova.db.networks import address_scopes as db_scopes
 from nova.db.networks import networks as db_networks
 from nova.db.networks import ports as db_ports
 from nova.db.networks import qos as db_qos
 from nova.db.networks import security_groups as db_groups
 from nova.db.networks import subnet_pools as db_pools
 from nova.db.tables import network as t
-from nova.network.rest import attributes as a
 from nova.network.rest import faults
 from nova.network.rest import quotas
-from nova.network.rest import resource
+from nova.network.rest import schemas as s
+from nova.network.rest.rows import Field
+from nova.network.rest.rows import IDENT
+from nova.network.rest.rows import is_owner
+from nova.network.rest.rows import new_owner
+from nova.network.rest.rows import OWNER
+from nova.network.rest.rows import Resource
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import NetworkSharesRow
     from nova.network.rest.request import Deps
-
-
-def views(conn: Connection, context: RequestContext, rows: list[NetworkSharesRow]) -> list[resource.View]:
-    return [{'id': row['id'], 'project_id': row['project_id'], 'tenant_id': row['project_id'],
-             'object_type': row['object_type'], 'object_id': row['network_id'], 'action': row['action'],
-             'target_tenant': row['target_project'], 'target_project': row['target_project']} for row in rows]
 
 
 class Kind(NamedTuple):
@@ -50,6 +49,8 @@ def _in_pool(conn: Connection, ident: str) -> set[str]:
 
 
 KINDS = {
+    'address_scope': Kind(t.address_scopes, lambda ident: faults.AddressScopeNotFound(address_scope_id=ident),
+                          db_scopes.users),
     'network': Kind(t.networks, lambda ident: exception.NetworkNotFound(network_id=ident), None),
     'qos_policy': Kind(t.qos_policies, lambda ident: faults.QosPolicyNotFound(policy_id=ident), db_qos.users),
     'security_group': Kind(t.security_groups,
@@ -59,24 +60,26 @@ KINDS = {
 
 
 def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
-    project, kind = a.owner(context, values), KINDS[values['object_type']]
+    project, kind = new_owner(context, values), KINDS[values['object_type']]
     shared = db_networks.lock(conn, kind.table, values['object_id'])
-    if shared is None or not resource.owner(context, shared):
+    if shared is None or not is_owner(context, shared):
+        if shared is not None and (shared.get('shared') or db_networks.shared_among(
+                conn, [shared['id']], context.project_id)):
+            raise exception.InvalidInput(reason='Only administrators can share objects that they do not own.')
         raise kind.missing(values['object_id'])
-    _check_target(context, values['target_tenant'])
     quotas.check(conn, deps.conf, 'rbac_policy', project)
     row = {'id': str(uuid.uuid4()), 'project_id': project, 'network_id': shared['id'], 'action': values['action'],
            'object_type': values['object_type'], 'target_project': values['target_tenant'], 'description': ''}
-    if any(all(known[name] == row[name] for name in ('action', 'target_project'))
-           for known in db_networks.many(conn, t.shares, [shared['id']], 'network_id')):
-        raise faults.RbacPolicyExists()
+    _check_single(conn, row)
     db_networks.insert(conn, t.shares, [row])
     return row['id']
 
 
-def _check_target(context: RequestContext, target: str) -> None:
-    if target == db_networks.EVERYBODY and not context.is_admin:
-        raise exception.PolicyDenied(rule='create_rbac_policy:target_tenant')
+def _check_single(conn: Connection, row: Mapping[str, Any]) -> None:
+    """Check that no other policy shares the object with the same project; raises RbacPolicyExists."""
+    for known in db_networks.many(conn, t.shares, [row['network_id']], 'network_id'):
+        if known['id'] != row['id'] and all(known[name] == row[name] for name in ('action', 'target_project')):
+            raise faults.RbacPolicyExists()
 
 
 def update(conn: Connection, deps: Deps, context: RequestContext, row: NetworkSharesRow,
@@ -84,8 +87,8 @@ def update(conn: Connection, deps: Deps, context: RequestContext, row: NetworkSh
     target = values.get('target_tenant')
     if target is None or target == row['target_project']:
         return
-    _check_target(context, target)
     _check_unused(conn, row)
+    _check_single(conn, {**row, 'target_project': target})
     db_networks.update(conn, t.shares, row['id'], {'target_project': target})
     _end(conn, row)
 
@@ -117,19 +120,13 @@ def _end(conn: Connection, row: NetworkSharesRow) -> None:
         db_ports.evict(conn, network['id'], network['project_id'])
 
 
-SHARES = resource.Resource(
-    singular='rbac_policy', plural='rbac_policies', table=t.shares,
-    attributes={
-        'tenant_id': a.DESCRIBED['tenant_id'], 'project_id': a.DESCRIBED['project_id'],
-        'object_type': a.Attribute(a.one_of(*KINDS), a.REQUIRED, put=False),
-        'object_id': a.Attribute(a.ident, a.REQUIRED, put=False),
-        'action': a.Attribute(a.one_of(db_networks.SHARED), a.REQUIRED, put=False),
-        'target_tenant': a.Attribute(a.text(), a.REQUIRED),
-    },
-    listing=listing.Listing(t.shares, {
-        'id': t.shares.c.id, 'project_id': t.shares.c.project_id, 'tenant_id': t.shares.c.project_id,
-        'object_id': t.shares.c.network_id, 'action': t.shares.c.action, 'target_tenant': t.shares.c.target_project,
-        'target_project': t.shares.c.target_project, 'object_type': t.shares.c.object_type,
-    }),
-    visible=db_networks.own(t.shares), writable=resource.owner, views=views, create=create, update=update,
-    delete=delete, tagged=False, missing=lambda ident: faults.RbacPolicyNotFound(policy_id=ident))
+SHARES = Resource('rbac_policy', 'rbac_policies', t.shares, (
+    IDENT, *OWNER,
+    Field('object_type', s.one_of(*KINDS), 'object_type', 'Type of the shared object.', write='create', required=True),
+    Field('object_id', s.UUID, 'network_id', 'Shared object.', write='create', accepts=s.IDENT, required=True),
+    Field('action', s.one_of(db_networks.SHARED), 'action', 'What the project may do.', write='create', required=True),
+    Field('target_tenant', s.TEXT, 'target_project', 'Project that may use the object; *: all projects.',
+          write='create update', accepts=s.NAME, required=True, guarded=True),
+    Field('target_project', s.TEXT, 'target_project', 'The same as target_tenant.'),
+), visible=db_networks.own(t.shares), create=create, update=update, delete=delete,
+    missing=lambda ident: faults.RbacPolicyNotFound(policy_id=ident))

@@ -12,65 +12,81 @@ import uuid
 from nova import exception
 from nova.context import RequestContext
 from nova.db.engine import Connection
-from nova.db.networks import listing
+from nova.db.networks import address_scopes as db_scopes
 from nova.db.networks import networks as db_networks
 from nova.db.networks import subnet_pools as db
 from nova.db.tables import network as t
 from nova.json_types import JsonDocument
 from nova.json_types import JsonObject
 from nova.network import ranges
-from nova.network.rest import attributes as a
+from nova.network.rest import address_scopes
 from nova.network.rest import faults
 from nova.network.rest import quotas
-from nova.network.rest import resource
+from nova.network.rest import schemas as s
+from nova.network.rest.rows import Action
+from nova.network.rest.rows import BOTH
+from nova.network.rest.rows import Field
+from nova.network.rest.rows import found
+from nova.network.rest.rows import load_shared
+from nova.network.rest.rows import NAMED
+from nova.network.rest.rows import new_owner
+from nova.network.rest.rows import Resource
+from nova.web.resource import closed
+from nova.web.resource import Document
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import SubnetPoolsRow
     from nova.network.rest.request import Deps
 
-CONSTANTS: dict[str, Any] = {'address_scope_id': None}
 LENGTHS = ('min_prefixlen', 'default_prefixlen', 'max_prefixlen')
 SHORTEST = {4: 8, 6: 64}            # default of min_prefixlen (Networking API reference)
 COUNTED_AS = {4: 32, 6: 64}         # default_quota counts ranges of this length
 PREFIX_DELEGATION = 'prefix_delegation'     # the API's id for prefix delegation
 
 
-def views(conn: Connection, context: RequestContext, rows: list[SubnetPoolsRow]) -> list[resource.View]:
-    shared = db_networks.shared_among(conn, [row['id'] for row in rows], context.project_id)
-    return [{**resource.times(row), 'name': row['name'], 'shared': row['shared'] or row['id'] in shared,
-             'is_default': row['default_of'] is not None, 'ip_version': row['ip_version'], 'prefixes': row['prefixes'],
-             'default_quota': row['default_quota'], **resource.columns(row, LENGTHS), **CONSTANTS}
-            for row in rows]
-
-
 def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
-    project = a.owner(context, values)
+    project = new_owner(context, values)
     prefixes = _prefixes(values['prefixes'])
     version = prefixes[0].version
-    row = {'id': str(uuid.uuid4()), 'project_id': project, 'name': values['name'], 'shared': values['shared'],
-           'description': values['description'] or '', 'ip_version': version,
-           'prefixes': [str(each) for each in prefixes], 'default_quota': values['default_quota'],
-           'default_of': version if values['is_default'] else None,
-           **_lengths(version, values)}
+    row = {**POOLS.stored(values), 'id': str(uuid.uuid4()), 'project_id': project, 'ip_version': version,
+           'description': values['description'] or '', 'prefixes': [str(each) for each in prefixes],
+           'default_quota': values['default_quota'], 'default_ip_version': version if values['is_default'] else None,
+           'address_scope_id': values['address_scope_id'], **_lengths(version, values)}
     quotas.check(conn, deps.conf, 'subnetpool', project)
     _check_default(conn, row)
+    if row['address_scope_id'] is not None:
+        address_scopes.check_pool(conn, context, row['address_scope_id'], row)
     db_networks.insert(conn, t.subnet_pools, [row])
     return row['id']
 
 
 def update(conn: Connection, deps: Deps, context: RequestContext, row: SubnetPoolsRow, values: dict[str, Any]) -> None:
     row = _locked(conn, row['id'])
-    stored = {name: values[name] for name in ('name', 'description') if values.get(name) is not None}
-    stored |= _lengths(row['ip_version'], resource.columns(row, LENGTHS) | {
-        name: values[name] for name in LENGTHS if values.get(name)})
+    stored = POOLS.stored(values)
+    stored |= _lengths(row['ip_version'], {**row, **{name: values[name] for name in LENGTHS if values.get(name)}})
     if 'default_quota' in values:
         stored['default_quota'] = values['default_quota']
     if values.get('is_default') is not None:
-        stored['default_of'] = row['ip_version'] if values['is_default'] else None
+        stored['default_ip_version'] = row['ip_version'] if values['is_default'] else None
         _check_default(conn, {**row, **stored})
     if values.get('prefixes') is not None:
-        stored['prefixes'] = [str(each) for each in _fitting(conn, row, _prefixes(values['prefixes']), _of(row))]
+        stored['prefixes'] = [str(each) for each in _fitting(row, _prefixes(values['prefixes']), _of(row))]
+    if 'address_scope_id' in values and values['address_scope_id'] != row['address_scope_id']:
+        stored['address_scope_id'] = values['address_scope_id']
+        if db_scopes.shares_network(conn, row['id'], row['ip_version']):
+            raise faults.IllegalSubnetPoolUpdate(
+                subnetpool_id=row['id'], reason='a network has subnets of it and other subnets of its IP version.')
+    _check_scope(conn, context, row, {**row, **stored})
     db_networks.update(conn, t.subnet_pools, row['id'], stored)
+
+
+def _check_scope(conn: Connection, context: RequestContext, row: SubnetPoolsRow, changed: Mapping[str, Any]) -> None:
+    """Check the scope of a changed pool. The pool's owner may have lost sight of a scope that stays."""
+    ident = changed['address_scope_id']
+    if ident is not None and ident != row['address_scope_id']:
+        address_scopes.check_pool(conn, context, ident, changed)
+    elif ident is not None and changed['prefixes'] != row['prefixes']:
+        address_scopes.check_prefixes(conn, ident, row['id'], _of(changed))
 
 
 def delete(conn: Connection, deps: Deps, context: RequestContext, row: SubnetPoolsRow) -> None:
@@ -84,7 +100,7 @@ def delete(conn: Connection, deps: Deps, context: RequestContext, row: SubnetPoo
 def add_prefixes(conn: Connection, deps: Deps, context: RequestContext, row: SubnetPoolsRow,
                  body: JsonObject) -> JsonDocument:
     row = _locked(conn, row['id'])
-    return _store(conn, row, _prefixes([*row['prefixes'], *_body_prefixes(body)]))
+    return _store(conn, context, row, _prefixes([*row['prefixes'], *_body_prefixes(body)]))
 
 
 def remove_prefixes(conn: Connection, deps: Deps, context: RequestContext, row: SubnetPoolsRow,
@@ -95,27 +111,29 @@ def remove_prefixes(conn: Connection, deps: Deps, context: RequestContext, row: 
         if not ranges.covers(_of(row), gone):
             raise exception.InvalidInput(reason=f'prefixes: {gone} is not in the pool.')
         left = [piece for each in left for piece in ranges.without(each, gone)]
-    return _store(conn, row, left)
+    return _store(conn, context, row, left)
 
 
-def _store(conn: Connection, row: SubnetPoolsRow, prefixes: list[ranges.Cidr]) -> dict[str, Any]:
+def _store(conn: Connection, context: RequestContext, row: SubnetPoolsRow,
+           prefixes: list[ranges.Cidr]) -> dict[str, Any]:
     kept = [ipaddress.ip_network(cidr) for _project, cidr in db.pieces(conn, row['id'])]
-    stored = [str(each) for each in _fitting(conn, row, ranges.merged(prefixes), kept)]
+    stored = [str(each) for each in _fitting(row, ranges.merged(prefixes), kept)]
+    _check_scope(conn, context, row, {**row, 'prefixes': stored})
     db_networks.update(conn, t.subnet_pools, row['id'], {'prefixes': stored})
     return {'prefixes': stored}
 
 
 def _body_prefixes(body: JsonObject) -> list[str]:
-    found = a.items(a.network)(body.get('prefixes'))
-    if not found or body.keys() != {'prefixes'}:
+    given: list[str] = _PREFIXES('prefixes', body.get('prefixes'))
+    if not given or body.keys() != {'prefixes'}:
         raise exception.BadRequest("A body with only 'prefixes', a list of at least one range, is expected.")
-    return found
+    return given
 
 
 # ---- checks ----------------------------------------------------------------------
 
 def _locked(conn: Connection, ident: str) -> SubnetPoolsRow:
-    return resource.found(db_networks.lock(conn, t.subnet_pools, ident), faults.SubnetPoolNotFound(subnetpool_id=ident))
+    return found(db_networks.lock(conn, t.subnet_pools, ident), faults.SubnetPoolNotFound(subnetpool_id=ident))
 
 
 def _of(row: Mapping[str, Any]) -> list[ranges.Cidr]:
@@ -136,14 +154,13 @@ def _prefixes(given: Sequence[str]) -> list[ranges.Cidr]:
     return ranges.merged(found)
 
 
-def _fitting(conn: Connection, row: SubnetPoolsRow, prefixes: list[ranges.Cidr],
-             kept: Iterable[ranges.Cidr]) -> list[ranges.Cidr]:
+def _fitting(row: SubnetPoolsRow, prefixes: list[ranges.Cidr], kept: Iterable[ranges.Cidr]) -> list[ranges.Cidr]:
     """Check the pool's new prefixes: they must cover the ranges in use.
 
     :raises InvalidInput:
     """
-    if not prefixes or len(prefixes) > a.MAX_ITEMS:
-        raise exception.InvalidInput(reason=f'prefixes: a pool has 1 to {a.MAX_ITEMS} ranges.')
+    if not prefixes or len(prefixes) > s.MAX_ITEMS:
+        raise exception.InvalidInput(reason=f'prefixes: a pool has 1 to {s.MAX_ITEMS} ranges.')
     if prefixes[0].version != row['ip_version']:
         raise exception.InvalidInput(reason=f"prefixes: the pool is for IPv{row['ip_version']}.")
     for each in kept:
@@ -166,8 +183,8 @@ def _lengths(version: int, values: Mapping[str, Any]) -> dict[str, int]:
 
 def _check_default(conn: Connection, row: Mapping[str, Any]) -> None:
     """Report a second default pool. The unique key decides between concurrent requests."""
-    if row['default_of'] is not None:
-        known = db_networks.many(conn, t.subnet_pools, [row['default_of']], 'default_of')
+    if row['default_ip_version'] is not None:
+        known = db_networks.many(conn, t.subnet_pools, [row['default_ip_version']], 'default_ip_version')
         if any(each['id'] != row['id'] for each in known):
             raise exception.InvalidInput(reason=f"is_default: IPv{row['ip_version']} already has a default pool.")
 
@@ -218,7 +235,7 @@ def _chosen(conn: Connection, context: RequestContext, values: Mapping[str, Any]
 
 def _allocate_any(pool: Mapping[str, Any], values: Mapping[str, Any], taken: list[ranges.Cidr],
                   others: Sequence[str]) -> ranges.Cidr:
-    if values['allocation_pools'] or values['gateway_ip'] not in (a.UNSET, None):
+    if values['allocation_pools'] or values['gateway_ip'] not in (s.UNSET, None):
         raise exception.InvalidInput(reason='gateway_ip and allocation_pools need a known range: give a cidr of the '
                                             'pool with them.')
     length = pool['default_prefixlen'] if values['prefixlen'] is None else values['prefixlen']
@@ -232,7 +249,7 @@ def _allocate_any(pool: Mapping[str, Any], values: Mapping[str, Any], taken: lis
 def _allocate_requested(pool: Mapping[str, Any], values: Mapping[str, Any], taken: list[ranges.Cidr]) -> ranges.Cidr:
     if values['prefixlen'] is not None:
         raise exception.InvalidInput(reason='cidr and prefixlen exclude each other.')
-    found = ipaddress.ip_network(a.network(values['cidr']))
+    found = ipaddress.ip_network(_CIDR('cidr', values['cidr']))
     _check_length(pool, found.prefixlen)
     if not ranges.covers(_of(pool), found):
         raise faults.SubnetAllocationError(reason=f'{found} is not in the pool.')
@@ -252,25 +269,27 @@ def _size(pieces: list[ranges.Cidr]) -> int:
     return sum(1 << max(0, COUNTED_AS[each.version] - each.prefixlen) for each in pieces)
 
 
-_C = t.subnet_pools.c
-_LENGTH = a.maybe(a.integer(0, 128))
+_CIDR, _PREFIXES = s.TypeValidator(s.NETWORK), s.TypeValidator(s.items(s.NETWORK))
+_LENGTH = s.nullable(s.integer(0, 128))
+_BODY = closed('prefixes', prefixes=s.items(s.NETWORK))
+_CHANGED = Document({'prefixes': s.TEXTS})
 
-POOLS = resource.Resource(
-    singular='subnetpool', plural='subnetpools', table=t.subnet_pools,
-    attributes={
-        **a.DESCRIBED,
-        'prefixes': a.Attribute(a.items(a.network), a.REQUIRED),
-        **{name: a.Attribute(_LENGTH) for name in LENGTHS},
-        'default_quota': a.Attribute(a.maybe(a.integer(0, 2 ** 31 - 1))),
-        'shared': a.Attribute(a.boolean, False, put=False, admin=True),
-        'is_default': a.Attribute(a.boolean, False, admin=True),
-        'address_scope_id': a.Attribute(a.refused('address scopes are not supported.')),
-    },
-    listing=listing.Listing(t.subnet_pools, {
-        'id': _C.id, 'name': _C.name, 'project_id': _C.project_id, 'tenant_id': _C.project_id, 'shared': _C.shared,
-        'ip_version': _C.ip_version, 'description': _C.description, 'created_at': _C.created_at,
-        'default_quota': _C.default_quota, **{name: _C[name] for name in LENGTHS},
-    }, CONSTANTS, {'is_default': db.is_default}),
-    visible=db.visible, writable=resource.owner, views=views, create=create, update=update, delete=delete,
+POOLS = Resource('subnetpool', 'subnetpools', t.subnet_pools, (
+    *NAMED,
+    Field('shared', s.FLAG, 'is_shared', 'Whether other projects can use it.', column='shared', load=load_shared,
+          columns=('id', 'shared'), write='create', accepts=s.BOOLEAN, default=False, guarded=True),
+    Field('is_default', s.FLAG, lambda row, context: row['default_ip_version'] is not None,
+          'Whether it is the default pool of its IP version.', columns=('default_ip_version',), where=db.is_default,
+          write=BOTH, accepts=s.BOOLEAN, default=False, guarded=True),
+    Field('ip_version', s.NUMBER, 'ip_version', 'IP version.'),
+    Field('prefixes', s.TEXTS, 'prefixes', 'Ranges.', write=BOTH, accepts=s.items(s.NETWORK), required=True),
+    Field('default_quota', s.NUMBER_OR_NULL, 'default_quota', 'Maximum number of addresses of a project.', write=BOTH,
+          accepts=s.nullable(s.integer(0, 2 ** 31 - 1))),
+    *(Field(name, s.NUMBER, name, f'The {name.partition("_")[0]} prefix length of subnets.', write=BOTH,
+            accepts=_LENGTH) for name in LENGTHS),
+    Field('address_scope_id', s.UUID_OR_NULL, 'address_scope_id', 'Address scope.', write=BOTH,
+          accepts=s.nullable(s.IDENT)),
+), visible=db.visible, create=create, update=update, delete=delete,
     missing=lambda ident: faults.SubnetPoolNotFound(subnetpool_id=ident),
-    actions=(('PUT', 'add_prefixes', add_prefixes), ('PUT', 'remove_prefixes', remove_prefixes)))
+    actions=(Action('PUT', 'add_prefixes', add_prefixes, _CHANGED, _BODY),
+             Action('PUT', 'remove_prefixes', remove_prefixes, _CHANGED, _BODY)))

@@ -18,12 +18,15 @@ from nova.db.tables import network as t
 from nova.json_types import Json
 from nova.json_types import JsonDocument
 from nova.network import ipam
-from nova.network.rest import attributes as a
 from nova.network.rest import faults
 from nova.network.rest import networks
 from nova.network.rest import operations
-from nova.network.rest import resource
+from nova.network.rest import permissions
 from nova.network.rest import routers
+from nova.network.rest import schemas as s
+from nova.network.rest.rows import found
+from nova.network.rest.rows import Resource
+from nova.web.resource import Document
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
@@ -45,8 +48,7 @@ def show(req: NetworkRequest, project: str) -> JsonDocument:
     with req.deps.api_db.reader() as conn:
         known = db.of(conn, project)
     if known is None:
-        if not req.context.may_write():
-            raise exception.PolicyDenied(rule='create_auto_allocated_topology')
+        permissions.authorize(req.context, 'create_network', permissions.target({'project_id': project}))
         ident = req.deps.api_db.run(ipam.retry_on_duplicate(make), req.deps, project)
         operations.refresh(req, 'auto_allocated_topology')
         return _view(ident, project)
@@ -56,16 +58,17 @@ def show(req: NetworkRequest, project: str) -> JsonDocument:
 def delete(req: NetworkRequest, project: str) -> None:
     """Delete the project's topology; raises NetworkInUse, RouterInUse."""
     project = _project(req, project)
-    if not req.context.may_write():
-        raise exception.PolicyDenied(rule='delete_auto_allocated_topology')
     req.deps.api_db.run(_remove, req.deps, project)
     operations.refresh(req, 'auto_allocated_topology')
 
 
 def _project(req: NetworkRequest, project: str) -> str:
+    assert req.route is not None                  # a routed request
     project = str(req.context.project_id) if project in ('', 'null', 'None') else project
-    if project != req.context.project_id and not req.context.is_admin:
-        raise exception.NotFound()
+    if not permissions.allows(req.context, req.route.checks[0], permissions.target({'project_id': project})):
+        if project != req.context.project_id:
+            raise exception.NotFound()
+        raise exception.PolicyDenied(rule=req.route.checks[0])
     return project[:255]
 
 
@@ -82,7 +85,7 @@ def check(conn: Connection) -> str:
                                [('id', 'asc')], None, 1)
     if not outside or not db_networks.many(conn, t.subnets, [outside[0]['id']], 'network_id'):
         raise faults.AutoAllocationFailure(reason='No default router:external network.')
-    if not db_networks.page(conn, t.subnet_pools, t.subnet_pools.c.default_of == 4, [('id', 'asc')], None, 1):
+    if not db_networks.page(conn, t.subnet_pools, t.subnet_pools.c.default_ip_version == 4, [('id', 'asc')], None, 1):
         raise faults.AutoAllocationFailure(reason='No default subnetpools defined.')
     return outside[0]['id']
 
@@ -94,13 +97,13 @@ def make(conn: Connection, deps: Deps, project: str) -> str:
         return known['network_id']
     context = RequestContext(user_id=None, project_id=project, roles=['member'])
 
-    def made(kind: resource.Resource[Any], **values: Json) -> str:
-        return kind.create(conn, deps, context, a.parse(kind.attributes, context, values, creating=True))
+    def made(kind: Resource[Any], **values: Json) -> str:
+        return kind.create(conn, deps, context, kind.parse(values, 'create'))
     network = made(networks.NETWORKS, name=NAME.format('network'))
     subnet = made(networks.SUBNETS, name=NAME.format('subnet_v4'), network_id=network, ip_version=4,
                   use_default_subnetpool=True)
     router = made(routers.ROUTERS, name=NAME.format('router'), external_gateway_info={'network_id': outside})
-    row = resource.found(db_networks.get(conn, t.routers, router), faults.RouterNotFound(router_id=router))
+    row = found(db_networks.get(conn, t.routers, router), faults.RouterNotFound(router_id=router))
     routers.add_interface(conn, deps, context, row, {'subnet_id': subnet})
     db.insert(conn, project, network, router)
     return network
@@ -124,4 +127,8 @@ def _remove(conn: Connection, deps: Deps, project: str) -> None:
     db.remove(conn, project)
 
 
-ROUTES = (Route('GET', PATH, show), Route('DELETE', PATH, delete, status=204))
+_ANSWER = Document({'auto_allocated_topology': s.shape(id=s.TEXT, project_id=s.TEXT, tenant_id=s.TEXT)})
+ROUTES = (Route('GET', PATH, show, None, ('get_auto_allocated_topology', 'create_network'), answer=_ANSWER,
+                name='show_auto_allocated_topology'),
+          Route('DELETE', PATH, delete, None, ('delete_auto_allocated_topology',), status=204,
+                name='delete_auto_allocated_topology'))

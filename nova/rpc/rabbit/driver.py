@@ -1,6 +1,4 @@
 """The oslo.messaging driver ``nova-rabbit``: one connection for each process, and independent messages."""
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 import logging
 import threading
@@ -22,7 +20,7 @@ from nova.runtime.hooks import oslo_messaging as messaging_hooks
 LOG = logging.getLogger(__name__)
 
 CONFIRM_S = 30               # seconds within which a broker has to confirm a message
-LOOK_S = 0.25                # seconds between two checks for a connection
+CONNECTION_POLL_INTERVAL_S = 0.25      # seconds between two checks for a connection
 LONGEST_WAIT_S = 3600.0
 
 
@@ -237,7 +235,7 @@ class Driver(messaging_hooks.BaseDriver):
         options = messaging_hooks.rabbit_options(conf, url)
         super().__init__(conf, url, default_exchange, allowed_remote_exmods)
         self._exchange, self._exceptions = default_exchange, allowed_remote_exmods or []
-        chosen = {name for name in rabbit_settings.KEPT if name in url.query or _is_set(conf, name)}
+        chosen = {name for name in rabbit_settings.DURABILITY_OPTIONS if name in url.query or _is_set(conf, name)}
         self._topology = rabbit_settings.Topology(options, chosen)
         self._settings = rabbit_settings.of(options, url)
         self._session = rabbit_session.Session(self._settings)
@@ -319,7 +317,7 @@ class Driver(messaging_hooks.BaseDriver):
         elif sent.monitored:
             ends.append(max(sent.heard, sent.sent_at or begun) + sent.monitored)
         left = max(0.0, min(ends, default=float('inf')) - time.monotonic())
-        return min(left, LOOK_S if sent.sent_at is None else LONGEST_WAIT_S)
+        return min(left, CONNECTION_POLL_INTERVAL_S if sent.sent_at is None else LONGEST_WAIT_S)
 
     def _fail(self, sent: Sent) -> NoReturn:
         if isinstance(sent, Call):

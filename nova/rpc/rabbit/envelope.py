@@ -1,6 +1,4 @@
 """Message format of oslo.messaging's own driver: JSON within JSON, with the context's keys next to the message's."""
-from __future__ import annotations
-
 import collections
 import uuid
 

@@ -3,8 +3,6 @@
 See https://www.rabbitmq.com/resources/specs/amqp0-9-1.pdf, sections 2.3.5 and 4.2. tools/bench/rpc.py measures
 messages.
 """
-from __future__ import annotations
-
 from collections.abc import Iterator
 import struct
 

@@ -23,7 +23,7 @@ LOG = logging.getLogger(__name__)
 P = ParamSpec('P')
 
 ATTEMPT_S = 1                # minimum seconds between two attempts to reach a broker
-AGAIN_S = 0.5                # seconds between two attempts to deliver a message without a queue
+REDELIVERY_INTERVAL_S = 0.5      # seconds between two attempts to deliver a message without a queue
 SETTLE_S = 10                # seconds after a lost connection until other services have reconnected too
 IS_OTHERWISE = 406           # PRECONDITION_FAILED: the queue or exchange has other properties
 
@@ -94,7 +94,7 @@ class Session:
         self._unconfirmed: dict[int, Message] = {}
         self._parked: dict[int, Message] = {}          # {id: message}, until there is a broker
         self._suspects: list[Message] = []             # one of these messages made the broker close the channel
-        self._undelivered: list[Message] = []          # sent again after AGAIN_S
+        self._undelivered: list[Message] = []          # sent again after REDELIVERY_INTERVAL_S
         self._redelivers = False
         self._first = True
         self._connected_at: float | None = None        # time of the last reconnection
@@ -179,7 +179,7 @@ class Session:
 
     def _deliver_again(self) -> None:
         while True:
-            time.sleep(AGAIN_S)
+            time.sleep(REDELIVERY_INTERVAL_S)
             with self._state:
                 waiting, self._undelivered = self._undelivered, []
                 self._redelivers = bool(waiting) and not self._closed

@@ -24,9 +24,9 @@ PORT = 5672
 # sends finished but unacknowledged work again after a lost connection.
 PREFETCH = 300
 # Options that make queues survive the broker. RPC queues use them only if they are set: an RPC message is never the
-# only copy of a state, and writing to disk costs a third of a broker's time (ADR 0049). Notifications are never sent
+# only copy of a state, and writing to disk costs a third of a broker's time (ADR 0009). Notifications are never sent
 # again, so their queue follows the defaults.
-KEPT = ('amqp_durable_queues', 'rabbit_quorum_queue')
+DURABILITY_OPTIONS = ('amqp_durable_queues', 'rabbit_quorum_queue')
 # Options of oslo.messaging's driver that this driver does not support.
 _NOT_HERE = ('rabbit_stream_fanout', 'rabbit_ha_queues', 'use_queue_manager', 'kombu_compression')
 
@@ -151,9 +151,9 @@ class Topology:
     """
 
     def __init__(self, options: Options, chosen: Collection[str]) -> None:
-        durable, quorum = (name in chosen and getattr(options, name) for name in KEPT)
+        durable, quorum = (name in chosen and getattr(options, name) for name in DURABILITY_OPTIONS)
         self._durable = durable or quorum
-        self._routes_durable = any(getattr(options, name) for name in KEPT)
+        self._routes_durable = any(getattr(options, name) for name in DURABILITY_OPTIONS)
         self._auto_delete = options.amqp_auto_delete
         self._kept = _arguments(options, quorum, 0)
         self._notified = _arguments(options, options.rabbit_quorum_queue, 0)

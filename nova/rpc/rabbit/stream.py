@@ -6,7 +6,7 @@ import socket
 import ssl
 import threading
 
-AT_ONCE = 1 << 16            # bytes of a read
+READ_BYTES = 1 << 16            # bytes of a read
 
 
 class Stream:
@@ -30,7 +30,7 @@ class Stream:
         self._socket.sendall(tls.pending())
 
     def _fill(self, tls: _Tls) -> None:
-        data = self._socket.recv(AT_ONCE)
+        data = self._socket.recv(READ_BYTES)
         if not data:
             raise ConnectionError('The broker closed the connection.')
         tls.arrived(data)
@@ -42,7 +42,7 @@ class Stream:
         :raises OSError: the connection is closed
         """
         if self._tls is None:
-            data = self._socket.recv(AT_ONCE)
+            data = self._socket.recv(READ_BYTES)
             if not data:
                 raise ConnectionError('The broker closed the connection.')
             return data
@@ -53,7 +53,7 @@ class Stream:
                     self._socket.sendall(answer)
             if data:
                 return data
-            encrypted = self._socket.recv(AT_ONCE)
+            encrypted = self._socket.recv(READ_BYTES)
             if not encrypted:
                 raise ConnectionError('The broker closed the connection.')
             with self._writing:
@@ -105,7 +105,7 @@ class _Tls:
         :raises ConnectionError: the other side has closed it
         """
         try:
-            data = self._object.read(AT_ONCE)
+            data = self._object.read(READ_BYTES)
         except ssl.SSLWantReadError:
             return b''
         except ssl.SSLZeroReturnError:

@@ -1,6 +1,4 @@
 """Remote debugger: the connection to a listening debugger of an IDE at the start of a daemon."""
-from __future__ import annotations
-
 import importlib.util
 import ipaddress
 import logging

@@ -5,12 +5,8 @@ work of each service, and the configuration with secrets masked.
 
 A manager may have ``in_progress()`` -> {text: value}.
 """
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
-import importlib.metadata
 import threading
-from typing import TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 from oslo_reports import guru_meditation_report as gmr
@@ -18,10 +14,9 @@ from oslo_reports import opts
 from oslo_reports.generators import conf as conf_generator
 from oslo_reports.models import with_default_views
 
+from nova import version
+from nova.runtime import health
 from nova.runtime import release
-
-if TYPE_CHECKING:
-    from nova.runtime import health
 
 
 class _Version:
@@ -35,7 +30,7 @@ class _Version:
 
     @staticmethod
     def version_string_with_package() -> str:
-        return importlib.metadata.version('nova')
+        return version.VERSION
 
 
 def write(conf: ConfigOpts, binary: str, parts: Iterable[object], states: health.States) -> None:

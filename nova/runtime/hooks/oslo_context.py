@@ -1,6 +1,4 @@
 """Context of the current thread: oslo.log reads it for each line; oslo.context can set it but not clear it."""
-from __future__ import annotations
-
 from oslo_context import context
 
 

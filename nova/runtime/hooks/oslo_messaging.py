@@ -2,8 +2,6 @@
 
 The base classes of drivers, also of external ones, exist in ``oslo_messaging._drivers`` only.
 """
-from __future__ import annotations
-
 from collections.abc import Callable
 import sys
 from typing import Any, Protocol

@@ -7,8 +7,6 @@ values are the same. PyMySQL itself reads rare packets: the end, errors and inco
 A connection without options for TLS uses TLS if the server supports it, without verifying a certificate. PyMySQL makes
 a context with all certificates of the system for each connection: 27 ms and 0.8 MB. Here they share one without any.
 """
-from __future__ import annotations
-
 import codecs
 from collections.abc import Callable
 import datetime
@@ -23,7 +21,7 @@ from pymysql import err
 from pymysql.constants import CR
 
 AHEAD = 1 << 16                  # bytes of one read of a connection
-MOST = 1024                      # maximum number of cached descriptions, one for each SELECT
+MAX_DESCRIPTIONS = 1024                      # maximum number of cached descriptions, one for each SELECT
 
 _FIRST_OF_TWO, _FIRST_OF_THREE, _NULL = 252, 253, 251            # a length of more than one byte; NULL
 _ERROR, _END, _LONGEST_END = 255, 254, 9
@@ -120,7 +118,7 @@ class _Answer(connections.MySQLResult):
             super()._get_descriptions()
             self._decoders = [_decoder(*pair) for pair in self.converters]
             if whole:
-                if len(_known) >= MOST:
+                if len(_known) >= MAX_DESCRIPTIONS:
                     _known.clear()
                 _known[key] = self.fields, self.converters, self.description, self._decoders
             return

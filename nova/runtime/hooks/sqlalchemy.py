@@ -2,8 +2,6 @@
 
 The functions take an engine. SQLAlchemy is not imported, since not every daemon needs it.
 """
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Literal, ParamSpec, Protocol, TypeVar
 

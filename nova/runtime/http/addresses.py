@@ -1,6 +1,4 @@
 """Client identification: a client is an IPv4 address or an IPv6 /64 network, which usually belongs to one customer."""
-from __future__ import annotations
-
 from collections.abc import Iterable
 import functools
 import ipaddress

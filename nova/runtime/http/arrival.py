@@ -3,8 +3,6 @@
 The scan only decides when and by which thread the request is processed. ``framing`` parses the
 gathered bytes strictly, and waits for more only in an upload.
 """
-from __future__ import annotations
-
 import re
 
 from nova.runtime.http import limits as http_limits

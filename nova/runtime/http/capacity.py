@@ -3,8 +3,6 @@
 Idle connections are closed before any client is refused. Next is the request that has been arriving for the longest
 time, as an honest one arrives quickly. A request that is being processed is never evicted.
 """
-from __future__ import annotations
-
 import collections
 from collections.abc import Container, Iterable
 import threading

@@ -1,6 +1,4 @@
 """Non-blocking I/O of one connection: only ``wait`` blocks, and slow clients are detected."""
-from __future__ import annotations
-
 import array
 import collections
 from collections.abc import Callable
@@ -22,7 +20,7 @@ JOINED = 65536               # headers and a first piece up to this size are sen
 UNSENDABLE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)            # errors of file systems without sendfile
 LEAST_FILE = 256 * 1024      # minimum size for sendfile: a smaller file is sent with its headers
 STEP = 1 << 20               # of such a file in one call
-LOOK_S = 1                   # between two checks of a slow client's rate
+RATE_CHECK_INTERVAL_S = 1                   # between two checks of a slow client's rate
 
 
 class Gone(ConnectionError):
@@ -127,7 +125,7 @@ class MinimumRate:
 
 
 class OutputBuffer:
-    """Output buffer: the kernel gets as much as it takes, and the rest is buffered, some of it without the worker."""
+    """Output buffer of data that the kernel does not take yet. Its end is sent after the worker has left."""
 
     def __init__(self, channel: Channel, limits: http_limits.Limits) -> None:
         self._channel, self._limits = channel, limits
@@ -181,7 +179,7 @@ class OutputBuffer:
                 self._channel.rest()
             elif end - start > self._limits.ahead:
                 self._wait()
-            else:                        # the rest is buffered, without its worker
+            else:                        # the rest is small enough to buffer, so the worker need not wait
                 break
         if start < end:
             self.write(_read(number, start, end - start))
@@ -223,7 +221,7 @@ class OutputBuffer:
 
     def _wait(self) -> None:
         self.moved, self._taken = time.monotonic(), self._now_taken()
-        self._channel.wait(True, LOOK_S)
+        self._channel.wait(True, RATE_CHECK_INTERVAL_S)
         if not self.keeps_pace():
             raise Gone('The client did not read the response.')
 
@@ -301,7 +299,7 @@ class InputStream:
     def _fill(self) -> None:
         while (data := self._channel.receive(self._limits.upload)) is None:
             begun = time.monotonic()
-            self._channel.wait(False, LOOK_S)
+            self._channel.wait(False, RATE_CHECK_INTERVAL_S)
             if not self._pace.keeps(time.monotonic() - begun, 0):
                 raise Gone('The body came too slowly.')
         self._pace.keeps(0, len(data))

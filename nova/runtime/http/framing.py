@@ -4,8 +4,6 @@ If a proxy and this server disagree about the end of a request, one client can i
 connection (request smuggling). Everything that is not exactly HTTP is refused, and a connection with an unread body is
 not reused.
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 import email.utils
 import functools
@@ -13,16 +11,14 @@ import re
 import ssl
 import threading
 import time
-from typing import NoReturn, Protocol, TYPE_CHECKING
+from typing import NoReturn, Protocol
 
 from cheroot import server
 from cheroot import wsgi
+from wsgiref.types import WSGIApplication, WSGIEnvironment
 
 from nova import exception
 from nova.runtime.http import priorities
-
-if TYPE_CHECKING:
-    from wsgiref.types import WSGIApplication, WSGIEnvironment
 
 PIECE = 65536                       # bytes of one read of a connection
 SMALL = 4096                        # smaller pieces are joined immediately: each is an object of some 400 bytes

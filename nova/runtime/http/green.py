@@ -3,8 +3,6 @@
 A request is processed when all of it has arrived, within the limits of its priority. A response that waits for its
 reader does not count there.
 """
-from __future__ import annotations
-
 from collections.abc import Container
 import contextlib
 import logging
@@ -28,7 +26,7 @@ from nova.runtime.http import priorities
 
 LOG = logging.getLogger(__name__)
 
-LOOK_S = 1                      # between two checks that connections are accepted
+ACCEPT_CHECK_INTERVAL_S = 1                      # between two checks that connections are accepted
 NO_DESCRIPTORS_S = 0.1
 
 
@@ -63,7 +61,7 @@ class Green:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        self._listener.settimeout(LOOK_S)
+        self._listener.settimeout(ACCEPT_CHECK_INTERVAL_S)
         self._thread = concurrency.spawn('http', self._run)
 
     def stop(self, timeout: float) -> bool:
@@ -222,6 +220,6 @@ class Green:
         for victim in self._capacity.answers(conn, conn.wfile.size):
             victim.channel.shut()
         while not conn.wfile.flush():
-            conn.channel.wait(True, channels.LOOK_S)
+            conn.channel.wait(True, channels.RATE_CHECK_INTERVAL_S)
             if not conn.wfile.keeps_pace():
                 raise channels.Gone('The client did not read the response.')

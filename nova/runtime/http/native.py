@@ -4,8 +4,6 @@ A connection belongs to one thread at a time: to the loop until a request is com
 written, then to the loop again. epoll reports a connection once after each arming (EPOLLONESHOT), so that the loop gets
 no events of the workers' connections.
 """
-from __future__ import annotations
-
 import collections
 from collections.abc import Callable, Container
 import errno

@@ -7,22 +7,19 @@ A request's project is known after the check of its token. From then on projects
 (nova/runtime/fairness.py). If its project has used its share, a request releases its slot and waits. A long request
 yields between its parts to waiting ones.
 """
-from __future__ import annotations
-
 import collections
 from collections.abc import Callable, Container, Iterable, Sequence
 import re
 import threading
 import time
 import typing
-from typing import Generic, TypeVar, TYPE_CHECKING
+from typing import Generic, TypeVar
+from wsgiref.types import WSGIEnvironment
 
 from nova import exception
 from nova.runtime import fairness
+from nova.runtime import queues
 from nova.runtime.http import addresses
-
-if TYPE_CHECKING:
-    from wsgiref.types import WSGIEnvironment
 
 MAX_WAITING = 512               # requests of known projects that hold a thread while they wait for a slot
 MAX_WAITING_OF_ONE = 256        # of one project: as many as one client has connections (limits.per_address)
@@ -132,6 +129,7 @@ class Dispatcher(Generic[Job]):
             name: {} for name in plan.priorities}
         self.parked = 0
         self._moved = time.monotonic()
+        queues.watch(queues.HTTP, self, lambda each: queues.Size(each.waiting + each.parked, each.running))
 
     def ask(self, name: str, job: Job) -> None:
         """Start a job now, or when its priority permits.

@@ -35,7 +35,7 @@ class Server:
 
     :param port: 0 takes a free one; ``port`` is the actual one after ``start``
     :param drain: seconds for which it accepts requests after a stop request, until a load balancer notices
-    :param plan: None: ``threads`` for everything, uploads anywhere
+    :param plan: priorities.Plan; None: ``threads`` for all requests, and uploads to every path
     :param trusted: proxies, as addresses and networks: limits of one client do not apply
     :param limits: for tests
     :param body: maximum bytes of a body that is not an upload; None: see ``limits``

@@ -3,8 +3,6 @@
 The library works on two memory buffers instead of the socket. The same code serves green and native threads, a
 handshake needs no thread, and all received bytes are available immediately.
 """
-from __future__ import annotations
-
 import contextlib
 import socket
 import ssl
@@ -19,7 +17,7 @@ class TlsConnection:
     """The server's side of TLS on one connection.
 
     :param context: of the server
-    :ivar ahead: bytes in the socket of data that ``send`` has not reported yet
+    :ivar ahead: bytes that the socket has taken of a record that ``send`` has not reported yet
     """
 
     def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:

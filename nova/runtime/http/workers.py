@@ -3,13 +3,11 @@
 The first process creates the listening sockets and starts and restarts the workers; it serves no request. Each worker
 is the daemon's own command with a socket at the same address (SO_REUSEPORT), so that the kernel distributes
 connections. Pending connections of a worker that ended are served by the next one. For the reasons against one socket
-for all, see doc/source/adr/0056-http-workers.rst.
+for all, see ADR 0004.
 
 A socket pair connects a worker and the first process: the worker sends its systemd notifications through it, and each
 detects the end of the other.
 """
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import http.client
@@ -34,14 +32,14 @@ from nova.runtime.http import server
 LOG = logging.getLogger(__name__)
 
 VARIABLE = 'NOVA_WORKER'             # environment variable with a worker's inherited sockets
-LEFT_S = 5                           # after the first process was killed, its workers release the port in this time
+PORT_RELEASE_TIMEOUT_S = 5  # after the first process was killed, its workers release the port in this time
 START_S = 120                        # a worker that does not serve by then is restarted
 SILENT_S = 60                        # as is one that is silent for so long; it notifies every 5 s
-STEADY_S = 60                        # a worker that lived longer is restarted immediately
+MIN_STABLE_LIFETIME_S = 60                        # a worker that lived longer is restarted immediately
 PAUSES_S = (0, 1, 2, 4, 8, 16, 30)   # before each of the next restarts of others
-LOOK_S = 1                           # polling interval of a silent worker
-ASK_S = 3                            # for its metrics and its health
-MOST = 4 << 20                       # bytes of them
+POLL_INTERVAL_S = 1                           # polling interval of a silent worker
+ANSWER_TIMEOUT_S = 3                            # for its metrics and its health
+MAX_ANSWER_BYTES = 4 << 20                       # bytes of them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,7 +125,7 @@ class Pool:
         Workers of a killed first process release the port when they detect its end.
         """
         options = self._conf.http
-        deadline = time.monotonic() + LEFT_S + options.drain_time
+        deadline = time.monotonic() + PORT_RELEASE_TIMEOUT_S + options.drain_time
         while True:
             try:
                 with server.listening_socket(options.listen, options.port) as sock:
@@ -135,7 +133,7 @@ class Pool:
             except exception.InvalidInput:
                 if time.monotonic() > deadline or self._resting:
                     raise
-            time.sleep(LOOK_S)
+            time.sleep(POLL_INTERVAL_S)
 
     def rest(self) -> None:
         """Restart no worker from now on."""
@@ -211,7 +209,7 @@ class _Worker:
         if concurrency.join(self._thread, max(0.1, deadline - time.monotonic())):
             return True
         self.send(signal.SIGKILL)
-        concurrency.join(self._thread, LOOK_S)
+        concurrency.join(self._thread, POLL_INTERVAL_S)
         return False
 
     def send(self, number: signal.Signals) -> None:
@@ -235,11 +233,12 @@ class _Worker:
         """
         if not self._serves:
             raise exception.Unavailable()
-        connection = http.client.HTTPConnection('127.0.0.1', self._monitoring.getsockname()[1], timeout=ASK_S)
+        connection = http.client.HTTPConnection('127.0.0.1', self._monitoring.getsockname()[1],
+                                                timeout=ANSWER_TIMEOUT_S)
         try:
             connection.request('GET', path)
             answer = connection.getresponse()
-            body = answer.read(MOST)
+            body = answer.read(MAX_ANSWER_BYTES)
         finally:
             connection.close()
         if answer.status != 200:
@@ -258,7 +257,7 @@ class _Worker:
                 LOG.error('Worker %s of %s cannot be started: %s', self.number, self._binary, error)
             self._serves = False
             self._began.set()
-            quick = 0 if time.monotonic() - begun > STEADY_S else quick + 1
+            quick = 0 if time.monotonic() - begun > MIN_STABLE_LIFETIME_S else quick + 1
 
     def _run(self) -> None:
         """Start the worker, and process its notifications until it ends."""
@@ -289,7 +288,7 @@ class _Worker:
                                 stdin=subprocess.DEVNULL)
 
     def _listen(self, ours: socket.socket, process: subprocess.Popen[bytes]) -> None:
-        ours.settimeout(LOOK_S)
+        ours.settimeout(POLL_INTERVAL_S)
         while True:
             try:
                 states = ours.recv(4096).decode().splitlines()

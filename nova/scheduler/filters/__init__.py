@@ -33,7 +33,7 @@ from nova.scheduler.filters.plugins import PerHost
 __all__ = ('ALL', 'BaseHostFilter', 'Filter', 'PerHost', 'CachedFilter', 'builtin_filters', 'facts', 'load')
 
 # modules of this package, each with FILTERS: classes that a configuration may name
-MODULES = ('builtin', 'capabilities', 'aggregates', 'busy', 'hints', 'isolation', 'query', 'trusted')
+MODULES = ('builtin', 'capabilities', 'aggregates', 'busy', 'hints', 'query', 'trusted')
 # names of all filters in scheduler_available_filters
 ALL = ('nova.scheduler.filters.all_filters', 'nova.scheduler.filters.standard_filters')
 ENTRY_POINTS = 'nova.scheduler.filters'
@@ -48,11 +48,10 @@ def _module(name: str) -> types.ModuleType:
 
 def always() -> tuple[type[Filter], ...]:
     """Return the filters that are always consulted, in order."""
-    bare_metal, builtin, capabilities, categories, cells, groups, networks, numa, pci, requested_aggregate = (
-        _module(name) for name in ('bare_metal', 'builtin', 'capabilities', 'categories', 'cells', 'groups', 'networks',
-                                   'numa', 'pci', 'requested_aggregate'))
-    return (*cells.FILTERS, builtin.RequestedHostFilter, requested_aggregate.RequestedAggregateFilter,
-            builtin.MovedGuestFilter, builtin.RetryFilter, *groups.FILTERS, *categories.FILTERS,
+    bare_metal, builtin, capabilities, categories, groups, networks, numa, pci = (_module(name) for name in (
+        'bare_metal', 'builtin', 'capabilities', 'categories', 'groups', 'networks', 'numa', 'pci'))
+    return (builtin.CellFilter, builtin.RequestedHostFilter, builtin.RequestedAggregateFilter, builtin.MovedGuestFilter,
+            builtin.RetryFilter, *groups.FILTERS, *categories.FILTERS,
             capabilities.TraitsFilter, bare_metal.MachineFilter, numa.NUMATopologyFilter, pci.PciPassthroughFilter,
             networks.NetworkResourcesFilter)
 

@@ -1,21 +1,16 @@
 """Filters by the metadata of a host's aggregates; each filter evaluates equal metadata only once."""
-from __future__ import annotations
-
 import collections.abc
-import typing
 
 import numpy as np
 
 from nova.scheduler import aggregate_values
+from nova.scheduler import host_view
 from nova.scheduler.filters import base
 from nova.scheduler.filters import builtin
 from nova.scheduler.filters import busy
 from nova.scheduler.filters import operators
 from nova.scheduler.filters import request_fields
-
-if typing.TYPE_CHECKING:
-    from nova.scheduler import host_view
-    from nova.scheduler.placement_request import Request
+from nova.scheduler.placement_request import Request
 
 TENANT = 'filter_tenant_id'
 

@@ -1,18 +1,12 @@
 """The filter of bare metal machines, which only take servers whose flavor requests a machine."""
-from __future__ import annotations
-
-import typing
-
 import numpy as np
 
+from nova import objects
 from nova.hardware import machines
+from nova.scheduler import host_view
 from nova.scheduler.filters import base
 from nova.scheduler.filters import request_fields
-
-if typing.TYPE_CHECKING:
-    from nova import objects
-    from nova.scheduler import host_view
-    from nova.scheduler.placement_request import Request
+from nova.scheduler.placement_request import Request
 
 
 class MachineFilter(base.Filter):

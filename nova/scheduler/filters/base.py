@@ -1,19 +1,16 @@
 """Base classes of filters: a mask over the hosts and a sentence about the removed hosts."""
-from __future__ import annotations
-
 import collections.abc
 import typing
 
 import numpy as np
 
-if typing.TYPE_CHECKING:
-    from oslo_config import cfg
+from nova import objects
+from nova.db import engine
+from nova.db.cells import cells as db_cells
+from nova.scheduler import host_view
+from nova.scheduler.placement_request import Request
 
-    from nova import objects
-    from nova.db import engine
-    from nova.db.cells import cells as db_cells
-    from nova.scheduler import host_view
-    from nova.scheduler.placement_request import Request
+from oslo_config import cfg
 
 
 class Filter:

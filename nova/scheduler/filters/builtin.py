@@ -1,6 +1,4 @@
 """Built-in filters."""
-from __future__ import annotations
-
 import math
 import time
 import typing
@@ -8,13 +6,13 @@ import typing
 import numpy as np
 
 from nova import utils
+from nova.scheduler import host_view
 from nova.scheduler.filters import base
+from nova.scheduler.filters import request_fields
+from nova.scheduler.placement_request import Request
 
-if typing.TYPE_CHECKING:
-    from nova.scheduler import host_view
-    from nova.scheduler.placement_request import Request
-
-FRESH_S = 0.5            # lifetime of the cached state of services
+FRESH_S = 0.5                           # lifetime of the cached state of services
+ISOLATED, OTHER = 'isolated', 'other'   # kinds of images
 
 
 class AllHostsFilter(base.Filter):
@@ -87,6 +85,64 @@ class RequestedHostFilter(base.Filter):
         if request.ignored and all(hosts.host[position] in request.ignored for position in removed):
             return 'is|are excluded, as the present host or after a failed move'
         return 'is|are not the requested host'
+
+
+class CellFilter(base.CachedFilter):
+    """The server's own cell for existing servers, and all cells that are not disabled for new ones.
+
+    The filter is always consulted.
+    """
+
+    selects_hosts = True
+
+    def key(self, request: Request) -> str | tuple[str, ...]:
+        return request.cell or request.disabled_cells
+
+    def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
+        if request.cell:
+            return hosts.match_column('cell', request.cell.__eq__)
+        return hosts.match_column('cell', lambda cell: cell not in request.disabled_cells)
+
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
+        return 'is|are in another cell' if request.cell else 'is|are in a disabled cell'
+
+
+class RequestedAggregateFilter(base.Filter):
+    """Hosts of the requested aggregate; the maintenance of a host may move servers only within an aggregate."""
+
+    run_on_rebuild = False
+
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
+        if request.aggregate is None:
+            return hosts.all_pass
+        return hosts.cached(('members', request.aggregate), lambda: np.array(
+            [any(each['id'] == request.aggregate for each in found) for found in hosts.aggregates], dtype=bool))
+
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
+        return 'is|are not in the aggregate'
+
+
+class IsolatedHostsFilter(base.CachedFilter):
+    """Images in ``isolated_images`` run only on hosts in ``isolated_hosts``.
+
+    Other images may use these hosts too if ``restrict_isolated_hosts_to_isolated_images`` is false.
+    """
+
+    def key(self, request: Request) -> str:
+        options = self.conf.filter_scheduler
+        if not options.isolated_hosts and not options.isolated_images:
+            return ''
+        if request_fields.image_id(request) in options.isolated_images:
+            return ISOLATED
+        return OTHER if options.restrict_isolated_hosts_to_isolated_images else ''
+
+    def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
+        isolated = hosts.on_hosts(self.conf.filter_scheduler.isolated_hosts)
+        return isolated if self.key(request) == ISOLATED else np.logical_not(isolated)
+
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
+        return ('is|are not reserved for the image, which needs isolated hosts' if self.key(request) == ISOLATED
+                else 'is|are reserved for other images')
 
 
 class MovedGuestFilter(base.Filter):
@@ -163,4 +219,5 @@ class DiskFilter(CapacityFilter):
     resource, words, unit = 'local_gb', 'too little free disk', ' GB'
 
 
-FILTERS = (AllHostsFilter, ComputeFilter, AvailabilityZoneFilter, CoreFilter, RamFilter, DiskFilter)
+FILTERS = (AllHostsFilter, ComputeFilter, AvailabilityZoneFilter, CoreFilter, RamFilter, DiskFilter,
+           IsolatedHostsFilter)

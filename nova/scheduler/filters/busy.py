@@ -1,22 +1,18 @@
 """Filters by the load of a host and by metrics of its monitors."""
-from __future__ import annotations
-
 import typing
 
 import numpy as np
 
+from oslo_config import cfg
+
 from nova import exception
+from nova import objects
+from nova.db import engine
 from nova.db.placement import hosts as hosts_db
+from nova.scheduler import host_view
 from nova.scheduler.filters import base
 from nova.scheduler.filters import request_fields
-
-if typing.TYPE_CHECKING:
-    from oslo_config import cfg
-
-    from nova import objects
-    from nova.db import engine
-    from nova.scheduler import host_view
-    from nova.scheduler.placement_request import Request
+from nova.scheduler.placement_request import Request
 
 
 class NumInstancesFilter(base.Filter):

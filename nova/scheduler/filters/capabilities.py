@@ -1,6 +1,4 @@
 """Filters by capabilities, image properties and traits of hosts."""
-from __future__ import annotations
-
 import collections.abc
 import re
 import typing
@@ -9,14 +7,12 @@ import numpy as np
 
 from nova.hardware import guest_option_rows
 from nova.hardware import guest_options
+from nova.scheduler import host_view
 from nova.scheduler.filters import attributes
 from nova.scheduler.filters import base
 from nova.scheduler.filters import operators
 from nova.scheduler.filters import request_fields
-
-if typing.TYPE_CHECKING:
-    from nova.scheduler import host_view
-    from nova.scheduler.placement_request import Request
+from nova.scheduler.placement_request import Request
 
 # an image property, its former name, and its index in a line of supported_instances
 _IMAGE = (('hw_architecture', 'architecture', 0), ('img_hv_type', 'hypervisor_type', 1), ('hw_vm_mode', 'vm_mode', 2))

@@ -1,18 +1,14 @@
 """The filter of instance categories, always consulted because users rely on the requirements."""
-from __future__ import annotations
-
 import collections.abc
 import typing
 
 import numpy as np
 
+from nova.scheduler import host_view
 from nova.scheduler.filters import base
 from nova.scheduler.filters import capabilities
 from nova.scheduler.filters import operators
-
-if typing.TYPE_CHECKING:
-    from nova.scheduler import host_view
-    from nova.scheduler.placement_request import Request
+from nova.scheduler.placement_request import Request
 
 
 class CategoryRequirementsFilter(base.Filter):

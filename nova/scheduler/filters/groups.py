@@ -1,19 +1,13 @@
 """Filters of server groups, always consulted because the claim enforces the same rules."""
-from __future__ import annotations
-
-import typing
-
 import numpy as np
 
 from nova.db.placement import server_groups
 from nova.scheduler import groups
+from nova.scheduler import host_view
 from nova.scheduler.filters import base
 from nova.scheduler.filters import capabilities
-
-if typing.TYPE_CHECKING:
-    from nova.scheduler import host_view
-    from nova.scheduler.placement_request import Group
-    from nova.scheduler.placement_request import Request
+from nova.scheduler.placement_request import Group
+from nova.scheduler.placement_request import Request
 
 
 class PolicyFilter(base.Filter):
@@ -45,9 +39,9 @@ def _members(hosts: host_view.Hosts) -> np.ndarray:
 
 
 class ServerGroupAffinityFilter(PolicyFilter):
-    """Under affinity, the hosts with a member, or all hosts without members; none while a member has two hosts."""
+    """Under affinity, the hosts with a member; all hosts if the group is empty; none while a member has two hosts."""
 
-    policy = groups.AFFINITY
+    policy = server_groups.AFFINITY
 
     def allowed(self, hosts: host_view.Hosts, group: Group) -> np.ndarray:
         if group.between:
@@ -65,7 +59,7 @@ class ServerGroupAffinityFilter(PolicyFilter):
 class ServerGroupAntiAffinityFilter(PolicyFilter):
     """Under anti-affinity, the hosts with fewer members than the policy's rule allows; the default is one."""
 
-    policy = groups.ANTI_AFFINITY
+    policy = server_groups.ANTI_AFFINITY
 
     def allowed(self, hosts: host_view.Hosts, group: Group) -> np.ndarray:
         return _members(hosts) < group.max_per_host
@@ -81,7 +75,7 @@ class ServerGroupProximityFilter(PolicyFilter):
     member.
     """
 
-    policy = groups.PROXIMITY
+    policy = server_groups.PROXIMITY
 
     def allowed(self, hosts: host_view.Hosts, group: Group) -> np.ndarray:
         sets, index = _localities(hosts)
@@ -118,7 +112,7 @@ class ServerGroupCapabilitiesFilter(PolicyFilter):
     A key is ``capabilities:`` and the name of an attribute or capability. The value has the form of flavor extra specs.
     """
 
-    policy = groups.CAPABILITIES
+    policy = server_groups.CAPABILITIES
 
     def allowed(self, hosts: host_view.Hosts, group: Group) -> np.ndarray:
         mask = hosts.all_pass

@@ -1,20 +1,16 @@
 """Filters by scheduler hints: hosts near named servers or addresses, or hosts without named servers."""
-from __future__ import annotations
-
 import ipaddress
 import typing
 
 import numpy as np
 
+from nova import objects
+from nova.db import engine
 from nova.db.placement import hosts as hosts_db
+from nova.scheduler import host_view
 from nova.scheduler.filters import base
 from nova.scheduler.filters import request_fields
-
-if typing.TYPE_CHECKING:
-    from nova import objects
-    from nova.db import engine
-    from nova.scheduler import host_view
-    from nova.scheduler.placement_request import Request
+from nova.scheduler.placement_request import Request
 
 DEFAULT_CIDR = '/24'
 _WORD = (1 << 64) - 1

@@ -5,16 +5,16 @@ import typing
 
 import numpy as np
 
+from oslo_config import cfg
+
+from nova import objects
 from nova.conf.placement import placement as placement_options
+from nova.scheduler import host_view
 from nova.scheduler.filters import base
+from nova.scheduler.placement_request import Request
 
 if typing.TYPE_CHECKING:
-    from oslo_config import cfg
-
-    from nova import objects
     from nova.network.neutron import reachable_hosts
-    from nova.scheduler import host_view
-    from nova.scheduler.placement_request import Request
 
 
 class NetworkResourcesFilter(base.Filter):

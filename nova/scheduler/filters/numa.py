@@ -1,21 +1,16 @@
 """The filter of NUMA cells, always consulted because the claim enforces the same rules."""
-from __future__ import annotations
-
 import collections
-import typing
 
 import numpy as np
 
+from nova.db.cells import cells as db_cells
+from nova.scheduler import host_view
 from nova.scheduler.filters import base
+from nova.scheduler.placement_request import Request
 from nova.scheduler.resources import numa_request
 from nova.scheduler.resources import numa_table
 
-if typing.TYPE_CHECKING:
-    from nova.db.cells import cells as db_cells
-    from nova.scheduler import host_view
-    from nova.scheduler.placement_request import Request
-
-LOOKED_AT = 20           # maximum number of removed hosts that an explanation examines
+MAX_EXAMINED_HOSTS = 20      # maximum number of removed hosts that an explanation examines
 
 
 class NUMATopologyFilter(base.Filter):
@@ -35,7 +30,7 @@ class NUMATopologyFilter(base.Filter):
         return needed.mask(hosts)
 
     def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
-        found = collections.Counter(self._lack(hosts, request, position) for position in removed[:LOOKED_AT])
+        found = collections.Counter(self._lack(hosts, request, position) for position in removed[:MAX_EXAMINED_HOSTS])
         return ' or '.join(text for text, _ in found.most_common(2)).replace('has ', 'has|have ', 1)
 
     def lacks(self, hosts: host_view.Hosts, request: Request, position: int) -> str:

@@ -1,21 +1,15 @@
 """The filter of PCI devices."""
-from __future__ import annotations
-
-import typing
-
 import numpy as np
 
 from nova.hardware import fit
+from nova.scheduler import host_view
 from nova.scheduler.filters import base
+from nova.scheduler.placement_request import Request
 from nova.scheduler.resources import numa_request
 from nova.scheduler.resources import pci
 from nova.scheduler.resources import pci_table
 
-if typing.TYPE_CHECKING:
-    from nova.scheduler import host_view
-    from nova.scheduler.placement_request import Request
-
-ENOUGH = 100  # after this number of hosts with devices near the guest, the filter leaves the others to the claim
+MAX_CHECKED_HOSTS = 100      # hosts with near devices after which the filter leaves the others to the claim
 
 
 class PciPassthroughFilter(base.Filter):
@@ -62,7 +56,7 @@ def _judge(hosts: host_view.Hosts, topology: numa_request.NumaRequest, requests:
                          (hosts.pci.pools(position), requests), topology.pack)
         found[position] = pinned.topology is not None
         near += found[position]
-        if near == ENOUGH:
+        if near == MAX_CHECKED_HOSTS:
             return
 
 

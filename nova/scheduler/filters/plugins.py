@@ -3,8 +3,6 @@
 A failing plugin is a fault of the deployment, not of the request. The failure is logged and the host does not pass,
 because the plugin might have refused it.
 """
-from __future__ import annotations
-
 import collections.abc
 import inspect
 import logging
@@ -13,18 +11,16 @@ import typing
 
 import numpy as np
 
+from oslo_config import cfg
+
 from nova import context
+from nova import objects
+from nova.db import engine
 from nova.db.placement import hosts as hosts_db
+from nova.scheduler import host_view
 from nova.scheduler.filters import attributes
 from nova.scheduler.filters import base
-
-if typing.TYPE_CHECKING:
-    from oslo_config import cfg
-
-    from nova import objects
-    from nova.db import engine
-    from nova.scheduler import host_view
-    from nova.scheduler.placement_request import Request
+from nova.scheduler.placement_request import Request
 
 LOG = logging.getLogger(__name__)
 

@@ -4,8 +4,6 @@
 name; ``$name`` is a host attribute (attributes.py), and ``$capabilities.live_migration`` is a value within an
 attribute.
 """
-from __future__ import annotations
-
 import collections.abc
 import operator
 import typing
@@ -14,13 +12,11 @@ import numpy as np
 import orjson
 
 from nova.json_types import Json
+from nova.scheduler import host_view
 from nova.scheduler.filters import attributes
 from nova.scheduler.filters import base
 from nova.scheduler.filters import request_fields
-
-if typing.TYPE_CHECKING:
-    from nova.scheduler import host_view
-    from nova.scheduler.placement_request import Request
+from nova.scheduler.placement_request import Request
 
 MAX_DEPTH, MAX_PARTS = 16, 256
 
@@ -96,8 +92,8 @@ def evaluate(hosts: host_view.Hosts, query: list[Json]) -> np.ndarray:
         return np.any([_compared(hosts, operator.eq, arguments[0], each) for each in _flat(arguments[1:])], axis=0)
     if isinstance(name, str) and name in _COMPARISONS and len(arguments) > 1:
         return np.all([_compared(hosts, _COMPARISONS[name], arguments[0], each) for each in arguments[1:]], axis=0)
-    raise Malformed(f'{str(name)[:32]!r} with {len(arguments)} operands is no operation; there are not, or, and, in, '
-                    f'{", ".join(_COMPARISONS)}')
+    raise Malformed(f'{str(name)[:32]!r} with {len(arguments)} operands is not an operation; there are not, or, and, '
+                    f'in, {", ".join(_COMPARISONS)}')
 
 
 def _mask(hosts: host_view.Hosts, item: Json) -> np.ndarray:
@@ -121,7 +117,7 @@ def _value(hosts: host_view.Hosts, item: Json) -> np.ndarray | float | str | Non
         return item
     names = item[1:].split('.')
     if names[0] not in attributes.ATTRIBUTES:
-        raise Malformed(f'{item[:64]!r} is no attribute; there are '
+        raise Malformed(f'{item[:64]!r} is not an attribute; there are '
                         + ', '.join('$' + name for name in sorted(attributes.ATTRIBUTES)))
     return attributes.path(hosts, names)
 

@@ -1,6 +1,4 @@
 """Fields of a request that filters read; they are empty if the request has no spec."""
-from __future__ import annotations
-
 import typing
 
 from nova import objects

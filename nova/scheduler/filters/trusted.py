@@ -3,27 +3,22 @@
 The service implements the OpenAttestation API: ``POST <attestation_api_url>/PollHosts`` with ``{"hosts": [names]}``
 returns ``{"hosts": [{"host_name", "trust_lvl", "vtime"}]}``.
 """
-from __future__ import annotations
-
 import http.client
 import logging
 import ssl
 import threading
 import time
-import typing
 
 import numpy as np
 import orjson
 
+from oslo_config import cfg
+
+from nova import objects
+from nova.scheduler import host_view
 from nova.scheduler.filters import base
 from nova.scheduler.filters import request_fields
-
-if typing.TYPE_CHECKING:
-    from oslo_config import cfg
-
-    from nova import objects
-    from nova.scheduler import host_view
-    from nova.scheduler.placement_request import Request
+from nova.scheduler.placement_request import Request
 
 LOG = logging.getLogger(__name__)
 

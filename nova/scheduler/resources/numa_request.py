@@ -1,6 +1,4 @@
 """NUMA resources of a request; a special resource."""
-from __future__ import annotations
-
 import collections.abc
 import contextlib
 import dataclasses
@@ -18,17 +16,14 @@ from nova.hardware import usage
 from nova.objects import numa as topologies
 from nova.objects import pci
 from nova.scheduler import host_view
-from nova.scheduler.placement_request import Claim
-from nova.scheduler.placement_request import PINNED
-from nova.scheduler.placement_request import Request
-from nova.scheduler.placement_request import SpecialResource
+from nova.scheduler import placement_request
 from nova.scheduler.resources import numa
 from nova.scheduler.resources import numa_table
 
 Overcommit = fit.Overcommit              # NumaRequest has a method of the module's name
 
 
-class NumaRequest(SpecialResource):
+class NumaRequest(placement_request.SpecialResource):
     """CPUs, memory and pages of NUMA cells.
 
     guest     the requested GuestTopology, not yet pinned
@@ -79,7 +74,7 @@ class NumaRequest(SpecialResource):
             hosts.numa = {**hosts.numa, position: usage.claim(host, found, limits)}
 
     def take(self, conn: engine.Connection, node: collections.abc.Mapping[str, typing.Any],
-             claim: Claim) -> bool:
+             claim: placement_request.Claim) -> bool:
         text, limits = node['numa_topology'], numa.limits(node)
         host = None if text is None else numa_claims.load_host(text)
         devices = (pci.load_pools(node['pci_stats'] or ()), self.requests) if self.requests else None
@@ -88,9 +83,9 @@ class NumaRequest(SpecialResource):
             return False
         placed = dataclasses.replace(found, instance_uuid=claim.instance_uuid)
         numa_claims.take(conn, node['id'], usage.claim(host, placed, limits))
-        column = 'numa_topology' if claim.migration_id is None else 'held_numa_topology'
+        column = 'numa_topology' if claim.migration_id is None else 'claimed_numa_topology'
         claim.values[column] = topologies.text_of_guest(placed)
-        claim.taken[PINNED] = (host, placed)
+        claim.taken[placement_request.PINNED] = (host, placed)
         return True
 
 
@@ -103,7 +98,7 @@ def requested(conf: cfg.ConfigOpts, spec: objects.RequestSpec) -> NumaRequest | 
 
 
 def without_pinned(resources: dict[str, int],
-                   special: collections.abc.Iterable[SpecialResource]) -> dict[str, int]:
+                   special: collections.abc.Iterable[placement_request.SpecialResource]) -> dict[str, int]:
     """Return the counted resources of a request without pinned vCPUs, which are claimed as NUMA resources.
 
     :param resources: claims.resources() with all its vCPUs
@@ -139,6 +134,6 @@ def without_server(conn: engine.Connection, hosts: host_view.Hosts,
     return twin
 
 
-def find(request: Request) -> NumaRequest | None:
+def find(request: placement_request.Request) -> NumaRequest | None:
     """Return the NumaRequest of a Request, or None if it has none."""
     return next((each for each in request.special if isinstance(each, NumaRequest)), None)

@@ -2,8 +2,6 @@
 
 Like the table of hosts, this table may be slightly stale, because the claim decides.
 """
-from __future__ import annotations
-
 import threading
 import time
 import typing

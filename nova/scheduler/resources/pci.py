@@ -3,8 +3,6 @@
 The table of free devices (pci_table.py) only guides the choice. The claim's transaction decides which devices a server
 gets (db/placement/pci_devices.py).
 """
-from __future__ import annotations
-
 import typing
 
 from oslo_config import cfg
@@ -13,13 +11,11 @@ from nova import objects
 from nova.db import engine
 from nova.db.placement import pci_devices
 from nova.objects import pci
+from nova.scheduler import host_view
+from nova.scheduler.placement_request import Claim
 from nova.scheduler.placement_request import PINNED
+from nova.scheduler.placement_request import Request
 from nova.scheduler.placement_request import SpecialResource
-
-if typing.TYPE_CHECKING:
-    from nova.scheduler import host_view
-    from nova.scheduler.placement_request import Claim
-    from nova.scheduler.placement_request import Request
 
 
 class Devices(SpecialResource):
@@ -32,7 +28,7 @@ class Devices(SpecialResource):
         host, guest = claim.taken.get(PINNED, (None, None))
         cells = guest and [cell.id for cell in guest.cells]
         return pci_devices.claim(conn, node['host'], node['node'], self.requests, claim.instance_uuid,
-                                 held=claim.migration_id is not None, topology=host, cells=cells)
+                                 claimed_by_move=claim.migration_id is not None, topology=host, cells=cells)
 
     def consume(self, hosts: host_view.Hosts, position: int) -> None:
         hosts.pci = hosts.pci.without(position, self.requests)

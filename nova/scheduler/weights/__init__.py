@@ -12,9 +12,9 @@ import numpy as np
 from oslo_config import cfg
 
 from nova import exception
+from nova.db.placement import server_groups
 from nova.runtime import entry_points
 from nova.scheduler import aggregate_values
-from nova.scheduler import groups
 from nova.scheduler import host_view
 from nova.scheduler.filters import attributes
 from nova.scheduler.filters import busy
@@ -78,12 +78,13 @@ def metrics(conf: cfg.ConfigOpts) -> Values:
 
 def soft_affinity(hosts: host_view.Hosts) -> np.ndarray | None:
     """Return the number of group members on each host, under soft affinity."""
-    return hosts.members if _has_policy(hosts, groups.SOFT_AFFINITY) else None
+    return hosts.members if _has_policy(hosts, server_groups.SOFT_AFFINITY) else None
 
 
 def soft_anti_affinity(hosts: host_view.Hosts) -> np.ndarray | None:
     """Return the negative number of group members on each host, under soft anti-affinity."""
-    return -hosts.members if hosts.members is not None and _has_policy(hosts, groups.SOFT_ANTI_AFFINITY) else None
+    members = hosts.members
+    return -members if members is not None and _has_policy(hosts, server_groups.SOFT_ANTI_AFFINITY) else None
 
 
 def pci_devices(hosts: host_view.Hosts) -> np.ndarray | None:

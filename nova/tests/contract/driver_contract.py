@@ -28,7 +28,7 @@ from nova import exception
 from nova import objects
 from nova import states
 from nova.compute import screenshots
-from nova.tests.waiting import wait_for
+from nova.tests.support.waiting import wait_for
 from nova.virt import driver
 
 
@@ -316,7 +316,7 @@ class DriverContract:
             assert picture.width >= 64 and picture.height >= 48
             picture.load()
 
-    def test_what_has_no_guest_is_not_found(self, rig):
+    def test_operations_on_a_server_without_a_guest_raise_guest_not_found(self, rig):
         unknown = make_instance()
         operations = [rig.driver.power_state, rig.driver.console_output, rig.driver.power_off]
         features = rig.driver.features
@@ -338,11 +338,11 @@ class DriverContract:
         capabilities = rig.driver.capabilities()
         assert set(rig.driver.features) <= set(driver.FEATURES)
         for feature in driver.FEATURES:
-            assert capabilities[feature.feature] == (feature in rig.driver.features)
+            assert capabilities[driver.name_of(feature)] == (feature in rig.driver.features)
 
     @staticmethod
     def needs(rig, feature):
         """Return the driver's object for a feature; skip the test of a driver without it."""
         if feature not in rig.driver.features:
-            pytest.skip(f'the driver has no {feature.feature}')
+            pytest.skip(f'the driver has no {driver.name_of(feature)}')
         return rig.driver.features[feature]

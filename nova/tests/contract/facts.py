@@ -83,6 +83,17 @@ def policies():
     return {row['rule']: row['default'] for row in _rows('policies')}
 
 
+def service_policies(service):
+    """{rule: (default, scopes)} of keystone, neutron, cinder, glance or barbican.
+
+    Barbican's newer defaults begin with a condition on its option enforce_new_defaults, which is left out.
+    """
+    old = 'True:%(enforce_new_defaults)s and '
+    return {row['rule']: (re.sub(' +', ' ', row['default']).removeprefix(old),
+                          tuple(row['scope'].split(',')) if row['scope'] else ())
+            for row in _rows('policies-services') if row['service'] == service}
+
+
 # ---- answers -----------------------------------------------------------------
 
 _TYPES = {'string': str, 'integer': int, 'number': (int, float), 'boolean': bool, 'object': dict, 'array': list,

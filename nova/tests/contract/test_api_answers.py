@@ -124,7 +124,7 @@ def _cases():
 
 
 @pytest.mark.parametrize('operation,path,body,version', _cases())
-def test_fields(api, operation, path, body, version):
+def test_responses_have_the_documented_fields(api, operation, path, body, version):
     answer = api.admin().request(operation.split(' ')[0], path.format(**_by_id(api, version)),
                                  body and body(api, version), version=f'2.{version}')
     assert answer.status in (200, 201), answer.body

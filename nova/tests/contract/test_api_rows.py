@@ -64,7 +64,7 @@ def _expected_status(text, version):
 
 @pytest.mark.parametrize('row', [row for row in ROUTES if _key(row) not in MORE_EXACT
                                  and _operation(row) not in answers.own()], ids=_name)
-def test_success_code(row):
+def test_success_code_of_each_row_is_the_documented_one(row):
     text = facts.routes()[_key(row)]['success']
     if text == 'removed':
         assert (410 if '410' in facts.routes()[_key(row)]['errors'] else 400) in row.errors

@@ -21,7 +21,7 @@ def api(tmp_path_factory):
 
 
 @pytest.mark.parametrize('version', (1, facts.MAX))
-def test_fields(api, version):
+def test_responses_have_the_documented_fields(api, version):
     for query, count in (('', 4), ('?limit=2', 2), ('?outcome=denied', 1)):
         answer = api.admin(project=base.PROJECT).get('/os-audit' + query, version=f'2.{version}')
         assert answer.status == 200, answer.body

@@ -2,8 +2,8 @@
 import pytest
 
 from nova.api import audit as audited
-from nova.tests.contract import test_rbac as rbac
 from nova.tests.functional import cloud as whole
+from nova.tests.support import rbac
 
 ROWS = [row for row in rbac.ROWS if audited.has_record(row)]
 # Of ROWS whose samples are carried out; the others name what is not there. All that the other contract tests carry out

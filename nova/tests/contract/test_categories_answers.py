@@ -43,7 +43,7 @@ CASES = [pytest.param(*row, version, id=f'{row[0]} 2.{version}')
 
 
 @pytest.mark.parametrize(('operation', 'path', 'body', 'version'), CASES)
-def test_fields(api, operation, path, body, version):
+def test_responses_have_the_documented_fields(api, operation, path, body, version):
     answer = api.admin().request(operation.split(' ')[0], path, body and body(api, version), version=f'2.{version}')
     assert answer.status == (201 if operation.startswith('POST') else 200), answer.body
     assert facts.differences(operation, version, answer.json) == []

@@ -44,7 +44,7 @@ def test_nothing_is_excused_that_is_served():
     assert not [_operation(key) for key in public if _operation(key) in SERVED and _excused(key)]
 
 
-def test_what_is_served_is_public_or_an_addition():
+def test_served_operations_are_public_or_listed_as_additions():
     public = {_operation(key) for key in facts.routes()}
     assert not SERVED.keys() - public - answers.own() - {'GET /versions'}
     assert not public & answers.own()

@@ -1,10 +1,20 @@
 """The dashboard's table of actions against nova/actions.py, and what its pages ask for against the rows of the API."""
+import pathlib
 import re
+import runpy
+
+import pytest
 
 from nova import actions
+from nova import policies
 from nova.api import app as api
 from nova.api.dashboard import app
-from nova.api.dashboard import states
+from nova.identity.rest import handlers as identity
+from nova.image.rest import handlers as image
+from nova.network.rest import app as network
+from nova.volume.rest import handlers as volume
+
+GENERATOR = pathlib.Path(__file__).resolve().parents[3] / 'tools' / 'dashboard_states.py'
 
 # Actions that another part of the page has than the table of actions: what hangs on a server.
 ELSEWHERE = {'attach_interface', 'detach_interface', 'attach_volume', 'detach_volume', 'metadata', 'softDelete'}
@@ -20,8 +30,10 @@ def sources():
     return {path.relative_to(app.STATIC).as_posix(): path.read_text() for path in app.STATIC.rglob('*.js')}
 
 
+@pytest.mark.skipif(not GENERATOR.exists(), reason='an installed nova has no tools')
 def test_states_are_those_of_the_actions():
-    assert states.FILE.read_text() == states.render(), 'run: python -m nova.api.dashboard.states write'
+    states = runpy.run_path(str(GENERATOR))
+    assert states['FILE'].read_text() == states['render'](), 'run: python3 tools/dashboard_states.py write'
 
 
 def test_every_action_is_offered_or_left_out_with_a_reason():
@@ -52,6 +64,49 @@ def test_paths_that_are_asked_for_are_routes():
 def _serves(row, parts):
     return len(row) == len(parts) and all(
         known == part or known.startswith('{') for known, part in zip(row, parts, strict=True))
+
+
+def test_rules_of_actions_guard_an_operation():
+    """Each name is the rule of one API alone, because the page asks for a rule by its name."""
+    guards = [rule for service in policies.SERVICES for rule in service.guards]
+    named = {(name, rule) for name, text in sources().items() for rule in re.findall(r"\brule: '([^']+)'", text)}
+    named |= {(name, rule) for name, text in sources().items() for rule in re.findall(r"\bmay\('([^']+)'\)", text)}
+    assert len(named) > 80
+    assert [(name, rule) for name, rule in sorted(named) if guards.count(rule) != 1] == []
+
+
+def test_actions_that_send_a_request_have_a_rule_and_a_message():
+    """Without a rule an action is offered to readers."""
+    wrong, seen = [], 0
+    for name, text in sources().items():
+        if not name.startswith(('data/resources/', 'data/ports')):
+            continue
+        for action in re.findall(r"^( *)(?:create: )?\{\n\1  name: '([\w-]+)',\n(.*?)^\1\}", text, re.M | re.S):
+            body = action[2]
+            seen += 1
+            if re.search(r'^ *(request|perform)[:(]', body, re.M) and not ("rule: '" in body and "done: '" in body):
+                wrong.append((name, action[1]))
+    assert wrong == [] and seen > 60
+
+
+API_ROUTES = {'network': network.ROUTES, 'volume': volume.ROUTES, 'image': image.ROUTES, 'identity': identity.ROUTES}
+
+
+def test_requests_to_the_other_apis_are_routes():
+    asked = {found for text in sources().values() for found in re.findall(
+        r"service: '(network|volume|image|identity)',\s*method: '(\w+)',\s*path: [`']([^`']+)[`']", text)}
+    assert len(asked) > 30
+    for service, method, path in asked:
+        parts = re.sub(r'\$\{[^}]*\}', '{}', path).strip('/').split('/')
+        known = [(row.method, row.path.removeprefix('/v2/').removeprefix('/v3/').strip('/').split('/'))
+                 for row in API_ROUTES[service]]
+        assert any(row == method and _fits(places, parts) for row, places in known), (service, method, path)
+
+
+def _fits(places, parts):
+    """Whether a path is one of a route; an expression of JavaScript may be any part, or the end of one."""
+    return len(places) == len(parts) and all(
+        place == part or place.startswith('{') or '{}' in part for place, part in zip(places, parts, strict=True))
 
 
 def test_the_table_of_pages_names_resources_that_exist():

@@ -1,4 +1,4 @@
-"""doc/source/admin/fleet.rst names every fault of tools/faults.py, and no other."""
+"""doc/source/admin/fleet-faults.rst names every fault of tools/faults.py, and no other."""
 import importlib
 import pathlib
 import re
@@ -14,5 +14,5 @@ def test_the_page_has_the_faults_in_their_order(monkeypatch):
         pytest.skip('tools/faults.py is not part of an installed nova')
     monkeypatch.setattr(sys, 'path', [str(TREE / 'tools'), *sys.path])
     faults = importlib.import_module('faults').FAULTS
-    page = (TREE / 'doc' / 'source' / 'admin' / 'fleet.rst').read_text()
+    page = (TREE / 'doc' / 'source' / 'admin' / 'fleet-faults.rst').read_text()
     assert re.findall(r'^``([^`]+)``  ', page.partition('\nFault  ')[2], re.M) == list(faults)

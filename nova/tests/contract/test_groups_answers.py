@@ -52,7 +52,7 @@ def _cases():
 @pytest.mark.parametrize('policies', [['anti-affinity'], [], ['affinity', 'network-proximity', 'host-capabilities']],
                          ids=lambda policies: ','.join(policies) or 'none')
 @pytest.mark.parametrize(('operation', 'path', 'body', 'version'), _cases())
-def test_fields(api, operation, path, body, version, policies):
+def test_responses_have_the_documented_fields(api, operation, path, body, version, policies):
     made = api.client(prefix='/v3.0/' + base.PROJECT).post('/groups', {'group': {
         'name': 'g', 'policies': policies, 'metadata': {'a': '1'}}})
     group = made.json['group']['id']

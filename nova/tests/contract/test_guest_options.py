@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova.hardware import guest_option_rows as rows
 from nova.hardware import guest_options
-from nova.tests.functional import test_guest_options
-from nova.tests.unit import test_libvirt_settings
+from nova.tests.support import guest_options as test_guest_options
+from nova.tests.support import libvirt_settings as test_libvirt_settings
 
 TESTS = pathlib.Path(__file__).parents[1]
 
@@ -18,7 +18,8 @@ SHOWN = (
     ('cpu_(max_)?(sockets|cores|threads)', 'unit/test_hardware_cpus.py::test_choose', 'max_sockets'),
     ('cpu_policy', 'unit/test_hardware_wanted.py::test_cpu_policy_of_both', 'cpu_policy'),
     ('cpu_thread_policy', 'unit/test_hardware_wanted.py::test_thread_policy', 'cpu_thread_policy'),
-    ('cpu_dedicated_mask', 'unit/test_hardware_wanted.py::test_mixed', 'cpu_dedicated_mask'),
+    ('cpu_dedicated_mask', 'unit/test_hardware_wanted.py::test_mixed_policy_pins_the_cpus_of_the_mask',
+     'cpu_dedicated_mask'),
     ('cpu_realtime(_mask)?', 'unit/test_hardware_wanted.py::test_realtime', 'cpu_realtime_mask'),
     ('emulator_threads_policy', 'unit/test_hardware_wanted.py::test_realtime', 'emulator_threads_policy'),
     ('numa_(nodes|cpus|mem)', 'unit/test_hardware_wanted.py::test_cells', 'numa_mem'),
@@ -44,12 +45,13 @@ SHOWN = (
      'img_config_drive'),
     ('auto_disk_config',
      'functional/test_servers_create.py::test_an_image_that_forbids_automatic_disk_configuration', 'auto_disk_config'),
-    ('img_signature.*', 'unit/test_image_signatures.py::test_good', 'img_signature_hash_method'),
+    ('img_signature.*', 'unit/test_image_signatures.py::test_valid_image_signature_is_accepted',
+     'img_signature_hash_method'),
     ('.*mappings.*', 'functional/test_image_references.py::test_mapping_of_an_image', 'block_device_mapping'),
     ('ephemeral_encryption(_format)?',
      'unit/test_libvirt_storage.py::test_encrypted_disks_open_with_the_key_of_their_guest_alone',
      'hw:ephemeral_encryption'),
-    ('os_require_quiesce', 'functional/test_volumes.py::test_what_runs_on_volumes_rests_while_they_are_copied',
+    ('os_require_quiesce', 'functional/test_volumes.py::test_guest_is_quiesced_while_its_volumes_are_copied',
      'os_require_quiesce'),
     ('metadata_tokens', 'unit/test_metadata_tokens.py::test_one_server_needs_tokens', 'metadata:tokens'),
     ('.kernel.ramdisk._id', 'unit/test_libvirt_storage.py::test_kernel_and_ramdisk', 'kernel_id'),
@@ -77,9 +79,9 @@ def test_every_row_has_a_proof():
 def test_the_test_that_is_named_is_there_and_is_about_it(row):
     _names, test, words = shown(row)
     path, _, name = test.partition('::')
-    text = (TESTS / path).read_text()
+    text, shared = (TESTS / path).read_text(), TESTS / 'support' / path.rpartition('/')[2].removeprefix('test_')
     assert name in {node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
-    assert re.search(words, text)
+    assert re.search(words, text + (shared.read_text() if shared.exists() else ''))
 
 
 @pytest.mark.parametrize('row', rows.ROWS, ids=lambda row: row.name)

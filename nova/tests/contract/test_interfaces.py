@@ -37,7 +37,7 @@ def test_a_manager_is_a_table_that_can_be_started(service):
 
 @pytest.mark.parametrize('protocol, interface', [(clients.Conductor, conductor_interface.INTERFACE),
                                                  (clients.Network, network_interface.INTERFACE)])
-def test_what_a_compute_calls_are_rows_of_the_interface(protocol, interface):
+def test_calls_of_a_compute_protocol_match_rows_of_the_interface(protocol, interface):
     methods = dict(inspect.getmembers(protocol, inspect.isfunction))
     calls = {name: list(inspect.signature(function).parameters)[2:] for name, function in methods.items()
              if not name.startswith('_')}

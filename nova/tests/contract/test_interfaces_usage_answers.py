@@ -103,7 +103,7 @@ def test_answers(api, operation, path, body, code, version):
 
 
 @pytest.mark.parametrize('operation, path', [(row[0], row[1]) for row in OPERATIONS if row[3] in (400, 501)])
-def test_what_ends_at_2_35(api, operation, path):
+def test_proxy_operations_return_404_from_2_36(api, operation, path):
     method, _path, *action = operation.split(' ')
     body = {action[0]: {}} if action else {}
     answer = api.admin().request(method, path, body if method == 'POST' else None, version='2.36')

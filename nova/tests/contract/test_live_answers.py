@@ -124,7 +124,7 @@ def capable(api):
 
 
 @pytest.mark.parametrize('operation,path,body,version,code', _cases())
-def test_fields(api, operation, path, body, version, code):
+def test_responses_have_the_documented_fields(api, operation, path, body, version, code):
     path = path.format(here=api.here, gone=api.gone, migration=prepare(api, operation))
     answer = api.admin(project=base.PROJECT).request(operation.split(' ')[0], path, body and body(api, version),
                                                      version=f'2.{version}')
@@ -135,7 +135,7 @@ def test_fields(api, operation, path, body, version, code):
 
 @pytest.mark.parametrize('version', [1, 24, 25, 29, 30, 33, 34, 67, 68, versions.MAX_VERSION])
 @pytest.mark.parametrize('field', ['block_migration', 'disk_over_commit', 'force', 'host', 'more'])
-def test_which_fields_a_live_migration_takes(api, version, field):
+def test_live_migration_fields_match_the_microversion(api, version, field):
     prepare(api, '')
     body = _migrate(api, version)['os-migrateLive']
     body.pop(field, None)
@@ -152,7 +152,7 @@ def test_which_fields_a_live_migration_takes(api, version, field):
 
 
 @pytest.mark.parametrize('version', [1, 50, 51, 75, 76, 81, 82, 92, 93, versions.MAX_VERSION])
-def test_which_events_there_are(api, version):
+def test_external_event_names_match_the_microversion(api, version):
     known = set(events_at(version))
     for name in events_at(versions.MAX_VERSION):
         answer = api.admin().post('/os-server-external-events', {'events': [

@@ -51,7 +51,7 @@ def cases():
 
 
 @pytest.mark.parametrize('operation,path,version', cases())
-def test_fields(cloud, operation, path, version):
+def test_responses_have_the_documented_fields(cloud, operation, path, version):
     answer = cloud.admin(project=base.PROJECT).get(path(cloud), version=f'2.{version}')
     assert answer.status == 200, answer.body
     assert facts.differences(operation, version, answer.json) == []
@@ -85,7 +85,7 @@ ACTIONS = [row for row in server_moves.ROUTES if row.body and not (row.action ==
 
 
 @pytest.mark.parametrize('row', ACTIONS, ids=lambda row: row.action)
-def test_bodies(row):
+def test_request_schemas_have_the_documented_fields(row):
     operation = f'POST /servers/{{}}/action {row.action}'
     for version in facts.boundaries(operation, 'request', row.since, row.until):
         known = facts.fields_at(operation, 'request', version)

@@ -131,7 +131,7 @@ def test_a_life_of_a_group(api):
     assert client.delete(path).status == 202 and client.get(path).status == 404
 
 
-def test_refusals(api):
+def test_invalid_security_group_requests_are_refused(api):
     client = api.client()
     path, rules = '/os-security-groups', '/os-security-group-rules'
     for name in ('', '  ', 'default', 'a\nb', 'x' * 256, 5):
@@ -236,7 +236,7 @@ def test_floating_ips_of_the_embedded_network_service(api):
     assert len(set(both)) == 2 and client.post('/os-floating-ips', {}).status == 404           # no address is left
 
 
-def test_what_only_a_network_service_within_compute_had(api):
+def test_builtin_network_resources_are_gone_unless_enabled_then_admin_only(api):
     """Gone unless the operator wants it, then for administrators, and until its last microversion."""
     admin, client = api.admin(project=base.PROJECT), api.client()
     path, interfaces = '/os-fixed-ips/10.44.0.200', f'/servers/{api.server}/os-virtual-interfaces'

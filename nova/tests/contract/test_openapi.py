@@ -141,7 +141,7 @@ def test_it_is_compressed_for_who_reads_that(api):
 @pytest.mark.parametrize('query, status', [
     ('?microversion=2.999', 406), ('?microversion=x', 400), ('?version=2.1', 400),
     ('?microversion=2.1&microversion=2.2', 400), ('?microversion=', 400)])
-def test_what_is_no_version(api, query, status):
+def test_invalid_version_parameter_is_refused(api, query, status):
     assert _get(api, query).status == status
 
 

@@ -102,7 +102,7 @@ def _cases():
 
 
 @pytest.mark.parametrize('operation,path,body,vm_state,version,code', _cases())
-def test_fields(api, operation, path, body, vm_state, version, code):
+def test_responses_have_the_documented_fields(api, operation, path, body, vm_state, version, code):
     with api.cell_db.writer() as conn:
         instances.update(conn, api.server_id, {'vm_state': vm_state, 'task_state': None})
         instance_actions.finish(conn, api.server_id)
@@ -119,7 +119,7 @@ def test_fields(api, operation, path, body, vm_state, version, code):
 
 
 @pytest.mark.parametrize(('rule_passes', 'fields'), [(True, {'host_node', 'cpu_pinning'}), (False, set())])
-def test_who_sees_the_host_in_a_topology(api, rule_passes, fields):
+def test_host_fields_of_a_topology_require_the_policy_rule(api, rule_passes, fields):
     with api.cell_db.writer() as conn:
         instances.update(conn, api.server_id, {'numa_topology': TOPOLOGY})
     client = api.admin(project=base.PROJECT) if rule_passes else api.client()

@@ -70,7 +70,7 @@ def _cases():
 
 
 @pytest.mark.parametrize(('operation', 'path', 'body', 'version'), _cases())
-def test_fields(api, operation, path, body, version):
+def test_responses_have_the_documented_fields(api, operation, path, body, version):
     answer = api.admin(project=base.PROJECT).request(
         operation.split(' ')[0], path.format(group=api.group_id), body and body(api, version), version=f'2.{version}')
     assert answer.status == 200, answer.body

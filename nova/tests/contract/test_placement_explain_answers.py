@@ -5,7 +5,7 @@ import pytest
 
 from nova.tests.contract import facts
 from nova.tests.functional import base
-from nova.tests.functional import test_placement_explain as explain
+from nova.tests.support import placement_explain as explain
 
 OPERATION = 'POST /os-scheduler/explain'
 OPERATIONS = [OPERATION]
@@ -25,7 +25,7 @@ def body(api, version):
 
 
 @pytest.mark.parametrize('version', VERSIONS)
-def test_fields(api, version):
+def test_responses_have_the_documented_fields(api, version):
     answer = api.admin(project=base.PROJECT).post(explain.PATH, body(api, version), version=f'2.{version}')
     assert answer.status == 200, answer.body
     assert facts.differences(OPERATION, version, answer.json) == []

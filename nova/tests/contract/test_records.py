@@ -20,11 +20,9 @@ FORMATS = records.formats()
 OTHER_WRITERS = {
     ('durable_files.py', 'os.replace'): 'the function itself',
     ('durable_files.py', 'os.link'): 'the function itself',
-    ('states.py', 'write_text'): 'a source file, for developers',
     ('state_backup.py', 'os.rename'): 'a restore syncs whole trees before it renames them',
-    ('main.py', 'json.dump'): 'standard output',
     ('api.py', 'os.rename'): 'an image on its way into a cache or a volume, which commits it',
-    ('files.py', 'os.rename'): 'an upload on its way into the image store, which commits it',
+    ('files.py', 'os.rename'): 'an upload on its way into the image store, which commits it; a disk before encryption',
     ('files.py', 'os.replace'): 'a deleted volume goes to the trash',
     ('dnsmasq_files.py', 'write_text'): 'configuration of dnsmasq, made again at each start',
     ('dnsmasq_files.py', 'Path.replace'): 'configuration of dnsmasq, made again at each start',
@@ -35,7 +33,6 @@ OTHER_WRITERS = {
     ('machine.py', 'write_bytes'): 'simulated guests need not survive a power failure',
     ('machine.py', 'os.replace'): 'simulated guests need not survive a power failure',
     ('consoles.py', 'os.replace'): 'rotation of a log',
-    ('encrypted.py', 'os.rename'): 'a disk before it is encrypted',
     ('cold_moves.py', 'os.rename'): 'an image that came along with a disk',
     ('tpm_state.py', 'os.replace'): 'the state of a TPM on its way to libvirt',
     ('resize.py', 'os.rename'): 'the directory of a guest',
@@ -78,7 +75,7 @@ def test_other_ways_to_write_a_file_are_found(text, call):
 
 @pytest.mark.parametrize('text', ['text.replace("a", "b")', 'dataclasses.replace(guest)', 'json.dumps(values)',
                                   'durable_files.replace(path, content)'])
-def test_what_writes_no_file_is_not_found(text):
+def test_code_without_file_writes_is_not_reported(text):
     assert list(writers(text)) == []
 
 

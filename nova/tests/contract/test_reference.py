@@ -12,9 +12,13 @@ from nova import policies
 from nova import states
 from nova.api import app
 from nova.api import versions
-from nova.api.ec2 import table as ec2
-from nova.api.ec2 import unsupported
+from nova.ec2 import table as ec2
+from nova.ec2 import unsupported
+from nova.identity.rest import handlers as identity_handlers
+from nova.image.rest import handlers as image_handlers
 from nova.rpc import interface as rpc_interface
+from nova.runtime import monitoring
+from nova.volume.rest import handlers as volume_handlers
 
 EXTENSION = pathlib.Path(__file__).parents[3] / 'doc' / 'ext'
 NOVA = pathlib.Path(app.__file__).parents[1]
@@ -50,6 +54,30 @@ def test_fields_and_parameters_have_their_versions(pages):
     assert ':Rules: ``os_compute_api:servers:index``' in servers
 
 
+def test_block_storage_has_every_operation_with_its_fields(pages):
+    page = pages['block-storage-api']
+    for row in volume_handlers.ROUTES:
+        assert f'{row.method} {row.path}' + (f' ({row.action})' if row.action else '') + '\n---' in page
+    assert '   block-storage-api' in pages['index']
+    assert re.search(r'``volume\.size``\n     - integer', page) and ':Rules: ``volume:get_all``' in page
+
+
+def test_identity_has_every_operation_with_its_fields(pages):
+    page = pages['identity-api']
+    for row in identity_handlers.ROUTES:
+        assert f'{row.method} {row.path}\n---' in page
+    assert '   identity-api' in pages['index'] and ':Since:' not in page
+    assert re.search(r'``project\.enabled``\n     - boolean', page) and ':Rules: ``identity:list_projects``' in page
+
+
+def test_images_have_every_operation_with_its_fields(pages):
+    page = pages['image-api']
+    for row in image_handlers.ROUTES:
+        assert f'{row.method} {row.path}\n---' in page
+    assert '   image-api' in pages['index'] and ':Since:' not in page
+    assert re.search(r'``min_disk``\n     - integer', page) and ':Rules: ``get_images``, ``get_image``' in page
+
+
 def test_every_version_option_rule_and_action_is_there(pages):
     for minor, name, _text in versions.HISTORY:
         assert f'   * - 2.{minor}\n     - ``{name}``' in pages['microversions']
@@ -57,7 +85,7 @@ def test_every_version_option_rule_and_action_is_there(pages):
     for module in nova_conf.modules():
         for option in module.OPTIONS:
             assert f'   * - ``{option.dest}``' in pages['options']
-    for rule, *_ in (*policies.BASE_RULES, *policies.RULES):
+    for rule, *_ in (row for service in policies.SERVICES for row in (*service.base, *service.rules)):
         assert f'   * - ``{rule}``' in pages['policies']
     for action in actions.ACTIONS.values():
         assert f'   * - ``{action.name}``' in pages['states']
@@ -100,3 +128,8 @@ def test_every_rpc_method_is_listed_with_its_meaning(pages):
         section = pages['rpc'].split(f'\n{interface.topic} {interface.version}\n---', 1)[1]
         for row in interface.methods.values():
             assert row.doc and f'``{row.name}``' in section, (interface.topic, row.name)
+
+
+def test_every_port_of_metrics_is_listed(pages):
+    for name, port in monitoring.PORTS.items():
+        assert f'   * - ``{name}``\n     - {port}\n' in pages['metrics']

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from nova import utils
+from nova.db.placement import server_groups
 from nova.scheduler import filters
-from nova.scheduler import groups
 from nova.scheduler import pipeline
 from nova.scheduler import placement_request
 from nova.scheduler.filters import operators
@@ -196,9 +196,10 @@ def test_a_filter(name, changes, asked, left, reason):
 
 
 def test_every_filter_has_a_case():
-    elsewhere = {'RequestedHostFilter', 'JsonFilter', 'IsolatedHostsFilter', 'MetricsFilter'}
+    elsewhere = {'CellFilter', 'RequestedHostFilter', 'RequestedAggregateFilter', 'JsonFilter', 'IsolatedHostsFilter',
+                 'MetricsFilter'}
     here = {name for name, cls in filters.builtin_filters().items() if cls.__module__.rpartition('.')[2] in (
-        'bare_metal', 'builtin', 'capabilities', 'aggregates', 'busy', 'hints', 'isolation', 'query', 'trusted')}
+        'bare_metal', 'builtin', 'capabilities', 'aggregates', 'busy', 'hints', 'query', 'trusted')}
     assert {name for name, *_ in CASES} == here - elsewhere
 
 
@@ -226,7 +227,7 @@ def test_every_filter_has_a_case():
     ('>= nan', [], [5]),
     ('>=5', ['>=5'], [6]),
 ])
-def test_the_operators(requirement, yes, no):
+def test_requirement_operators_match_the_documented_values(requirement, yes, no):
     assert [value for value in yes if not operators.matches(value, requirement)] == []
     assert [value for value in no if operators.matches(value, requirement)] == []
 
@@ -274,9 +275,9 @@ def test_json_queries(query, left, form):
 @pytest.mark.parametrize(('query', 'reason'), [
     ('no json', 'it is not JSON'),
     ('{}', 'it is not a list that begins with an operation'),
-    ('["drop", "$host"]', "'drop' with 1 operands is no operation"),
-    ('["=", "$password", 1]', "'$password' is no attribute"),
-    ('["=", "$host"]', "'=' with 1 operands is no operation"),
+    ('["drop", "$host"]', "'drop' with 1 operands is not an operation"),
+    ('["=", "$password", 1]', "'$password' is not an attribute"),
+    ('["=", "$host"]', "'=' with 1 operands is not an operation"),
     ('["not", ["=", 1, 1], ["=", 1, 1]]', "'not' has 2 operands"),
     ('["and", 5]', "'5' is not a condition"),
     ('["=", ["$host"], 1]', 'a list or object is in the place of a value'),
@@ -340,8 +341,8 @@ def test_a_server_of_the_same_request_counts():
 
 
 def test_server_groups():
-    for name, policy, left in (('ServerGroupAffinityFilter', groups.AFFINITY, ['h0']),
-                               ('ServerGroupAntiAffinityFilter', groups.ANTI_AFFINITY, ['h1'])):
+    for name, policy, left in (('ServerGroupAffinityFilter', server_groups.AFFINITY, ['h0']),
+                               ('ServerGroupAntiAffinityFilter', server_groups.ANTI_AFFINITY, ['h1'])):
         group = placement_request.Group('g', frozenset([policy]), 1, None, {'h0': 1})
         asking = placement.request(group=group)
         table = pipeline.mutable_view(placement.hosts({}, {}), asking)
@@ -366,7 +367,7 @@ def test_reasons_of_one_and_of_several_hosts_are_sentences():
             'are', 'have', 'do', 'lack', 'cannot', 'could'), (name, removal.reason)
 
 
-def test_what_is_remembered_does_not_depend_on_usage():
+def test_cached_filter_results_do_not_depend_on_usage():
     """A view with other usage gives other answers where usage counts, and the same where it does not."""
     table = placement.hosts({}, {})
     each, asking = placement.only('ComputeCapabilitiesFilter'), placement.request(

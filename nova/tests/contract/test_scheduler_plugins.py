@@ -153,7 +153,7 @@ scheduler_default_filters=RamFilter
     assert chosen(configuration, table)[0] == ['h0', 'h1']
 
 
-def test_what_a_plugin_is_handed():
+def test_plugin_filter_receives_host_state_and_filter_properties():
     MyFilter.seen.clear()
     table = placement.hosts({'vcpus_used': 3, 'running_vms': 2, 'aggregates': placement.aggregates({'k': 'v'}),
                              'metrics': [{'name': 'cpu.percent', 'value': 5}]})
@@ -255,7 +255,7 @@ def test_entry_points(package):
         filters.load(placement.conf(), ['odd'])
 
 
-def test_another_driver(package):
+def test_scheduler_driver_is_loaded_by_name_or_class_path(package):
     databases = types.SimpleNamespace(), types.SimpleNamespace()
     for name in ('mine', f'{HERE}.Mine'):
         assert driver.load(placement.conf(scheduler__driver=name), *databases).made_with == databases

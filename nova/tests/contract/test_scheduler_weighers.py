@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 
-from nova.scheduler import groups
+from nova.db.placement import server_groups
 from nova.scheduler import pipeline
 from nova.scheduler import placement_request
 from nova.scheduler import weights
@@ -44,8 +44,8 @@ def test_a_weigher(option, changes, expected):
 
 
 @pytest.mark.parametrize(('policy', 'option', 'expected'), [
-    (groups.SOFT_AFFINITY, 'soft_affinity_weight_multiplier', [0, 0.5, 1]),
-    (groups.SOFT_ANTI_AFFINITY, 'soft_anti_affinity_weight_multiplier', [1, 0.5, 0]),
+    (server_groups.SOFT_AFFINITY, 'soft_affinity_weight_multiplier', [0, 0.5, 1]),
+    (server_groups.SOFT_ANTI_AFFINITY, 'soft_anti_affinity_weight_multiplier', [1, 0.5, 0]),
 ])
 def test_soft_groups(policy, option, expected):
     group = placement_request.Group('g', frozenset([policy]), 1, None, {'h1': 1, 'h2': 2})
@@ -70,7 +70,7 @@ def test_metrics():
     assert weighed(table, metrics__weight_multiplier=1.0) == [0, 0, 0]
 
 
-def test_the_sum():
+def test_weight_is_the_sum_of_normalized_weights_times_multipliers():
     """weight = w1_multiplier * norm(w1) + w2_multiplier * norm(w2) + …"""
     table = placement.hosts({'memory_mb_used': 8192}, {'vcpus_used': 16}, {})
     assert weighed(table, filter_scheduler__ram_weight_multiplier=2.0,

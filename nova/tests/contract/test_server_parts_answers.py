@@ -65,7 +65,7 @@ def _cases():
 
 
 @pytest.mark.parametrize('operation,path,body,version', _cases())
-def test_fields(cloud, server, operation, path, body, version):
+def test_responses_have_the_documented_fields(cloud, server, operation, path, body, version):
     client = cloud.admin(project=base.PROJECT)
     client.post('/flavors/p/action', {'addTenantAccess': {'tenant': 't'}})
     addresses = client.get(f'/servers/{server}/ips').json['addresses']

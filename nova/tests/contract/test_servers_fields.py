@@ -50,7 +50,7 @@ def add_port(cloud, server):
     with cloud.api_db.writer() as conn:
         networks.insert(conn, t.ports, [{
             'id': ident, 'project_id': base.PROJECT, 'network_id': server_rows.NETWORK_ID, 'name': '',
-            'mac_address': ipam.new_mac(), 'admin_state_up': True, 'device_id': server, 'made_for_server': True,
+            'mac_address': ipam.new_mac(), 'admin_state_up': True, 'device_id': server, 'created_by_compute': True,
             'description': ''}])
         security_groups.bind(conn, [(ident, security_groups.ensure_default(conn, base.PROJECT))])
 
@@ -76,7 +76,7 @@ def all_fields(operation, version, prefix):
 @pytest.mark.parametrize('operation, version', cases('GET /servers',
                          'GET /servers/detail', 'GET /servers/{}'))
 @pytest.mark.parametrize('admin', [True, False])
-def test_reads(cloud, server_id, operation, version, admin):
+def test_server_responses_have_the_documented_fields(cloud, server_id, operation, version, admin):
     client = cloud.admin(project=base.PROJECT) if admin else cloud.client()
     path = operation.removeprefix('GET ').replace('{}', server_id)
     answer = client.get(path, version=f'2.{version}')

@@ -50,7 +50,7 @@ def cloud(tmp_path_factory):
     fixture = servers.Servers(tmp_path_factory.mktemp('states'), quota__instances=-1, quota__cores=-1,
                               quota__ram=-1, volume__volumes=-1, volume__gigabytes=-1)
     with fixture.cell_db.writer() as conn:
-        fixture.add_host(conn, 'plain', 'plain', **{feature.feature: False for feature in driver.FEATURES})
+        fixture.add_host(conn, 'plain', 'plain', **{driver.name_of(feature): False for feature in driver.FEATURES})
     with fixture.api_db.writer() as conn:
         flavors.create(conn, {'flavor_id': '2', 'name': 'm1.small', 'memory_mb': 1024, 'vcpus': 2, 'root_gb': 2})
     yield fixture
@@ -186,7 +186,7 @@ def test_a_lock_stops_users_and_no_administrators(cloud, server_id, action):
 
 @pytest.mark.parametrize('action', [action for action in actions.ACTIONS.values() if action.requirements.capability],
                          ids=lambda action: action.name)
-def test_what_the_driver_cannot_do_is_refused(cloud, server_id, action):
+def test_action_that_the_driver_does_not_support_is_refused(cloud, server_id, action):
     put(cloud, server_id, vm_state=action.conditions.vm_states[0], task_state=None, host='plain', node='plain')
     answer = ask(cloud, server_id, action, cloud.client(roles=('manager', 'member', 'reader')))
     put(cloud, server_id, host=servers.HOST, node=servers.NODE)
@@ -213,7 +213,7 @@ def test_readers_may_not(cloud, server_id, action):
     assert cloud.row(server_id)['task_state'] is None
 
 
-def test_what_reaches_the_host(cloud, server_id):
+def test_action_is_cast_to_the_host_with_the_interface_arguments(cloud, server_id):
     """Each action is cast to the server's host with the arguments of the compute's interface."""
     from nova.compute import interface
     for action in ACTIONS:

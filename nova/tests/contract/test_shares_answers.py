@@ -31,7 +31,7 @@ def server_id(cloud):
 @pytest.mark.parametrize('admin', [True, False])
 @pytest.mark.parametrize('operation, path, body', OPERATIONS)
 @pytest.mark.parametrize('version', ['2.97', '2.104'])
-def test_fields(cloud, server_id, operation, path, body, version, admin):
+def test_responses_have_the_documented_fields(cloud, server_id, operation, path, body, version, admin):
     share_id = cloud.add_share(server_id)
     client = cloud.admin(project=base.PROJECT) if admin else cloud.client()
     path, method = path.format(server=server_id, share=share_id), operation.split(' ')[0]
@@ -68,7 +68,7 @@ def test_a_public_share_of_another_project_is_seen_and_not_mounted(cloud, server
     assert cloud.admin(project=base.PROJECT, version='2.97').post(path, body).status == 201
 
 
-def test_refusals(cloud, server_id):
+def test_invalid_share_requests_are_refused(cloud, server_id):
     client, path = cloud.client(version='2.97'), f'/servers/{server_id}/shares'
     share_id, other = cloud.services.shares.add(), cloud.services.shares.add()
 

@@ -27,7 +27,7 @@ def support():
 
 
 def test_every_feature_has_one_row(support):
-    assert sorted(row[2] for row in support.ROWS if row[2]) == sorted(feature.feature for feature in driver.FEATURES)
+    assert sorted(row[2] for row in support.ROWS if row[2]) == sorted(map(driver.name_of, driver.FEATURES))
 
 
 def test_the_tests_are_there(support):
@@ -39,7 +39,7 @@ def test_the_tests_are_there(support):
 TESTS = pathlib.Path(__file__).parents[1]
 
 
-def test_what_guests_have_is_shown_by_tests_that_are_there(support):
+def test_guest_features_name_existing_tests(support):
     named = [test.split('::') for _what, _status, _able, test in support.GUESTS if test]
     assert len(named) > 20
     assert [name for path, name in named if f'def {name}(' not in (TESTS / path).read_text()] == []
@@ -48,7 +48,7 @@ def test_what_guests_have_is_shown_by_tests_that_are_there(support):
     assert all(f'* - {what}\n' in text for what, *_rest in support.GUESTS)
 
 
-def test_what_no_guest_of_the_tests_has_says_why(support):
+def test_guest_features_without_an_integration_test_give_a_reason(support):
     """A row that a unit test shows looked like one that real guests show."""
     reasons = {what for what, _why, _instead in support.UNTRIED}
     unseen = {what for what, _status, able, test in support.GUESTS if able and not test.startswith('integration/')}

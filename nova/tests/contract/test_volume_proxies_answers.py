@@ -66,7 +66,7 @@ def test_answers(api, operation, path, body, code, version):
         assert facts.differences(operation, version, answer.json) == []
 
 
-def test_a_life(api):
+def test_volume_can_be_created_listed_and_deleted_through_the_proxy(api):
     client = api.client()
     made = client.post('/os-volumes', _volume(api)).json['volume']
     assert (made['size'], made['displayName'], made['metadata'], made['attachments']) == (1, 'n', {'a': 'b'}, [])
@@ -91,11 +91,11 @@ def test_a_life(api):
     ('POST', '/os-volumes', {'volume': {'size': 1, 'metadata': {'a': {}}}}, 400),
     ('POST', '/os-volumes', {'volume': {'size': 1, 'snapshot_id': '../x'}}, 404),
     ('GET', '/os-volumes/..', None, 404), ('DELETE', '/os-snapshots/x', None, 404)])
-def test_refusals(api, method, path, body, code):
+def test_invalid_proxy_requests_are_refused(api, method, path, body, code):
     assert api.client().request(method, path, body, version='2.1').status == code
 
 
-def test_what_is_of_another_project_is_not_there(api):
+def test_volumes_and_snapshots_of_another_project_are_not_found(api):
     bob = api.client(project=OTHER)
     snapshot = api.services.volumes.create_snapshot(api.owner, api.add_volume(), 's')['id']
     for path in (f'/os-volumes/{api.held}', f'/os-snapshots/{snapshot}'):

@@ -68,7 +68,7 @@ def _cases():
 
 
 @pytest.mark.parametrize('operation, path, body, version', _cases())
-def test_fields(cloud, server_id, operation, path, body, version):
+def test_responses_have_the_documented_fields(cloud, server_id, operation, path, body, version):
     volume_id = cloud.add_volume(server_id)
     answer = cloud.admin(project=base.PROJECT).request(
         operation.split(' ')[0], path.format(server=server_id, volume=volume_id), body and body(cloud, version),

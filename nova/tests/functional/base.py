@@ -123,7 +123,7 @@ class ApiFixture:
         self.cells = cells.Cells(self.conf, self.api_db, self.cell_db, lambda url: self.services)
         self.policy = policy.Policy(self.conf)
         self.services = app.Services(conf=self.conf, api_db=self.api_db, cells=self.cells, policy=self.policy,
-                                     **(services or {}))
+                                     all_rules=(self.policy,), **(services or {}))
         if self.services.volumes is None:
             self.services.volumes = embedded.EmbeddedVolumes(self.conf, self.api_db, self.services.images)
         self.application = app.Application(self.services, routes)

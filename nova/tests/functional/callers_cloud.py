@@ -1,10 +1,10 @@
 """A cloud with something of everything in one project, and callers of every kind around it: fixtures of tests."""
 import pytest
 
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import callers
 from nova.tests.functional import cloud as cloud_fixture
-from nova.tests.functional import test_isolation as isolation
+from nova.tests.support import isolation
 
 MISSING, VERSION, one = isolation.MISSING, isolation.VERSION, isolation.one
 # names and numbers; what else there is has a uuid
@@ -97,8 +97,11 @@ def _routed(admin, owner, network, subnet):
     share = one(owner, '/network/v2.0/rbac-policies', 'rbac_policy', object_type='network', object_id=network,
                 action='access_as_shared', target_tenant='nobody')['id']
     pool = one(owner, '/network/v2.0/subnetpools', 'subnetpool', name='canary', prefixes=['10.97.0.0/16'])['id']
-    return {'router': router, 'floating_ip': floating, 'port_forwarding': forwarding, 'share': share,
-            'subnet_pool': pool}
+    scope = one(owner, '/network/v2.0/address-scopes', 'address_scope', name='canary', ip_version=4)['id']
+    parent = one(owner, '/network/v2.0/ports', 'port', name='canary-parent', network_id=network)['id']
+    trunk = one(owner, '/network/v2.0/trunks', 'trunk', name='canary', port_id=parent)['id']
+    return {'trunk': trunk, 'address_scope': scope, 'router': router, 'floating_ip': floating,
+            'port_forwarding': forwarding, 'share': share, 'subnet_pool': pool}
 
 
 @pytest.fixture(scope='module')

@@ -9,6 +9,7 @@ import yaml
 
 from nova import conf as nova_conf
 from nova.cloud import all_in_one as cloud
+from nova.tests import openapi_answers
 from nova.tests import schemas
 
 FAST = {'identity__password_hash_rounds': 4, 'graceful_shutdown_timeout': 5, 'report_interval': 1,
@@ -65,9 +66,12 @@ class Client:
         version = version or self.version
         if version:
             headers['OpenStack-API-Version'] = f'compute {version}'
-        if not path.startswith(('/compute', '/identity', '/image', '/network', '/volume', '/v2')):
+        if not path.startswith(('/compute', '/identity', '/image', '/network', '/volume', '/key-manager', '/v2')):
             path = '/compute/v2.1' + path
-        return self.session.request(method, self.url + path, json=body, headers=headers, **more)
+        answer = self.session.request(method, self.url + path, json=body, headers=headers, **more)
+        if not more.get('stream'):                     # the text of a stream has no end
+            openapi_answers.check(method, path, body, answer.status_code, answer.headers, answer.text)
+        return answer
 
     def get(self, path, **more):
         return self.request('GET', path, **more)

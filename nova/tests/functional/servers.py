@@ -21,7 +21,7 @@ from nova.network import ipam
 from nova.network import setup
 from nova.share import api as share_api
 from nova.tests import server_rows
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import base
 from nova.virt import driver
 from nova.volume import embedded as block_storage
@@ -135,14 +135,14 @@ class Servers(base.ApiFixture):
             uuid=node.ljust(36, '0'), host=host, node=node, created_at=now, updated_at=now, change_number=1,
             hypervisor_type='fake', hypervisor_version=1, vcpus=8, memory_mb=8192, local_gb=100,
             cpu_allocation_ratio=4.0, ram_allocation_ratio=1.0, disk_allocation_ratio=1.0,
-            capabilities={**{feature.feature: True for feature in driver.FEATURES}, **capabilities},
+            capabilities={**{driver.name_of(feature): True for feature in driver.FEATURES}, **capabilities},
             supported_instances=[]))
 
     def add_port(self, ident, **values):
         """A port of the first network without an address; its row."""
         row = {'id': ident, 'project_id': base.PROJECT, 'network_id': self.network_id, 'name': '',
                'mac_address': ipam.new_mac(), 'admin_state_up': True, 'status': 'ACTIVE', 'device_id': '',
-               'device_owner': '', 'host': '', 'position': 0, 'tag': None, 'made_for_server': True,
+               'device_owner': '', 'host': '', 'position': 0, 'tag': None, 'created_by_compute': True,
                'description': '', **values}
         with self.api_db.writer() as conn:
             networks.insert(conn, tables_network.ports, [row])

@@ -4,7 +4,7 @@ import re
 
 import requests
 
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as clouds
 
 LINE = re.compile(r'request_id=(\S+) remote=(\S+) user=(\S+) project=(\S+) "(\S+) (\S+)" status=(\d+) '

@@ -11,7 +11,7 @@ leaks = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(leaks)
 
 
-def test_nothing_leaks(tmp_path):
+def test_fault_injection_leaks_no_addresses(tmp_path):
     assert leaks.search(f'sqlite:///{tmp_path}/x.sqlite', 300, odds=0.03) == []
 
 

@@ -6,7 +6,7 @@ import pytest
 from nova import states
 from nova.cmd.manage import main as manage
 from nova.rpc import inprocess
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as clouds
 
 pytest.importorskip('libvirt', reason='libvirt-python is not installed')
@@ -79,7 +79,7 @@ def test_one_that_is_off_stays_off(cloud, adopt):
 @pytest.mark.parametrize('more, why', [
     ("<hostdev mode='subsystem' type='usb'><source><address bus='1' device='2'/></source></hostdev>", 'device of'),
     ("<disk type='block'><source dev='/dev/x'/><target dev='vdb' bus='virtio'/></disk>", 'vdb is no file')])
-def test_what_cannot_be_taken_over_is_refused(cloud, adopt, more, why):
+def test_unsupported_guest_is_not_adopted(cloud, adopt, more, why):
     guest = stranger(cloud)
     code, said = adopt(guest, '--yes', more=more)
     assert code == 1 and why in said and cloud.boss.get(f'/servers/{guest}').status_code == 404

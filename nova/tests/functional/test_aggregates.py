@@ -15,13 +15,12 @@ from nova.db.placement import zones
 from nova.db.services import services
 from nova.db.tables import aggregates as tables_aggregates
 from nova.db.tables import cell as tables_cell
-from nova.db.tables import placement as tables_placement
 from nova.scheduler import host_table
 from nova.tests import core
 from nova.tests import races
 from nova.tests.functional import cloud as whole
 from nova.tests.functional import cloud_rows
-from nova.tests.waiting import settled
+from nova.tests.support.waiting import settled
 
 
 @pytest.fixture
@@ -279,7 +278,7 @@ def test_moving_a_zone_races_placing(cloud):
     cloud.check()
 
 
-def test_what_a_crash_left_is_mended(cloud):
+def test_zone_synchronization_repairs_host_rows_after_a_crash(cloud):
     """The aggregates were committed, the host's row was not written."""
     uuid = cloud.boot()
     host = cloud.row(uuid)['host']
@@ -410,8 +409,8 @@ IMAGES = ['11111111-2222-4333-8444-555555555555', '11111111-2222-4333-8444-66666
 def waiting(cloud):
     with cloud.db.reader() as conn:
         return sorted(tuple(row) for row in conn.execute(sa.select(
-            tables_placement.image_cache_tasks.c.host, tables_placement.image_cache_tasks.c.image_id).where(
-            tables_placement.image_cache_tasks.c.state == 'waiting')))
+            tables_cell.image_cache_tasks.c.host, tables_cell.image_cache_tasks.c.image_id).where(
+            tables_cell.image_cache_tasks.c.state == 'waiting')))
 
 
 def progress(cloud, *hosts):
@@ -422,7 +421,7 @@ def progress(cloud, *hosts):
 
 def overdue(cloud, **values):
     with cloud.db.writer() as conn:
-        conn.execute(sa.update(tables_placement.image_cache_tasks).values(
+        conn.execute(sa.update(tables_cell.image_cache_tasks).values(
             deadline=utils.utcnow() - datetime.timedelta(seconds=1), **values))
 
 
@@ -471,8 +470,8 @@ def test_an_image_that_cannot_be_had_is_given_up(cloud):
     assert progress(cloud, 'host1')[1] == [(image_id, 'host1', image_cache.SILENT) for image_id in IMAGES]
     # what became of it is forgotten, in the end
     with cloud.db.writer() as conn:
-        conn.execute(sa.update(tables_placement.image_cache_tasks).values(
-            finished_at=utils.utcnow() - 2 * image_cache.KEPT))
+        conn.execute(sa.update(tables_cell.image_cache_tasks).values(
+            finished_at=utils.utcnow() - 2 * image_cache.RETENTION))
     cloud.conductor.synchronization.resend_image_caching()
     assert progress(cloud, 'host1') == ([], [])
 

@@ -8,7 +8,7 @@ from nova.db.placement import image_cache
 from nova.db.placement import zones
 from nova.db.tables import cell as tables_cell
 from nova.tests.functional import cloud_rows
-from nova.tests.functional import test_servers_cells
+from nova.tests.support import servers_cells as test_servers_cells
 
 KEY = 'os-host-maintenance'
 
@@ -80,7 +80,7 @@ def test_maintenance_and_images_of_a_host_in_another_cell(cells):
     assert (progress['waiting'], progress['cached'], len(progress['images'])) == (1, 1, 1)
 
 
-def test_while_a_cell_is_down(cells):
+def test_aggregate_changes_for_hosts_of_a_cell_that_is_down_return_503(cells):
     """What concerns hosts of the others works; what does not is refused, and nothing is changed."""
     for host in ('host1', 'host3'):
         act(cells, 'add_host', host=host)

@@ -278,7 +278,7 @@ def test_unexpected_error_tells_nothing(odd, caplog):
     assert answer.headers['x-openstack-request-id'] in caplog.text and 'swordfish' in caplog.text
 
 
-def test_what_does_not_answer_is_a_503(odd):
+def test_unavailable_service_returns_503_with_retry_after(odd):
     answer = odd.client().get('/busy')
     assert answer.fault[:2] == ('serviceUnavailable', 503)
     assert answer.headers['retry-after'] == '5'

@@ -1,6 +1,7 @@
 """Version documents, multiple choices, redirects, suffixes, and versions named by a media type."""
 import pytest
 
+from nova import version as product
 from nova.api import app
 from nova.api import versions
 from nova.tests.functional import base
@@ -95,6 +96,7 @@ def test_the_description_at_each_microversion(api, version):
 def test_list(api, path):
     answer = api.client(prefix='', project=None).get(path)
     assert answer.status == 200 and [row['id'] for row in answer.json['versions']] == ['v2.0', 'v2.1']
+    assert answer.json['release'] == product.VERSION
 
 
 @pytest.mark.parametrize('path', ['/v2', '/v2.1'])
@@ -116,7 +118,7 @@ def test_suffix(api, path):
     ('', '/v2.1/versions/v2.1', False), ('', '/versions/v2.1', True), ('', '/v2.1/versions/a/b', False),
     ('', '/v2.1/servers/versions', False),
     ('', '/v2.1/servers/versions/x', False), ('', '/v2.1/servers/v2', False)])
-def test_what_needs_no_token(script, path, public):
+def test_version_documents_need_no_token(script, path, public):
     assert app.public(_environ(path, script)) is public
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from nova.db.servers import block_devices
 from nova.tests.functional import cloud as cloud_fixture
-from nova.tests.functional import test_volumes as volumes
+from nova.tests.support import volumes
+from nova.tests.support.waiting import wait_for
 from nova.volume import embedded
 
 SNAPSHOTS = '/os-assisted-volume-snapshots'
@@ -74,15 +75,15 @@ def test_files_come_and_go_and_the_connection_follows(cloud, user, attached, sai
     over_nfs(cloud, volume_id)
     for name in ('volume-1.a', 'volume-1.b'):
         assert create(admin, volume_id, name).status_code == 200
-        volumes.until(lambda name=name: row(cloud, volume_id)['connection_info']['data']['name'] == name)
+        wait_for(lambda name=name: row(cloud, volume_id)['connection_info']['data']['name'] == name)
     assert row(cloud, volume_id)['connection_info']['data'] == {**NFS['data'], 'name': 'volume-1.b', 'format': 'qcow2'}
-    volumes.until(lambda: said == [(SNAPSHOT, 'creating', '90%')] * 2)
+    wait_for(lambda: said == [(SNAPSHOT, 'creating', '90%')] * 2)
     del said[:]
     assert delete(admin, volume_id, 'volume-1.b', 'volume-1.a').status_code == 204
-    volumes.until(lambda: said == [(SNAPSHOT, 'deleting', '90%')])
+    wait_for(lambda: said == [(SNAPSHOT, 'deleting', '90%')])
     assert row(cloud, volume_id)['connection_info']['data']['name'] == 'volume-1.a'
     assert delete(admin, volume_id, 'not-there', 'volume-1.a').status_code == 204
-    volumes.until(lambda: said[1:] == [(SNAPSHOT, 'error_deleting', '0%')])
+    wait_for(lambda: said[1:] == [(SNAPSHOT, 'error_deleting', '0%')])
     # where it moves, the block storage tells of its file anew; here the row does
     assert user.get(f'/servers/{server_id}').json()['server']['status'] == 'ACTIVE'
 
@@ -101,7 +102,7 @@ def test_no_name_leads_elsewhere(cloud, attached, said):
     assert said == [] and row(cloud, volume_id)['connection_info']['data'] == NFS['data']
 
 
-def test_what_is_refused_at_once(cloud, user, attached, said, monkeypatch):
+def test_invalid_assisted_snapshots_are_refused_by_the_api(cloud, user, attached, said, monkeypatch):
     _server_id, volume_id = attached
     admin = cloud.admin()
     with cloud.cell_db.writer() as conn:

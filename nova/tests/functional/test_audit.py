@@ -3,7 +3,6 @@ import base64
 import concurrent.futures
 import datetime
 import json
-import time
 import uuid
 
 import pytest
@@ -23,6 +22,7 @@ from nova.tests.functional import base
 from nova.tests.functional import cloud as whole
 from nova.tests.functional import notifications
 from nova.tests.functional import servers
+from nova.tests.support.waiting import wait_for
 
 CANARY = 'canary-8d1f'
 
@@ -92,7 +92,7 @@ def test_reads_are_not_recorded(cloud):
         assert of(client.get(path), client) == []
 
 
-def test_what_is_made_is_the_target(cloud):
+def test_audit_record_of_a_creation_has_the_new_resource_as_target(cloud):
     admin = cloud.admin()
     for path, body, key in (
             ('/os-keypairs', {'keypair': {'name': 'k1'}}, 'name'),
@@ -171,7 +171,7 @@ def test_requests_to_the_identity_service_have_an_id(cloud):
     assert record['request_id'] == answer.headers['x-openstack-request-id'].strip() and record['request_id']
 
 
-def test_what_only_explains_is_no_write(cloud):
+def test_scheduler_explanation_is_not_recorded_in_the_audit_log(cloud):
     admin = cloud.admin('2.104')
     answer = admin.post('/os-scheduler/explain', {'server': {
         'name': 'x', 'imageRef': str(uuid.uuid4()), 'flavorRef': '42', 'networks': 'none'}})
@@ -227,7 +227,7 @@ def allow(database):
         conn.exec_driver_sql('DROP TRIGGER broken')
 
 
-def test_what_cannot_be_recorded_is_not_done(api):
+def test_change_is_not_made_if_its_audit_record_cannot_be_written(api):
     admin = api.admin()
     forbid(api.api_db, 'audit_records')
     assert admin.post('/flavors', {'flavor': {'name': 'x', 'ram': 1, 'vcpus': 1, 'disk': 1}}).status == 500
@@ -235,7 +235,7 @@ def test_what_cannot_be_recorded_is_not_done(api):
     assert 'x' not in [flavor['name'] for flavor in admin.get('/flavors').json['flavors']]
 
 
-def test_what_was_rolled_back_has_no_record_of_success(api):
+def test_rolled_back_change_is_recorded_as_failed(api):
     admin = api.admin()
     forbid(api.api_db, 'flavors')
     assert admin.post('/flavors', {'flavor': {'name': 'x', 'ram': 1, 'vcpus': 1, 'disk': 1}}).status == 500
@@ -436,7 +436,7 @@ def test_a_log_that_is_not_sealed_any_more_has_an_age(tmp_path, caplog):
         assert len([record for record in caplog.records if record.levelname == 'CRITICAL']) == 1
 
 
-def test_what_operators_do_is_recorded(tmp_path, capsys):
+def test_nova_manage_changes_are_recorded_in_the_audit_log(tmp_path, capsys):
     with whole.running(tmp_path) as cloud:
         uuid = cloud.cells.default.uuid
     state = ['--state-path', str(tmp_path)]
@@ -482,14 +482,6 @@ def told(event_type):
             if message['event_type'] == event_type]
 
 
-def until(function):
-    deadline = time.monotonic() + 120
-    while not (found := function()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return found
-
-
 def test_each_record_is_told_once_as_cadf(tmp_path):
     cloud = notifications.start(tmp_path)
     try:
@@ -498,7 +490,7 @@ def test_each_record_is_told_once_as_cadf(tmp_path):
         made = client.post('/os-keypairs', {'keypair': {'name': 'k'}})
         conductor = cloud.services[0].manager
         conductor.audit_log.seal_audit_log()
-        until(lambda: len(told('audit.http.response')) >= 3 and told('audit.seal'))
+        wait_for(lambda: len(told('audit.http.response')) >= 3 and told('audit.seal'))
         with cloud.api_db.reader() as conn:
             head = db_audit.head(conn)
     finally:

@@ -2,9 +2,9 @@
 import pytest
 
 from nova.db.networks import ports as db_ports
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as clouds
-from nova.tests.functional.test_floating_addresses import make
+from nova.tests.support.floating_addresses import make
 
 V6 = {'ip_version': 6, 'ipv6_ra_mode': 'dhcpv6-stateful', 'ipv6_address_mode': 'dhcpv6-stateful'}
 

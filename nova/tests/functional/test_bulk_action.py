@@ -53,7 +53,7 @@ def test_delete(cloud):
     assert cloud.row(cloud.ids[0])['task_state'] == 'deleting'
 
 
-def test_what_an_action_answers(cloud):
+def test_bulk_action_returns_the_answer_of_each_server(cloud):
     _answer, body = bulk(cloud, {'os-getConsoleOutput': {}}, cloud.ids[:1])
     assert body['results'][0]['answer'] == {'output': 'line 1\nline 2\n'}
 
@@ -71,7 +71,7 @@ def test_what_an_action_answers(cloud):
     ({'os-stop': None}, None, '?tags=web&limit=-1'),
     ({'os-stop': None}, None, '?name=a(('),
 ])
-def test_what_is_refused(cloud, action, ids, query):
+def test_invalid_bulk_action_is_refused(cloud, action, ids, query):
     answer, _body = bulk(cloud, action, ids, query, version='2.26')
     assert answer.status == 400 and answer.fault[0] == 'badRequest'
     assert cloud.compute.sent == []
@@ -134,7 +134,7 @@ def test_each_server_counts_as_a_request(cloud):
     assert bulk(cloud, {'os-stop': None}, cloud.ids, client=cloud.admin())[1]['results'][0]['code'] != 429
 
 
-def test_what_takes_too_long_is_not_begun(cloud, monkeypatch):
+def test_bulk_action_does_not_start_after_its_time_limit(cloud, monkeypatch):
     monkeypatch.setattr(server_bulk, 'MAX_S', -1)
     _answer, body = bulk(cloud, {'os-stop': None}, cloud.ids)
     assert [result['code'] for result in body['results']] == [503] * 3 and not cloud.compute.sent

@@ -5,8 +5,8 @@ References are the rows of REFERENCES, and so are markers: a new kind of either 
 import pytest
 
 from nova.tests.functional import callers
-from nova.tests.functional import test_isolation as isolation
 from nova.tests.functional.callers_cloud import *      # noqa: F403
+from nova.tests.support import isolation
 
 one = isolation.one
 

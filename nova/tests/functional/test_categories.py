@@ -1,5 +1,4 @@
 """Instance categories over HTTP: the resource, servers of them, who sees what, and the races."""
-import threading
 import uuid
 
 import pytest
@@ -15,26 +14,18 @@ from nova.image.embedded.images import EmbeddedImages
 from nova.tests import server_rows
 from nova.tests.functional import base
 from nova.tests.functional import servers
+from nova.tests.support import categories as shared_categories
+from nova.tests.support.categories import KEY
+from nova.tests.support.categories import URL
+from nova.tests.support.categories import add
+from nova.tests.support.categories import race_of_a_category
 
-KEY = server_category.KEY
-URL = '/os-instance-categories'
+cloud = shared_categories.cloud
+
+
 IN_STORAGE = f'?{KEY}=storage'
 
 NOWHERE = '8f0d4c4e-6f5b-4d5e-9a44-3f6d3b1f0c11'
-
-
-@pytest.fixture
-def cloud(tmp_path):
-    (tmp_path / 'policy.yaml').write_text('{}')
-    fixture = servers.Servers(tmp_path, oslo_policy__policy_file=str(tmp_path / 'policy.yaml'))
-    yield fixture
-    fixture.close()
-
-
-def add(cloud, name='storage', code=201, **values):
-    answer = cloud.admin().post(URL, {'instance_category': {'name': name, **values}})
-    assert answer.status == code, answer.body
-    return answer.json.get('instance_category')
 
 
 def names(cloud, query=''):
@@ -200,31 +191,6 @@ def test_a_category_in_use_stays(cloud):
 @pytest.mark.threads
 def test_a_category_deleted_while_a_server_is_made_in_it(cloud):
     race_of_a_category(cloud)
-
-
-def race_of_a_category(cloud):
-    """Either there is a server and the category, or neither."""
-    for number in range(8):
-        name = f'c{number}'
-        add(cloud, name)
-        barrier, codes = threading.Barrier(3), {}
-
-        def work(what, call):
-            barrier.wait()
-            codes[what] = call().status
-        threads = [threading.Thread(target=work, args=each) for each in (
-            ('boot', lambda: cloud.admin(project=base.PROJECT).post('/servers', cloud.body(**{KEY: name}))),
-            ('delete', lambda: cloud.admin().delete(f'{URL}/{name}')),
-            ('purge', lambda: cloud.admin().post(f'{URL}/{name}/action', {'purge': None})))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        removed = 204 in (codes['delete'], codes['purge'])
-        assert (codes['boot'] == 202) is not removed, codes
-        with cloud.api_db.reader() as conn:
-            assert categories.is_used(conn, name) is not removed
-            assert (categories.find(conn, name) is None) is removed
 
 
 def test_the_category_is_checked_in_the_transaction(cloud):

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from nova.api.servers import category as server_category
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as whole
 
 KEY = server_category.KEY

@@ -5,7 +5,6 @@ import time
 import pytest
 import sqlalchemy as sa
 
-from nova import actions
 from nova import exception
 from nova import objects
 from nova import states
@@ -15,10 +14,9 @@ from nova.db.moves import cell_transfer
 from nova.db.placement import server_groups
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
-from nova.db.servers import tasks
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
-from nova.db.tables.cell_moves import cell_moves
+from nova.db.tables.cell import cell_moves
 from nova.scheduler import batch
 from nova.scheduler import decision
 from nova.scheduler import host_table
@@ -26,54 +24,22 @@ from nova.tests import long_runs
 from nova.tests import many_cells
 from nova.tests import races
 from nova.tests import server_rows
+from nova.tests.support import cell_transfer as shared_cell_transfer
+from nova.tests.support.cell_transfer import STEPS
+from nova.tests.support.cell_transfer import broken_off_everywhere
+from nova.tests.support.cell_transfer import delete
+from nova.tests.support.cell_transfer import place
+from nova.tests.support.cell_transfer import placed_and_deleted_at_once
+from nova.tests.support.cell_transfer import recover
+from nova.tests.support.cell_transfer import rename
 
-STEPS = 6                    # transactions of one placement in another cell, at least
-
-
-@pytest.fixture
-def deployment(tmp_path):
-    made = many_cells.Deployment(tmp_path)
-    yield made
-    made.close()
+deployment = shared_cell_transfer.deployment
 
 
 @pytest.fixture
 def at_once(monkeypatch):
     """What was broken off is settled whenever somebody looks."""
-    monkeypatch.setattr(cell_transfer, 'BROKEN_OFF_S', -1)
-
-
-def place(deployment, uuids, **process):
-    scheduler = deployment.process(**process).scheduler()
-    return scheduler.methods.select_destinations(deployment.ctx, deployment.spec_of(uuids[0]), uuids)
-
-
-def recover(deployment):
-    """What the conductors of all cells do in time; what is still to be placed then is placed."""
-    for name in many_cells.NAMES:
-        deployment.process(name).conductor().reconciler.settle_cell_moves()
-
-
-def write(deployment, uuid, function):
-    """``function(conn)`` in the cell of a server as the API does it, which resolves again where the row has gone."""
-    for _ in range(10):
-        name = deployment.resolve(uuid)
-        try:
-            return deployment.dbs[name].run(function)
-        except exception.InstanceNotFound:
-            continue
-    raise AssertionError('the server is nowhere')
-
-
-def rename(deployment, uuid):
-    def change(conn):
-        instances.update(conn, uuid, {'display_name': 'renamed', 'locked': True, 'tags': ',a,b,'})
-        instance_actions.insert(conn, deployment.ctx, [uuid], 'lock', finished=True)
-    write(deployment, uuid, change)
-
-
-def delete(deployment, uuid):
-    write(deployment, uuid, lambda conn: tasks.begin(conn, deployment.ctx, uuid, actions.ACTIONS['delete']))
+    monkeypatch.setattr(cell_transfer, 'ATTEMPT_TIMEOUT_S', -1)
 
 
 def test_servers_go_to_the_cells_of_their_hosts(deployment):
@@ -133,7 +99,7 @@ def test_a_cell_that_is_deleted_gets_no_more_servers(deployment):
     assert set(deployment.check().values()) == {'cell1'}
 
 
-def test_what_waits_for_a_cell_that_is_deleted_does_not_hold_up_the_others(deployment, caplog):
+def test_batch_for_a_deleted_cell_does_not_block_other_cells(deployment, caplog):
     process = deployment.process()
     scheduler = process.scheduler()
     items = [batch.PendingDemand(decision.Demand(scheduler.requests.of_new(deployment.spec_of(uuids[0])), uuids))
@@ -156,7 +122,7 @@ def test_the_table_of_hosts_forgets_a_cell_that_is_deleted(deployment):
     assert {host.partition('-')[0] for host in table.hosts().host} == {'cell1'}
 
 
-def test_who_finds_no_host_stays(deployment):
+def test_server_without_a_valid_host_stays_in_cell0(deployment):
     uuids = deployment.create(2)
     before = deployment.cells_of(uuids[0])
     spec = deployment.spec_of(uuids[0])
@@ -166,7 +132,7 @@ def test_who_finds_no_host_stays(deployment):
     assert set(deployment.check().values()) == {'cell0'} and deployment.cells_of(uuids[0]) == before
 
 
-def test_of_a_request_all_or_none_are_claimed(deployment):
+def test_servers_of_one_request_are_claimed_all_or_none(deployment):
     for db in deployment.dbs.values():
         with db.writer() as conn:
             conn.execute(sa.update(tables_cell.compute_nodes).values(memory_mb=512 * 2))
@@ -235,7 +201,7 @@ def test_a_cell_that_begins_to_hang_holds_up_one_request(tmp_path, monkeypatch):
     opened, hangs._db = hangs._db, None
     hangs._open = lambda: released.wait(30) and opened
     for _ in range(3):
-        time.sleep(host_table.OTHER_CELLS_S)
+        time.sleep(host_table.OTHER_CELLS_INTERVAL_S)
         hangs.rest(0)
         assert placed() == 'cell1'
     assert took[1] < 4 and max(took[2:]) < 1, took
@@ -314,48 +280,12 @@ def test_its_own_cell_away(deployment):
 # ---- broken off -----------------------------------------------------------------------
 
 @pytest.mark.parametrize('change', long_runs.rest([rename, None, delete]))
-def test_who_dies_after_any_step_loses_and_doubles_nothing(deployment, at_once, change):
+def test_transfer_survives_process_death_after_any_step(deployment, at_once, change):
     broken_off_everywhere(deployment, change)
 
 
-def broken_off_everywhere(deployment, change, ways=range(1, 40)):
-    """A scheduler dies after its first transaction, another one after its second, and so on.
-
-    :param ways: after how many
-    """
-    for steps in ways:
-        uuid, = deployment.create()
-        life = many_cells.Life()
-        scheduler = deployment.process(life=life).scheduler()
-        spec = deployment.spec_of(uuid)
-        life.number, life.most = 0, steps
-        try:
-            scheduler.methods.select_destinations(deployment.ctx, spec, [uuid])
-            finished = True
-        except many_cells.Killed:
-            finished = False
-        life.most = None
-        assert deployment.cells_of(uuid), steps
-        if change:
-            change(deployment, uuid)
-        recover(deployment)
-        if change is not delete:
-            assert place(deployment, [uuid])[0], steps
-        there = deployment.check()
-        row = deployment.cells_of(uuid)[there[uuid]]
-        if change is rename:
-            assert (row['display_name'], row['locked'], row['tags']) == ('renamed', True, ',a,b,'), steps
-        assert row['task_state'] == (states.DELETING if change is delete else states.SCHEDULING), steps
-        assert deployment.actions(uuid, there[uuid]) == ['create'] + (
-            ['lock'] if change is rename else ['delete'] if change is delete else [])
-        deployment.end_processes()
-        if finished:
-            break
-    assert finished and steps >= STEPS or steps == ways[-1]
-
-
 @pytest.mark.parametrize('change', [rename, delete])
-def test_what_is_written_at_any_step_is_carried(deployment, change):
+def test_changes_during_a_transfer_are_carried_to_the_new_cell(deployment, change):
     for number in range(1, 40):
         uuid, = deployment.create()
         life = many_cells.Life()
@@ -389,7 +319,7 @@ class Unheard:
 
 
 @pytest.mark.parametrize('silent', [{'cell1', 'cell2'}, set()], ids=['broker', 'scheduler'])
-def test_what_nobody_heard_of_is_sent_at_the_next_look_in_the_new_cell(deployment, silent):
+def test_unsent_build_is_resent_by_the_next_reconciliation_of_the_new_cell(deployment, silent):
     """It waited for its deadline, two minutes: the conductor hastened the action in its own cell alone."""
     uuid, = deployment.create()
     scheduler = deployment.process().scheduler()
@@ -470,7 +400,7 @@ def rewrite_base(deployment, uuid, change):
         conn.execute(sa.update(cell_moves).where(cell_moves.c.instance_uuid == uuid).values(base=base))
 
 
-def test_what_an_older_release_has_begun_is_finished(deployment, at_once):
+def test_transfer_started_with_fewer_columns_is_finished(deployment, at_once):
     """What it has written down lacks the columns that came later."""
     uuid = left_with_a_copy(deployment)
     rewrite_base(deployment, uuid, lambda base: {**base, 'row': {
@@ -517,28 +447,6 @@ def test_a_slow_attempt_that_was_given_up_changes_nothing(deployment, at_once):
 
 def test_many_schedulers_and_deletes_at_once(deployment):
     placed_and_deleted_at_once(deployment)
-
-
-def placed_and_deleted_at_once(deployment):
-    """Each server is placed by two schedulers, and every other one deleted, all at the same moment."""
-    uuids = deployment.create(12)
-    schedulers = [deployment.process().scheduler() for _ in range(2)]
-
-    def placing(scheduler, uuid):
-        return lambda: scheduler.methods.select_destinations(deployment.ctx, deployment.spec_of(uuid), [uuid])[0]
-    first, second = ([placing(scheduler, uuid) for uuid in uuids] for scheduler in schedulers)
-    deletes = [lambda uuid=uuid: delete(deployment, uuid) for uuid in uuids[::2]]
-    found = races.at_once(*first, *second, *deletes)
-    there = deployment.check()
-    for number, uuid in enumerate(uuids):
-        row = deployment.cells_of(uuid)[there[uuid]]
-        told = {chosen[0].host for chosen in (found[number], found[12 + number]) if chosen}
-        assert told <= {row['host']}
-        if number % 2 == 0:
-            assert row['task_state'] == states.DELETING
-        else:
-            assert told
-    deployment.end_processes()
 
 
 @pytest.mark.parametrize('policy', [server_groups.AFFINITY, server_groups.ANTI_AFFINITY, server_groups.PROXIMITY])

@@ -6,7 +6,7 @@ from nova import exception
 from nova.db.cells import rows as cell_rows
 from nova.db.services import services
 from nova.tests.functional import cells_cloud
-from nova.tests.functional import test_cells_cloud
+from nova.tests.support.waiting import wait_for
 
 HOSTS = {'one1': 'cell1', 'one2': 'cell1', 'two1': 'cell2', 'two2': 'cell2'}
 
@@ -72,7 +72,7 @@ def test_operations_reach_their_cell(running):
         assert attached.status_code == 200, attached.text
         port = attached.json()['interfaceAttachment']['port_id']
         assert admin.delete(f'{path}/os-interface/{port}').status_code == 202
-        test_cells_cloud.wait(lambda: len(admin.get(path + '/os-interface').json()['interfaceAttachments']) == 1)
+        wait_for(lambda: len(admin.get(path + '/os-interface').json()['interfaceAttachments']) == 1)
         console = admin.post(path + '/remote-consoles', {'remote_console': {'protocol': 'vnc', 'type': 'novnc'}})
         assert console.status_code == 200, console.text
         token = console.json()['remote_console']['url'].partition('token%3D')[2]

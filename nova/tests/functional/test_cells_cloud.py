@@ -1,6 +1,5 @@
 """The life of servers in a cloud of several cells, over HTTP."""
 import collections
-import time
 
 import pytest
 import sqlalchemy as sa
@@ -12,45 +11,26 @@ from nova.db.moves import cell_transfer
 from nova.db.placement import claims
 from nova.db.servers import instances
 from nova.db.servers import mappings
-from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 from nova.db.tables import network as tables_network
 from nova.tests import long_runs
-from nova.tests import waiting
-from nova.tests.functional import cells_cloud
+from nova.tests.support import waiting
+from nova.tests.support import cells_cloud as shared_cells_cloud
+from nova.tests.support.cells_cloud import act
+from nova.tests.support.cells_cloud import gone
+from nova.tests.support.cells_cloud import places
+from nova.tests.support.cells_cloud import places_now
+from nova.tests.support.waiting import wait_for
+
+running = shared_cells_cloud.running
+
 
 NEAR = {'one1': 'cell1', 'one2': 'cell1', 'two1': 'cell2', 'two2': 'cell2', None: 'cell0'}
 
 
 @pytest.fixture
-def running(tmp_path):
-    with cells_cloud.running(tmp_path, shelved_offload_time=-1) as found:
-        yield found
-
-
-@pytest.fixture
 def image(running):
     return running.client().upload_image(data=b'\0' * 4096)
-
-
-def places(running):
-    """{uuid: (name of its cell, its host)}; a server that stays in several cells, or not in the mapped one, fails."""
-    return waiting.settled(lambda: places_now(running))
-
-
-def places_now(running):
-    found = {}
-    for name, db in running.databases().items():
-        with db.reader() as conn:
-            for row in conn.execute(sa.select(tables_cell.instances)).mappings():
-                assert row['uuid'] not in found
-                found[row['uuid']] = (name, row['host'])
-    names = {cell.uuid: cell.name for cell in running.cells.all()}
-    with running.api_db.reader() as conn:
-        mapped = {row.instance_uuid: names[row.cell_uuid] for row in conn.execute(sa.select(
-            tables_api.instance_mappings.c.instance_uuid, tables_api.instance_mappings.c.cell_uuid))}
-    assert mapped == {uuid: name for uuid, (name, _) in found.items()}
-    return found
 
 
 def check(running):
@@ -71,24 +51,6 @@ def check_now(running):
         owners = set(conn.execute(sa.select(ports.device_id).where(ports.device_id != '')).scalars())
     assert owners <= there.keys()
     return there
-
-
-def act(client, server_id, body, version=None):
-    answer = client.post(f'/servers/{server_id}/action', body, version=version)
-    assert answer.status_code in (200, 202, 204), answer.text
-    return answer
-
-
-def wait(condition, timeout=120):
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def gone(client, server_id):
-    assert client.delete(f'/servers/{server_id}').status_code == 204
-    wait(lambda: client.get(f'/servers/{server_id}').status_code == 404)
 
 
 def test_a_life_across_cells(running, image):
@@ -136,7 +98,7 @@ def test_a_life_across_cells(running, image):
     assert user.get('/limits').json()['limits']['absolute']['totalInstancesUsed'] == 0
 
 
-def test_what_finds_no_host_stays_in_cell0(running, image):
+def test_server_without_a_valid_host_stays_in_cell0(running, image):
     user = running.client()
     for host in ('one1', 'one2', 'two1', 'two2'):
         answer = running.admin().put('/os-services/disable', {'host': host, 'binary': 'nova-compute'})
@@ -223,7 +185,7 @@ def test_servers_that_are_deleted_while_they_get_their_hosts(running, image):
             assert user.delete(f'/servers/{uuid}').status_code in (204, 404)
         for uuid in made:
             user.wait_for(uuid, 'DELETED')
-    wait(lambda: not places(running))
+    wait_for(lambda: not places(running))
     assert check(running) == {}
 
 
@@ -272,11 +234,11 @@ def test_a_scheduler_that_died_in_between(running, image, monkeypatch):
     user = running.client()
     monkeypatch.setattr(cell_transfer, 'clear', _die)
     made = [user.boot(image)['id'] for _ in range(2)]
-    wait(lambda: all(_left_behind(running, uuid) for uuid in made))
+    wait_for(lambda: all(_left_behind(running, uuid) for uuid in made))
     assert {server['id'] for server in user.get('/servers').json()['servers']} == set(made)
     monkeypatch.undo()
     user.delete(f'/servers/{made[1]}')
-    monkeypatch.setattr(cell_transfer, 'BROKEN_OFF_S', -1)
+    monkeypatch.setattr(cell_transfer, 'ATTEMPT_TIMEOUT_S', -1)
 
     def taken_up():
         for conductor in running.conductors():
@@ -284,7 +246,7 @@ def test_a_scheduler_that_died_in_between(running, image, monkeypatch):
         for conductor in running.conductors():
             conductor.reconciler.reconcile()
         return user.get(f'/servers/{made[0]}').json()['server']['status'] == 'ACTIVE'
-    wait(taken_up)
+    wait_for(taken_up)
     user.wait_for(made[0])
     user.wait_for(made[1], 'DELETED')
     assert check(running).keys() == {made[0]}

@@ -17,7 +17,7 @@ from nova.runtime import wsgi
 from nova.tests import schemas
 from nova.tests.functional import cells_cloud
 from nova.tests.functional import cloud
-from nova.tests.functional import test_cells_cloud
+from nova.tests.support import cells_cloud as test_cells_cloud
 
 HOSTS = ('one1', 'one2')
 

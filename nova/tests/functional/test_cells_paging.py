@@ -23,8 +23,8 @@ from nova.tests import server_rows
 from nova.tests.functional import base
 from nova.tests.functional import cloud_rows
 from nova.tests.functional import servers
-from nova.tests.functional import test_idempotency
-from nova.tests.functional import test_servers_cells
+from nova.tests.support import idempotency as test_idempotency
+from nova.tests.support import servers_cells as test_servers_cells
 
 SEEDS = range(6)
 KEYS = ('display_name', 'created_at', 'updated_at', 'availability_zone', 'locked', 'key_name', 'uuid', 'vm_state')

@@ -92,7 +92,7 @@ def test_a_user_gets_a_certificate(cloud, version):
     assert key.public_key() == found.public_key()
 
 
-def test_what_is_asked_for_is_the_callers_own(cloud):
+def test_certificate_is_issued_for_the_calling_user_and_project(cloud):
     """Nothing in a request names a project or a user; others have other authorities."""
     roots = [certificate(client.get(ROOT))['data'] for client in (cloud.client(), cloud.admin())]
     assert roots[0] != roots[1]
@@ -102,7 +102,7 @@ def test_what_is_asked_for_is_the_callers_own(cloud):
     assert value(subject, NameOID.ORGANIZATIONAL_UNIT_NAME) == cloud.client().project_id
 
 
-def test_what_there_is_not(cloud):
+def test_unsupported_certificate_requests_are_refused(cloud):
     client = cloud.client()
     answer = client.get('/os-certificates/other')
     assert answer.status_code == 501 and 'os-certificates/root' in answer.text
@@ -184,14 +184,14 @@ def test_an_operator_rotates_and_revokes(cloud, capsys):
 
 
 @pytest.mark.parametrize('words, sentence', [
-    (('revoke',), 'Specify what to revoke'), (('revoke', '--serial', 'x'), 'no serial number'),
+    (('revoke',), 'Specify what to revoke'), (('revoke', '--serial', 'x'), 'not a serial number'),
     (('revoke', '--project', '*'), 'not a valid ID'), (('ca', '../x'), 'not a valid ID')])
 def test_an_operator_is_told(cloud, capsys, words, sentence):
     code, shown = run(cloud, capsys, *words)
     assert code == 1 and sentence in shown
 
 
-def test_who_made_one_is_recorded(cloud):
+def test_audit_log_records_the_creator_of_a_certificate(cloud):
     """The audit log has the serial number, and neither the key nor the certificate."""
     client = cloud.client()
     found = x509.load_pem_x509_certificate(certificate(client.post(ALL, {}))['data'].encode())

@@ -101,7 +101,7 @@ def test_another_driver_is_refused(tmp_path):
     assert (conf.compute_driver, conf.network.driver) == ('fake', 'fake')
 
 
-def test_several_hosts(tmp_path):
+def test_cloud_runs_several_hosts(tmp_path):
     with cloud.running(tmp_path / 'state', hosts=['host1', 'host2', 'host3']) as made:
         names = {row['hypervisor_hostname'] for row in made.admin().get('/os-hypervisors').json()['hypervisors']}
         assert names == {'host1', 'host2', 'host3'}

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud
 
 HOSTS = ('host1', 'host2', 'host3')
@@ -38,7 +38,7 @@ def flavor(admin, name, **extra_specs):
     return made
 
 
-def test_where_servers_go(running, image):
+def test_scheduler_filters_place_servers_as_requested(running, image):
     admin, user = running.admin(), running.client()
     aggregate(admin, 'fast', 'host2', ssd='true', kind='a,b')
     aggregate(admin, 'small', 'host1', max_instances_per_host='1')

@@ -13,7 +13,7 @@ from nova.db.tables import network as t
 from nova.runtime import wsgi
 from nova.tests import image_corpus as corpus
 from nova.tests.functional import cloud as cloud_fixture
-from nova.tests.functional import test_isolation as isolation
+from nova.tests.support import isolation
 
 
 @pytest.fixture(scope='module')

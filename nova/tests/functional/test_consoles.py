@@ -14,47 +14,31 @@ import pytest
 import requests
 import sqlalchemy as sa
 from websockets import exceptions as closed
-from websockets.sync import client as websocket
 
 from nova import utils
 from nova.console import relay
 from nova.console import sessions
 from nova.db.servers import console_tokens
-from nova.db.tables.console import console_auth_tokens
+from nova.db.tables.cell import console_auth_tokens
+from nova.runtime import fairness
+from nova.runtime import queues
 from nova.tests import guests_consoles as guests
 from nova.tests import long_runs
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests import warm_client
 from nova.tests.functional import cloud as whole
-from nova.web import request as web_request
+from nova.tests.support import consoles as shared_consoles
+from nova.tests.support.consoles import open_socket
+from nova.tests.support.consoles import redirect
+from nova.tests.support.consoles import url_of
 
-TYPES = {'novnc': 'vnc', 'serial': 'serial'}
+client = shared_consoles.client
+cloud = shared_consoles.cloud
+hypervisor = shared_consoles.hypervisor
+server = shared_consoles.server
+
+
 START_S = 180                      # a process on a busy machine
-
-
-@pytest.fixture(scope='module')
-def cloud(tmp_path_factory):
-    with whole.running(tmp_path_factory.mktemp('consoles'), console__allowed_origins=['dash.example.org']) as cloud:
-        yield cloud
-
-
-@pytest.fixture(scope='module')
-def client(cloud):
-    return cloud.client(version='2.99')
-
-
-@pytest.fixture(scope='module')
-def server(client):
-    made = client.boot(client.upload_image(), networks='none')['id']
-    client.wait_for(made)
-    return made
-
-
-@pytest.fixture
-def hypervisor():
-    made = guests.Hypervisor()
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -62,34 +46,6 @@ def serial():
     made = guests.Hypervisor(vnc=False)
     yield made
     made.close()
-
-
-def url_of(cloud, client, server, hypervisor, kind='novnc', password=guests.PASSWORD):
-    """(URL of the page, URL of the WebSocket) of a console that leads to a Hypervisor."""
-    cloud.hypervisor_password = password
-    answer = client.post(f'/servers/{server}/remote-consoles', {'remote_console': {
-        'protocol': TYPES[kind], 'type': kind}})
-    assert answer.status_code == 200, answer.text
-    url = answer.json()['remote_console']['url']
-    token = urllib.parse.unquote(url).rpartition('token=')[2]
-    redirect(cloud, token, hypervisor, password if kind == 'novnc' else None)
-    parts = urllib.parse.urlsplit(url)
-    return url, urllib.parse.urlunsplit(('ws', parts.netloc, parts.path, f'token={token}', '')), token
-
-
-def redirect(cloud, token, hypervisor, password):
-    """Let a token lead to a Hypervisor instead of the fake driver's port."""
-    with cloud.cell_db.writer() as conn:
-        row = console_tokens.get(conn, token)
-        conn.execute(sa.delete(console_auth_tokens).where(console_auth_tokens.c.token_hash == row['token_hash']))
-        keep = ('instance_uuid', 'console_type', 'instance_host', 'project_id', 'user_id',
-                'user_token_id', 'user_token_ends_at', 'user_claims')
-        console_tokens.insert(conn, token, 600, {**{name: row[name] for name in keep}, 'host': '127.0.0.1',
-                                                 'port': hypervisor.port}, password)
-
-
-def open_socket(url, **more):
-    return websocket.connect(url, **{'subprotocols': ['binary'], 'compression': None, 'proxy': None, **more})
 
 
 def refused(url, **more):
@@ -143,7 +99,7 @@ def test_the_password_is_nowhere_in_the_database_and_a_wrong_one_opens_nothing(c
     assert refused(url) == 503
 
 
-def test_its_page(cloud, client, server, hypervisor):
+def test_console_page_has_security_headers_and_assets(cloud, client, server, hypervisor):
     page, url, _token = url_of(cloud, client, server, hypervisor)
     answer = requests.get(page)
     assert answer.status_code == 200 and answer.headers['Cache-Control'] == 'no-store'
@@ -160,7 +116,7 @@ def test_its_page(cloud, client, server, hypervisor):
     assert requests.get(f'{cloud.url}/console/xvpvnc/?token=x').status_code == 410
 
 
-def test_all_forms(cloud, server):
+def test_console_requests_follow_the_microversion(cloud, server):
     """Until 2.5 an action each, from 2.6 on one resource; what is not served is refused with a sentence."""
     old, new = cloud.client(version='2.5'), cloud.client(version='2.99')
     for name, kind, code in (
@@ -221,7 +177,7 @@ def test_a_token_and_its_sessions_end_with_the_servers_stop(cloud, client, serve
         assert client.post(f'/servers/{server}/action', {'os-stop': None}).status_code == 202
         client.wait_for(server, 'SHUTOFF')
         with pytest.raises(closed.ConnectionClosed) as end:
-            opened.recv(sessions.KEEP_S + 20)
+            opened.recv(sessions.CHECK_INTERVAL_S + 20)
         assert end.value.rcvd.code == relay.GOING_AWAY and 'stopped' in end.value.rcvd.reason
     assert refused(url) == 404
     client.post(f'/servers/{server}/action', {'os-start': None})
@@ -252,8 +208,8 @@ def test_a_session_goes_with_a_server_that_moves_while_it_runs(tmp_path, serial)
         assert refused(unused) == 404
         with cloud.cell_db.reader() as conn:
             row = console_tokens.get(conn, token)
-        assert row['port'] != serial.port and row['used_until'] is None
-        assert row['expires_at'] > soon + datetime.timedelta(seconds=console_tokens.FOLLOW_S - 60)
+        assert row['port'] != serial.port and row['session_expires_at'] is None
+        assert row['expires_at'] > soon + datetime.timedelta(seconds=console_tokens.RECONNECT_TIME_S - 60)
         redirect(cloud, token, serial, None)
         with open_socket(url) as opened:
             opened.send(b'y')
@@ -266,7 +222,7 @@ def test_a_session_outlives_its_token_unless_the_operator_says_no(cloud, client,
         with cloud.cell_db.writer() as conn:
             conn.execute(sa.update(console_auth_tokens).values(expires_at=sa.text("'2020-01-01 00:00:00.000000'")))
         cloud.services[0].manager.expiry.expire_console_tokens()
-        time.sleep(sessions.KEEP_S + 1)
+        time.sleep(sessions.CHECK_INTERVAL_S + 1)
         opened.send(b'x')
         assert opened.recv(10) == b'X'
     assert refused(url) == 404
@@ -280,7 +236,7 @@ def test_a_session_ends_with_its_project(cloud, client, server, serial):
         with open_socket(url) as opened:
             assert admin.request('PATCH', path, {'project': {'enabled': False}}).status_code == 200
             with pytest.raises(closed.ConnectionClosed) as end:
-                opened.recv(sessions.KEEP_S + 20)
+                opened.recv(sessions.CHECK_INTERVAL_S + 20)
         assert 'project' in end.value.rcvd.reason
     finally:
         admin.request('PATCH', path, {'project': {'enabled': True}})
@@ -292,12 +248,12 @@ def test_a_session_ends_with_the_token_of_its_user(cloud, server, serial):
     _page, kept, _token = url_of(cloud, other, server, serial, 'serial')
     with cloud.cell_db.reader() as conn:
         row = console_tokens.get(conn, token)
-    assert row['user_token_ends_at'] >= row['expires_at'] and row['user_token_id'] not in (None, user.token)
+    assert row['user_token_expires_at'] >= row['expires_at'] and row['user_token_id'] not in (None, user.token)
     with open_socket(url) as opened, open_socket(kept) as stays:
         answer = user.request('DELETE', '/identity/v3/auth/tokens', headers={'X-Subject-Token': user.token})
         assert answer.status_code == 204
         with pytest.raises(closed.ConnectionClosed) as end:
-            opened.recv(sessions.KEEP_S + 20)
+            opened.recv(sessions.CHECK_INTERVAL_S + 20)
         stays.send(b'x')
         assert stays.recv(10) == b'X', 'another login of the same user'
     assert 'logged out' in end.value.rcvd.reason
@@ -333,7 +289,7 @@ def test_a_session_ends_with_the_access_of_its_user(cloud, server, serial, lost)
             'DELETE', credential, headers={'X-Auth-Token': own})
         assert answer.status_code == 204, answer.text
         with pytest.raises(closed.ConnectionClosed) as end:
-            opened.recv(sessions.KEEP_S + 20)
+            opened.recv(sessions.CHECK_INTERVAL_S + 20)
     assert 'lost access' in end.value.rcvd.reason
     assert refused(url) == 404
 
@@ -343,7 +299,7 @@ def test_a_console_is_good_no_longer_than_the_token_of_its_user(cloud):
     with cloud.cell_db.writer() as conn:
         console_tokens.insert(conn, 'short', 600, {
             'instance_uuid': 'x', 'console_type': 'serial', 'instance_host': 'h', 'port': 1,
-            'user_token_ends_at': now + datetime.timedelta(seconds=5)})
+            'user_token_expires_at': now + datetime.timedelta(seconds=5)})
         query = sa.select(console_auth_tokens.c.expires_at).filter_by(instance_uuid='x')
         assert conn.execute(query).scalar() == now + datetime.timedelta(seconds=5)
 
@@ -476,7 +432,7 @@ def test_bytes_that_come_with_the_request_are_the_guests(cloud, client, server, 
 def test_too_many_sessions_of_one_token(cloud, client, server, serial):
     _page, url, _token = url_of(cloud, client, server, serial, 'serial')
     with contextlib.ExitStack() as stack:
-        for _ in range(sessions.OF_TOKEN):
+        for _ in range(sessions.MAX_PER_TOKEN):
             stack.enter_context(open_socket(url))
         assert refused(url) == 429
     waiting.wait_for(lambda: not len(cloud.consoles), 10, 'the session to end')
@@ -485,7 +441,7 @@ def test_too_many_sessions_of_one_token(cloud, client, server, serial):
 
 
 def test_one_project_leaves_sessions_to_the_others(cloud, client, server, serial, monkeypatch):
-    monkeypatch.setattr(cloud.consoles, '_shares', web_request.ConcurrencyLimit(3))
+    monkeypatch.setattr(cloud.consoles, '_shares', fairness.ConcurrencyLimit(queues.CONSOLES, 3))
     _page, url, _token = url_of(cloud, client, server, serial, 'serial')
     _page, other, _token = url_of(cloud, cloud.admin(version='2.99'), server, serial, 'serial')
     with open_socket(url), open_socket(url):
@@ -514,7 +470,7 @@ def test_a_compute_host_cannot_lead_the_proxy_to_what_only_the_proxy_reaches(clo
 @pytest.mark.parametrize('server_id, sentence', long_runs.rest([
     ('3b1ad3ac-0000-0000-0000-000000000000', b'could not be found'), ('nonsense', b'could not be found'),
     (None, b'The console of this server does not answer.')]))
-def test_what_a_terminal_says_of_a_console_that_is_not_there(cloud, server, server_id, sentence):
+def test_console_command_reports_a_missing_console(cloud, server, server_id, sentence):
     with guests.Terminal('vm', 'console', server_id or server, '--state-path', cloud.state_path) as terminal:
         terminal.until(sentence)
         assert terminal.wait() == 1
@@ -555,7 +511,7 @@ def test_a_guest_that_goes_away_ends_the_session_with_a_reason(cloud, client, se
 
 # ---- daemons, and TLS ------------------------------------------------------------------
 
-def test_over_tls(tmp_path):
+def test_serial_console_works_over_tls(tmp_path):
     """The all-in-one's own certificate; much passes, in pieces that are larger than a record."""
     import ssl
     serial = guests.Hypervisor(vnc=False)
@@ -619,7 +575,7 @@ def test_the_serial_proxy_as_a_daemon_lives_through_the_end_of_the_api(tmp_path,
             opened = stack.enter_context(open_socket(f'ws://{netloc}/?token={token}', origin=f'http://{netloc}'))
             opened.send(b'one')
             assert guests.Reader(opened).read(3) == b'ONE'
-        time.sleep(sessions.KEEP_S + 1)
+        time.sleep(sessions.CHECK_INTERVAL_S + 1)
         opened.send(b'two')
         assert guests.Reader(opened).read(3) == b'TWO'
         opened.close()

@@ -10,7 +10,7 @@ from nova.compute import screenshots
 from nova.compute import tasks
 from nova.db.servers import instances
 from nova.tests import core
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.virt import driver as virt
 from nova.virt.fake import driver as fake
 
@@ -141,11 +141,11 @@ def test_snapshot(cloud):
 
 
 @pytest.mark.parametrize(('action', 'arguments'), [('createImage', {}), ('shelve', {'clean_shutdown': False})])
-def test_how_far_a_snapshot_is(cloud, monkeypatch, action, arguments):
+def test_progress_is_shown_during_a_snapshot(cloud, monkeypatch, action, arguments):
     """The progress of a server stood at 0 while its disk was copied."""
     uuid, seen = cloud.boot(), []
     upload = cloud.images.upload
-    monkeypatch.setattr(tasks, 'SPACING_S', 0)
+    monkeypatch.setattr(tasks, 'PROGRESS_INTERVAL_S', 0)
     cloud.computes['host1'].driver.delays['snapshot'] = 0.1
 
     def look(*args, **named):
@@ -158,10 +158,10 @@ def test_how_far_a_snapshot_is(cloud, monkeypatch, action, arguments):
     assert seen == [90] and cloud.row(uuid)['progress'] == 0 and cloud.images.data['i1']
 
 
-def test_how_far_a_build_is(cloud, monkeypatch):
+def test_progress_is_shown_during_a_build(cloud, monkeypatch):
     """The progress of a server stood at 0 while it was built. A report costs a write, so most are not shown."""
     driver, seen = cloud.computes['host1'].driver, []
-    monkeypatch.setattr(tasks, 'SPACING_S', 0)
+    monkeypatch.setattr(tasks, 'PROGRESS_INTERVAL_S', 0)
     spawn = driver.spawn
 
     def report(context, instance, request):
@@ -191,7 +191,7 @@ def test_a_short_build_shows_no_progress(cloud, monkeypatch):
 
 def test_a_build_whose_server_is_deleted_meanwhile_ends_at_its_next_report(cloud, monkeypatch):
     driver, went_on = cloud.computes['host1'].driver, []
-    monkeypatch.setattr(tasks, 'SPACING_S', 0)
+    monkeypatch.setattr(tasks, 'PROGRESS_INTERVAL_S', 0)
 
     def spawn(context, instance, request):
         cloud.delete(instance.uuid)
@@ -247,7 +247,7 @@ def test_pictures_of_guests_that_hang_hold_up_nobody(cloud, monkeypatch):
     monkeypatch.setattr(feature, 'screenshot', hang)
     found = []
     threads = [threading.Thread(target=lambda: found.append(compute.methods.get_console_screenshot(None, instance)))
-               for _ in range(screenshots.AT_ONCE)]
+               for _ in range(screenshots.MAX_CONCURRENT)]
     for thread in threads:
         thread.start()
         assert begun.acquire(timeout=60)
@@ -256,7 +256,8 @@ def test_pictures_of_guests_that_hang_hold_up_nobody(cloud, monkeypatch):
     go_on.set()
     for thread in threads:
         thread.join(60)
-    assert len(found) == screenshots.AT_ONCE and compute.methods.get_console_screenshot(None, instance) == found[0]
+    assert len(found) == screenshots.MAX_CONCURRENT
+    assert compute.methods.get_console_screenshot(None, instance) == found[0]
 
 
 @pytest.mark.parametrize(('power', 'vm_state'), [

@@ -179,7 +179,7 @@ def test_a_look_that_finds_nothing_is_one_select_and_keeps_the_view(cloud):
     assert len(found.seen) == 3 and all('change_number >=' in statement for statement in found.seen)
 
 
-def test_what_became_visible_late_is_found_and_otherwise_no_numbers_are_read(cloud, monkeypatch):
+def test_late_visible_changes_are_found_without_reading_all_numbers(cloud, monkeypatch):
     monkeypatch.setattr(host_table, 'WINDOW_S', 0)
     nodes = tables_cell.compute_nodes
     table = host_table.HostTable(cloud.cells)
@@ -231,7 +231,7 @@ def test_heartbeats_reach_the_view_without_making_it_anew(cloud):
     assert moved == ['host2'] and after.values('host') is known
 
 
-def test_what_is_known_of_a_claim_does_not_hide_what_came_after_it(cloud):
+def test_own_claim_does_not_hide_newer_usage(cloud):
     """Another scheduler claimed, and was seen to, before this one told its table of its own claim."""
     table = host_table.HostTable(cloud.cells)
     position = table.hosts().positions('host2')[0]
@@ -327,7 +327,7 @@ def at_next(database, text, function):
 
 
 def test_a_claim_while_its_cell_is_looked_at_is_seen_at_the_next_look(cloud, other_cell, monkeypatch):
-    monkeypatch.setattr(host_table, 'OTHER_CELLS_S', 3600)
+    monkeypatch.setattr(host_table, 'OTHER_CELLS_INTERVAL_S', 3600)
     table, cell = cloud.scheduler.table, cloud.cells.get(other_cell)
     table.synchronize()
     table.mark_claimed(cell)

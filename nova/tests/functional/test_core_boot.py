@@ -43,7 +43,7 @@ def test_boot_and_delete(cloud):
     cloud.check()
 
 
-def test_budget(cloud):
+def test_boot_stays_within_its_statement_and_message_budget(cloud):
     """From the cast to ACTIVE: 10 statements and 6 transactions beside the API's and the network's, of which only the
     question where the server is is counted here; 6 messages.
     """
@@ -73,7 +73,7 @@ def test_budget(cloud):
 
 
 @many(hosts=('host1', 'host2', 'host3'))
-def test_many_spread(cloud):
+def test_servers_of_one_request_are_spread_over_hosts(cloud):
     uuids = cloud.create(count=9)
     cloud.settle()
     assert sorted(cloud.row(uuid)['host'] for uuid in uuids) == ['host1'] * 3 + ['host2'] * 3 + ['host3'] * 3
@@ -123,7 +123,7 @@ def test_build_fails_everywhere(cloud):
 
 
 @many(hosts=('host1', 'host2'))
-def test_where_no_other_host_is_left_the_fault_is_what_went_wrong(cloud):
+def test_fault_shows_the_build_error_when_no_other_host_is_left(cloud):
     """It said alone that each host had failed to build the server before."""
     for compute in cloud.computes.values():
         compute.driver.failures['spawn'] = exception.VirtError(operation='spawn', reason='/secret/path')
@@ -136,7 +136,7 @@ def test_where_no_other_host_is_left_the_fault_is_what_went_wrong(cloud):
 
 
 @many(hosts=('host1', 'host2'))
-def test_what_no_other_host_can_mend_is_not_tried_again(cloud):
+def test_build_is_not_retried_for_errors_that_every_host_would_have(cloud):
     cloud.network.failure = exception.NoMoreFixedIps(network_id='n')
     uuid, = cloud.create()
     cloud.settle()
@@ -155,7 +155,7 @@ def test_deleted_while_scheduling(cloud):
     cloud.check()
 
 
-def test_who_asks_for_a_host_once_more_fails_no_build(cloud):
+def test_repeated_build_request_does_not_fail_a_running_build(cloud):
     """A server that is being built already finds no second host: that is no reason to give up the first."""
     cloud.computes['host1'].driver.delays['spawn'] = 0.5
     uuid, = cloud.create()

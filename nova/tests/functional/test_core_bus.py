@@ -1,5 +1,4 @@
 """The same services over the real in-process bus: servers, queues and serialization between them."""
-import time
 
 import pytest
 
@@ -11,7 +10,8 @@ from nova.rpc import bus
 from nova.rpc import interface
 from nova.scheduler import interface as scheduler_interface
 from nova.tests import core
-from nova.tests import waiting
+from nova.tests.support import waiting
+from nova.tests.support.waiting import wait_for
 
 
 @pytest.fixture
@@ -38,35 +38,28 @@ def cloud(tmp_path):
     cloud.close()
 
 
-def wait(condition):
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 def test_a_life_over_the_bus(cloud):
     uuids = [cloud.create()[0] for _ in range(20)]
-    wait(lambda: all(cloud.row(uuid)['vm_state'] == states.ACTIVE for uuid in uuids))
+    wait_for(lambda: all(cloud.row(uuid)['vm_state'] == states.ACTIVE for uuid in uuids))
     uuid = uuids[0]
     cloud.act(uuid, 'os-stop', clean_shutdown=True)
-    wait(lambda: cloud.row(uuid)['vm_state'] == states.STOPPED)
+    wait_for(lambda: cloud.row(uuid)['vm_state'] == states.STOPPED)
     cloud.act(uuid, 'rebuild', preserve_ephemeral=False, spec=cloud.conductor.methods.get_request_spec(None, uuid))
-    wait(lambda: cloud.row(uuid)['task_state'] is None)
+    wait_for(lambda: cloud.row(uuid)['task_state'] is None)
     assert cloud.row(uuid)['vm_state'] == states.STOPPED
     cloud.computes['host1'].driver.machine.change_by_itself(uuids[1], states.SHUTDOWN)
-    wait(lambda: cloud.row(uuids[1])['vm_state'] == states.STOPPED)
+    wait_for(lambda: cloud.row(uuids[1])['vm_state'] == states.STOPPED)
     assert cloud.client['compute'].ping(cloud.ctx, server='host1') == 'pong'
     cloud.computes['host1'].recovery.recover()
     for each in uuids:
         cloud.delete(each)
-    wait(lambda: all(cloud.gone(each) for each in uuids))
-    wait(lambda: cloud.network.allocated == {})
+    wait_for(lambda: all(cloud.gone(each) for each in uuids))
+    wait_for(lambda: cloud.network.allocated == {})
     waiting.settled(cloud.check)
 
 
 def test_no_valid_host_keeps_its_facts_over_the_bus(cloud):
     uuid, = cloud.create(flavor={'vcpus': 1000})
-    wait(lambda: cloud.row(uuid)['vm_state'] == states.ERROR)
+    wait_for(lambda: cloud.row(uuid)['vm_state'] == states.ERROR)
     assert 'has too few free vCPUs' in cloud.row(uuid)['fault']['message']
     assert 'CoreFilter removed 1' in cloud.row(uuid)['fault']['details']

@@ -14,7 +14,7 @@ from nova.network import fake
 from nova.network import manager
 from nova.network import setup
 from nova.tests import core
-from nova.tests import waiting
+from nova.tests.support.waiting import wait_for
 
 BOUND_S = 30             # of every wait: what is waited for comes, on however busy a machine
 # methods before which, or after which, the build on host1 stands still
@@ -80,10 +80,6 @@ class Held:
         self._free.set()
 
 
-def wait(condition):
-    waiting.wait_for(condition, BOUND_S, 'what the hosts do', 0.01)
-
-
 def cut_off(cloud, method, answered, **spec):
     """(uuid, Held) of a server whose build on host1 stands still; nobody has heard of that host for long."""
     cloud.force_down('host2')
@@ -109,7 +105,7 @@ def test_another_host_builds_it(cloud, moment):
     uuid, held = cut_off(cloud, *MOMENTS[moment])
     cloud.pass_time()
     assert cloud.conductor.reconciler.reconcile() == 1
-    wait(lambda: active_on(cloud, uuid, 'host2'))
+    wait_for(lambda: active_on(cloud, uuid, 'host2'), seconds=BOUND_S)
     ports = cloud.ports(uuid)
     assert [host for host, _ in ports] == ['host2']
     held.let_go()                                    # the first host is back, and goes on
@@ -130,7 +126,7 @@ def test_the_first_host_goes_on_before_the_other_one_has_ports(cloud, moment):
     assert cloud.conductor.reconciler.reconcile() == 1
     second.reached()
     held.let_go()
-    wait(lambda: not cloud.computes['host1'].queue.busy(uuid))
+    wait_for(lambda: not cloud.computes['host1'].queue.busy(uuid), seconds=BOUND_S)
     second.let_go()
     cloud.settle()
     assert active_on(cloud, uuid, 'host2') and [host for host, _ in cloud.ports(uuid)] == ['host2']
@@ -150,7 +146,7 @@ def test_the_first_host_gets_no_ports_any_more_and_ends_after_the_other_one(clou
     third.reached()
     assert cloud.ports(uuid) == []
     second.let_go()
-    wait(lambda: active_on(cloud, uuid, 'host2'))
+    wait_for(lambda: active_on(cloud, uuid, 'host2'), seconds=BOUND_S)
     third.let_go()
     cloud.settle()
     assert active_on(cloud, uuid, 'host2') and [host for host, _ in cloud.ports(uuid)] == ['host2']
@@ -255,7 +251,7 @@ def test_volumes_that_no_guest_can_have_hold_up_nothing(cloud):
     cloud.check()
 
 
-def test_where_the_other_host_is_full_by_then_the_fault_says_so(cloud):
+def test_fault_says_that_no_other_host_was_found_after_the_host_went_down(cloud):
     uuid, held = cut_off(cloud, *MOMENTS['ports given'])
     cloud.pass_time()
 
@@ -281,7 +277,7 @@ def test_hosts_that_went_down_are_no_attempts(cloud):
     uuid, held = cut_off(cloud, *MOMENTS['begun'])
     cloud.pass_time()
     assert cloud.conductor.reconciler.reconcile() == 1
-    wait(lambda: active_on(cloud, uuid, 'host2'))
+    wait_for(lambda: active_on(cloud, uuid, 'host2'), seconds=BOUND_S)
     held.let_go()
     cloud.settle()
     cloud.check()
@@ -296,4 +292,4 @@ def test_a_deletion_does_not_wait_for_a_host_that_is_down(cloud):
     cloud.db.run(instance_actions.take, uuid, 'compute:host1')
     cloud.force_down('host1')
     assert cloud.conductor.reconciler.reconcile() == 1
-    wait(lambda: cloud.gone(uuid))
+    wait_for(lambda: cloud.gone(uuid), seconds=BOUND_S)

@@ -9,49 +9,26 @@ from nova import context as nova_context
 from nova import exception
 from nova import states
 from nova import utils
-from nova.api.server_actions import evacuate as api
 from nova.db.moves import migrations as server_migrations
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.tables import cell as tables_cell
 from nova.objects import disk_clients
-from nova.runtime import encrypted_passwords
 from nova.tests import races
-from nova.tests.functional import test_core_live_migration as live
+from nova.tests.support import core_evacuation
+from nova.tests.support import core_live_migration as live
+from nova.tests.support.core_evacuation import begin
+from nova.tests.support.core_evacuation import come_back
+from nova.tests.support.core_evacuation import die
+from nova.tests.support.core_evacuation import evacuate
+from nova.tests.support.waiting import wait_for
 from nova.virt import fake
 
-
-cloud = live.cloud
-
-
-def begin(cloud, uuid, host=None, force=False, shared=None, leave_stopped=False, accepted_risk=None):
-    kept, = encrypted_passwords.Passwords(cloud.conf).encrypted({'evacuation': True, 'admin_password': 'canary'}, uuid)
-    cloud.db.run(api._begin, cloud.ctx, uuid, {
-        'host': host, 'force': force, 'on_shared_storage': shared, 'leave_stopped': leave_stopped,
-        'accepted_risk': accepted_risk}, kept, cloud.conf.service_down_time)
-    return live.moves(cloud, uuid)[0]['id']
-
-
-def evacuate(cloud, uuid, **asked):
-    number = begin(cloud, uuid, **asked)
-    cloud.client['conductor'].continue_evacuation(cloud.ctx, instance_uuid=uuid)
-    return number
-
-
-def die(cloud, host='host1'):
-    cloud.kill_compute(host)
-    live.down(cloud, host)
+cloud = core_evacuation.cloud
 
 
 def state_on_host1(cloud, uuid):
     return cloud.conductor.methods.server_states(None, host='host1', uuids=[uuid])[uuid]['state']
-
-
-def come_back(cloud, host='host1'):
-    live.down(cloud, host, forced=False)
-    compute = cloud.start_compute(host)
-    cloud.settle()
-    return compute
 
 
 def test_it_is_built_elsewhere_and_its_old_host_cleans_up(cloud):
@@ -72,7 +49,7 @@ def test_it_is_built_elsewhere_and_its_old_host_cleans_up(cloud):
 
 @pytest.mark.parametrize(('before', 'leave_stopped', 'after'), [
     ((), True, states.STOPPED), (('os-stop',), False, states.STOPPED), (('os-stop',), True, states.STOPPED)])
-def test_what_it_is_afterwards(cloud, before, leave_stopped, after):
+def test_stopped_states_are_kept_by_an_evacuation(cloud, before, leave_stopped, after):
     uuid = live.boot(cloud)
     for name in before:
         cloud.act(uuid, name, clean_shutdown=False)
@@ -122,10 +99,10 @@ def test_a_host_that_comes_back_meanwhile_stops_its_guest(cloud):
     die(cloud)
     cloud.computes['host2'].driver.delays['spawn'] = 5
     number = evacuate(cloud, uuid, host='host2')
-    live.wait(lambda: cloud.row(uuid)['host'] == 'host2', 'it is not taken over')
+    wait_for(lambda: cloud.row(uuid)['host'] == 'host2', what='it is not taken over')
     live.down(cloud, 'host1', forced=False)
     old = cloud.start_compute('host1')
-    live.wait(lambda: old.driver.guests().get(uuid) == states.SHUTDOWN, 'it runs twice')
+    wait_for(lambda: old.driver.guests().get(uuid) == states.SHUTDOWN, what='it runs twice')
     cloud.settle()
     assert live.hosts_with(cloud, uuid) == ['host2'] and live.move(cloud, number)['status'] == 'completed'
     live.check(cloud)
@@ -219,7 +196,7 @@ def test_the_destination_is_restarted_while_it_builds(cloud):
     die(cloud)
     cloud.computes['host2'].driver.delays['spawn'] = 5
     number = evacuate(cloud, uuid, host='host2')
-    live.wait(lambda: cloud.row(uuid)['host'] == 'host2', 'it is not taken over')
+    wait_for(lambda: cloud.row(uuid)['host'] == 'host2', what='it is not taken over')
     time.sleep(0.1)
     cloud.kill_compute('host2')
     cloud.start_compute('host2')
@@ -233,7 +210,7 @@ def test_the_destination_dies_too(cloud):
     die(cloud)
     cloud.computes['host2'].driver.delays['spawn'] = 5
     evacuate(cloud, uuid, host='host2')
-    live.wait(lambda: cloud.row(uuid)['host'] == 'host2', 'it is not taken over')
+    wait_for(lambda: cloud.row(uuid)['host'] == 'host2', what='it is not taken over')
     die(cloud, 'host2')
     evacuate(cloud, uuid)
     cloud.settle()
@@ -278,7 +255,7 @@ def test_a_server_that_had_arrived_before_its_source_died(cloud):
     uuid = live.boot(cloud)
     cloud.bus.lost = lambda topic, method, server: method == 'live_migration_arrived'
     live.migrate(cloud, uuid, host='host2')
-    live.wait(lambda: live.hosts_with(cloud, uuid) == ['host2'], 'it does not arrive')
+    wait_for(lambda: live.hosts_with(cloud, uuid) == ['host2'], what='it does not arrive')
     die(cloud)
     cloud.bus.lost = None
     evacuate(cloud, uuid, host='host3')

@@ -181,7 +181,7 @@ def test_a_driver_that_cannot_migrate_says_so(cloud):
     instance = cloud.conductor.methods.update_instance(None, cloud.boot(), {})
     host = cloud.computes['host1'].host
     poor = dataclasses.replace(host, driver=virt.ComputeDriver(host.conf, 'host1', None))
-    work = live_migration.LiveMigration(poor, volumes=None, notifier=None, orphans=None, semaphore=None)
+    work = live_migration.LiveMigration(poor, volumes=None, notifier=None, orphans=None, max_outgoing=1)
     for check in (lambda: work.check_live_migration_destination(cloud.ctx, instance, None, False),
                   lambda: work.check_live_migration_source(cloud.ctx, instance, {})):
         with pytest.raises(exception.MigrationPreCheckError, match='host1'):

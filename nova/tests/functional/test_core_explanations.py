@@ -10,11 +10,11 @@ from nova.db.tables import cell as tables_cell
 from nova.objects import faults
 from nova.tests import core
 from nova.tests.functional import servers
-from nova.tests.functional import test_core_evacuation as evacuation
-from nova.tests.functional import test_core_live_migration as live
-from nova.tests.functional import test_core_moves
-from nova.tests.functional import test_core_rebuild_filters as rebuilding
-from nova.tests.functional import test_core_shelve as shelving
+from nova.tests.support import core_evacuation as evacuation
+from nova.tests.support import core_live_migration as live
+from nova.tests.support import core_moves as test_core_moves
+from nova.tests.support import core_rebuild_filters as rebuilding
+from nova.tests.support import core_shelve as shelving
 
 HOSTS = ('host1', 'host2', 'host3')
 BIG = {**core.FLAVOR, 'flavor_id': '2', 'name': 'big', 'vcpus': 2, 'memory_mb': 4096}
@@ -133,7 +133,7 @@ def test_a_rebuild(tmp_path):
     made.close()
 
 
-def test_who_reads_what(tmp_path):
+def test_owner_reads_the_fault_message_and_admin_its_details(tmp_path):
     """Through the API: the owner has the sentence, an administrator the hosts."""
     api = servers.Servers(tmp_path)
     fault = {'code': 500, 'message': 'No valid host was found. 1 host: 1 is down or disabled.',

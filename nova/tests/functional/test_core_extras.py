@@ -104,11 +104,12 @@ def test_a_move_holds_the_special_resources_in_its_own_row(cloud):
     chosen, = cloud.scheduler.methods.select_move(cloud.ctx, spec, move['id'], **arguments)
     with cloud.db.reader() as conn:
         held = server_migrations.get(conn, move['id'])
-    assert chosen.host == there == held['held_host'] and held['arguments'] == {'label': there}
+    assert chosen.host == there == held['claimed_host'] and held['arguments'] == {'label': there}
     now = used(cloud)
     assert now[there] == (before[there][0] + 1, uuid, before[there][2] + 512)
     # asked again, the move has its host already
     assert cloud.scheduler.methods.select_move(cloud.ctx, spec, move['id'], **arguments) == []
     assert used(cloud) == now
     with cloud.db.writer() as conn:
-        claims.free_share(conn, held['held_host'], held['held_node'], {'vcpus': 1, 'memory_mb': 512, 'local_gb': 1})
+        claims.free_share(conn, held['claimed_host'], held['claimed_node'],
+                          {'vcpus': 1, 'memory_mb': 512, 'local_gb': 1})

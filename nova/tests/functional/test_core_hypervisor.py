@@ -6,7 +6,7 @@ from nova import states
 from nova.compute import tasks
 from nova.db.services import services
 from nova.tests import core
-from nova.tests import waiting
+from nova.tests.support import waiting
 
 REASON = 'libvirt does not answer (no route)'
 

@@ -3,103 +3,33 @@ import time
 
 import pytest
 
-from nova import context as nova_context
 from nova import exception
 from nova import states
-from nova.api.server_actions import live_migrations as api
 from nova.conductor.upkeep import reconciler
 from nova.db.moves import live_migrations
-from nova.db.moves import migrations as server_migrations
-from nova.tests import core
 from nova.tests import races
+from nova.tests.support import core_live_migration
+from nova.tests.support.core_live_migration import HOSTS
+from nova.tests.support.core_live_migration import begin
+from nova.tests.support.core_live_migration import boot
+from nova.tests.support.core_live_migration import check
+from nova.tests.support.core_live_migration import down
+from nova.tests.support.core_live_migration import hosts_with
+from nova.tests.support.core_live_migration import migrate
+from nova.tests.support.core_live_migration import move
+from nova.tests.support.core_live_migration import moves
+from nova.tests.support.core_live_migration import running
+from nova.tests.support.core_live_migration import slow
+from nova.tests.support.waiting import wait_for
 from nova.virt import driver as virt
 
-HOSTS = ('host1', 'host2', 'host3')
-
-
-@pytest.fixture
-def cloud(tmp_path):
-    made = core.Cloud(tmp_path, hosts=HOSTS)
-    yield made
-    made.close()
-
-
-def begin(cloud, uuid, host=None, force=False, block_migration=None):
-    """What the API writes for os-migrateLive; the number of the migration."""
-    cloud.new_request()
-    cloud.db.run(api._begin, cloud.ctx, uuid, {
-        'host': host, 'force': force, 'block_migration': block_migration, 'disk_over_commit': False})
-    return moves(cloud, uuid)[0]['id']
-
-
-def migrate(cloud, uuid, **asked):
-    number = begin(cloud, uuid, **asked)
-    cloud.client['conductor'].continue_live_migration(cloud.ctx, instance_uuid=uuid)
-    return number
-
-
-def moves(cloud, uuid):
-    """Its migrations, newest first."""
-    with cloud.db.reader() as conn:
-        return server_migrations.page(conn, nova_context.ALL_PROJECTS, {'instance_uuid': uuid})
-
-
-def move(cloud, number):
-    with cloud.db.reader() as conn:
-        return server_migrations.get(conn, number)
-
-
-def wait(condition, what, seconds=120):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.005)
-
-
-def boot(cloud):
-    """A server on host1 and a slow wire from there."""
-    uuid = cloud.boot(requested_host='host1')
-    assert cloud.row(uuid)['host'] == 'host1'
-    return uuid
-
-
-def slow(cloud, seconds=1, host='host1'):
-    cloud.computes[host].driver.delays['live_migrate'] = seconds
-
-
-def running(cloud, uuid, **asked):
-    """A migration that is being copied at this moment."""
-    slow(cloud, 30)
-    number = migrate(cloud, uuid, **asked)
-    wait(lambda: move(cloud, number)['status'] == 'running', move(cloud, number))
-    wait(lambda: uuid in cloud.computes['host1'].driver.features[virt.LiveMigration].jobs, 'no job')
-    return number
+cloud = core_live_migration.cloud
 
 
 def complete(cloud, uuid):
     """End the copying that ``running`` has begun."""
     server = cloud.conductor.methods.update_instance(None, uuid, {})
     cloud.computes['host1'].methods.force_complete_live_migration(cloud.ctx, server)
-
-
-def hosts_with(cloud, uuid):
-    return [host for host, compute in cloud.computes.items() if uuid in compute.driver.guests()]
-
-
-def check(cloud):
-    """Nothing is left of a migration that is over, wherever it ended."""
-    cloud.settle()
-    cloud.check()
-    assert cloud.network.expected == set()
-    assert all(not compute.driver.machine.expected and not compute.driver.features[virt.LiveMigration].jobs
-               for compute in cloud.computes.values())
-    for host in HOSTS:
-        node = cloud.node(host)
-        mine = [uuid for uuid, home in cloud.guests().items() if home == host]
-        assert node['running_vms'] == len(mine)
-    with cloud.db.reader() as conn:
-        for row in server_migrations.page(conn, nova_context.ALL_PROJECTS):
-            assert row['status'] in server_migrations.OVER and row['held_host'] is None, row
 
 
 def at_home(cloud, uuid, number, status):
@@ -114,14 +44,14 @@ def at_home(cloud, uuid, number, status):
 
 # ---- main path -----------------------------------------------------------------
 
-def test_it_moves(cloud):
+def test_live_migration_moves_server_and_claim(cloud):
     uuid = boot(cloud)
     number = migrate(cloud, uuid)
     cloud.settle()
     row, moved = cloud.row(uuid), move(cloud, number)
     assert row['host'] == row['node'] == moved['dest_compute'] != 'host1'
     assert (row['vm_state'], row['task_state'], row['power_state']) == (states.ACTIVE, None, states.RUNNING)
-    assert moved['status'] == 'completed' and moved['swapped'] and moved['source_compute'] == 'host1'
+    assert moved['status'] == 'completed' and moved['claims_swapped'] and moved['source_compute'] == 'host1'
     assert moved['memory_processed_bytes'] == moved['memory_total_bytes'] == 512 << 20
     assert moved['memory_remaining_bytes'] == 0 and moved['dest_host'] == cloud.conf.my_ip
     assert hosts_with(cloud, uuid) == [row['host']]
@@ -167,7 +97,7 @@ def test_both_hosts_hold_the_share_while_it_runs(cloud):
 def test_progress_is_shown(cloud):
     uuid = boot(cloud)
     number = running(cloud, uuid)
-    wait(lambda: cloud.row(uuid)['progress'] > 0, 'no progress')
+    wait_for(lambda: cloud.row(uuid)['progress'] > 0, what='no progress')
     seen = move(cloud, number)
     assert 0 < seen['memory_processed_bytes'] < seen['memory_total_bytes']
     assert seen['memory_processed_bytes'] + seen['memory_remaining_bytes'] == seen['memory_total_bytes']
@@ -192,10 +122,10 @@ def test_one_at_a_time_leaves_a_host(cloud):
     uuids = [boot(cloud) for _ in range(3)]
     slow(cloud, 30)
     numbers = [migrate(cloud, uuid) for uuid in uuids]
-    wait(lambda: sorted(move(cloud, number)['status'] for number in numbers) == ['queued', 'queued', 'running'],
-         'no queue')
+    wait_for(lambda: sorted(move(cloud, number)['status'] for number in numbers) == ['queued', 'queued', 'running'],
+         what='no queue')
     jobs = cloud.computes['host1'].driver.features[virt.LiveMigration].jobs
-    wait(lambda: jobs, 'no job')
+    wait_for(lambda: jobs, what='no job')
     slow(cloud, 0)
     complete(cloud, *jobs)
     cloud.settle()
@@ -264,7 +194,7 @@ def test_a_server_on_volumes_has_no_disks_to_share(cloud):
 
 @pytest.mark.parametrize(('host', 'operation', 'status'), [
     ('host1', 'check_source', 'error'), ('host2', 'pre_live_migration', 'error'), ('host1', 'live_migrate', 'failed')])
-def test_what_fails_is_rolled_back(cloud, host, operation, status):
+def test_failed_live_migration_is_rolled_back(cloud, host, operation, status):
     uuid = boot(cloud)
     cloud.computes[host].driver.failures[operation] = RuntimeError('canary') if operation != 'check_source' else (
         exception.VirtError(operation=operation, reason='canary'))
@@ -301,7 +231,7 @@ def abort(cloud, uuid, number, allowed=('queued', 'preparing', 'running'), lost=
 
 
 @pytest.mark.parametrize('lost', [False, True])
-def test_abort(cloud, lost):
+def test_aborted_live_migration_stays_on_the_source(cloud, lost):
     """Without its message the source hears of it with its next report."""
     uuid = boot(cloud)
     number = running(cloud, uuid, host='host2')
@@ -313,7 +243,7 @@ def test_abort_of_a_queued_one(cloud):
     first, second = boot(cloud), boot(cloud)
     number = running(cloud, first, host='host2')
     waiting = migrate(cloud, second, host='host2')
-    wait(lambda: move(cloud, waiting)['status'] == 'queued', 'not queued')
+    wait_for(lambda: move(cloud, waiting)['status'] == 'queued', what='not queued')
     abort(cloud, second, waiting)
     assert cloud.row(second)['task_state'] is None
     again = migrate(cloud, second, host='host3')           # the first one still stands in the line
@@ -330,9 +260,9 @@ def test_other_tasks_of_a_queued_server_do_not_wait_for_others(cloud):
     first, second = boot(cloud), boot(cloud)
     number = running(cloud, first, host='host2')
     waiting = migrate(cloud, second, host='host2')
-    wait(lambda: move(cloud, waiting)['status'] == 'queued', 'not queued')
+    wait_for(lambda: move(cloud, waiting)['status'] == 'queued', what='not queued')
     cloud.delete(second)
-    wait(lambda: cloud.gone(second), 'the delete waits')
+    wait_for(lambda: cloud.gone(second), what='the delete waits')
     assert move(cloud, number)['status'] == 'running'
     abort(cloud, first, number)
     at_home(cloud, first, number, 'cancelled')
@@ -347,7 +277,8 @@ def test_a_delete_does_not_wait_for_the_end(cloud, lost):
         cloud.bus.lost = lambda topic, method, server: method == 'terminate_instance'
     cloud.delete(uuid)
     if lost:
-        wait(lambda: uuid not in cloud.computes['host1'].driver.features[virt.LiveMigration].jobs, 'it goes on')
+        wait_for(
+            lambda: uuid not in cloud.computes['host1'].driver.features[virt.LiveMigration].jobs, what='it goes on')
         cloud.settle()
         cloud.bus.lost = None
         cloud.pass_time()
@@ -412,7 +343,7 @@ def test_the_source_is_restarted_while_it_is_queued(cloud):
     first, second = boot(cloud), boot(cloud)
     running(cloud, first, host='host2')
     waiting = migrate(cloud, second, host='host3')
-    wait(lambda: move(cloud, waiting)['status'] == 'queued', 'not queued')
+    wait_for(lambda: move(cloud, waiting)['status'] == 'queued', what='not queued')
     cloud.kill_compute('host1')
     restart(cloud, 'host1')
     assert cloud.row(first)['host'] == 'host1' and cloud.row(second)['host'] == 'host3'
@@ -425,7 +356,7 @@ def test_the_source_dies_between_the_arrival_and_its_record(cloud):
     uuid = boot(cloud)
     cloud.bus.lost = lambda topic, method, server: method == 'live_migration_arrived'
     number = migrate(cloud, uuid, host='host2')
-    wait(lambda: hosts_with(cloud, uuid) == ['host2'], 'it does not arrive')
+    wait_for(lambda: hosts_with(cloud, uuid) == ['host2'], what='it does not arrive')
     cloud.kill_compute('host1')
     cloud.bus.lost = None
     assert cloud.row(uuid)['host'] == 'host1'
@@ -441,7 +372,7 @@ def test_the_source_dies_for_good_after_the_arrival(cloud):
     uuid = boot(cloud)
     cloud.bus.lost = lambda topic, method, server: method == 'live_migration_arrived'
     number = migrate(cloud, uuid, host='host2')
-    wait(lambda: hosts_with(cloud, uuid) == ['host2'], 'it does not arrive')
+    wait_for(lambda: hosts_with(cloud, uuid) == ['host2'], what='it does not arrive')
     cloud.kill_compute('host1')
     cloud.bus.lost = None
     down(cloud, 'host1')
@@ -450,10 +381,6 @@ def test_the_source_dies_for_good_after_the_arrival(cloud):
     cloud.settle()
     assert cloud.row(uuid)['host'] == 'host2' and move(cloud, number)['status'] == 'completed'
     check(cloud)
-
-
-def down(cloud, host, forced=True):
-    cloud.force_down(host, down=forced)
 
 
 def test_the_destination_dies_while_it_runs(cloud):
@@ -481,7 +408,7 @@ def test_the_destination_dies_before_it_finishes(cloud):
     uuid = boot(cloud)
     cloud.bus.lost = lambda topic, method, server: method == 'finish_live_migration'
     number = migrate(cloud, uuid, host='host2')
-    wait(lambda: move(cloud, number)['status'] == 'post-migrating', 'it does not arrive')
+    wait_for(lambda: move(cloud, number)['status'] == 'post-migrating', what='it does not arrive')
     cloud.settle()
     cloud.kill_compute('host2')
     cloud.bus.lost = None
@@ -509,7 +436,7 @@ def test_messages_that_come_twice_do_nothing(cloud):
     uuid = boot(cloud)
     slow(cloud, 0.3)
     number = migrate(cloud, uuid, host='host2')
-    wait(lambda: move(cloud, number)['status'] == 'running', 'it does not run')
+    wait_for(lambda: move(cloud, number)['status'] == 'running', what='it does not run')
     for _ in range(2):
         cloud.pass_time()
         cloud.conductor.reconciler.reconcile()
@@ -556,7 +483,7 @@ def test_a_conductor_that_starts_takes_up_what_one_was_choosing_for(cloud, monke
     uuid = boot(cloud)
     number = begin(cloud, uuid)
     assert cloud.conductor.reconciler.reconcile() == 0
-    monkeypatch.setattr(reconciler, 'TAKE_UP_S', -1)
+    monkeypatch.setattr(reconciler, 'START_GRACE_S', -1)
     cloud.conductor.start()
     assert cloud.conductor.reconciler.reconcile() == 1
     cloud.settle()
@@ -578,7 +505,7 @@ def test_a_conductor_dies_between_the_claim_and_the_source(cloud):
     check(cloud)
 
 
-def test_what_the_reconciler_decides():
+def test_reconciler_decides_about_live_migrations_and_evacuations():
     row = {'vm_state': states.ACTIVE, 'task_state': states.MIGRATING, 'host': 'h'}
     assert reconciler.decide(row, False, True) == 'migrate'
     rebuilding = {**row, 'task_state': states.REBUILDING}

@@ -10,7 +10,7 @@ from nova.db.servers import instance_actions
 from nova.db.tables import volume as tables_volume
 from nova.tests import core
 from nova.tests import db_faults
-from nova.tests.functional import test_core_shelve as shelve
+from nova.tests.support import core_shelve as shelve
 from nova.volume import embedded
 
 
@@ -79,7 +79,7 @@ class Disk:
 
 @pytest.mark.parametrize('committed', [True, False], ids=['committed', 'not'])
 @pytest.mark.parametrize('column', ['volume_id', 'attachment_id', 'renewed'])
-def test_what_the_block_storage_has_too_many_is_given_back(cloud, committed, column):
+def test_volumes_and_attachments_of_lost_commits_are_released(cloud, committed, column):
     """A volume, or an attachment that kept its volume reserved."""
     disk, ask = Disk(cloud), None
     if column == 'volume_id':

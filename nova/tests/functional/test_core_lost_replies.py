@@ -8,9 +8,10 @@ from nova.db.placement import claims
 from nova.db.servers import instances
 from nova.tests import core
 from nova.tests import long_runs
-from nova.tests.functional import test_core_live_migration as live
-from nova.tests.functional import test_core_moves as moves
-from nova.tests.functional import test_core_shelve as shelve
+from nova.tests.support import core_live_migration as live
+from nova.tests.support import core_moves as moves
+from nova.tests.support import core_shelve as shelve
+from nova.tests.support.waiting import wait_for
 
 cloud = moves.cloud
 SHARE = 2              # the replies of one in so many methods; in long runs of all of them
@@ -183,7 +184,7 @@ def test_each_reply_is_lost_once(cloud, scenario):
         next(steps)
         cloud.bus.reply_lost = lost = Lost(method)
         next(steps)
-        live.wait(lambda lost=lost: lost.times > 1, f'{method} was not asked again')
+        wait_for(lambda lost=lost: lost.times > 1, what=f'{method} was not asked again')
         cloud.bus.reply_lost = None
         live.check(cloud)
 

@@ -2,7 +2,6 @@
 import dataclasses
 import datetime
 import threading
-import time
 
 import pytest
 import sqlalchemy as sa
@@ -11,93 +10,26 @@ from nova import actions
 from nova import exception
 from nova import states
 from nova import utils
+from nova.compute import records
 from nova.conductor.moves import cold
 from nova.db.moves import migrations as server_migrations
 from nova.db.projects import quotas
+from nova.db.servers import history
 from nova.db.servers import tasks
-from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 from nova.runtime import metrics
 from nova.tests import core
+from nova.tests.support import core_moves
+from nova.tests.support.core_moves import BIG
+from nova.tests.support.core_moves import Cloud
+from nova.tests.support.core_moves import HOSTS
+from nova.tests.support.waiting import wait_for
 from nova.virt import driver as virt
 
-HOSTS = ('host1', 'host2', 'host3')
+cloud = core_moves.cloud
+
+
 MORE = {**core.FLAVOR, 'flavor_id': '3', 'name': 'more', 'memory_mb': 1024, 'vcpus': 2}
-BIG = {**core.FLAVOR, 'flavor_id': '2', 'name': 'big', 'memory_mb': 1024, 'vcpus': 2, 'root_gb': 2}
-
-
-class Cloud(core.Cloud):
-    """With what the API does to begin a move, its confirmation and its revert."""
-
-    def move(self, uuid, flavor=None, send=True, **arguments):
-        self.new_request()
-        action = actions.ACTIONS['resize' if flavor else 'migrate']
-        kind = server_migrations.RESIZE if flavor else server_migrations.MIGRATION
-
-        def begin(conn):
-            row = tasks.begin(conn, self.ctx, uuid, action)
-            return server_migrations.create(
-                conn, self.ctx, row, kind, 'pre-migrating', new_flavor=flavor,
-                arguments={'old_vm_state': row['vm_state'], 'ignore': [row['host']], **arguments})['id']
-        if flavor:
-            limits = {'instances': -1, 'cores': -1, 'ram': -1}
-            self.api_db.run(quotas.check_and_grow, limits, 'p', uuid, flavor['vcpus'], flavor['memory_mb'])
-        number = self.db.run(begin)
-        if send:
-            self.client['conductor'].continue_move(self.ctx, instance_uuid=uuid)
-        return number
-
-    def end(self, uuid, name):
-        status = {'confirmResize': 'confirming', 'revertResize': 'reverting'}[name]
-        self.new_request()
-        self.db.run(server_migrations.begin_end, self.ctx, uuid, actions.ACTIONS[name], status)
-        self.client['conductor'].continue_move(self.ctx, instance_uuid=uuid)
-
-    def migration(self, number):
-        with self.db.reader() as conn:
-            return server_migrations.get(conn, number)
-
-    def counted(self, uuid):
-        """(vCPUs, MiB) that the quota counts."""
-        table = tables_api.instance_mappings
-        with self.api_db.reader() as conn:
-            return tuple(conn.execute(sa.select(table.c.vcpus, table.c.memory_mb).where(
-                table.c.instance_uuid == uuid)).one())
-
-    def state(self, uuid):
-        row = self.row(uuid)
-        return row['vm_state'], row['task_state'], row['power_state']
-
-    def check(self):
-        """Of core.Cloud, and no guest is put aside, no share held, and the quota counts what the servers have."""
-        super().check()
-        for compute in self.computes.values():
-            assert compute.driver.features[virt.Resize].resize_backups() == [] and compute.driver.leftovers() == {}
-        table = tables_cell.migrations
-        with self.db.reader() as conn:
-            assert conn.execute(sa.select(table.c.id).where(sa.or_(
-                table.c.held_host.is_not(None), table.c.status.not_in(server_migrations.OVER)))).all() == []
-            rows = conn.execute(sa.select(tables_cell.instances)).mappings().all()
-        for row in rows:
-            assert self.counted(row['uuid']) == (row['vcpus'], row['memory_mb'])
-            host, _ = self.network.allocated.get(row['uuid'], (row['host'], None))
-            assert host == row['host']
-
-
-@pytest.fixture
-def cloud(tmp_path):
-    cloud = Cloud(tmp_path, hosts=HOSTS)
-    yield cloud
-    cloud.close()
-
-
-def wait(condition, seconds=120):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 def pass_time(cloud, seconds=None):
     """Every deadline has passed; with ``seconds`` the actions were begun so long ago."""
     table = tables_cell.instance_actions
@@ -151,9 +83,9 @@ def test_a_move_and_its_end(cloud, stopped, ending, flavor):
     cloud.settle()
     row, move = cloud.row(uuid), cloud.migration(number)
     assert cloud.state(uuid) == (states.RESIZED, None, before[2]), row['fault']
-    assert row['host'] != source and move['status'] == 'finished' and move['swapped']
+    assert row['host'] != source and move['status'] == 'finished' and move['claims_swapped']
     assert (move['source_compute'], move['dest_compute']) == (source, row['host'])
-    assert move['dest_host'] == '127.0.0.1' and move['held_host'] == source
+    assert move['dest_host'] == '127.0.0.1' and move['claimed_host'] == source
     assert row['flavor'] == (flavor or core.FLAVOR) and row['memory_mb'] == row['flavor']['memory_mb']
     assert cloud.guests()[uuid] == row['host'] and cloud.conductor.claim_check.audit() == []
     assert cloud.computes[source].driver.features[virt.Resize].resize_backups() == [uuid]
@@ -174,7 +106,7 @@ def test_a_move_and_its_end(cloud, stopped, ending, flavor):
 def test_a_resize_on_the_same_host(tmp_path, ending):
     cloud = Cloud(tmp_path)
     uuid = cloud.boot()
-    cloud.move(uuid, BIG, ignore=[])
+    cloud.move(uuid, BIG, ignored_hosts=[])
     cloud.settle()
     assert cloud.state(uuid)[0] == states.RESIZED and cloud.node()['memory_mb_used'] == 1536
     cloud.end(uuid, ending)
@@ -214,7 +146,7 @@ def test_a_destination_that_refuses_is_replaced(cloud):
         cloud.settle()
         assert cloud.state(uuid)[0] == states.RESIZED
         assert cloud.row(uuid)['host'] == taking
-        tried = cloud.migration(number)['arguments'].get('tried')
+        tried = cloud.migration(number)['arguments'].get('tried_hosts')
         cloud.end(uuid, 'revertResize')
         cloud.settle()
         assert cloud.migration(number)['status'] == 'reverted' and cloud.row(uuid)['fault'] is None
@@ -245,7 +177,7 @@ def test_a_move_that_fails_leaves_the_server_as_it_was(cloud, operation, attempt
     assert (action, message, finished) == ('resize', 'Error', True)
     assert cloud.migration(number)['status'] == 'error'
     if operation == 'accept_guest':
-        assert len(cloud.migration(number)['arguments']['tried']) == attempts
+        assert len(cloud.migration(number)['arguments']['tried_hosts']) == attempts
     cloud.check()
 
 
@@ -463,7 +395,7 @@ def test_a_destination_that_went_down_before_it_was_asked_is_replaced(cloud):
     cloud.conductor.reconciler.reconcile()
     cloud.settle()
     assert cloud.state(uuid)[0] == states.RESIZED and cloud.row(uuid)['host'] != dead
-    assert cloud.migration(number)['arguments']['tried'] == [dead]
+    assert cloud.migration(number)['arguments']['tried_hosts'] == [dead]
     cloud.end(uuid, 'confirmResize')
     cloud.settle()
     cloud.check()
@@ -497,7 +429,7 @@ def test_a_guest_that_keeps_running_is_given_up_before_its_host_begins(cloud):
     uuid = cloud.boot()
     source = cloud.row(uuid)['host']
     cloud.bus.lost = lambda topic, method, server: method == 'grow_instance'
-    number = cloud.move(uuid, MORE, host=source, ignore=[], grows=True)
+    number = cloud.move(uuid, MORE, host=source, ignored_hosts=[], in_place=True)
     cloud.settle()
     cloud.kill_compute(source)
     cloud.bus.lost = None
@@ -511,12 +443,12 @@ def test_a_guest_that_keeps_running_is_given_up_before_its_host_begins(cloud):
     cloud.check()
 
 
-def test_what_a_guest_may_have_got_stays_counted_until_its_host_is_back(cloud):
+def test_resize_claim_is_kept_until_an_unreachable_host_returns(cloud):
     uuid = cloud.boot()
     source = cloud.row(uuid)['host']
     cloud.computes[source].driver.delays['grow'] = 0.5
-    number = cloud.move(uuid, MORE, host=source, ignore=[], grows=True)
-    wait(lambda: cloud.row(uuid)['task_state'] == states.RESIZE_FINISH)
+    number = cloud.move(uuid, MORE, host=source, ignored_hosts=[], in_place=True)
+    wait_for(lambda: cloud.row(uuid)['task_state'] == states.RESIZE_FINISH)
     cloud.kill_compute(source)
     cloud.force_down(source)
     for _ in range(2):
@@ -524,7 +456,7 @@ def test_what_a_guest_may_have_got_stays_counted_until_its_host_is_back(cloud):
         cloud.conductor.reconciler.reconcile()
         cloud.settle()
     assert cloud.row(uuid)['task_state'] == states.RESIZE_FINISH and cloud.counted(uuid) == (2, 1024)
-    assert cloud.migration(number)['held_vcpus'] == 1 and cloud.conductor.claim_check.audit() == []
+    assert cloud.migration(number)['claimed_vcpus'] == 1 and cloud.conductor.claim_check.audit() == []
     cloud.start_compute(source)
     cloud.settle()
     assert cloud.state(uuid)[:2] == (states.ACTIVE, None) and cloud.row(uuid)['vcpus'] == 2
@@ -544,6 +476,23 @@ def test_a_delete_while_the_other_host_is_down(cloud):
     cloud.start_compute(source)
     cloud.settle()
     cloud.check()
+
+
+def test_a_resize_backup_of_a_deleted_server_is_compared_with_its_last_generation(cloud):
+    """The host has a record of the guest that left, and no row."""
+    uuid = cloud.boot()
+    source = cloud.row(uuid)['host']
+    cloud.move(uuid, BIG)
+    cloud.settle()
+    record = cloud.computes[source].host.records.get(uuid)
+    cloud.delete(uuid)
+    cloud.settle()
+    assert cloud.gone(uuid)
+    with cloud.db.reader() as conn:
+        generation = history.generations(conn, [uuid])[uuid]
+    entry, = cloud.conductor.methods['continue_moves'](cloud.ctx, host=source, resize_backups=[uuid])
+    assert not entry['restore'] and entry['instance'].generation == generation
+    assert records.refusal(record, entry['instance'], None, '') is None
 
 
 def removed(what):
@@ -630,7 +579,7 @@ def test_nothing_is_removed_without_an_answer(cloud, monkeypatch):
     assert list(compute.driver.leftovers()) == [uuid]
     cloud.bus.lost = None
     compute.came_back()
-    wait(lambda: not compute.driver.leftovers())
+    wait_for(lambda: not compute.driver.leftovers())
     cloud.settle()
     cloud.check()
 
@@ -653,7 +602,7 @@ def test_incoming_guests_are_discarded_after_their_move(cloud):
 def test_unknown_orphans_are_reported_and_kept(cloud, caplog):
     unknown, kept = '70a599e0-31e7-49b7-b260-868f441e8620', '70a599e0-31e7-49b7-b260-868f441e8621'
     compute = cloud.computes['host1']
-    compute.driver.machine.note_arriving(unknown, True)
+    compute.driver.machine.set_incoming(unknown, True)
     compute.driver.machine.keep(kept, {})
     for _ in range(2):
         compute.power_states.synchronize()
@@ -664,7 +613,7 @@ def test_unknown_orphans_are_reported_and_kept(cloud, caplog):
         assert metrics.REGISTRY.get_sample_value('nova_compute_orphans', {'kind': what}) == 1
     assert [record.message.partition(':')[0] for record in caplog.records if unknown in record.message] == [
         f'Files of an incomplete step of server {unknown}']
-    compute.driver.machine.note_arriving(unknown, False)
+    compute.driver.machine.set_incoming(unknown, False)
     compute.driver.machine.forget_kept(kept)
     compute.power_states.synchronize()
     assert metrics.REGISTRY.get_sample_value('nova_compute_orphans', {'kind': 'resize_backup'}) == 0
@@ -675,20 +624,20 @@ def test_moves_confirm_themselves(cloud):
     for each in (uuid, other):
         cloud.move(each)
         cloud.settle()
-    assert cloud.conductor.confirmation.confirm_old_moves() == 0
+    assert cloud.conductor.moves.confirm_old_moves() == 0
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.migrations).where(
             tables_cell.migrations.c.instance_uuid == uuid).values(
             updated_at=utils.utcnow() - datetime.timedelta(hours=24, seconds=1)))
     cloud.conf.set_override('resize_confirm_window', 0)                     # never
-    assert cloud.conductor.confirmation.confirm_old_moves() == 0
+    assert cloud.conductor.moves.confirm_old_moves() == 0
     cloud.conf.clear_override('resize_confirm_window')                      # after 24 hours
-    assert cloud.conductor.confirmation.confirm_old_moves() == 1
+    assert cloud.conductor.moves.confirm_old_moves() == 1
     cloud.settle()
     assert cloud.state(uuid)[0] == states.ACTIVE and cloud.state(other)[0] == states.RESIZED
 
 
-def test_what_is_held_is_counted(cloud):
+def test_claims_of_a_resize_are_counted_on_both_hosts(cloud):
     """A host that takes a move has no room for others, and a source keeps the room for a revert."""
     uuid = cloud.boot()
     source = cloud.row(uuid)['host']
@@ -706,7 +655,7 @@ def test_what_is_held_is_counted(cloud):
     assert [each['column'] for each in cloud.conductor.claim_check.audit()] == ['memory_mb_used']
 
 
-def test_what_the_quota_counts_wrongly_is_mended(cloud):
+def test_quota_check_repairs_wrong_sizes(cloud):
     """A process that died between its writes to the two databases leaves the wrong size; a move does not."""
     uuid, moving = cloud.boot(), cloud.boot()
     cloud.move(moving, {**BIG, 'memory_mb': 256})
@@ -729,7 +678,7 @@ def test_what_the_quota_counts_wrongly_is_mended(cloud):
     cloud.check()
 
 
-@pytest.mark.parametrize(('task', 'held', 'swapped', 'step'), [
+@pytest.mark.parametrize(('task', 'held', 'claims_swapped', 'step'), [
     (states.RESIZE_PREP, None, False, None), (states.RESIZE_PREP, 'd', False, ('prep_resize', 'd')),
     (states.RESIZE_MIGRATING, 'd', False, ('resize_instance', 's')),
     (states.RESIZE_MIGRATED, 's', True, ('finish_resize', 'd')),
@@ -737,8 +686,9 @@ def test_what_the_quota_counts_wrongly_is_mended(cloud):
     (states.RESIZE_CONFIRMING, 's', True, ('confirm_resize', 's')),
     (states.RESIZE_REVERTING, 's', True, ('revert_resize', 'd')),
     (states.RESIZE_REVERTING, 'd', False, ('finish_revert_resize', 's'))])
-def test_the_next_step(task, held, swapped, step):
-    migration = {'held_host': held, 'swapped': swapped, 'source_compute': 's', 'dest_compute': 'd', 'arguments': {}}
+def test_the_next_step(task, held, claims_swapped, step):
+    migration = {'claimed_host': held, 'claims_swapped': claims_swapped, 'source_compute': 's', 'dest_compute': 'd',
+                 'arguments': {}}
     assert cold.next_step(task, migration) == step
 
 
@@ -746,8 +696,6 @@ def test_the_next_step(task, held, swapped, step):
     (states.RESIZE_PREP, None, None), (states.RESIZE_PREP, 's', ('grow_instance', 's')),
     (states.RESIZE_FINISH, 's', ('grow_instance', 's'))])
 def test_the_next_step_of_a_guest_that_keeps_running(task, held, step):
-    migration = {'held_host': held, 'swapped': False, 'source_compute': 's', 'dest_compute': held,
-                 'arguments': {'grows': True}}
+    migration = {'claimed_host': held, 'claims_swapped': False, 'source_compute': 's', 'dest_compute': held,
+                 'arguments': {'in_place': True}}
     assert cold.next_step(task, migration) == step
-
-

@@ -10,7 +10,8 @@ from nova.db.moves import migrations as server_migrations
 from nova.db.placement import server_groups
 from nova.tests import core
 from nova.tests import races
-from nova.tests.functional import test_core_moves as moves
+from nova.tests.support import core_moves as moves
+from nova.tests.support.waiting import wait_for
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def test_a_delete_leaves_nothing_on_either_host(cloud, moment):
     cloud.check()
 
 
-def test_of_several_moves_at_once_one_begins(cloud):
+def test_only_one_of_concurrent_moves_starts(cloud):
     uuid = cloud.boot()
     results = races.outcomes(*[lambda: cloud.move(uuid, moves.BIG)] * 6)
     assert len([found for found in results if isinstance(found, int)]) == 1
@@ -62,9 +63,9 @@ def test_many_servers_move_and_the_claims_agree(cloud):
         def run():
             for ending in ('confirmResize', 'revertResize'):
                 cloud.move(uuid, moves.BIG if number % 2 else None)
-                moves.wait(lambda: cloud.row(uuid)['vm_state'] == states.RESIZED)
+                wait_for(lambda: cloud.row(uuid)['vm_state'] == states.RESIZED)
                 cloud.end(uuid, ending)
-                moves.wait(lambda: cloud.state(uuid)[:2] == (states.ACTIVE, None))
+                wait_for(lambda: cloud.state(uuid)[:2] == (states.ACTIVE, None))
             if number % 3 == 0:
                 cloud.move(uuid)
                 cloud.delete(uuid)
@@ -88,7 +89,7 @@ def test_a_member_that_changes_places_has_both_hosts_all_the_time(cloud):
     number = cloud.move(uuid)
     cloud.settle()
     move = cloud.migration(number)
-    assert move['held_host'] not in (None, source) and not move['swapped']
+    assert move['claimed_host'] not in (None, source) and not move['claims_swapped']
     cloud.db.run(core.instances.update, uuid, {'server_group_id': 'g'})
     looks = []
 
@@ -96,8 +97,8 @@ def test_a_member_that_changes_places_has_both_hosts_all_the_time(cloud):
         if statement.startswith('SELECT'):
             looks.append(statement)
             if len(looks) == 2:
-                for text in (f"UPDATE instances SET host = '{move['held_host']}'", "UPDATE migrations SET "
-                             f"held_host = '{source}'"):
+                for text in (f"UPDATE instances SET host = '{move['claimed_host']}'", "UPDATE migrations SET "
+                             f"claimed_host = '{source}'"):
                     other = conn.connection.cursor()
                     other.execute(text)
                     other.close()
@@ -107,4 +108,4 @@ def test_a_member_that_changes_places_has_both_hosts_all_the_time(cloud):
             found = server_groups.places(conn, 'g')
     finally:
         sa.event.remove(cloud.db.engine, 'before_cursor_execute', between)
-    assert found == {(uuid, source), (uuid, move['held_host'])}
+    assert found == {(uuid, source), (uuid, move['claimed_host'])}

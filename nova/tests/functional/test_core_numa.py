@@ -19,9 +19,9 @@ from nova.scheduler.resources import numa_request
 from nova.scheduler.resources import numa_table
 from nova.tests import core
 from nova.tests import races
-from nova.tests.functional import test_core_evacuation as evacuation
-from nova.tests.functional import test_core_live_migration as live
-from nova.tests.functional import test_core_moves as moves
+from nova.tests.support import core_evacuation as evacuation
+from nova.tests.support import core_live_migration as live
+from nova.tests.support import core_moves as moves
 from nova.virt import driver
 
 HOSTS = ('host1', 'host2', 'host3')
@@ -54,7 +54,7 @@ class Cloud(moves.Cloud):
         found = collections.Counter()
         with self.db.reader() as conn:
             for table, place, column in ((tables_cell.instances, 'host', 'numa_topology'),
-                                         (tables_cell.migrations, 'held_host', 'held_numa_topology')):
+                                         (tables_cell.migrations, 'claimed_host', 'claimed_numa_topology')):
                 for text in conn.execute(sa.select(table.c[column]).where(
                         table.c[place] == name, table.c[column].is_not(None))).scalars():
                     for cell in numa.load_guest(text).cells:
@@ -103,7 +103,7 @@ def test_a_host_reports_its_cells(cloud, monkeypatch):
     assert cloud.node() == node, 'a report that says nothing new writes nothing'
 
 
-def test_what_a_server_takes_it_gives_back(cloud):
+def test_deleted_server_releases_its_numa_claim(cloud):
     uuid = cloud.boot(flavor=flavor(numa_nodes='2', cpu_policy='dedicated', mem_page_size='2048'))
     row, topology = cloud.row(uuid), cloud.topology(uuid)
     assert topology.instance_uuid == uuid and topology.cpu_policy == 'dedicated'
@@ -197,7 +197,7 @@ def test_a_resize_on_its_own_host(tmp_path, end):
     """Both shares are held there, until one of them is given back."""
     cloud = Cloud(tmp_path, hosts=('host1',))
     uuid = cloud.boot(flavor=PINNED)
-    cloud.move(uuid, {**core.FLAVOR, 'flavor_id': '2', **flavor(1, cpu_policy='dedicated')}, ignore=[])
+    cloud.move(uuid, {**core.FLAVOR, 'flavor_id': '2', **flavor(1, cpu_policy='dedicated')}, ignored_hosts=[])
     cloud.settle()
     assert cloud.state(uuid)[0] == states.RESIZED and len(cloud.pinned('host1')) == 3
     assert set(cloud.pinned('host1').values()) == {1}
@@ -357,7 +357,7 @@ def test_reserved_cpus_are_not_given_out(tmp_path):
 
 
 @pytest.mark.parametrize('pack, expected', [(False, 1), (True, 0)])
-def test_which_cell_comes_next(tmp_path, pack, expected):
+def test_packing_option_selects_the_next_numa_cell(tmp_path, pack, expected):
     cloud = Cloud(tmp_path, hosts=('host1',), compute__packing_host_numa_cells_allocation_strategy=pack)
     cloud.boot(flavor=flavor(1, cpu_policy='dedicated'))
     assert cloud.topology(cloud.boot(flavor=flavor(1, cpu_policy='dedicated'))).cells[0].id == expected
@@ -456,7 +456,7 @@ def test_a_dry_run_of_a_server_counts_what_it_has_as_free(tmp_path):
     cloud.close()
 
 
-def test_who_has_no_topology(tmp_path):
+def test_host_without_numa_topology_accepts_only_servers_without_one(tmp_path):
     """A host that reports none takes servers without one alone."""
     cloud = Cloud(tmp_path, hosts=('host1',))
     cloud.db.run(compute_nodes.report, 'host1', [{**cloud.node(), 'numa_topology': None}])

@@ -92,7 +92,7 @@ def test_nothing_is_written_where_nothing_has_changed(cloud):
     ({'vm_state': states.RESCUED}, states.SHUTDOWN, (states.RESCUED, states.SHUTDOWN)),
     ({'task_state': states.POWERING_OFF}, states.SHUTDOWN, (states.ACTIVE, states.RUNNING)),
 ], ids=['crashed', 'unknown', 'suspended', 'rescued', 'in-a-task'])
-def test_what_a_power_state_makes_of_a_server(cloud, values, reported, after):
+def test_reported_power_state_determines_the_state_of_the_server(cloud, values, reported, after):
     (host, uuid), = servers(cloud, 1, **values)
     cloud.conductor.methods.report_power_states(None, host, {uuid: reported})
     assert found(cloud, uuid) == after
@@ -108,7 +108,7 @@ def test_only_the_host_of_a_server_tells_its_state(cloud):
     assert found(cloud, placed[1][1]) == (states.STOPPED, states.SHUTDOWN)
 
 
-def test_what_comes_while_others_are_written_is_written_together(cloud):
+def test_power_states_reported_during_a_write_are_written_together(cloud):
     placed = servers(cloud, 40)
     report = cloud.conductor.methods.report_power_states
     threads = [threading.Thread(target=report, args=(None, host, {uuid: states.SHUTDOWN})) for host, uuid in placed]

@@ -5,15 +5,11 @@ import pytest
 
 from nova import states
 from nova.tests import core
+from nova.tests.support import core_rebuild_filters
+from nova.tests.support.core_rebuild_filters import BAD
+from nova.tests.support.core_rebuild_filters import GOOD
 
-GOOD, BAD = core.IMAGE['id'], '70a599e0-31e7-49b7-b260-868f441e86ff'
-
-
-class Picky:
-    """A filter of the deployment that refuses one image."""
-
-    def host_passes(self, host, spec):
-        return (spec.image or {}).get('id') != BAD
+Picky = core_rebuild_filters.Picky
 
 
 class Fragile:
@@ -83,7 +79,7 @@ def test_an_image_that_is_allowed(cloud):
     assert (row['vm_state'], row['task_state'], row['image_id']) == (states.ACTIVE, None, other), row['fault']
 
 
-def test_what_was_allowed_is_not_asked_again(cloud):
+def test_rebuild_resumed_after_a_crash_is_not_filtered_again(cloud):
     """After a crash the old disks may be gone: the rebuild is finished whatever the filters say now."""
     uuid, other = cloud.boot(), BAD[:-1] + '0'
     driver = cloud.computes['host1'].driver

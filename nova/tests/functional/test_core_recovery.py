@@ -18,8 +18,8 @@ from nova.db.servers import mappings
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 from nova.tests import core
-from nova.tests.waiting import settled
-from nova.tests.waiting import wait_for
+from nova.tests.support.waiting import settled
+from nova.tests.support.waiting import wait_for
 from nova.virt import driver as virt
 
 
@@ -318,7 +318,7 @@ def test_a_conductor_that_starts_takes_up_what_waits_for_one(cloud, monkeypatch)
     cloud.bus.lost = lambda topic, method, server: topic == 'conductor'
     cloud.delete(deleted)
     cloud.bus.lost = None
-    monkeypatch.setattr(reconciler, 'TAKE_UP_S', -1)
+    monkeypatch.setattr(reconciler, 'START_GRACE_S', -1)
     cloud.conductor.start()
     assert cloud.conductor.reconciler.reconcile() == 2
     cloud.settle()
@@ -339,7 +339,7 @@ def test_a_conductor_that_starts_takes_up_what_never_reached_the_host(cloud, mon
         cloud.delete(uuid)
     cloud.settle()
     cloud.bus.lost = None
-    monkeypatch.setattr(reconciler, 'TAKE_UP_S', -1)
+    monkeypatch.setattr(reconciler, 'START_GRACE_S', -1)
     cloud.conductor.start()
     assert cloud.conductor.reconciler.reconcile() == 1
     cloud.settle()
@@ -462,7 +462,7 @@ def _row(vm_state, task_state, host='h'):
     (_row('building', 'spawning'), True, False, 'resend'), (_row('building', 'spawning'), False, False, 'replace'),
     (_row('active', 'powering-off'), True, False, 'resend'), (_row('active', 'powering-off'), False, False, 'wait'),
     (_row('active', 'powering-off'), True, True, 'fail')])
-def test_what_the_reconciler_decides(row, up, old, what):
+def test_reconciler_decides_by_state_host_and_age(row, up, old, what):
     assert reconciler.decide(row, up, old) == what
 
 

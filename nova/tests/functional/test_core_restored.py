@@ -10,8 +10,8 @@ from nova import states
 from nova.cmd.manage import differences as command
 from nova.compute import records
 from nova.tests import core
-from nova.tests.functional import test_core_live_migration as live
-from nova.tests.functional import test_core_moves as moves
+from nova.tests.support import core_live_migration as live
+from nova.tests.support import core_moves as moves
 
 HOSTS = ('host1', 'host2', 'host3')
 
@@ -163,7 +163,7 @@ def test_without_the_guard_guests_are_lost(cloud, monkeypatch, ignored):
 def test_a_host_that_is_renamed_does_not_start(cloud):
     uuid = on(cloud, 'host1')
     cloud.kill_compute('host1')
-    for end in ('json', 'kept', 'arriving'):
+    for end in ('json', 'kept', 'incoming'):
         old = cloud.path / 'guests' / f'host1.{end}'
         if old.exists():
             shutil.copyfile(old, cloud.path / 'guests' / f'host1b.{end}')
@@ -182,6 +182,6 @@ def test_a_host_takes_no_server_of_another(cloud):
               'server': objects.Instance.from_row(cloud.row(uuid)).obj_to_primitive()['nova_object.data'],
               'volumes': {}}
     assert cloud.conductor.methods.report_guests(cloud.ctx, 'host2', [report], None, []) == {
-        'settled': [], 'open': True}
+        'resolved': [], 'open': True}
     assert cloud.row(uuid)['host'] == 'host1'
     assert [each.uuid for each in command.read(cloud.cells)] == [uuid]

@@ -102,14 +102,14 @@ def test_a_server_of_another_project_is_no_neighbour(make):
     assert '3 have none of the servers that the hint same_host names' in cloud.row(uuid)['fault']['message']
 
 
-def test_where_a_server_is_moving_to_counts(make):
+def test_destination_of_a_move_counts_as_a_host_of_the_server(make):
     cloud = make()
     uuid = cloud.boot()
     with cloud.db.writer() as conn:
         conn.execute(sa.insert(tables_cell.migrations).values(
             uuid='m', instance_uuid=uuid, project_id='p', user_id='u', migration_type='migration', status='preparing',
             created_at=utils.utcnow(), updated_at=utils.utcnow(), arguments={}, old_flavor={}, new_flavor={},
-            held_host='elsewhere'))
+            claimed_host='elsewhere'))
         assert hosts_db.of_servers(conn, 'p', [uuid]) == {cloud.row(uuid)['host'], 'elsewhere'}
 
 

@@ -20,43 +20,18 @@ from nova.db.servers import tasks
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 from nova.tests import core
-from nova.tests import waiting
+from nova.tests.support import waiting
+from nova.tests.support import core_shelve
+from nova.tests.support.core_shelve import IMAGE
+from nova.tests.support.core_shelve import RESCUE
+from nova.tests.support.core_shelve import core_threads
+from nova.tests.support.core_shelve import kill_in
+from nova.tests.support.core_shelve import shelve
+from nova.tests.support.core_shelve import state
+from nova.tests.support.core_shelve import unshelve
 from nova.virt import driver as virt
 
-IMAGE = '70a599e0-31e7-49b7-b260-868f441e8621'
-SHELVE = {'image_id': IMAGE, 'clean_shutdown': True}
-RESCUE = {'image_id': core.IMAGE['id'], 'admin_password': 'canary', 'clean_shutdown': True}
-
-
-@pytest.fixture
-def cloud(tmp_path, request):
-    made = core.Cloud(tmp_path, **{'hosts': ('host1', 'host2'), **getattr(request, 'param', {})})
-    yield made
-    made.close()
-
-
-def shelve(cloud, uuid, settle=True):
-    cloud.images.unfinished.add(IMAGE)
-    cloud.act(uuid, 'shelve', **SHELVE)
-    if settle:
-        cloud.settle()
-
-
-def unshelve(cloud, uuid, **arguments):
-    cloud.act(uuid, 'unshelve', **arguments)
-    cloud.settle()
-
-
-def state(cloud, uuid):
-    row = cloud.row(uuid)
-    return row['vm_state'], row['task_state'], row['host']
-
-
-def kill_in(cloud, operation, act, host=None):
-    """Kill the host's compute, by default that of the only one, while its driver is in this operation; the host."""
-    host = host or next(iter(cloud.computes))
-    cloud.kill_in(host, operation, act)
-    return host
+cloud = core_shelve.cloud
 
 
 # ---- shelving ----------------------------------------------------------------
@@ -331,27 +306,6 @@ def test_unshelved_twice_at_once(cloud):
     cloud.check()
 
 
-def core_threads(count, function):
-    """How many of several calls at once were not refused."""
-    start, won, errors = threading.Barrier(count), [], []
-
-    def run():
-        start.wait()
-        try:
-            won.append(function())
-        except exception.Conflict:
-            pass
-        except Exception as error:
-            errors.append(error)
-    threads = [threading.Thread(target=run) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-    return len(won)
-
-
 # ---- rescue ------------------------------------------------------------------
 
 @pytest.mark.parametrize('cloud', [{'hosts': ('host1',)}], indirect=True)
@@ -563,7 +517,7 @@ def test_a_token_opens_no_other_guest_that_gets_the_port(cloud, name, arguments,
     ({'vm_state': 'shelved_offloaded', 'task_state': 'unshelving', 'host': None}, False, 'resend'),
     ({'vm_state': 'shelved_offloaded', 'task_state': 'unshelving', 'host': 'h'}, False, 'resend'),
     ({'vm_state': 'active', 'task_state': 'shelving_image_uploading', 'host': 'h'}, True, 'resend')])
-def test_what_the_reconciler_decides(row, up, what):
+def test_reconciler_decides_about_interrupted_shelve_tasks(row, up, what):
     assert reconciler.decide(row, up, False) == what
 
 

@@ -10,7 +10,7 @@ from nova.db.projects import quotas
 from nova.db.servers import instances
 from nova.db.servers import mappings
 from nova.tests import core
-from nova.tests.functional import test_core_shelve as shelve
+from nova.tests.support import core_shelve as shelve
 
 
 @pytest.fixture

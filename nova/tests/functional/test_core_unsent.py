@@ -15,9 +15,9 @@ from nova.db import errors
 from nova.db.projects import quotas
 from nova.db.servers import instance_actions
 from nova.db.tables import cell as tables_cell
-from nova.tests.functional import test_core_live_migration as live
-from nova.tests.functional import test_core_moves as moves
-from nova.tests.functional import test_core_shelve as shelve
+from nova.tests.support import core_live_migration as live
+from nova.tests.support import core_moves as moves
+from nova.tests.support import core_shelve as shelve
 
 cloud = moves.cloud
 
@@ -106,11 +106,11 @@ def break_connection(cloud):
 
 @pytest.mark.parametrize('happens', [lambda cloud: cloud.conductor.messages_lost(), silence, break_connection],
                          ids=['queue-lost', 'silence', 'database-away'])
-def test_what_nobody_can_have_begun_is_sent_soon(cloud, happens):
+def test_tasks_that_no_host_can_have_started_are_resent_soon(cloud, happens):
     uuid = cloud.boot(requested_host='host1')
     cloud.bus.lost = lambda topic, name, server: name == 'stop_instance'
     cloud.act(uuid, 'os-stop', clean_shutdown=False)
-    soon = utils.utcnow() + datetime.timedelta(seconds=reconciler.TAKE_UP_S + 1)
+    soon = utils.utcnow() + datetime.timedelta(seconds=reconciler.START_GRACE_S + 1)
     with cloud.db.reader() as conn:
         assert instance_actions.overdue(conn, soon) == []
     happens(cloud)
@@ -137,7 +137,7 @@ def failing(database, statements):
 
 
 @pytest.mark.parametrize('happens', [silence, break_connection], ids=['silence', 'database-away'])
-def test_what_could_not_be_hastened_is_hastened_at_the_next_time(cloud, happens):
+def test_failed_rescheduling_of_unsent_tasks_is_repeated(cloud, happens):
     """The database was away again: whoever had noticed the first time did not know of it any more."""
     uuid = cloud.boot(requested_host='host1')
     cloud.bus.lost = lambda topic, name, server: name == 'stop_instance'
@@ -147,7 +147,7 @@ def test_what_could_not_be_hastened_is_hastened_at_the_next_time(cloud, happens)
         happens(cloud)
     cloud.heartbeat('host2')
     cloud.conductor.reconciler.reconcile()
-    soon = utils.utcnow() + datetime.timedelta(seconds=reconciler.TAKE_UP_S + 1)
+    soon = utils.utcnow() + datetime.timedelta(seconds=reconciler.START_GRACE_S + 1)
     with cloud.db.reader() as conn:
         assert [action['instance_uuid'] for action in instance_actions.overdue(conn, soon)] == [uuid]
 
@@ -185,14 +185,14 @@ def test_a_host_whose_cell_is_gone(cloud, caplog, monkeypatch):
     assert cloud.row(lost)['vm_state'] == states.ACTIVE
 
 
-def test_what_the_reconciler_cannot_send_is_sent_at_its_next_look(cloud):
+def test_task_that_could_not_be_sent_is_sent_at_the_next_reconciliation(cloud):
     uuid = cloud.boot(requested_host='host1')
     cloud.bus.lost = unsent('stop_instance')
     cloud.act(uuid, 'os-stop', clean_shutdown=False)
     cloud.pass_time()
     assert cloud.conductor.reconciler.reconcile() == 1                  # in vain
     cloud.bus.lost = None
-    time.sleep(reconciler.SEND_AGAIN_S)
+    time.sleep(reconciler.RESEND_DELAY_S)
     assert cloud.conductor.reconciler.reconcile() == 1
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == states.STOPPED

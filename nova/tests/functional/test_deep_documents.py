@@ -52,7 +52,7 @@ def test_a_body(cloud, method, path, body, depth):
     assert answer.status_code == 400 or len(text) > 50000 and answer.status_code == 413, answer.text[:300]
 
 
-def test_a_query(cloud):
+def test_deeply_nested_query_document_is_refused(cloud):
     for text in (nested(1000), nested(40), '{"volume_id":' + nested(300) + '}'):
         answer = cloud.admin().request('DELETE', '/os-assisted-volume-snapshots/a', params={'delete_info': text})
         assert answer.status_code == 400, answer.text

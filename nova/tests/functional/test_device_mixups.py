@@ -9,9 +9,10 @@ import concurrent.futures
 import pytest
 
 from nova.db.servers import block_devices
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as clouds
-from nova.tests.functional import test_live_cloud as live
+from nova.tests.support import live_cloud as live
+from nova.tests.support.waiting import wait_for
 
 ROUNDS = 6
 
@@ -42,7 +43,7 @@ def device(cloud, server_id):
 def with_volume(cloud):
     server_id, volume_id = live.boot(cloud), live.volume(cloud)
     assert attach(cloud, server_id, volume_id).status_code in (200, 202)
-    live.wait(lambda: live.look(cloud, volume_id)['status'] == 'in-use', 'not attached')
+    wait_for(lambda: live.look(cloud, volume_id)['status'] == 'in-use', what='not attached')
     return server_id, volume_id
 
 
@@ -56,7 +57,7 @@ def evacuate(cloud, server_id):
     down(cloud, 'host1', True)
     try:
         assert live.act(cloud, server_id, 'evacuate', host='host2').status_code == 200
-        live.wait(lambda: live.home(cloud, server_id) == 'host2', 'it stays')
+        wait_for(lambda: live.home(cloud, server_id) == 'host2', what='it stays')
         cloud.boss.wait_for(server_id, 'SHUTOFF')
     finally:
         down(cloud, 'host1', False)
@@ -88,7 +89,7 @@ def test_a_connection_of_the_source_is_never_used_again_after_a_move(cloud, move
     held, = live.look(cloud, volume_id)['attachments']
     assert held['attachment_id'] == after['attachment_id'] and held['host_name'] == home
     assert cloud.boss.get(f'/volume/v3/attachments/{before["attachment_id"]}').status_code == 404
-    assert list(live.driver(cloud, home).machine.volumes(server_id)) == [volume_id]
+    assert list(live.driver(cloud, home).machine.guests[server_id].get('volumes', {})) == [volume_id]
 
 
 def test_a_volume_that_is_attached_and_detached_at_once_is_with_one_server_or_with_none(cloud):
@@ -104,13 +105,13 @@ def test_a_volume_that_is_attached_and_detached_at_once_is_with_one_server_or_wi
             assert max(codes) < 500, codes
     with concurrent.futures.ThreadPoolExecutor() as pool:
         list(pool.map(fight, servers))
-    live.wait(at_rest, 'it is neither attached nor free')
+    wait_for(at_rest, what='it is neither attached nor free')
 
     def agree():
         held = {each['server_id'] for each in live.look(cloud, volume_id)['attachments']}
         rows = {server_id for server_id in servers if device(cloud, server_id)}
         there = {server_id for server_id in servers
-                 if volume_id in live.driver(cloud, live.home(cloud, server_id)).machine.volumes(server_id)}
+                 if volume_id in live.driver(cloud, live.home(cloud, server_id)).machine.guests[server_id]['volumes']}
         assert len(held) <= 1 and held == rows == there
     waiting.settled(agree)
 
@@ -129,4 +130,4 @@ def test_only_services_take_a_volume_away_from_a_server(cloud):
         assert 400 <= answer.status_code < 500, answer.text
     assert live.look(cloud, volume_id)['status'] == 'in-use'
     assert device(cloud, server_id)['attachment_id'] == attachment
-    assert volume_id in live.driver(cloud, live.home(cloud, server_id)).machine.volumes(server_id)
+    assert volume_id in live.driver(cloud, live.home(cloud, server_id)).machine.guests[server_id].get('volumes', {})

@@ -14,9 +14,9 @@ from nova.conductor.servers import disk_keys
 from nova.conductor.servers import volumes
 from nova.db.servers import block_devices
 from nova.db.tables import cell as tables
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as fixture
-from nova.tests.functional import test_pci_cloud
+from nova.tests.support import pci_cloud as test_pci_cloud
 from nova.volume import embedded
 
 
@@ -93,7 +93,7 @@ REFUSED = {'createImage': ({'name': 'i'}, 'without encryption'), 'shelve': (None
            'os-migrateLive': ({'host': None, 'block_migration': False, 'disk_over_commit': False}, 'while it is off')}
 
 
-def test_what_would_write_the_content_elsewhere_in_the_clear_is_a_conflict(clients):
+def test_actions_that_would_copy_encrypted_disks_unencrypted_return_409(clients):
     server = clients.boot('sealed')
     for name, (body, sentence) in REFUSED.items():
         answer = clients.admin.post(f'/servers/{server["id"]}/action', {name: body}, version='2.1')

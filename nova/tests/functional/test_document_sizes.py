@@ -115,7 +115,7 @@ def test_a_page_of_images_ends_early(cloud):
         conn.execute(sa.insert(t_image.image_properties), [
             {'image_id': ident, 'name': f'p{number}', 'value': value} for ident in idents for number in range(8)])
     every_page(demo, '/image/v2/images?limit=1000', 'images', lambda document: document.get('next'))      # fills caches
-    time.sleep(2 * memory.REST_S)
+    time.sleep(2 * memory.DELAY_S)
     before = rss()
     pages = every_page(demo, '/image/v2/images?limit=1000', 'images', lambda document: document.get('next'))
     assert {*idents} <= {image['id'] for _size, page in pages for image in page}

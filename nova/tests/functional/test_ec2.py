@@ -20,84 +20,39 @@ import requests
 import sqlalchemy as sa
 
 from nova import utils
-from nova.api.ec2 import app as ec2_app
-from nova.api.ec2 import errors
-from nova.api.ec2 import signing
-from nova.api.ec2 import table
-from nova.db.projects import attempts
 from nova.db.ec2 import ids as ec2_ids
+from nova.db.projects import attempts
 from nova.db.tables import ec2 as tables
+from nova.ec2 import app as ec2_app
+from nova.ec2 import errors
+from nova.ec2 import signing
+from nova.ec2 import table
 from nova.policies import ec2 as policies
-from nova.tests import waiting
-from nova.tests.functional import cloud as whole
+from nova.tests.support import waiting
 from nova.tests.fuzz import ec2_requests
+from nova.tests.support import ec2 as shared_ec2
+from nova.tests.support.ec2 import PATH
+from nova.tests.support.ec2 import SIGNED_HEADERS
+from nova.tests.support.ec2 import boto
+from nova.tests.support.ec2 import keys_of
+from nova.tests.support.ec2 import member_of_another_project
+from nova.tests.support.ec2 import refused
+from nova.tests.support.ec2 import run
+from nova.tests.support.ec2 import signed
+from nova.tests.support.ec2 import signed_with
 from nova.virt.fake import guest_operations as machine_screen
 
-PATH = '/services/Cloud'
-
-
-@pytest.fixture(scope='module')
-def cloud(tmp_path_factory):
-    with whole.running(tmp_path_factory.mktemp('ec2'), ['host1'], objectstore__enabled=True) as running:
-        yield running
-
-
-def keys_of(client):
-    answer = client.post(f'/identity/v3/users/{client.user_id}/credentials/OS-EC2', {'tenant_id': client.project_id})
-    assert answer.status_code == 201, answer.text
-    return answer.json()['credential']
-
-
-def boto(cloud, pair):
-    return boto3.client('ec2', endpoint_url=cloud.url + PATH, region_name='RegionOne',
-                        aws_access_key_id=pair['access'], aws_secret_access_key=pair['secret'],
-                        config=botocore.config.Config(retries={'max_attempts': 0}, parameter_validation=False))
-
-
-@pytest.fixture(scope='module')
-def demo(cloud):
-    client = cloud.client()
-    client.image = client.upload_image(b'\0' * 1024, name='small')
-    return client
-
-
-@pytest.fixture(scope='module')
-def pair(demo):
-    return keys_of(demo)
-
-
-@pytest.fixture(scope='module')
-def ec2(cloud, pair):
-    return boto(cloud, pair)
-
-
-@pytest.fixture(scope='module')
-def image(ec2, demo):
-    found = ec2.describe_images(Filters=[{'Name': 'name', 'Values': ['sm*']}])['Images']
-    assert [row['Name'] for row in found] == ['small']
-    return found[0]['ImageId']
-
-
-def refused(call, **given):
-    with pytest.raises(botocore.exceptions.ClientError) as error:
-        call(**given)
-    return error.value.response['Error']['Code'], error.value.response['ResponseMetadata']['HTTPStatusCode']
-
-
-@pytest.fixture(scope='module')
-def flavor(ec2):
-    return min(ec2.describe_instance_types()['InstanceTypes'],
-               key=lambda row: row['MemoryInfo']['SizeInMiB'])['InstanceType']
-
-
-def run(ec2, image, flavor, **more):
-    made = ec2.run_instances(**{'ImageId': image, 'InstanceType': flavor, 'MinCount': 1, 'MaxCount': 1, **more})
-    return made
+cloud = shared_ec2.cloud
+demo = shared_ec2.demo
+ec2 = shared_ec2.ec2
+flavor = shared_ec2.flavor
+image = shared_ec2.image
+pair = shared_ec2.pair
 
 
 def test_every_operation_has_its_rule():
     assert set(table.OPERATIONS) == {*policies.READS, *policies.WRITES}
-    model = __import__('nova.api.ec2.protocol', fromlist=['service']).service()
+    model = __import__('nova.ec2.protocol', fromlist=['service']).service()
     for row in table.OPERATIONS.values():
         shape = model.operation_model(row.name).input_shape
         assert row.takes | row.ignores <= set(shape.members), row.name
@@ -162,7 +117,7 @@ def test_a_picture_of_the_screen(ec2, image, flavor, demo, monkeypatch):
     ec2.terminate_instances(InstanceIds=[made])
 
 
-MOST_STATEMENTS = {'describe_instances': 10, 'run_instances': 18}          # of four
+MOST_STATEMENTS = {'describe_instances': 11, 'run_instances': 18}          # of four
 # Statements of RunInstances that POST /servers does without; five are of boto's token, which is counted.
 BESIDES_CREATE = 8
 
@@ -329,7 +284,7 @@ def test_one_instance_is_of_the_reservation_that_is_shown_later(ec2, image, flav
     assert (again['ReservationId'], again['Instances']) == (made['ReservationId'], [])
 
 
-def test_what_an_instance_is_of_is_there(ec2, image, flavor, demo):
+def test_missing_image_or_instance_type_is_refused_also_in_a_dry_run(ec2, image, flavor, demo):
     """The compute API looks for the image; a dry run has to look itself."""
     before = {row['ImageId'] for row in ec2.describe_images()['Images']}
     with_image = demo.upload_image(b'gone')
@@ -375,7 +330,7 @@ def _describe_rules(ec2, group, permission, rule):
     change(GroupId=group, SecurityGroupRuleDescriptions=[{'SecurityGroupRuleId': rule}])
     assert shown() is None
     assert refused(ec2.modify_security_group_rules, GroupId=group, SecurityGroupRules=[
-        {'SecurityGroupRuleId': rule}])[0] == 'UnsupportedOperation'
+        {'SecurityGroupRuleId': rule}])[0] == 'MissingParameter'
 
 
 def test_security_groups(ec2):
@@ -439,7 +394,7 @@ def test_volumes_and_snapshots(ec2, image, flavor):
     assert refused(ec2.describe_volumes, VolumeIds=['vol-ffffffff']) == ('InvalidVolume.NotFound', 400)
 
 
-def test_what_is_remembered_of_an_instance_is_what_there_is(cloud, ec2, image, flavor, demo):
+def test_cached_description_of_an_instance_reflects_changes(cloud, ec2, image, flavor, demo):
     """Whatever changes, the text that was written before is not shown again. With filters nothing is remembered."""
     group = ec2.create_security_group(GroupName='remembered', Description='')['GroupId']
     made = run(ec2, image, flavor, SecurityGroupIds=[group])['Instances'][0]['InstanceId']
@@ -532,7 +487,7 @@ def test_a_dry_run_proves_what_can_be_known(cloud, ec2, demo, image, flavor):
     assert not ec2.describe_tags(Filters=[{'Name': 'key', 'Values': ['dry']}])['Tags']
 
 
-def test_places(ec2):
+def test_regions_zones_and_subnets_are_described(ec2):
     assert ec2.describe_regions()['Regions'][0]['RegionName'] == 'RegionOne'
     assert [zone['ZoneName'] for zone in ec2.describe_availability_zones()['AvailabilityZones']] == ['nova']
     vpc, = ec2.describe_vpcs()['Vpcs']
@@ -555,12 +510,12 @@ def test_pages(ec2, image, flavor):
     ec2.terminate_instances(InstanceIds=ids)
 
 
-def test_what_is_refused(cloud, ec2, pair, image, flavor):
+def test_invalid_ec2_requests_return_the_documented_error_codes(cloud, ec2, pair, image, flavor):
     assert refused(ec2.run_instances, ImageId=image, InstanceType='no such', MinCount=1, MaxCount=1) == (
         'InvalidInstanceType', 400)
     assert refused(ec2.run_instances, ImageId=image, InstanceType=flavor, MinCount=1, MaxCount=1,
                    IamInstanceProfile={'Name': 'x'}) == ('UnsupportedOperation', 400)
-    assert refused(ec2.describe_ipams) == ('InvalidAction', 400)
+    assert refused(ec2.get_ebs_default_kms_key_id) == ('InvalidAction', 400)
     assert refused(ec2.describe_instances, InstanceIds=['i-zzz']) == ('InvalidInstanceID.Malformed', 400)
     assert refused(ec2.describe_instances, InstanceIds=['i-0ffffff0']) == ('InvalidInstanceID.NotFound', 400)
     assert refused(ec2.run_instances, ImageId=image, InstanceType=flavor, MinCount=1, MaxCount=1, DryRun=True) == (
@@ -568,15 +523,6 @@ def test_what_is_refused(cloud, ec2, pair, image, flavor):
     wrong = boto(cloud, {**pair, 'secret': 'x' * 40})
     assert refused(wrong.describe_regions) == ('AuthFailure', 401)
     assert refused(boto(cloud, {'access': 'a' * 32, 'secret': 'b' * 40}).describe_regions) == ('AuthFailure', 401)
-
-
-def member_of_another_project(cloud, admin):
-    password = 'Ein-langes-Wort-9'
-    project = admin.post('/identity/v3/projects', {'project': {'name': 'third'}}).json()['project']['id']
-    user = admin.post('/identity/v3/users', {'user': {'name': 'third', 'password': password}}).json()['user']['id']
-    role = next(row['id'] for row in admin.get('/identity/v3/roles').json()['roles'] if row['name'] == 'member')
-    assert admin.put(f'/identity/v3/projects/{project}/users/{user}/roles/{role}', None).status_code == 204
-    return whole.Client(cloud.url, 'third', password, 'third')
 
 
 def test_another_project_sees_nothing(cloud, ec2, image, flavor):
@@ -732,37 +678,17 @@ def test_launch_templates(cloud, ec2, image, flavor):
     ('ok1', {'NetworkInterfaces': [{'DeviceIndex': 0}]}, 'UnsupportedOperation'),
     ('ok1', {'Placement': {'Tenancy': 'dedicated'}}, 'UnsupportedOperation'),
     ('ok1', {'BlockDeviceMappings': [{'DeviceName': 'vdb', 'Ebs': {'Iops': 5}}]}, 'UnsupportedOperation'),
-    ('ok1', {'TagSpecifications': [{'ResourceType': 'volume', 'Tags': []}]}, 'InvalidParameterValue'),
+    ('ok1', {'TagSpecifications': [{'ResourceType': 'vpc', 'Tags': []}]}, 'InvalidParameterValue'),
     ('ok1', {'UserData': '%%'}, 'InvalidUserData.Malformed'),
     ('ok1', {'UserData': base64.b64encode(b'x' * 16385).decode()}, 'InvalidParameterValue'),
     ('ok1', {'KeyName': 'x' * 40000}, 'InvalidParameterValue'),
     ('no', {'KeyName': 'x'}, 'InvalidLaunchTemplateName.MalformedException')])
-def test_what_a_launch_template_cannot_say(ec2, name, data, code):
+def test_unsupported_launch_template_data_is_refused(ec2, name, data, code):
     assert refused(ec2.create_launch_template, LaunchTemplateName=name, LaunchTemplateData=data) == (code, 400)
     assert ec2.describe_launch_templates()['LaunchTemplates'] == []
 
 
 # ---- signatures
-
-def signed(cloud, pair, moment=None, body='Action=DescribeRegions&Version=2016-11-15', **changes):
-    """An answer to a request that botocore has signed, changed afterwards."""
-    request = botocore.awsrequest.AWSRequest('POST', cloud.url + PATH, data=body, headers={
-        'Content-Type': 'application/x-www-form-urlencoded'})
-    credentials = botocore.credentials.Credentials(pair['access'], pair['secret'])
-    signer = botocore.auth.SigV4Auth(credentials, changes.pop('service', 'ec2'), 'RegionOne')
-    if moment is None:
-        signer.add_auth(request)
-    else:
-        original = botocore.auth.get_current_datetime
-        botocore.auth.get_current_datetime = lambda *_args, **_more: moment
-        try:
-            signer.add_auth(request)
-        finally:
-            botocore.auth.get_current_datetime = original
-    prepared = request.prepare()
-    return requests.request(changes.get('method', 'POST'), prepared.url + changes.get('query', ''),
-                            data=changes.get('sent', body), headers=dict(prepared.headers), timeout=30)
-
 
 def test_only_what_was_signed_counts(cloud, pair):
     assert signed(cloud, pair).status_code == 200
@@ -772,45 +698,6 @@ def test_only_what_was_signed_counts(cloud, pair):
     now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
     assert signed(cloud, pair, moment=now - datetime.timedelta(minutes=16)).status_code == 401
     assert signed(cloud, pair, moment=now + datetime.timedelta(minutes=16)).status_code == 401
-
-
-# Each was refused with 401, but for the content type: SDKs sign what they please.
-SIGNED_HEADERS = {'Content-Length': '42', 'Accept': 'text/xml, */*;q=0.1', 'Accept-Encoding': 'gzip',
-                  'Traceparent': '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', 'Cookie': 'a=1; b=\xfc',
-                  'Date': 'x', 'X-Own': 'two  blanks', 'User-Agent': 'sdk/1 of a test', 'X-Amz-Own': 'signed'}
-
-
-def signed_with(url, pair, service, headers, unsigned=(), sent=None):
-    """An answer of EC2, STS or S3 to a request that signs every header but those of ``unsigned``.
-
-    :param url: of the service
-    :param sent: headers that change after signing
-    """
-    method, body = {'ec2': ('POST', 'Action=DescribeRegions&Version=2016-11-15'),
-                    'sts': ('POST', 'Action=GetCallerIdentity&Version=2011-06-15'), 's3': ('GET', '')}[service]
-    headers = {**headers, **({'Content-Length': str(len(body))} if 'Content-Length' in headers and body else {})}
-    request = botocore.awsrequest.AWSRequest(method, url, data=body, headers={
-        'Content-Type': 'application/x-www-form-urlencoded', **headers})
-    credentials = botocore.credentials.Credentials(pair['access'], pair['secret'])
-    signer = (botocore.auth.S3SigV4Auth if service == 's3' else botocore.auth.SigV4Auth)(
-        credentials, service, 'RegionOne')
-    if service == 's3':
-        request.context['client_config'] = None
-    every = signer.headers_to_sign
-
-    def chosen(request):
-        found = every(request)
-        for name in unsigned:
-            del found[name]
-        return found
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(botocore.auth, 'SIGNED_HEADERS_BLACKLIST', [])
-        patch.setattr(signer, 'headers_to_sign', chosen)
-        signer.add_auth(request)
-    prepared = request.prepare()
-    wire = {name: value.encode() if isinstance(value, str) else value
-            for name, value in {**prepared.headers, **(sent or {})}.items()}
-    return requests.request(method, url, data=body, headers=wire, timeout=30)
 
 
 def url_of(cloud, service):
@@ -914,7 +801,7 @@ def test_keys_of_ec2_at_the_identity_service(cloud, demo, pair):
     assert cloud.admin().post('/identity/v3/ec2tokens', body).status_code == 401
 
 
-def test_who_a_client_is(cloud, pair, demo):
+def test_get_caller_identity_returns_the_user_and_project(cloud, pair, demo):
     """Ansible asks STS before it makes a security group."""
     sts = boto3.client('sts', endpoint_url=cloud.url + PATH, region_name='RegionOne',
                        aws_access_key_id=pair['access'], aws_secret_access_key=pair['secret'])
@@ -948,9 +835,9 @@ def test_an_instance_says_where_it_is(ec2, image, flavor):
         'Name': 'group-name', 'Values': ['where']}])['SecurityGroups']
     assert [(row['GroupId'], row['VpcId']) for row in found] == [(group, vpc)]
     interface = {'DeviceIndex': 0, 'SubnetId': subnet, 'Groups': [group], 'DeleteOnTermination': True}
-    for more in ({'NetworkInterfaces': [{**interface, 'DeviceIndex': 1}]},
-                 {'NetworkInterfaces': [{**interface, 'AssociatePublicIpAddress': True}]}):
-        assert refused(run, ec2=ec2, image=image, flavor=flavor, **more)[0] == 'UnsupportedOperation'
+    for code, more in (('UnsupportedOperation', {'DeviceIndex': 1}),
+                       ('InsufficientAddressCapacity', {'AssociatePublicIpAddress': True})):     # no external network
+        assert refused(run, ec2=ec2, image=image, flavor=flavor, NetworkInterfaces=[{**interface, **more}])[0] == code
     assert refused(run, ec2=ec2, image=image, flavor=flavor, NetworkInterfaces=[interface], SubnetId=subnet)[0] == (
         'InvalidParameterCombination')
     made = run(ec2, image, flavor, NetworkInterfaces=[interface], TagSpecifications=[

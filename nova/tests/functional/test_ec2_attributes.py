@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as whole
-from nova.tests.functional import test_ec2
+from nova.tests.support import ec2 as test_ec2
 
 QUICK = {'Delay': 0.2, 'MaxAttempts': 300}
 

@@ -1,10 +1,5 @@
 """Bundled images in the object store become images: made as euca-bundle-image makes them, registered with boto3."""
-import hashlib
-import io
 import os
-import subprocess
-import tarfile
-import tempfile
 import threading
 import types
 
@@ -15,130 +10,40 @@ import pytest
 import requests
 
 from nova import exception
-from nova.api.ec2 import errors
-from nova.api.ec2 import operations
-from nova.api.ec2.images import imports
-from nova.api.ec2.images import registration
-from nova.cert import manifests
 from nova.cert import signing
 from nova.cmd.manage import main as manage
-from nova.tests import waiting
+from nova.ec2 import errors
+from nova.ec2 import operations
+from nova.ec2.bundles import manifests
+from nova.ec2.images import imports
+from nova.ec2.images import registration
+from nova.tests.support import waiting
 from nova.tests.functional import callers
 from nova.tests.functional import cloud as whole
-from nova.tests.functional import test_ec2
-from nova.tests.functional import test_objectstore
-from nova.tests.unit import test_bundles
+from nova.tests.support import bundles as test_bundles
+from nova.tests.support import ec2 as test_ec2
+from nova.tests.support import ec2_bundles
+from nova.tests.support import objectstore as test_objectstore
+from nova.tests.support.ec2_bundles import bundle_of
+from nova.tests.support.ec2_bundles import data_of
+from nova.tests.support.ec2_bundles import pair_of
+from nova.tests.support.ec2_bundles import refused
+from nova.tests.support.ec2_bundles import settled
+from nova.tests.support.ec2_bundles import shown
+from nova.tests.support.ec2_bundles import sign
+from nova.tests.support.ec2_bundles import upload
+
+client = ec2_bundles.client
+cloud = ec2_bundles.cloud
+ec2 = ec2_bundles.ec2
+encrypted = ec2_bundles.encrypted
+pair = ec2_bundles.pair
+s3 = ec2_bundles.s3
+small = ec2_bundles.small
+
 
 pytestmark = test_bundles.pytestmark
 MIB = 1 << 20
-refused = test_ec2.refused
-
-
-@pytest.fixture(scope='module')
-def cloud(tmp_path_factory):
-    bits, signing.AUTHORITY_BITS = signing.AUTHORITY_BITS, 2048
-    try:
-        with whole.running(tmp_path_factory.mktemp('bundles'), ['host1'], objectstore__enabled=True,
-                           api__nova_network_resources=True, image__max_size=1) as running:
-            yield running
-    finally:
-        signing.AUTHORITY_BITS = bits
-
-
-@pytest.fixture(scope='module')
-def client(cloud):
-    return cloud.client()
-
-
-@pytest.fixture(scope='module')
-def pair(client):
-    return test_ec2.keys_of(client)
-
-
-@pytest.fixture(scope='module')
-def s3(cloud, pair, client):
-    made = test_objectstore.connect(cloud, pair)
-    made.create_bucket(Bucket='images')
-    made.signing_key = pair_of(client)[0]
-    return made
-
-
-@pytest.fixture(scope='module')
-def ec2(cloud, pair):
-    return test_ec2.boto(cloud, pair)
-
-
-@pytest.fixture(scope='module')
-def encrypted(client, tmp_path_factory):
-    """The key and the vector as the tools write them: encrypted by openssl for the certificate of the cloud."""
-    path = tmp_path_factory.mktemp('keys') / 'cloud.pem'
-    path.write_text(client.get('/os-certificates/root').json()['certificate']['data'])
-    words = ['openssl', 'pkeyutl', '-encrypt', '-certin', '-inkey', path]
-    return [subprocess.run(words, input=text.encode(), capture_output=True, check=True).stdout.hex()
-            for text in (test_bundles.KEY, test_bundles.IV)]
-
-
-def bundle_of(data, encrypted, **more):
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode='w', format=tarfile.GNU_FORMAT) as archive:
-        member = tarfile.TarInfo('disk.img')
-        member.size = len(data)
-        archive.addfile(member, io.BytesIO(data))
-    return test_bundles.Bundle(made.getvalue(), len(data), encrypted=encrypted, **more)
-
-
-def sign(text, key):
-    """A manifest with the signature of a user's key (PEM), made by openssl as the tools do."""
-    with tempfile.NamedTemporaryFile('w') as file:
-        file.write(key)
-        file.flush()
-        made = subprocess.run(['openssl', 'pkeyutl', '-sign', '-inkey', file.name, '-pkeyopt', 'digest:sha1'],
-                              input=hashlib.sha1(test_bundles.signed_part(text)).digest(), capture_output=True,
-                              check=True).stdout.hex()
-    return text.replace(b'<signature>00<', b'<signature>%s<' % made.encode())
-
-
-def pair_of(client):
-    """(key, certificate) of a user, PEM."""
-    made = client.post('/os-certificates', {}).json()['certificate']
-    return made['private_key'], made['data']
-
-
-def upload(s3, bundle, folder, xml=None):
-    """Leave a bundle in the object store, as euca-upload-bundle does; the location of its manifest."""
-    if xml is None:
-        xml = sign(bundle.xml(), s3.signing_key)
-    for name, part in bundle.parts.items():
-        s3.put_object(Bucket='images', Key=f'{folder}/{name}', Body=part)
-    s3.put_object(Bucket='images', Key=f'{folder}/disk.img.manifest.xml', Body=xml)
-    return f'images/{folder}/disk.img.manifest.xml'
-
-
-@pytest.fixture(scope='module')
-def small(encrypted):
-    """(bundle, bytes) of a small image."""
-    data = os.urandom(300_000)
-    return bundle_of(data, encrypted), data
-
-
-def shown(ec2, image):
-    return ec2.describe_images(ImageIds=[image])['Images'][0]
-
-
-def settled(ec2, image):
-    """An image that is no longer pending."""
-    found = []
-    waiting.wait_for(lambda: found.append(shown(ec2, image)) or found[-1]['State'] != 'pending', 20, 'an import')
-    return found[-1]
-
-
-def data_of(client, name):
-    """(the Image API's document, data) of the image of a name."""
-    image, = client.get(f'/image/v2/images?name={name}').json()['images']
-    answer = client.get(f'/image/v2/images/{image["id"]}/file')
-    return image, answer.content if answer.status_code == 200 else None
-
-
 def test_a_bundle_becomes_an_image(ec2, s3, client, small):
     bundle, data = small
     location = upload(s3, bundle, 'first')
@@ -212,12 +117,12 @@ def test_it_is_pending_and_tells_how_far_it_is(ec2, s3, client, encrypted, monke
     assert not client.get('/image/v2/images?name=slow').json()['images']
 
 
-def test_what_a_stopped_process_left(ec2, s3, cloud, small, monkeypatch):
+def test_import_of_a_stopped_process_fails_and_can_be_deregistered(ec2, s3, cloud, small, monkeypatch):
     """Its image is failed after a while, and is deregistered like any other."""
     monkeypatch.setattr(imports.Imports, '_work', lambda self, _work, _pieces, project: self._places.release(project))
     made = ec2.register_image(ImageLocation=upload(s3, small[0], 'left'), Name='left')['ImageId']
     assert shown(ec2, made)['State'] == 'pending'
-    monkeypatch.setattr(imports, 'LOST_S', -1)
+    monkeypatch.setattr(imports, 'UPDATE_TIMEOUT_S', -1)
     found = shown(ec2, made)
     assert found['State'] == 'failed' and found['StateReason']['Message'] == imports.LOST
     ec2.deregister_image(ImageId=made)
@@ -230,7 +135,7 @@ def test_not_too_many_at_once(ec2, s3, small, monkeypatch, go):
     real = imports._Import._counted
     monkeypatch.setattr(imports._Import, '_counted', wait)
     location, made = upload(s3, small[0], 'many'), []
-    for _ in range(imports.MOST // 2):
+    for _ in range(imports.MAX_IMPORTS // 2):
         made.append(ec2.register_image(ImageLocation=location, Name='many')['ImageId'])
     assert refused(ec2.register_image, ImageLocation=location, Name='x') == ('RequestLimitExceeded', 503)
     go.set()
@@ -328,7 +233,7 @@ def reason(call, **given):
     return error.value.response['Error']['Message']
 
 
-def test_who_has_signed(cloud, ec2, s3, client, small, tmp_path, capsys):
+def test_bundle_signature_needs_a_valid_certificate_of_the_project(cloud, ec2, s3, client, small, tmp_path, capsys):
     """A user of the project, by a certificate of the cloud that is not revoked; what was signed is what is read."""
     def register(xml):
         return reason(ec2.register_image, ImageLocation=upload(s3, small[0], 'signed', xml), Name='x')
@@ -355,7 +260,7 @@ def test_a_location_that_is_none(ec2, s3, location):
     assert code in ('InvalidParameterValue', 'MissingParameter', 'InvalidManifest') and status == 400
 
 
-def test_what_is_not_carried_out_is_refused(ec2, s3, small):
+def test_unsupported_register_image_parameters_are_refused(ec2, s3, small):
     location = upload(s3, small[0], 'refused')
     assert refused(ec2.register_image, ImageLocation=location, VirtualizationType='paravirtual', Name='x')[0] == (
         'UnsupportedOperation')

@@ -1,14 +1,14 @@
 """What EC2's clients change of instances, images, volumes and interfaces, with boto3 and the fake driver."""
 import pytest
 
-from nova.api.ec2 import operations
-from nova.api.ec2 import table
-from nova.api.ec2 import unsupported as refusals
 from nova.db.networks import listing
-from nova.tests import waiting
-from nova.tests.functional import test_ec2
-from nova.tests.functional.test_ec2 import refused
-from nova.tests.functional.test_ec2 import run
+from nova.ec2 import operations
+from nova.ec2 import table
+from nova.ec2 import unsupported as refusals
+from nova.tests.support import waiting
+from nova.tests.support import ec2 as test_ec2
+from nova.tests.support.ec2 import refused
+from nova.tests.support.ec2 import run
 
 cloud, demo, pair, ec2, image, flavor = (
     test_ec2.cloud, test_ec2.demo, test_ec2.pair, test_ec2.ec2, test_ec2.image, test_ec2.flavor)
@@ -110,7 +110,7 @@ def test_a_requirement_of_tokens_is_no_tag(ec2, image, flavor, subnet, demo):
     assert shown(ec2, one)['MetadataOptions']['HttpTokens'] == 'required' and ec2.describe_tags(**of_one)['Tags'] == []
     changed = ec2.modify_instance_metadata_options(InstanceId=one, HttpTokens='optional')
     assert changed['InstanceMetadataOptions']['HttpTokens'] == 'optional'
-    assert 'HttpTokens' not in shown(ec2, one)['MetadataOptions']
+    assert shown(ec2, one)['MetadataOptions']['HttpTokens'] == 'optional'
     ec2.modify_instance_metadata_options(InstanceId=one, HttpTokens='required')
     items = {key: 'required', 'metadata_hop_limit': '64'}.items()
     assert any(row['metadata'].items() >= items for row in demo.get('/servers/detail').json()['servers'])
@@ -197,7 +197,7 @@ def test_lists_that_the_network_service_cuts_are_whole(ec2, subnet, monkeypatch)
     ('MissingParameter', [{'DeviceIndex': 0}, {'DeviceIndex': 1, 'Groups': ()}]),
     ('UnsupportedOperation', [{'DeviceIndex': 0}, {'DeviceIndex': 1, 'Groups': ['sg-0123456789abcdef0']}]),
     ('UnsupportedOperation', [{'DeviceIndex': 0}, {'DeviceIndex': 1, 'Ipv6AddressCount': 1}]),
-    ('UnsupportedOperation', [{'DeviceIndex': 0}, {'DeviceIndex': 1, 'AssociatePublicIpAddress': True}]),
+    ('InvalidParameterCombination', [{'DeviceIndex': 0}, {'DeviceIndex': 1, 'AssociatePublicIpAddress': True}]),
     ('AttachmentLimitExceeded', [{'DeviceIndex': number} for number in range(17)])])
 def test_interfaces_that_an_instance_cannot_start_with(ec2, image, flavor, code, interfaces):
     assert refused(run, ec2=ec2, image=image, flavor=flavor, NetworkInterfaces=interfaces) == (code, 400)
@@ -264,7 +264,8 @@ def test_an_image_of_a_snapshot_boots_from_a_volume(ec2, flavor, image, subnet):
     found = ec2.describe_images(ImageIds=[made])['Images'][0]
     assert (found['State'], found['RootDeviceType']) == ('available', 'ebs')
     assert found['BlockDeviceMappings'] == [{'DeviceName': '/dev/vda', 'Ebs': {
-        'SnapshotId': snapshot, 'VolumeSize': 2, 'DeleteOnTermination': True}}]
+        'SnapshotId': snapshot, 'VolumeSize': 2, 'DeleteOnTermination': True, 'VolumeType': 'standard',
+        'Encrypted': False}}]
     for wrong, code in (([], 'MissingParameter'), ([device, device], 'InvalidBlockDeviceMapping'),
                         ([{**device, 'DeviceName': '/dev/vdb'}], 'InvalidBlockDeviceMapping'),
                         ([{'DeviceName': '/dev/vda', 'Ebs': {'VolumeSize': 1}}], 'UnsupportedOperation'),
@@ -289,7 +290,7 @@ def test_an_image_of_a_snapshot_boots_from_a_volume(ec2, flavor, image, subnet):
     assert ec2.describe_image_attribute(**permissions)['LaunchPermissions'] == []
 
 
-def test_how_volumes_are(ec2):
+def test_volume_status_attributes_and_modifications_are_described(ec2):
     volume = ec2.create_volume(Size=1, AvailabilityZone='nova')['VolumeId']
     ec2.get_waiter('volume_available').wait(VolumeIds=[volume], **QUICK)
     one = {'VolumeIds': [volume]}
@@ -319,10 +320,11 @@ def test_tags_of_what_no_service_shows_by_its_id(ec2):
     assert refused(ec2.delete_key_pair, KeyPairId='key-00000000000000dea')[0] == 'InvalidKeyPair.NotFound'
 
 
-def test_what_there_is_nothing_for_says_why(ec2):
+def test_unsupported_ec2_operations_return_unsupported_operation(ec2):
     assert not refusals.OF.keys() & table.OPERATIONS.keys()
-    for call in (ec2.describe_spot_instance_requests, ec2.describe_reserved_instances, ec2.describe_network_acls):
-        assert refused(call) == ('UnsupportedOperation', 400)
+    assert refused(ec2.describe_spot_datafeed_subscription) == ('UnsupportedOperation', 400)
+    assert refused(ec2.create_fleet, LaunchTemplateConfigs=[], TargetCapacitySpecification={
+        'TotalTargetCapacity': 1}) == ('UnsupportedOperation', 400)
     model = ec2.meta.service_model
     assert set(refusals.OF) <= set(model.operation_names), set(refusals.OF) - set(model.operation_names)
 

@@ -12,19 +12,19 @@ import yaml
 
 from nova import conf as nova_conf
 from nova import policy
-from nova.api.ec2 import calls
-from nova.api.ec2 import errors
 from nova.cert import signing
-from nova.cloud import apis
-from nova.cloud import object_store
+from nova.ec2 import calls
+from nova.ec2 import errors
+from nova.ec2 import part
 from nova.objectstore import audit
+from nova.objectstore import part as object_store
 from nova.runtime import wsgi
 from nova.tests.functional import callers
 from nova.tests.functional import cloud as whole
-from nova.tests.functional import test_ec2
-from nova.tests.functional import test_ec2_bundles as bundles
-from nova.tests.functional import test_objectstore
-from nova.tests.unit import test_bundles
+from nova.tests.support import bundles as test_bundles
+from nova.tests.support import ec2 as test_ec2
+from nova.tests.support import ec2_bundles as bundles
+from nova.tests.support import objectstore as test_objectstore
 
 pytestmark = test_bundles.pytestmark
 CONFIG = '''[DEFAULT]
@@ -109,7 +109,7 @@ def pair(client):
 
 @pytest.fixture(scope='module')
 def ec2(cloud, conf, pair):
-    application = apis.remote_ec2(conf, cloud.api_db, policy.Policy(conf), '', cloud.bus)
+    application = part.remote(conf, cloud.api_db, policy.Policy(conf), '', cloud.bus)
     with serving(application, test_ec2.PATH) as url:
         yield test_ec2.boto(Remote(url), pair)
 

@@ -9,10 +9,10 @@ import pytest
 import webob
 
 from nova.api.metadata import app as metadata
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as whole
-from nova.tests.functional import test_ec2
-from nova.tests.functional import test_isolation
+from nova.tests.support import ec2 as test_ec2
+from nova.tests.support import isolation as test_isolation
 
 
 @pytest.fixture(scope='module')

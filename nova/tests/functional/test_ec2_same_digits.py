@@ -6,10 +6,10 @@ import botocore.exceptions
 import pytest
 
 from nova import utils
-from nova.api.ec2 import ids as ec2_ids
 from nova.db.ec2 import ids as db_ids
+from nova.ec2 import ids as ec2_ids
 from nova.tests.functional import cloud as whole
-from nova.tests.functional import test_ec2
+from nova.tests.support import ec2 as test_ec2
 
 
 @pytest.fixture(scope='module')

@@ -145,7 +145,8 @@ def test_bad_vpcs(ec2, demo, given, code):
     ({'CidrBlock': '10.90.0.0/15'}, 'InvalidSubnet.Range'), ({'CidrBlock': '10.90.1.128/25'}, 'InvalidSubnet.Conflict'),
     ({'CidrBlock': '10.90.0.0/16'}, 'InvalidSubnet.Conflict'), ({'CidrBlock': '10.90.2.0/29'}, 'InvalidSubnet.Range'),
     ({'CidrBlock': 'x'}, 'InvalidParameterValue'), ({}, 'MissingParameter'),
-    ({'CidrBlock': '10.90.2.0/24', 'AvailabilityZone': 'nova'}, 'UnsupportedOperation'),
+    ({'CidrBlock': '10.90.2.0/24', 'AvailabilityZone': 'elsewhere'}, 'InvalidParameterValue'),
+    ({'CidrBlock': '10.90.2.0/24', 'Ipv6Native': True}, 'UnsupportedOperation'),
     ({'CidrBlock': '10.90.2.0/24', 'DryRun': True}, 'DryRunOperation')])
 def test_bad_subnets(ec2, vpc, demo, given, code):
     add_subnet(ec2, vpc)

@@ -19,15 +19,19 @@ from nova.db.tables import volume as tables
 from nova.db.volumes import volumes as db
 from nova.tests import image_service as service
 from nova.tests.functional import cloud as cloud_fixture
-from nova.tests.functional import test_volume_backups as base
+from nova.tests.support import volume_backups as base
+from nova.tests.support.encrypted_volumes import LUKS
+from nova.tests.support.encrypted_volumes import MARK
+from nova.tests.support.encrypted_volumes import io
+from nova.tests.support.encrypted_volumes import is_written
 from nova.volume import cinder
 from nova.volume import embedded
 from nova.volume.rest.app import Application
 from nova.volume.store import luks
 
+
 pytestmark = pytest.mark.skipif(shutil.which('qemu-io') is None, reason='needs qemu-img and qemu-io')
 GIB = 2 ** 30
-LUKS, MARK = b'LUKS\xba\xbe', b'written-in-plain-text'
 ask, ready = base.ask, base.ready
 
 
@@ -55,24 +59,6 @@ def sealed(cloud):
 def volume(client, **values):
     ident = ask(client, 'POST', '/volumes', {'volume': {'size': 1, **values}})['volume']['id']
     return ready(client, f'/volumes/{ident}', 'volume')['id']
-
-
-def opened(path, key):
-    """Words that make QEMU's tools open a file."""
-    return ['--object', f'secret,id=key,data={key}', '--image-opts',
-            f'driver=luks,key-secret=key,file.driver=file,file.locking=off,file.filename={path}']
-
-
-def io(path, key, *commands):
-    """What qemu-io says of an open file; it ends with 1 where a pattern is not there."""
-    words = [word for command in commands for word in ('-c', command)]
-    done = subprocess.run(['qemu-io', *opened(path, key), *words], capture_output=True, text=True)
-    assert 'bytes at offset' in done.stdout, done.stdout + done.stderr
-    return done.stdout
-
-
-def is_written(path, key, begin=0):
-    return 'Pattern verification failed' not in io(path, key, f'read -P 0x61 {begin} 64k')
 
 
 def is_there(path, key):
@@ -204,7 +190,7 @@ def processes():
         watcher.join()
 
 
-def test_what_is_not_carried_out_is_refused(cloud, user, sealed):
+def test_unsupported_operations_on_encrypted_volumes_are_refused(cloud, user, sealed):
     before = len(keys(cloud))
     another, plain = volume(user, volume_type='sealed'), volume(user)
     for body, word in (({'size': 1, 'volume_type': 'sealed', 'multiattach': True}, 'not support multiattach'),

@@ -148,7 +148,7 @@ LOSSES = {
 def test_a_stream_ends_when_its_caller_lost_access(tmp_path, monkeypatch):
     """It went on for up to 300 s after a logout, and an administrator's went on to tell of all projects."""
     monkeypatch.setattr(events, 'CHECK_S', 1)
-    monkeypatch.setattr(events, 'BEAT_S', 1)
+    monkeypatch.setattr(events, 'KEEPALIVE_INTERVAL_S', 1)
     with whole.running(tmp_path, api__event_streams=40, identity__validation_cache_time=300) as running:
         admin = running.admin()
         callers = {loss: owner_of(running, f'caller-{number}') for number, loss in enumerate((*LOSSES, 'none'))}
@@ -280,7 +280,7 @@ def test_a_cell_with_many_changes_is_not_overtaken(api, second):
     assert sum(len(feed.new()) for _ in range(4)) == 1501
 
 
-def test_what_happened_in_a_cell_that_was_down_is_told_later(api, second):
+def test_events_of_a_cell_that_was_down_are_delivered_later(api, second):
     start = utils.utcnow() - datetime.timedelta(seconds=60)
     feed = events._Feed(api.services, nova_context.ALL_PROJECTS, start)
     other = api.services.cells.all()[1]
@@ -302,5 +302,5 @@ def test_a_reset_where_the_history_ends(api):
 
 
 @pytest.mark.parametrize('last', ['x', '-1', '1.5', '9' * 17, '٣'])
-def test_what_is_no_event_id(api, last):
+def test_invalid_event_id_is_refused(api, last):
     assert read(api, last).status == 400

@@ -1,8 +1,9 @@
 """What a server shows of the floating addresses that lead to it."""
 import pytest
 
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as clouds
+from nova.tests.support.floating_addresses import make
 
 
 @pytest.fixture(scope='module')
@@ -13,12 +14,6 @@ def cloud(tmp_path_factory):
         made.outside = make(made.boss, 'networks', name='public', **{'router:external': True})['id']
         make(made.boss, 'subnets', network_id=made.outside, cidr='172.24.4.0/24', ip_version=4, enable_dhcp=False)
         yield made
-
-
-def make(client, kind, **values):
-    answer = client.post(f'/network/v2.0/{kind}', {kind[:-1]: values})
-    assert answer.status_code == 201, answer.text
-    return answer.json()[kind[:-1]]
 
 
 @pytest.fixture(scope='module')

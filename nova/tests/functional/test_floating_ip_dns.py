@@ -9,7 +9,7 @@ from nova.db.networks import networks
 from nova.db.tables import network as t
 from nova.network.host import load as host_load
 from nova.network.host import state as host_state
-from nova.network.linux import remote
+from nova.network.linux import validators
 from nova.network.operators import dns
 from nova.tests.functional import base
 from nova.tests.functional import servers
@@ -41,8 +41,8 @@ def names(api):
     with api.api_db.reader() as conn:
         state = host_load.load(conn, 'host1', str)
     sent = json.loads(json.dumps(host_state.as_json(state)))
-    assert remote.state_of(sent, 'br-nova').names == state.names == sent.get('names', [])
-    return state.names
+    assert validators.state('br-nova', ())(sent).dns_names == state.dns_names == sent.get('dns_names', [])
+    return state.dns_names
 
 
 def test_public_domains_are_an_administrators_and_their_entries_their_projects(api):
@@ -111,7 +111,7 @@ def test_a_private_domain_is_resolved_by_its_projects_networks_alone(api):
 
 
 def test_a_projects_own_names_come_before_those_of_all():
-    state = host_state.HostState([], [], {}, {}, names=[
+    state = host_state.HostState([], [], {}, {}, dns_names=[
         ['', '', 'x'], ['', '203.0.113.5', 'a.x'], ['', '203.0.113.6', 'b.x'], ['n1', '', 'y'],
         ['n1', '10.0.0.5', 'a.x']])
     assert host_state.names_in(state, 'n1') == ([('10.0.0.5', 'a.x'), ('203.0.113.6', 'b.x')], ['x', 'y'])
@@ -149,12 +149,12 @@ def test_bad_requests(api):
     ['n', '10.0.0.1', 'a.x\n10.0.0.2 b.x'], ['n', '10.0.0.1', ''], ['n', '10.0.0.1/24', 'a.x'],
     ['n', 'fd00::1%eth0', 'a.x'], ['n n', '10.0.0.1', 'a.x'], ['n', '10.0.0.1', 'a b'], ['n', '10.0.0.1', 'a..x'],
     ['n', '10.0.0.1', 'a' * 254], ['n', '', 'x/#/'], ['n', 'x'], 'nax', ['n', None, 'a.x']])
-def test_what_the_privileged_part_does_not_take(bad):
-    state = host_state.HostState([], [], {}, {}, names=[['', '', 'x'], ['n', 'fd00::1', 'a.x']])
+def test_privileged_process_refuses_invalid_dns_names(bad):
+    state = host_state.HostState([], [], {}, {}, dns_names=[['', '', 'x'], ['n', 'fd00::1', 'a.x']])
     given = host_state.as_json(state)
-    assert remote.state_of(given, 'br-nova') == state
+    assert validators.state('br-nova', ())(given) == state
     with pytest.raises(ValueError):
-        remote.state_of({**given, 'names': [bad]}, 'br-nova')
+        validators.state('br-nova', ())({**given, 'dns_names': [bad]})
 
 
 def test_quotas(tmp_path):
@@ -174,7 +174,7 @@ def test_readers_look_and_change_nothing(api):
         assert answer.status == 403
 
 
-def test_what_an_older_release_left_is_not_resolved(api):
+def test_dns_entry_of_a_floating_ip_of_another_project_is_not_resolved(api):
     """An entry whose project has the floating address no more, because a service of before names gave it back."""
     caller = context.RequestContext(user_id='u', project_id=base.PROJECT)
     api.admin(project=base.PROJECT).put(DNS + '/example.org', PUBLIC)

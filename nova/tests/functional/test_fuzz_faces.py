@@ -14,12 +14,12 @@ import pytest
 
 from nova.api import app as compute_app
 from nova.identity.rest import handlers as identity_handlers
-from nova.image import fields as image_fields
+from nova.image import resources as image_resources
 from nova.image.rest import handlers as image_handlers
 from nova.network.rest import app as network_app
 from nova.tests import long_runs
 from nova.tests.functional import cloud as cloud_fixture
-from nova.tests.functional import test_isolation as isolation
+from nova.tests.support import isolation
 from nova.volume.rest import handlers as volume_handlers
 
 ROUNDS = 20 if long_runs.LONG else 3           # requests of each route
@@ -80,16 +80,16 @@ def routes():
                       (row.method, '/compute/v2' + row.path, row.body and row.body.schema(1, True),
                        'application/json')]
     for row in identity_handlers.ROUTES:
-        found.append((row.method, '/identity' + row.path, row.body and row.body.schema,
+        found.append((row.method, '/identity' + row.path, row.body and row.body.schema(),
                       'application/json'))
     for row in image_handlers.ROUTES:
         method, path = row.method, '/image' + row.path.replace('image_id', 'image')
         path = re.sub(r'\{(?!image\})\w+\}', '{part}', path)
-        schema, kind = _object([*image_fields.FIELDS, 'own', 'kernel_id']), 'application/json'
+        schema, kind = _object([*image_resources.FIELDS, 'own', 'kernel_id']), 'application/json'
         if method == 'PATCH':
             step = {'type': 'object', 'required': ['op', 'path'], 'properties': {
                 'op': {'enum': ['add', 'remove', 'replace', 'move']}, 'value': {},
-                'path': {'enum': ['/' + name for name in image_fields.FIELDS] + [
+                'path': {'enum': ['/' + name for name in image_resources.FIELDS] + [
                     '/x', '', '/', '/tags/0', '/~2', '/a/b/c']}}}
             schema, kind = {'type': 'array', 'items': step}, PATCHES
         elif 'members' in path:
@@ -98,13 +98,12 @@ def routes():
     for name, resource in network_app.RESOURCES.items():
         for row in network_app.ROUTES:
             if row.path.split('/')[1] == name:
-                schema = {'type': 'object', 'required': [resource.singular], 'properties': {
-                    resource.singular: _object(resource.attributes)}} if row.body else None
-                path = '/network/v2.0' + row.path.replace('{id}', '{%s}' % resource.singular)
+                schema = {'type': 'object', 'required': [resource.name], 'properties': {
+                    resource.name: _object(resource.attributes)}} if row.body else None
+                path = '/network/v2.0' + row.path.replace('{id}', '{%s}' % resource.name)
                 found.append((row.method, path, schema, 'application/json'))
     for row in volume_handlers.ROUTES:
-        schema = row.body and {'type': 'object', 'required': [row.body.key],
-                               'properties': {row.body.key: row.body.content}}
+        schema = row.body and row.body.schema(0)
         if row.action and schema is None:
             schema = {'type': 'object', 'required': [row.action], 'properties': {row.action: {}}}
         path = re.sub(r'\{\w+\}', '{%s}' % row.path.split('/')[1].removesuffix('s'), row.path)
@@ -300,7 +299,7 @@ def test_another_projects_input_changes_nothing(cloud, admin):
     assert isolation.everything(owner, things) == before
 
 
-def test_administrators_input(cloud, admin, things):
+def test_random_administrator_input_causes_no_server_error(cloud, admin, things):
     """Who may everything gets as far as input can get: still no error of the server, and the cloud lives on."""
     sacrifice = isolation.add_user(admin, 'sacrifice', 'member')
     role = isolation.one(admin, '/identity/v3/roles', 'role', name='sacrifice')['id']
@@ -315,7 +314,7 @@ def test_administrators_input(cloud, admin, things):
     assert admin.get('/image/v2/images').status_code == admin.get('/network/v2.0/ports').status_code == 200
 
 
-def test_nobodys_input(cloud, admin, things):
+def test_random_input_without_a_token_causes_no_server_error(cloud, admin, things):
     """Without a token there is nothing behind the doors."""
     class Nobody:
         url, token = admin.url, 'gAAAA' + uuid.uuid4().hex

@@ -5,8 +5,8 @@ from nova import exception
 from nova import objects
 from nova.db.servers import request_specs
 from nova.tests.functional import cloud as clouds
-from nova.tests.functional.test_floating_addresses import make
-from nova.tests.unit import test_network_manager as unit
+from nova.tests.support import network_manager as unit
+from nova.tests.support.floating_addresses import make
 
 
 @pytest.fixture(scope='module')

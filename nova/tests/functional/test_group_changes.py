@@ -6,9 +6,9 @@ from nova.db.servers import request_specs
 from nova.db.tables import api as tables_api
 from nova.tests import races
 from nova.tests.functional import servers
-from nova.tests.functional import test_server_groups
-from nova.tests.functional.test_server_groups import boot
-from nova.tests.functional.test_server_groups import make
+from nova.tests.support import server_groups as test_server_groups
+from nova.tests.support.server_groups import boot
+from nova.tests.support.server_groups import make
 
 VERSIONS = ('2.1', '2.14', '2.15', '2.63', '2.64', '2.104')
 
@@ -74,7 +74,7 @@ def test_policies_and_rules_stay_while_it_has_members(cloud):
     ('2.14', {'policies': ['soft-affinity']}), ('2.64', {'rules': {'max_server_per_host': 0}}),
     ('2.64', {'policy': 'affinity', 'rules': {'max_server_per_host': 2}}), ('2.64', {'members': []}),
     ('2.63', {'rules': {}}), ('2.64', {'project_id': 'c' * 32})])
-def test_what_a_group_cannot_become(cloud, version, fields):
+def test_invalid_group_update_is_refused(cloud, version, fields):
     client = cloud.client()
     group = make(client)
     assert put(client, group['id'], version, **fields).status == 400
@@ -90,7 +90,7 @@ def test_rules_come_with_the_policy_that_has_them(cloud):
     assert put(client, group, policy='anti-affinity').json['server_group']['rules'] == {'max_server_per_host': 2}
 
 
-def test_whose_it_is(cloud):
+def test_groups_are_changed_by_members_of_their_project_and_administrators(cloud):
     made = make(cloud.client())['id']
     stranger = cloud.client(project='c' * 32, user='s' * 32)
     reader, admin = cloud.client(roles=('reader',)), cloud.admin(project='d' * 32)
@@ -131,7 +131,7 @@ def test_metadata(cloud, version):
         assert client.put(where, body).status == 400, body
 
 
-def test_who_does_not_know_metadata_sees_no_difference(cloud):
+def test_group_metadata_is_hidden_from_older_microversions(cloud):
     client = cloud.client()
     before = {version: shown(client, make(client)['id'], version) for version in VERSIONS}
     for version, group in before.items():
@@ -150,7 +150,7 @@ def test_metadata_of_a_group_has_a_quota(tmp_path):
     cloud.close()
 
 
-def test_what_hosts_must_have_stays_while_there_are_members(cloud):
+def test_capabilities_of_a_group_with_members_cannot_be_changed(cloud):
     client = cloud.client(version='2.64')
     group = make(client, policy='host-capabilities')['id']
     path = f'/os-server-groups/{group}/metadata'

@@ -11,14 +11,14 @@ from nova.scheduler import manager as scheduler_manager
 from nova.tests import core
 from nova.tests import races
 from nova.tests.functional import cloud as whole
-from nova.tests.functional import test_core_evacuation
-from nova.tests.functional import test_core_live_migration
-from nova.tests.functional import test_core_shelve
-from nova.tests.functional import test_server_groups
-from nova.tests.functional.test_server_groups import UNLIMITED
-from nova.tests.functional.test_server_groups import build
-from nova.tests.functional.test_server_groups import insert
-from nova.tests.functional.test_server_groups import members
+from nova.tests.support import core_evacuation as test_core_evacuation
+from nova.tests.support import core_live_migration as test_core_live_migration
+from nova.tests.support import core_shelve as test_core_shelve
+from nova.tests.support import server_groups as test_server_groups
+from nova.tests.support.server_groups import UNLIMITED
+from nova.tests.support.server_groups import build
+from nova.tests.support.server_groups import insert
+from nova.tests.support.server_groups import members
 
 hosts = test_server_groups.hosts             # a fixture: four hosts with room for 8 servers each
 RACKS = {'host1': ['east'], 'host2': ['east'], 'host3': ['west'], 'host4': ['west']}
@@ -143,7 +143,7 @@ def test_many_schedulers_keep_several_policies(hosts):
     assert set(found.values()) == {1} and len({RACKS[host][0] for host in found}) == 1
 
 
-def test_what_the_aggregates_say_now_decides(hosts):
+def test_group_policy_is_checked_against_current_aggregates_at_the_claim(hosts):
     """The claim reads them again: a table that is behind breaks no policy."""
     aggregated(hosts, RACKS)
     group = group_of(hosts, 'network-proximity')
@@ -217,7 +217,7 @@ def test_on_hosts_of_a_kind(hosts):
     ({'capabilities:hypervisor_type': '<or> qemu <or> fake'}, 4), ({'capabilities:hypervisor_type': 'qemu'}, 0),
     ({'capabilities:hypervisor_type': 's!= fake'}, 0), ({'capabilities:host': '<in> host'}, 4),
     ({'capabilities:host': 's> host2'}, 2), ({'capabilities:nothing': '1'}, 0), ({'capabilities:': 'x'}, 0)])
-def test_operators(hosts, metadata, placed):
+def test_host_capabilities_operators_select_hosts(hosts, metadata, placed):
     group = group_of(hosts, 'host-capabilities', 'anti-affinity', metadata=metadata)
     found = [host for _ in range(4) for host in build(hosts, group) if host]
     assert len(found) == len(set(found)) == placed

@@ -9,7 +9,7 @@ from nova.tests import races
 from nova.tests.functional import base
 from nova.tests.functional import cloud as whole
 from nova.tests.functional import servers
-from nova.tests.functional.test_server_groups import boot
+from nova.tests.support.server_groups import boot
 
 OTHER = 'c' * 32
 ALL = ['affinity', 'soft-affinity', 'network-proximity', 'host-capabilities']
@@ -37,7 +37,7 @@ def make(client, **fields):
 
 # ---- JSON -----------------------------------------------------------------------
 
-def test_life(cloud):
+def test_group_can_be_created_read_updated_and_deleted(cloud):
     client = of(cloud)
     answer = client.post('/groups', {'group': {'name': 'db', 'policies': ['host-capabilities', 'anti-affinity'],
                                                'metadata': {'tier': '1'}}})
@@ -77,7 +77,7 @@ def test_an_id_of_ones_own(cloud):
     {'name': ''}, {'name': 'x' * 256}, {'name': 7}, {'metadata': {'a': 1}}, {'metadata': []}, {'members': []},
     {'id': 'x'}, {'id': str(uuid.uuid4()).upper()}, {'id': uuid.uuid4().hex}, {'tenant_id': None},
     {'tenant_id': 'a/b'}, {'rules': {}}])
-def test_what_a_group_cannot_be(cloud, group):
+def test_invalid_group_is_refused(cloud, group):
     client = of(cloud)
     assert client.post('/groups', {'group': group}).status == 400
     made = make(client)
@@ -134,7 +134,7 @@ def test_rules_of_the_other_resource_live_as_long_as_their_policy(cloud):
     assert rules() == {}
 
 
-def test_whose_they_are(cloud):
+def test_groups_are_visible_and_writable_in_their_project_only(cloud):
     client, made = of(cloud), None
     made = make(client, name='mine')
     stranger = of(cloud, OTHER)
@@ -262,7 +262,7 @@ def test_faults_in_xml(cloud):
     ('', 'application/xml;q=0.1,*/*', False), ('', 'text/html,application/xml;q=0.9,*/*;q=0.8', True),
     ('', 'application/xml;q=x', False), ('.xml', 'application/json', True), ('.json', 'application/xml', True),
     ('', ',;=,q', False), ('.xml', None, True), ('.json', None, False)])
-def test_what_the_answer_is_in(cloud, suffix, accept, in_xml):
+def test_response_format_follows_suffix_and_accept_header(cloud, suffix, accept, in_xml):
     answer = of(cloud).get('/groups' + suffix, environ={'HTTP_ACCEPT': accept} if accept else {})
     assert answer.status == 200 and 'Accept' in answer.headers['vary']
     assert answer.headers['content-type'] == ('application/xml' if in_xml else 'application/json')
@@ -280,7 +280,7 @@ def test_each_in_its_own_form(cloud):
     assert cloud.client().post('/os-server-groups', raw=b'<group/>', environ=IN_XML).status == 415
 
 
-def test_what_xml_cannot_say(cloud):
+def test_characters_invalid_in_xml_are_replaced(cloud):
     """JSON may: the character is replaced, and the document is one."""
     client = of(cloud)
     made = make(client, metadata={'k': 'a\x01b\ufffec\r\n\td<]]>&"'})

@@ -1,4 +1,4 @@
-"""Servers that get more CPUs and memory while they run, in a whole cloud over HTTP (ADR 0041)."""
+"""Servers that get more CPUs and memory while they run, in a whole cloud over HTTP (ADR 0023)."""
 import time
 
 import pytest
@@ -10,7 +10,7 @@ from nova.db.projects import quotas
 from nova.db.servers import request_specs
 from nova.db.tables import cell as tables_cell
 from nova.tests.functional import cloud
-from nova.tests.functional import test_moves_cloud
+from nova.tests.support import moves_cloud as test_moves_cloud
 
 act = test_moves_cloud.act
 MOST = {'hw:max_vcpus': '4', 'hw:max_mem_mb': '1024'}

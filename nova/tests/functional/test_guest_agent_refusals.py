@@ -30,7 +30,7 @@ def ask(cloud, body, properties, host='agents', vm_state='active'):
     (PASSWORD, {}, 'active', 'hw_qemu_guest_agent=yes'), (PASSWORD, {'hw_qemu_guest_agent': 'no'}, 'active', 'rebuild'),
     (IMAGE, QUIESCE, 'active', 'os_require_quiesce'), (IMAGE, QUIESCE, 'paused', 'hw_qemu_guest_agent=yes'),
     (BACKUP, QUIESCE, 'active', 'os_require_quiesce'), (IMAGE, AGENT | QUIESCE, 'paused', 'paused')])
-def test_what_cannot_succeed_is_refused_with_the_reason(cloud, body, properties, vm_state, reason):
+def test_guest_agent_action_that_cannot_succeed_returns_409_with_the_reason(cloud, body, properties, vm_state, reason):
     """It was accepted: no password was set, and the image was deleted without a word."""
     answer = ask(cloud, body, properties, vm_state=vm_state)
     assert answer.status == 409 and reason in answer.json['conflictingRequest']['message'], answer.json
@@ -40,5 +40,5 @@ def test_what_cannot_succeed_is_refused_with_the_reason(cloud, body, properties,
     (PASSWORD, AGENT, 'active', 'agents'), (IMAGE, AGENT | QUIESCE, 'active', 'agents'),
     (IMAGE, {}, 'active', 'agents'), (IMAGE, QUIESCE, 'stopped', 'agents'),
     (BACKUP, AGENT | QUIESCE, 'active', 'agents'), (PASSWORD, {}, 'active', 'older')])
-def test_what_can_succeed_is_accepted(cloud, body, properties, vm_state, host):
+def test_guest_agent_action_that_can_succeed_is_accepted(cloud, body, properties, vm_state, host):
     assert ask(cloud, body, properties, host, vm_state).status == 202

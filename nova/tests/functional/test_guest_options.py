@@ -1,11 +1,11 @@
 """What the table of guest options refuses, on a whole cloud of fake hosts: by the API, the scheduler, or a host."""
-import re
 
 import pytest
 
 from nova.hardware import guest_option_rows as rows
 from nova.tests.functional import cloud as fixture
-from nova.tests.functional import test_pci_cloud
+from nova.tests.support import pci_cloud as test_pci_cloud
+from nova.tests.support.guest_options import REFUSED
 
 
 @pytest.fixture(scope='module')
@@ -28,40 +28,12 @@ def image(clients, properties):
     return clients.user.upload_image(**properties)
 
 
-# a value of each row that is refused, as a flavor or an image says it
-REFUSED = {
-    'emulation_architecture': ('prop', 'hw_emulation_architecture', 'aarch64'),
-    'mem_encryption_model': ('spec', 'hw:mem_encryption_model', 'amd-sev-snp'),
-    'pmem': ('spec', 'hw:pmem', '4GB'),
-    'firmware_stateless': ('prop', 'hw_firmware_stateless', 'true'),
-    'tpm_secret_security': ('spec', 'hw:tpm_secret_security', 'user'),
-    'ipxe_boot': ('prop', 'hw_ipxe_boot', 'true'),
-    'video_model': ('prop', 'hw_video_model', 'gop'),
-    'redirected_usb_ports': ('spec', 'hw:redirected_usb_ports', '2'),
-    'accel_device_profile': ('spec', 'accel:device_profile', 'gpu'),
-    'disk_bus': ('prop', 'hw_disk_bus', 'none'),
-    'ephemeral_encryption_format': ('prop', 'hw_ephemeral_encryption_format', 'plain'),
-    'ephemeral_encryption_secret_uuid': ('prop', 'hw_ephemeral_encryption_secret_uuid', 'x'),
-    'flavor_rescue_bus': ('spec', 'hw:rescue_bus', 'virtio'),
-    'flavor_rescue_device': ('spec', 'hw:rescue_device', 'disk'),
-    'counted': ('spec', 'resources:VCPU', '2'),
-    'machine': ('spec', 'resources:CUSTOM_GOLD', '2'),
-    'resources': ('spec', 'resources:FPGA', '1'),
-    'vmware_hw_version': ('spec', 'vmware:hw_version', 'vmx-1'),
-    'vmware_storage_policy': ('spec', 'vmware:storage_policy', 'gold'),
-    'vmware_boot_retry': ('spec', 'vmware:boot_retry', '1'),
-    **{row.name: ('spec', row.spec, 'high' if row.name.endswith('level') else '1') for row in rows.ROWS
-       if row.spec and re.fullmatch('quota:(cpu|disk_io|memory|vif)_(limit|reservation|shares_level|shares_share)',
-                                    row.spec)},
-}
-
-
 def test_every_row_that_refuses_has_a_proof():
     assert {row.name for row in rows.ROWS if row.refused} == set(REFUSED)
 
 
 @pytest.mark.parametrize('name', sorted(REFUSED))
-def test_what_nobody_does_is_a_bad_request(clients, name):
+def test_unsupported_guest_option_returns_400_with_the_reason(clients, name):
     kind, key, value = REFUSED[name]
     made = flavor(clients, {key: value} if kind == 'spec' else {})
     answer = clients.asked(made, imageRef=image(clients, {key: value} if kind == 'prop' else {}))
@@ -86,13 +58,13 @@ CONTRADICTIONS = {
 
 
 @pytest.mark.parametrize('name', CONTRADICTIONS)
-def test_what_contradicts_itself_is_a_bad_request(clients, name):
+def test_contradictory_guest_options_return_400(clients, name):
     specs, properties, sentence = CONTRADICTIONS[name]
     answer = clients.asked(flavor(clients, specs), imageRef=image(clients, properties))
     assert answer.status_code == 400 and sentence in answer.json()['badRequest']['message']
 
 
-def test_what_no_host_can_is_said_by_the_scheduler(clients):
+def test_option_that_no_host_supports_is_named_in_the_scheduler_fault(clients):
     uefi = image(clients, {'hw_firmware_type': 'uefi'})
     answer = clients.asked(flavor(clients, {'hw:mem_encryption': 'true'}), imageRef=uefi)
     found = clients.user.wait_for(answer.json()['server']['id'], 'ERROR')
@@ -109,7 +81,7 @@ def test_a_host_that_was_forced_refuses_it_itself(clients):
     assert 'cannot do what the flavor or the image asks for' in str(found['fault'])
 
 
-def test_what_hosts_can_is_active(clients):
+def test_supported_guest_options_lead_to_an_active_server(clients):
     specs = {'hw:tpm_version': '2.0', 'os:secure_boot': 'required', 'quota:disk_read_bytes_sec': '1000000'}
     answer = clients.asked(flavor(clients, specs), imageRef=image(clients, {'hw_firmware_type': 'uefi'}))
     server = clients.user.wait_for(answer.json()['server']['id'], 'ACTIVE')

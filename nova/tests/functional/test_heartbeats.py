@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
@@ -22,13 +21,7 @@ from nova.db.tables import cell as tables_cell
 from nova.runtime import host_identity
 from nova.tests import schemas
 from nova.tests.functional import cloud
-
-
-def wait_for(condition, timeout=120):
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, 'waited too long'
-        time.sleep(0.05)
+from nova.tests.support.waiting import wait_for
 
 
 @pytest.fixture
@@ -55,8 +48,9 @@ def test_a_compute_whose_workers_are_all_busy_is_down_until_they_are_not(running
     admin, client = running.admin(), running.client()
     image = client.upload_image(b'\0' * 4096)
     service, release = compute(running), threading.Event()
-    monkeypatch.setattr(service._server._rpc._work_executor._main._executor, '_max_workers', 4)
-    busy = [service._server._rpc._work_executor._main._executor.submit(release.wait, 60) for _ in range(80)]
+    workers = service._server._rpc._work_executor._main
+    monkeypatch.setattr(workers._threads, '_max_workers', 4)
+    busy = [workers.submit(None, release.wait, 60) for _ in range(80)]
     wait_for(lambda: state(admin) == 'down', 15)
     wait_for(lambda: not placeable(running))
     made = client.boot(image, networks='none', version='2.37')
@@ -97,7 +91,7 @@ def test_a_consumer_that_cannot_be_mended_is_down_in_time(running, monkeypatch):
     wait_for(lambda: state(admin) == 'up')
 
 
-def test_who_cannot_do_anything_about_lost_queues_is_told_again(running):
+def test_failed_handling_of_lost_queues_is_repeated(running):
     service, told = compute(running), []
 
     def lost():
@@ -127,7 +121,7 @@ def test_a_compute_that_was_thought_to_be_down_removes_what_was_deleted(running,
     wait_for(lambda: service.manager.driver.guests() == {})
 
 
-def test_what_became_of_a_service_reaches_it(running, monkeypatch):
+def test_heartbeat_reply_reports_the_disabled_state(running, monkeypatch):
     admin, service = running.admin(), compute(running)
     monkeypatch.setattr(service._heart, '_ask_s', 0.5)
     row = admin.get('/os-services?binary=nova-compute', version='2.53').json()['services'][0]
@@ -161,7 +155,7 @@ def test_a_name_belongs_to_the_first(db):
     assert register(db, 'old', 'mine')['identity'] == 'mine'       # of an older release
 
 
-def test_of_two_at_once_one_is_refused(db):
+def test_only_one_of_concurrent_registrations_succeeds(db):
     barrier, done = threading.Barrier(8), []
 
     def start(number):
@@ -242,7 +236,7 @@ def test_a_process_that_was_killed_leaves_its_name_at_once(tmp_path):
         held.stdout.close()
 
 
-def test_what_waits_is_written_when_a_conductor_stops(db):
+def test_pending_heartbeats_are_written_when_a_conductor_stops(db):
     gathered = heartbeats.Heartbeats(db, nova_conf.new(files=[]))
     gathered.add('h', 'nova-compute', 'compute', 2, 'nova', 'one')
     gathered.flush()

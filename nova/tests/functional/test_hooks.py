@@ -146,7 +146,7 @@ def test_before_and_after_with_the_arguments_in_order(plugged):
     assert notes[0] == ('one', 'pre', (add, 1), {}) and notes[2] == ('two', 'post', add, (2, 1), {})
 
 
-def test_what_fails_is_logged_and_only_the_fatal_one_ends_the_call(plugged, caplog):
+def test_failing_hook_is_logged_and_only_a_fatal_one_ends_the_call(plugged, caplog):
     notes = []
     plugged('y', Noting(notes, 'one', ValueError('canary')), OnlyPost())
     with caplog.at_level(logging.ERROR):

@@ -24,8 +24,8 @@ from nova.rpc import admission
 from nova.rpc import interface as rpc_interface
 from nova.runtime import metrics
 from nova.scheduler import interface as scheduler_interface
-from nova.tests import waiting
 from nova.tests.functional import cloud as cloud_fixture
+from nova.tests.support.waiting import wait_for
 
 REFUSED = (exception.HostForbidden, exception.NotOnHost)
 FAULT = {'code': 500, 'message': 'm', 'details': 'd', 'created': '2026-01-01T00:00:00'}
@@ -154,7 +154,7 @@ class World:
                 'source_node': 'host1', 'dest_compute': 'host3', 'dest_node': 'host3', 'status': 'running',
                 'migration_type': 'live-migration', 'created_at': row['created_at'],
                 'updated_at': row['created_at'], 'project_id': row['project_id'], 'user_id': row['user_id'],
-                'arguments': {}, 'swapped': False, 'old_flavor': flavor,
+                'arguments': {}, 'claims_swapped': False, 'old_flavor': flavor,
                 'new_flavor': flavor, **values})).inserted_primary_key[0]
 
     def forget_moves(self):
@@ -365,7 +365,7 @@ def test_it_reports_progress_alone(world):
 @pytest.mark.parametrize('interface, rights', [
     (conductor_interface, authority.RIGHTS), (network_interface, network_authority.RIGHTS), (compute_interface, {}),
     (scheduler_interface, {})], ids=lambda each: getattr(each, '__name__', ''))
-def test_what_is_for_other_services_is_refused(world, interface, rights):
+def test_methods_beyond_the_rights_of_a_host_are_refused(world, interface, rights):
     topic = interface.INTERFACE.topic
     client = {'conductor': world.conductor, 'network': world.network, 'compute': world.compute,
               'scheduler': world.scheduler}[topic]
@@ -381,13 +381,9 @@ def test_what_is_for_other_services_is_refused(world, interface, rights):
                 getattr(client, name)(world.ctx, **server, **arguments)
         else:
             getattr(client, name)(world.ctx, **server, **arguments)
-            _until(lambda before=before: refused_so_far(topic) > before)
+            wait_for(lambda before=before: refused_so_far(topic) > before, seconds=20)
         assert refused_so_far(topic) == before + 1
         assert world.state() == state, name
-
-
-def _until(condition):
-    waiting.wait_for(condition, 20, 'it', 0.01)
 
 
 def test_every_row_is_a_method():
@@ -426,7 +422,7 @@ def test_a_context_is_no_more_than_a_host(world):
     assert of_service.is_admin and of_service.user_id == 'victim'
 
 
-def test_who_asked_is_read_from_the_action(world):
+def test_caller_of_a_host_request_is_read_from_the_instance_action(world):
     with world.cloud.cell_db.writer() as conn:
         instance_actions.insert(conn, context.RequestContext(user_id='asker', project_id='of asker',
                                                              request_id='req-5', overwrite=False),
@@ -446,7 +442,7 @@ def _from_host(request_id):
 def test_a_host_finishes_its_step_and_nothing_else(world):
     """A server that has left for host1, its confirmation still to be done by host2 (the source)."""
     number = world.move(source_compute='host2', dest_compute='host1', status='confirming',
-                        migration_type='resize', swapped=True)
+                        migration_type='resize', claims_swapped=True)
     arguments = {'event': 'compute_confirm_resize', 'owner': 'compute:host2', 'deadline_s': 9, 'values': {},
                  'expect': {'task_state': [states.RESIZE_CONFIRMING], 'host': ['host1']}}
     with pytest.raises(exception.NotOnHost):                 # nobody has asked for it

@@ -16,7 +16,7 @@ from nova import conf as nova_conf
 from nova import exception
 from nova.runtime.http import server
 from nova.runtime.http import workers
-from nova.tests import waiting
+from nova.tests.support import waiting
 
 # A daemon whose only part is a server; PATH_INFO says what to do.
 DAEMON = '''
@@ -196,7 +196,7 @@ def test_metrics_and_health_are_of_all(shared):
     assert {checks[f'nova-api worker {number}']['serves'] for number in (1, 2)} == {True}
 
 
-def test_what_cannot_be_started_again_is_not_ready_until_it_can(shared):
+def test_daemon_is_not_ready_while_a_worker_cannot_be_restarted(shared):
     daemon = shared
     pids = daemon.pids()
     (daemon.directory / 'broken').touch()
@@ -224,7 +224,7 @@ def test_a_worker_that_hangs_is_killed(tmp_path):
         assert pool.stop(20)
 
 
-def test_what_hinders_a_start_is_said(tmp_path):
+def test_reason_of_a_failed_worker_start_is_logged(tmp_path):
     daemon = Daemon(tmp_path)
     (tmp_path / 'broken').touch()
     assert daemon.start().process.wait(60) == 1

@@ -8,39 +8,20 @@ import sqlalchemy as sa
 
 from nova import exception
 from nova import utils
-from nova.api.servers import casts
 from nova.api import idempotency
-from nova.api.servers import create as server_create
 from nova.api.servers import create_facts
 from nova.db import engine
 from nova.db.projects import attempts
 from nova.db.servers import instances
-from nova.db.tables import api as tables_api
 from nova.tests import db_faults
-from nova.tests.functional import servers
+from nova.tests.support import idempotency as shared_idempotency
+from nova.tests.support.idempotency import KEYS
+from nova.tests.support.idempotency import break_off
+from nova.tests.support.idempotency import create
+from nova.tests.support.idempotency import rows
+from nova.tests.support.idempotency import uuids
 
-KEYS = tables_api.idempotency_keys
-
-
-@pytest.fixture
-def cloud(tmp_path):
-    fixture = servers.Servers(tmp_path)
-    yield fixture
-    fixture.close()
-
-
-def create(cloud, key, body=None, path='/servers', **more):
-    return cloud.client().post(path, body or cloud.body(), headers={'Idempotency-Key': key}, **more)
-
-
-def uuids(cloud):
-    with cloud.api_db.reader() as conn:
-        return set(conn.execute(sa.select(tables_api.instance_mappings.c.instance_uuid)).scalars())
-
-
-def rows(cloud):
-    with cloud.api_db.reader() as conn:
-        return [dict(row) for row in conn.execute(sa.select(KEYS)).mappings()]
+cloud = shared_idempotency.cloud
 
 
 def test_the_first_answer_is_given_again(cloud):
@@ -93,7 +74,7 @@ def test_a_refused_request_may_be_sent_again(cloud):
 
 
 @pytest.mark.parametrize('key', ['', 'x' * 256, 'tab\t', 'ü'])
-def test_what_is_no_key(cloud, key):
+def test_invalid_idempotency_key_is_refused(cloud, key):
     assert create(cloud, key).status == 400
 
 
@@ -114,7 +95,7 @@ def test_key_pairs_have_it_too(cloud):
 
 
 @pytest.mark.threads
-def test_of_many_at_once_one_is_served(cloud):
+def test_only_one_of_concurrent_requests_with_a_key_creates_servers(cloud):
     answers = []
 
     def send():
@@ -131,33 +112,8 @@ def test_of_many_at_once_one_is_served(cloud):
     assert create(cloud, 'one').json['server']['id'] == uuids(cloud).pop()
 
 
-class Killed(BaseException):
-    """What a process that ends there would be."""
-
-
-def break_off(cloud, monkeypatch, where):
-    """Serve a request up to a function, ``casts.send`` or one of server_create, and let the key's row be as a killed
-    process leaves it.
-    """
-    def end(*_args, **_kwargs):
-        raise Killed
-    with monkeypatch.context() as patch:
-        patch.setattr(casts if where == 'send' else server_create, where, end)
-        patch.setattr(attempts.IDEMPOTENCY_KEYS, 'forget', lambda *_args: None)
-        if where == '_insert':
-            patch.setattr(server_create, '_give_back', lambda *_args: None)
-        with pytest.raises(Killed):
-            create(cloud, 'one')
-    (row,) = rows(cloud)
-    assert row['answer'] is None
-    assert create(cloud, 'one').fault[2].endswith('still in progress.')
-    with cloud.api_db.writer() as conn:
-        conn.execute(sa.update(KEYS).values(
-            attempted_at=utils.utcnow() - datetime.timedelta(seconds=attempts.ABANDONED_S + 1)))
-
-
 @pytest.mark.parametrize('where', ['send', '_accepted'])
-def test_what_a_dead_process_had_stored_is_not_made_twice(cloud, monkeypatch, where):
+def test_repeated_request_after_a_crash_returns_the_stored_server(cloud, monkeypatch, where):
     break_off(cloud, monkeypatch, where)
     made = uuids(cloud)
     answer = create(cloud, 'one')
@@ -166,7 +122,7 @@ def test_what_a_dead_process_had_stored_is_not_made_twice(cloud, monkeypatch, wh
     assert create(cloud, 'one').body == answer.body
 
 
-def test_what_a_dead_process_had_stored_in_part_is_made_whole(cloud, monkeypatch):
+def test_repeated_request_after_a_crash_completes_a_partly_stored_server(cloud, monkeypatch):
     break_off(cloud, monkeypatch, '_insert')
     half = uuids(cloud)
     answer = create(cloud, 'one')

@@ -93,7 +93,7 @@ def test_identity_headers_of_the_client_are_removed(cloud):
     assert ask(app, path='/', **LIES).json == {'headers': []}        # nor do they reach what is public
 
 
-def test_what_is_public_needs_no_token_and_gets_no_context(cloud):
+def test_public_paths_need_no_token_and_get_no_caller_context(cloud):
     app = auth.EmbeddedAuth(echo, cloud.service, public=public)
     ask(app, cloud.token('demo'))
     assert 'user_id' not in ask(app, path='/').json

@@ -26,7 +26,7 @@ def test_passwords_are_told_once(cloud):
     assert cloud.token('demo')
 
 
-def test_what_an_operator_removed_stays_away(cloud):
+def test_bootstrap_does_not_restore_a_user_that_the_operator_deleted(cloud):
     cloud.service.delete_user(cloud.id_of('user', 'demo'))
     assert bootstrap.bootstrap(cloud.service) == {}
     assert cloud.service.find('user', name='demo') is None

@@ -33,7 +33,7 @@ def cloud(tmp_path):
         return made.app(environ, start_response)
     with identity_fixture.served(mounted) as port:
         made.url = f'http://127.0.0.1:{port}'
-        made.service.catalog = catalog.for_base(made.url)
+        made.service.built_in = catalog.for_base(made.url)
         yield made
 
 
@@ -135,17 +135,23 @@ def test_keystonemiddleware_validates_against_us(cloud):
     assert ask(token).status_int == 401
 
 
-def test_openstackclient(cloud):
+@pytest.fixture
+def openstack(cloud):
+    """function(command, user, exit code, environment) -> the JSON or text that python-openstackclient prints"""
     pytest.importorskip('openstackclient', reason='python-openstackclient is not installed')
     path = str(cloud.path / 'clouds.yaml')
     bootstrap.write_clouds_yaml(path, cloud.url, cloud.passwords)
 
-    def openstack(command, user='admin', code=0, **environ):
+    def run(command, user='admin', code=0, **environ):
         env = {'PATH': os.environ['PATH'], 'HOME': str(cloud.path), 'OS_CLIENT_CONFIG_FILE': path,
                'OS_CLOUD': 'nova-' + user} | environ
         status, printed = warm_client.client().run(command.split(), env)
         assert status == code, (command, printed)
         return json.loads(printed) if printed.strip().startswith(('{', '[')) else printed
+    return run
+
+
+def test_openstackclient(cloud, openstack):
     token = openstack('token issue -f json', 'demo')
     assert token['project_id'] == cloud.id_of('project', 'demo')
     types = {row['Type'] for row in openstack('catalog list -f json')}
@@ -180,3 +186,76 @@ def test_openstackclient(cloud):
                               OS_AUTH_URL=cloud.url + '/identity/v3', OS_TOKEN=token['id'])
     assert 'No Project found for nowhere' in openstack('project show nowhere', code=1)
     openstack(f'project delete {project["id"]}')
+
+
+def test_openstackclient_groups_and_roles(cloud, openstack):
+    group = openstack('group create -f json --description d ops')
+    assert group['description'] == 'd' and [row['Name'] for row in openstack('group list -f json')] == ['ops']
+    openstack('group add user ops demo')
+    assert 'demo in group ops' in openstack('group contains user ops demo')
+    assert [row['Name'] for row in openstack('user list -f json --group ops')] == ['demo']
+    openstack('role add --project admin --group ops reader')
+    openstack('role add --project admin --group ops --inherited member')
+    rows = openstack('role assignment list -f json --names --group ops')
+    assert {(row['Role'], row['Group'], row['Project'], row['Inherited']) for row in rows} == {
+        ('reader', 'ops@Default', 'admin@Default', False), ('member', 'ops@Default', 'admin@Default', True)}
+    rows = openstack('role assignment list -f json --names --effective --user demo')
+    assert ('reader', 'admin@Default') in {(row['Role'], row['Project']) for row in rows}
+    assert {row['Name'] for row in openstack('project list -f json --my-projects', 'demo')} == {'admin', 'demo'}
+    openstack('group remove user ops demo')
+    openstack('group set --name ops2 ops')
+    openstack('group delete ops2')
+    openstack('role create auditor')
+    openstack('implied role create auditor --implied-role reader')
+    rows = openstack('implied role list -f json')
+    assert ('auditor', 'reader') in {(row['Prior Role Name'], row['Implied Role Name']) for row in rows}
+    openstack('implied role delete auditor --implied-role reader')
+    assert '403' in openstack('implied role delete member --implied-role reader', code=1)
+    openstack('project create --tag a p')
+    assert openstack('project create -f json --parent p child')['parent_id'] == cloud.id_of('project', 'p')
+    openstack('project set --tag b p')
+    assert sorted(openstack('project show -f json p')['tags']) == ['a', 'b']
+    assert set(openstack('project show -f json --children p')['subtree']) == {cloud.id_of('project', 'child')}
+
+
+def test_openstackclient_catalog_and_limits(cloud, openstack):
+    assert openstack('region create -f json --parent-region RegionOne west')['parent_region'] == 'RegionOne'
+    service = openstack('service create -f json --name designate --description d dns')
+    assert (service['type'], service['name'], service['enabled']) == ('dns', 'designate', True)
+    endpoint = openstack('endpoint create -f json --region west dns public http://dns.example/%(project_id)s')
+    assert (endpoint['region_id'], endpoint['interface']) == ('west', 'public')
+    assert [row['ID'] for row in openstack('endpoint list -f json --service dns')] == [endpoint['id']]
+    assert 'http://dns.example/' in json.dumps(openstack('catalog show -f json dns'))
+    openstack('registered limit create --service dns --default-limit 5 --region west zones')
+    openstack('limit create --project demo --service dns --resource-limit 7 --region west zones')
+    (row,) = openstack('limit list -f json')
+    assert (row['Resource Name'], row['Resource Limit']) == ('zones', 7)
+    openstack(f'limit set --resource-limit 8 {row["ID"]}')
+    openstack(f'limit delete {row["ID"]}')
+    (row,) = openstack('registered limit list -f json')
+    openstack(f'registered limit delete {row["ID"]}')
+    openstack(f'endpoint delete {endpoint["id"]}')
+    openstack('service delete dns')
+    openstack('region delete west')
+    assert '403' in openstack('region delete RegionOne', code=1)
+
+
+def test_openstackclient_delegations(cloud, openstack):
+    openstack('user create --password pw friend')
+    made = openstack('trust create -f json --project demo --role member demo friend', 'admin', code=1)
+    assert '403' in made                                             # the administrator is not the trustor
+    trust = openstack('trust create -f json --project {} --role {} {} {}'.format(
+        cloud.id_of('project', 'demo'), cloud.id_of('role', 'member'), cloud.id_of('user', 'demo'),
+        cloud.id_of('user', 'friend')), 'demo')
+    as_friend = {'OS_CLOUD': '', 'OS_AUTH_URL': cloud.url + '/identity/v3', 'OS_USERNAME': 'friend',
+                 'OS_PASSWORD': 'pw', 'OS_USER_DOMAIN_ID': 'default', 'OS_TRUST_ID': trust['id']}
+    assert openstack('token issue -f json', **as_friend)['project_id'] == cloud.id_of('project', 'demo')
+    openstack(f'trust delete {trust["id"]}', 'demo')
+    openstack('token issue', code=1, **as_friend)
+    rules = '[{"service":"compute","method":"GET","path":"/v2.1/servers"}]'
+    openstack(f'application credential create -f json --access-rules {rules} c', 'demo')
+    (row,) = openstack('access rule list -f json', 'demo')
+    assert (row['Service'], row['Method'], row['Path']) == ('compute', 'GET', '/v2.1/servers')
+    assert '403' in openstack(f'access rule delete {row["ID"]}', 'demo', code=1)
+    openstack('application credential delete c', 'demo')
+    openstack(f'access rule delete {row["ID"]}', 'demo')

@@ -130,7 +130,7 @@ def test_a_code_is_used_once_whichever_credential_it_is_of(cloud):
     assert is_plain_refusal(person.login('password', 'totp'))
 
 
-def test_of_parallel_logins_with_one_code_one_wins(cloud, clock):
+def test_only_one_of_parallel_logins_with_the_same_code_succeeds(cloud, clock):
     person = Person(cloud, 'p', BOTH)
     for _ in range(3):
         code, statuses = person.code(), []
@@ -152,7 +152,7 @@ def test_a_wrong_password_does_not_use_the_code_up(cloud):
 
 
 @pytest.mark.parametrize('code', ['', ' ', '0', '12345', '1234567', '١٢٣٤٥٦', 'None', '\udc80', '*', '000000\n'])
-def test_what_is_no_code(cloud, code):
+def test_malformed_totp_code_is_refused(cloud, code):
     person = Person(cloud, 'p', BOTH)
     reply = person.login('password', 'totp', code=code or '\t')
     assert reply.status_int in (400, 401) and 'X-Subject-Token' not in reply.headers

@@ -24,7 +24,7 @@ from nova.image import granted
 from nova.image.rest.app import Application
 from nova.tests import image_corpus as corpus
 from nova.tests import image_service as service
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests import warm_client
 
 SECRET = 'x:' + service.ALICE
@@ -35,10 +35,10 @@ class Home:
 
     def __init__(self, images, store):
         self.images, self.store = images, store
-        self.alice = context.RequestContext(user_id='u', project_id=service.ALICE, roles=['member'], overwrite=False,
-                                            auth_token=SECRET)
-        self.bob = context.RequestContext(user_id='b', project_id=service.BOB, roles=['member'], overwrite=False,
-                                          auth_token='x:' + service.BOB)
+        self.alice = context.RequestContext(user_id='u', project_id=service.ALICE, roles=['member', 'reader'],
+                                            auth_token=SECRET, overwrite=False)
+        self.bob = context.RequestContext(user_id='b', project_id=service.BOB, roles=['member', 'reader'],
+                                          auth_token='x:' + service.BOB, overwrite=False)
 
     def data_file(self):
         name, = os.listdir(self.store.files.directory)
@@ -352,3 +352,21 @@ def test_openstack_client_sees_why_an_image_is_refused(run, tmp_path):
     (tmp_path / 'disk').write_bytes(corpus.qcow2(backing=b'/etc/passwd').ljust(3 * corpus.MIB, b'\1'))
     said = run('create', 'bad', '--file', str(tmp_path / 'disk'), '--disk-format', 'qcow2', fails=True)
     assert 'backing file' in said
+
+
+class DeletedMeanwhile(EmbeddedImages):
+    """Hides images with the name hidden, which their owner deletes while a page is filtered."""
+
+    def _allows(self, ctx, rule, image):
+        if image['name'] == 'hidden':
+            self.store.delete(ctx, image['id'])
+        return image['name'] != 'hidden'
+
+
+@pytest.mark.parametrize('sort', [None, 'name:asc', 'size:desc,id:asc'])
+def test_a_list_continues_after_a_hidden_page_whose_last_image_was_deleted(tmp_path, sort):
+    store = service.store(tmp_path)
+    home = Home(EmbeddedImages(store), store)
+    for name in ('zzz', 'hidden', 'hidden', 'hidden'):
+        home.images.create(home.alice, {'name': name})
+    assert [image['name'] for image in DeletedMeanwhile(store).list(home.alice, limit=1, sort=sort)] == ['zzz']

@@ -3,10 +3,10 @@ import pytest
 
 from nova import context
 from nova import exception
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as cloud_fixture
-from nova.tests.functional.test_isolation import VERSION
-from nova.tests.functional.test_isolation import add_user
+from nova.tests.support.isolation import VERSION
+from nova.tests.support.isolation import add_user
 from nova.virt import driver as virt
 from nova.virt.fake import driver as fake
 

@@ -12,7 +12,7 @@ from nova.cloud import assembly
 from nova.image import granted
 from nova.image import grants
 from nova.tests import image_service
-from nova.tests.functional import test_refused_tokens
+from nova.tests.support import refused_tokens as test_refused_tokens
 
 NAMED, COPY, OTHER = (f'{number}0000000-2222-4333-8444-555555555555' for number in range(1, 4))
 USER, OWN = 'of the user', 'own-1'
@@ -67,7 +67,7 @@ def test_the_users_token_with_the_services_beside_it(glance, images):
 
 
 @pytest.mark.parametrize('ctx', [task(), task(is_admin=True), task(token=None), task(ended=True)])
-def test_what_the_grant_does_not_name_is_not_even_asked_for(glance, images, ctx):
+def test_images_outside_the_grant_are_not_requested_from_glance(glance, images, ctx):
     for ask in (lambda: images.show(ctx, OTHER), lambda: images.download(ctx, OTHER, '/nonexistent/x'),
                 lambda: images.upload(ctx, OTHER, '/nonexistent/x', 'raw'), lambda: images.delete(ctx, OTHER),
                 lambda: images.delete(ctx, NAMED), lambda: images.upload(ctx, NAMED, '/nonexistent/x', 'raw')):
@@ -90,7 +90,7 @@ def test_a_task_that_was_taken_up_after_a_restart(glance, images):
     assert glance.asked == [('GET', NAMED, OWN, None)]
 
 
-def test_what_the_user_may_not_see_is_not_fetched_for_him(glance, images):
+def test_granted_image_is_not_fetched_once_the_user_may_not_see_it(glance, images):
     """It was there for who asked for the server, and is not any more."""
     glance.codes = {USER: 404}
     with pytest.raises(exception.ImageNotFound):
@@ -111,12 +111,11 @@ def test_after_its_end_nothing_is_asked_for(glance, images):
     assert glance.asked == []
 
 
-def test_a_conductor_of_an_older_release_gives_no_grant(glance, images):
-    """What the user's own token opens, and nothing in the name of the service."""
-    assert images.show(task().granted(None), OTHER)['id'] == OTHER
-    with pytest.raises(exception.ImageNotFound):
-        images.show(task(token=None).granted(None), OTHER)
-    glance.codes = {USER: 401}
-    with pytest.raises(exception.Unauthorized):
-        images.show(task(ended=True).granted(None), OTHER)
-    assert [token for _method, _ident, token, _own in glance.asked] == [USER, USER]
+def test_a_task_without_a_grant_opens_no_image(glance, images):
+    """Neither with the user's own token nor in the name of the service."""
+    for ctx in (task(), task(token=None), task(ended=True)):
+        with pytest.raises(exception.ImageNotFound):
+            images.show(ctx.granted(None), OTHER)
+        with pytest.raises(exception.Forbidden):
+            images.backups(ctx.granted(None), {})
+    assert glance.asked == []

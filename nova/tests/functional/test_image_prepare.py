@@ -59,7 +59,7 @@ ROOT, = (kind for kind, name in boot_facts.ROOTS.items() if name == 'x86_64')
     (dict(active=True, more=b'\0' * (boot_facts.CHUNK - MIB - 9) + boot_facts.AGENT, size=32 * MIB),
      (True, True, False, None, True)),
 ])
-def test_what_boots_a_disk_is_in_its_partition_table(words, expected, tmp_path):
+def test_boot_facts_are_read_from_the_partition_table(words, expected, tmp_path):
     with open(disk(tmp_path / 'disk', **words), 'rb') as file:
         found = boot_facts.read(file)
     assert (found.partitioned, found.bios, found.uefi, found.architecture, found.agent) == expected
@@ -157,7 +157,7 @@ def test_redirects_are_bounded_and_lead_to_https_alone(site):
             fetched(site, '/away')
 
 
-def test_what_is_too_large_cut_off_or_other_is_refused(site):
+def test_download_is_refused_if_too_large_truncated_or_of_another_checksum(site):
     _url, _trusted, files, _asked = site
     files['/large'] = (200, {'Content-Length': '1001'}, b'x' * 1001)
     with pytest.raises(exception.InvalidInput, match='1001 bytes, more than the limit of 1000'):
@@ -298,7 +298,7 @@ def test_a_raw_image_that_boots_with_uefi_alone(cloud, prepare, tmp_path):
 
 
 @needs_qemu
-def test_what_is_no_cloud_image_is_refused(cloud, prepare, tmp_path):
+def test_prepare_refuses_files_that_are_not_cloud_images_and_bad_options(cloud, prepare, tmp_path):
     secret = tmp_path / 'secret'
     secret.write_text('secret')
     backed, empty, data, boots = (tmp_path / name for name in ('backed.qcow2', 'empty.raw', 'data.raw', 'vmdk'))

@@ -82,7 +82,7 @@ def test_delete(images):
     assert _names(images.client()) == ['b', 'c']
 
 
-def test_ends(images):
+def test_image_proxy_ends_with_its_microversions(images):
     path = f'/images/{images.ids["a"]}'
     assert images.client().get(path, version='2.35').status == 200
     assert images.client().get(path, version='2.36').status == 404

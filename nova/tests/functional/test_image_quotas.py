@@ -10,6 +10,7 @@ import pytest
 from nova import exception
 from nova.tests import image_service as service
 from nova.tests.functional import cloud as cloud_fixture
+from nova.tests.support.waiting import wait_for
 
 MIB = 2 ** 20
 OCTETS = {'Content-Type': 'application/octet-stream'}
@@ -32,15 +33,7 @@ def user(cloud):
     for image in found.get('/image/v2/images?visibility=private').json()['images'] + found.get(
             f'/image/v2/images?owner={found.project_id}').json()['images']:
         found.delete(f'/image/v2/images/{image["id"]}')
-    until(lambda: usage(found)['image_size_total']['usage'] == 0)
-
-
-def until(condition, seconds=120):
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, 'it did not happen in time'
-        time.sleep(0.02)
-    return found
+    wait_for(lambda: usage(found)['image_size_total']['usage'] == 0)
 
 
 def usage(user):
@@ -78,7 +71,7 @@ class Upload:
             self.connection.putheader(name, value)
         self.connection.endheaders()
         self.send(first)
-        until(lambda: status(user, image_id) == 'saving')
+        wait_for(lambda: status(user, image_id) == 'saving')
 
     def send(self, data):
         self.connection.send(data if self.length is not None else b'%x\r\n%s\r\n' % (len(data), data))
@@ -116,7 +109,7 @@ def test_more_bytes_than_a_project_may_have(user, form):
 def test_two_uploads_at_once_do_not_both_pass(user, length):
     first, second = queued(user), queued(user)
     going = Upload(user, first, length)
-    until(lambda: usage(user)['image_size_total']['usage'] >= 2)
+    wait_for(lambda: usage(user)['image_size_total']['usage'] >= 2)
     assert usage(user)['image_count_uploading']['usage'] == 1
     assert send(user, second, b'x' * (2 * MIB)).status_code == 413
     going.send(b'x' * (MIB - 1))
@@ -148,9 +141,9 @@ def test_many_uploads_at_once_get_what_there_is(user):
 def test_an_interrupted_upload_gives_its_bytes_back(user, length):
     image_id = queued(user)
     going = Upload(user, image_id, length)
-    until(lambda: usage(user)['image_size_total']['usage'] >= 1)
+    wait_for(lambda: usage(user)['image_size_total']['usage'] >= 1)
     going.connection.close()
-    until(lambda: status(user, image_id) == 'queued')
+    wait_for(lambda: status(user, image_id) == 'queued')
     assert usage(user)['image_size_total']['usage'] == 0
     assert send(user, image_id, b'x' * (3 * MIB)).status_code == 204
 

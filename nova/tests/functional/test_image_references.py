@@ -7,11 +7,11 @@ import json
 import pytest
 
 from nova.tests.functional import cloud as cloud_fixture
-from nova.tests.functional.test_isolation import MISSING
-from nova.tests.functional.test_isolation import PATCH
-from nova.tests.functional.test_isolation import VERSION
-from nova.tests.functional.test_isolation import add_user
-from nova.tests.functional.test_isolation import one
+from nova.tests.support.isolation import MISSING
+from nova.tests.support.isolation import PATCH
+from nova.tests.support.isolation import VERSION
+from nova.tests.support.isolation import add_user
+from nova.tests.support.isolation import one
 
 NAMES = ('kernel_id', 'ramdisk_id')
 

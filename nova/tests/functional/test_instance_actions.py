@@ -69,7 +69,7 @@ def test_periods(cloud, query, version, expected):
     ('changes-before=2026-01-01T12:01:00Z', '2.65'), ('unknown=1', '2.58'), ('limit=x', '2.58'), ('limit=-1', '2.58'),
     ('changes-since=soon', '2.58'), ('limit=1&limit=1', '2.58'),
     ('changes-since=2026-01-02T12:01:00Z&changes-before=2026-01-01T12:02:00Z', '2.66')])
-def test_refusals(cloud, query, version):
+def test_invalid_instance_action_queries_are_refused(cloud, query, version):
     assert _list(cloud, f'?{query}', version).fault[:2] == ('badRequest', 400)
 
 

@@ -14,6 +14,7 @@ from nova import exception
 from nova.db.tables import cell as tables_cell
 from nova.db.tables import network as t
 from nova.tests.functional import cloud
+from nova.tests.support.waiting import wait_for
 
 
 @pytest.fixture(scope='module')
@@ -83,13 +84,6 @@ def message(answer):
     return fault['message']
 
 
-def wait_until(condition, timeout=120):
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def plugged(running, server):
     """Ids of the ports that the guest has."""
     manager = next(part.manager for part in running.services if part.binary == 'nova-compute')
@@ -112,8 +106,8 @@ def test_attach_show_detach(running, user, server, network):
     assert addresses['second'][0]['OS-EXT-IPS-MAC:mac_addr'] == made['mac_addr']
 
     assert user.delete(f'/servers/{server}/os-interface/{made["port_id"]}').status_code == 202
-    wait_until(lambda: interfaces(user, server) == [first])
-    wait_until(lambda: 'second' not in user.get(f'/servers/{server}').json()['server']['addresses'])
+    wait_for(lambda: interfaces(user, server) == [first])
+    wait_for(lambda: 'second' not in user.get(f'/servers/{server}').json()['server']['addresses'])
     assert plugged(running, server) == [first['port_id']]
     assert user.get(f'/network/v2.0/ports/{made["port_id"]}').status_code == 404
     actions = user.get(f'/servers/{server}/os-instance-actions').json()['instanceActions']
@@ -127,7 +121,7 @@ def test_a_users_port_outlives_its_attachment(user, server, network):
     assert answer.json()['interfaceAttachment']['fixed_ips'][0]['ip_address'] == port['fixed_ips'][0]['ip_address']
     assert user.get(f'/network/v2.0/ports/{port["id"]}').json()['port']['device_id'] == server
     assert user.delete(f'/servers/{server}/os-interface/{port["id"]}').status_code == 202
-    wait_until(lambda: user.get(f'/network/v2.0/ports/{port["id"]}').json()['port']['device_id'] == '')
+    wait_for(lambda: user.get(f'/network/v2.0/ports/{port["id"]}').json()['port']['device_id'] == '')
     assert attach(user, server, port_id=port['id']).status_code == 200
 
 
@@ -155,7 +149,7 @@ def test_the_network_of_the_server_when_none_is_named(user, server):
     assert user.post(f'/servers/{server}/os-interface', {}).status_code == 200
 
 
-def test_refusals(admin, user, server, network):
+def test_unusable_networks_and_ports_are_refused(admin, user, server, network):
     theirs, mine = add_network(admin, admin.project_id), add_port(user, network)['id']
     their_port = add_port(admin, theirs)['id']
     nobody = str(uuid.uuid4())
@@ -271,8 +265,8 @@ def test_many_at_once(running, user, server, network):
         codes = list(pool.map(lambda port: user.delete(f'/servers/{server}/os-interface/{port}').status_code,
                               ports))
     assert codes == [202] * 9
-    wait_until(lambda: interfaces(user, server) == [])
-    wait_until(lambda: user.get(f'/servers/{server}').json()['server']['addresses'] == {})
+    wait_for(lambda: interfaces(user, server) == [])
+    wait_for(lambda: user.get(f'/servers/{server}').json()['server']['addresses'] == {})
     with running.api_db.reader() as conn:
         held = set(conn.execute(sa.select(t.addresses.c.address).where(t.addresses.c.port_id.in_(ports))).scalars())
     assert held == set()
@@ -323,12 +317,12 @@ def test_more_and_fewer_addresses(user, server, network):
     first, = addresses(user, server)
     inside = interfaces(user, server)[0]['net_id']
     assert action(user, server, 'addFixedIp', {'networkId': inside}).status_code == 202
-    wait_until(lambda: len(addresses(user, server)) == 2)
+    wait_for(lambda: len(addresses(user, server)) == 2)
     second, = set(addresses(user, server)) - {first}
     port, = interfaces(user, server)
     assert {entry['ip_address'] for entry in port['fixed_ips']} == {first, second}
     assert action(user, server, 'removeFixedIp', {'address': first}).status_code == 202
-    wait_until(lambda: addresses(user, server) == [second])
+    wait_for(lambda: addresses(user, server) == [second])
     for name, value, code in (('addFixedIp', {'networkId': network}, 400), ('removeFixedIp', {'address': first}, 400),
                               ('removeFixedIp', {'address': 'x'}, 400), ('addFixedIp', {}, 400),
                               ('addFixedIp', {'networkId': 5}, 400)):
@@ -375,9 +369,9 @@ def test_a_restart_ends_what_was_interrupted(tmp_path):
         assert len(interfaces(user, server)) == 3
     with cloud.running(tmp_path) as made:
         user = made.client()
-        wait_until(lambda: [entry['port_id'] for entry in interfaces(user, server)] == [first])
-        wait_until(lambda: len(user.get(f'/servers/{server}').json()['server']['addresses']['private']) == 1)
-        wait_until(lambda: _open(made) == [])
+        wait_for(lambda: [entry['port_id'] for entry in interfaces(user, server)] == [first])
+        wait_for(lambda: len(user.get(f'/servers/{server}').json()['server']['addresses']['private']) == 1)
+        wait_for(lambda: _open(made) == [])
         actions = user.get(f'/servers/{server}/os-instance-actions').json()['instanceActions']
         assert sorted((action['action'], action['message'] or '') for action in actions) == [
             ('attach_interface', ''), ('attach_interface', 'Error'), ('attach_interface', 'Error'), ('create', ''),
@@ -402,8 +396,8 @@ def test_a_lost_message_is_found(running, user, server, network):
             deadline=sa.func.coalesce(table.c.started_at, table.c.deadline)))
     conductor = next(part.manager for part in running.services if part.binary == 'nova-conductor')
     conductor.reconciler.reconcile()                  # or the periodic task was first
-    wait_until(lambda: len(interfaces(user, server)) == 1)
-    wait_until(lambda: _open(running) == [])
+    wait_for(lambda: len(interfaces(user, server)) == 1)
+    wait_for(lambda: _open(running) == [])
 
 
 def test_another_action_does_not_close_it(running, user, server):

@@ -5,21 +5,16 @@ import time
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography import x509
 
 from nova import exception
 from nova.objects import keypair
 from nova.tests.functional import base
+from nova.tests.support.keypairs import ED25519
+from nova.tests.support.keypairs import _public
 
 
-def _public(key):
-    return key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
-
-
-# the names of tests are made of it: the same in every process
-ED25519 = _public(ed25519.Ed25519PrivateKey.from_private_bytes(b'a key of a test, not of a person')) + ' me@host'
 # a key whose fingerprint another tool (ssh-keygen -l -E md5) has told
 KNOWN = ('ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl github',
          '65:96:2d:fc:e8:d5:a9:11:64:0c:0f:ea:00:6e:5b:bd')

@@ -25,7 +25,7 @@ def test_a_server_that_is_not_there(demo):
     assert found == {'': english, 'de': german, 'de-CH, en;q=0.1': german, 'tlh': english, 'en-GB, de': english}
 
 
-def test_what_is_no_error_has_no_language(demo):
+def test_successful_response_has_no_content_language(demo):
     answer = demo.get('/servers', headers={'Accept-Language': 'de'})
     assert answer.status_code == 200 and 'Content-Language' not in answer.headers
 

@@ -5,7 +5,7 @@ import pytest
 
 from nova import utils
 from nova.tests.functional import cloud as clouds
-from nova.tests.functional.test_floating_addresses import make
+from nova.tests.support.floating_addresses import make
 
 NUMBERS = (2 ** 31, 2 ** 63, 2 ** 64 - 1, 2 ** 64, 10 ** 30, 10 ** 400, -2 ** 63 - 1)
 

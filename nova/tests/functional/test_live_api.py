@@ -79,7 +79,7 @@ def test_a_live_migration_begins(cloud, uuid):
     assert (moved['migration_type'], moved['status']) == ('live-migration', 'accepted')
     assert moved['source_compute'] == 'host1'
     assert moved['arguments'] == {'host': None, 'force': False, 'block_migration': None, 'disk_over_commit': False}
-    assert moved['held_host'] is None and cloud.row(uuid)['task_state'] == states.MIGRATING
+    assert moved['claimed_host'] is None and cloud.row(uuid)['task_state'] == states.MIGRATING
     assert manager(cloud).get(f'/servers/{uuid}').json['server']['status'] == 'MIGRATING'
 
 
@@ -106,13 +106,13 @@ def test_until_2_33_the_request_waits_for_the_checks(cloud, uuid, version, metho
     ('host1', {}, None, 'current host'), ('nowhere', {}, None, 'could not be found'),
     (None, {'force': True}, '2.30', "Can't force"), ('host2', {'force': True}, '2.68', 'force'),
     ('host2', {'block_migration': 'perhaps'}, None, 'block_migration'), ('a b', {}, None, 'host')])
-def test_what_a_live_migration_refuses(cloud, uuid, host, more, version, part):
+def test_invalid_live_migration_returns_400_and_changes_nothing(cloud, uuid, host, more, version, part):
     answer = live(admin(cloud), uuid, host, version=version, **more)
     assert answer.status == 400 and part in message(answer)
     assert moves(cloud, uuid) == [] and cloud.row(uuid)['task_state'] is None and cloud.conductor.sent == []
 
 
-def test_who_may_migrate_live(cloud, uuid):
+def test_live_migration_requires_an_administrator(cloud, uuid):
     assert live(cloud.client(version='2.104'), uuid).status == 403
     assert live(manager(cloud), uuid, 'host2').status == 403
     assert live(manager(cloud, project='b' * 32), uuid).status == 404
@@ -152,7 +152,7 @@ def actions(cloud, uuid):
 @pytest.mark.parametrize(('status', 'version', 'code'), [
     ('running', '2.24', 202), ('queued', '2.24', 400), ('preparing', '2.64', 400), ('preparing', '2.65', 202),
     ('queued', '2.65', 202), ('accepted', '2.65', 400), ('completed', '2.65', 400), ('post-migrating', '2.65', 400)])
-def test_abort(cloud, uuid, status, version, code):
+def test_live_migration_abort_depends_on_status_and_microversion(cloud, uuid, status, version, code):
     number = begin(cloud, uuid, status)
     answer = manager(cloud).delete(f'/servers/{uuid}/migrations/{number}', version=version)
     assert answer.status == code, answer.body
@@ -250,7 +250,7 @@ def test_until_2_13_the_password_is_shown(cloud, uuid, version, body, shown):
     ('2.13', {}, 400, 'onSharedStorage'), ('2.1', {'onSharedStorage': True, 'adminPass': 'p'}, 400, 'password'),
     (None, {'host': None}, 400, 'host'), (None, {'accepted_risk': True}, 400, 'accepted_risk'),
     ('2.1', {'onSharedStorage': False, 'accepted_risk': 'two'}, 400, 'accepted_risk')])
-def test_what_an_evacuation_refuses(cloud, uuid, version, body, code, part):
+def test_invalid_evacuation_is_refused_and_changes_nothing(cloud, uuid, version, body, code, part):
     down(cloud)
     answer = evacuate(admin(cloud), uuid, version=version, **body)
     assert answer.status == code and part in message(answer)
@@ -286,7 +286,7 @@ def test_only_administrators_evacuate(cloud, uuid):
     assert evacuate(admin(cloud), UNKNOWN).status == 404
 
 
-def test_what_hung_is_given_up(cloud, uuid):
+def test_evacuation_finishes_the_interrupted_action_of_the_dead_host(cloud, uuid):
     """A reboot that its host did not survive: its record says so, and the evacuation's is the open one."""
     admin(cloud).post(f'/servers/{uuid}/action', {'reboot': {'type': 'HARD'}})
     down(cloud)
@@ -350,7 +350,7 @@ def test_power_update(cloud, uuid, vm_state, tag, method, task):
     assert actions(cloud, uuid) == ([method.partition('_')[0]] if method else [])
 
 
-def test_who_may_tell(cloud, uuid):
+def test_external_events_require_the_service_role(cloud, uuid):
     event = {'name': 'network-changed', 'server_uuid': uuid}
     assert tell(manager(cloud), event).status == 403
     assert tell(cloud.client(roles=('service',), project='s' * 32), event).status == 200
@@ -414,7 +414,7 @@ def test_a_database_that_was_away_has_killed_no_host(cloud, uuid):
     assert snapshot(admin(cloud)).status == client.get('/os-hosts/host1/reboot').status == 400
 
 
-def test_what_assisted_snapshots_refuse(cloud, uuid):
+def test_invalid_assisted_snapshots_are_refused(cloud, uuid):
     assert snapshot(admin(cloud)).status == 400                      # attached to nothing
     assert remove(admin(cloud), {'volume_id': VOLUME}).status == 404
     attach(cloud, uuid)
@@ -437,7 +437,7 @@ def test_what_assisted_snapshots_refuse(cloud, uuid):
 
 # ---- hosts ---------------------------------------------------------------------
 
-def test_hosts(cloud, uuid):
+def test_hosts_api_lists_and_describes_compute_hosts(cloud, uuid):
     client = admin(cloud, '2.42')
     assert client.get('/os-hosts').json['hosts'] == [
         {'host_name': name, 'service': 'compute', 'zone': 'nova'} for name in ('host1', 'host2')]

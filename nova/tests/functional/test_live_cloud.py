@@ -1,75 +1,23 @@
 """Live migration and evacuation in a whole cloud with three hosts, over HTTP, with networks and volumes."""
-import time
 
-import pytest
 
 from nova import exception
 from nova.db.networks import ports
-from nova.db.placement import claims
-from nova.tests import waiting
-from nova.tests.functional import cloud as clouds
+from nova.tests.support import live_cloud
+from nova.tests.support.live_cloud import HOSTS
+from nova.tests.support.live_cloud import _settled
+from nova.tests.support.live_cloud import act
+from nova.tests.support.live_cloud import boot
+from nova.tests.support.live_cloud import check
+from nova.tests.support.live_cloud import driver
+from nova.tests.support.live_cloud import home
+from nova.tests.support.live_cloud import look
+from nova.tests.support.live_cloud import shown
+from nova.tests.support.live_cloud import volume
+from nova.tests.support.waiting import wait_for
 from nova.virt import driver as virt
 
-HOSTS = ['host1', 'host2', 'host3']
-
-
-@pytest.fixture(scope='module')
-def cloud(tmp_path_factory):
-    with clouds.running(tmp_path_factory.mktemp('live') / 'state', hosts=HOSTS) as made:
-        made.demo, made.boss = made.client(version='2.104'), made.admin('2.104')
-        made.image = made.demo.upload_image()
-        yield made
-
-
-def compute(cloud, host):
-    return next(part for part in cloud.services if part.binary == 'nova-compute' and part.host == host)
-
-
-def driver(cloud, host):
-    return compute(cloud, host).manager.driver
-
-
-def shown(cloud, server_id):
-    return cloud.boss.get(f'/servers/{server_id}').json()['server']
-
-
-def home(cloud, server_id):
-    return shown(cloud, server_id)['OS-EXT-SRV-ATTR:host']
-
-
-def boot(cloud, host='host1', **fields):
-    made = cloud.boss.boot(cloud.image, networks='auto', host=host, **fields)
-    cloud.boss.wait_for(made['id'])
-    return made['id']
-
-
-def act(cloud, server_id, name, **body):
-    return cloud.boss.post(f'/servers/{server_id}/action', {name: body})
-
-
-def guests(cloud, server_id):
-    return [host for host in HOSTS if server_id in driver(cloud, host).guests()]
-
-
-def check(cloud, server_id):
-    """One guest, where the row says; ports there; claims that add up."""
-    waiting.settled(lambda: check_now(cloud, server_id))
-
-
-def check_now(cloud, server_id):
-    host = home(cloud, server_id)
-    assert guests(cloud, server_id) == [host]
-    with cloud.api_db.reader() as conn:
-        rows = ports.of_device(conn, server_id)
-    assert rows and {(row['host'], row['migrating_to']) for row in rows} == {(host, '')}
-    assert cloud.cell_db.run(claims.audit) == []
-
-
-def wait(condition, what, seconds=120):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
+cloud = live_cloud.cloud
 
 
 def test_a_server_moves_and_keeps_its_addresses(cloud):
@@ -94,10 +42,14 @@ def test_abort_and_force_complete_over_http(cloud):
         for method, ending, url, body in (('DELETE', 'cancelled', '{}', None),
                                           ('POST', 'completed', '{}/action', {'force_complete': None})):
             assert act(cloud, server_id, 'os-migrateLive', host='host3', block_migration=True).status_code == 202
-            wait(lambda: [row['status'] for row in cloud.boss.get(path).json()['migrations']] == ['running'], 'not yet')
-            wait(lambda: server_id in driver(cloud, 'host1').features[virt.LiveMigration].jobs, 'not yet')
+            wait_for(
+                lambda: [row['status'] for row in cloud.boss.get(path).json()['migrations']] == ['running'],
+                what='not yet')
+            wait_for(lambda: server_id in driver(cloud, 'host1').features[virt.LiveMigration].jobs, what='not yet')
             number = cloud.boss.get(path).json()['migrations'][0]['id']
-            wait(lambda: cloud.boss.get(f'{path}/{number}').json()['migration']['memory_total_bytes'], 'nothing copied')
+            wait_for(
+                lambda: cloud.boss.get(f'{path}/{number}').json()['migration']['memory_total_bytes'],
+                what='nothing copied')
             one = cloud.boss.get(f'{path}/{number}').json()['migration']
             assert one['memory_total_bytes'] == one['memory_processed_bytes'] + one['memory_remaining_bytes'] > 0
             with cloud.api_db.reader() as conn:
@@ -106,30 +58,13 @@ def test_abort_and_force_complete_over_http(cloud):
             assert answer.status_code == 202, answer.text
             cloud.boss.wait_for(server_id)
             rows = cloud.boss.get(f'/os-migrations?instance_uuid={server_id}').json()['migrations']
-            wait(lambda: not driver(cloud, 'host3').machine.expected, 'the destination still expects it')
+            wait_for(lambda: not driver(cloud, 'host3').machine.expected, what='the destination still expects it')
             assert rows[0]['status'] == ending
             assert home(cloud, server_id) == ('host1' if ending == 'cancelled' else 'host3')
-            wait(lambda: _settled(cloud, server_id), 'ports')
+            wait_for(lambda: _settled(cloud, server_id), what='ports')
             check(cloud, server_id)
     finally:
         driver(cloud, 'host1').delays.clear()
-
-
-def _settled(cloud, server_id):
-    with cloud.api_db.reader() as conn:
-        return {row['migrating_to'] for row in ports.of_device(conn, server_id)} == {''}
-
-
-def volume(cloud, size=1):
-    made = cloud.boss.post('/volume/v3/volumes', {'volume': {'size': size}})
-    assert made.status_code == 202, made.text
-    volume_id = made.json()['volume']['id']
-    wait(lambda: look(cloud, volume_id)['status'] == 'available', 'no volume')
-    return volume_id
-
-
-def look(cloud, volume_id):
-    return cloud.boss.get(f'/volume/v3/volumes/{volume_id}').json()['volume']
 
 
 def test_volumes_go_along(cloud):
@@ -138,7 +73,7 @@ def test_volumes_go_along(cloud):
     answer = cloud.boss.post(f'/servers/{server_id}/os-volume_attachments',
                              {'volumeAttachment': {'volumeId': volume_id}})
     assert answer.status_code == 202, answer.text
-    wait(lambda: look(cloud, volume_id)['status'] == 'in-use', 'not attached')
+    wait_for(lambda: look(cloud, volume_id)['status'] == 'in-use', what='not attached')
     first = look(cloud, volume_id)['attachments']
     assert act(cloud, server_id, 'os-migrateLive', host='host2', block_migration='auto').status_code == 202
     cloud.boss.wait_for(server_id)
@@ -160,7 +95,7 @@ def test_evacuation(cloud):
     answer = cloud.boss.post(f'/servers/{server_id}/os-volume_attachments',
                              {'volumeAttachment': {'volumeId': volume_id}})
     assert answer.status_code == 202, answer.text
-    wait(lambda: look(cloud, volume_id)['status'] == 'in-use', 'not attached')
+    wait_for(lambda: look(cloud, volume_id)['status'] == 'in-use', what='not attached')
     before = shown(cloud, server_id)['addresses']
     refused = act(cloud, server_id, 'evacuate')
     assert refused.status_code == 400 and 'still in use' in refused.text
@@ -169,22 +104,22 @@ def test_evacuation(cloud):
     cloud.boss.put(f'/os-services/{service}', {'forced_down': True})
     try:
         assert act(cloud, server_id, 'evacuate').status_code == 200
-        wait(lambda: home(cloud, server_id) != 'host3', 'it stays')
+        wait_for(lambda: home(cloud, server_id) != 'host3', what='it stays')
         server = cloud.boss.wait_for(server_id, 'SHUTOFF')
         assert server['addresses'] == before
-        wait(lambda: server_id not in driver(cloud, 'host3').guests(), 'two guests')
+        wait_for(lambda: server_id not in driver(cloud, 'host3').guests(), what='two guests')
     finally:
         cloud.boss.put(f'/os-services/{service}', {'forced_down': False})
     attached, = look(cloud, volume_id)['attachments']
     assert attached['host_name'] == home(cloud, server_id) and look(cloud, volume_id)['status'] == 'in-use'
-    assert list(driver(cloud, home(cloud, server_id)).machine.volumes(server_id)) == [volume_id]
+    assert list(driver(cloud, home(cloud, server_id)).machine.guests[server_id].get('volumes', {})) == [volume_id]
     check(cloud, server_id)
 
     def newest():
         row = cloud.boss.get(f'/os-migrations?instance_uuid={server_id}').json()['migrations'][0]
         return row['migration_type'], row['status']
     # 'done' until its host has said that the guest is gone there
-    wait(lambda: newest() == ('evacuation', 'completed'), 'the move is not over')
+    wait_for(lambda: newest() == ('evacuation', 'completed'), what='the move is not over')
 
 
 def test_an_evacuation_stops_with_a_sentence_in_its_event_until_an_operator_names_the_risk(cloud):

@@ -12,8 +12,9 @@ from nova.db.networks import ports
 from nova.db.tables import cell as tables_cell
 from nova.tests import long_runs
 from nova.tests.functional import cloud as clouds
-from nova.tests.functional import test_live_cloud as live
-from nova.tests.functional import test_volumes as volumes
+from nova.tests.support import live_cloud as live
+from nova.tests.support import volumes
+from nova.tests.support.waiting import wait_for
 
 HOSTS = ['host1', 'host2', 'host3']
 SHARE = 2              # the answers to one in so many methods; in long runs to all of them
@@ -83,10 +84,10 @@ def data_volume(cloud, server_id):
 
 def attached(cloud, server_id, *volume_ids):
     for volume_id in volume_ids:
-        live.wait(lambda volume_id=volume_id: [
+        wait_for(lambda volume_id=volume_id: [
             held['host_name'] for held in volumes.show(cloud.boss, volume_id)['attachments']] == [
-            live.home(cloud, server_id)], 'attachments')
-    live.wait(lambda: set(volumes.guest_volumes(cloud, server_id)) == set(volume_ids), 'volumes')
+            live.home(cloud, server_id)], what='attachments')
+    wait_for(lambda: set(volumes.guest_volumes(cloud, server_id)) == set(volume_ids), what='volumes')
 
 
 def volume(cloud, server_id):
@@ -94,7 +95,7 @@ def volume(cloud, server_id):
     attached(cloud, server_id, volume_id)
     assert cloud.boss.delete(f'/servers/{server_id}/os-volume_attachments/{volume_id}').status_code == 202
     volumes.status(cloud.boss, volume_id, 'available')
-    live.wait(lambda: volumes.guest_volumes(cloud, server_id) == {}, 'volumes')
+    wait_for(lambda: volumes.guest_volumes(cloud, server_id) == {}, what='volumes')
 
 
 def refused_volume(cloud, server_id):
@@ -103,7 +104,7 @@ def refused_volume(cloud, server_id):
     volume_id = volumes.volume(cloud.boss)
     try:
         volumes.attach(cloud.boss, server_id, volume_id)
-        live.wait(lambda: not opened(cloud, server_id), 'it does not end')
+        wait_for(lambda: not opened(cloud, server_id), what='it does not end')
     finally:
         driver.failures.clear()
     assert volumes.show(cloud.boss, volume_id)['status'] == 'available'
@@ -123,7 +124,7 @@ def interface(cloud, server_id):
     assert len(addresses(cloud, server_id)) == len(before) + 1
     port_id = answer.json()['interfaceAttachment']['port_id']
     assert cloud.boss.delete(f'/servers/{server_id}/os-interface/{port_id}').status_code == 202
-    live.wait(lambda: addresses(cloud, server_id) == before, 'the port stays')
+    wait_for(lambda: addresses(cloud, server_id) == before, what='the port stays')
 
 
 def address(cloud, server_id):
@@ -131,12 +132,12 @@ def address(cloud, server_id):
     network = cloud.boss.get('/network/v2.0/networks').json()['networks'][0]['id']
     answer = cloud.boss.post(f'/servers/{server_id}/action', {'addFixedIp': {'networkId': network}}, version='2.43')
     assert answer.status_code == 202, answer.text
-    live.wait(lambda: not opened(cloud, server_id), 'it does not end')
+    wait_for(lambda: not opened(cloud, server_id), what='it does not end')
     more = set(addresses(cloud, server_id)) - set(before)
     assert len(more) == 1, more
     answer = cloud.boss.post(f'/servers/{server_id}/action', {'removeFixedIp': {'address': more.pop()}}, version='2.43')
     assert answer.status_code == 202, answer.text
-    live.wait(lambda: addresses(cloud, server_id) == before, 'the address stays')
+    wait_for(lambda: addresses(cloud, server_id) == before, what='the address stays')
 
 
 def shelve(cloud, server_id):
@@ -154,11 +155,11 @@ def evacuate(cloud, server_id):
     cloud.boss.put(f'/os-services/{service}', {'forced_down': True})
     try:
         assert live.act(cloud, server_id, 'evacuate').status_code == 200
-        live.wait(lambda: live.home(cloud, server_id) != 'host1', 'it stays')
-        live.wait(lambda: not opened(cloud, server_id), 'it does not end')
+        wait_for(lambda: live.home(cloud, server_id) != 'host1', what='it stays')
+        wait_for(lambda: not opened(cloud, server_id), what='it does not end')
     finally:
         cloud.boss.put(f'/os-services/{service}', {'forced_down': False})
-    live.wait(lambda: len(live.guests(cloud, server_id)) == 1, 'two guests')
+    wait_for(lambda: len(live.guests(cloud, server_id)) == 1, what='two guests')
     assert addresses(cloud, server_id) == before
     attached(cloud, server_id, volume_id)
 
@@ -236,7 +237,7 @@ def resize(cloud, server_id):
 def migrate_live(cloud, server_id):
     volume_id, before = data_volume(cloud, server_id), addresses(cloud, server_id)
     act(cloud, server_id, 'os-migrateLive', {'host': 'host2', 'block_migration': 'auto'})
-    live.wait(lambda: live.home(cloud, server_id) == 'host2', 'it stays')
+    wait_for(lambda: live.home(cloud, server_id) == 'host2', what='it stays')
     assert addresses(cloud, server_id) == before
     attached(cloud, server_id, volume_id)
 
@@ -259,7 +260,8 @@ def opened(cloud, server_id):
 
 def rest(cloud):
     """Wait until no host is at work, nor asks anything of what has ended."""
-    live.wait(lambda: not any(live.compute(cloud, host).manager.queue.in_progress() for host in HOSTS), 'hosts at work')
+    wait_for(
+        lambda: not any(live.compute(cloud, host).manager.queue.in_progress() for host in HOSTS), what='hosts at work')
 
 
 def run(cloud, scenario, method=None):
@@ -269,14 +271,14 @@ def run(cloud, scenario, method=None):
     cloud.losses.asked, cloud.losses.lost, cloud.losses.method = [], 0, method
     try:
         scenario(cloud, server_id)
-        live.wait(lambda: not opened(cloud, server_id), 'it does not end')
+        wait_for(lambda: not opened(cloud, server_id), what='it does not end')
         asked = set(cloud.losses.asked)
         if method is not None:
-            live.wait(lambda: cloud.losses.lost > 1, f'{method} was not asked again')
+            wait_for(lambda: cloud.losses.lost > 1, what=f'{method} was not asked again')
     finally:
         cloud.losses.method = None
     if scenario is not delete:
-        live.wait(lambda: live._settled(cloud, server_id), 'ports')
+        wait_for(lambda: live._settled(cloud, server_id), what='ports')
         live.check(cloud, server_id)
         volumes.gone(cloud.boss, server_id)
     assert cloud.conductor.claim_check.audit() == []
@@ -311,7 +313,7 @@ class Away:
 
 
 @pytest.mark.parametrize('method', ['complete', 'detach'])
-def test_what_the_source_had_is_given_back_when_the_block_storage_is(cloud, monkeypatch, method):
+def test_source_attachments_are_released_when_the_block_storage_returns(cloud, monkeypatch, method):
     """The server is at the destination by then: asked again, the conductor still knows the attachments that go."""
     server_id = live.boot(cloud)
     volume_id = data_volume(cloud, server_id)
@@ -319,7 +321,7 @@ def test_what_the_source_had_is_given_back_when_the_block_storage_is(cloud, monk
     away = Away(getattr(storage, method))
     monkeypatch.setattr(storage, method, away)
     act(cloud, server_id, 'os-migrateLive', {'host': 'host2', 'block_migration': 'auto'})
-    live.wait(lambda: live.home(cloud, server_id) == 'host2' and away.times > 1, 'it stays')
-    live.wait(lambda: len(volumes.show(cloud.boss, volume_id)['attachments']) == 1, 'two attachments')
+    wait_for(lambda: live.home(cloud, server_id) == 'host2' and away.times > 1, what='it stays')
+    wait_for(lambda: len(volumes.show(cloud.boss, volume_id)['attachments']) == 1, what='two attachments')
     attached(cloud, server_id, volume_id)
     volumes.gone(cloud.boss, server_id)

@@ -16,7 +16,6 @@ from nova.db.placement import aggregates
 from nova.db.servers import tasks
 from nova.db.services import services
 from nova.db.tables import cell as tables_cell
-from nova.db.tables import maintenance as tables_maintenance
 from nova.tests import core
 from nova.tests.functional import cloud as whole
 from nova.tests.functional import cloud_rows
@@ -62,8 +61,8 @@ def shown(cloud, host='host1'):
 def look(cloud, conductor=None):
     """What the periodic task does at its next look, and what follows from it."""
     with cloud.db.writer() as conn:
-        conn.execute(sa.update(tables_maintenance.host_maintenances).where(
-            tables_maintenance.host_maintenances.c.next_check_at.is_not(None)).values(next_check_at=utils.utcnow()))
+        conn.execute(sa.update(tables_cell.host_maintenances).where(
+            tables_cell.host_maintenances.c.next_check_at.is_not(None)).values(next_check_at=utils.utcnow()))
     number = (conductor or cloud.conductor).maintenance.maintain_hosts()
     cloud.settle()
     return number
@@ -176,12 +175,12 @@ def migrate(cloud, uuid, source, dest):
     with cloud.db.writer() as conn:
         row = tasks.begin(conn, cloud.ctx, uuid, actions.ACTIONS['migrate'])
         server_migrations.create(conn, cloud.ctx, row, 'migration', 'pre-migrating', arguments={
-            'old_vm_state': 'active', 'host': dest, 'ignore': [source]})
+            'old_vm_state': 'active', 'host': dest, 'ignored_hosts': [source]})
     cloud.conductor.methods.continue_move(cloud.ctx, uuid)
     cloud.settle()
 
 
-def test_what_cannot_be_moved_is_said(cloud):
+def test_server_that_cannot_be_moved_has_a_reason(cloud):
     suspended, resized = on(cloud, 'host1', 2)
     cloud.act(suspended, 'suspend')
     cloud.settle()
@@ -335,7 +334,7 @@ def test_a_conductor_dies_at_every_point(cloud, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, die)
             with cloud.db.writer() as conn:
-                conn.execute(sa.update(tables_maintenance.host_maintenances).values(next_check_at=utils.utcnow()))
+                conn.execute(sa.update(tables_cell.host_maintenances).values(next_check_at=utils.utcnow()))
             with pytest.raises(RuntimeError):
                 conductor.maintenance.maintain_hosts()
         assert conductor.maintenance.maintain_hosts() == 0        # it is taken for as long as one look may last
@@ -366,7 +365,7 @@ def test_several_conductors_move_no_more_than_allowed(cloud):
             if shown(cloud)['status'] != 'draining':
                 break
             with cloud.db.writer() as conn:
-                conn.execute(sa.update(tables_maintenance.host_maintenances).values(next_check_at=utils.utcnow()))
+                conn.execute(sa.update(tables_cell.host_maintenances).values(next_check_at=utils.utcnow()))
             threads = [threading.Thread(target=cloud.conductor.maintenance.maintain_hosts) for _ in range(3)]
             for thread in threads:
                 thread.start()
@@ -463,7 +462,7 @@ def test_answers(hosts):
     ('GET', PATH + '/host1', None, 404), ('GET', '/os-aggregates/2/' + KEY + '/host2', None, 404),
     ('GET', '/os-aggregates/9/' + KEY, None, 404), ('GET', '/os-aggregates/x/' + KEY, None, 400),
     ('GET', PATH + '?x=1', None, 400)])
-def test_refusals(hosts, method, path, body, status):
+def test_invalid_maintenance_requests_are_refused(hosts, method, path, body, status):
     hosts.admin().post('/os-aggregates', {'aggregate': {'name': 'other'}})
     assert ask(hosts, 'add_host', 'host2', 2).status == 200 and ask(hosts, START, 'host2').status == 202
     answer = hosts.admin().request(method, path, body)
@@ -484,7 +483,7 @@ def test_a_host_that_is_gone_is_forgotten(hosts):
 
 # ---- a whole cloud -------------------------------------------------------------
 
-def test_over_http(tmp_path):
+def test_maintenance_moves_servers_in_a_running_cloud(tmp_path):
     """The periodic task itself."""
     with whole.running(tmp_path, ['host1', 'host2', 'host3']) as cloud:
         admin = cloud.admin('2.90')

@@ -3,45 +3,26 @@ import io
 import json
 import sys
 import types
-import uuid
 
 import pytest
 from oslo_messaging.notify import _impl_test
 
+from nova import context
+from nova import exception
+from nova import utils
 from nova.cmd.manage import logs as manage_logs
 from nova.cmd.manage import main as manage
 from nova.cmd.manage import shell as manage_shell
 from nova.db.ec2 import ids
+from nova.db.key_manager import records
 from nova.db.projects import quotas
-from nova.db.servers import instances
-from nova.rpc import inprocess
-from nova.tests import waiting
-from nova.tests.functional import cloud as clouds
-from nova.tests.functional.test_isolation import add_user
-from nova import exception
-from nova import utils
+from nova.keymanager import store
+from nova.tests.support import waiting
+from nova.tests.support import manage_commands
+from nova.tests.support.isolation import add_user
 
-
-@pytest.fixture(scope='module')
-def cloud(tmp_path_factory):
-    directory = tmp_path_factory.mktemp('manage')
-    with clouds.running(directory / 'state', hosts=['host1', 'host2']) as made:
-        config = directory / 'nova.conf'
-        url = f'{inprocess.SCHEME}:///{made.state_path}'
-        config.write_text(f'[DEFAULT]\ntransport_url = {url}\nstate_path = {made.state_path}\nhost = host1\n'
-                          'compute_driver = fake\n[network]\ndriver = fake\n')
-        made.config, made.boss = config, made.admin('2.104')
-        made.image = made.boss.upload_image()
-        yield made
-
-
-@pytest.fixture
-def nova_manage(cloud, capsys):
-    def run(*arguments):
-        code = manage.main([*map(str, arguments), '--config-file', str(cloud.config)])
-        out, err = capsys.readouterr()
-        return code, out, err
-    return run
+cloud = manage_commands.cloud
+nova_manage = manage_commands.nova_manage
 
 
 def test_the_categories_and_their_actions_are_told(nova_manage):
@@ -311,38 +292,6 @@ def test_keys_are_rotated_beside_a_cloud_that_runs(cloud, nova_manage):
     cloud.boss = cloud.admin('2.104')
 
 
-def test_kernels_of_servers_from_before_that_their_project_may_not_see(cloud, nova_manage):
-    """Releases before did not look at kernel_id and ramdisk_id of an image."""
-    victim, member = (add_user(cloud.boss, name, 'member') for name in ('keeper', 'booter'))
-    private = victim.upload_image(name='private', visibility='private')
-    lent = victim.upload_image(name='lent', visibility='shared')
-    victim.post(f'/image/v2/images/{lent}/members', {'member': member.project_id})
-    kept = victim.upload_image(name='kept', visibility='shared')
-    own = member.upload_image(name='own', visibility='private')
-    rows = {'bad': (private, own), 'ramdisk': (own, kept), 'good': (own, lent), 'gone': (str(uuid.uuid4()), None)}
-    servers = {}
-    for name, (kernel, ramdisk) in rows.items():
-        made = member.post('/servers', {'server': {'name': name, 'imageRef': own, 'flavorRef': '42',
-                                                   'networks': 'none'}}).json()['server']['id']
-        member.wait_for(made)
-        servers[name] = made
-        cloud.cell_db.run(instances.update, made, {'kernel_id': kernel, 'ramdisk_id': ramdisk, 'image_properties': {
-            'kernel_id': kernel, 'hw_video_model': 'vga'}})
-
-    def boots(name):
-        with cloud.cell_db.reader() as conn:
-            row = instances.get(conn, servers[name])
-        return row['kernel_id'], row['ramdisk_id'], row['image_properties'].get('kernel_id')
-    code, out, _err = nova_manage('vm', 'check_boot_images')
-    assert code == 1 and servers['bad'] in out and servers['ramdisk'] in out
-    assert servers['good'] not in out and servers['gone'] not in out and boots('bad') == (private, own, private)
-    code, out, _err = nova_manage('vm', 'check_boot_images', '--detach')
-    assert code == 0 and 'Stop and start these servers' in out
-    assert boots('bad') == (None, None, None) and boots('ramdisk') == (own, None, own)
-    assert boots('good') == (own, lent, own)
-    assert nova_manage('vm', 'check_boot_images')[0] == 0
-
-
 # ---- projects
 
 @pytest.mark.parametrize('way', ['nova_manage', 'beside_nova_all'])
@@ -365,10 +314,17 @@ def test_a_project_from_the_first_to_the_last(cloud, way, request):
     owner.wait_for(server['id'])
     group = owner.post('/os-server-groups', {'server_group': {'name': 'g', 'policies': ['affinity']}}, version='2.1')
     assert group.status_code == 200, group.text
+    keys = store.KeyStore(cloud.conf, cloud.api_db)
+    secret = keys.create_secret(context.RequestContext(user_id='u', project_id=project, overwrite=False),
+                                {'secret_type': 'opaque'}, None)
     code, _out, err = run('project', 'delete', name)
-    assert code == 1 and '1 servers, 1 server groups' in err and 'project scrub' in err
+    assert code == 1 and '1 servers, 1 server groups, 1 secrets' in err and 'project scrub' in err
     code, out, err = run('project', 'scrub', name)
-    assert (code, out, err) == (0, '1 servers and 1 server groups were deleted.\n', '')
+    assert (code, out, err) == (0, '1 servers and 1 server groups were deleted.\n'
+                                'The project still has 1 secrets.\n', '')
+    code, _out, err = run('project', 'delete', name)
+    assert code == 1 and 'still has 1 secrets' in err
+    cloud.api_db.run(records.delete_secrets, [secret])
     assert cloud.boss.get(f'/servers/{server["id"]}').status_code == 404
     with cloud.api_db.reader() as conn:
         assert not quotas.own_limits(conn, project, ('instances',))

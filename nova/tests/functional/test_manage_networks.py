@@ -3,7 +3,7 @@ import pytest
 
 from nova.db.networks import networks as db_networks
 from nova.db.tables import network as t
-from nova.tests.functional import test_manage_commands as commands
+from nova.tests.support import manage_commands as commands
 
 cloud, nova_manage = commands.cloud, commands.nova_manage
 
@@ -34,7 +34,7 @@ def test_networks(cloud, nova_manage):
 HOSTILE = '\x1b]0;owned\x07\x1b[2J\x9b31m\r\u202egnp.exe\u200b\u2066\u2028'
 
 
-def test_what_users_named_does_not_reach_the_terminal_as_commands(cloud, nova_manage):
+def test_escape_sequences_in_user_given_names_are_escaped_on_the_terminal(cloud, nova_manage):
     """A network's name with an escape sequence retitled the operator's terminal."""
     demo = cloud.client()
     made = demo.post('/network/v2.0/networks', {'network': {'name': '\u202egnp.exe'}})        # these are taken

@@ -3,13 +3,11 @@
 What an attacker can do there: send to every queue, read what others send and send it again, say anything of himself.
 """
 import base64
-import copy
 import datetime
 import os
 import stat
 import time
 
-import oslo_messaging
 import pytest
 import sqlalchemy as sa
 
@@ -29,92 +27,14 @@ from nova.rpc import bus as rpc_bus
 from nova.rpc import enrolment
 from nova.rpc import serializer
 from nova.rpc import signatures
-from nova.runtime.hooks import oslo_messaging as messaging_hooks
-from nova.tests import core
-
-URL = 'fake:'
-
-
-class Wire(messaging_hooks.Transport):
-    """A transport of which somebody reads along: [(target, context, message)] as they are sent."""
-
-    def __init__(self, of, keys):
-        super().__init__(of, lambda target, ctxt, message: keys.signed(target.topic, target.server, ctxt, message))
-        self.seen = []
-
-    def send_as_it_is(self, target, ctxt, message, **options):
-        return self._driver.send(target, copy.deepcopy(ctxt), copy.deepcopy(message), **options)
-
-    def _send(self, target, ctxt, message, **options):
-        ctxt = self._context(target, ctxt, message)
-        self.seen.append((target, copy.deepcopy(ctxt), copy.deepcopy(message)))
-        return self._driver.send(target, ctxt, message, **options)
-
-
-class Fleet:
-    def __init__(self, path, mode, url=URL):
-        self.path, self.mode, self.url = path, mode, url
-        self.core = core.Cloud(path, ('host1', 'host2'))
-        self.exchange, self.servers, self.buses = f'x{id(self)}', [], []
-        self.control = self._bus('control')
-        trusted_keys.TrustedKeys(self.core.api_db).use(self.control.signatures)
-        self.control.signatures.enrolling = 'enroll_host'
-        self.serve(self.control, conductor_interface.INTERFACE, self.core.conductor, 'control',
-                   self.core.conductor.admission())
-        self.hosts = {}
-
-    def _bus(self, name, **options):
-        conf = nova_conf.new(files=[], state_path=str(self.path / name), messages__signatures=self.mode, **options)
-        rpc_bus.register_options(conf)
-        conf.set_override('control_exchange', self.exchange)
-        made = rpc_bus.Bus(conf, self.url)
-        self.buses.append(made)
-        made.pins.learn({})
-        made._transport = Wire(made._transport, made.signatures)
-        return made
-
-    def serve(self, bus, interface, manager, name, admission=None):
-        server = bus.serve(interface, manager, name, admission)
-        server.start()
-        self.servers.append(server)
-
-    def host(self, name, token=None, state=None):
-        """(bus, enrolment) of a compute host, whose key is not known yet."""
-        path = self.path / f'{state or name}.token'
-        if token:
-            path.write_text(token + '\n')
-        bus = self._bus(state or name, **({'messages__join_token_file': str(path)} if token else {}))
-        sending = bus.of_host(name)
-        made = enrolment.Enrolment(sending_conf(bus), bus.signatures, name, sending.client(
-            conductor_interface.INTERFACE))
-        self.hosts[name] = sending
-        return sending, made
-
-    def joined(self, name):
-        """A bus of a host that has joined with a token."""
-        bus, part = self.host(name, self.token())
-        part.start()
-        part.stop(0)
-        return bus, part
-
-    def token(self, valid=600):
-        return self.core.api_db.run(message_keys.new_token, valid)
-
-    def rows(self):
-        with self.core.api_db.reader() as conn:
-            return [(row['host'], row['state']) for row in message_keys.of_hosts(conn)]
-
-    def close(self):
-        for server in self.servers:
-            server.stop()
-            server.wait(10)
-        for bus in self.buses:
-            bus.close()
-        self.core.close()
-
-
-def sending_conf(bus):
-    return bus._transport.conf
+from nova.tests.support.message_signatures import Fleet
+from nova.tests.support.message_signatures import URL
+from nova.tests.support.message_signatures import ask
+from nova.tests.support.message_signatures import conductor_of
+from nova.tests.support.message_signatures import ignored_raw
+from nova.tests.support.message_signatures import refused
+from nova.tests.support.message_signatures import refused_raw
+from nova.tests.support.message_signatures import sending_conf
 
 
 @pytest.fixture
@@ -122,19 +42,6 @@ def fleet(tmp_path):
     made = Fleet(tmp_path, 'require')
     yield made
     made.close()
-
-
-def conductor_of(bus):
-    return bus.client(conductor_interface.INTERFACE)
-
-
-def ask(bus, host='host1'):
-    return conductor_of(bus).instances_on_host(context.admin_context(), host=host)
-
-
-def refused(function, match):
-    with pytest.raises(exception.MessageRefused, match=match):
-        function()
 
 
 # ---- joining
@@ -196,7 +103,7 @@ def test_a_file_of_another_deployment_is_not_replaced(fleet):
 
 # ---- forged and repeated
 
-def test_what_is_not_signed_is_refused(fleet):
+def test_unsigned_message_is_refused(fleet):
     bus, _part = fleet.joined('host1')
     bus.signatures.key = None
     refused(lambda: ask(bus), 'it is not signed')
@@ -238,17 +145,6 @@ def test_a_message_that_was_changed(fleet, change):
     target, ctxt, message = bus._transport.seen[-1]
     change(ctxt, message)
     refused_raw(bus, target, ctxt, message, 'the signature of key')
-
-
-def refused_raw(bus, target, ctxt, message, match):
-    with pytest.raises(exception.MessageRefused, match=match):
-        bus._transport.send_as_it_is(target, ctxt, message, wait_for_reply=True, timeout=10)
-
-
-def ignored_raw(bus, target, ctxt, message):
-    """Nobody works on a copy, and nobody answers it: the first one has its answer, or gets it still."""
-    with pytest.raises(oslo_messaging.MessagingTimeout):
-        bus._transport.send_as_it_is(target, ctxt, message, wait_for_reply=True, timeout=1)
 
 
 def test_a_message_comes_once(fleet):
@@ -347,7 +243,7 @@ def test_a_host_that_was_revoked(fleet, monkeypatch):
     bus, part = fleet.joined('host1')
     assert ask(bus) == []
     assert fleet.core.api_db.run(message_keys.revoke, 'host1') == 1
-    monkeypatch.setattr(trusted_keys, 'LOOK_S', 0)
+    monkeypatch.setattr(trusted_keys, 'CACHE_LIFETIME_S', 0)
     refused(lambda: ask(bus), 'not approved: key')
     with pytest.raises(exception.HostKeyRefused, match='revoked'):
         part._ask(part._keys.key)
@@ -359,7 +255,7 @@ def test_a_host_whose_service_was_deleted_starts_after_an_approval(fleet, monkey
     fleet.joined('host1')
     fleet.core.api_db.run(message_keys.revoke, 'host1')                  # as DELETE /os-services does it
     bus, part = fleet.host('host1')
-    monkeypatch.setattr(trusted_keys, 'LOOK_S', 0)
+    monkeypatch.setattr(trusted_keys, 'CACHE_LIFETIME_S', 0)
     monkeypatch.setattr(manage_host, '_api_db', lambda conf: fleet.core.api_db)
     with pytest.raises(exception.HostKeyRefused) as refusal:
         part.start()
@@ -390,15 +286,15 @@ def test_keys_of_hosts_that_send_are_looked_up_again_in_one_statement(fleet, mon
         return len([each for each in asked if 'message_keys' in each])
 
     assert looks(0, 1, 2, 3, 4, 5) == 6 and looks(0, 1, 2, 3, 4) == 0
-    now[0] += trusted_keys.LOOK_S
+    now[0] += trusted_keys.CACHE_LIFETIME_S
     assert looks(0) == 1 and looks(1, 2, 3, 4, 5) == 0           # each had sent a message
-    now[0] += trusted_keys.LOOK_S / 2
+    now[0] += trusted_keys.CACHE_LIFETIME_S / 2
     api_db.run(message_keys.revoke, 'many1')
     assert looks(0, 1, 2) == 0                                   # for LOOK_S at most
-    now[0] += trusted_keys.LOOK_S / 2
+    now[0] += trusted_keys.CACHE_LIFETIME_S / 2
     assert looks(2) == 1                                         # with it all the others
     assert known.of(idents[1]) is None and looks(0) == 0
-    now[0] += trusted_keys.LOOK_S
+    now[0] += trusted_keys.CACHE_LIFETIME_S
     assert looks(0) == 1 and looks(3, 4) == 2                    # of these no message had come
 
 
@@ -417,7 +313,7 @@ def test_keys_that_wait_for_approval_are_looked_up_again_in_one_statement(upgrad
         asked.clear()
         assert [known.of(key.id) for key in idents] == [None] * 6
         assert len([each for each in asked if 'message_keys' in each]) == expected
-        now[0] += trusted_keys.UNKNOWN_S
+        now[0] += trusted_keys.UNKNOWN_CACHE_LIFETIME_S
     api_db.run(message_keys.set_state, idents[1].id, message_keys.APPROVED)
     assert known.of(idents[0].id) is None and known.of(idents[1].id).host == 'many1'
 
@@ -458,7 +354,7 @@ def upgrading(tmp_path):
     made.close()
 
 
-def test_while_some_do_not_sign_yet(upgrading, caplog):
+def test_unsigned_messages_are_accepted_during_an_upgrade(upgrading, caplog):
     bus, part = upgrading.host('host1')
     assert ask(bus) == [] and ask(bus.of_host(None)) == []
     part.start()                                                 # nobody has approved it: it works all the same
@@ -466,7 +362,7 @@ def test_while_some_do_not_sign_yet(upgrading, caplog):
     assert upgrading.rows() == [('host1', 'pending')] and ask(bus) == []
     assert 'messages without a signature are accepted' in caplog.text
     upgrading.core.api_db.run(message_keys.set_state, bus.signatures.key.id, message_keys.APPROVED)
-    time.sleep(trusted_keys.UNKNOWN_S)
+    time.sleep(trusted_keys.UNKNOWN_CACHE_LIFETIME_S)
     assert ask(bus) == []
     target, ctxt, message = bus._transport.seen[-1]
     ctxt['is_admin'] = False
@@ -484,7 +380,8 @@ def test_a_key_that_is_not_approved_is_not_looked_up_for_each_message(upgrading,
     began = time.monotonic()
     for _ in range(20):
         assert ask(bus) == []
-    assert 1 <= looked_up.count(bus.signatures.key.id) <= (time.monotonic() - began) / trusted_keys.UNKNOWN_S + 1
+    most = (time.monotonic() - began) / trusted_keys.UNKNOWN_CACHE_LIFETIME_S + 1
+    assert 1 <= looked_up.count(bus.signatures.key.id) <= most
 
 
 def test_without_signatures(tmp_path):
@@ -614,7 +511,7 @@ def test_the_deployment_gets_a_new_key_without_an_outage(fleet, monkeypatch):
         manage_host.promote_key(conf, False)
     assert not part.renew_if_asked() and ping('host1') == 'pong'
     manage_host.promote_key(conf, True)
-    monkeypatch.setattr(signatures, 'FOLLOW_S', 0)
+    monkeypatch.setattr(signatures, 'KEY_CHECK_INTERVAL_S', 0)
     fleet.control.signatures.follow(fleet.control.signatures._look)
     new = fleet.control.signatures.key
     assert new.id != old.id and ping('host1') == 'pong' and ask(bus) == []
@@ -635,15 +532,15 @@ def test_the_deployment_gets_a_new_key_without_an_outage(fleet, monkeypatch):
 
 
 @pytest.mark.parametrize('change', [
-    {'voucher': base64.b64encode(bytes(64)).decode()}, {'voucher': None}, {'vouched_by': 'f' * 40},
-    {'vouched_by': None}])
+    {'key_signature': base64.b64encode(bytes(64)).decode()}, {'key_signature': None}, {'signed_by': 'f' * 40},
+    {'signed_by': None}])
 def test_a_host_believes_no_key_that_the_deployment_has_not_signed(fleet, change):
     """Answers are not signed: who forges one does not become the control plane by it."""
     _bus, part = fleet.joined('host1')
     stage(fleet)
     manage_host.promote_key(nova_conf.new(files=[], api_database__connection=str(fleet.core.api_db.url)), True)
     with fleet.core.api_db.writer() as conn:
-        conn.execute(tables_api.message_keys.update().where(tables_api.message_keys.c.voucher.is_not(None)).values(
+        conn.execute(tables_api.message_keys.update().where(tables_api.message_keys.c.key_signature.is_not(None)).values(
             **change))
     before = part._deployment
     part._enroll(part._keys.key, None)

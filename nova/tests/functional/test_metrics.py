@@ -128,7 +128,7 @@ def test_a_placement_that_is_refused_names_the_filter(watched):
     assert key('nova_placements_total') not in changed
 
 
-def test_what_is_refused_before_it_is_a_request_is_counted(watched):
+def test_requests_refused_before_routing_are_counted(watched):
     before = watched.samples()
     assert requests.get(watched.cloud.url + '/compute/v2.1/servers', timeout=10).status_code == 401
     eventually(watched, before, {
@@ -215,7 +215,7 @@ def test_no_secret_is_exposed(watched):
         assert secret not in text
 
 
-def test_what_was_counted_is_read_over_the_api(watched):
+def test_metrics_api_returns_the_same_samples_as_the_scrape(watched):
     found = {one['name']: one for one in watched.admin.get('/os-metrics').json()['metrics']}
     kinds = {'nova_api_requests': 'counter', 'nova_api_request_seconds': 'histogram', 'nova_db_connections': 'gauge'}
     assert {name: found[name]['kind'] for name in kinds} == kinds

@@ -78,7 +78,7 @@ def test_a_resize_is_written_and_told_to_a_conductor(cloud):
     assert move['migration_type'] == 'resize' and move['status'] == 'pre-migrating'
     assert (move['source_compute'], move['source_node'], move['dest_compute']) == ('host1', 'node1', None)
     assert move['new_flavor']['flavor_id'] == 'big' and move['old_flavor']['flavor_id'] == '1'
-    assert move['arguments'] == {'old_vm_state': 'active', 'ignore': []}
+    assert move['arguments'] == {'old_vm_state': 'active', 'ignored_hosts': []}
     assert counted(cloud, uuid) == (2, 1024)
     assert cloud.client().get(f'/servers/{uuid}').json['server']['status'] == 'RESIZE'
     actions = cloud.client().get(f'/servers/{uuid}/os-instance-actions').json['instanceActions']
@@ -89,7 +89,7 @@ def test_always_another_host_when_that_is_configured(cloud):
     cloud.conf.set_override('allow_resize_to_same_host', False)
     uuid = create(cloud)
     act(cloud, uuid, 'resize', {'flavorRef': 'big'})
-    assert moves(cloud, uuid)[0]['arguments']['ignore'] == ['host1']
+    assert moves(cloud, uuid)[0]['arguments']['ignored_hosts'] == ['host1']
 
 
 @pytest.mark.parametrize(('flavor', 'status', 'words'), [
@@ -98,7 +98,7 @@ def test_always_another_host_when_that_is_configured(cloud):
     ('zero', 400, 'Resize to zero disk flavor is not allowed.'), ('huge', 403, 'Quota exceeded for cores'),
     ('wide', 202, ''), ('same-size', 202, ''), ('small', 202, ''), (7, 400, 'Flavor 7 could not be found.'),
     (None, 400, 'flavorRef'), ({}, 400, 'flavorRef'), ('', 400, 'flavorRef'), ('x' * 300, 400, 'flavorRef')])
-def test_which_flavors_are_taken(cloud, flavor, status, words):
+def test_resize_accepts_and_refuses_flavors_with_the_reason(cloud, flavor, status, words):
     uuid = create(cloud)
     answer = act(cloud, uuid, 'resize', {'flavorRef': flavor})
     assert answer.status == status and words in answer.body.decode(), answer.body
@@ -122,7 +122,7 @@ def test_a_flavor_without_root_disk_is_for_those_who_may(cloud):
     assert act(cloud, uuid, 'resize', {'flavorRef': 'zero'}, cloud.admin(project=base.PROJECT)).status == 202
 
 
-def test_what_the_image_needs(cloud):
+def test_resize_respects_minimum_memory_and_disk_config_of_the_image(cloud):
     image_id = cloud.add_image(min_ram=128)
     uuid = create(cloud, imageRef=image_id)
     answer = act(cloud, uuid, 'resize', {'flavorRef': 'small'})
@@ -188,7 +188,7 @@ def test_migrate(cloud):
     assert act(cloud, uuid, 'migrate').status == 202
     move, = moves(cloud, uuid)
     assert move['migration_type'] == 'migration' and move['old_flavor'] == move['new_flavor']
-    assert move['arguments'] == {'old_vm_state': 'active', 'ignore': ['host1']}
+    assert move['arguments'] == {'old_vm_state': 'active', 'ignored_hosts': ['host1']}
     assert cloud.conductor.sent == [('continue_move', None, {'instance_uuid': uuid})]
 
 
@@ -247,7 +247,7 @@ def test_a_reset_state_ends_the_move(cloud):
     with cloud.cell_db.writer() as conn:
         move = server_migrations.create(conn, cloud.owner, instances.get(conn, uuid), 'resize', 'finished')
         conn.execute(sa.update(tables_cell.migrations).values(
-            held_host='host2', held_node='node2', held_vcpus=1, held_memory_mb=512, held_local_gb=1))
+            claimed_host='host2', claimed_node='node2', claimed_vcpus=1, claimed_memory_mb=512, claimed_local_gb=1))
         conn.execute(sa.update(tables_cell.compute_nodes).where(tables_cell.compute_nodes.c.host == 'host2').values(
             vcpus_used=1, memory_mb_used=512, local_gb_used=1, running_vms=1))
     act(cloud, uuid, 'os-resetState', {'state': 'active'}, cloud.admin(project=base.PROJECT))
@@ -321,7 +321,7 @@ def test_pages(listed):
     ('?x=1', '2.58', 200), ('?limit=1', '2.58', 200), ('?changes-before=2026-01-01', '2.65', 400),
     ('?user_id=u', '2.79', 400), ('?project_id=u', '2.79', 400), ('?changes-since=yesterday', '2.59', 400),
     ('?changes-since=2026-01-02T00:00:00Z&changes-before=2026-01-01T00:00:00Z', '2.66', 400)])
-def test_what_is_refused(listed, query, version, status):
+def test_invalid_migration_list_query_is_refused(listed, query, version, status):
     assert listed.admin().get('/os-migrations' + query, version=version).status == status
 
 

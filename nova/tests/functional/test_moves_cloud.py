@@ -1,22 +1,18 @@
 """Servers that move between the hosts of a whole cloud, over HTTP; a cloud that is stopped in the middle."""
-import time
 
 import pytest
 import sqlalchemy as sa
 
 from nova import exception
-from nova.db.placement import claims
-from nova.db.tables import cell as tables_cell
 from nova.db.tables import network as tables_network
 from nova.tests.functional import cloud
+from nova.tests.support import moves_cloud
+from nova.tests.support.moves_cloud import HOSTS
+from nova.tests.support.moves_cloud import act
+from nova.tests.support.moves_cloud import check
+from nova.tests.support.waiting import wait_for
 
-HOSTS = ['host1', 'host2', 'host3']
-
-
-@pytest.fixture
-def running(tmp_path):
-    with cloud.running(tmp_path, HOSTS) as found:
-        yield found
+running = moves_cloud.running
 
 
 def host_of(admin, server_id):
@@ -27,18 +23,6 @@ def port_hosts(running, server_id):
     ports = tables_network.ports
     with running.api_db.reader() as conn:
         return list(conn.execute(sa.select(ports.c.host).where(ports.c.device_id == server_id)).scalars())
-
-
-def check(running):
-    assert running.cell_db.run(claims.audit) == []
-    table = tables_cell.migrations
-    with running.cell_db.reader() as conn:
-        assert conn.execute(sa.select(table.c.id).where(table.c.held_host.is_not(None))).all() == []
-
-
-def act(client, server_id, body, status=202, version=None):
-    answer = client.post(f'/servers/{server_id}/action', body, version=version)
-    assert answer.status_code == status, answer.text
 
 
 def test_a_life_of_moves(running):
@@ -118,7 +102,7 @@ def test_volumes_move_with_their_server(running):
 
     def volume(**values):
         made = user.post('/volume/v3/volumes', {'volume': {'size': 1, **values}}).json()['volume']['id']
-        wait_until(lambda: shown(made)['status'] == 'available')
+        wait_for(lambda: shown(made)['status'] == 'available', seconds=20)
         return made
 
     def shown(volume_id):
@@ -126,7 +110,7 @@ def test_volumes_move_with_their_server(running):
 
     def agree(*volumes):
         host = host_of(admin, server_id)
-        assert sorted(drivers[host].machine.volumes(server_id)) == sorted(volumes)
+        assert sorted(drivers[host].machine.guests[server_id].get('volumes', {})) == sorted(volumes)
         for volume_id in volumes:
             found = shown(volume_id)
             assert (found['status'], [each['host_name'] for each in found['attachments']]) == ('in-use', [host])
@@ -144,7 +128,7 @@ def test_volumes_move_with_their_server(running):
     user.wait_for(server_id, 'VERIFY_RESIZE')
     assert agree(boots) != first
     user.post(f'/servers/{server_id}/os-volume_attachments', {'volumeAttachment': {'volumeId': data}})
-    wait_until(lambda: shown(data)['status'] == 'in-use')
+    wait_for(lambda: shown(data)['status'] == 'in-use', seconds=20)
     agree(boots, data)
     act(user, server_id, {'revertResize': None})
     user.wait_for(server_id)
@@ -153,7 +137,7 @@ def test_volumes_move_with_their_server(running):
         driver.failures['finish_migration'] = exception.VirtError(operation='move', reason='test')
     act(admin, server_id, {'migrate': None})
     user.wait_for(server_id)
-    wait_until(lambda: 'fault' in user.get(f'/servers/{server_id}').json()['server'] or moved(admin, 'error'))
+    wait_for(lambda: 'fault' in user.get(f'/servers/{server_id}').json()['server'] or moved(admin, 'error'), seconds=20)
     assert agree(boots, data) == first
     for driver in drivers.values():
         driver.failures.clear()
@@ -167,10 +151,3 @@ def test_volumes_move_with_their_server(running):
 
 def moved(admin, status):
     return any(move['status'] == status for move in admin.get('/os-migrations').json()['migrations'])
-
-
-def wait_until(condition, seconds=20):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

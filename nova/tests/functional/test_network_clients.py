@@ -8,14 +8,14 @@ import importlib.metadata
 import pytest
 
 from nova.tests import long_runs
-from nova.tests.functional import test_network_api
+from nova.tests.support import network_api as test_network_api
 
 NOUNS = ('network', 'subnet', 'port', 'router', 'floating ip', 'security group', 'address group', 'address scope',
          'ip availability', 'default security group', 'local ip')
-ABSENT = {'address scope': 'scopes are not supported', 'address group': 'groups are not supported',
+ABSENT = {'address group': 'groups are not supported',
           'local ip': 'IPs are not supported', 'network flavor': 'flavors are not supported',
           'network meter': 'not supported', 'network segment': 'has exactly one segment',
-          'network trunk': 'Trunks are not supported', 'network flavor profile': 'profiles are not supported'}
+          'network flavor profile': 'profiles are not supported'}
 ROWS = (
     ('network create outside --external --provider-network-type flat',),
     ('subnet create outer --network outside --subnet-range 203.0.113.0/24 --no-dhcp',),
@@ -101,6 +101,14 @@ ROWS = (
     ('network segment list',), ('network segment range list', 'not supported'), ('network trunk list',),
     ('subnet pool create --pool-prefix 10.64.0.0/16 --default-prefix-length 26 --tag a pool',),
     ('subnet pool create --pool-prefix 10.64.0.0/16 --address-scope none p', 'No AddressScope|No Address'),
+    ('address scope create s --ip-version 4',),
+    ('address scope set s --name t',),
+    ('address scope show t',),
+    ('address scope list',),
+    ('subnet pool create --pool-prefix 10.66.0.0/16 --address-scope t scoped',),
+    ('address scope delete t', 'still has subnet pools'),
+    ('subnet pool delete scoped',),
+    ('address scope delete t',),
     ('subnet pool set pool --pool-prefix 10.65.0.0/16 --default --default-quota 128 --tag b',),
     ('subnet pool unset pool --tag a',),
     ('subnet pool show pool',),
@@ -112,7 +120,7 @@ ROWS = (
     ('subnet pool delete pool', 'still has subnets'),
     ('subnet delete cut cut2',),
     ('subnet pool delete pool',),
-    ('address scope list',), ('address group list',), ('local ip list',), ('router ndp proxy list',),
+    ('address group list',), ('local ip list',), ('router ndp proxy list',),
     ('default security group rule list',),
     ('network flavor create --service-type L3_ROUTER_NAT f', ABSENT['network flavor']),
     ('network flavor profile create --driver d', ABSENT['network flavor profile']),
@@ -120,8 +128,18 @@ ROWS = (
     ('network segment create --network azure --network-type vlan s', ABSENT['network segment']),
     ('network segment range create --shared --network-type vxlan --minimum 1 --maximum 9 s',
      'not supported'),
-    ('network trunk create --parent-port pp t', ABSENT['network trunk']),
-    ('address scope create s', ABSENT['address scope']),
+    ('port create carried --network azure',),
+    ('network trunk create --parent-port pp t',),
+    ('network trunk set t --name tt --subport port=carried,segmentation-type=vlan,segmentation-id=5',),
+    ('network subport list --trunk tt',),
+    ('network trunk subport remove tt carried',),
+    ('network trunk subport add tt carried --segmentation-type vlan --segmentation-id 6',),
+    ('network trunk subport list tt',),
+    ('network trunk show tt',),
+    ('port delete carried', 'is a subport'),
+    ('network trunk unset tt --subport carried',),
+    ('network trunk delete tt',),
+    ('port delete carried',),
     ('address group create g', ABSENT['address group']),
     ('local ip create', ABSENT['local ip']),
     ('default security group rule create --protocol tcp',),
@@ -139,8 +157,8 @@ BEGINNING = [row[0] for row in ROWS].index('router remove port gate rp') + 1
 BY_HAND = ('network rbac set', 'network agent add ', 'network agent remove ', 'network auto allocated topology ',
            'network onboard subnet', 'subnet pool add network')
 # of things of which there can be none, or which test_network_qos.py walks through
-NEVER = ('network qos ', 'network trunk ', 'network subport ', 'network flavor ', 'network meter ', 'network segment ',
-         'address ', 'local ip ', 'router ndp proxy ', 'default security group rule ',
+NEVER = ('network qos ', 'network flavor ', 'network meter ', 'network segment ',
+         'address group ', 'local ip ', 'router ndp proxy ', 'default security group rule ',
          'network l3 conntrack helper ', 'security group default statefulness ',
          'network agent router set')
 
@@ -181,7 +199,7 @@ def test_every_row(face):
     assert not wrong, '\n'.join(wrong)
 
 
-def test_what_the_client_does_not_show(face):
+def test_unsupported_network_calls_return_400_with_the_reason(face):
     for method, path, body in (('POST', 'agents/x/l3-routers', {'router_id': 'x'}),
                                ('DELETE', 'agents/x/l3-routers/y', None), ('DELETE', 'agents/x/dhcp-networks/y', None),
                                ('POST', 'agents/x/dhcp-networks', {'network_id': 'x'}), ('PUT', 'agents/x', {}),

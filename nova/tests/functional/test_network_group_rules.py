@@ -1,11 +1,9 @@
 """Protocols of security group rules: returned as sent, compared by what they mean."""
 import pytest
 
-from nova.db.networks import hosts
-from nova.network import gateways
 from nova.network.host import load
-from nova.tests.functional import test_network_api
-from nova.tests.unit import test_network_manager as unit
+from nova.tests.support import network_api as test_network_api
+from nova.tests.support import network_manager as unit
 
 
 @pytest.fixture
@@ -97,12 +95,3 @@ def test_hosts_get_one_form(face):
         rules = load.load(conn, 'host1', lambda ident: 'tap' + ident[:11]).rules[group_id]
     assert sorted(str(rule['protocol']) for rule in rules if rule['direction'] == 'ingress') == [
         '44', 'None', 'icmpv6', 'tcp']
-
-
-def test_protocol_has_the_form_of_older_network_services_while_there_are_some(face):
-    """They made of a number with ports, and of any, a script that nft refused with all filters of the host."""
-    with face.db.writer() as conn:
-        hosts.seen(conn, 'older', '192.0.2.9', False, version=gateways.FEATURE_RELEASE - 1)
-    for given, stored in (({'protocol': '6', 'port_range_min': 80, 'port_range_max': 80}, 'tcp'),
-                          ({'protocol': 'any'}, None)):
-        assert add(face, group(face), **given).json()['security_group_rule']['protocol'] == stored

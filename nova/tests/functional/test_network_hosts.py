@@ -15,9 +15,9 @@ from nova.network import gateways
 from nova.network import interface
 from nova.network import manager
 from nova.rpc import bus
-from nova.tests import waiting
-from nova.tests.functional import test_network_api
-from nova.tests.unit import test_network_manager as unit
+from nova.tests.support import waiting
+from nova.tests.support import network_api as test_network_api
+from nova.tests.support import network_manager as unit
 
 HOSTS = 20
 
@@ -109,7 +109,7 @@ def test_every_host_expects_a_guest_that_moves(face, fleet):
         return [(dict(each.remotes).get(mac), dict(each.migrating).get(mac)) for each in state.overlays
                 if each.id == network], [port.incoming for port in state.ports if port.mac == mac]
     third, source, dest = 'host3', 'host7', 'host5'
-    fleet[dest].migrations.prepare_for_instance(face.context, instance=instance, host=dest)
+    fleet[dest].prepare_for_instance(face.context, instance=instance, host=dest)
     waiting.wait_for(lambda: known(third) == ([(address[source], address[dest])], []), 30, 'a third host to expect it')
     waiting.wait_for(lambda: known(source) == ([(None, address[dest])], [False]), 30, 'its host to expect that it goes')
     assert known(dest) == ([(address[source], None)], [True])
@@ -118,9 +118,9 @@ def test_every_host_expects_a_guest_that_moves(face, fleet):
     assert [move[0] for move in moves[source] + moves[dest]] == [address[dest], address[source]]
     assert len({move[1] for move in moves[source] + moves[dest]}) == 1, 'one key for these two'
     assert not any(port.migration for port in fleet[third].driver.state.ports)
-    fleet[dest].migrations.unprepare_for_instance(face.context, instance_uuid=instance.uuid, host=dest)
+    fleet[dest].unprepare_for_instance(face.context, instance_uuid=instance.uuid, host=dest)
     waiting.wait_for(lambda: known(third) == ([(address[source], None)], []), 30, 'a third host to expect it no more')
-    fleet[dest].migrations.prepare_for_instance(face.context, instance=instance, host=dest)
+    fleet[dest].prepare_for_instance(face.context, instance=instance, host=dest)
     fleet[dest].setup_for_instance(face.context, instance=instance, host=dest)
     waiting.wait_for(lambda: known(third) == ([(address[dest], None)], []), 30, 'a third host to follow it')
     waiting.wait_for(lambda: known(source) == ([], []), 30, 'its host to forget it')

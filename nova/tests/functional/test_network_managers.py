@@ -6,9 +6,9 @@ import pytest
 from nova import exception
 from nova import objects
 from nova.network import managers
-from nova.tests.functional import test_network_api
-from nova.tests.unit import test_metadata
-from nova.tests.unit import test_network_manager as unit
+from nova.tests.support import metadata as test_metadata
+from nova.tests.support import network_api as test_network_api
+from nova.tests.support import network_manager as unit
 from nova.virt import metadata
 
 
@@ -48,7 +48,7 @@ def test_dhcp_is_what_there_is_unless_another_one_is_chosen(tmp_path):
 
 @pytest.mark.parametrize(('name', 'said'), [
     ('VlanManager', 'needs .network. vlan_ranges'), ('OtherManager', 'FlatDHCPManager')])
-def test_what_is_not_there_is_refused(tmp_path, name, said):
+def test_unknown_network_manager_is_refused(tmp_path, name, said):
     with pytest.raises(exception.InvalidOption, match=said):
         unit.Rig(tmp_path, network__manager=name)
     assert managers.FlatManager.serves_dhcp is False

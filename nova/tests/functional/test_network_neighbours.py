@@ -1,5 +1,4 @@
 """What a project does to the networks of others over the Networking API: it takes no place, and stops nobody."""
-import json
 import uuid
 
 import pytest
@@ -7,22 +6,16 @@ import pytest
 from nova.db.networks import networks as db_networks
 from nova.db.networks import ports as db_ports
 from nova.db.tables import network as t
-from nova.network.host import state as host_state
-from nova.network.linux import remote
 from nova.network.rest import floating_ips
-from nova.tests.functional import test_network_api
-from nova.tests.functional import test_network_routers
-from nova.tests.functional.test_network_routers import inside
-from nova.tests.functional.test_network_routers import ok
-from nova.tests.functional.test_network_routers import put
-from nova.tests.functional.test_network_routers import router
+from nova.tests.support import network_neighbours
+from nova.tests.support import network_routers as test_network_routers
+from nova.tests.support.network_neighbours import plumbed
+from nova.tests.support.network_routers import inside
+from nova.tests.support.network_routers import ok
+from nova.tests.support.network_routers import put
+from nova.tests.support.network_routers import router
 
-
-@pytest.fixture
-def face(tmp_path):
-    rig = test_network_api.Face(tmp_path)
-    yield rig
-    rig.close()
+face = network_neighbours.face
 
 
 def shared(face, **more):
@@ -42,7 +35,7 @@ def gateway(face, info, user='demo', ident=None):
     return face(user, 'PUT', f'routers/{ident}', body) if ident else face(user, 'POST', 'routers', body)
 
 
-def test_who_may_use_a_network_does_not_become_its_gateway(face):
+def test_user_of_a_shared_network_cannot_attach_a_router_at_its_gateway_address(face):
     """A router at the gateway's address of a shared network reads what all its guests send."""
     _network, subnet = shared(face)
     joined = f'routers/{router(face, user="other")}/add_router_interface'
@@ -67,7 +60,7 @@ def test_addresses_outside_are_not_chosen_by_projects(face):
        200)
 
 
-def test_what_a_gateway_has_may_be_said_again(face):
+def test_external_gateway_info_can_be_sent_back_as_read(face):
     """Clients send back what they have read."""
     joined = router(face, outside(face))
     info = face('demo', 'GET', f'routers/{joined}').json()['router']['external_gateway_info']
@@ -102,10 +95,14 @@ def test_guests_of_others_get_addresses_of_the_pools(face, of_other):
 
     def port(address):
         return face(user, 'POST', 'ports', {'port': {'network_id': network, 'fixed_ips': [{'ip_address': address}]}})
-    made = ok(port('10.0.0.150'))
-    assert port('10.0.0.50').status_code == (400 if of_other else 201)
+    if of_other:
+        assert port('10.0.0.150').status_code == port('10.0.0.50').status_code == 403
+        made = ok(face(user, 'POST', 'ports', {'port': {'network_id': network}}))
+    else:
+        made = ok(port('10.0.0.150'))
+        assert port('10.0.0.50').status_code == 201
     changed = face(user, 'PUT', f'ports/{made["id"]}', {'port': {'fixed_ips': [{'ip_address': '10.0.0.60'}]}})
-    assert changed.status_code == (400 if of_other else 200)
+    assert changed.status_code == (403 if of_other else 200)
 
 
 def test_ports_of_one_address_are_forwarded_up_to_a_bound(face):
@@ -221,15 +218,6 @@ def test_metadata_comes_by_the_router_of_a_network_that_an_administrator_shares(
 
 
 # ---- a host's plumbing is made for all projects at once --------------------------------------------------------------
-
-def plumbed(face, network, port, host='host1'):
-    """The overlay of a network as the privileged part of a host gets it, where a port of it has a server."""
-    with face.db.writer() as conn:
-        db_networks.update(conn, t.ports, port, {'host': host, 'device_id': str(uuid.uuid4()),
-                                                 'device_owner': 'compute:nova'})
-    sent = json.loads(json.dumps(host_state.as_json(face.manager.load())))
-    return next(each for each in remote.state_of(sent, face.conf.network.bridge).overlays if each.id == network)
-
 
 ODD = [{'opt_name': 'bootfile-name', 'opt_value': ' '}, {'opt_name': 'bootfile-name', 'opt_value': ' x'},
        {'opt_name': '66', 'opt_value': 'x '}, {'opt_name': 'mtu', 'opt_value': '1400', 'ip_version': 5}]

@@ -1,10 +1,11 @@
 """Policies of bandwidth: with the unmodified client, as other projects, and down to what a host is told."""
 import pytest
 
+from nova.network.host import state as host_state
 from nova.network.linux import limits
-from nova.network.linux import remote
-from nova.tests.functional import test_network_api
-from nova.tests.unit import test_network_manager as unit
+from nova.network.linux import validators
+from nova.tests.support import network_api as test_network_api
+from nova.tests.support import network_manager as unit
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ def test_projects_use_what_is_theirs_and_take_nothing_off_that_is_not(face):
         assert answer.status_code == 400, bad
 
 
-def test_what_a_host_is_told(face):
+def test_host_state_contains_the_effective_bandwidth_limits_of_ports(face):
     def limit(policy, **values):
         answer = face('admin', 'POST', f'qos/policies/{policy}/bandwidth_limit_rules', {'bandwidth_limit_rule': values})
         assert answer.status_code == 201, answer.text
@@ -96,7 +97,7 @@ def test_what_a_host_is_told(face):
     found = {port.id: port.limits for port in state.ports}
     assert found.pop(vif['id']) == [['egress', 9000, 0]]
     assert list(found.values()) == [[['egress', 1000, 0], ['ingress', 2000, 4000]]]
-    arrived = remote.state_of(remote.host_state.as_json(state), face.conf.network.bridge)
+    arrived = validators.state(face.conf.network.bridge, ())(host_state.as_json(state))
     assert {port.id: port.limits for port in arrived.ports} == {port.id: port.limits for port in state.ports}
 
 
@@ -115,13 +116,11 @@ def test_marks_of_packets(face):
     face('admin', 'PUT', f"ports/{vif['id']}", {'port': {'qos_policy_id': policy}})
     state = face.manager.load()
     assert sorted(str(port.dscp_mark) for port in state.ports) == ['26', 'None']
-    sent = remote.host_state.as_json(state)
-    assert remote.state_of(sent, face.conf.network.bridge).ports == state.ports
-    older = remote.host_state.for_older(sent)               # agents of before take no field that they do not know
-    assert not [port for port in older['ports'] if 'dscp_mark' in port] and 'names' not in older
+    sent = host_state.as_json(state)
+    validated = validators.state(face.conf.network.bridge, ())
+    assert validated(sent).ports == state.ports
     with pytest.raises(ValueError):
-        remote.state_of({**sent, 'ports': [{**port, 'dscp_mark': 26.0} for port in sent['ports']]},
-                        face.conf.network.bridge)
+        validated({**sent, 'ports': [{**port, 'dscp_mark': 26.0} for port in sent['ports']]})
     assert face('admin', 'PUT', f'{path}/{made["id"]}', {'dscp_marking_rule': {'dscp_mark': 0}}).status_code == 200
     assert {port.dscp_mark for port in face.manager.load().ports} == {None, 0}
     for method, code in (('GET', 200), ('DELETE', 204), ('DELETE', 404), ('GET', 404)):
@@ -132,7 +131,7 @@ def test_marks_of_packets(face):
 def test_a_mark_stands_beside_a_limit():
     ran = []
     applied = limits.Limits(lambda *words, stdin: ran.append(stdin), 'nova_x')
-    port = remote.host_state.Port('p', 'tap1', '', '', [], [], limits=[['egress', 1000, 0]], dscp_mark=46)
+    port = host_state.Port('p', 'tap1', '', '', [], [], limits=[['egress', 1000, 0]], dscp_mark=46)
     applied.apply([port], lambda: '')
     assert 'from_tap1 ether type ip ip dscp set 46\n' in ran[-1] and 'from_tap1 limit rate over' in ran[-1]
     assert 'from_tap1 ether type ip6 ip6 dscp set 46\n' in ran[-1] and ran[-1].count('add element') == 1
@@ -143,8 +142,8 @@ def test_a_limit_is_loaded_when_it_changes_and_not_before():
     assert limits.rule(80_000_000, 0).endswith('burst 4294967295 bytes drop')
     ran = []
     applied = limits.Limits(lambda *words, stdin: ran.append(stdin), 'nova_x')
-    port = remote.host_state.Port('p', 'tap1', '', '', [], [], limits=[['egress', 1000, 0]])
-    other = remote.host_state.Port('q', 'tap2', '', '', [], [], limits=[['ingress', 8000, 16000]])
+    port = host_state.Port('p', 'tap1', '', '', [], [], limits=[['egress', 1000, 0]])
+    other = host_state.Port('q', 'tap2', '', '', [], [], limits=[['ingress', 8000, 16000]])
     applied.apply([port], lambda: '')
     assert 'limit rate over 125000 bytes/second burst 100000 bytes drop' in ran[-1]
     del ran[:]

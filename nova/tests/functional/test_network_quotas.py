@@ -1,7 +1,7 @@
 """Quotas of the Network API: check_limit, force, and the same limits in the compute API."""
 import pytest
 
-from nova.tests.functional import test_network_api
+from nova.tests.support import network_api as test_network_api
 
 
 @pytest.fixture

@@ -2,13 +2,11 @@
 import pytest
 
 from nova.api.documents import removed
-from nova.api.proxies import floating_ip_dns
-from nova.api.proxies import network_writes
-from nova.api.proxies import nova_network
 from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import security_groups
 from nova.db.tables import network as t
+from nova.legacy_network import network_writes
 from nova.network.operators import networks as operators
 from nova.network.rest import app
 from nova.tests.functional import base
@@ -58,24 +56,26 @@ def test_all_is_gone_without_the_option(tmp_path):
 
 def test_each_is_for_whom_its_rule_says_and_ends_with_2_35(api):
     admin, client = api.admin(project=base.PROJECT), api.client()
-    for (path, name), row in nova_network.SERVED.items():
+    for (path, name), row in removed.SERVED.items():
+        if row.part != removed.NETWORK:
+            continue
         method, body = (name, {} if row.body else None) if name.isupper() else ('POST', {name: None})
         target = '/' + path.format(id=NOBODY, server_id=NOBODY, domain_id=NOBODY)
-        if row.rule not in (None, network_writes.TENANT_RULE, floating_ip_dns.RULE, floating_ip_dns.SHOW_RULE):
+        if row.rule not in (None, 'nova:tenant-networks', 'nova:floating-ip-dns', 'nova:floating-ip-dns:show'):
             assert client.request(method, target, body).status == 403, target
         assert admin.request(method, target, body, version=f'2.{row.last + 1}').status == 404, target
     reader = api.client(roles=('reader',))
     assert reader.post('/os-tenant-networks', {'network': {'label': 'n', 'cidr': '10.7.0.0/24'}}).status == 403
 
 
-def test_what_there_is_nothing_for_is_refused_with_the_reason(api):
+def test_unsupported_network_resources_return_410_with_the_reason(api):
     admin = api.admin(project=base.PROJECT)
     for method, path, body in (('GET', '/os-fping', None),
                                ('POST', f'/os-networks/{NOBODY}/action', {'associate_host': 'host1'}),
                                ('POST', f'/os-networks/{NOBODY}/action', {'disassociate_host': None})):
         answer = admin.request(method, path, body)
         assert answer.status == 410 and removed.WHY not in _message(answer), path
-        assert any(why in _message(answer) for why in nova_network.REFUSED.values()), path
+        assert any(why in _message(answer) for why in removed.REFUSED.values()), path
 
 
 # ---- networks --------------------------------------------------------------------
@@ -119,7 +119,7 @@ def test_a_project_gets_a_network_and_gives_it_back(api):
         assert admin.post('/os-networks/add', {'id': wanted}).status == code, wanted
 
 
-def test_what_the_former_owner_shared_ends_when_a_network_is_given_away(api):
+def test_shares_by_the_former_owner_end_when_a_network_changes_its_project(api):
     admin, former = api.admin(project=base.PROJECT), 'd' * 32
     made = _made(admin, label='blue', cidr='10.7.0.0/24', project_id=OTHER)
     with api.api_db.writer() as conn:
@@ -234,9 +234,9 @@ def test_a_list_of_floating_addresses_ends_somewhere(api, monkeypatch):
     admin = api.admin(project=base.PROJECT)
     admin.post(BULK, {'floating_ips_bulk_create': {'ip_range': '10.128.0.0/9', 'pool': 'wide'}})
     admin.post(BULK, {'floating_ips_bulk_create': {'ip_range': '203.0.113.0/29'}})
-    assert len(admin.get(BULK).json['floating_ip_info']) == operators.MOST_FREE
+    assert len(admin.get(BULK).json['floating_ip_info']) == operators.MAX_FREE_ADDRESSES
     taken = api.client().post('/os-floating-ips', {'pool': 'wide'}).json['floating_ip']['ip']
-    monkeypatch.setattr(operators, 'MOST_FREE', 5)
+    monkeypatch.setattr(operators, 'MAX_FREE_ADDRESSES', 5)
     listed = [row['address'] for row in admin.get(BULK).json['floating_ip_info']]
     assert len(listed) == 6 and taken in listed
 

@@ -5,10 +5,7 @@ import pytest
 
 from nova import exception
 from nova import objects
-from nova import utils
-from nova.db.tables import network as t
-from nova.runtime import release
-from nova.tests.functional import test_network_api
+from nova.tests.support import network_api as test_network_api
 
 SERVER = 'compute:nova'
 
@@ -67,7 +64,7 @@ def test_a_full_subnet_leads_to_those_for_all(face):
     assert found == ['10.7.0'] * 5 + ['10.7.1']
 
 
-def test_where_no_subnet_is_for_a_port_it_gets_none(face):
+def test_port_creation_fails_if_no_subnet_allows_its_service_type(face):
     network, (servers,) = _network(face, (SERVER,))
     answer = face('demo', 'POST', 'ports', {'port': {'network_id': network}})
     assert (answer.status_code, answer.json()['NeutronError']['type']) == (409, 'IpAddressGenerationFailure')
@@ -93,7 +90,7 @@ def test_addresses_of_routers_and_floating_addresses_apart(face):
     assert int(floating['floatingip']['floating_ip_address'].rpartition('.')[2]) > 16
 
 
-def test_what_is_refused(face):
+def test_invalid_service_types_are_refused_and_members_may_not_change_them(face):
     network, (subnet,) = _network(face, ())
     for wrong in (None, 'x', SERVER, [5], ['printer'], [SERVER + 'x' * 255], [f'compute:{n}' for n in range(21)]):
         for method, path, more in (('PUT', f'subnets/{subnet}', {}), ('POST', 'subnets', {
@@ -118,19 +115,3 @@ def test_only_who_has_the_network_may_name_what_is_for_other_ports(face):
         assert 400 <= answer.status_code < 500, answer.text
     assert _subnets_of(_made(face, 'ports', 'demo', network_id=ident, fixed_ips=[{'subnet_id': one}])) == [one]
     assert _subnets_of(_made(face, 'ports', network_id=ident, fixed_ips=[{'subnet_id': other}])) == [other]
-
-
-def test_they_wait_for_hosts_of_an_older_release(face):
-    """Its network service would give the addresses to any port."""
-    network, (subnet,) = _network(face, ())
-    with face.db.writer() as conn:
-        conn.execute(t.hosts.insert().values(
-            host='old', address='192.0.2.9', gateway=True, last_seen_at=utils.utcnow()))
-    body = {'subnet': {'network_id': network, 'cidr': '10.9.0.0/24', 'ip_version': 4, 'service_types': [SERVER]}}
-    for answer in (face('admin', 'POST', 'subnets', body),
-                   face('admin', 'PUT', f'subnets/{subnet}', {'subnet': {'service_types': [SERVER]}})):
-        assert answer.status_code == 409 and 'Upgrade first: old.' in answer.text
-    assert face('admin', 'PUT', f'subnets/{subnet}', {'subnet': {'service_types': []}}).status_code == 200
-    with face.db.writer() as conn:
-        conn.execute(t.hosts.update().values(version=release.VERSION))
-    assert face('admin', 'POST', 'subnets', body).status_code == 201

@@ -11,37 +11,19 @@ import pytest
 
 from nova.network import ranges
 from nova.tests import schemas
-from nova.tests.functional import test_network_api
+from nova.tests.support import network_api as test_network_api
+from nova.tests.support import network_subnet_pools
+from nova.tests.support.network_subnet_pools import MISSING
+from nova.tests.support.network_subnet_pools import network
+from nova.tests.support.network_subnet_pools import ok
+from nova.tests.support.network_subnet_pools import pool
+from nova.tests.support.network_subnet_pools import subnet
+
+face = network_subnet_pools.face
+
 
 class Threaded(socketserver.ThreadingMixIn, simple_server.WSGIServer):
     request_queue_size = 64
-
-
-MISSING = '00000000-0000-0000-0000-000000000000'
-
-
-@pytest.fixture
-def face(tmp_path):
-    rig = test_network_api.Face(tmp_path)
-    yield rig
-    rig.close()
-
-
-def ok(answer, code=201):
-    assert answer.status_code == code, answer.text
-    return next(iter(answer.json().values()))
-
-
-def pool(face, user='demo', **values):
-    return ok(face(user, 'POST', 'subnetpools', {'subnetpool': {'name': 'p', 'prefixes': ['10.80.0.0/16'], **values}}))
-
-
-def network(face, user='demo'):
-    return ok(face(user, 'POST', 'networks', {'network': {}}))['id']
-
-
-def subnet(face, net, user='demo', **values):
-    return face(user, 'POST', 'subnets', {'subnet': {'network_id': net, **values}})
 
 
 def test_a_free_piece_is_the_first_that_meets_nothing():
@@ -109,7 +91,7 @@ def test_sdk_with_ipv6(face):
     assert 'it is for IPv6' in subnet(face, net, subnetpool_id=made.id).text
     extensions = {extension.alias for extension in sdk.network.extensions()}
     assert {'subnet_allocation', 'default-subnetpools', 'subnetpool-prefix-ops'} <= extensions
-    assert 'address-scope' not in extensions
+    assert 'address-scope' in extensions
 
 
 def test_prefixes(face):
@@ -141,7 +123,7 @@ def test_prefixes(face):
     {'prefixes': ['10.0.0.0/8'] * 101}, {'prefixes': 'x'}, {'prefixes': None}, {},
     {'prefixes': ['10.0.0.0/8'], 'min_prefixlen': 25, 'default_prefixlen': 24},
     {'prefixes': ['10.0.0.0/8'], 'max_prefixlen': 33}, {'prefixes': ['10.0.0.0/8'], 'default_prefixlen': -1},
-    {'prefixes': ['10.0.0.0/8'], 'default_quota': -1}, {'prefixes': ['10.0.0.0/8'], 'address_scope_id': MISSING}])
+    {'prefixes': ['10.0.0.0/8'], 'default_quota': -1}, {'prefixes': ['10.0.0.0/8'], 'address_scope_id': 7}])
 def test_bad_pools(face, body):
     answer = face('demo', 'POST', 'subnetpools', {'subnetpool': {'name': 'p', **body}})
     assert answer.status_code == 400, answer.text
@@ -220,7 +202,7 @@ def test_quota(face):
     pool(face)
     answer = face('demo', 'POST', 'subnetpools', {'subnetpool': {'name': 'p', 'prefixes': ['10.0.0.0/8']}})
     assert answer.json()['NeutronError']['type'] == 'OverQuota'
-    assert ok(face('demo', 'GET', 'quotas/p1/details'), 200)['subnetpool'] == {'limit': 1, 'used': 1, 'reserved': 0}
+    assert ok(face('admin', 'GET', 'quotas/p1/details'), 200)['subnetpool'] == {'limit': 1, 'used': 1, 'reserved': 0}
 
 
 @pytest.fixture(params=['sqlite', 'mysql', 'postgresql'])

@@ -5,12 +5,12 @@ import pytest
 
 from nova import exception
 from nova.network import api
-from nova.tests.functional import test_network_api
-from nova.tests.functional.test_network_routers import inside
-from nova.tests.functional.test_network_routers import ok
-from nova.tests.functional.test_network_routers import outside
-from nova.tests.functional.test_network_routers import put
-from nova.tests.functional.test_network_routers import router
+from nova.tests.support import network_api as test_network_api
+from nova.tests.support.network_routers import inside
+from nova.tests.support.network_routers import ok
+from nova.tests.support.network_routers import outside
+from nova.tests.support.network_routers import put
+from nova.tests.support.network_routers import router
 
 RULES = 'default-security-group-rules'
 
@@ -130,7 +130,8 @@ def test_a_server_of_a_project_without_a_network(face):
 
 def test_there_is_one_default_network_to_the_outside(face):
     public, network = outside(face), inside(face)[0]
-    assert face('demo', 'PUT', f'networks/{network}', {'network': {'is_default': True}}).status_code == 400
+    assert face('demo', 'PUT', f'networks/{network}', {'network': {'is_default': True}}).status_code == 403
+    assert face('admin', 'PUT', f'networks/{network}', {'network': {'is_default': True}}).status_code == 400
     put(face, f'networks/{public}', {'network': {'is_default': True}}, user='admin')
     second = {'network': {'name': 'second', 'router:external': True, 'is_default': True}}
     assert face('admin', 'POST', 'networks', second).status_code == 409

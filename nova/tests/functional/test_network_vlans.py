@@ -4,15 +4,15 @@ import types
 
 import pytest
 
-from nova import exception
 from nova import conf as nova_conf
+from nova import exception
 from nova.network.host import state as host_state
-from nova.network.linux import validators
 from nova.network.linux import overlay
 from nova.network.linux import remote
 from nova.network.linux import runner
-from nova.tests.functional import test_network_api
-from nova.tests.unit import test_network_manager as unit
+from nova.network.linux import validators
+from nova.tests.support import network_api as test_network_api
+from nova.tests.support import network_manager as unit
 
 OPTIONS = {'network__manager': 'VlanManager', 'network__vlan_ranges': ['wire:100:101', 'cable:7:7'],
            'network__physical_networks': {'wire': 'br-wire', 'cable': 'br-cable', 'third': 'br-third'}}
@@ -63,7 +63,7 @@ def test_administrators_name_them(face):
     assert again.status_code == 409 and 'is in use' in again.text
 
 
-def test_what_a_host_is_told(face):
+def test_host_state_contains_bridge_and_vlan_and_rejects_invalid_values(face):
     network = make(face).json()['network']['id']
     face('demo', 'POST', 'subnets', {'subnet': {'network_id': network, 'cidr': '10.0.0.0/24', 'ip_version': 4}})
     vif, = face.allocate(unit.make_instance(), requested=[{'network_id': network}])
@@ -72,29 +72,22 @@ def test_what_a_host_is_told(face):
     assert (told.physical_bridge, told.vlan) in (('br-wire', 100), ('br-wire', 101), ('br-cable', 7))
     assert told.remotes == []
     sent = host_state.as_json(face.manager.load())
-    assert remote.state_of(sent, face.conf.network.bridge).overlays == [told]
+    validated = validators.state(face.conf.network.bridge, OPTIONS['network__physical_networks'].values())
+    assert validated(sent).overlays == [told]
     assert host_state.from_json(sent).overlays == [told]
     for bad in ({'vlan': 4095}, {'vlan': '1'}, {'physical_bridge': 'a b'}, {'physical_bridge': '-x'}):
         with pytest.raises(ValueError):
-            validators.build(host_state.Overlay, {**sent['overlays'][0], **bad})
+            validated({**sent, 'overlays': [{**sent['overlays'][0], **bad}]})
 
 
 def test_a_bridge_that_is_not_the_operators_is_refused():
     operations = remote.operations(nova_conf.new(files=[], network__physical_networks={'wire': 'br-wire'}))
     state = host_state.HostState([], [], {}, {}, overlays=[dataclasses.replace(OVERLAY, physical_bridge='eth0')])
     with pytest.raises(ValueError, match='not in .network. physical_networks'):
-        operations['network.refresh'](host_state.as_json(state))
+        operations['network.refresh'](state=host_state.as_json(state))
 
 
 OVERLAY = host_state.Overlay('n', 'br0123456789ab', 300, 1500, None, [], [], [], 100, 'br-wire')
-
-
-def test_agents_of_a_release_before_vlans_are_sent_the_fields_that_they_know():
-    before = dataclasses.replace(OVERLAY, vlan=None, physical_bridge=None)
-    state = host_state.HostState([], [], {}, {}, overlays=[before, OVERLAY])
-    older, newer = host_state.as_json(state)['overlays']
-    assert newer.keys() - older.keys() == {'vlan', 'physical_bridge'}
-    assert host_state.from_json(host_state.as_json(state)).overlays == state.overlays
 
 
 def test_the_device_of_a_vlan():

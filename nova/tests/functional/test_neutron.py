@@ -4,55 +4,25 @@ import pytest
 from nova import conf as nova_conf
 from nova import context
 from nova import exception
-from nova import objects
 from nova.network.neutron import api
-from nova.network.neutron import manager
 from nova.rpc import retrying_client
 from nova.tests import neutron_service
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as clouds
+from nova.tests.support import neutron as shared_neutron
+from nova.tests.support.neutron import ALICE
+from nova.tests.support.neutron import BOB
+from nova.tests.support.neutron import OTHER
+from nova.tests.support.neutron import SERVER
+from nova.tests.support.neutron import request
+from nova.tests.support.neutron import server
+from nova.tests.support.neutron import user
 
-ALICE, BOB = 'a' * 32, 'b' * 32
-SERVER, OTHER = '11111111-2222-3333-4444-555555555555', '66666666-2222-3333-4444-555555555555'
+neutron = shared_neutron.neutron
+rig = shared_neutron.rig
+
+
 ABSENT = '99999999-2222-3333-4444-555555555555'
-
-
-def user(project=ALICE):
-    return context.RequestContext(user_id='u', project_id=project, roles=['member'], overwrite=False,
-                                  auth_token='x:' + project)
-
-
-def server(uuid=SERVER, project=ALICE):
-    return objects.Instance(uuid=uuid, project_id=project, availability_zone=None)
-
-
-def request(**values):
-    return {'network_id': None, 'port_id': None, 'fixed_ip': None, 'tag': None, **values}
-
-
-class Rig:
-    """The service, the compute API's facade, and the network service that compute hosts ask."""
-
-    def __init__(self, neutron, address):
-        conf = nova_conf.new(files=[], network__backend='neutron', neutron__endpoint_override=address,
-                             neutron__auth_type='none')
-        self.neutron, self.api = neutron, api.API(conf)
-        self.hosts, self.projects = {}, {SERVER: ALICE, OTHER: ALICE}
-        self.manager = manager.NeutronManager(conf, self.hosts.get, project_of=self.projects.get)
-        self.ctx = context.admin_context()
-
-    def allocate(self, requests, uuid=SERVER, host='host1', groups=None):
-        return self.manager.allocate_for_instance(self.ctx, server(uuid), requests, groups, host)
-
-    def give_back(self, uuid=SERVER, host=None):
-        self.manager.deallocate_for_instance(self.ctx, uuid, host)
-
-
-@pytest.fixture
-def rig():
-    neutron = neutron_service.Neutron(['host1', 'host2'])
-    with neutron_service.listening(neutron) as address:
-        yield Rig(neutron, address)
 
 
 def test_the_networks_of_a_request_are_those_of_the_caller(rig):
@@ -135,7 +105,7 @@ def test_a_host_without_an_agent(rig):
     assert not rig.neutron.ports()
 
 
-def test_what_a_port_may_ask_for(rig):
+def test_ports_with_unsupported_vnic_type_or_bandwidth_request_are_refused(rig):
     network = rig.neutron.network(ALICE)
     for values, word in (({'binding:vnic_type': 'direct-physical'}, 'vnic_type direct-physical'),
                          ({'resource_request': {'required': ['CUSTOM_PHYSNET']}}, 'guaranteed bandwidth')):
@@ -369,11 +339,6 @@ def test_long_filters_and_pages(rig, monkeypatch):
 
 
 @pytest.fixture(scope='module')
-def neutron():
-    return neutron_service.Neutron(['host1', 'host2'])
-
-
-@pytest.fixture(scope='module')
 def cloud(tmp_path_factory, neutron):
     with neutron_service.listening(neutron) as address, clouds.running(
             tmp_path_factory.mktemp('neutron') / 'state', hosts=['host1', 'host2'], network__backend='neutron',
@@ -580,7 +545,7 @@ def test_a_service_that_is_away_while_a_server_is_deleted(cloud, neutron):
 
 
 def test_a_service_that_stays_away(cloud, neutron, monkeypatch):
-    monkeypatch.setattr(retrying_client, 'RELAYED_S', 1)
+    monkeypatch.setattr(retrying_client, 'RELAYED_RETRY_TIME_S', 1)
     made = cloud.demo.boot(cloud.image, version='2.1')['id']
     cloud.demo.wait_for(made)
     neutron.away = True

@@ -7,10 +7,10 @@ from nova import exception
 from nova.network.neutron import devices
 from nova.objects import pci
 from nova.tests import neutron_service
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as clouds
-from nova.tests.functional import test_neutron
-from nova.tests.functional import test_pci
+from nova.tests.support import neutron as test_neutron
+from nova.tests.support import pci as test_pci
 
 rig = test_neutron.rig
 ALICE, SERVER, request, server, user = (
@@ -25,7 +25,7 @@ def holding(port, address):
     return made
 
 
-def test_what_a_port_needs(rig):
+def test_direct_port_requests_a_pci_device_of_its_physical_network(rig):
     network = rig.neutron.network(ALICE, **{'provider:physical_network': 'net1'})
     port = rig.neutron.port(ALICE, network, **{'binding:vnic_type': 'direct', 'numa_affinity_policy': 'required'})
     found, = rig.api.validate_networks(user(), [request(port_id=port), request(network_id=network)]).devices

@@ -11,9 +11,9 @@ from nova.network.neutron import manager
 from nova.network.neutron import requests
 from nova.tests import neutron_service
 from nova.tests import placement_service
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as clouds
-from nova.tests.functional import test_neutron
+from nova.tests.support import neutron as test_neutron
 
 ALICE, SERVER, OTHER, request, server, user = (
     test_neutron.ALICE, test_neutron.SERVER, test_neutron.OTHER, test_neutron.request, test_neutron.server,

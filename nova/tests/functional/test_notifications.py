@@ -107,7 +107,7 @@ def test_no_secret_is_told(walk):
         assert secret not in text
 
 
-def test_what_begins_ends(walk):
+def test_every_start_notification_has_an_end_or_error(walk):
     """Of every event as many ends and errors as beginnings, in both forms."""
     told = collections.Counter(message['event_type'] for _context, message, _priority in notifications.told())
     for row in events.ROWS:
@@ -118,7 +118,7 @@ def test_what_begins_ends(walk):
                 assert told[f'{row.name}.start'] == told[f'{row.name}.end'] + errors, row.name
 
 
-def test_who_asked_is_told(walk):
+def test_notifications_name_the_requesting_user(walk):
     for context, message, _priority in notifications.told():
         if message['event_type'] == 'instance.power_off.end':
             assert context['user_id'] == walk.boss.user_id

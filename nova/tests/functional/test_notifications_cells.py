@@ -7,7 +7,7 @@ from oslo_messaging.notify import _impl_test
 from nova.rpc import bus
 from nova.tests.functional import cells_cloud
 from nova.tests.functional import notifications
-from nova.tests.unit.test_notify import until
+from nova.tests.support.waiting import wait_for
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def told(uuid):
 
 
 def heard(uuid, event):
-    until(lambda: 'instance.' + event in [name for name, _publisher in told(uuid)])
+    wait_for(lambda: 'instance.' + event in [name for name, _publisher in told(uuid)])
 
 
 def test_a_server_of_the_second_cell(running):
@@ -57,10 +57,10 @@ def test_a_server_that_never_landed(running):
         driver.driver.failures['spawn'] = RuntimeError('canary')
     uuid = boss.boot(image, networks='auto')['id']
     boss.wait_for(uuid, 'ERROR')
-    until(lambda: any(message['event_type'] == 'compute_task.build_instances.error'
+    wait_for(lambda: any(message['event_type'] == 'compute_task.build_instances.error'
                       and message['payload']['nova_object.data']['instance_uuid'] == uuid
                       for _context, message, _priority in notifications.told()))
-    until(lambda: len(told(uuid)) >= 6)
+    wait_for(lambda: len(told(uuid)) >= 6)
     found = collections.defaultdict(list)            # each cell's conductor tells for itself, in no common order
     for name, publisher in told(uuid):
         found[publisher].append(name)

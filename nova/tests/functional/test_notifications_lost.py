@@ -13,8 +13,9 @@ from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.tests import core
 from nova.tests.functional import servers
-from nova.tests.functional import test_core_moves as moves
-from nova.tests.unit import test_notify
+from nova.tests.support import core_moves as moves
+from nova.tests.support import notify as test_notify
+from nova.tests.support.waiting import wait_for
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def cloud(tmp_path):
 
 def told(cloud):
     """Event types so far, in their order."""
-    test_notify.until(lambda: not cloud.notifier.waiting)
+    wait_for(lambda: not cloud.notifier.waiting)
     return [each[2] for each in cloud.sender.sent]
 
 
@@ -40,12 +41,12 @@ def overdue(cloud, monkeypatch):
     cloud.conductor.reconciler.reconcile()
 
 
-def test_what_a_dead_host_began_is_ended_by_the_reconciler(cloud, monkeypatch):
+def test_reconciler_sends_error_notifications_for_tasks_of_a_dead_host(cloud, monkeypatch):
     uuid = cloud.boot()
     host = cloud.row(uuid)['host']
     cloud.bus.lost = lambda topic, method, server: (topic, method) == ('conductor', 'end_task')
     cloud.act(uuid, 'reboot-hard', reboot_type='HARD')
-    test_notify.until(lambda: 'instance.reboot.start' in told(cloud))
+    wait_for(lambda: 'instance.reboot.start' in told(cloud))
     cloud.kill_compute(host)
     cloud.bus.lost = None
     overdue(cloud, monkeypatch)
@@ -101,7 +102,7 @@ def test_an_event_has_the_row_that_its_transaction_left(cloud):
         ('instance.suspend.start', 'active', 'suspending'), ('instance.suspend.end', 'suspended', None)]
 
 
-def test_what_is_rolled_back_is_not_told(cloud, monkeypatch):
+def test_repeated_transaction_sends_its_notification_once(cloud, monkeypatch):
     """And what is written again is told once."""
     uuid, tries = cloud.boot(), []
     finish = instance_actions.finish
@@ -147,7 +148,7 @@ def test_a_refused_change_sends_no_notification(cloud):
     assert told(cloud) == before
 
 
-def test_what_is_for_events_alone_is_not_done_again(cloud):
+def test_event_facts_are_not_passed_as_arguments_of_a_resumed_action(cloud):
     """A host that takes up an action gets the arguments of its method, and no others."""
     uuid = cloud.boot()
     arguments = {'bdm_uuid': 'b', instance_actions.EVENT_FACTS: {'volume_id': 'v'}}

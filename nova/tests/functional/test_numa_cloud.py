@@ -13,12 +13,12 @@ from nova.hardware import fit
 from nova.objects import numa
 from nova.tests import numa_seed
 from nova.tests.functional import cloud
-from nova.tests.unit import test_libvirt_xml
-from nova.tests.unit import test_numa_walks as walks
+from nova.tests.support import libvirt_xml as test_libvirt_xml
+from nova.tests.support import numa_walks as walks
 from nova.virt import driver
-from nova.virt.libvirt.domain import cells
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.domain import cells
 from nova.virt.libvirt.domain import processors
 
 NUMBERS = itertools.count()
@@ -97,7 +97,7 @@ def test_the_three_walks(running, image):
     assert running.cell_db.run(claims.audit) == []
 
 
-def test_who_sees_which_topology(running, image):
+def test_host_fields_of_a_topology_are_shown_to_administrators_only(running, image):
     client, admin = running.client(version='2.78'), running.admin(version='2.78')
     flavor = make_flavor(running, 'shown', 2, 512, cpu_policy='dedicated', numa_nodes='1')
     server_id = client.boot(image, flavor=flavor, networks='auto')['id']
@@ -135,7 +135,7 @@ def test_a_server_without_a_host_shows_what_it_asks_for(running, image):
     ({'cpu_policy': 'dedicated', 'cpu_realtime': 'yes'}, {}, 'cpu_realtime_mask'),
     ({'cpu_max_sockets': '2'}, {'hw_cpu_max_sockets': '4'}, 'exceeds the flavor'),
     ({'cpu_max_sockets': '1', 'cpu_max_cores': '1', 'cpu_max_threads': '1'}, {}, 'no product')])
-def test_what_a_flavor_and_an_image_may_not_say(running, specs, properties, words):
+def test_conflicting_numa_settings_of_flavor_and_image_return_400(running, specs, properties, words):
     client = running.client(version='2.79')
     flavor = make_flavor(running, f'refused-{next(NUMBERS)}', **specs)
     image = client.upload_image(**properties)

@@ -6,69 +6,31 @@ import io
 import os
 
 import boto3
-import botocore.config
-import botocore.exceptions
 import pytest
 import requests
 
 from nova import conf as nova_conf
 from nova import exception
-from nova.cloud import object_store
 from nova.db.audit import log
 from nova.db.objects import objects
 from nova.objectstore import errors
+from nova.objectstore import part as object_store
 from nova.objectstore import store as stores
 from nova.runtime import disk_space
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import callers
-from nova.tests.functional import cloud as whole
-from nova.tests.functional import test_ec2
+from nova.tests.support import ec2 as test_ec2
+from nova.tests.support import objectstore
+from nova.tests.support.objectstore import code
+from nova.tests.support.objectstore import connect
+
+bucket = objectstore.bucket
+cloud = objectstore.cloud
+pair = objectstore.pair
+s3 = objectstore.s3
+
 
 MIB = 1 << 20
-
-
-@pytest.fixture(scope='module')
-def cloud(tmp_path_factory):
-    with whole.running(tmp_path_factory.mktemp('s3'), ['host1'], objectstore__enabled=True,
-                       objectstore__buckets=4) as running:
-        yield running
-
-
-def connect(cloud, pair, **config):
-    return boto3.client('s3', endpoint_url=cloud.url + '/objectstore', region_name='RegionOne',
-                        aws_access_key_id=pair['access'], aws_secret_access_key=pair['secret'],
-                        config=botocore.config.Config(retries={'max_attempts': 0}, s3={'addressing_style': 'path'},
-                                                      parameter_validation=False, **config))
-
-
-@pytest.fixture(scope='module')
-def pair(cloud):
-    return test_ec2.keys_of(cloud.client())
-
-
-@pytest.fixture(scope='module')
-def s3(cloud, pair):
-    return connect(cloud, pair)
-
-
-@pytest.fixture
-def bucket(s3):
-    name = 'b-' + os.urandom(4).hex()
-    s3.create_bucket(Bucket=name)
-    yield name
-    for page in s3.get_paginator('list_multipart_uploads').paginate(Bucket=name):
-        for row in page.get('Uploads', ()):
-            s3.abort_multipart_upload(Bucket=name, Key=row['Key'], UploadId=row['UploadId'])
-    for page in s3.get_paginator('list_objects_v2').paginate(Bucket=name):
-        for row in page.get('Contents', ()):
-            s3.delete_object(Bucket=name, Key=row['Key'])
-    s3.delete_bucket(Bucket=name)
-
-
-def code(call, **given):
-    with pytest.raises(botocore.exceptions.ClientError) as error:
-        call(**given)
-    return error.value.response['Error']['Code'], error.value.response['ResponseMetadata']['HTTPStatusCode']
 
 
 def test_the_kernel_sends_objects_and_images(cloud, s3, bucket, monkeypatch):
@@ -121,7 +83,7 @@ def test_the_life_of_an_object(s3, bucket):
     assert [row['Key'] for row in s3.list_objects_v2(Bucket=bucket)['Contents']] == ['a/ü b+%.bin']
 
 
-def test_lists(s3, bucket):
+def test_object_lists_are_paged_in_key_order(s3, bucket):
     keys = ['a', 'a/1', 'a/2', 'b/1/x', 'b/2', 'c', 'ä/1', 'ä/2']
     for key in keys:
         s3.put_object(Bucket=bucket, Key=key, Body=b'x')
@@ -286,7 +248,7 @@ def test_a_key_is_a_key_and_no_path(s3, bucket, key, cloud):
 def test_a_project_sees_its_own(cloud, s3, bucket):
     s3.put_object(Bucket=bucket, Key='canary', Body=b'canary')
     identity = callers.Identity(cloud.admin())
-    reader, member, admin = (connect(cloud, test_ec2.keys_of(identity.in_project('other', role)))
+    reader, member, admin = (connect(cloud, test_ec2.keys_of(identity.in_project('other', role), cloud.admin()))
                              for role in ('reader', 'member', 'admin'))
     for client in (reader, member, admin):
         assert [row['Name'] for row in client.list_buckets()['Buckets']] == []
@@ -308,7 +270,7 @@ def test_the_catalog_has_it_where_it_is_on(cloud):
     assert [entry['endpoints'][0]['url'] for entry in answer if entry['type'] == 's3'] == [cloud.url + '/objectstore']
 
 
-def test_who_signs_nothing_gets_nothing(cloud, pair, bucket):
+def test_unsigned_and_unsupported_s3_requests_are_refused(cloud, pair, bucket):
     assert requests.get(f'{cloud.url}/objectstore/{bucket}').status_code == 403
     assert raw(cloud, {**pair, 'secret': 'x'}, 'GET', f'/{bucket}').status_code == 403
     assert raw(cloud, {**pair, 'access': 'x'}, 'GET', f'/{bucket}').status_code == 403
@@ -346,7 +308,7 @@ def test_writes_are_in_the_audit_log(cloud, pair, s3, bucket):
     code(s3.delete_bucket, Bucket=bucket)
     s3.delete_object(**place)
     reader = callers.Identity(cloud.admin()).in_project('readers', 'reader')
-    code(connect(cloud, test_ec2.keys_of(reader)).create_bucket, Bucket=bucket)
+    code(connect(cloud, test_ec2.keys_of(reader, cloud.admin())).create_bucket, Bucket=bucket)
     raw(cloud, {**pair, 'secret': 'x'}, 'PUT', f'/{bucket}/forged')
     found = cloud.admin().get('/os-audit?all_projects=true&limit=100').json()['audit_records']
     mine = [row for row in reversed(found) if row['target_id'] == bucket and row['action'] != 'objectstore:make_bucket']
@@ -415,7 +377,7 @@ def test_quotas_count_what_is_there(store, tmp_path):
     assert len(files(tmp_path)) == 3
 
 
-def test_what_breaks_off_leaves_the_one_before(store, tmp_path):
+def test_interrupted_upload_keeps_the_previous_object(store, tmp_path):
     row = put(store, 'a', b'before')
 
     def broken():

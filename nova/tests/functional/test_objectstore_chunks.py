@@ -1,15 +1,11 @@
 """Contents that come in chunks, each with a signature, and checksums behind them."""
 import base64
 import hashlib
-import hmac
 import io
 import os
 import tracemalloc
 
 from awscrt import checksums
-import botocore.auth
-import botocore.awsrequest
-import botocore.credentials
 import pytest
 import requests
 
@@ -20,10 +16,18 @@ from nova.objectstore import errors
 from nova.objectstore import framing as frames
 from nova.objectstore import payload
 from nova.runtime import disk_space
-from nova.tests.functional import test_objectstore
+from nova.tests.support import objectstore as test_objectstore
+from nova.tests.support import objectstore_chunks
+from nova.tests.support.objectstore_chunks import PLAIN
+from nova.tests.support.objectstore_chunks import TRAILED
+from nova.tests.support.objectstore_chunks import signed_put
 
-cloud, pair, s3, bucket = (getattr(test_objectstore, name) for name in ('cloud', 'pair', 's3', 'bucket'))
-PLAIN, TRAILED = 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD', 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER'
+bucket = objectstore_chunks.bucket
+cloud = objectstore_chunks.cloud
+pair = objectstore_chunks.pair
+s3 = objectstore_chunks.s3
+
+
 KIB = 1024
 # The example of Amazon's documentation, "Signature Calculations for the Authorization Header: Transferring Payload in
 # Multiple Chunks", and the one of the page on trailers: 65 KiB of 'a' in two chunks. The signature of the trailer is
@@ -84,58 +88,18 @@ def test_a_line_without_an_end_is_not_looked_at_for_long():
     assert not short.piece(KIB)
 
 
-def test_what_is_written_in_parts_is_written_whole(tmp_path, monkeypatch):
+def test_partial_disk_writes_are_completed(tmp_path, monkeypatch):
     """A disk takes what it takes of one write; pieces are of any size, and many."""
     store = contents.Contents(tmp_path / 'contents', disk_space.Reserve(0))
     pieces = [os.urandom(size) for size in (1, 3 << 20, 0, 5, 70000)] + [b'ab'] * 1500
     for most in (None, 1000):
         if most:
             whole = os.writev
-            monkeypatch.setattr(contents, 'MOST_PIECES', 3)
+            monkeypatch.setattr(contents, 'MAX_PIECES', 3)
             monkeypatch.setattr(os, 'writev', lambda number, parts: whole(number, [parts[0][:most * 1000]]))
         name = store.write([memoryview(piece) for piece in pieces])
         assert b''.join(store.pieces(name)) == b''.join(pieces)
     store.close()
-
-
-def signed_put(url, pair, path, pieces, trailer=(), change=lambda body: body, chunk_secret=None,
-               **headers):
-    """Put pieces as signed chunks; ``change`` gets the bytes of the body before they are sent, ``chunk_secret`` signs
-    them and not the request.
-    """
-    kind = TRAILED if trailer else PLAIN
-    request = botocore.awsrequest.AWSRequest('PUT', url + path, headers={
-        'x-amz-decoded-content-length': str(sum(map(len, pieces))), 'x-amz-content-sha256': kind,
-        'content-encoding': 'aws-chunked', **({'x-amz-trailer': trailer[0]} if trailer else {}), **headers})
-    signer = botocore.auth.S3SigV4Auth(botocore.credentials.Credentials(pair['access'], pair['secret']), 's3',
-                                       'RegionOne')
-    signer.payload = lambda request: kind
-    signer.add_auth(request)
-    request.headers.replace_header('X-Amz-Content-SHA256', kind)
-    sent = {name: value for name, value in request.prepare().headers.items() if name != 'Content-Length'}
-    return requests.put(request.url, change(framed(chunk_secret or pair['secret'], sent, pieces, trailer)),
-                        headers=sent, timeout=30)
-
-
-def framed(secret, headers, pieces, trailer):
-    scope = headers['Authorization'].partition('Credential=')[2].split(',')[0].partition('/')[2]
-    last, key, body = headers['Authorization'].rpartition('=')[2], ('AWS4' + secret).encode(), b''
-    for part in scope.split('/'):
-        key = hmac.digest(key, part.encode(), 'sha256')
-
-    def signature(kind, *lines):
-        nonlocal last
-        text = '\n'.join(('AWS4-HMAC-SHA256-' + kind, headers['X-Amz-Date'], scope, last, *lines))
-        last = hmac.digest(key, text.encode(), 'sha256').hex()
-        return last.encode()
-    for piece in (*pieces, b''):
-        made = signature('PAYLOAD', hashlib.sha256().hexdigest(), hashlib.sha256(piece).hexdigest())
-        body += b'%x;chunk-signature=%s\r\n%s' % (len(piece), made, piece and piece + b'\r\n')
-    if trailer:
-        line = ':'.join(trailer).encode()
-        made = signature('TRAILER', hashlib.sha256(line + b'\n').hexdigest())
-        body += line + b'\r\nx-amz-trailer-signature:' + made + b'\r\n'
-    return body + b'\r\n'
 
 
 def checksum(name, data):
@@ -246,13 +210,13 @@ def test_a_large_chunk_needs_little_memory(cloud):
     assert most < 4 << 20
 
 
-def test_what_is_large_has_an_etag_that_is_no_md5():
+def test_etag_of_a_large_object_is_not_an_md5():
     """Counting it takes longer than writing; clients know by the hyphen that it is none."""
-    environ = {'wsgi.input': None, 'CONTENT_LENGTH': str(payload.MD5_MOST + 1)}
+    environ = {'wsgi.input': None, 'CONTENT_LENGTH': str(payload.MAX_MD5_BYTES + 1)}
     first, second = (payload.Payload(environ, 1 << 40, quick=True).etag() for _ in range(2))
     assert first.endswith('-1') and first != second
     for more, quick in (({}, False), ({'HTTP_CONTENT_MD5': 'AAAA'}, True),
-                        ({'CONTENT_LENGTH': str(payload.MD5_MOST)}, True)):
+                        ({'CONTENT_LENGTH': str(payload.MAX_MD5_BYTES)}, True)):
         made = payload.Payload({**environ, **more}, 1 << 40, quick=quick)
         assert made.etag() == hashlib.md5().hexdigest()
 

@@ -12,11 +12,11 @@ from nova.db.projects import quotas
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.tables import cell as tables_cell
-from nova.db.tables import console as tables_console
 from nova.tests import server_rows
 from nova.tests.functional import base
 from nova.tests.functional import cloud
 from nova.tests.functional import servers
+from nova.tests.support.waiting import wait_for
 
 HOSTS = ('left', 'right')
 
@@ -63,13 +63,6 @@ def images(client, **filters):
     return client.get(f'/image/v2/images?{query}').json()['images']
 
 
-def wait_until(condition, seconds=20):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 # ---- shelve ------------------------------------------------------------------
 
 def test_shelve_and_unshelve(running, client, server_id):
@@ -99,7 +92,7 @@ def test_unshelve_pins_and_unpins(running, client, server_id):
     done(client, server_id, 'unshelve', {'availability_zone': 'nova'}, version='2.77')
 
 
-def test_what_unshelve_refuses(running, client, server_id):
+def test_invalid_unshelve_is_refused(running, client, server_id):
     admin = running.admin('2.91')
     done(client, server_id, 'shelve', status='SHELVED_OFFLOADED')
     for body, code in (({'availability_zone': 'nowhere'}, 400), ({'availability_zone': 'nova', 'x': 1}, 400)):
@@ -141,7 +134,7 @@ def test_deleted_in_the_middle_of_shelving(running, client, image_id):
         time.sleep(pause)
         assert client.delete(f'/servers/{server_id}').status_code == 204
         client.wait_for(server_id, 'DELETED')
-    wait_until(lambda: images(client, name='doomed-shelved') == [])
+    wait_for(lambda: images(client, name='doomed-shelved') == [], seconds=20)
 
 
 # ---- rescue ------------------------------------------------------------------
@@ -156,7 +149,7 @@ def test_rescue(running, client, server_id, image_id):
     client.wait_for(server_id, 'RESCUE')
 
 
-def test_what_rescue_refuses(running, client, server_id):
+def test_rescue_with_an_unusable_image_is_refused(running, client, server_id):
     nothing = str(uuid.uuid4())
     wrong = client.upload_image(name='wrong', hw_rescue_bus='warp')
     empty = client.post('/image/v2/images', {'name': 'empty', 'disk_format': 'raw',
@@ -211,7 +204,7 @@ def test_backups_that_an_administrator_makes_rotate(running, client, server_id):
     assert {image['id'] for image in images(admin, instance_uuid=server_id)} == {mine, theirs[-1]}
 
 
-def test_what_backup_refuses(client, server_id):
+def test_invalid_backup_is_refused(client, server_id):
     good = {'name': 'b', 'backup_type': 'daily', 'rotation': 1}
     for wrong in ({'rotation': -1}, {'rotation': 'x'}, {'rotation': None}, {'name': ''}, {'backup_type': 5},
                   {'backup_type': 'x' * 300}, {'rotation': 2 ** 40}, {'metadata': {'a': 1}}):
@@ -265,7 +258,7 @@ def test_a_console_and_its_token(running, client, image_id):
     shown = admin.get(f'/os-console-auth-tokens/{token}').json()['console']
     assert shown['instance_uuid'] == server_id and shown['port'] >= 5900 and shown['tls_port'] is None
     with running.cell_db.reader() as conn:           # who reads the database opens no console
-        assert token not in str(conn.execute(sa.select(tables_console.console_auth_tokens)).all())
+        assert token not in str(conn.execute(sa.select(tables_cell.console_auth_tokens)).all())
     assert client.get(f'/os-console-auth-tokens/{token}').status_code == 403
     assert admin.get(f'/os-console-auth-tokens/{token}', version='2.30').status_code == 401
     assert admin.get(f'/os-console-auth-tokens/{token}?x=1').status_code == 400
@@ -283,7 +276,7 @@ def test_a_token_does_not_outlive_the_host(running, client, server_id):
     assert running.admin('2.99').get(f'/os-console-auth-tokens/{token}').status_code == 404
 
 
-def test_what_consoles_refuse(client, server_id):
+def test_unsupported_consoles_are_refused(client, server_id):
     for values, code in (({'type': 'xvpvnc'}, 400), ({'protocol': 'serial'}, 400), ({'type': 'x'}, 400),
                          ({'protocol': 'rdp', 'type': 'rdp-html5'}, 400),
                          ({'protocol': 'spice', 'type': 'spice-html5'}, 400),       # its proxy is not configured
@@ -358,7 +351,7 @@ def test_one_of_two_restores_comes_to_the_quota(keeping):
         client.wait_for(server_id, 'DELETED')
 
 
-def test_reclaimed(keeping):
+def test_soft_deleted_server_is_reclaimed_after_the_interval(keeping):
     client, manager = keeping.client(), keeping.services[0].manager
     server_id = client.boot(keeping.image_id)['id']
     client.wait_for(server_id)
@@ -367,7 +360,9 @@ def test_reclaimed(keeping):
     keeping.conf.set_override('reclaim_instance_interval', 1)
     try:
         # or the cloud's own conductor takes it first
-        wait_until(lambda: manager.deferred.reclaim_deleted() or client.get(f'/servers/{server_id}').status_code == 404)
+        wait_for(
+            lambda: manager.deferred.reclaim_deleted() or client.get(f'/servers/{server_id}').status_code == 404,
+            seconds=20)
         client.wait_for(server_id, 'DELETED')
     finally:
         keeping.conf.set_override('reclaim_instance_interval', 1000)
@@ -409,7 +404,7 @@ def test_servers_that_boot_from_volumes(api):
     assert answer.status == 400 and 'volume' in answer.fault[2]
 
 
-def test_who_looks_at_a_screen_is_recorded(api):
+def test_screenshot_access_is_recorded_in_the_audit_log(api):
     """Also for the project whose screen an administrator of another one looks at."""
     server_id, other = api.add_server(), 'e' * 32
     answer = api.admin(project=other).get(f'/servers/{server_id}/os-console-screenshot')
@@ -481,7 +476,7 @@ def test_an_image_that_cannot_be_made_leaves_the_server_alone(api, monkeypatch, 
 @pytest.mark.parametrize(('values', 'soft'), [
     ({}, True), ({'vm_state': 'error'}, True), ({'vm_state': 'shelved'}, False), ({'vm_state': 'resized'}, False),
     ({'vm_state': 'shelved_offloaded', 'host': None, 'node': None}, False), ({'launched_at': None}, False)])
-def test_what_is_kept_when_it_is_deleted(tmp_path, values, soft):
+def test_servers_on_a_host_are_soft_deleted_if_reclaiming_is_enabled(tmp_path, values, soft):
     api = servers.Servers(tmp_path, reclaim_instance_interval=60)
     server_id = api.add_server(**values)
     assert api.client().delete(f'/servers/{server_id}').status == 204

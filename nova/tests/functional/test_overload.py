@@ -20,7 +20,7 @@ from nova.rpc.interface import Method
 from nova.tests.functional import base
 from nova.tests.functional import cloud as whole
 from nova.tests.functional import servers
-from nova.tests.unit.test_rpc import CONTEXT
+from nova.tests.support.rpc import CONTEXT
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_servers_that_wait_are_bounded(cloud):
     with cloud.cell_db.writer() as conn:
         conn.execute(sa.update(tables_cell.instances).values(task_state=None, vm_state='active'))
         conn.commit()
-    time.sleep(build_admission.LOOK_S + 0.1)
+    time.sleep(build_admission.COUNT_INTERVAL_S + 0.1)
     assert post(cloud).status == 202
 
 
@@ -55,7 +55,7 @@ def test_a_request_for_many_passes_while_few_wait(cloud):
     refused(post(cloud))
 
 
-def test_what_was_refused_uses_nothing(cloud):
+def test_requests_refused_for_overload_use_no_quota(cloud):
     for _ in range(3):
         post(cloud)
     refused(post(cloud))

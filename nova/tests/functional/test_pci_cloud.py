@@ -1,5 +1,4 @@
 """PCI devices through HTTP, on a whole cloud of the fake driver."""
-import collections
 import json
 
 import pytest
@@ -8,53 +7,12 @@ from nova import exception
 from nova.db.servers import instances
 from nova.objects import pci
 from nova.tests.functional import cloud as fixture
-from nova.tests.functional import test_pci as devices
+from nova.tests.support import pci as devices
+from nova.tests.support import pci_cloud
+from nova.tests.support.pci_cloud import ALIASES
+from nova.tests.support.pci_cloud import Clients
 
-ALIASES = ['{"name": "gpu", "vendor_id": "10de", "product_id": "20b0", "numa_policy": "preferred"}',
-           '{"name": "vf", "device_type": "type-VF"}']
-
-
-@pytest.fixture
-def cloud(tmp_path):
-    with fixture.running(tmp_path, ['host1', 'host2'], pci__alias=ALIASES, **devices.options()) as made:
-        yield made
-        assert made.services[0].manager.claim_check.audit() == []
-
-
-class Clients:
-    """An administrator, who makes flavors, and a user."""
-
-    def __init__(self, cloud):
-        self.cloud, self.admin, self.user = cloud, cloud.admin(), cloud.client()
-        self.image = self.user.upload_image()
-
-    def flavor(self, name, **specs):
-        made = self.admin.post('/flavors', {'flavor': {'name': name, 'id': name, 'ram': 64, 'vcpus': 1, 'disk': 1}})
-        assert made.status_code == 200, made.text
-        if specs:
-            answer = self.admin.post(f'/flavors/{name}/os-extra_specs', {'extra_specs': {
-                key.replace('__', ':'): value for key, value in specs.items()}})
-            assert answer.status_code == 200, answer.text
-        return name
-
-    def asked(self, flavor, **fields):
-        return self.user.post('/servers', {'server': {'name': 'a', 'imageRef': self.image, 'flavorRef': flavor,
-                                                      'networks': 'none', **fields}}, version='2.37')
-
-    def boot(self, flavor, status='ACTIVE'):
-        answer = self.asked(flavor)
-        assert answer.status_code == 202, answer.text
-        return self.user.wait_for(answer.json()['server']['id'], status)
-
-    def act(self, server, status, **action):
-        answer = self.user.post(f'/servers/{server["id"]}/action', action)
-        assert answer.status_code in (202, 204), answer.text
-        return self.user.wait_for(server['id'], status)
-
-    def devices(self):
-        """{server: number of its devices}, as the rows have them."""
-        return collections.Counter(row['instance_uuid'] for row in devices.stored(self.cloud.cell_db)
-                                   if row['instance_uuid'])
+cloud = pci_cloud.cloud
 
 
 @pytest.fixture
@@ -106,7 +64,7 @@ def test_resize(clients, end, left):
     assert clients.devices() == {server['id']: left}
 
 
-def test_what_is_kept_of_the_flavor_is_not_shown(clients):
+def test_stored_pci_requests_are_not_shown(clients):
     clients.flavor('gpu', pci_passthrough__alias='gpu:1')
     server = clients.boot('gpu')
     shown = clients.admin.get(f'/servers/{server["id"]}', version='2.104').json()['server']
@@ -119,7 +77,7 @@ def test_what_is_kept_of_the_flavor_is_not_shown(clients):
     ({'pci_passthrough__alias': 'gpu:0'}, 'name:count'), ({'pci_passthrough__alias': 'gpu:1,fpga:1'}, 'fpga'),
     ({'hw__pci_numa_affinity_policy': 'near'}, 'pci_numa_affinity_policy'),
     ({'pci_passthrough__alias': 'gpu:1', 'hw__pci_numa_affinity_policy': 'near'}, 'pci_numa_affinity_policy')])
-def test_what_cannot_be_asked_for(clients, specs, word):
+def test_invalid_pci_requests_of_a_flavor_return_400(clients, specs, word):
     clients.flavor('bad', **specs)
     clients.flavor('plain')
     refused = clients.asked('bad')

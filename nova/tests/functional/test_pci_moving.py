@@ -5,11 +5,11 @@ import pytest
 
 from nova import exception
 from nova import states
-from nova.tests.functional import test_core_evacuation as evacuation
-from nova.tests.functional import test_core_live_migration as live
-from nova.tests.functional import test_core_moves as moves
-from nova.tests.functional import test_core_shelve as shelving
-from nova.tests.functional import test_pci as devices
+from nova.tests.support import core_evacuation as evacuation
+from nova.tests.support import core_live_migration as live
+from nova.tests.support import core_moves as moves
+from nova.tests.support import core_shelve as shelving
+from nova.tests.support import pci as devices
 
 TWO = {**moves.BIG, **devices.flavor(2)}
 
@@ -67,7 +67,7 @@ def test_a_resize_on_the_same_host(cloud, end, held):
     live.down(cloud, 'host2')
     uuid = boot(cloud)
     first = devices.owners(cloud).keys()
-    cloud.move(uuid, {**moves.BIG, **devices.flavor(1)}, ignore=[])
+    cloud.move(uuid, {**moves.BIG, **devices.flavor(1)}, ignored_hosts=[])
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == states.RESIZED, cloud.row(uuid)['fault']
     assert had(cloud) == {'host1': [True, False]} or had(cloud) == {'host1': [False, True]}

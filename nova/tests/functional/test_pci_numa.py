@@ -8,7 +8,7 @@ from nova.db.placement import pci_devices
 from nova.objects import numa
 from nova.objects import pci
 from nova.tests import core
-from nova.tests.functional import test_pci as devices
+from nova.tests.support import pci as devices
 
 NEAR = [{'address': f'0000:8{node}:00.0', 'vendor_id': '10de', 'product_id': '20b0', 'numa_node': node}
         for node in (0, 1)]

@@ -24,9 +24,9 @@ from nova.db.servers import port_devices
 from nova.db.tables import cell as tables_cell
 from nova.objects import pci
 from nova.tests import neutron_service
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as clouds
-from nova.tests.functional import test_pci
+from nova.tests.support import pci as test_pci
 from nova.virt import driver as virt
 
 HOSTS = ['host1', 'host2']
@@ -362,7 +362,6 @@ def test_a_server_that_is_deleted_in_the_middle_leaves_no_claim(cloud):
 
 
 def test_a_host_whose_driver_does_not_know_it_is_not_asked(cloud):
-    """One of an older release says nothing of the feature."""
     server, port = boot(cloud), port_of(cloud)
     assert attach(cloud, server, port).status_code == 200
     table, host = tables_cell.compute_nodes, row_of(cloud, server)['host']
@@ -372,7 +371,7 @@ def test_a_host_whose_driver_does_not_know_it_is_not_asked(cloud):
         conn.execute(sa.update(table).where(table.c.host == host).values(capabilities=without))
     try:
         for answer in (attach(cloud, server, port_of(cloud)), detach(cloud, server, port)):
-            assert answer.status_code == 501 and 'older release' in message(answer)
+            assert answer.status_code == 501 and 'does not support this' in message(answer)
     finally:
         with cloud.cell_db.writer() as conn:
             conn.execute(sa.update(table).where(table.c.host == host).values(capabilities=before))

@@ -6,7 +6,7 @@ import pytest
 
 from nova.api import prefer_wait
 from nova.api.servers import representation
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cells_cloud
 from nova.tests.functional import cloud as whole
 
@@ -54,7 +54,7 @@ def test_the_time_that_the_client_gives_is_the_most(running):
 
 @pytest.mark.parametrize('prefer', [None, 'respond-async', 'wait=many', 'wait=-1', 'await=3', 'wait=9999999999',
                                     'other; wait=20'])
-def test_what_is_no_wait_is_no_wait(running, prefer):
+def test_invalid_wait_preference_is_ignored(running, prefer):
     client = running.client()
     answer = create(client, client.upload_image(), prefer)
     assert answer.status_code == 202 and 'Preference-Applied' not in answer.headers
@@ -63,7 +63,7 @@ def test_what_is_no_wait_is_no_wait(running, prefer):
 def test_a_wait_has_a_bound(running):
     client = running.client()
     answer = create(client, client.upload_image(), 'wait=100000000')
-    assert answer.headers['Preference-Applied'] == f'wait={prefer_wait.MOST_S}'
+    assert answer.headers['Preference-Applied'] == f'wait={prefer_wait.MAX_WAIT_S}'
 
 
 def test_a_refusal_comes_at_once(running):
@@ -114,7 +114,7 @@ SHOWN = 'return=representation'
 MOVING = {'OS-EXT-STS:task_state', 'updated', 'hostId', 'progress', 'addresses', 'OS-EXT-AZ:availability_zone'}
 
 
-def test_what_was_made_is_shown_as_a_get_shows_it(running):
+def test_return_representation_shows_the_server_as_a_get_does(running):
     image = running.client().upload_image()
     for version in ('2.1', '2.46', '2.91', '2.103'):
         client = running.client(version=version)
@@ -148,7 +148,7 @@ def test_all_servers_of_a_reservation_are_shown(running):
             for server in made['servers']} == {made['reservation_id']}
 
 
-def test_what_cannot_be_shown_is_made_all_the_same(running, monkeypatch):
+def test_failing_representation_does_not_fail_the_creation(running, monkeypatch):
     """The request failed while its servers were stored, and their build had not begun: a client made them again."""
     client, built = running.client(), []
 
@@ -166,7 +166,7 @@ def test_what_cannot_be_shown_is_made_all_the_same(running, monkeypatch):
     assert 'status' not in answer.json()['server'] and status(client, answer.json()['server']['id']) == 'ACTIVE'
 
 
-def test_who_may_not_see_servers_is_shown_none(tmp_path):
+def test_representation_is_omitted_if_the_caller_may_not_show_servers(tmp_path):
     (tmp_path / 'policy.yaml').write_text('"os_compute_api:servers:show": "role:admin"\n')
     with whole.running(tmp_path, oslo_policy__policy_file=str(tmp_path / 'policy.yaml')) as cloud:
         client = cloud.client()

@@ -87,7 +87,7 @@ def test_the_address_of_the_client(peer, headers, client):
 
 
 @pytest.mark.parametrize('proxies', [[], ['somewhere'], ['10.0.0.1/8'], ['0.0.0.0/0'], ['::/0']])
-def test_who_is_believed_is_said(tmp_path, proxies):
+def test_proxy_header_parsing_requires_trusted_proxies(tmp_path, proxies):
     with pytest.raises(exception.InvalidInput, match='trusted_proxies'), cloud_fixture.running(
             tmp_path, oslo_middleware__enable_proxy_headers_parsing=True, http__trusted_proxies=proxies):
         pass

@@ -63,7 +63,7 @@ def test_set_and_reset(api):
     assert api.client().get(f'/os-quota-sets/{base.PROJECT}').json['quota_set']['instances'] == 10
 
 
-def test_who_may(api):
+def test_quota_changes_and_foreign_quotas_require_an_administrator(api):
     client, path = api.client(), f'/os-quota-sets/{OTHER}'
     assert client.get(path).status == 403 and client.get(path + '/detail').status == 403
     assert client.put(f'/os-quota-sets/{base.PROJECT}', {'quota_set': {'cores': -1}}).status == 403

@@ -126,7 +126,7 @@ def test_a_request_that_counts_is_one_statement(api):
     assert _post(client).status == 413 and seen == []
 
 
-def test_what_is_given_back_is_forgotten(api):
+def test_refilled_rate_limit_rows_are_pruned(api):
     _post(api.client())
     api.clock.now += 2 * rate_limits.PRUNE_S
     _post(api.client(project=OTHER))

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import pytest
 
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as cloud_fixture
-from nova.tests.functional import test_isolation as isolation
+from nova.tests.support import isolation
 
 MAX = {'compute': 'compute 2.104', 'volume': 'volume 3.68'}
 UUID = re.compile('[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
@@ -321,7 +321,7 @@ def fits(value, form):
 
 
 @pytest.mark.parametrize('name', RESOURCES)
-def test_what_was_sent_is_read_in_the_form_of_the_sample(stage, shown, name):
+def test_created_resource_is_read_as_sent_and_has_the_sample_form(stage, shown, name):
     resource, row = RESOURCES[name], shown(name)
     sent = resource.create(stage)
     if resource.admin and sent.get('volume_id'):
@@ -334,7 +334,7 @@ def test_what_was_sent_is_read_in_the_form_of_the_sample(stage, shown, name):
 
 
 @pytest.mark.parametrize('name', [name for name, row in RESOURCES.items() if row.writable])
-def test_what_was_read_is_written_back(stage, shown, name):
+def test_resource_can_be_updated_with_the_values_that_were_read(stage, shown, name):
     resource, row = RESOURCES[name], shown(name)
     values = {WRITTEN_AS.get(key, key): row[key] for key in resource.writable}
     path, wrong = f'{resource.path}/{row[resource.ident]}', {}

@@ -11,7 +11,7 @@ import pytest
 
 from nova.network import quotas
 from nova.network.rest import app
-from nova.tests.functional import test_network_api
+from nova.tests.support import network_api as test_network_api
 
 UUID = re.compile('[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
 COMMON = ('id', 'project_id', 'tenant_id', 'description', 'revision_number')
@@ -94,6 +94,15 @@ def subnet_of_pool(world):
             'subnetpool_id': world.pool6, 'enable_dhcp': True, 'ipv6_ra_mode': 'dhcpv6-stateful',
             'ipv6_address_mode': 'dhcpv6-stateful', 'dns_nameservers': ['2001:db8::53'], 'host_routes': [],
             'service_types': []}
+
+
+def trunk(world):
+    return {'name': 'all', 'description': 'd', 'admin_state_up': False, 'sub_ports': [],
+            'port_id': world.new('ports', network_id=world.network)}
+
+
+def address_scope(world):
+    return {'name': 'all', 'ip_version': 6, 'shared': True}
 
 
 def port(world):
@@ -222,6 +231,12 @@ ROWS = {
         'project_id': is_text, 'tenant_id': is_text}, common=('id', 'project_id', 'tenant_id')),
     'QoS policy': Row('qos/policies', policy, ('name', 'shared', 'is_default'), {
         **TIMES, 'name': is_text, 'shared': is_flag, 'is_default': is_flag, 'rules': is_list}),
+    'trunk': Row('trunks', trunk, ('name', 'admin_state_up', 'port_id', 'status'), {
+        **TIMES, 'name': is_text, 'admin_state_up': is_flag, 'port_id': is_uuid, 'status': is_text,
+        'sub_ports': is_list}),
+    'address scope': Row('address-scopes', address_scope, ('name', 'ip_version', 'shared'), {
+        'id': is_uuid, 'name': is_text, 'ip_version': is_number, 'shared': is_flag, 'project_id': is_text,
+        'tenant_id': is_text}, common=('id', 'project_id', 'tenant_id')),
     'subnet pool': Row('subnetpools', pool, (
         'name', 'default_quota', 'min_prefixlen', 'default_prefixlen', 'max_prefixlen', 'ip_version', 'shared',
         'is_default', 'address_scope_id'), {
@@ -264,9 +279,9 @@ class World:
         return self._inner
 
     def make(self, path, values):
-        made = self.face('admin', 'POST', path, {app.RESOURCES[path].singular: values})
+        made = self.face('admin', 'POST', path, {app.RESOURCES[path].name: values})
         assert made.status_code == 201, made.text
-        return made.json()[app.RESOURCES[path].singular]
+        return made.json()[app.RESOURCES[path].name]
 
     def new(self, path, **values):
         return self.make(path, values)['id']
@@ -274,12 +289,12 @@ class World:
     def show(self, path, ident, user='admin'):
         shown = self.face(user, 'GET', f'{path}/{ident}')
         assert shown.status_code == 200, shown.text
-        return shown.json()[app.RESOURCES[path].singular]
+        return shown.json()[app.RESOURCES[path].name]
 
     def put(self, path, ident, values, user='admin'):
-        answer = self.face(user, 'PUT', f'{path}/{ident}', {app.RESOURCES[path].singular: values})
+        answer = self.face(user, 'PUT', f'{path}/{ident}', {app.RESOURCES[path].name: values})
         assert answer.status_code == 200, (values, answer.text)
-        return answer.json()[app.RESOURCES[path].singular]
+        return answer.json()[app.RESOURCES[path].name]
 
     def found(self, path, user='admin', **filters):
         query = '&'.join(f'{name}={value}' for name, value in filters.items())
@@ -307,7 +322,8 @@ def made(request, world):
 def test_every_resource_is_in_the_table():
     assert {row.path for row in ROWS.values()} == app.RESOURCES.keys()
     for row in ROWS.values():            # and every attribute that a POST takes is in its body
-        known = {name for name, attribute in app.RESOURCES[row.path].attributes.items() if attribute.post}
+        known = {name for name, attribute in app.RESOURCES[row.path].attributes.items()
+                 if 'create' in attribute.write}
         of_path = set().union(*(other.body(_Nothing()) for other in ROWS.values() if other.path == row.path))
         assert known - of_path <= LEFT_OUT.get(row.path, set()) | {'project_id', 'tenant_id'}
 
@@ -360,7 +376,8 @@ def test_sending_back_what_was_read_changes_nothing(world, made):
         if user == 'demo' and row.path in ('qos/policies', 'default-security-group-rules'):
             continue                                        # are an administrator's
         before = world.show(row.path, shown['id'], user)
-        writable = {name: value for name, value in before.items() if name in attributes and attributes[name].put}
+        writable = {name: value for name, value in before.items() if name in attributes
+                    and 'update' in attributes[name].write}
         for values in ({**writable}, *({name: value} for name, value in writable.items())):
             assert world.put(row.path, shown['id'], values, user) == before
             assert world.show(row.path, shown['id'], user) == before
@@ -372,7 +389,8 @@ def test_changing_one_attribute_leaves_the_others(world, made):
     name = next((each for each in ('name', 'description', 'target_tenant') if each in attributes), None)
     if row.path == 'default-security-group-rules':          # the reference has no update of them
         return
-    writable = {each: value for each, value in shown.items() if each in attributes and attributes[each].put}
+    writable = {each: value for each, value in shown.items() if each in attributes
+                and 'update' in attributes[each].write}
     changed = world.put(row.path, shown['id'], {**writable, name: 'other'})
     volatile = {name, 'updated_at', 'revision_number', 'target_project'}
     assert changed[name] == 'other'

@@ -10,7 +10,7 @@ from nova.tests.functional import cloud
 from nova.tests.integration import servers
 
 
-def test_what_a_killed_process_left_is_gone_at_the_next_start(tmp_path):
+def test_next_start_removes_partial_uploads_and_mappings_without_a_server(tmp_path):
     """An upload that was cut off stayed 'saving' and kept its file; a mapping without a server was counted by the
     quota for minutes."""
     state, port = tmp_path / 'state', servers.free_port()

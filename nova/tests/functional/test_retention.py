@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from nova import utils
 from nova.db.moves import migrations as moves
-from nova.db.servers import retention
+from nova.db.servers import history
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables
 from nova.db.tables.audit import records
@@ -43,7 +43,7 @@ def count(cloud, table, **match):
 
 def test_actions_of_a_living_server_have_a_bound(cloud, monkeypatch):
     """Who locked and unlocked a server for long enough filled the database: nothing went before its deletion."""
-    monkeypatch.setattr(retention, 'BATCH', 30)
+    monkeypatch.setattr(history, 'BATCH', 30)
     first, second = cloud.boot(), cloud.boot()
     expire = cloud.conductor.expiry.expire_old_actions
     assert expire() == 0
@@ -72,8 +72,8 @@ def test_moves_of_a_living_server_have_a_bound(cloud):
             conn.execute(sa.insert(MOVES).values(
                 uuid=str(uuids.uuid4()),
                 instance_uuid=uuid, project_id='p', user_id='u', migration_type=moves.RESIZE, status=status,
-                created_at=old, updated_at=old, arguments={}, swapped=False, old_flavor=row['flavor'],
-                new_flavor=row['flavor'], held_vcpus=0, held_memory_mb=0, held_local_gb=0))
+                created_at=old, updated_at=old, arguments={}, claims_swapped=False, old_flavor=row['flavor'],
+                new_flavor=row['flavor'], claimed_vcpus=0, claimed_memory_mb=0, claimed_local_gb=0))
     assert cloud.conductor.expiry.expire_old_actions() == 40
     assert count(cloud, MOVES, status='done') == count(cloud, MOVES, status='finished') == 1
     assert count(cloud, MOVES, status='reverted') == KEPT
@@ -82,7 +82,7 @@ def test_moves_of_a_living_server_have_a_bound(cloud):
 def test_servers_that_have_what_is_kept_do_not_hide_others(cloud, monkeypatch):
     """The action that made a server stays beside those that are kept: such servers were found again at each look, and
     once there were as many of them as one look takes, nothing went any more."""
-    monkeypatch.setattr(retention, 'SERVERS', 2)
+    monkeypatch.setattr(history, 'SERVERS', 2)
     uuids = sorted(cloud.boot() for _number in range(4))
     expire = cloud.conductor.expiry.expire_old_actions
     for uuid in uuids[:2]:
@@ -91,7 +91,7 @@ def test_servers_that_have_what_is_kept_do_not_hide_others(cloud, monkeypatch):
     for uuid in uuids[2:]:
         add_actions(cloud, uuid, KEPT + 5)
     with cloud.db.reader() as conn:                      # as the first look after a start
-        assert sorted(retention.with_more(conn, ACTIONS, KEPT, 0)) == uuids[2:]
+        assert sorted(history.with_more(conn, ACTIONS, KEPT, 0)) == uuids[2:]
     assert expire() == 10 and expire() == 0
 
 

@@ -68,7 +68,7 @@ def body(access, text, signature):
 
 
 @pytest.mark.parametrize('version', [4, 2])
-def test_who_has_signed_is_told_and_no_token_is_given(service, pair, demo, version):
+def test_s3_signature_check_returns_the_signer_without_a_token(service, pair, demo, version):
     answer = service.post(PATH, signed(pair, version))
     assert answer.status_code == 200, answer.text
     token = answer.json()['token']
@@ -92,7 +92,7 @@ def test_forged_signatures_are_refused_with_the_same_words(service, pair, versio
 @pytest.mark.parametrize('changes', [
     {'token': 'no base64!'}, {'token': base64.b64encode(b'\xff\xfe').decode()}, {'token': 'A' * 65537},
     {'signature': 's' * 257}, {'access': ''}, {'access': None}])
-def test_what_is_no_signed_text_is_a_bad_request(service, pair, changes):
+def test_malformed_signed_text_returns_400(service, pair, changes):
     given = {'credentials': {**signed(pair, 4)['credentials'], **changes}}
     assert service.post(PATH, given).status_code == 400
 

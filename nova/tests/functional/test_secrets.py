@@ -3,7 +3,6 @@
 Every secret is a canary: a word of its own that is then looked for in everything that was written.
 """
 import base64
-import logging
 import os
 import sqlite3
 import stat
@@ -11,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-import uuid
 
 import pytest
 import requests
@@ -19,44 +17,12 @@ import yaml
 
 from nova import context
 from nova.tests.functional import cloud as cloud_fixture
-from nova.tests.functional import test_isolation as isolation
+from nova.tests.support import isolation
+from nova.tests.support import secrets
+from nova.tests.support.secrets import Canaries
 from nova.virt import driver as virt
 
-
-class Canaries(dict):
-    """Secrets by name, made when first asked for."""
-
-    def __missing__(self, name):
-        self[name] = f'canary{name.replace("_", "")}{uuid.uuid4().hex[:12]}'
-        return self[name]
-
-    def found_in(self, text, but=()):
-        """Names of those that are in a text, as they are or in base64."""
-        if isinstance(text, bytes):
-            text = text.decode('latin-1')
-        return sorted(name for name, word in self.items() if name not in but and (
-            word in text or base64.b64encode(word.encode()).decode().rstrip('=')[:-1] in text))
-
-
-@pytest.fixture
-def log_file(tmp_path):
-    """Everything that any logger says, at DEBUG."""
-    path = tmp_path / 'debug.log'
-    handler = logging.FileHandler(path)
-    handler.setFormatter(logging.Formatter('%(asctime)s %(name)s %(levelname)s %(message)s'))
-    root, level = logging.getLogger(), logging.getLogger().level
-    levels = {'nova': logging.DEBUG, 'oslo_messaging': logging.DEBUG, 'oslo_policy': logging.DEBUG,
-              'cheroot': logging.DEBUG, 'urllib3': logging.WARNING}          # the last one is the client's
-    before = {name: logging.getLogger(name).level for name in levels}
-    root.addHandler(handler)
-    root.setLevel(logging.DEBUG)
-    for name, wanted in levels.items():
-        logging.getLogger(name).setLevel(wanted)
-    yield path
-    root.removeHandler(handler)
-    root.setLevel(level)
-    for name, old in before.items():
-        logging.getLogger(name).setLevel(old)
+log_file = secrets.log_file
 
 
 def secret_server(canaries, image, name, **more):
@@ -91,7 +57,7 @@ def logins(cloud, canaries):
     return texts
 
 
-def test_canaries(tmp_path, log_file):
+def test_secrets_appear_in_no_log_or_response(tmp_path, log_file):
     canaries, texts = Canaries(), []
     with cloud_fixture.running(tmp_path / 'state', scheduler__max_attempts=1) as cloud:
         texts += logins(cloud, canaries)

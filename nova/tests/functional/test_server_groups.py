@@ -7,7 +7,6 @@ import sqlalchemy as sa
 
 from nova import states
 from nova.db.placement import server_groups
-from nova.db.projects import quotas
 from nova.db.servers import instances
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
@@ -15,32 +14,20 @@ from nova.tests import races
 from nova.tests.functional import base
 from nova.tests.functional import cloud as whole
 from nova.tests.functional import servers
-from nova.tests.functional import test_core_moves
+from nova.tests.support import server_groups as shared_server_groups
+from nova.tests.support.server_groups import MISSING
+from nova.tests.support.server_groups import UNLIMITED
+from nova.tests.support.server_groups import boot
+from nova.tests.support.server_groups import build
+from nova.tests.support.server_groups import insert
+from nova.tests.support.server_groups import make
+from nova.tests.support.server_groups import members
 
-UNLIMITED = quotas.Limits({'server_groups': -1, 'server_group_members': -1}, {})
-MISSING = '11111111-2222-4333-8444-555555555555'
-
-
-@pytest.fixture
-def cloud(tmp_path):
-    fixture = servers.Servers(tmp_path)
-    yield fixture
-    fixture.close()
-
-
-def make(client, name='g', policy='anti-affinity', version='2.64', **more):
-    answer = client.post('/os-server-groups', {'server_group': {'name': name, 'policy': policy, **more}},
-                         version=version)
-    assert answer.status == 200, answer.body
-    return answer.json['server_group']
+cloud = shared_server_groups.cloud
+hosts = shared_server_groups.hosts
 
 
-def boot(cloud, group, client=None, **server):
-    return (client or cloud.client()).post('/servers', {
-        **cloud.body(**server), 'os:scheduler_hints': {'group': group}})
-
-
-def test_life(cloud):
+def test_group_can_be_created_read_and_deleted(cloud):
     client = cloud.client(version='2.64')
     made = make(client, rules={'max_server_per_host': '2'})
     assert made == {'id': made['id'], 'name': 'g', 'policy': 'anti-affinity', 'rules': {'max_server_per_host': 2},
@@ -68,12 +55,12 @@ def test_life(cloud):
     ('2.64', {'name': 'g', 'policy': 'anti-affinity', 'rules': {'max_server_per_host': 0}}, 400),
     ('2.64', {'name': 'g', 'policy': 'anti-affinity', 'rules': {'other': 1}}, 400),
     ('2.64', {'policy': 'affinity'}, 400), ('2.64', {'name': 'g'}, 400)])
-def test_what_may_be_made(cloud, version, group, status):
+def test_server_group_policies_match_the_microversion(cloud, version, group, status):
     answer = cloud.client().post('/os-server-groups', {'server_group': group}, version=version)
     assert answer.status == status, answer.body
 
 
-def test_whose_they_are(cloud):
+def test_groups_are_visible_and_writable_in_their_project_only(cloud):
     made = make(cloud.client())
     stranger, admin = cloud.client(project='c' * 32, user='s' * 32), cloud.admin(project='d' * 32)
     path = '/os-server-groups/' + made['id']
@@ -183,34 +170,10 @@ def test_joining_races_the_groups_end(cloud):
 
 # ---- placing -----------------------------------------------------------------
 
-@pytest.fixture
-def hosts(tmp_path, database_url):
-    made = test_core_moves.Cloud(tmp_path, hosts=('host1', 'host2', 'host3', 'host4'), url=database_url,
-                                 fake__memory_mb=4096)
-    yield made
-    made.close()
-
-
 def group_of(cloud, policy, **rules):
     with cloud.api_db.writer() as conn:
         return server_groups.create(conn, UNLIMITED, {
             'project_id': 'p', 'user_id': 'u', 'name': 'g', 'policies': [policy], 'rules': rules})['uuid']
-
-
-def insert(cloud, group, count=1, **more):
-    uuids = cloud.insert(count, hints={'group': [group]}, **more)
-    with cloud.db.writer() as conn:
-        conn.execute(sa.update(tables_cell.instances).where(tables_cell.instances.c.uuid.in_(uuids))
-                     .values(server_group_id=group))
-    return uuids
-
-
-def build(cloud, group, count=1, **more):
-    """Hosts of new members, None for those that find none; all in one request."""
-    uuids = insert(cloud, group, count, **more)
-    cloud.client['conductor'].build_instances(cloud.ctx, instance_uuids=uuids)
-    cloud.settle()
-    return [cloud.row(uuid)['host'] for uuid in uuids]
 
 
 def server_ids(cloud):
@@ -218,7 +181,7 @@ def server_ids(cloud):
         return conn.execute(sa.select(tables_cell.instances.c.uuid)).scalars().all()
 
 
-def test_apart(hosts):
+def test_anti_affinity_places_members_on_different_hosts(hosts):
     group = group_of(hosts, 'anti-affinity')
     assert len(set(build(hosts, group) + build(hosts, group, 2))) == 3
     fourth = build(hosts, group)
@@ -238,7 +201,7 @@ def test_no_more_on_a_host_than_the_rule_allows(hosts):
     assert build(hosts, group) == [None]
 
 
-def test_together(hosts):
+def test_affinity_places_members_on_the_same_host(hosts):
     group = group_of(hosts, 'affinity')
     first, = build(hosts, group)
     assert set(build(hosts, group, 3) + build(hosts, group)) == {first}
@@ -304,13 +267,6 @@ def test_many_schedulers_cannot_break_a_policy(hosts, policy, rules, placed):
         assert server_groups.hosts(conn, group) == found
         for uuid in uuids:
             instances.get(conn, uuid)
-
-
-def members(cloud, group):
-    with cloud.db.reader() as conn:
-        rows = conn.execute(sa.select(tables_cell.instances.c.uuid, tables_cell.instances.c.host).where(
-            tables_cell.instances.c.server_group_id == group)).all()
-    return {row.uuid: row.host for row in rows}
 
 
 def test_moves_keep_apart(hosts):

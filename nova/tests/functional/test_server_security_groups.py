@@ -6,7 +6,7 @@ import uuid
 import pytest
 
 from nova.db.servers import instances
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud
 
 
@@ -90,7 +90,7 @@ def test_add_show_remove(running, user, server):
     assert {rule['from_port'] for rule in default['rules']} == {None}
 
 
-def test_refusals(running, user, server):
+def test_unusable_security_groups_are_refused(running, user, server):
     admin = running.client('nova-admin')
     theirs = make_group(admin, 'theirs')
     assert change(user, server, 'add', theirs).status_code == 404
@@ -163,7 +163,7 @@ def test_a_new_port_brings_the_default_group(user, server):
     assert len(shown) == 1 and group not in shown
 
 
-def test_who_is_told(running, user, image_id):
+def test_hosts_that_admit_a_group_learn_of_its_new_members(running, user, image_id):
     """A host whose ports let a group in hears of the group's new members, though none of them lives there."""
     first, second = (user.boot(image_id, f'told{number}')['id'] for number in range(2))
     for server in (first, second):

@@ -19,7 +19,7 @@ def flavor(user):
     return user.get('/flavors').json()['flavors'][0]['id']
 
 
-def test_a_life(user, image_id):
+def test_server_passes_through_its_actions_and_states(user, image_id):
     server_id = user.boot(image_id, flavor=flavor(user))['id']
     assert user.wait_for(server_id)['addresses']
     for body, status in (

@@ -82,7 +82,7 @@ def test_users(cloud, path, query, version, expected):
                           ('all_tenants=1&changes-since=2026-01-01T12:00:05Z&deleted=False', [5]),
                           ('all_tenants=1&sort_key=host&sort_dir=desc&limit=1', [4]),
                           ('all_tenants=1&power_state=4', [])])
-def test_administrators(cloud, query, expected):
+def test_administrators_can_filter_servers_of_all_projects(cloud, query, expected):
     assert names(cloud.admin(), query) == expected
 
 
@@ -106,7 +106,7 @@ def test_administrators(cloud, query, expected):
                           ('created_at=soon', '2.83', 400),
                           ('sort_dir=asc&sort_dir=asc', '2.1', 400),
                           ('name=' +'x' * 300, '2.1', 400)])
-def test_refusals(cloud, query, version, code):
+def test_invalid_list_queries_are_refused(cloud, query, version, code):
     answer = cloud.client().get(f'/servers?{query}', version=version)
     assert answer.status == code, answer.body
 

@@ -56,7 +56,7 @@ def test_changes_of_metadata_and_tags_are_not_lost(cloud):
     assert set(client.get(f'/servers/{uuid}/tags').json['tags']) == {f't{n}' for n in range(8)}
 
 
-def test_two_deletes(cloud):
+def test_concurrent_deletes_are_both_accepted(cloud):
     """Both are accepted: a delete may begin in any state, and its end is the same."""
     uuid = cloud.add_server()
     answers = races.at_once(*[lambda: cloud.client().delete(f'/servers/{uuid}')] * 2)

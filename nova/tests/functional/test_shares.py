@@ -4,9 +4,9 @@ import pytest
 from nova.api import app
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.functional import servers
-from nova.tests.functional.test_volumes import drivers
-from nova.tests.functional.test_volumes import gone
-from nova.tests.functional.test_volumes import until
+from nova.tests.support.volumes import drivers
+from nova.tests.support.volumes import gone
+from nova.tests.support.waiting import wait_for
 from nova.web import paste_registry
 
 
@@ -58,13 +58,14 @@ def test_attach_use_and_detach(cloud, monkeypatch):
     def status(share_id):
         return {each['share_id']: each['status'] for each in user.get(path).json()['shares']}.get(share_id)
     assert user.post(path, {'share': {'share_id': share_id, 'tag': 'data'}}).status_code == 201
-    until(lambda: status(share_id) == 'inactive')
+    wait_for(lambda: status(share_id) == 'inactive')
     neighbour = stopped(user)                            # on the same host, with the same share
     user.post(f'/servers/{neighbour}/shares', {'share': {'share_id': share_id}})
-    until(lambda: driver.machine.shares(neighbour) == {share_id: share_id})
+    wait_for(lambda: driver.machine.guests[neighbour].get('shares', {}) == {share_id: share_id})
     gone(user, neighbour)
     refused(cloud.admin('2.97'), server_id, 'resize', 'migrate', 'rebuild', 'shelve')
-    assert driver.machine.shares(server_id) == {share_id: 'data'} and service.allowed == {(share_id, '127.0.0.1')}
+    assert driver.machine.guests[server_id]['shares'] == {share_id: 'data'}
+    assert service.allowed == {(share_id, '127.0.0.1')}
     user.post(f'/servers/{server_id}/action', {'os-start': None})
     user.wait_for(server_id)
     assert status(share_id) == 'active'
@@ -73,20 +74,21 @@ def test_attach_use_and_detach(cloud, monkeypatch):
     user.post(f'/servers/{server_id}/action', {'os-stop': None})
     user.wait_for(server_id, 'SHUTOFF')
     assert user.delete(f'{path}/{share_id}').status_code == 200
-    until(lambda: status(share_id) is None)
-    assert driver.machine.shares(server_id) == {} and service.allowed == set()
+    wait_for(lambda: status(share_id) is None)
+    assert driver.machine.guests[server_id].get('shares', {}) == {} and service.allowed == set()
     driver.failures['attach_share'] = 1.0
     try:
         user.post(path, {'share': {'share_id': other}})
-        until(lambda: status(other) == 'error')
+        wait_for(lambda: status(other) == 'error')
     finally:
         driver.failures.clear()
-    until(lambda: 'Error' in [row['message'] for row in
+    wait_for(lambda: 'Error' in [row['message'] for row in
                               user.get(f'/servers/{server_id}/os-instance-actions').json()['instanceActions']])
     assert user.delete(f'{path}/{other}').status_code == 200
-    until(lambda: status(other) is None)
+    wait_for(lambda: status(other) is None)
     user.post(path, {'share': {'share_id': other}})
-    until(lambda: status(other) == 'inactive')           # with a key of Ceph, which no answer and no table has
-    assert driver.machine.shares(server_id) == {other: other} and servers.KEY not in user.get(f'{path}/{other}').text
+    wait_for(lambda: status(other) == 'inactive')           # with a key of Ceph, which no answer and no table has
+    assert driver.machine.guests[server_id]['shares'] == {other: other}
+    assert servers.KEY not in user.get(f'{path}/{other}').text
     gone(user, server_id)
     assert service.allowed == set()

@@ -28,9 +28,12 @@ from nova.runtime import durable_files
 from nova.runtime import metrics
 from nova.runtime import passphrases
 from nova.tests import schemas
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as clouds
 from nova.tests.integration import servers
+from nova.tests.support.state_backup import check_counted
+from nova.tests.support.state_backup import counted
+
 
 SECRET = 'correct horse battery'
 OLD = {'api': ('quota_classes', ['class_name', 'resource', 'hard_limit'], [['default', 'instances', 7]]),
@@ -193,48 +196,6 @@ def test_a_backup_under_load_is_of_one_moment_and_restores(tmp_path):
             assert all(server['status'] == 'ACTIVE' or server['fault']['message'] for server in found)
 
 
-def counted(databases, seconds=3):
-    """Moments of two databases, while others write a number to the first and then to the second one: [(n1, n2)]."""
-    for db in databases:
-        with db.writer() as conn:
-            conn.exec_driver_sql('CREATE TABLE counted (n INTEGER)')
-            conn.exec_driver_sql('INSERT INTO counted VALUES (0)')
-    stop, errors = threading.Event(), []
-
-    def write():
-        number = 0
-        while not stop.is_set():
-            number += 1
-            for db in databases:
-                try:
-                    db.run(lambda conn, number=number: conn.exec_driver_sql(f'UPDATE counted SET n = {number}'))
-                except Exception as error:
-                    errors.append(error)
-                time.sleep(0)            # a green thread gives way here alone
-    thread = threading.Thread(target=write)
-    thread.start()
-    found, deadline = [], time.monotonic() + seconds
-    try:
-        while time.monotonic() < deadline or len(found) < 5:
-            with rows.moment(databases) as connections:
-                before = [conn.exec_driver_sql('SELECT n FROM counted').scalar() for conn in connections]
-                time.sleep(0.05)
-                after = [conn.exec_driver_sql('SELECT n FROM counted').scalar() for conn in reversed(connections)]
-            assert before == after[::-1]
-            found.append(tuple(before))
-    finally:
-        stop.set()
-        thread.join()
-    assert errors == []
-    return found
-
-
-def check_counted(found):
-    """The second database is never ahead, and at most one write behind."""
-    assert all(first - second in (0, 1) for first, second in found), found
-    assert found[-1][0] > found[0][0] + len(found)           # there were writes between
-
-
 def test_both_databases_are_read_at_one_moment(tmp_path):
     databases = [engine.Database(f'sqlite:///{tmp_path}/{name}.sqlite') for name in 'ab']
     check_counted(counted(databases))
@@ -395,7 +356,7 @@ def test_nova_all_refuses_a_state_whose_restore_was_cut_off(made, tmp_path, monk
         assert again.client().get('/servers').status_code == 200
 
 
-def test_the_commands(origin, tmp_path, capsys, monkeypatch):
+def test_backup_and_restore_commands_work_with_and_without_a_passphrase(origin, tmp_path, capsys, monkeypatch):
     cloud, client, image, server = origin
     config = tmp_path / 'nova.conf'
     config.write_text(f'[DEFAULT]\nstate_path = {cloud.state_path}\nhost = host1\ncompute_driver = fake\n')
@@ -484,7 +445,7 @@ def test_one_is_due_after_three_in_the_morning():
 
 
 def test_nova_all_makes_the_first_one_soon_after_its_start(tmp_path, monkeypatch):
-    monkeypatch.setattr(nightly_backup, 'LOOK_S', 0.3)
+    monkeypatch.setattr(nightly_backup, 'CHECK_INTERVAL_S', 0.3)
     with clouds.running(tmp_path / 'state', http__port=servers.free_port()):
         deadline = time.monotonic() + 30
         while not list((tmp_path / 'state').glob('backups/state-*.backup')):

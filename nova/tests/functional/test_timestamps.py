@@ -8,9 +8,9 @@ import urllib.parse
 import pytest
 
 from nova.tests.functional import cloud as cloud_fixture
-from nova.tests.functional import test_callers
-from nova.tests.functional import test_isolation as isolation
 from nova.tests.functional.callers_cloud import *  # noqa: F403
+from nova.tests.support import callers as test_callers
+from nova.tests.support import isolation
 
 SECONDS = re.compile(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ')                  # 2026-11-28T14:34:39Z
 EXACT = re.compile(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}')              # 2026-11-28T14:34:39.000000

@@ -11,7 +11,7 @@ import requests
 import yaml
 
 from nova.runtime import certificates
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as cloud_fixture
 
 
@@ -59,7 +59,7 @@ def test_a_server_boots_and_large_bodies_go_both_ways(cloud, demo):
     demo.wait_for(made['id'])
 
 
-def test_who_does_not_trust_the_authority_goes_no_further(cloud):
+def test_client_without_the_ca_certificate_rejects_the_connection(cloud):
     with pytest.raises(requests.exceptions.SSLError):
         requests.get(cloud.url, timeout=10)
 

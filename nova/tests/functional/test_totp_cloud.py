@@ -74,7 +74,7 @@ def test_a_login_needs_both(cloud, person):
         'X-Auth-Token': first.headers['Openstack-Auth-Receipt']}).status_code == 401
 
 
-def test_of_parallel_logins_one_wins(cloud, person):
+def test_only_one_of_parallel_logins_with_the_same_code_succeeds(cloud, person):
     code, answers = person.code(), []
     threads = [threading.Thread(target=lambda: answers.append(person.login('password', 'totp', code=code)))
                for _ in range(8)]

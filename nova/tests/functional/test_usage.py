@@ -140,7 +140,7 @@ def test_bad_requests(cloud):
         assert client.get(f'{PATH}?{good}').status == 200, good
 
 
-def test_who_may(cloud):
+def test_usage_of_other_projects_requires_an_administrator(cloud):
     ran(cloud, 1, 1, 3, project_id=OTHER)
     theirs = f'/os-simple-tenant-usage/{OTHER}?{WINDOW}'
     assert cloud.client().get(theirs).status == 403
@@ -230,9 +230,8 @@ def test_an_audit_that_died_is_done_again(cloud):
     assert manager.audit_instance_usage(admin, 'host1') is False
     running = cloud.admin().get(LOG).json['instance_usage_audit_logs']
     assert running['num_hosts_running'] == 1 and running['num_hosts_done'] == 0
-    from nova.db.tables import usage as tables_usage
     with cloud.cell_db.writer() as conn:
-        conn.execute(sa.update(tables_usage.task_log).values(updated_at=now - DAY))
+        conn.execute(sa.update(tables_cell.task_log).values(updated_at=now - DAY))
     assert manager.audit_instance_usage(admin, 'host1') is True
 
 

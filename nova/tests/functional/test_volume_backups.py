@@ -9,7 +9,8 @@ from nova.db.tables import volume as tables_volume
 from nova.db.volumes import volumes as db
 from nova.tests.functional import callers
 from nova.tests.functional import cloud as cloud_fixture
-from nova.tests.waiting import wait_for
+from nova.tests.support.volume_backups import ask
+from nova.tests.support.volume_backups import ready
 
 
 @pytest.fixture(scope='module')
@@ -28,17 +29,6 @@ def user(cloud):
     yield found
     for row in found.get('/volume/v3/backups').json()['backups']:
         found.delete('/volume/v3/backups/' + row['id'])
-
-
-def ask(client, method, path, body=None, code=202, **more):
-    answer = client.request(method, '/volume/v3' + path, body, **more)
-    assert answer.status_code == code, answer.text
-    return answer.json() if answer.content else None
-
-
-def ready(client, path, key, status='available'):
-    wait_for(lambda: ask(client, 'GET', path, code=200)[key]['status'] == status, 30, f'{path} to be {status}')
-    return ask(client, 'GET', path, code=200)[key]
 
 
 def volume(client, size=1, **values):
@@ -252,10 +242,25 @@ def test_groups_of_volumes_are_refused(user, key, value):
     volume(user, **{key: None})
 
 
-def test_hints_of_new_volumes_are_refused(user):
+def test_hints_of_new_volumes_are_refused_unless_one_backend_meets_them(user):
+    first = ask(user, 'POST', '/volumes', {'volume': {'size': 1}})['volume']['id']
     refused = ask(user, 'POST', '/volumes', {'volume': {'size': 1}, 'OS-SCH-HNT:scheduler_hints': {
-        'different_host': ['a']}}, 400)
-    assert 'hints are not supported' in refused['badRequest']['message']
+        'different_host': [first]}}, 400)
+    assert 'different_host is not supported: there is one backend' in refused['badRequest']['message']
+    ask(user, 'POST', '/volumes', {'volume': {'size': 1}, 'scheduler_hints': ['same_host']}, 400)
+    ask(user, 'POST', '/volumes', {'volume': {'size': 1}, 'OS-SCH-HNT:scheduler_hints': {'same_host': [first]}})
+
+
+def test_the_status_of_a_snapshot_is_reset_and_reported(cloud, user):
+    admin, ident = cloud.admin(), volume(user)
+    made = ask(user, 'POST', '/snapshots', {'snapshot': {'volume_id': ident}})['snapshot']['id']
+    path = f'/snapshots/{made}'
+    ready(user, path, 'snapshot')
+    ask(admin, 'POST', f'{path}/action', {'os-update_snapshot_status': {'status': 'available'}}, 400)
+    ask(admin, 'POST', f'{path}/action', {'os-reset_status': {'status': 'creating'}})
+    assert ask(user, 'GET', path, code=200)['snapshot']['status'] == 'creating'
+    ask(admin, 'POST', f'{path}/action', {'os-update_snapshot_status': {'status': 'available'}})
+    assert ask(user, 'GET', path, code=200)['snapshot']['status'] == 'available'
 
 
 def test_keys_that_are_not_known_are_refused(cloud, user):
@@ -318,7 +323,7 @@ def test_nothing_is_put_onto_a_read_only_volume(cloud, user):
     ('/backups', {'backup': {'volume_id': '{volume}', 'availability_zone': 'nowhere'}}),
     ('/volume-transfers', {'transfer': {'volume_id': '{volume}', 'no_snapshots': 'what'}}),
 ])
-def test_what_is_misspelt_is_no_flag(user, path, body):
+def test_misspelt_boolean_is_refused(user, path, body):
     """It counted as false: a volume that was to be read-only stayed writable."""
     ident = volume(user)
     filled = json.loads(json.dumps(body).replace('{volume}', ident))
@@ -424,10 +429,10 @@ def test_an_address_with_another_project(cloud, user):
         assert 'differs from the token' in str(answer)
     assert 'volumes' in ask(user, 'GET', f'/{user.project_id}/volumes', code=200)
     ask(user, 'GET', '/another/volumes', code=404)
-    ask(cloud.admin(), 'GET', '/scheduler-stats/get_pools', code=404)         # clients take it for "not supported"
+    ask(cloud.admin(), 'GET', '/nothing-of-the-kind', code=404)
 
 
-def test_what_administrators_force_of_snapshots_and_backups(cloud, user):
+def test_only_administrators_force_states_and_deletion_of_snapshots_and_backups(cloud, user):
     """``volume snapshot delete --force``, ``volume backup delete --force`` and ``volume backup set --state``."""
     ident, admin = volume(user), cloud.admin()
     snapshot = ask(user, 'POST', '/snapshots', {'snapshot': {'volume_id': ident}})['snapshot']['id']

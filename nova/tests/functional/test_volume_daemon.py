@@ -6,6 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from nova import exception
+from nova import policies
 from nova import policy
 from nova import utils
 from nova.cloud import assembly
@@ -14,7 +15,7 @@ from nova.cmd import volume as command
 from nova.db.services import services
 from nova.db.tables import cell as tables_cell
 from nova.tests.functional import cloud as cloud_fixture
-from nova.tests.waiting import wait_for
+from nova.tests.support.waiting import wait_for
 
 
 @pytest.fixture(scope='module')
@@ -26,7 +27,7 @@ def cloud(tmp_path_factory):
 @pytest.fixture(scope='module')
 def daemon(cloud):
     """(its URL, the service)."""
-    rules = policy.Policy(cloud.conf)
+    rules = policy.Policy(cloud.conf, policies.BLOCK_STORAGE)
     cloud.conf.set_override('backend', 'embedded', group='volume')
     try:
         storage = assembly.volumes(cloud.conf, cloud.api_db, cloud.images, cloud.cells)

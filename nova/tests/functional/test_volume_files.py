@@ -8,96 +8,19 @@ import time
 
 import pytest
 
-from nova import conf as nova_conf
-from nova import context
 from nova import exception
-from nova.db import engine
 from nova.db.tables import volume as tables_volume
-from nova.db.volumes import volumes as db_volumes
 from nova.disk_files import sandbox
-from nova.image.embedded.images import EmbeddedImages
 from nova.image.embedded import digests
-from nova.image.embedded import service as image_store
 from nova.runtime import certificates
-from nova.tests import waiting
-from nova.volume import embedded
+from nova.tests.support import waiting
+from nova.tests.support.volume_files import ALICE
+from nova.tests.support.volume_files import GIB
+from nova.tests.support.volume_files import HOST
+from nova.tests.support.volume_files import Home
+from nova.tests.support.volume_files import SERVER
 from nova.volume.exports import exporter
 from nova.volume.store import files as volume_files
-
-GIB = 2 ** 30
-ALICE = context.RequestContext(user_id='u', project_id='alice', roles=['member'], overwrite=False)
-HOST = {'host': 'h1', 'ip': '192.0.2.1'}
-SERVER = '11111111-2222-3333-4444-555555555555'
-
-
-def begin(path, length, at=0):
-    """Bytes of a file, which is not read as a whole: a volume has a GiB at least."""
-    with open(path, 'rb') as file:
-        file.seek(at)
-        return file.read(length)
-
-
-class Home:
-    def __init__(self, directory):
-        self.directory = directory
-        self.db = engine.Database(f'sqlite:///{directory}/api.sqlite')
-        tables_volume.volumes.metadata.create_all(self.db.engine)
-        self.open_images()
-        self.start()
-
-    def open_images(self):
-        self.images = EmbeddedImages(image_store.Store(self.db, str(self.directory / 'images')))
-
-    def start(self, sandbox=False):
-        """The process ends, and another one goes on."""
-        self.open_images()
-        conf = nova_conf.new(files=[], host='h1', state_path=str(self.directory),
-                             libvirt__sandbox_qemu_img=sandbox, image__free_disk_reserve=0)
-        self.volumes = embedded.EmbeddedVolumes(conf, self.db, self.images)
-        self.volumes.recover()
-        return self.volumes
-
-    def path(self, volume_id):
-        return pathlib.Path(self.volumes.files.volume(volume_id))
-
-    def write(self, volume_id, data, at=0):
-        with open(self.path(volume_id), 'r+b') as file:
-            file.seek(at)
-            file.write(data)
-
-    def read(self, volume_id, length=5, at=0):
-        return begin(self.path(volume_id), length, at)
-
-    def ended(self, ask):
-        """What ``ask`` gives once it is not being made any more."""
-        deadline = time.monotonic() + 120
-        while (found := ask())['status'] in ('creating', 'downloading'):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        return found
-
-    def made(self, *args, **kwargs):
-        volume_id = self.volumes.create(ALICE, *args, **kwargs)['id']
-        found = self.ended(lambda: self.volumes.get(ALICE, volume_id))
-        assert found['status'] == 'available'
-        return volume_id
-
-    def image(self, path, disk_format='raw'):
-        """(id of an image, path of its file in the store)"""
-        ident = self.images.create(ALICE, {'name': 'i'})['id']
-        self.images.upload(ALICE, ident, str(path), disk_format)
-        return ident, self.image_path(ident)
-
-    def image_path(self, ident):
-        return self.images.store.files.path(self.images.store.show(ALICE, ident)['data_id'])
-
-    def snapshot(self, volume_id):
-        ident = self.volumes.create_snapshot(ALICE, volume_id, 's')['id']
-        assert self.ended(lambda: self.volumes.get_snapshot(ALICE, ident))['status'] == 'available'
-        return ident
-
-    def set(self, table, ident, **values):
-        self.db.run(db_volumes.update, table, ident, values)
 
 
 @pytest.fixture
@@ -116,7 +39,7 @@ def test_blank_extend_delete(home):
     assert not path.exists()
 
 
-def test_copies(home):
+def test_copies_are_independent_of_their_source(home):
     volume_id = home.made(1)
     home.write(volume_id, b'first')
     snapshot = home.snapshot(volume_id)
@@ -190,7 +113,7 @@ def test_no_volume_is_made_of_an_image_whose_file_was_changed(home, tmp_path, re
     assert not home.path(made).exists() and not list(home.path(made).parent.glob('*.part'))
 
 
-def test_what_changes_while_it_is_read_is_refused(home, tmp_path):
+def test_image_that_changes_while_it_is_read_is_refused(home, tmp_path):
     (tmp_path / 'source').write_bytes(b'boot!')
     image, path = home.image(tmp_path / 'source')
     with pytest.raises(exception.ImageUnacceptable, match='changed while it was read'), \
@@ -241,7 +164,7 @@ def test_an_image_is_put_onto_no_volume_that_is_written_to_or_copied(home, tmp_p
     assert [home.volumes.get(ALICE, each)['status'] for each in (used, copied)] == ['in-use', 'available']
 
 
-def test_what_a_crash_leaves(home):
+def test_start_after_a_crash_completes_new_volumes_and_reports_lost_files(home):
     """What was being made is made at the next start; a lost file is an error, not a blank disk. A file of no volume
     stays: the database may be a restored one, which does not know what was made since."""
     kept, unmade, lost, short = (home.made(1) for _ in range(4))
@@ -305,7 +228,7 @@ def test_a_reserve_is_left(home):
     home.volumes.delete_snapshot(ALICE, snapshot)
 
 
-def test_what_is_being_copied_is_not_given_away(home):
+def test_volume_with_a_snapshot_in_progress_cannot_be_attached_or_deleted(home):
     volume_id, snapshot = home.made(1), None
     snapshot = home.snapshot(volume_id)
     home.set(tables_volume.volume_snapshots, snapshot, status='creating')

@@ -26,7 +26,7 @@ def home_of(directory, db):
 
 
 def user(project, **values):
-    return context.RequestContext(user_id='u', project_id=project, roles=['member'], overwrite=False,
+    return context.RequestContext(user_id='u', project_id=project, roles=['member', 'reader'], overwrite=False,
                                   auth_token='x:' + project, **values)
 
 
@@ -143,7 +143,7 @@ def test_snapshots(home):
         home.create(alice, 19)
 
 
-def test_lists(home):
+def test_volume_and_snapshot_lists_are_paged_by_project(home):
     alice, bob = user(service.ALICE), user(service.BOB)
     volumes = [home.create(alice, 1, name=name)['id'] for name in 'abc']
     snapshots = [home.create_snapshot(alice, volumes[0], name)['id'] for name in 'xyz']
@@ -155,7 +155,7 @@ def test_lists(home):
     assert len(home.list(bob, 10)) == 1 and home.list_snapshots(bob, 10) == []
 
 
-def test_of_others_and_wrong_ids(home):
+def test_volumes_of_other_users_and_invalid_ids_are_not_found(home):
     volume_id = home.create(user(service.ALICE), 1)['id']
     bob = user(service.BOB)
     for ident in (volume_id, ABSENT, '../../v3/volumes', '', None, 'a/b?c', 'x' * 300):
@@ -296,7 +296,7 @@ def recorded():
         yield made
 
 
-def test_what_is_asked_for_lists(recorded):
+def test_volume_lists_of_cinder_are_requested_and_translated(recorded):
     """Documents as the Block Storage API has them in its reference."""
     recorded.answers = {
         ('GET', '/v3/p1/volumes/detail'): (200, {'volumes': [{
@@ -320,7 +320,7 @@ def test_what_is_asked_for_lists(recorded):
         recorded.volumes.list(user('p1'), 5)
 
 
-def test_what_is_asked_for_an_attachment(recorded):
+def test_attachment_calls_follow_the_cinder_api(recorded):
     ctx, root = user('p1'), '/v3/p1'
     recorded.answers = {
         ('POST', root + '/attachments'): (200, {'attachment': {'id': 'a1', 'status': 'reserved'}}),

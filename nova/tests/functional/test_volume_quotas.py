@@ -49,7 +49,7 @@ def fault(answer):
     return answer.status_code, body['code'], body['message']
 
 
-def test_what_does_not_fit_is_413_with_the_reason(user):
+def test_volume_beyond_the_quota_returns_413_with_the_reason(user):
     made = create(user, 12).json()['volume']['id']
     assert fault(create(user, 9)) == (413, 413, 'Requested volume or snapshot exceeds allowed gigabytes quota. '
                                       'Requested 9G, quota is 20G and 12G has been consumed.')

@@ -10,7 +10,7 @@ import pytest
 
 from nova import exception
 from nova.db.tables import volume as tables
-from nova.tests.functional import test_volume_files
+from nova.tests.support import volume_files as test_volume_files
 from nova.volume.exports import daemon
 
 ALICE, GIB, SERVER = test_volume_files.ALICE, test_volume_files.GIB, test_volume_files.SERVER
@@ -147,7 +147,7 @@ def test_no_file_can_be_made(small):
 
 
 @pytest.mark.parametrize('step', ['restore', 'reimage'])
-def test_what_is_put_onto_a_volume_leaves_its_data_on_a_full_disk(small, step):
+def test_failed_restore_or_reimage_on_a_full_disk_keeps_the_volume_data(small, step):
     volume, image = small.full_volume(), small.full_image('raw')
     backup, status = small.backup(volume)
     assert status == 'available'
@@ -255,7 +255,7 @@ def test_a_copy_of_what_is_gone_is_in_error(home, kind):
     assert not [path for path in home.path(volume).parent.rglob('*') if path.name.startswith(ident)]
 
 
-def test_what_is_put_onto_a_lost_volume_makes_it_again(home, tmp_path):
+def test_reimage_recreates_a_lost_volume_file(home, tmp_path):
     volume = home.made(1)
     (tmp_path / 'source').write_bytes(b'boot!')
     image, _path = home.image(tmp_path / 'source')

@@ -1,7 +1,7 @@
 """Types of volumes that administrators make, over HTTP: what is shown, who may change them, what is refused."""
 import pytest
 
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as cloud_fixture
 
 LUKS = {'provider': 'luks', 'cipher': 'aes-xts-plain64', 'key_size': 256, 'control_location': 'front-end'}
@@ -47,7 +47,8 @@ def test_the_life_of_a_type(cloud, admin):
     assert made == {'id': made['id'], 'name': 'fast', 'description': 'd', 'extra_specs': {}, 'is_public': True,
                     'os-volume-type-access:is_public': True}
     path = f'/types/{made["id"]}'
-    assert ask(user, 'GET', path)['volume_type'] == {**made, 'qos_specs_id': None}
+    assert ask(user, 'GET', path)['volume_type'] == made
+    assert ask(admin, 'GET', path)['volume_type'] == {**made, 'qos_specs_id': None}
     assert [row['name'] for row in ask(user, 'GET', '/types')['volume_types']] == [
         '__DEFAULT__', 'multiattach', 'fast']
     volume = ask(user, 'POST', '/volumes', {'volume': {'size': 1, 'volume_type': 'fast'}}, 202)['volume']
@@ -74,7 +75,7 @@ def test_extra_specs_are_those_that_are_carried_out(cloud, admin):
     assert ask(cloud.client(), 'GET', f'{path}/extra_specs/multiattach') == several
     volume = ask(admin, 'POST', '/volumes', {'volume': {'size': 1, 'volume_type': 'shared'}}, 202)['volume']
     assert volume['multiattach'] is True
-    for wrong in ({'volume_backend_name': 'x'}, {'multiattach': 'yes'}, {'a' * 300: 'x'}, {'a': 1}):
+    for wrong in ({'vendor:fast': 'x'}, {'multiattach': 'yes'}, {'a' * 300: 'x'}, {'a': 1}):
         ask(admin, 'POST', f'{path}/extra_specs', {'extra_specs': wrong}, 400)
         ask(admin, 'POST', '/types', {'volume_type': {'name': 'other', 'extra_specs': wrong}}, 400)
     ask(admin, 'POST', f'{path}/encryption', {'encryption': LUKS}, 400)          # and never both
@@ -82,6 +83,59 @@ def test_extra_specs_are_those_that_are_carried_out(cloud, admin):
     ask(admin, 'DELETE', f'{path}/extra_specs/multiattach', code=404)
     ask(admin, 'GET', f'{path}/extra_specs/multiattach', code=404)
     assert ask(admin, 'GET', f'{path}/extra_specs') == {'extra_specs': {}}
+
+
+def test_one_extra_spec_is_set_by_its_key(admin):
+    path = f'/types/{make(admin, "one", extra_specs={"storage_protocol": "file"})["id"]}/extra_specs'
+    assert ask(admin, 'PUT', f'{path}/multiattach', {'multiattach': '<is> True'}) == {'multiattach': '<is> True'}
+    assert ask(admin, 'GET', path)['extra_specs'] == {'storage_protocol': 'file', 'multiattach': '<is> True'}
+    for wrong in ({'other': 'x'}, {'multiattach': '<is> True', 'other': 'x'}, {}, {'multiattach': 1}):
+        ask(admin, 'PUT', f'{path}/multiattach', wrong, 400)
+
+
+def test_a_type_has_at_most_8_extra_specs(admin):
+    path = f'/types/{make(admin, "many", extra_specs={f"capabilities:{number}": "x" for number in range(8)})["id"]}'
+    for method, below, body in (('POST', '', {'extra_specs': {'capabilities:8': 'x'}}),
+                                ('PUT', '/capabilities:8', {'capabilities:8': 'x'})):
+        refused = ask(admin, method, f'{path}/extra_specs{below}', body, 400)
+        assert 'at most 8 extra specs' in refused['badRequest']['message']
+    ask(admin, 'PUT', f'{path}/extra_specs/capabilities:7', {'capabilities:7': 'y'})
+    assert len(ask(admin, 'GET', f'{path}/extra_specs')['extra_specs']) == 8
+
+
+def test_types_are_listed_by_name_and_description(admin):
+    make(admin, 'first', description='of disks')
+    make(admin, 'second', description='of disks')
+    for query, names in (('name=first', ['first']), ('description=of%20disks', ['first', 'second']), ('name=x', [])):
+        found = ask(admin, 'GET', f'/types?is_public=None&{query}')['volume_types']
+        assert [row['name'] for row in found] == names, query
+
+
+def test_a_volume_is_not_created_of_a_type_that_the_backend_does_not_meet(cloud, admin):
+    specs = {'volume_backend_name': 'embedded', 'capabilities:thin_provisioning_support': '<is> True'}
+    assert make(admin, 'met', extra_specs=specs)['extra_specs'] == specs
+    ask(admin, 'POST', '/volumes', {'volume': {'size': 1, 'volume_type': 'met'}}, 202)
+    shown, = [row for row in ask(cloud.client(), 'GET', '/types')['volume_types'] if row['name'] == 'met']
+    assert shown['extra_specs'] == {}                          # they describe the deployment
+    assert ask(cloud.client(), 'GET', f'/types/{shown["id"]}/extra_specs') == {'extra_specs': {}}
+    ask(cloud.client(), 'GET', f'/types/{shown["id"]}/extra_specs/volume_backend_name', code=404)
+    make(admin, 'unmet', extra_specs={'capabilities': 'gpu'})
+    refused = ask(admin, 'POST', '/volumes', {'volume': {'size': 1, 'volume_type': 'unmet'}}, 400)
+    assert refused['badRequest']['message'] == 'No backend meets the extra specs of volume type unmet.'
+    volume = ask(admin, 'POST', '/volumes', {'volume': {'size': 1}}, 202)['volume']['id']
+    until(admin, volume)
+    ask(admin, 'POST', f'/volumes/{volume}/action', {'os-retype': {'new_type': 'unmet'}}, 400)
+
+
+def test_a_type_is_restricted_to_availability_zones(cloud, admin):
+    make(admin, 'here', extra_specs={'RESKEY:availability_zones': 'nova'})
+    made = ask(admin, 'POST', '/volumes', {'volume': {'size': 1, 'volume_type': 'here'}}, 202)['volume']
+    assert made['availability_zone'] == 'nova'
+    make(admin, 'elsewhere', extra_specs={'RESKEY:availability_zones': 'a, b'})
+    refused = ask(admin, 'POST', '/volumes', {'volume': {
+        'size': 1, 'volume_type': 'elsewhere', 'availability_zone': 'nova'}}, 400)
+    assert 'is not available in availability zone' in refused['badRequest']['message']
+    ask(admin, 'POST', '/volumes', {'volume': {'size': 1, 'volume_type': 'elsewhere'}}, 400)     # no host is in zone a
 
 
 def test_an_encryption_says_what_can_be_done(admin):
@@ -167,10 +221,10 @@ def test_a_private_type_does_not_exist_for_other_projects(cloud, admin):
     ident, user, service = private(admin), cloud.client(), cloud.client('nova-service')
     volume = ask(user, 'POST', '/volumes', {'volume': {'size': 1}}, 202)['volume']['id']
     for name in (ident, 'quiet'):
-        for other in (user, service):
-            for tail in ('', '/extra_specs', '/extra_specs/multiattach'):
-                ask(other, 'GET', f'/types/{name}{tail}', code=404)
-        ask(service, 'GET', f'/types/{name}/encryption', code=404)
+        for tail in ('', '/extra_specs', '/extra_specs/multiattach'):
+            ask(user, 'GET', f'/types/{name}{tail}', code=404)
+            ask(service, 'GET', f'/types/{name}{tail}', code=403)
+        ask(service, 'GET', f'/types/{name}/encryption', code=403)
         assert 'could not be found' in str(ask(user, 'POST', '/volumes', {
             'volume': {'size': 1, 'volume_type': name}}, 404))
         ask(user, 'POST', f'/volumes/{volume}/action', {'os-retype': {'new_type': name}}, 404)
@@ -180,7 +234,7 @@ def test_a_private_type_does_not_exist_for_other_projects(cloud, admin):
     access(admin, ident, 'addProjectAccess', user.project_id, 409)
     assert ask(admin, 'GET', f'/types/{ident}/os-volume-type-access') == {'volume_type_access': [
         {'volume_type_id': ident, 'project_id': user.project_id}]}
-    assert names(user) == ['quiet'] and names(service) == []
+    assert names(user) == ['quiet']
     # public, or private and the project's: so it is with Cinder
     assert (names(user, '?is_public=false'), names(user, '?is_public=true')) == (['quiet'], ['quiet'])
     assert ask(user, 'GET', '/types/quiet')['volume_type']['is_public'] is False
@@ -204,7 +258,7 @@ def test_a_server_does_not_boot_from_a_volume_of_a_type_of_others(cloud, admin):
     assert answer.status_code == 400 and ident in answer.text
 
 
-def test_what_administrators_see_of_private_types(admin):
+def test_administrators_list_private_types_on_request_or_with_access(admin):
     ident = private(admin)
     make(admin, 'loud')
     assert [names(admin, f'?is_public={word}') for word in ('None', 'False', 'True')] == [
@@ -287,3 +341,56 @@ def test_a_plain_volume_gets_another_plain_type(cloud, admin):
     assert retype('plain')[1:] == ('plain', False)
     ask(admin, 'POST', f'/volumes/{volume}/action', {'os-reset_status': {'status': 'error'}}, 202)
     assert 'status must be' in retype('__DEFAULT__', 400)[0]
+
+
+def defaults(client, method, project='', body=None, code=200, version='3.62'):
+    answer = client.request(method, f'/volume/v3/default-types{project and "/" + project}', body,
+                            headers={'OpenStack-API-Version': f'volume {version}'})
+    assert answer.status_code == code, answer.text
+    return answer.json() if answer.content else None
+
+
+def test_the_default_type_of_a_project_applies_to_its_new_volumes(cloud, admin):
+    """As Cinder documents: from microversion 3.62 on, for administrators; copies keep the type of their source."""
+    user, kind = cloud.client(), make(admin, 'usual', **{'os-volume-type-access:is_public': True})
+    project, row = user.project_id, {'project_id': user.project_id, 'volume_type_id': kind['id']}
+    plain = ask(user, 'POST', '/volumes', {'volume': {'size': 1}}, 202)['volume']
+    defaults(admin, 'GET', project, code=404)
+    for name in ('usual', kind['id']):
+        assert defaults(admin, 'PUT', project, {'default_type': {'volume_type': name}}) == {'default_type': row}
+    assert defaults(admin, 'GET', project) == {'default_type': row}
+    assert defaults(admin, 'GET') == {'default_types': [row]}
+    assert ask(user, 'GET', '/types/default')['volume_type']['name'] == 'usual'
+    assert ask(admin, 'GET', '/types/default')['volume_type']['name'] == '__DEFAULT__'
+    assert ask(user, 'POST', '/volumes', {'volume': {'size': 1}}, 202)['volume']['volume_type'] == 'usual'
+    until(user, plain['id'])
+    copy = ask(user, 'POST', '/volumes', {'volume': {'source_volid': plain['id']}}, 202)['volume']
+    assert copy['volume_type'] == '__DEFAULT__'
+    ask(admin, 'DELETE', f'/types/{kind["id"]}', code=400)             # in use, also as a default
+    defaults(admin, 'DELETE', project, code=204)
+    defaults(admin, 'DELETE', project, code=204)
+    assert defaults(admin, 'GET') == {'default_types': []}
+    assert ask(user, 'POST', '/volumes', {'volume': {'size': 1}}, 202)['volume']['volume_type'] == '__DEFAULT__'
+
+
+def test_default_types_that_a_project_cannot_have_are_refused(cloud, admin):
+    user, hidden = cloud.client(), private(admin)
+    project = user.project_id
+    for method, path in (('GET', ''), ('GET', project), ('DELETE', project)):
+        defaults(user, method, path, code=403)
+    defaults(user, 'PUT', project, {'default_type': {'volume_type': 'multiattach'}}, code=403)
+    defaults(admin, 'GET', code=404, version='3.61')
+    for name in ('nothing', 'quiet'):
+        defaults(admin, 'PUT', project, {'default_type': {'volume_type': name}}, code=400)
+    for body in ({}, {'default_type': {}}, {'default_type': {'volume_type': 'multiattach', 'x': 1}}):
+        defaults(admin, 'PUT', project, body, code=400)
+    access(admin, hidden, 'addProjectAccess', project)
+    defaults(admin, 'PUT', project, {'default_type': {'volume_type': 'quiet'}})
+    ask(admin, 'DELETE', f'/types/{hidden}', code=400)
+    access(admin, hidden, 'removeProjectAccess', project, 400)
+    ask(admin, 'PUT', f'/types/{hidden}', {'volume_type': {'is_public': True}})
+    refused = ask(admin, 'PUT', f'/types/{hidden}', {'volume_type': {'is_public': False}}, 400)
+    assert 'default of a project' in refused['badRequest']['message']
+    assert ask(user, 'GET', '/types/default')['volume_type']['name'] == 'quiet'
+    defaults(admin, 'DELETE', project, code=204)
+    ask(admin, 'PUT', f'/types/{hidden}', {'volume_type': {'is_public': False}})

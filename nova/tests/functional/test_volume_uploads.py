@@ -6,7 +6,7 @@ import pytest
 from nova import context as nova_context
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as cloud_fixture
 
 GIB = 2 ** 30
@@ -103,7 +103,7 @@ def test_small_ones_and_older_versions(cloud, user):
     upload(user, made, 400, minor=0, visibility='private')
 
 
-def test_what_is_refused(cloud, user):
+def test_refused_upload_leaves_the_volume_available_and_no_image(cloud, user):
     """Nothing is left of it: the volume is available, and there is no image."""
     made = volume(user)
 
@@ -149,7 +149,7 @@ def test_nothing_else_happens_to_a_volume_meanwhile_and_a_crash_lets_it_go(cloud
         assert db.get(conn, volumes, made, nova_context.ALL_PROJECTS)['status'] == 'available'
 
 
-def test_the_summary(cloud, user):
+def test_volume_summary_counts_the_project_or_all_projects(cloud, user):
     """Of the caller's project; an administrator may ask for all."""
     for metadata in ({'a': '1'}, {'a': '2', 'b': '1'}, {'a': '1'}):
         ask(user, 'POST', '/volumes', {'volume': {'size': 1, 'metadata': metadata}}, 202)

@@ -1,97 +1,33 @@
 """Volumes of servers on a whole cloud: attached, detached, swapped, booted from, kept and deleted."""
 import json
 import threading
-import time
 
 import pytest
 import sqlalchemy as sa
 
 from nova.db.tables import cell as tables_cell
 from nova.rpc import inprocess
-from nova.tests.functional import cloud as cloud_fixture
-from nova.virt.fake import FakeDriver
+from nova.tests.support import volumes
+from nova.tests.support.volumes import HOSTS
+from nova.tests.support.volumes import attach
+from nova.tests.support.volumes import attachments
+from nova.tests.support.volumes import boot
+from nova.tests.support.volumes import drivers
+from nova.tests.support.volumes import gone
+from nova.tests.support.volumes import guest_volumes
+from nova.tests.support.volumes import show
+from nova.tests.support.volumes import status
+from nova.tests.support.volumes import volume
+from nova.tests.support.waiting import wait_for
 
-HOSTS = ['h1', 'h2']
-
-
-@pytest.fixture(scope='module')
-def cloud(tmp_path_factory):
-    with cloud_fixture.running(tmp_path_factory.mktemp('cloud'), HOSTS, quota__instances=-1, quota__cores=-1,
-                               quota__ram=-1) as made:
-        yield made
-
-
-@pytest.fixture(scope='module')
-def user(cloud):
-    return cloud.client(version='2.60')
-
-
-@pytest.fixture(scope='module')
-def image_id(user):
-    return user.upload_image()
-
-
-def drivers(cloud):
-    return {service.host: service.manager.driver for service in cloud.services
-            if service.binary == 'nova-compute'}
-
-
-def guest_volumes(cloud, server_id):
-    """{volume id: device} that the server's guest has."""
-    for driver in drivers(cloud).values():
-        assert isinstance(driver, FakeDriver)
-        if server_id in driver.guests():
-            return driver.machine.volumes(server_id)
-    return None
-
-
-def volume(user, **values):
-    answer = user.post('/volume/v3/volumes', {'volume': {'size': 1, **values}})
-    assert answer.status_code == 202, answer.text
-    return answer.json()['volume']['id']
-
-
-def show(user, volume_id):
-    return user.get(f'/volume/v3/volumes/{volume_id}').json().get('volume')
-
-
-def until(condition, seconds=120):
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, 'it did not happen in time'
-        time.sleep(0.02)
-    return found
-
-
-def status(user, volume_id, wanted):
-    return until(lambda: (found := show(user, volume_id)) and found['status'] == wanted and found)
-
-
-def boot(user, image_id, **fields):
-    server = {'name': 'vm', 'flavorRef': '42', 'networks': 'none', **({'imageRef': image_id} if image_id else {}),
-              **fields}
-    answer = user.post('/servers', {'server': server}, version=user.version if 'tag' not in str(fields) else '2.79')
-    assert answer.status_code == 202, answer.text
-    return user.wait_for(answer.json()['server']['id'])['id']
-
-
-def attach(user, server_id, volume_id, version=None, **values):
-    return user.post(f'/servers/{server_id}/os-volume_attachments',
-                     {'volumeAttachment': {'volumeId': volume_id, **values}}, version=version)
-
-
-def attachments(user, server_id, version='2.89'):
-    return user.get(f'/servers/{server_id}/os-volume_attachments', version=version).json()['volumeAttachments']
+cloud = volumes.cloud
+image_id = volumes.image_id
+user = volumes.user
 
 
 def actions(user, server_id):
     return {row['action']: row['message'] for row in
             user.get(f'/servers/{server_id}/os-instance-actions').json()['instanceActions']}
-
-
-def gone(user, server_id):
-    user.delete(f'/servers/{server_id}')
-    user.wait_for(server_id, 'DELETED')
 
 
 def test_attach_and_detach(cloud, user, image_id):
@@ -107,15 +43,15 @@ def test_attach_and_detach(cloud, user, image_id):
     shown, = attachments(user, server_id)
     assert shown['attachment_id'] == held['attachment_id'] and shown['tag'] == 'data' and 'id' not in shown
     # the volume is in use a moment before its server shows it
-    until(lambda: user.wait_for(server_id)['os-extended-volumes:volumes_attached'] == [
+    wait_for(lambda: user.wait_for(server_id)['os-extended-volumes:volumes_attached'] == [
         {'id': volume_id, 'delete_on_termination': True}])
     assert user.get(f'/servers/{server_id}', version='2.1').json()['server'][
         'os-extended-volumes:volumes_attached'] == [{'id': volume_id}]
     assert user.delete(f'/servers/{server_id}/os-volume_attachments/{volume_id}').status_code == 202
     status(user, volume_id, 'available')
-    until(lambda: not attachments(user, server_id))
+    wait_for(lambda: not attachments(user, server_id))
     assert guest_volumes(cloud, server_id) == {}
-    until(lambda: actions(user, server_id).keys() >= {'attach_volume', 'detach_volume'})
+    wait_for(lambda: actions(user, server_id).keys() >= {'attach_volume', 'detach_volume'})
     assert user.wait_for(server_id)['os-extended-volumes:volumes_attached'] == []
     assert user.delete(f'/servers/{server_id}/os-volume_attachments/{volume_id}').status_code == 404
 
@@ -143,7 +79,7 @@ def test_a_failed_attach_leaves_nothing(cloud, user, image_id):
         driver.failures['attach_volume'] = 1.0
     try:
         assert attach(user, server_id, volume_id).status_code == 200
-        until(lambda: actions(user, server_id).get('attach_volume') == 'Error')
+        wait_for(lambda: actions(user, server_id).get('attach_volume') == 'Error')
     finally:
         for driver in drivers(cloud).values():
             driver.failures.clear()
@@ -161,7 +97,7 @@ def test_a_failed_detach_keeps_the_volume(cloud, user, image_id):
         driver.failures['detach_volume'] = 1.0
     try:
         assert user.delete(f'/servers/{server_id}/os-volume_attachments/{volume_id}').status_code == 202
-        until(lambda: actions(user, server_id).get('detach_volume') == 'Error')
+        wait_for(lambda: actions(user, server_id).get('detach_volume') == 'Error')
     finally:
         for driver in drivers(cloud).values():
             driver.failures.clear()
@@ -181,8 +117,8 @@ def test_swap_and_update(cloud, user, image_id):
     assert status(user, old, 'in-use') and status(user, small, 'available')
     assert put(admin, new) == 202
     status(user, old, 'available'), status(user, new, 'in-use')
-    until(lambda: guest_volumes(cloud, server_id) == {new: '/dev/vdb'})
-    until(lambda: [each['volumeId'] for each in attachments(user, server_id)] == [new])
+    wait_for(lambda: guest_volumes(cloud, server_id) == {new: '/dev/vdb'})
+    wait_for(lambda: [each['volumeId'] for each in attachments(user, server_id)] == [new])
     path = f'/servers/{server_id}/os-volume_attachments/{new}'
     assert put(user, new, '2.84') == 403
     assert put(user, new, '2.85', tag='other') == 400
@@ -208,7 +144,7 @@ def test_a_volume_that_the_block_storage_moves_keeps_its_id(cloud, user, image_i
     monkeypatch.setattr(cloud.volumes, 'complete_migration', lambda ctx, volume_id, other, failed: volume_id)
     assert cloud.admin().put(f'/servers/{server_id}/os-volume_attachments/{old}',
                              {'volumeAttachment': {'volumeId': new}}).status_code == 202
-    until(lambda: not open_actions(cloud, server_id))
+    wait_for(lambda: not open_actions(cloud, server_id))
     assert actions(user, server_id)['swap_volume'] is None
     assert [each['volumeId'] for each in attachments(user, server_id)] == [old]
     assert guest_volumes(cloud, server_id) == {old: '/dev/vdb'}
@@ -223,7 +159,7 @@ def test_a_failed_swap_keeps_the_old_one(cloud, user, image_id):
     try:
         assert cloud.admin().put(f'/servers/{server_id}/os-volume_attachments/{old}',
                                  {'volumeAttachment': {'volumeId': new}}).status_code == 202
-        until(lambda: actions(user, server_id).get('swap_volume') == 'Error')
+        wait_for(lambda: actions(user, server_id).get('swap_volume') == 'Error')
     finally:
         for driver in drivers(cloud).values():
             driver.failures.clear()
@@ -296,7 +232,8 @@ def test_boot_from_a_snapshot_of_a_volume(user, image_id):
     first, second = (user.post('/volume/v3/snapshots', {'snapshot': {'volume_id': ident}}).json()['snapshot']['id']
                      for ident in (root, data))
     for ident in (first, second):
-        until(lambda ident=ident: user.get(f'/volume/v3/snapshots/{ident}').json()['snapshot']['status'] == 'available')
+        wait_for(
+            lambda ident=ident: user.get(f'/volume/v3/snapshots/{ident}').json()['snapshot']['status'] == 'available')
     server_id = boot(user, None, block_device_mapping_v2=[
         _boot_device(source_type='snapshot', uuid=first, volume_size=2, delete_on_termination=True),
         {'source_type': 'snapshot', 'uuid': second, 'destination_type': 'volume', 'boot_index': -1}])
@@ -305,7 +242,7 @@ def test_boot_from_a_snapshot_of_a_volume(user, image_id):
     assert [(row['snapshot_id'], row['size'], row['bootable'], row['status']) for row in made] == [
         (first, 2, 'true', 'in-use'), (second, 1, 'false', 'in-use')]
     gone(user, server_id)
-    until(lambda: show(user, made[0]['id']) is None)
+    wait_for(lambda: show(user, made[0]['id']) is None)
     assert status(user, made[1]['id'], 'available')
     # a server of one without a system was built, and its guest found nothing to start
     refused = user.post('/servers', {'server': {
@@ -319,7 +256,7 @@ def test_an_image_of_a_server_on_volumes_is_of_snapshots(cloud, user, image_id):
     answer = user.post(f'/servers/{first}/action', {'createImage': {'name': 'copy'}})
     assert answer.status_code == 202
     copy = answer.json()['image_id']
-    until(lambda: user.get(f'/image/v2/images/{copy}').json()['status'] == 'active')
+    wait_for(lambda: user.get(f'/image/v2/images/{copy}').json()['status'] == 'active')
     image = user.get(f'/image/v2/images/{copy}').json()
     mapping, = json.loads(image['block_device_mapping'])
     assert image['size'] == 0 and mapping['source_type'] == 'snapshot'
@@ -346,7 +283,7 @@ def test_a_volume_of_an_image_that_names_a_snapshot(cloud, user, image_id):
                             headers={'OpenStack-API-Version': f'volume 3.{number}'})
     first = boot(user, None, block_device_mapping_v2=[_boot_device(source_type='image', uuid=image_id)])
     copy = user.post(f'/servers/{first}/action', {'createImage': {'name': 'copy'}}).json()['image_id']
-    until(lambda: user.get(f'/image/v2/images/{copy}').json()['status'] == 'active')
+    wait_for(lambda: user.get(f'/image/v2/images/{copy}').json()['status'] == 'active')
     mapping, = json.loads(user.get(f'/image/v2/images/{copy}').json()['block_device_mapping'])
     before = ask(45, imageRef=copy)
     assert before.status_code == 400 and 'requires microversion 3.46' in before.text
@@ -367,7 +304,7 @@ def test_a_volume_of_an_image_that_names_a_snapshot(cloud, user, image_id):
 
 
 @pytest.mark.parametrize('required', [True, False])
-def test_what_runs_on_volumes_rests_while_they_are_copied(cloud, user, required):
+def test_guest_is_quiesced_while_its_volumes_are_copied(cloud, user, required):
     """Where the image has an agent; that it does not come to rest ends the image only when the image says so."""
     more = {'os_require_quiesce': 'yes'} if required else {}
     agents = user.upload_image(hw_qemu_guest_agent='yes', **more)
@@ -478,10 +415,10 @@ def test_a_build_that_fails_gives_volumes_back(cloud, user, image_id):
             driver.failures.clear()
     status(user, data, 'available')
     # the volume that was made for it, and should go with it, is gone
-    until(lambda: all(each['status'] != 'reserved' for each in
+    wait_for(lambda: all(each['status'] != 'reserved' for each in
                       user.get('/volume/v3/volumes/detail').json()['volumes']))
     user.delete(f'/servers/{server_id}')
-    until(lambda: user.get(f'/servers/{server_id}').status_code == 404)
+    wait_for(lambda: user.get(f'/servers/{server_id}').status_code == 404)
     status(user, data, 'available')
 
 
@@ -507,7 +444,7 @@ def test_a_volume_that_a_failed_server_does_not_hold_any_more_stays_with_its_new
     assert victim.post(f'/volume/v3/volume-transfers/{given["id"]}/accept', {
         'accept': {'auth_key': given['auth_key']}}).status_code == 202
     user.delete(f'/servers/{server_id}')
-    until(lambda: user.get(f'/servers/{server_id}').status_code == 404)
+    wait_for(lambda: user.get(f'/servers/{server_id}').status_code == 404)
     assert status(victim, data, 'available')
 
 
@@ -586,10 +523,10 @@ def test_a_shared_volume(cloud, user, image_id):
     servers = [boot(user, image_id) for _ in range(2)]
     for server_id in servers:
         assert attach(user, server_id, shared).status_code == 200
-        until(lambda server_id=server_id: guest_volumes(cloud, server_id) == {shared: '/dev/vdb'})
-    until(lambda: len(status(user, shared, 'in-use')['attachments']) == 2)
+        wait_for(lambda server_id=server_id: guest_volumes(cloud, server_id) == {shared: '/dev/vdb'})
+    wait_for(lambda: len(status(user, shared, 'in-use')['attachments']) == 2)
     assert user.delete(f'/servers/{servers[0]}/os-volume_attachments/{shared}').status_code == 202
-    until(lambda: len(show(user, shared)['attachments']) == 1)
+    wait_for(lambda: len(show(user, shared)['attachments']) == 1)
     assert status(user, shared, 'in-use')
     assert guest_volumes(cloud, servers[1]) == {shared: '/dev/vdb'}
 

@@ -16,7 +16,8 @@ from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 from nova.rpc import retrying_client
 from nova.tests.functional import cloud as cloud_fixture
-from nova.tests.functional import test_volumes as volumes
+from nova.tests.support import volumes
+from nova.tests.support.waiting import wait_for
 
 
 class Half:
@@ -83,7 +84,7 @@ def prepare(cloud):
     for volume_id in made[2:5]:
         assert volumes.attach(user, server_id, volume_id).status_code == 200
         volumes.status(user, volume_id, 'in-use')
-    volumes.until(lambda: Half(cloud).open_actions() == [])
+    wait_for(lambda: Half(cloud).open_actions() == [])
     return user, server_id, made
 
 
@@ -95,7 +96,7 @@ def interrupt(half, server_id, made):
 
 
 def done(cloud, user, half, server_id, made):
-    volumes.until(lambda: half.open_actions() == [])
+    wait_for(lambda: half.open_actions() == [])
     attached = {made[0], made[1], made[4], made[5]}
     assert volumes.guest_volumes(cloud, server_id).keys() == attached
     assert {each['volumeId'] for each in volumes.attachments(user, server_id)} == attached
@@ -150,7 +151,7 @@ def test_a_detachment_that_the_block_storage_refuses_leaves_no_record(cloud):
     volumes.status(user, made[4], 'available')
 
 
-def test_what_takes_too_long_is_taken_back(cloud):
+def test_overdue_attachments_are_rolled_back(cloud):
     user, server_id, made = prepare(cloud)
     half = Half(cloud)
     interrupt(half, server_id, made)
@@ -198,30 +199,30 @@ def test_a_deletion_waits_for_the_block_storage(cloud, monkeypatch):
     assert {volumes.show(user, volume_id)['status'] for volume_id in made} == {'available'}
 
 
-def test_what_is_done_to_a_guest_is_recorded_when_the_block_storage_is_back(cloud, monkeypatch):
+def test_guest_volume_changes_are_recorded_when_the_block_storage_returns(cloud, monkeypatch):
     """The guest lets go of a volume, has got another, or is to get one: until then nobody can say what became of it."""
     user, server_id, made = prepare(cloud)
     half = Half(cloud)
     conductor = half.conductor()
-    monkeypatch.setattr(retrying_client, 'RELAYED_S', 0)
+    monkeypatch.setattr(retrying_client, 'RELAYED_RETRY_TIME_S', 0)
     away = Away(conductor, monkeypatch, 1000)
     away.refuse('detach')
     path = f'/servers/{server_id}/os-volume_attachments/'
     assert user.delete(path + made[2]).status_code == 202
     assert cloud.admin(version='2.60').put(path + made[3], {'volumeAttachment': {
         'volumeId': made[5]}}).status_code == 202
-    volumes.until(lambda: volumes.guest_volumes(cloud, server_id).keys() == {made[4], made[5]})
+    wait_for(lambda: volumes.guest_volumes(cloud, server_id).keys() == {made[4], made[5]})
     away.refuse('connect')
     compute = next(service.manager for service in cloud.services if service.binary == 'nova-compute')
     ctx = context.admin_context(half.attach(server_id, made[0]))
     compute.methods.resume_background(ctx, objects.Instance.from_row(half.row(server_id)), 'attach_volume',
                     {'bdm_uuid': half.mapping(server_id, made[0])})
-    volumes.until(lambda: not compute.queue.in_progress())
+    wait_for(lambda: not compute.queue.in_progress())
     assert sorted(half.open_actions()) == ['attach_volume', 'detach_volume', 'swap_volume']
     away.times = 0
     half.overdue()
     assert conductor.reconciler.reconcile() == 3
-    volumes.until(lambda: half.open_actions() == [])
+    wait_for(lambda: half.open_actions() == [])
     attached = {made[0], made[4], made[5]}
     assert volumes.guest_volumes(cloud, server_id).keys() == attached
     assert {each['volumeId'] for each in volumes.attachments(user, server_id)} == attached
@@ -242,18 +243,17 @@ def test_a_server_that_was_never_stored_holds_no_volume(cloud):
     assert volumes.show(user, volume_id)['status'] == 'available'
 
 
-
 def test_a_detachment_that_was_done_before_a_crash_is_recorded_as_done(cloud):
     """The mapping had gone, and only the record was missing: repeated, it was recorded as a failure."""
     user, server_id, made = prepare(cloud)
     half, volume_id = Half(cloud), made[2]
     bdm = half.mapping(server_id, volume_id)
     assert user.delete(f'/servers/{server_id}/os-volume_attachments/{volume_id}').status_code == 202
-    volumes.until(lambda: half.open_actions() == [])
+    wait_for(lambda: half.open_actions() == [])
     half.open(server_id, 'detach_volume', bdm_uuid=bdm)
     half.overdue()
     assert half.conductor().reconciler.reconcile() == 1
-    volumes.until(lambda: half.open_actions() == [])
+    wait_for(lambda: half.open_actions() == [])
     newest = user.get(f'/servers/{server_id}/os-instance-actions').json()['instanceActions'][0]
     assert (newest['action'], newest['message']) == ('detach_volume', None)
     assert volumes.show(user, volume_id)['status'] == 'available'

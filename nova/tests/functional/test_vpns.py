@@ -9,13 +9,13 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 import pytest
 
-from nova.api.proxies import vpn_script
 from nova.cert import signing
 from nova.cmd.manage import main as manage
 from nova.db.projects import vpns
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import callers
 from nova.tests.functional import cloud as whole
+from nova.vpn import script as vpn_script
 
 NUMBERS = itertools.count()
 PIPES, CATEGORY = '/os-cloudpipe', '/os-instance-categories/vpn'
@@ -174,7 +174,7 @@ def test_the_mask_of_a_network(prefix, mask, shell):
     assert done.stdout.strip() == mask
 
 
-def test_who_comes_in(tmp_path):
+def test_vpn_admits_unrevoked_certificates_of_its_project_only(tmp_path):
     """What OpenVPN calls with a client's certificate: of this project, and not revoked."""
     script = vpn_script.script('mine', 'a', 'b', 'c', (7, 123))
     body = script.partition("cat >/etc/openvpn/verify <<'END'\n")[2].partition('END\n')[0]
@@ -200,7 +200,7 @@ def test_two_requests_make_one(cloud, admin, project):
     admin.delete(f'/servers/{made.pop()}')
 
 
-def test_what_a_stopped_process_began(cloud, project):
+def test_vpn_creation_of_a_stopped_process_is_taken_over_after_its_timeout(cloud, project):
     """Whoever asks after two minutes makes it; the slow one does not take that away."""
     now = cloud.api_db.run(_now)
     before, after = now.replace(year=now.year - 1), now.replace(year=now.year + 1)
@@ -218,7 +218,7 @@ def _now(_conn):
     return utils.utcnow()
 
 
-def test_where_clients_reach_it(cloud, admin, project, capsys):
+def test_vpn_endpoint_address_and_port_can_be_configured(cloud, admin, project, capsys):
     server = make(admin, project.project_id)
     assert run(cloud, capsys, 'change', project.project_id, '198.51.100.7', '4500')[0] == 0
     row = shown(admin, project.project_id)
@@ -252,7 +252,7 @@ def test_a_project_that_is_none(admin, image, body, code):
     assert answer.status_code == code, answer.text
 
 
-def test_who_is_no_administrator(cloud, project):
+def test_vpn_management_requires_an_administrator(cloud, project):
     for answer in (project.get(PIPES), project.post(PIPES, {'cloudpipe': {}}),
                    project.put(PIPES + '/configure-project', {'configure_project': {
                        'vpn_ip': '198.51.100.7', 'vpn_port': 1}})):

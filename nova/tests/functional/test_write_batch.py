@@ -40,7 +40,7 @@ def refuse():
     raise exception.InstanceChanged(instance_id='it')
 
 
-def test_what_is_refused_leaves_nothing_and_the_others_are_written(cloud):
+def test_refused_write_of_a_batch_does_not_affect_the_others(cloud):
     uuids = cloud.insert(3)
     writes = [name(cloud, uuid, 'new', refuse if number == 1 else None) for number, uuid in enumerate(uuids)]
     write_batch.WriteBatches(cloud.db).write(writes)
@@ -70,7 +70,7 @@ def test_an_error_that_is_nobodys_own_writes_nothing(cloud):
     assert names(cloud, uuids) == ['vm', 'vm']
 
 
-def test_what_comes_while_others_are_written_is_one_transaction(cloud):
+def test_writes_that_arrive_during_a_batch_share_one_transaction(cloud):
     made, commits, answers = write_batch.WriteBatches(cloud.db), [], []
     uuids = cloud.insert(20)
     threads = [threading.Thread(target=lambda uuid=uuid: answers.append(made.run(

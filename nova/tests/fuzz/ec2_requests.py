@@ -19,8 +19,8 @@ import botocore.credentials
 import botocore.serialize
 import requests
 
-from nova.api.ec2 import protocol
-from nova.api.ec2 import table
+from nova.ec2 import protocol
+from nova.ec2 import table
 
 ODD = ('', ' ', '\x00', 'x' * 300, 'x' * 70000, '*' * 20, '?[', '[!a]*', '%', '../../etc', '\ud7ff\uffff', 'ä€😀',
        '\r\nX: y', '-1', '0', '1', '99999999999999999999', '9' * 18, '2147483648', '1e5', 'nan', 'true', 'None', 'null',

@@ -17,14 +17,13 @@ from nova.api.servers import schemas as server_schemas
 from nova.db.servers import listing as instances_list
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
-from nova.db.tables import volume as tables_volume
 from nova.network.rest import networks
 from nova.network.rest import ports
 from nova.tests import server_rows
 from nova.tests.fuzz import mutations
 from nova.tests.fuzz.engine import Target
-from nova.tests.unit import test_metadata
-from nova.volume.rest import listing as volume_listing
+from nova.tests.support import metadata as test_metadata
+from nova.volume.rest import handlers as volume_handlers
 from nova.web import json_text
 from nova.web import params
 
@@ -104,23 +103,22 @@ def make_network_queries(directory):
         pairs = params.parse_query(data[1:].decode('latin-1'))
         listing = listings[sum(data[:1]) % len(listings)]
         with engine.connect() as conn:
-            rows, limit = listing.page(conn, pairs, sa.true())
-        assert rows == [] and 0 < limit <= 1000
+            page = listing.page(conn, pairs, sa.true())
+        assert page.rows == [] and 0 < page.limit <= 1000
     return run
 
 
 def make_volume_queries(directory):
     engine = _empty(directory, 'volume', tables_api.metadata)
-    table = tables_volume.volumes
-    filters = {name: name for name in ('name', 'status', 'size') if name in table.c}
+    row = next(row for row in volume_handlers.ROUTES if row.path == '/volumes' and row.method == 'GET')
 
     def run(data: bytes) -> None:
         request = types.SimpleNamespace(
-            query=dict(params.parse_query(data.decode('latin-1'))), trusted=False, url='/v3/volumes',
-            microversion=70, context=nova_context.RequestContext(user_id='u', project_id='p', overwrite=False),
+            query=row.query.validate(data.decode('latin-1'), 68), route=row, version=68, trusted=False,
+            url='/v3/volumes', allows=lambda rule, target: False,
+            context=nova_context.RequestContext(user_id='u', project_id='p', overwrite=False),
             store=types.SimpleNamespace(db=types.SimpleNamespace(reader=engine.connect)))
-        body = volume_listing.page(request, table, 'volumes', lambda _conn, rows: list(rows), filters)
-        assert body['volumes'] == []
+        assert row.handler(request)['volumes'] == []
     return run
 
 

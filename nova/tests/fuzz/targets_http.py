@@ -10,9 +10,9 @@ import types
 
 from nova import exception
 from nova.api import proxy_headers
-from nova.api.ec2 import errors as ec2_errors
-from nova.api.ec2 import protocol as ec2_protocol
-from nova.api.ec2 import signing
+from nova.ec2 import errors as ec2_errors
+from nova.ec2 import protocol as ec2_protocol
+from nova.ec2 import signing
 from nova.identity import signatures
 from nova.runtime.http import addresses
 from nova.runtime.http import arrival

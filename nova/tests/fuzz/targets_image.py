@@ -6,8 +6,8 @@ import struct
 import orjson
 
 from nova import exception
-from nova.image import fields
 from nova.image import inspector
+from nova.image import resources
 from nova.image.embedded import search
 from nova.image.rest import patch
 from nova.tests import image_corpus as corpus
@@ -153,7 +153,7 @@ def make_image_search(_directory):
         assert 0 <= found.limit <= search.MAX_LIMIT and found.visibility in (None, *search.CHOICES['visibility'])
         assert {column for column, _ in found.sort} <= set(search.SORT_KEYS)
         assert all(0 <= number <= search.BIGGEST for column, _op, number in found.compare
-                   if column not in search.TIMES)
+                   if column not in ('created_at', 'updated_at'))
     return run
 
 
@@ -169,8 +169,8 @@ def make_patches(_directory):
                     {'properties': {'own': '1'}, 'tags': ['a']})
             except REFUSALS:
                 continue
-            assert all(fields.FIELDS[name].set_by == 'all' for name in values)
-            assert not set(properties) & (set(fields.FIELDS) | fields.RESERVED)
+            assert all(resources.FIELDS[name].write == 'create update' for name in values)
+            assert not set(properties) & (set(resources.FIELDS) | resources.RESERVED)
     return run
 
 

@@ -153,8 +153,9 @@ class Browser:
     # ---- what a person sees
 
     def field(self, label):
-        paths = [f'//label[starts-with(normalize-space(), {_quoted(label)})]/{place}' for place in (
-            '*[self::input or self::select]', 'following::*[self::input or self::select or self::textarea][1]')]
+        labels = f'//label[starts-with(normalize-space(), {_quoted(label)})]'
+        paths = [f'{place}//*[@id = {labels}/@for]' for place in ('//dialog[@open]', '//main')]
+        paths += [f'{place}{labels}/*[self::input or self::select]' for place in ('//dialog[@open]', '')]
         paths.append(f'//*[@aria-label={_quoted(label)}]')
         return self.until(lambda: self.one(*paths), f'no field is called {label!r}')
 

@@ -23,11 +23,11 @@ from xml.etree import ElementTree as etree
 import sqlalchemy as sa
 
 from nova.db.placement import claims
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.integration import dying_compute
 from nova.tests.integration import moving_cloud
 from nova.tests.integration import prepared
-from nova.tests.integration import test_libvirt as base
+from nova.tests.support import libvirt as base
 
 HOST = 'compute1'
 SETTLES_S, COMPARES_S = 120, 20

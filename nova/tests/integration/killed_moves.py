@@ -22,7 +22,7 @@ import typing
 import sqlalchemy as sa
 
 from nova import states
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.integration import moving_cloud
 
 ONE, TWO = 'compute1', 'compute2'

@@ -25,9 +25,9 @@ import signal
 import time
 import typing
 
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.integration import moving_cloud
-from nova.tests.integration import test_libvirt as base
+from nova.tests.support import libvirt as base
 
 HOST = 'compute1'
 BLOCK, BLOCKS = 4096, 64

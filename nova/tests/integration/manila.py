@@ -10,7 +10,7 @@ import subprocess
 import pytest
 import requests
 
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.integration import servers
 
 VERSION = {'X-OpenStack-Manila-API-Version': '2.82'}

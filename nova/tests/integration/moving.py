@@ -18,7 +18,7 @@ import pytest
 
 from nova import conf as configuration
 from nova import states
-from nova.tests.integration import test_libvirt as base
+from nova.tests.support import libvirt as base
 from nova.virt import driver as contract
 from nova.virt.libvirt import driver as libvirt_driver
 

@@ -23,12 +23,12 @@ from nova import states
 from nova.db.placement import claims
 from nova.rpc import bus
 from nova.runtime import certificates
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.integration import moving
 from nova.tests.integration import prepared
 from nova.tests.integration import servers
-from nova.tests.integration import test_libvirt as base
+from nova.tests.support import libvirt as base
 from nova.volume.exports import daemon as exports
 
 BRIDGE = 'br-moves'

@@ -17,7 +17,7 @@ import typing
 from nova.cmd.manage import differences
 from nova.db.cells import cells
 from nova.rpc import bus
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.integration import moving_cloud
 
 ONE, TWO = 'compute1', 'compute2'

@@ -11,7 +11,7 @@ import uuid
 
 import pytest
 
-from nova.tests import waiting
+from nova.tests.support import waiting
 
 FLEET = os.environ.get('NOVA_TEST_AGENTS_FLEET')
 pytestmark = pytest.mark.skipif(not FLEET or os.geteuid() != 0,

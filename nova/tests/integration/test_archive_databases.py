@@ -6,7 +6,7 @@ from nova.db import schema as migration
 from nova.db.servers import archive
 from nova.tests import long_runs
 from nova.tests.integration import servers
-from nova.tests.unit import test_archive
+from nova.tests.support import archive as test_archive
 
 
 @pytest.mark.parametrize('kind', long_runs.rest(['mariadb', 'postgresql']))

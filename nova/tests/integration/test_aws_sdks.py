@@ -10,7 +10,7 @@ import pytest
 
 from nova.tests import long_runs
 from nova.tests.functional import cloud as whole
-from nova.tests.functional import test_ec2
+from nova.tests.support import ec2 as test_ec2
 
 TOOLS = pathlib.Path(__file__).resolve().parents[3] / 'tools' / 'ec2'
 SECONDS = 1200             # on a busy machine: the Go package of EC2 takes minutes to compile
@@ -69,4 +69,5 @@ def test_an_aws_sdk_logs_in(cloud, language):
         capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout) == {'account': demo.project_id, 'regions': ['RegionOne'], 'state': 'running',
-                                       'object': 'content', 'wrong': 'AuthFailure'}
+                                       'object': 'content', 'wrong': 'AuthFailure', 'daily': [
+                                           True, 'kubernetes.io/cluster/x', True, 'gp3', 'available', 0]}

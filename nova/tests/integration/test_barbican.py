@@ -25,10 +25,10 @@ from nova.db.tables import volume as tables
 from nova.db.volumes import keys as volume_keys
 from nova.db.volumes import volumes
 from nova.tests.functional import cloud as fixture
-from nova.tests.functional import test_pci_cloud
 from nova.tests.integration import servers
-from nova.tests.unit import test_image_signatures as signatures
-from nova.tests.waiting import wait_for
+from nova.tests.support import image_signatures as signatures
+from nova.tests.support import pci_cloud as test_pci_cloud
+from nova.tests.support.waiting import wait_for
 from nova.virt import image_signatures
 from nova.volume import barbican
 from nova.volume import embedded

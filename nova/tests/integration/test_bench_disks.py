@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from nova.tests import long_runs
-from nova.tests.integration import test_libvirt
+from nova.tests.support import libvirt as test_libvirt
 
 BENCH = pathlib.Path(__file__).resolve().parents[3] / 'tools' / 'bench' / 'storage'
 pytestmark = [long_runs.only, pytest.mark.skipif(

@@ -1,23 +1,14 @@
 """The short form of tools/bench/soak.py, and what tools/bench/limits.py does without guests."""
-import pathlib
-import subprocess
-import sys
 
 import pytest
 
-from nova.tests import long_runs
+from nova.tests.support import bench_limits
+from nova.tests.support.bench_limits import printed
 
-BENCH = pathlib.Path(__file__).resolve().parents[3] / 'tools' / 'bench'
-pytestmark = [long_runs.only, pytest.mark.skipif(
-    not BENCH.exists(), reason='tools are not part of an installed nova')]
+pytestmark = bench_limits.pytestmark
+
+
 MOST_SLOPE = 6                   # MiB for 1,000 servers: caches still fill, the long form shows them full
-
-
-def printed(script, *words):
-    done = subprocess.run([sys.executable, '-W', 'ignore', BENCH / script, *words], capture_output=True, text=True,
-                          timeout=3000)
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-    return done.stdout
 
 
 @pytest.mark.timeout(3600)

@@ -10,9 +10,9 @@ from nova.rpc import bus
 from nova.tests import long_runs
 from nova.tests.integration import rabbit_cluster
 from nova.tests.integration import servers
-from nova.tests.unit.test_rpc import CONTEXT
-from nova.tests.unit.test_rpc import ECHO
-from nova.tests.unit.test_rpc import Manager
+from nova.tests.support.rpc import CONTEXT
+from nova.tests.support.rpc import ECHO
+from nova.tests.support.rpc import Manager
 
 PATIENCE_S = 240
 KEPT = {'amqp_durable_queues': True, 'rabbit_quorum_queue': True}

@@ -12,8 +12,8 @@ from nova.runtime import certificates
 from nova.tests import long_runs
 from nova.tests.integration import rabbit_cluster
 from nova.tests.integration import servers
-from nova.tests.unit.test_rpc import CONTEXT
-from nova.tests.unit.test_rpc import Manager
+from nova.tests.support.rpc import CONTEXT
+from nova.tests.support.rpc import Manager
 
 HOSTS = ('compute1', 'compute1.example.org')         # the second one begins like the first
 SERVED = ('compute', 'network', 'network_agent')      # by the daemons of a host
@@ -81,7 +81,7 @@ def _reply_queue(bus):
     return driver.reply_queue if servers.BUS == 'nova-rabbit' else driver._get_reply_q()
 
 
-def test_what_hosts_do(fleet):
+def test_host_accounts_can_call_serve_and_receive_replies(fleet):
     for host, bus in fleet.hosts.items():
         for topic in ('conductor', 'network'):
             assert bus.client(_interface(topic)).echo(CONTEXT, value=host) == host

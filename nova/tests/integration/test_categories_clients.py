@@ -2,7 +2,7 @@
 import requests
 
 from nova.tests import long_runs
-from nova.tests.integration import test_clients
+from nova.tests.support import clients as test_clients
 
 KEY = 'os-instance-categories:category'
 USER = '--os-cloud nova-demo'

@@ -4,8 +4,8 @@ import pytest
 from nova.db.moves import cell_transfer
 from nova.tests import long_runs
 from nova.tests import many_cells
-from nova.tests.functional import test_cell_transfer
 from nova.tests.integration import servers
+from nova.tests.support import cell_transfer as test_cell_transfer
 
 
 @pytest.fixture(params=long_runs.rest(['postgresql', 'mariadb']))
@@ -18,5 +18,5 @@ def deployment(request, tmp_path):
 
 def test_broken_off_and_at_once(deployment, monkeypatch):
     test_cell_transfer.placed_and_deleted_at_once(deployment)
-    monkeypatch.setattr(cell_transfer, 'BROKEN_OFF_S', -1)
+    monkeypatch.setattr(cell_transfer, 'ATTEMPT_TIMEOUT_S', -1)
     test_cell_transfer.broken_off_everywhere(deployment, test_cell_transfer.rename, (3, 5))

@@ -8,7 +8,7 @@ from nova.tests import ceph as cephs
 ceph = cephs.ceph
 
 
-def test_what_was_written_is_there_after_a_restart(ceph):
+def test_rbd_images_survive_a_restart_of_the_cluster(ceph):
     ceph.rbd('create', '--size', '8M', 'image')
     ceph.stop()
     with pytest.raises(subprocess.TimeoutExpired):

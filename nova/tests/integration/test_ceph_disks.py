@@ -13,10 +13,12 @@ from nova.disk_files import qemu_img
 from nova.tests import ceph as cephs
 from nova.tests import long_runs
 from nova.tests.contract import driver_contract
-from nova.tests.waiting import wait_for
+from nova.tests.support.waiting import wait_for
 from nova.virt import driver
-from nova.virt.libvirt.local_disks import ceph_rights
+from nova.virt.libvirt.local_disks import new_disks
+from nova.virt.libvirt.local_disks import owners
 from nova.virt.libvirt.local_disks import records
+from nova.virt.libvirt.local_disks import resize_backups
 from nova.virt.libvirt.features import resize
 from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt import xml
@@ -24,7 +26,6 @@ from nova.virt.libvirt.local_disks import pool
 from nova.virt.libvirt.local_disks import rbd
 from nova.virt.libvirt.moves import transferred_record
 from nova.virt.libvirt.moves import fencing
-from nova.virt.libvirt.moves import pool_record
 from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt.domain import volume_disks as volumes
 
@@ -64,8 +65,8 @@ def store(ceph, tmp_path):
     yield made
     for name in sorted(ceph.images()):               # disks first: images are below them
         if not name.startswith(rbd.IMAGE):
-            made._pool._pool.remove(name)
-    made._pool._max_age = -1
+            made.backends.pool._pool.remove(name)
+    made.backends.pool._max_age = -1
     made.remove_unused_images()
     assert ceph.images() == []
 
@@ -73,7 +74,7 @@ def store(ceph, tmp_path):
 def build(store, image='first', **flavor):
     instance = driver_contract.make_instance(uuid=str(uuid.uuid4()))
     instance.flavor = flavor
-    disks, _files = store.new_disks.create(None, instance, driver.SpawnRequest(
+    disks, _files = new_disks.create(store, None, instance, driver.SpawnRequest(
         image=Images().show(None, image), network_info=[]))
     guest = xml.Guest.of({'uuid': instance.uuid, 'name': 'a', 'owner': store.directory, 'virt_type': 'qemu', 'vcpus': 1,
                           'memory_mb': 64, 'console_log': store.path(instance.uuid, 'log'), 'disks': disks})
@@ -111,7 +112,7 @@ def test_an_image_comes_into_the_pool_once(ceph, store, image):
 
 def test_an_image_with_clones_stays_however_old_it_is(ceph, store):
     build(store)
-    store._pool._max_age = -1
+    store.backends.pool._max_age = -1
     store.remove_unused_images()
     assert 'image_first' in ceph.images()
 
@@ -124,7 +125,7 @@ def test_a_host_takes_away_the_parts_of_its_own_imports_alone(ceph, store, tmp_p
         ceph.rbd('snap', 'protect', f'image_x.{host}.part@base')
     make(ceph, tmp_path / 'instances')
     assert ceph.images() == ['image_x.two.part']
-    store._pool._max_age = -1
+    store.backends.pool._max_age = -1
     store.remove_unused_images()                     # a host that never comes back
     assert ceph.images() == []
 
@@ -133,46 +134,46 @@ def test_a_host_takes_away_the_parts_of_its_own_imports_alone(ceph, store, tmp_p
 def test_a_resize_puts_aside_what_a_revert_takes_back(ceph, store, revert):
     """Also when an attempt is made twice; a swap that the flavor does not have any more goes when it is confirmed."""
     instance = build(store, swap=8)
-    os.rename(store.path(instance.uuid), store.resize_backups.path(instance.uuid))
+    os.rename(store.path(instance.uuid), store.backup_path(instance.uuid))
     store.remove(instance.uuid)
     assert disks(ceph, instance) == ['disk', 'disk.swap']
     instance.root_gb, instance.ephemeral_gb, instance.flavor = 2, 1, {}
     for _attempt in range(2):
         store.remove(instance.uuid)
-        guest = store.resize_backups.load(instance.uuid)
+        guest = store.load_backup(instance.uuid)
         guest.disks, _files = resize._copies(store, instance, guest)
         store.save(guest)
-        assert store.of(guest.disks[0]).size(guest.disks[0]) == 2 * GIB
+        assert store.backends.of(guest.disks[0]).size(guest.disks[0]) == 2 * GIB
     if revert:
         store.remove(instance.uuid)
-        store.resize_backups.restore(instance.uuid)
-        os.rename(store.resize_backups.path(instance.uuid), store.path(instance.uuid))
-        store.release(store.load(instance.uuid))
+        resize_backups.restore(store, instance.uuid)
+        os.rename(store.backup_path(instance.uuid), store.path(instance.uuid))
+        store.backends.release(store.load(instance.uuid))
         assert disks(ceph, instance) == ['disk', 'disk.swap']
     else:
-        store.resize_backups.forget(instance.uuid)
+        resize_backups.forget(store, instance.uuid)
         assert disks(ceph, instance) == ['disk', 'disk.ephemeral0']
     root = store.load(instance.uuid).disks[0]
-    assert store.of(root).size(root) == (GIB if revert else 2 * GIB)
+    assert store.backends.of(root).size(root) == (GIB if revert else 2 * GIB)
     assert ceph.rbd('snap', 'ls', f'{instance.uuid}_disk') == ''
 
 
 @long_runs.only
-def test_what_an_older_resize_left_is_not_rolled_back_to(ceph, store):
+def test_stale_snapshot_of_an_earlier_resize_is_replaced(ceph, store):
     instance = build(store)
     guest = store.load(instance.uuid)
-    store.of(guest.disks[0]).renew(guest.disks[0], '')
-    store.of(guest.disks[0]).grow(guest.disks[0], 2 * GIB)
-    store.release(guest)                             # as send_guest does
-    store.of(guest.disks[0]).renew(guest.disks[0], '')
-    assert store.of(guest.disks[0]).size(guest.disks[0]) == 2 * GIB
+    store.backends.of(guest.disks[0]).renew(guest.disks[0], '')
+    store.backends.of(guest.disks[0]).grow(guest.disks[0], 2 * GIB)
+    store.backends.release(guest)                             # as send_guest does
+    store.backends.of(guest.disks[0]).renew(guest.disks[0], '')
+    assert store.backends.of(guest.disks[0]).size(guest.disks[0]) == 2 * GIB
 
 
 @long_runs.only
 def test_a_server_that_is_deleted_while_it_is_put_aside_leaves_nothing(ceph, store):
     instance = build(store, swap=8)
-    os.rename(store.path(instance.uuid), store.resize_backups.path(instance.uuid))
-    store.resize_backups.forget(instance.uuid)
+    os.rename(store.path(instance.uuid), store.backup_path(instance.uuid))
+    resize_backups.forget(store, instance.uuid)
     store.remove(instance.uuid)
     assert disks(ceph, instance) == []
 
@@ -187,9 +188,9 @@ def test_a_build_that_did_not_end_leaves_nothing(ceph, store):
 @long_runs.only
 def test_a_host_without_the_record_neither_takes_nor_removes(ceph, store, tmp_path):
     instance = build(store)
-    store._pool._pool.remove(instance.uuid + rbd.RECORD)         # as an older release has made it
+    store.backends.pool._pool.remove(instance.uuid + rbd.RECORD)         # as an older release has made it
     other = make(ceph, tmp_path / 'other', 'two')
-    for attempt in (lambda: other.check_reach(instance.uuid), lambda: other.new_disks.create(
+    for attempt in (lambda: other.check_reach(instance.uuid), lambda: new_disks.create(other,
             None, instance, driver.SpawnRequest(image=Images().show(None, 'first'), network_info=[]))):
         with pytest.raises(exception.VirtError, match='share the directory of the guests'):
             attempt()
@@ -213,13 +214,13 @@ def test_a_host_takes_a_guest_of_a_dead_one_over_by_what_the_pool_says(ceph, sto
     text = ceph.rbd('image-meta', 'get', f'{instance.uuid}_record', 'nova')
     assert 'known-to-one' not in text and store.directory not in text
     with pytest.raises(exception.VirtError, match='its kernel is a file'):
-        pool_record.take(other, instance.uuid, 'one', 'qemu')
+        shared_storage.take_from_pool(other, instance.uuid, 'one', 'qemu')
     guest.boot.kernel = None
     store.save(guest)
-    pool_record.take(other, instance.uuid, 'three', 'qemu')      # the pool does not say that it was there
+    shared_storage.take_from_pool(other, instance.uuid, 'three', 'qemu')      # the pool does not say that it was there
     assert other.load(instance.uuid) is None
     ceph.rbd('create', '--size', '1M', f'{instance.uuid}_disk.rescue')
-    pool_record.take(other, instance.uuid, 'one', 'qemu')
+    shared_storage.take_from_pool(other, instance.uuid, 'one', 'qemu')
     found = other.load(instance.uuid)
     assert shared_storage.was_taken_over(found, 'one', 'two') and disks(ceph, instance) == ['disk', 'disk.swap']
     assert [disk.file for disk in found.disks] == [other.path(instance.uuid, name) for name in ('disk', 'disk.swap')]
@@ -286,7 +287,7 @@ def test_a_qemu_that_still_runs_on_a_dead_host_writes_nothing_more(ceph, store, 
     disk, data, neighbour = qemu(image), qemu(volume), qemu(f'{ceph.pool}/{untouched.uuid}_disk')
     for each in (disk, data, neighbour):
         assert 'wrote' in each.tell(WRITE.format(1)) and 'failed' not in each.tell('flush')
-    access = other._pool._pool
+    access = other.backends.pool._pool
     images = {each: sorted(access.watchers(each)) for each in (image, volume)}
 
     def fence(clients, *devices, accepts=False):
@@ -298,12 +299,12 @@ def test_a_qemu_that_still_runs_on_a_dead_host_writes_nothing_more(ceph, store, 
             (None, [mine], 'were not recorded'), ({image: None}, [mine], 'were not recorded'),
             ({image: images[image]}, [mine], 'were not recorded'),
             (images, [mine, ('w', 'rbd', {'name': 'nothing/here'})], 'No such file'),
-            (images, [mine, ('x', 'local', {})], 'no fence closes volumes of kind local')):
+            (images, [mine, ('x', 'local', {})], 'volumes of kind local cannot be fenced')):
         with pytest.raises(exception.NotFenced, match=reason):
             fence(clients, *devices)
         assert 'wrote' in disk.tell(WRITE.format(1))     # nothing was shut out
     assert fence(images, mine)
-    pool_record.take(other, instance.uuid, 'one', 'qemu')
+    shared_storage.take_from_pool(other, instance.uuid, 'one', 'qemu')
     assert shared_storage.was_taken_over(other.load(instance.uuid), 'one', 'two')
     for old, name in ((disk, image), (data, volume)):
         assert 'write failed: ' in old.tell(WRITE.format(2))
@@ -322,18 +323,18 @@ def test_an_operator_may_let_a_server_start_that_nobody_has_shut_out(ceph, store
     instance = build(store)
     other = make(ceph, tmp_path / 'other', 'two')
     former = driver.FormerHost('one', False, [], None, True)
-    assert fencing.fence(other, other._pool._pool, instance.uuid, former) is False
+    assert fencing.fence(other, other.backends.pool._pool, instance.uuid, former) is False
 
 
 @pytest.mark.parametrize(('mon', 'osd', 'missing'), [
-    ('profile rbd', 'profile rbd pool=vms', []), ('allow r', 'profile rbd pool=vms', ['cannot shut clients out']),
+    ('profile rbd', 'profile rbd pool=vms', []), ('allow r', 'profile rbd pool=vms', ['cannot block clients']),
     ('profile rbd', 'profile rbd pool=other', ['cannot look at'])])
 def test_rights_that_a_fence_needs_are_tested(ceph, store, mon, osd, missing):
     instance, user = build(store), f'user-{uuid.uuid4().hex[:8]}'
     subprocess.run(['ceph', '-c', ceph.conf, 'auth', 'get-or-create', f'client.{user}', 'mon', mon, 'osd', osd, '-o',
                     ceph.directory / f'ceph.client.{user}.keyring'], check=True)
     tried = pool.Pool(ceph.pool, str(ceph.conf), user, 60)
-    found = ceph_rights.missing(tried, {f'{ceph.pool}/{instance.uuid}_disk'})
+    found = fencing.missing_rights(tried, {f'{ceph.pool}/{instance.uuid}_disk'})
     assert len(found) == len(missing) and all(each in found[number] for number, each in enumerate(missing)), found
 
 
@@ -345,7 +346,7 @@ def test_disks_that_are_lent_to_a_guest_on_its_way_are_not_removed(ceph, store, 
     sent = transferred_record.packed(store.load(instance.uuid))
     arrived = transferred_record.unpacked(sent, instance.uuid, other, 'qemu', [])
     os.mkdir(other.path(instance.uuid))
-    pool_record.mark_in_migration(other, instance.uuid, True)
+    owners.mark_in_migration(other.path(instance.uuid), True)
     other.save(arrived)
     assert said(store, instance) == ('one', None, 'two')
     other.remove(instance.uuid)                                  # a rollback
@@ -363,39 +364,39 @@ def test_disks_that_are_lent_to_a_guest_on_its_way_are_not_removed(ceph, store, 
 def test_a_resize_to_another_host_of_the_pool(ceph, store, tmp_path, end):
     instance, other = build(store, swap=8), make(ceph, tmp_path / 'other', 'two')
     uuid = instance.uuid
-    os.rename(store.path(uuid), store.resize_backups.path(uuid))
-    sent = transferred_record.packed(store.resize_backups.load(uuid), store.resize_backups.path(uuid))
+    os.rename(store.path(uuid), store.backup_path(uuid))
+    sent = transferred_record.packed(store.load_backup(uuid), store.backup_path(uuid))
     moved = transferred_record.unpacked(sent, uuid, other, 'qemu', [])
     os.mkdir(other.path(uuid))
-    pool_record.mark_in_migration(other, uuid, True)
+    owners.mark_in_migration(other.path(uuid), True)
     root = moved.disks.pop(0)
-    other.of(root).renew(root, root.file)
-    other.of(root).grow(root, 2 * GIB)
-    more = other.new_disks.blanks(uuid, {'disk.ephemeral0': GIB}, [root])
+    other.backends.of(root).renew(root, root.file)
+    other.backends.of(root).grow(root, 2 * GIB)
+    more = new_disks.blanks(other, uuid, {'disk.ephemeral0': GIB}, [root])
     moved.disks = [root, *more]
-    pool_record.mark_in_migration(other, uuid, False)
+    owners.mark_in_migration(other.path(uuid), False)
     other.save(moved)
     assert said(other, instance) == ('two', 'one', None)
     assert disks(ceph, instance) == ['disk', 'disk.ephemeral0', 'disk.swap']
-    with pytest.raises(exception.VirtError, match='another host has them'):
-        store.resize_backups.restore(uuid)
-    other.resize_backups.forget(uuid)                                      # there is nothing
+    with pytest.raises(exception.VirtError, match='another host still owns them'):
+        resize_backups.restore(store, uuid)
+    resize_backups.forget(other, uuid)                                      # there is nothing
     if end == 'revert':
         other.owners.give_back(uuid)
         other.remove(uuid)
-        store.resize_backups.restore(uuid)
-        os.rename(store.resize_backups.path(uuid), store.path(uuid))
-        store.release(store.load(uuid))
+        resize_backups.restore(store, uuid)
+        os.rename(store.backup_path(uuid), store.path(uuid))
+        store.backends.release(store.load(uuid))
         store.save(store.load(uuid))
         assert said(store, instance) == ('one', None, None) and disks(ceph, instance) == ['disk', 'disk.swap']
         root = store.load(uuid).disks[0]
-        assert store.of(root).size(root) == GIB and ceph.rbd('snap', 'ls', f'{uuid}_disk') == ''
+        assert store.backends.of(root).size(root) == GIB and ceph.rbd('snap', 'ls', f'{uuid}_disk') == ''
         return store.remove(uuid)
     if end == 'delete':
         other.remove(uuid)
         assert disks(ceph, instance) == []
-    store.resize_backups.forget(uuid)
-    assert not os.path.exists(store.resize_backups.path(uuid))
+    resize_backups.forget(store, uuid)
+    assert not os.path.exists(store.backup_path(uuid))
     if end == 'confirm':
         assert disks(ceph, instance) == ['disk', 'disk.ephemeral0'] and ceph.rbd('snap', 'ls', f'{uuid}_disk') == ''
         other.remove(uuid)
@@ -403,21 +404,21 @@ def test_a_resize_to_another_host_of_the_pool(ceph, store, tmp_path, end):
 
 
 @long_runs.only
-def test_what_another_host_keeps_for_a_revert_is_not_forgotten(ceph, store):
+def test_resize_backup_of_another_host_is_kept(ceph, store):
     """A host that comes back after an evacuation, while a resize of the server from the next one is to be decided."""
     instance, other = build(store, swap=8), make(ceph, store.directory, 'two')
     other.save(store.load(instance.uuid))                        # they share the directory; the second has it now
-    os.rename(store.path(instance.uuid), store.resize_backups.path(instance.uuid))
-    store.resize_backups.forget(instance.uuid)
-    assert other.resize_backups.load(instance.uuid) is not None and disks(ceph, instance) == ['disk', 'disk.swap']
-    other.resize_backups.forget(instance.uuid)
-    assert other.resize_backups.load(instance.uuid) is None and disks(ceph, instance) == []
+    os.rename(store.path(instance.uuid), store.backup_path(instance.uuid))
+    resize_backups.forget(store, instance.uuid)
+    assert other.load_backup(instance.uuid) is not None and disks(ceph, instance) == ['disk', 'disk.swap']
+    resize_backups.forget(other, instance.uuid)
+    assert other.load_backup(instance.uuid) is None and disks(ceph, instance) == []
 
 
 def test_room_is_that_of_the_pool(ceph, store):
     def known():
         with contextlib.suppress(pool.Failed):
-            return store.unused_bytes(), store.total_bytes()
+            return store.backends.unused_bytes(), store.backends.total_bytes()
     # Ceph's manager tells of a new pool a moment after it was made, and of what was written a moment later
     unused, total = wait_for(known, 120, 'the manager to know the pool')
     assert 0 < unused < total + GIB // 16 and total <= 2 * GIB
@@ -427,7 +428,7 @@ def test_room_is_that_of_the_pool(ceph, store):
 
 def test_a_disk_in_use_is_not_removed_and_the_sentence_says_so(ceph, store, monkeypatch):
     instance = build(store)
-    monkeypatch.setattr(pool, 'WATCHED_S', 0)
+    monkeypatch.setattr(pool, 'REMOVE_TIMEOUT_S', 0)
     image = f'{ceph.pool}/{instance.uuid}_disk'
     ceph.rbd('snap', 'create', '--no-progress', f'{image}@by-an-operator')
     ceph.rbd('snap', 'protect', f'{image}@by-an-operator')
@@ -442,16 +443,16 @@ def test_a_disk_in_use_is_not_removed_and_the_sentence_says_so(ceph, store, monk
 def test_a_copy_of_a_disk_and_the_disk_of_a_rescue(ceph, store):
     instance = build(store)
     root, path = store.load(instance.uuid).disks[0], store.path(instance.uuid, 'disk.out')
-    store.of(root).copy(root, path)
+    store.backends.of(root).copy(root, path)
     subprocess.run(['qemu-img', 'convert', '-f', 'qcow2', '-O', 'raw', path, f'{path}.raw'], check=True)
     with open(f'{path}.raw', 'rb') as file:
         assert file.read(len(CONTENT)) == CONTENT
     assert not os.path.exists(store.path(instance.uuid, rbd.COPY))
-    store.new_disks.image_disk(None, instance, Images().show(None, 'first'), 'vdb', 'virtio', 'disk.rescue')
-    store.new_disks.config_drive(instance.uuid, {'a': b'b'}, 'vdc', 'virtio', 'disk.configrescue')
+    new_disks.image_disk(store, None, instance, Images().show(None, 'first'), 'vdb', 'virtio', 'disk.rescue')
+    new_disks.config_drive(store, instance.uuid, {'a': b'b'}, 'vdc', 'virtio', 'disk.configrescue')
     assert disks(ceph, instance) == ['disk', 'disk.configrescue', 'disk.rescue']
     for name in ('disk.rescue', 'disk.configrescue', 'disk.rescue'):
-        store.remove_disk(instance.uuid, name)
+        store.backends.remove(store.path(instance.uuid, name))
     assert disks(ceph, instance) == ['disk']
 
 
@@ -459,7 +460,7 @@ def test_a_copy_of_a_disk_in_use_is_of_one_moment_and_has_no_zeros(ceph, store, 
     """QEMU's own copy of a clone of 1 GiB had 1,074,135,040 bytes. What a crash has left does not hinder it."""
     instance = build(store)
     root, path = store.load(instance.uuid).disks[0], store.path(instance.uuid, 'disk.out')
-    guest, place = qemu(f'{ceph.pool}/{instance.uuid}_disk'), store.of(root)
+    guest, place = qemu(f'{ceph.pool}/{instance.uuid}_disk'), store.backends.of(root)
     assert 'wrote' in guest.tell(WRITE.format(1)) and 'wrote' in guest.tell('write -P 0 32M 64M')
     place.keep_moment(root)                          # and then its host crashes
     assert 'wrote' in guest.tell(WRITE.format(2)) and 'failed' not in guest.tell('flush')
@@ -481,7 +482,7 @@ def test_a_host_that_shares_the_record_takes_the_disks_over(ceph, store):
     other.check_reach(instance.uuid)
     assert shared_storage.was_taken_over(other.load(instance.uuid), 'one', 'two')
     guest = other.load(instance.uuid)
-    other.refresh(guest)
+    other.backends.refresh(guest)
     other.save(guest)
     assert not shared_storage.may_remove(store.load(instance.uuid), 'one')       # the first, when it comes back
     assert shared_storage.may_remove(other.load(instance.uuid), 'two')

@@ -13,7 +13,7 @@ import uuid
 
 import pytest
 
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests import warm_client
 
 FLEET = os.environ.get('NOVA_TEST_CEPH_FLEET')

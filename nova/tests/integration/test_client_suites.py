@@ -1,4 +1,4 @@
-"""The short form of tools/tempest.py and tools/client_suites.py: test suites that others wrote, unmodified."""
+"""The short form of tools/tempest.py, tools/client_suites.py and tools/clients: unmodified suites and clients."""
 import importlib
 import os
 import pathlib
@@ -9,8 +9,9 @@ import sys
 import pytest
 
 from nova.tests import long_runs
+from nova.tests.support.client_suites import TOOLS
 
-TOOLS = pathlib.Path(__file__).resolve().parents[3] / 'tools'
+
 # What neighbours of ours prove in less time runs with NOVA_TEST_LONG alone: refusals (contract tests and the fuzzers),
 # the same live migrations at older microversions, multi-attached volumes, choices of a host, and buses of rescue disks,
 # which a fake driver does not have.
@@ -31,7 +32,12 @@ RUNS = (
         # its subjects are those of functional/test_network_*.py, with the unmodified client there
         ('tempest_networks', ['--only', r'network\.(test_(ports|routers|floating)|admin)'], 60)], 0),
 )
+# script of tools/clients, tests that must have passed at least in its short form
+CLIENTS = (('gophercloud', 55), ('terraform', 15), ('ansible', 8))
+NOT_RUN = 77               # exit code of a client whose parts are missing
 SECONDS = 1200             # on a busy machine
+LONG_SECONDS = 5400        # of a whole client that is built first
+REQUIRED = bool(os.environ.get('CI')) or long_runs.LONG      # a missing Go is a failure
 pytestmark = pytest.mark.timeout(SECONDS + 60)
 
 
@@ -58,11 +64,28 @@ def _environment(name, path):
 
 
 @pytest.mark.parametrize('script, options, least', RUNS, ids=['tempest', 'openstacksdk', 'novaclient', 'networks'])
-def test_suite(script, options, least, tmp_path):
+def test_client_suite_passes_with_the_expected_number_of_tests(script, options, least, tmp_path):
     _environment(script, tmp_path)
     environ = {**os.environ, 'TMPDIR': str(tmp_path),
                'PATH': f'{pathlib.Path(sys.executable).parent}:{os.environ["PATH"]}'}
     done = subprocess.run([sys.executable, TOOLS / f'{script}.py', *options], env=environ, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, timeout=SECONDS)
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert int(re.search(r'tests: (\d+) passed', done.stdout)[1]) >= least
+
+
+@pytest.mark.timeout(LONG_SECONDS + 60)
+@pytest.mark.parametrize('client, least', CLIENTS, ids=[client for client, _least in CLIENTS])
+def test_client_passes_all_but_the_listed_tests(client, least, tmp_path):
+    script = TOOLS / 'clients' / f'{client}.py'
+    if not script.exists():
+        pytest.skip('tools/clients is not part of an installed nova')
+    environ = {**os.environ, 'TMPDIR': str(tmp_path),
+               'PATH': f'{pathlib.Path(sys.executable).parent}:{os.environ["PATH"]}'}
+    options = [] if long_runs.LONG else ['--short', *([] if REQUIRED else ['--cached'])]
+    done = subprocess.run([sys.executable, script, *options], env=environ, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=LONG_SECONDS)
+    if done.returncode == NOT_RUN and not REQUIRED:
+        pytest.skip(done.stdout.strip().splitlines()[-1])
     assert done.returncode == 0, done.stdout[-6000:]
     assert int(re.search(r'tests: (\d+) passed', done.stdout)[1]) >= least

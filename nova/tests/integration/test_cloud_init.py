@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from nova.tests.integration import cloud_init
-from nova.tests.unit import test_metadata as documents
+from nova.tests.support import metadata as documents
 from nova.virt import metadata
 
 NAMES = {f'fa:16:3e:00:00:0{number}': f'eth{number}' for number in range(3)}

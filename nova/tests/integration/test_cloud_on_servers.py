@@ -152,7 +152,7 @@ def test_the_quotas_of_groups_hold_under_parallel_requests(cloud):
     assert len(client.get(f'/os-server-groups/{group}').json()['server_group']['members']) == 4
 
 
-def test_races(database):
+def test_race_tests_pass_on_mariadb_and_postgresql(database):
     kind, url_of = database
     name = {'mariadb': 'MYSQL', 'postgresql': 'POSTGRESQL'}[kind]
     environ = {**os.environ, f'NOVA_TEST_{name}_URL': url_of('races')}

@@ -14,13 +14,13 @@ from nova import exception
 from nova.console import sessions
 from nova.console import streams
 from nova.db.servers import console_tokens
-from nova.db.tables.console import console_auth_tokens
+from nova.db.tables.cell import console_auth_tokens
 from nova.runtime import certificates
 from nova.tests import guests_consoles as guests
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as whole
-from nova.tests.functional import test_consoles as plain
 from nova.tests.integration import servers
+from nova.tests.support import consoles as plain
 
 QEMU = shutil.which('qemu-system-x86_64')
 pytestmark = pytest.mark.skipif(QEMU is None, reason='qemu-system-x86 is not installed')
@@ -142,7 +142,7 @@ def test_spice_with_tls(cloud, client, server, qemu):
 
 
 @pytest.mark.parametrize('kind, place', [('vnc', {}), ('serial', {'tls_port': None})])
-def test_what_offers_no_tls_is_refused(cloud, server, kind, place):
+def test_console_without_tls_is_refused(cloud, server, kind, place):
     plain_one = guests.Hypervisor(vnc=kind == 'vnc')
     row = {'host': '127.0.0.1', 'port': plain_one.port, 'tls_port': None, 'internal_access_path': None,
            'instance_host': cloud.hosts[0], 'instance_uuid': server, **place}

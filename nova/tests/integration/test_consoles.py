@@ -19,9 +19,9 @@ from websockets.sync import client as websocket
 
 from nova.console import relay
 from nova.tests import guests_consoles as guests
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as whole
-from nova.tests.integration import test_libvirt as base
+from nova.tests.support import libvirt as base
 
 pytestmark = base.pytestmark
 BOOT_S, SAY_S = base.BOOT_SECONDS, 60

@@ -260,8 +260,8 @@ def test_a_container_that_prints_without_end_does_not_stand_still(rig, instance)
 
 
 @pytest.mark.parametrize('data, said', [
-    (b'\0' * 4096, '/sbin/init'), (b'no archive', 'no good tar archive'), (archive()[:2000], 'no good tar archive')])
-def test_what_is_no_system_is_refused(rig, instance, data, said):
+    (b'\0' * 4096, '/sbin/init'), (b'no archive', 'not a valid tar'), (archive()[:2000], 'not a valid tar')])
+def test_image_without_a_root_file_system_is_refused(rig, instance, data, said):
     rig.images.data, kept = data, rig.images.data
     try:
         with pytest.raises(exception.BuildFailed, match=said):
@@ -274,9 +274,9 @@ def test_what_is_no_system_is_refused(rig, instance, data, said):
 @pytest.mark.parametrize('values, request_values, said', [
     ({'ephemeral_gb': 1}, {}, 'no ephemeral'), ({}, {'image': None}, 'no volumes'),
     ({}, {'block_devices': [{'destination_type': 'volume'}]}, 'no volumes'),
-    ({'flavor': {'extra_specs': {'quota:disk_read_bytes_sec': '5'}}}, {}, 'no machine of which to say quota_disk_read'),
+    ({'flavor': {'extra_specs': {'quota:disk_read_bytes_sec': '5'}}}, {}, 'do not support quota_disk_read'),
     ({}, {'network_info': [{'type': 'ovs'}]}, 'bridges of the embedded')])
-def test_what_containers_have_not_is_refused_with_a_sentence(rig, values, request_values, said):
+def test_unsupported_container_features_are_refused_with_the_reason(rig, values, request_values, said):
     with pytest.raises(exception.BuildFailed, match=said):
         spawn(rig, make_instance(**values), **request_values)
 

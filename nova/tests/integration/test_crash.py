@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from nova.tests import long_runs
-from nova.tests import waiting
+from nova.tests.support import waiting
 
 TOOLS = pathlib.Path(__file__).resolve().parents[3] / 'tools'
 GRACEFUL_S = 60          # the default of graceful_shutdown_timeout

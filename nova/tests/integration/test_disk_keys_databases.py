@@ -11,10 +11,10 @@ from nova.conductor.servers import disk_keys
 from nova.db.servers import disk_keys as rows
 from nova.tests.functional import cloud as whole
 from nova.tests.functional import test_disk_keys
-from nova.tests.functional import test_pci_cloud
 from nova.tests.functional.test_disk_keys import attached        # noqa: F401
 from nova.tests.functional.test_disk_keys import test_a_conductor_without_the_file_makes_no_other_one      # noqa: F401
 from nova.tests.functional.test_disk_keys import test_a_key_is_for_the_host_of_its_server_and_gone_with_it      # noqa: F401
+from nova.tests.support import pci_cloud as test_pci_cloud
 from nova.tests.functional.test_disk_keys import (      # noqa: F401
     test_the_key_of_a_volume_is_got_once_by_its_owner_and_kept_while_the_server_has_it)
 from nova.tests.integration import servers

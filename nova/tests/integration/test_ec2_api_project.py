@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from nova.tests import long_runs
-from nova.tests.integration import test_client_suites as suites
+from nova.tests.support import client_suites as suites
 
 SECONDS = 1200             # on a busy machine
 SCRIPT = suites.TOOLS / 'ec2' / 'ec2_api_walk.py'

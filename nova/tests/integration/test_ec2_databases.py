@@ -21,7 +21,7 @@ from nova.tests.functional.test_ec2 import test_a_token_whose_first_request_was_
 from nova.tests.functional.test_ec2 import test_launch_templates      # noqa: F401
 from nova.tests.functional.test_ec2 import test_placement_groups      # noqa: F401
 from nova.tests.functional.test_ec2 import test_one_client_token_makes_one_volume      # noqa: F401
-from nova.tests.functional.test_ec2 import test_what_a_launch_template_cannot_say      # noqa: F401
+from nova.tests.functional.test_ec2 import test_unsupported_launch_template_data_is_refused      # noqa: F401
 from nova.tests.integration import servers
 
 
@@ -49,13 +49,13 @@ def test_versions_made_at_the_same_moment_have_numbers_of_their_own(cloud):
         return db.run(launch_templates.add_version, row['id'], {
             'description': None, 'data': '{}', 'created_by': 'me', 'created_at': utils.utcnow()})
     with futures.ThreadPoolExecutor(6) as pool:
-        assert sorted(pool.map(add, range(launch_templates.MOST_VERSIONS - 1))) == list(
-            range(2, launch_templates.MOST_VERSIONS + 1))
+        assert sorted(pool.map(add, range(launch_templates.MAX_VERSIONS - 1))) == list(
+            range(2, launch_templates.MAX_VERSIONS + 1))
     with pytest.raises(exception.BadRequest):
         add(0)
     assert db.run(launch_templates.delete_version, row['id'], 1) == 'default'
     assert db.run(launch_templates.delete_version, row['id'], 2) is None
-    assert add(0) == launch_templates.MOST_VERSIONS + 1, 'a number never comes again'
+    assert add(0) == launch_templates.MAX_VERSIONS + 1, 'a number never comes again'
 
 
 def test_one_request_makes_the_vpn_instance_of_a_project(cloud):

@@ -5,8 +5,9 @@ import pytest
 
 from nova import exception
 from nova.tests.functional import cloud as clouds
-from nova.tests.functional import test_live_cloud as live
-from nova.tests.integration import test_volume_exports as exports
+from nova.tests.support import live_cloud as live
+from nova.tests.support import volume_exports as exports
+from nova.tests.support.waiting import wait_for
 from nova.virt import driver as contract
 from nova.virt.fake import volumes
 from nova.volume.exports import daemon
@@ -63,18 +64,18 @@ def way(cloud, volume_id):
 def server(cloud):
     """(its id, a volume that it boots from, one more)"""
     made = cloud.boss.post('/volume/v3/volumes', {'volume': {'size': 1, 'imageRef': cloud.image}}).json()['volume']
-    live.wait(lambda: live.look(cloud, made['id'])['status'] == 'available', 'no volume')
+    wait_for(lambda: live.look(cloud, made['id'])['status'] == 'available', what='no volume')
     server_id = cloud.boss.boot('', networks='auto', host=ONE, block_device_mapping_v2=[
         {'uuid': made['id'], 'source_type': 'volume', 'destination_type': 'volume', 'boot_index': 0}])['id']
     cloud.boss.wait_for(server_id)
     data = live.volume(cloud)
     answer = cloud.boss.post(f'/servers/{server_id}/os-volume_attachments', {'volumeAttachment': {'volumeId': data}})
     assert answer.status_code == 200, answer.text
-    live.wait(lambda: live.look(cloud, data)['status'] == 'in-use', 'not attached')
+    wait_for(lambda: live.look(cloud, data)['status'] == 'in-use', what='not attached')
     yield server_id, made['id'], data
     cloud.boss.delete(f'/servers/{server_id}')
     cloud.boss.wait_for(server_id, 'DELETED')
-    live.wait(lambda: exported(cloud) == {}, 'an export is left')
+    wait_for(lambda: exported(cloud) == {}, what='an export is left')
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def moved(cloud, server_id):
     """What became of its newest move, once that is over."""
     def status():
         return cloud.boss.get(f'/os-migrations?instance_uuid={server_id}').json()['migrations'][0]['status']
-    live.wait(lambda: status() in ('completed', 'error', 'failed'), 'the move goes on')
+    wait_for(lambda: status() in ('completed', 'error', 'failed'), what='the move goes on')
     return status()
 
 
@@ -102,7 +103,7 @@ def test_live_and_cold_and_one_that_fails(cloud, server, client):
     assert moved(cloud, server_id) in ('error', 'failed')
     live.driver(cloud, ONE).failures.clear()
     cloud.boss.wait_for(server_id)
-    live.wait(lambda: exported(cloud) == {ONE: 2}, 'the destination is still let in')
+    wait_for(lambda: exported(cloud) == {ONE: 2}, what='the destination is still let in')
     assert client(ONE, first, 'read -P 5 0 4096', 'write -P 6 0 4096')[0] == 0
     live.act(cloud, server_id, 'os-migrateLive', host=TWO, block_migration='auto')
     assert moved(cloud, server_id) == 'completed'

@@ -1,6 +1,6 @@
 """The README's first command on blank machines of Debian's releases: install, reboot, upgrade below it, remove.
 
-An ordinary run takes one release, by turns. Long runs take both, the upgrade from one to the other, and
+A run takes one release, by turns. Long runs take both, the upgrade from one to the other, and
 interrupted installations.
 """
 import json
@@ -10,15 +10,18 @@ import time
 
 import pytest
 
+from nova import version
 from nova.tests import long_runs
 from nova.tests.integration import fresh_machine
+from nova.tests.older_release import next_version
 
-TURN = os.environ.get('NOVA_TEST_TURN', '0')
+COMMIT_S = int(os.environ.get('NOVA_TEST_COMMIT', '0'))        # the time of the commit, which chooses the release
 RELEASES = sorted(fresh_machine.RELEASES)
-IN_TURN = RELEASES if TURN == 'all' else [RELEASES[int(TURN) % len(RELEASES)]]
+IN_TURN = RELEASES if os.environ.get('NOVA_TEST_TURN') == 'all' else [RELEASES[COMMIT_S // 2 % len(RELEASES)]]
 RECEIVED_MB = 216
 SERVING_S = 120                          # after a reboot; 20 on a machine that does nothing else
 INSTALL_S = 900
+AWAY_S, RESTARTS = 5, 2                  # downtime of an upgrade; on a busy machine in restarts of the daemon
 CLIENT = {'OS_CLIENT_CONFIG_FILE': '/var/lib/nova/clouds.yaml', 'OS_CLOUD': 'nova-admin'}
 STATE, OWN = '/var/lib/nova', '/var/lib/nova-quickstart'
 # Of the environment, what lets pip reach its index.
@@ -218,7 +221,7 @@ def test_an_interrupted_installation_is_continued(release, tmp_path):
 def test_two_runs_at_the_same_time(tmp_path):
     with fresh_machine.machine(RELEASES[0], tmp_path) as machine:
         first = machine.popen('sh', '-c', f'cd {fresh_machine.CLONE} && ./tools/quickstart.sh --driver fake', env=PIP)
-        machine.wait(lambda: (machine.root / f'{OWN}/lock'.lstrip('/')).exists(), 60)
+        machine.wait(lambda: (machine.root / f'{OWN}/quickstart.lock'.lstrip('/')).exists(), 60)
         second = quickstart(machine, '--driver fake', check=False)
         assert 'Another run of tools/quickstart.sh is under way here' in second
         assert first.wait(INSTALL_S) == 0
@@ -252,7 +255,52 @@ def test_an_upgrade_of_the_release_keeps_cloud_data_and_disks(tmp_path):
         machine.wait(lambda: serving(machine), 600)
         assert 'VERSION_ID="13"' in machine.run('cat', '/etc/os-release')
         version = 'import libvirt, sys; print(*sys.version_info[:2])'
-        assert machine.run('/opt/nova-quickstart/venv/bin/python', '-c', version) == '3 13\n'
+        assert machine.run('/opt/nova-quickstart/current/venv/bin/python', '-c', version) == '3 13\n'
         machine.wait(lambda: ping(machine, address))
         machine.wait(lambda: 'kept' in machine.run('sh', '-c', f'{key} cat /root/note', check=False))
         _create(machine, 'after', 'private')
+
+
+@long_runs.only
+@pytest.mark.parametrize('release', RELEASES)
+def test_an_upgrade_keeps_guests_and_a_release_that_does_not_start_is_not_kept(release, tmp_path):
+    with fresh_machine.machine(release, tmp_path) as machine:
+        quickstart(machine)
+        running, address = guests(machine), machine.run('cat', f'{OWN}/first-server.done').strip()
+        machine.wait(lambda: ping(machine, address))
+        next_version.tree(machine.root / 'root/fails', 'Change of the release')
+        printed = _upgrade(machine, 'fails')
+        assert f'Release {version.VERSION} serves as before' in printed
+        _still(machine, running, address)
+        assert machine.run('nova-manage', '--version') == f'nova-manage {version.VERSION}\n'
+        next_version.tree(machine.root / 'root/next')
+        printed = _upgrade(machine, 'next')
+        assert f'Release {next_version.NEXT} serves.' in printed
+        begin = time.monotonic()
+        machine.run('systemctl', 'restart', 'nova-all')
+        restart_s = time.monotonic() - begin
+        assert float(re.search(r'the API was away for ([\d.]+) s', printed)[1]) <= max(AWAY_S, RESTARTS * restart_s)
+        _still(machine, running, address)
+        assert machine.run('nova-manage', '--version') == f'nova-manage {next_version.NEXT}\n'
+        _create(machine, 'after', 'private')
+        _reboot_once(machine, address)
+
+
+def _upgrade(machine, name):
+    printed = machine.run('sh', '-c', f'/root/{name}/tools/quickstart.sh upgrade 2>&1', seconds=INSTALL_S, env=PIP,
+                          check=False)
+    print(printed)
+    return printed
+
+
+def _still(machine, running, address):
+    """The guests run in the same processes, and the cloud knows them."""
+    assert guests(machine) == running and ping(machine, address)
+    assert {row['Status'] for row in openstack(machine, 'server', 'list')} == {'ACTIVE'}
+
+
+def _reboot_once(machine, address):
+    machine.power_off()
+    machine.power_on()
+    machine.wait(lambda: serving(machine), SERVING_S)
+    machine.wait(lambda: ping(machine, address))

@@ -17,8 +17,8 @@ import pytest
 from nova.network.linux import driver
 from nova.tests import long_runs
 from nova.tests.functional import cloud as whole
-from nova.tests.integration import test_libvirt as base
-from nova.tests.integration import test_libvirt_walk as walk
+from nova.tests.support import libvirt as base
+from nova.tests.support import libvirt_walk as walk
 
 pytestmark = base.pytestmark
 TREE = pathlib.Path(__file__).parents[3]

@@ -5,12 +5,12 @@ import pytest
 from nova import conf as nova_conf
 from nova.rpc import bus
 from nova.runtime import service
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.integration import servers
-from nova.tests.unit.test_rpc import CONTEXT
-from nova.tests.unit.test_rpc import ECHO
-from nova.tests.unit.test_rpc import Manager
-from nova.tests.unit.test_service import Conductor
+from nova.tests.support.rpc import CONTEXT
+from nova.tests.support.rpc import ECHO
+from nova.tests.support.rpc import Manager
+from nova.tests.support.service import Conductor
 
 
 @pytest.fixture(scope='module')

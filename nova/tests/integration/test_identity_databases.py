@@ -1,4 +1,4 @@
-"""One-time codes on the database servers: what is done once is done once there, too."""
+"""The identity service on the database servers: what is done once is done once there, too, and answers are the same."""
 import threading
 
 import pytest
@@ -7,6 +7,7 @@ from nova import exception
 from nova.identity import totp
 from nova.identity.embedded import credentials
 from nova.tests import identity_fixture
+from nova.tests import identity_walk
 from nova.tests.integration import servers
 
 BLOB = 'GEZDGNBVGY3TQOJQGEZDGNBVGY'
@@ -80,3 +81,17 @@ def test_options_that_are_set_together_are_both_there(identity):
         user_id, left = identity.service.create_user(f'o{number}')['id'], list(changes)
         together(2, lambda user_id=user_id, left=left: identity.service.update_user(user_id, options=left.pop()))
         assert identity.service.get('user', user_id)['options'] == changes[0] | changes[1]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize('kind', ['mariadb', 'postgresql'])
+def test_the_api_answers_as_on_sqlite(kind, tmp_path):
+    """Trees of projects, implied roles, groups, assignments, limits, trusts and revocations."""
+    for name in ('here', 'there'):
+        (tmp_path / name).mkdir()
+    expected = identity_walk.answers(tmp_path / 'here', brief=True)
+    with servers.SHARED[kind]() as url_of:
+        made = identity_walk.answers(tmp_path / 'there', brief=True, db_url=url_of('identity_walk'))
+    assert len(made) == len(expected) > 500
+    assert [(request, wanted, found) for (request, wanted), (_request, found) in zip(expected, made)
+            if found != wanted][:3] == []

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from nova.runtime import disk_space
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as cloud_fixture
 
 MIB = 2 ** 20

@@ -18,13 +18,13 @@ from nova import utils
 from nova.tests import long_runs
 from nova.tests.functional import callers
 from nova.tests.functional import cloud as cloud_fixture
-from nova.tests.functional import test_callers as matrix
-from nova.tests.functional import test_ec2
-from nova.tests.functional import test_isolation as isolation
-from nova.tests.functional import test_objectstore_chunks
 from nova.tests.integration import keystone
 from nova.tests.integration import prepared
 from nova.tests.integration import servers
+from nova.tests.support import callers as matrix
+from nova.tests.support import ec2 as test_ec2
+from nova.tests.support import isolation
+from nova.tests.support import objectstore_chunks as test_objectstore_chunks
 
 VERSION, one = isolation.VERSION, isolation.one
 
@@ -74,7 +74,7 @@ def state(owner):
         '/limits')}
 
 
-def test_who_has_no_project_has_nothing_of_one(identity, owner, things):
+def test_callers_without_a_project_cannot_access_project_resources(identity, owner, things):
     before, wrong = state(owner), {}
     assert 'canary' in str(before)
     nowhere = identity.without_project()

@@ -15,8 +15,8 @@ from nova.cmd.manage import main as manage
 from nova.rpc import inprocess
 from nova.tests import long_runs
 from nova.tests.functional import cloud as clouds
-from nova.tests.integration import test_libvirt as base
-from nova.tests.waiting import wait_for
+from nova.tests.support import libvirt as base
+from nova.tests.support.waiting import wait_for
 from nova.virt import driver as contract
 from nova.virt import driver as virt
 from nova.virt.libvirt.domain import identity
@@ -151,7 +151,7 @@ def test_a_resize_brings_the_disks_in(cloud, adopt, stranger):
     cloud.boss.wait_for(server, 'DELETED')
 
 
-def test_what_cannot_be_taken_over_goes_on_as_it_was(cloud, adopt, stranger, connection):
+def test_refused_adoption_leaves_the_guest_untouched(cloud, adopt, stranger, connection):
     """The host refuses at the end of the way, too: neither the refusal nor a delete touches the guest."""
     domain, disk = stranger
     server, before, text = domain.UUIDString(), processes(disk), domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from nova.tests.integration import test_bench_limits as bench
-from nova.tests.integration import test_libvirt
+from nova.tests.support import bench_limits as bench
+from nova.tests.support import libvirt as test_libvirt
 
 MIB = 64
 pytestmark = [*bench.pytestmark,

@@ -4,19 +4,20 @@ import uuid
 
 import pytest
 
-from nova.tests import ceph as cephs
 from nova.tests import long_runs
-from nova.tests.integration import test_libvirt
-from nova.tests.integration import test_libvirt_volumes as with_volumes
+from nova.tests.support import libvirt as test_libvirt
+from nova.tests.support import libvirt_ceph
+from nova.tests.support import libvirt_volumes as with_volumes
+from nova.tests.support.libvirt_ceph import SECRET
+from nova.tests.support.libvirt_ceph import device
 from nova.virt import driver as contract
 
-ceph = cephs.ceph
+ceph = libvirt_ceph.ceph
+
+
 state_path, module_rig, rig, instance = (test_libvirt.state_path, test_libvirt.module_rig, test_libvirt.rig,
                                          test_libvirt.instance)
 pytestmark = test_libvirt.pytestmark
-SECRET = '5b1d2c60-7d0e-4c5e-9a35-0c9d6e0f7a11'
-
-
 @pytest.fixture(scope='module', autouse=True)
 def no_secret_left(module_rig):
     """libvirt keeps the key until libvirtd ends."""
@@ -26,17 +27,6 @@ def no_secret_left(module_rig):
         if secret.UUIDString() == SECRET:
             secret.undefine()
     connection.close()
-
-
-def device(ceph, name, device_name='/dev/vdb', **values):
-    """A row of block_device_mappings of an image in the pool, connected as Cinder's RBD driver tells it."""
-    host, port = ceph.monitor
-    return {'uuid': str(uuid.uuid4()), 'volume_id': name, 'destination_type': 'volume', 'source_type': 'volume',
-            'device_name': device_name, 'volume_size': 1, 'boot_index': None, 'connection_info': {
-                'driver_volume_type': 'rbd', 'data': {
-                    'name': f'{ceph.pool}/{name}', 'hosts': [host], 'ports': [str(port)], 'auth_enabled': True,
-                    'auth_username': ceph.user, 'secret_uuid': SECRET,
-                    'secret_type': 'ceph', 'keyring': f'[client.{ceph.user}]\n\tkey = {ceph.key}\n'}}, **values}
 
 
 def first(ceph, name, length):

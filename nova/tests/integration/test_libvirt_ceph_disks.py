@@ -1,8 +1,6 @@
 """Guests whose own disks lie in a real Ceph: [libvirt] images_type = rbd."""
-import base64
 import contextlib
 import json
-import pathlib
 import subprocess
 import uuid
 
@@ -10,68 +8,26 @@ import pytest
 
 from nova import exception
 from nova import states
-from nova.tests import ceph as cephs
 from nova.tests import long_runs
-from nova.tests.integration import test_libvirt
-from nova.tests.integration import test_libvirt_volumes as with_volumes
+from nova.tests.support import libvirt as test_libvirt
+from nova.tests.support import libvirt_ceph_disks
+from nova.tests.support import libvirt_volumes as with_volumes
+from nova.tests.support.libvirt_ceph_disks import SECRET
+from nova.tests.support.libvirt_ceph_disks import disks
 from nova.virt import driver as contract
+from nova.virt.libvirt.local_disks import new_disks
 
-ceph = cephs.ceph
-state_path = test_libvirt.state_path
+ceph = libvirt_ceph_disks.ceph
+instance = libvirt_ceph_disks.instance
+options = libvirt_ceph_disks.options
+rig = libvirt_ceph_disks.rig
+secret = libvirt_ceph_disks.secret
+state_path = libvirt_ceph_disks.state_path
+
+
 pytestmark = test_libvirt.pytestmark
-SECRET = '0d3e0a5e-52b0-4a41-9b5b-3a1c4a8c2f01'
 IMAGE = f'image_{test_libvirt.DISK_ID}'
 GIB = 1 << 30
-
-
-
-@pytest.fixture(scope='module')
-def secret(ceph):
-    """As an operator gives libvirt the key of a user of Ceph; it is gone with libvirtd."""
-    connection = test_libvirt.libvirt.open(test_libvirt.URI)
-    made = connection.secretDefineXML(f"<secret ephemeral='yes' private='yes'><uuid>{SECRET}</uuid>"
-                                      "<usage type='ceph'><name>disks of guests</name></usage></secret>")
-    made.setValue(base64.b64decode(ceph.key))
-    yield
-    made.undefine()
-    connection.close()
-
-
-class Rig(test_libvirt.Rig):
-    def __init__(self, state_path, options):
-        self.images, self.events = test_libvirt.Images(), []
-        self.uploads, self.image, self.bridge = self.images.uploads, self.images.show(None, test_libvirt.DISK_ID), None
-        self.driver = test_libvirt.make_driver(state_path, self.images, **options)
-        self.driver.init_host()
-        self.instances = pathlib.Path(self.driver.storage.directory)
-
-
-@pytest.fixture(scope='module')
-def options(ceph):
-    return {'libvirt__images_type': 'rbd', 'libvirt__images_rbd_pool': ceph.pool, 'libvirt__rbd_user': ceph.user,
-            'libvirt__images_rbd_ceph_conf': str(ceph.conf), 'libvirt__rbd_secret_uuid': SECRET}
-
-
-@pytest.fixture(scope='module')
-def rig(state_path, options, secret):
-    made = Rig(state_path, options)
-    yield made
-    for found in made.driver.guests():
-        made.driver.destroy(None, test_libvirt.make_instance(uuid=found), [])
-    made.driver.stop()
-
-
-@pytest.fixture
-def instance(rig):
-    made = test_libvirt.make_instance()
-    yield made
-    rig.driver.destroy(None, made, [])
-
-
-def disks(ceph, instance):
-    """Names of a server's disks in the pool."""
-    return sorted(name.partition('_')[2] for name in ceph.images()
-                  if name.startswith(instance.uuid) and not name.endswith('_record'))
 
 
 def size(ceph, instance, name='disk'):
@@ -114,7 +70,7 @@ def test_a_server_lives_in_the_pool_and_leaves_nothing(ceph, rig, instance, stat
 
 
 def test_the_clients_of_a_guest_are_recorded_before_it_runs(ceph, rig, instance, monkeypatch):
-    """Of each start: ceph forgets a client that is cut off, and an evacuation has to shut it out (ADR 0051)."""
+    """Of each start: ceph forgets a client that is cut off, and an evacuation has to shut it out (ADR 0014)."""
     found = []
 
     def record(uuid, images, started):
@@ -212,7 +168,7 @@ def test_another_host_without_the_record_takes_nothing(ceph, rig, instance, opti
     with pytest.raises(exception.VirtError, match='share the directory'):
         other.features[contract.Resize].accept_guest(None, instance, {})
     with pytest.raises(exception.VirtError, match='share the directory'):
-        other.storage.new_disks.create(None, instance,
+        new_disks.create(other.storage, None, instance,
                                        test_libvirt.contract.SpawnRequest(image=rig.image, network_info=[]))
     other.storage.remove(instance.uuid)
     assert disks(ceph, instance) == ['disk']
@@ -247,8 +203,8 @@ def test_room_is_that_of_the_pool_and_unused_images_leave_it(ceph, rig, state_pa
     found = rig.driver.resources()[0]
     assert found.local_gb <= 2 and found.disk_available_least <= found.local_gb      # the OSD's 2 GiB
     old = test_libvirt.make_driver(state_path, rig.images, **options, libvirt__remove_unused_base_images_after=60)
-    old.storage._disks._max_age = -1
-    old.storage._disks.remove_unused()
+    old.storage.backends.new._max_age = -1
+    old.storage.backends.new.remove_unused()
     assert ceph.images() == []
 
 

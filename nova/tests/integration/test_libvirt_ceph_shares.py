@@ -15,8 +15,8 @@ import pytest
 from nova import exception
 from nova.tests import ceph as cephs
 from nova.tests import long_runs
-from nova.tests.integration import test_libvirt as base
-from nova.tests.integration import test_libvirt_shares as shares
+from nova.tests.support import libvirt as base
+from nova.tests.support import libvirt_shares as shares
 from nova.virt import driver as contract
 from nova.virt import virtiofsd
 
@@ -91,7 +91,7 @@ def test_a_guest_has_a_share_of_cephfs_until_it_is_detached(rig, instance, ceph,
              'export_location': f'{address}:{port}:{PATH}'}
     base.spawn(rig, instance)
     rig.driver.power_off(instance)
-    with pytest.raises(exception.VirtError, match='no user of Ceph'):
+    with pytest.raises(exception.VirtError, match='no Ceph user'):
         rig.driver.features[contract.Shares].attach_share(None, instance, {**found, 'access': None})
     for _ in range(2):                                               # again after a crash
         rig.driver.features[contract.Shares].attach_share(None, instance, found)

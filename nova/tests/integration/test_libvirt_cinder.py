@@ -21,15 +21,15 @@ from nova.tests import ceph as cephs
 from nova.tests import long_runs
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.integration import servers
-from nova.tests.integration import test_libvirt
-from nova.tests.waiting import wait_for
+from nova.tests.support import libvirt as test_libvirt
+from nova.tests.support.waiting import wait_for
 from nova.volume import cinder as cinder_client
 
 if test_libvirt._REASON is not None:
     pytest.skip(test_libvirt._REASON, allow_module_level=True)
 
-from nova.tests.integration.test_libvirt_volumes import run as type_line
-from nova.tests.integration.test_libvirt_volumes import write
+from nova.tests.support.libvirt_volumes import run as type_line
+from nova.tests.support.libvirt_volumes import write
 
 ceph = cephs.ceph
 GIB = 2 ** 30

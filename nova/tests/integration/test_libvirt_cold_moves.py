@@ -9,11 +9,10 @@ from nova import states
 from nova.runtime import disk_space
 from nova.tests import long_runs
 from nova.tests.integration import moving
-from nova.tests.integration import test_libvirt as base
+from nova.tests.support import libvirt as base
 from nova.virt import driver as contract
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import new_disks
-from nova.virt.libvirt.moves import addresses
 from nova.virt.libvirt.moves import disk_transfer
 from nova.virt.libvirt.moves import transfer_progress
 
@@ -81,7 +80,7 @@ def test_a_move_is_reverted(fleet, monkeypatch):
         # the guest that was taken back is none that came
         fleet.drivers[ONE].features[contract.Resize].drop_migrated(None, instance, [])
     fleet.only_at(ONE, instance)
-    assert not os.path.exists(fleet.drivers[ONE].storage.resize_backups.path(instance.uuid))
+    assert not os.path.exists(fleet.drivers[ONE].storage.backup_path(instance.uuid))
     fleet.booted(ONE, instance)
 
 
@@ -108,7 +107,7 @@ def interrupt(fleet, instance, sent):
     directory.mkdir(mode=0o711)
     copies = transfer_progress.IncomingTransfer(
         str(directory), {'source': sent['source'], 'sizes': new_disks.flavor_sizes(instance)}, TWO)
-    there = addresses.LibvirtAddresses(fleet.drivers[TWO].conf).uri_of(fleet.address(ONE))
+    there = disk_transfer.LibvirtAddresses(fleet.drivers[TWO].conf).uri_of(fleet.address(ONE))
     disk_transfer.fetch(there, sent['source']['directory'],
                         ['disk', 'disk.config'], str(directory), 60, copies)
     (directory / 'disk.ephemeral0').write_bytes(b'half of it')
@@ -148,7 +147,7 @@ def test_files_that_came_before_a_restart_go_with_the_server_or_with_its_move(fl
 def test_a_source_that_cannot_be_reached_leaves_nothing_and_keeps_the_guest(fleet):
     instance = fleet.spawn(ONE)
     sent = fleet.drivers[ONE].features[contract.Resize].send_guest(None, instance, TWO, [], 0)
-    for address, said in (('127.0.0.77', 'fetch the disks'), ('h/system?command=/bin/touch', 'address is none')):
+    for address, said in (('127.0.0.77', 'fetch the disks'), ('h/system?command=/bin/touch', 'not an address')):
         with pytest.raises(exception.VirtError, match=said):
             finish(fleet, instance, {**sent, 'source': {**sent['source'], 'address': address}})
     assert fleet.files(TWO, instance.uuid) == [] and instance.uuid not in fleet.drivers[TWO].guests()

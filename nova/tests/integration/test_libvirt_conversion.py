@@ -7,11 +7,11 @@ import pytest
 
 from nova.tests import long_runs
 from nova.tests.functional import cloud as clouds
-from nova.tests.functional import test_conversion
-from nova.tests.functional.test_conversion import before
-from nova.tests.integration import test_libvirt
 from nova.tests.older_release import tree
-from nova.tests.waiting import wait_for
+from nova.tests.support import conversion as test_conversion
+from nova.tests.support import libvirt as test_libvirt
+from nova.tests.support.conversion import before
+from nova.tests.support.waiting import wait_for
 
 if test_libvirt._REASON is not None:
     pytest.skip(test_libvirt._REASON, allow_module_level=True)

@@ -14,7 +14,7 @@ import pytest
 from nova.cmd.manage import main as manage
 from nova.tests import long_runs
 from nova.tests.functional import cloud as clouds
-from nova.tests.integration import test_libvirt as base
+from nova.tests.support import libvirt as base
 from nova.virt import driver as contract
 
 pytestmark = [base.pytestmark, long_runs.only]

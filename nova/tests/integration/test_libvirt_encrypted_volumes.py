@@ -13,13 +13,13 @@ from nova import context
 from nova import exception
 from nova.db import engine
 from nova.db.tables import volume as tables
-from nova.image.embedded.images import EmbeddedImages
 from nova.image.embedded import service as image_store
-from nova.tests import waiting
-from nova.tests.functional import test_encrypted_volumes
-from nova.tests.integration import test_libvirt as base
-from nova.tests.integration import test_libvirt_encryption
-from nova.tests.integration import test_libvirt_volumes
+from nova.image.embedded.images import EmbeddedImages
+from nova.tests.support import waiting
+from nova.tests.support import encrypted_volumes as test_encrypted_volumes
+from nova.tests.support import libvirt as base
+from nova.tests.support import libvirt_encryption as test_libvirt_encryption
+from nova.tests.support import libvirt_volumes as test_libvirt_volumes
 from nova.virt import driver as contract
 from nova.volume import embedded
 
@@ -173,9 +173,9 @@ def snapshot_in_use(rig, store, instance, volume_id):
 
 def refuse_what_would_copy_it(rig, instance, device, state_path):
     other = test_libvirt_volumes.Volume(state_path)
-    with pytest.raises(exception.VirtError, match='would copy what it has without'):
+    with pytest.raises(exception.VirtError, match='would copy its data without'):
         rig.driver.features[contract.Volumes].swap_volume(None, instance, device, other.device)
-    with pytest.raises(exception.VirtError, match='would copy what it has without'):
+    with pytest.raises(exception.VirtError, match='would copy its data without'):
         rig.driver.features[contract.VolumeCopies].copy_volume(None, instance, device['volume_id'],
                                                                {'type': 'copy', 'new_file': '/nowhere'})
     with pytest.raises(exception.VirtError, match='after a stop and a start'):

@@ -1,7 +1,6 @@
 """Guests with encrypted local disks, by the real QEMU: what lies on the host, and who can open it; the same needs as
 test_libvirt.py."""
 import dataclasses
-import os
 import pathlib
 import secrets
 import subprocess
@@ -11,35 +10,24 @@ import pytest
 from nova import exception
 from nova import states
 from nova.tests import long_runs
-from nova.tests.integration import test_libvirt as base
-from nova.tests.integration import test_libvirt_resize
-from nova.tests.integration import test_libvirt_volumes
+from nova.tests.support import libvirt as base
+from nova.tests.support import libvirt_encryption
+from nova.tests.support import libvirt_resize as test_libvirt_resize
+from nova.tests.support import libvirt_volumes as test_libvirt_volumes
+from nova.tests.support.libvirt_encryption import LUKS
+from nova.tests.support.libvirt_encryption import MARK
+from nova.tests.support.libvirt_encryption import everything_said
+from nova.tests.support.libvirt_encryption import libvirt
+from nova.tests.support.libvirt_encryption import libvirt_secrets
 from nova.virt import driver as contract
 
+instance = libvirt_encryption.instance
+keys = libvirt_encryption.keys
+module_rig, rig = libvirt_encryption.module_rig, libvirt_encryption.rig
+state_path = libvirt_encryption.state_path
+
+
 pytestmark = base.pytestmark
-libvirt = base.libvirt
-state_path, module_rig, rig = base.state_path, base.module_rig, base.rig
-LUKS = b'LUKS\xba\xbe'
-MARK = 'written-in-plain-text'
-FLAVOR = {'name': 'sealed', 'swap': 16, 'extra_specs': {'hw:ephemeral_encryption': 'true'}}
-
-
-@pytest.fixture
-def keys(rig):
-    """{uuid: passphrase}; each guest gets one when it asks."""
-    made = {}
-    rig.driver.use_keys(lambda uuid: made.setdefault(uuid, secrets.token_hex(32)))
-    return made
-
-
-@pytest.fixture
-def instance(rig, keys):
-    made = base.make_instance(flavor=FLAVOR, image_properties={})
-    yield made
-    rig.driver.destroy(None, made, [])
-    assert not rig.leftovers(made.uuid)
-
-
 def spawn(rig, instance):
     rig.driver.spawn(None, instance, contract.SpawnRequest(
         image=rig.image, network_info=[], config_drive={'openstack/latest/user_data': MARK.encode() * 100}))
@@ -49,34 +37,7 @@ def files(rig, instance):
     return sorted(pathlib.Path(rig.driver.storage.path(instance.uuid)).glob('disk*'))
 
 
-def libvirt_secrets():
-    connection = libvirt.open(base.URI)
-    try:
-        return {secret.UUIDString(): secret for secret in connection.listAllSecrets()}
-    finally:
-        connection.close()
-
-
-def everything_said(rig, instance):
-    """What a host's users may see of a guest: its definition, the command line of its QEMU, and its records."""
-    connection = libvirt.open(base.URI)
-    text = connection.lookupByUUIDString(instance.uuid).XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE)
-    connection.close()
-    lines = [path.read_bytes() for path in pathlib.Path('/proc').glob('[0-9]*/cmdline')
-             if os.access(path, os.R_OK) and instance.uuid.encode() in _read(path)]
-    assert lines
-    record = pathlib.Path(rig.driver.storage.path(instance.uuid, 'guest.json')).read_bytes()
-    return b'\n'.join([text.encode(), record, *lines])
-
-
-def _read(path):
-    try:
-        return path.read_bytes()
-    except OSError:                      # it has ended
-        return b''
-
-
-def test_what_a_guest_writes_is_nowhere_on_its_host(rig, instance, keys, caplog):
+def test_data_and_key_of_an_encrypted_guest_are_not_on_the_host(rig, instance, keys, caplog):
     """Every disk has a LUKS header; the key is in no file, log, definition or command line. After a stop and a start,
     and with a service and a libvirt that have forgotten all, the guest finds what it wrote."""
     spawn(rig, instance)
@@ -134,7 +95,7 @@ def test_a_resize_keeps_the_key_and_a_copy_in_the_clear_is_refused(rig, instance
 
 
 @long_runs.only
-def test_what_a_rescue_makes_is_encrypted_too(rig, instance, keys):
+def test_rescue_disks_are_encrypted(rig, instance, keys):
     spawn(rig, instance)
     rig.booted(instance)
     rig.booted_again(instance, lambda: rig.driver.features[contract.Rescue].rescue(

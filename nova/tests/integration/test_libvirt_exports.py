@@ -14,11 +14,11 @@ from nova.db import engine
 from nova.db.tables import volume as tables
 from nova.image import api as image_api
 from nova.tests import long_runs
-from nova.tests.functional import test_encrypted_volumes
-from nova.tests.functional import test_volume_files
 from nova.tests.integration import moving
-from nova.tests.integration import test_volume_exports
-from nova.tests.waiting import wait_for
+from nova.tests.support import encrypted_volumes as test_encrypted_volumes
+from nova.tests.support import volume_exports as test_volume_exports
+from nova.tests.support import volume_files as test_volume_files
+from nova.tests.support.waiting import wait_for
 from nova.virt import driver as contract
 from nova.volume import embedded
 

@@ -9,7 +9,7 @@ import pytest
 
 from nova import exception
 from nova.tests.contract.driver_contract import make_instance
-from nova.tests.integration import test_libvirt as base
+from nova.tests.support import libvirt as base
 from nova.virt import driver as virt
 
 pytestmark = base.pytestmark
@@ -74,7 +74,7 @@ def test_it_starts_and_refuses_what_needs_room(place, caplog):
         driver.resources()
         assert driver.storage.free_bytes() > 1 << 20
         (place / 'a-disk').touch()
-        driver.storage._qemu_img.create(str(place / 'a-disk'), 'qcow2', 1 << 20)
-        assert driver.storage._qemu_img.info(str(place / 'a-disk'), 'qcow2')['virtual-size'] == 1 << 20
+        driver.storage.backends.files.qemu_img.create(str(place / 'a-disk'), 'qcow2', 1 << 20)
+        assert driver.storage.backends.files.qemu_img.info(str(place / 'a-disk'), 'qcow2')['virtual-size'] == 1 << 20
     finally:
         driver.stop()

@@ -15,8 +15,8 @@ import pytest
 
 from nova import states
 from nova.tests import long_runs
-from nova.tests import waiting
-from nova.tests.integration import test_libvirt as base
+from nova.tests.support import waiting
+from nova.tests.support import libvirt as base
 from nova.virt import driver as contract
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not (base.GUEST / 'guest.qcow2').exists(),
@@ -140,7 +140,7 @@ def test_each_host_has_its_own_guests_which_outlive_its_libvirt(fleet):
         assert fleet.hosts.guests(name) == {}
 
 
-def test_what_is_done_behind_a_computes_back_is_found(fleet):
+def test_changes_made_with_virsh_are_detected(fleet):
     here, there = boot(fleet, 'compute1').uuid, boot(fleet, 'compute2').uuid
     servers = {here: 'compute1', there: 'compute2'}
     text = fleet.hosts.virsh('compute1', 'dumpxml', here)

@@ -11,11 +11,11 @@ import pytest
 
 from nova.tests import long_runs
 from nova.tests import multiboot
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as cloud_fixture
-from nova.tests.functional.test_isolation import PATCH
-from nova.tests.functional.test_isolation import VERSION
-from nova.tests.functional.test_isolation import add_user
+from nova.tests.support.isolation import PATCH
+from nova.tests.support.isolation import VERSION
+from nova.tests.support.isolation import add_user
 
 libvirt = pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 

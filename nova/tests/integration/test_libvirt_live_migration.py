@@ -100,7 +100,7 @@ def test_an_image_that_is_gone_is_no_hindrance(fleet, monkeypatch):
     fleet.booted(TWO, instance)
 
 
-def test_what_cannot_go_is_refused_before(fleet, monkeypatch):
+def test_incompatible_destination_is_refused_by_the_source_check(fleet, monkeypatch):
     instance = fleet.spawn(ONE)
     there, here = fleet.drivers[TWO], fleet.drivers[ONE]
     facts = there.features[contract.LiveMigration].check_destination(instance, None, False)
@@ -355,7 +355,7 @@ def test_a_guest_that_runs_there_already_is_seen_over_by_a_compute_that_was_kill
         fleet.drivers[ONE].stop()
         driver = fleet.make_driver(ONE)                  # whoever starts it again may have taken the option away
         assert driver.guests()[instance.uuid] == states.POWER_PAUSED
-        assert outgoing_calls(fleet, instance) == [f'leaving.{ONE}.json']
+        assert outgoing_calls(fleet, instance) == [f'post-copy.{ONE}.json']
         fleet.inside(ONE, 'ip', 'link', 'set', 'eth0', 'up')
         reports = []
         driver.features[contract.LiveMigration].await_live_migration(instance, reports.append)
@@ -370,4 +370,4 @@ def test_a_guest_that_runs_there_already_is_seen_over_by_a_compute_that_was_kill
 
 
 def outgoing_calls(fleet, instance):
-    return [name for name in fleet.files(ONE, instance.uuid) if name.startswith('leaving.')]
+    return [name for name in fleet.files(ONE, instance.uuid) if name.startswith('post-copy.')]

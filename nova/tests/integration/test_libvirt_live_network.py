@@ -8,7 +8,7 @@ import sys
 from nova.tests import long_runs
 from nova.tests.integration import moving
 from nova.tests.integration import prepared
-from nova.tests.integration import test_libvirt as base
+from nova.tests.support import libvirt as base
 
 pytestmark = moving.needed
 SCRIPT = pathlib.Path(__file__).resolve().parents[3] / 'tools' / 'bench' / 'network' / 'live_migration.py'

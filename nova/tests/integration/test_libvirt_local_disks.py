@@ -7,8 +7,8 @@ import pytest
 
 from nova import states
 from nova.tests import long_runs
-from nova.tests.integration import test_libvirt
-from nova.tests.integration import test_libvirt_volumes as with_volumes
+from nova.tests.support import libvirt as test_libvirt
+from nova.tests.support import libvirt_volumes as with_volumes
 from nova.virt import driver as contract
 
 state_path, module_rig, rig, volumes = (test_libvirt.state_path, test_libvirt.module_rig, test_libvirt.rig,

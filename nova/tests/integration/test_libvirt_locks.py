@@ -12,9 +12,9 @@ import subprocess
 import pytest
 
 from nova.tests import long_runs
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.integration import moving
-from nova.tests.integration import test_libvirt as base
+from nova.tests.support import libvirt as base
 
 pytestmark = [moving.needed, pytest.mark.skipif(not shutil.which('virtlockd'), reason='virtlockd is not installed')]
 ONE, TWO = 'compute1', 'compute2'

@@ -1,10 +1,10 @@
 """A real guest loses the device of a port that was deleted while nobody could tell its host."""
 from nova.db.networks import networks
 from nova.db.tables import network as tables
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.integration import moving
 from nova.tests.integration import moving_cloud
-from nova.tests.integration import test_libvirt as base
+from nova.tests.support import libvirt as base
 
 pytestmark = moving.needed
 HOST = 'compute1'

@@ -7,7 +7,7 @@ import pycdlib
 import pytest
 
 from nova import states
-from nova.tests.integration import test_libvirt as base
+from nova.tests.support import libvirt as base
 from nova.virt import driver as contract
 
 pytestmark = base.pytestmark

@@ -15,10 +15,10 @@ from nova.db.servers import instances
 from nova.objects import disk_clients
 from nova.tests import ceph as cephs
 from nova.tests import long_runs
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.integration import moving
 from nova.tests.integration import moving_cloud
-from nova.tests.integration import test_libvirt_ceph_disks as single
+from nova.tests.support import libvirt_ceph_disks as single
 
 pytestmark = [moving.needed, long_runs.only]
 ONE, TWO = 'compute1', 'compute2'

@@ -10,10 +10,10 @@ from nova import actions
 from nova import states
 from nova.tests import guests_consoles as consoles
 from nova.tests import long_runs
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.integration import moving
 from nova.tests.integration import moving_cloud
-from nova.tests.integration import test_libvirt as base
+from nova.tests.support import libvirt as base
 from nova.virt.libvirt.local_disks import records
 
 pytestmark = moving.needed

@@ -11,7 +11,7 @@ from nova.hardware import fit
 from nova.hardware import guest_request
 from nova.objects import numa
 from nova.tests import long_runs
-from nova.tests.integration import test_libvirt as base
+from nova.tests.support import libvirt as base
 from nova.virt import driver as contract
 
 pytestmark = base.pytestmark

@@ -14,7 +14,7 @@ import pytest
 from nova import exception
 from nova import states
 from nova.tests.integration import moving
-from nova.tests.integration import test_libvirt as base
+from nova.tests.support import libvirt as base
 from nova.virt.libvirt import host as hypervisor
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not (base.GUEST / 'guest.qcow2').exists(),

@@ -3,8 +3,8 @@ import json
 import re
 import subprocess
 
-from nova.tests.integration import test_libvirt as base
-from nova.tests.unit import test_metadata as documents
+from nova.tests.support import libvirt as base
+from nova.tests.support import metadata as documents
 from nova.virt import metadata
 
 pytestmark = base.pytestmark

@@ -11,8 +11,8 @@ import pytest
 
 from nova import exception
 from nova.objects import pci
-from nova.tests.integration import test_libvirt as rig
-from nova.tests.unit import test_libvirt_port_devices as ports
+from nova.tests.support import libvirt as rig
+from nova.tests.support import libvirt_port_devices as ports
 from nova.virt import driver as contract
 
 libvirt = pytest.importorskip('libvirt', reason='libvirt-python is not installed')

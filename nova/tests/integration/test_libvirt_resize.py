@@ -7,28 +7,21 @@ import pytest
 
 from nova import exception
 from nova.tests import long_runs
-from nova.tests.functional.test_volume_files import begin
-from nova.tests.integration import test_libvirt as base
+from nova.tests.support import libvirt as base
+from nova.tests.support import libvirt_resize
+from nova.tests.support.libvirt_resize import GIB
+from nova.tests.support.libvirt_resize import resize
+from nova.tests.support.libvirt_resize import size
+from nova.tests.support.volume_files import begin
 from nova.virt import driver as contract
+
+instance = libvirt_resize.instance
+module_rig, rig = libvirt_resize.module_rig, libvirt_resize.rig
+state_path = libvirt_resize.state_path
+
 
 pytestmark = base.pytestmark
 libvirt = base.libvirt
-state_path, module_rig, rig, instance = base.state_path, base.module_rig, base.rig, base.instance
-GIB = 1024 ** 3
-
-
-def resize(rig, instance, power_on=True, **flavor):
-    """Both ends of a resize; the values of the instance before it."""
-    before = {name: getattr(instance, name) for name in flavor}
-    sent = rig.driver.features[contract.Resize].send_guest(None, instance, rig.driver.host, [], 0)
-    for name, value in flavor.items():
-        setattr(instance, name, value)
-    rig.driver.features[contract.Resize].finish_migration(None, instance, sent,
-                                                          contract.SpawnRequest(image=rig.image,
-                                                                              network_info=[]), power_on)
-    return before
-
-
 def definition(instance):
     """(MiB of memory, vCPUs, files of the disks)."""
     connection = libvirt.open(base.URI)
@@ -37,11 +30,6 @@ def definition(instance):
         source.get('file') for source in base.etree.fromstring(domain.XMLDesc(0)).findall('./devices/disk/source')]
     connection.close()
     return found
-
-
-def size(path):
-    with open(path, 'rb') as file:
-        return int.from_bytes(file.read(32)[24:32])
 
 
 def test_a_guest_grows_and_shrinks_back(rig, instance):
@@ -100,7 +88,7 @@ def test_a_header_that_a_guest_wrote_is_data(state_path):
 def test_the_image_of_a_guest_that_was_put_aside_stays_cached(rig, instance):
     base.spawn(rig, instance)
     rig.driver.features[contract.Resize].send_guest(None, instance, rig.driver.host, [], 0)
-    backup = rig.driver.storage.resize_backups.load(instance.uuid)
+    backup = rig.driver.storage.load_backup(instance.uuid)
     bases = {disk.backing_file for disk in backup.disks if disk.backing_file}
     for path in bases:
         os.utime(path, (1, 1))
@@ -111,10 +99,10 @@ def test_the_image_of_a_guest_that_was_put_aside_stays_cached(rig, instance):
 
 
 @long_runs.only
-def test_what_an_older_move_left_is_not_taken_for_the_guest(rig, instance):
+def test_stale_resize_backup_is_replaced_by_the_next_move(rig, instance):
     """A move that was given up without its host: the next one begins with the guest as it is now."""
     base.spawn(rig, instance)
-    stale = pathlib.Path(rig.driver.storage.resize_backups.path(instance.uuid))
+    stale = pathlib.Path(rig.driver.storage.backup_path(instance.uuid))
     stale.mkdir()
     (stale / 'guest.json').write_text('{}')
     rig.driver.features[contract.Resize].send_guest(None, instance, rig.driver.host, [], 0)

@@ -4,7 +4,6 @@ The kernels of test machines have no NFS: a program in the place of mount.nfs, s
 directory of the export itself. All else is real: libvirt, nova-virtiofsd, virtiofsd, the guest's kernel.
 """
 import pathlib
-import re
 import subprocess
 import sys
 import uuid
@@ -13,9 +12,17 @@ import pytest
 
 from nova import exception
 from nova.tests import long_runs
-from nova.tests.integration import test_libvirt as base
+from nova.tests.support import libvirt as base
+from nova.tests.support import libvirt_shares
+from nova.tests.support.libvirt_shares import answered
+from nova.tests.support.libvirt_shares import serving
+from nova.tests.support.libvirt_shares import started
 from nova.virt import driver as contract
 from nova.virt import virtiofsd
+
+instance = libvirt_shares.instance
+rig = libvirt_shares.rig
+
 
 pytestmark = base.pytestmark
 state_path = base.state_path
@@ -55,29 +62,11 @@ def module_rig(state_path):
     made.driver.stop()
 
 
-rig, instance = base.rig, base.instance
-
-
 @pytest.fixture
 def export(state_path):
     made = state_path / 'export'
     made.mkdir(exist_ok=True)
     return made
-
-
-def answered(rig, instance, line, pattern):
-    rig.type(instance, line)
-    return base.wait_for(lambda: re.search(pattern, rig.console(instance)), base.BOOT_SECONDS, f'{pattern!r}')
-
-
-def started(rig, instance):
-    rig.driver.power_on(None, instance, [])
-    base.wait_for(lambda: base.PROMPT in rig.console(instance), base.BOOT_SECONDS, 'the guest to boot')
-
-
-def serving(instance):
-    """The processes that serve shares of this guest."""
-    return subprocess.run(['pgrep', '-f', f'source=.*{instance.uuid}'], stdout=subprocess.PIPE).stdout
 
 
 def test_a_guest_reads_and_writes_its_share_until_it_is_detached(rig, instance, export):
@@ -108,7 +97,7 @@ def test_a_guest_reads_and_writes_its_share_until_it_is_detached(rig, instance, 
 
 
 @long_runs.only
-def test_what_cannot_be_mounted_ends_the_start_and_a_guest_with_shares_leaves_nothing(rig, instance, export):
+def test_unmountable_share_fails_the_start_and_destroy_removes_share_mounts(rig, instance, export):
     kept = export / 'kept'
     kept.write_text('of others')
     base.spawn(rig, instance)

@@ -15,20 +15,20 @@ import types
 import pytest
 
 from nova.tests.functional import cloud as cloud_fixture
-from nova.tests.functional.test_volume_files import begin
-from nova.tests.integration import test_libvirt
-from nova.tests.waiting import wait_for
-from nova.volume.store import attachments
+from nova.tests.support import libvirt as test_libvirt
+from nova.tests.support.volume_files import begin
+from nova.tests.support.waiting import wait_for
 from nova.volume.store import attach_backend
+from nova.volume.store import attachments
 
 if test_libvirt._REASON is not None:
     pytest.skip(test_libvirt._REASON, allow_module_level=True)
 
-from nova.tests.integration import test_libvirt_iscsi as iscsi
-from nova.tests.integration import test_libvirt_nfs as nfs
-from nova.tests.integration.test_libvirt_volumes import read
-from nova.tests.integration.test_libvirt_volumes import run as type_line
-from nova.tests.integration.test_libvirt_volumes import write
+from nova.tests.support import libvirt_iscsi as iscsi
+from nova.tests.support import libvirt_nfs as nfs
+from nova.tests.support.libvirt_volumes import read
+from nova.tests.support.libvirt_volumes import run as type_line
+from nova.tests.support.libvirt_volumes import write
 
 GIB = 2 ** 30
 ISCSI, NFS, SHARED = 'iscsi', 'nfs', 'multiattach'

@@ -9,7 +9,7 @@ import pytest
 
 from nova import states
 from nova.tests.integration import moving
-from nova.tests.integration import test_libvirt as base
+from nova.tests.support import libvirt as base
 from nova.virt import driver
 
 pytestmark = moving.needed

@@ -12,16 +12,16 @@ import pytest
 from nova.tests import long_runs
 from nova.tests import warm_client
 from nova.tests.functional import cloud as cloud_fixture
-from nova.tests.functional.test_volume_files import begin
-from nova.tests.integration import test_libvirt
-from nova.tests.waiting import wait_for
+from nova.tests.support import libvirt as test_libvirt
+from nova.tests.support.volume_files import begin
+from nova.tests.support.waiting import wait_for
 
 if test_libvirt._REASON is not None:
     pytest.skip(test_libvirt._REASON, allow_module_level=True)
 
-from nova.tests.integration.test_libvirt_volumes import read
-from nova.tests.integration.test_libvirt_volumes import run as type_line
-from nova.tests.integration.test_libvirt_volumes import write
+from nova.tests.support.libvirt_volumes import read
+from nova.tests.support.libvirt_volumes import run as type_line
+from nova.tests.support.libvirt_volumes import write
 
 BIN = pathlib.Path(sys.executable).parent
 GIB = 2 ** 30

@@ -1,85 +1,40 @@
 """Volumes of real QEMU guests: what a guest writes is in the volume, whatever is done to it meanwhile."""
-import json
-import os
 import pathlib
 import shutil
 import signal
 import subprocess
 import time
-import uuid
 
 import pytest
 
 from nova import exception
 from nova import states
 from nova.tests import long_runs
-from nova.tests.integration import test_libvirt
+from nova.tests.support import libvirt as test_libvirt
 from nova.virt import driver as contract
 
 if test_libvirt._REASON is not None:
     pytest.skip(test_libvirt._REASON, allow_module_level=True)
 
+from nova.tests.support import libvirt_volumes
+from nova.tests.support.libvirt_volumes import Export
+from nova.tests.support.libvirt_volumes import GIB
+from nova.tests.support.libvirt_volumes import below
+from nova.tests.support.libvirt_volumes import put_on
+from nova.tests.support.libvirt_volumes import read
+from nova.tests.support.libvirt_volumes import run
+from nova.tests.support.libvirt_volumes import spawn
+from nova.tests.support.libvirt_volumes import wait_for
+from nova.tests.support.libvirt_volumes import write
+from nova.virt.libvirt import guest_power
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import volume_disks as disk
-from nova.virt.libvirt.features import volumes as feature
 from nova.virt.libvirt.volumes import operations
 
-GIB = 2 ** 30
-BOOT_SECONDS = test_libvirt.BOOT_SECONDS
-state_path, module_rig, rig, instance = (test_libvirt.state_path, test_libvirt.module_rig, test_libvirt.rig,
-                                         test_libvirt.instance)
-wait_for, spawn = test_libvirt.wait_for, test_libvirt.spawn
-
-
-class Volume:
-    """A raw file, and its row of block_device_mappings."""
-
-    def __init__(self, directory, name='/dev/vdb', size=1, image=None, **values):
-        self.id = str(uuid.uuid4())
-        self.path = directory / self.id
-        if image:
-            subprocess.run(['qemu-img', 'convert', '-O', 'raw', image, self.path], check=True)
-        else:
-            self.path.touch()
-        os.truncate(self.path, size * GIB)
-        self.device = {'uuid': str(uuid.uuid4()), 'volume_id': self.id, 'destination_type': 'volume',
-                       'source_type': 'volume', 'device_name': name, 'volume_size': size, 'boot_index': None,
-                       'connection_info': {'driver_volume_type': 'local', 'data': {'device_path': str(self.path)}},
-                       **values}
-
-    def read(self, length, at=0):
-        with open(self.path, 'rb') as file:
-            file.seek(at)
-            return file.read(length)
-
-
-@pytest.fixture
-def volumes(state_path):
-    made = []
-
-    def volume(*args, **kwargs):
-        made.append(Volume(state_path, *args, **kwargs))
-        return made[-1]
-    yield volume
-    for each in made:
-        each.path.unlink(missing_ok=True)
-
-
-def run(rig, instance, line):
-    """What a line that is typed in the guest prints."""
-    mark = uuid.uuid4().hex
-    rig.type(instance, f'{line}; echo "{mark[:16]}""{mark[16:]}"')
-    wait_for(lambda: mark.encode() in rig.console(instance), BOOT_SECONDS, 'the line to end')
-    return rig.console(instance).decode(errors='replace').rpartition(mark)[0].rpartition(mark[16:] + '"')[2]
-
-
-def write(rig, instance, disk, text, block=0):
-    run(rig, instance, f'echo {text} | dd of={disk} bs=4096 seek={block} conv=fsync 2>/dev/null')
-
-
-def read(rig, instance, disk, length, block=0):
-    run(rig, instance, 'echo 3 >/proc/sys/vm/drop_caches')
-    return run(rig, instance, f'dd if={disk} bs=4096 skip={block} count=1 2>/dev/null | head -c {length}')
+instance = libvirt_volumes.instance
+module_rig, rig = libvirt_volumes.module_rig, libvirt_volumes.rig
+state_path = libvirt_volumes.state_path
+volumes = libvirt_volumes.volumes
 
 
 def content(path, length):
@@ -135,22 +90,6 @@ def test_a_volume_comes_grows_is_copied_changes_and_goes(rig, instance, volumes,
     assert rig.driver.storage.load(instance.uuid).volumes == []
 
 
-def put_on(path, name, form='raw'):
-    """A file on another one, as a block storage makes it; its name."""
-    made = f'{path.name}.{uuid.uuid4().hex[:8]}'
-    subprocess.run(['qemu-img', 'create', '-q', '-f', 'qcow2', '-b', name, '-F', form, made], cwd=path.parent,
-                   check=True)
-    os.chmod(path.parent / made, 0o666)
-    return made
-
-
-def below(path):
-    """The names in the headers of a file and of those below it."""
-    shown = subprocess.run(['qemu-img', 'info', '-U', '--backing-chain', '--output=json', path], check=True,
-                           capture_output=True)
-    return [each.get('backing-filename') for each in json.loads(shown.stdout)]
-
-
 def test_snapshots_of_a_volume_are_files_that_lie_on_each_other(rig, instance, volumes, state_path):
     """os-assisted-volume-snapshots: the guest goes on in further files, which are merged while it runs and while it is
     off. It keeps its data, and finds them after a stop."""
@@ -173,8 +112,8 @@ def test_snapshots_of_a_volume_are_files_that_lie_on_each_other(rig, instance, v
         small = f'{base}.small'
         subprocess.run(['qemu-img', 'create', '-q', '-f', 'qcow2', '-b', base, '-F', 'raw', small, '1M'],
                        cwd=directory, check=True)
-        for new, why in (('../' + base, 'without directories'), ('nothing', 'No such file'), (wrong, 'lies on'),
-                         (small, 'another size')):
+        for new, why in (('../' + base, 'without directories'), ('nothing', 'No such file'),
+                         (wrong, 'its backing file'), (small, 'another size')):
             with pytest.raises(exception.VirtError, match=why):
                 driver.features[contract.AssistedSnapshots].create_volume_snapshot(None, instance, data.id,
                                                                                    {'new_file': new})
@@ -190,8 +129,8 @@ def test_snapshots_of_a_volume_are_files_that_lie_on_each_other(rig, instance, v
         write(rig, instance, '/dev/vdb', 'third', block=1)
         # what is not there is not merged
         for info, why in (({'file_to_merge': 'x', 'merge_target_file': base}, 'no file x'),
-                          ({'file_to_merge': base, 'merge_target_file': one}, 'does not lie on'),
-                          ({'file_to_merge': two}, 'on itself')):
+                          ({'file_to_merge': base, 'merge_target_file': one}, 'is not a backing file of'),
+                          ({'file_to_merge': two}, 'its own backing file')):
             with pytest.raises(exception.VirtError, match=why):
                 driver.features[contract.AssistedSnapshots].delete_volume_snapshot(None, instance, data.id, 's', info)
         # the newest snapshot goes: what is in its file comes into the guest's
@@ -276,12 +215,12 @@ def test_a_guest_boots_from_a_volume_and_keeps_its_data(rig, volumes):
 @long_runs.only
 def test_a_guest_that_holds_a_volume_keeps_it(rig, instance, volumes, monkeypatch):
     """A guest whose kernel has not started hears no request."""
-    monkeypatch.setattr(feature, 'RELEASE_SECONDS', 1)
+    monkeypatch.setattr(guest_power, 'RELEASE_S', 1)
     spawn(rig, instance)
     rig.driver.features[contract.Pause].pause(instance)
     held = volumes()
     rig.driver.features[contract.Volumes].attach_volume(None, instance, held.device)
-    with pytest.raises(exception.VirtError, match='does not let it go'):
+    with pytest.raises(exception.VirtError, match='does not release it'):
         rig.driver.features[contract.Volumes].detach_volume(None, instance, held.device)
     assert [each.volume_id for each in rig.driver.storage.load(instance.uuid).volumes] == [held.id]
 
@@ -315,30 +254,6 @@ def test_a_lost_file_is_a_clear_error(rig, instance, volumes):
         rig.driver.features[contract.Volumes].attach_volume(None, instance, lost.device)
     assert rig.driver.storage.load(instance.uuid).volumes == []
     assert rig.driver.power_state(instance) == states.RUNNING
-
-
-class Export:
-    """A volume behind an NBD server of its own, on a socket."""
-
-    def __init__(self, directory, volume):
-        self.socket = directory / f'{volume.id[:8]}.sock'
-        self._path, self._process = volume.path, None
-        self.info = {'driver_volume_type': 'nbd', 'data': {'export': 'volume', 'socket': str(self.socket)}}
-
-    def start(self):
-        self.socket.unlink(missing_ok=True)
-        self._process = subprocess.Popen(
-            ['qemu-nbd', '--persistent', '--shared=0', '--format=raw', '--cache=writeback', '--export-name=volume',
-             f'--socket={self.socket}', str(self._path)])
-        wait_for(self.socket.exists, 30, 'the export')
-        self.socket.chmod(0o777)
-
-    def signal(self, number):
-        self._process.send_signal(number)
-
-    def stop(self):
-        self._process.kill()
-        self._process.wait()
 
 
 @long_runs.only

@@ -3,7 +3,6 @@ state on the way: with a real guest, which needs what test_libvirt.py does, and 
 """
 import pathlib
 import shutil
-import subprocess
 import tempfile
 
 import pytest
@@ -12,8 +11,10 @@ from nova import actions
 from nova import states
 from nova.tests import long_runs
 from nova.tests.functional import cloud
-from nova.tests.integration import test_libvirt as base
-from nova.tests.waiting import wait_for
+from nova.tests.support import libvirt as base
+from nova.tests.support.libvirt_walk import _remove_guests
+from nova.tests.support.waiting import wait_for
+
 
 BODIES = {
     'reboot': {'type': 'SOFT'}, 'reboot-hard': {'type': 'HARD'}, 'os-getConsoleOutput': {},
@@ -57,15 +58,6 @@ def running(request):
         if request.param == 'libvirt':
             _remove_guests(path)
         shutil.rmtree(path)
-
-
-def _remove_guests(path):
-    """Those below a directory that a failed test has left."""
-    for name in subprocess.check_output(['virsh', '-c', base.URI, 'list', '--all', '--name'], text=True).split():
-        found = subprocess.run(['virsh', '-c', base.URI, 'dumpxml', name], text=True, capture_output=True)
-        if str(path) in found.stdout:
-            subprocess.run(['virsh', '-c', base.URI, 'destroy', name], capture_output=True)
-            subprocess.run(['virsh', '-c', base.URI, 'undefine', name, '--managed-save'], capture_output=True)
 
 
 def upload(client, driver):

@@ -8,8 +8,8 @@ from nova.tests import core
 from nova.tests import long_runs
 from nova.tests import races
 from nova.tests.functional import test_core_evacuation as evacuation
-from nova.tests.functional import test_core_live_migration as live
 from nova.tests.integration import servers
+from nova.tests.support import core_live_migration as live
 
 
 @pytest.fixture(scope='module', params=[name for name in servers.SHARED if name != 'sqlite'])

@@ -166,7 +166,7 @@ def test_a_host_that_has_vanished_is_not_waited_for(wired):
     database.dispose()
 
 
-def test_who_stops_in_the_middle_of_a_transaction_holds_up_nobody_for_long(wired, monkeypatch):
+def test_transaction_of_a_stopped_process_is_aborted_after_a_timeout(wired, monkeypatch):
     """A process is stopped, or its host vanishes: the database hears nothing of it, and its rows are locked."""
     monkeypatch.setattr(server_engines, 'IDLE_S', 3)
     database = engine.Database(wired[1]('idle'))

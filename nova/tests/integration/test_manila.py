@@ -10,7 +10,7 @@ from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.integration import keystone
 from nova.tests.integration import manila
 from nova.tests.integration import servers
-from nova.tests.waiting import wait_for
+from nova.tests.support.waiting import wait_for
 
 pytestmark = long_runs.only             # functional/test_manila.py has what the reference of its API says
 ADDRESS = '127.0.0.1'                    # of the host, as its conductor knows it

@@ -11,9 +11,9 @@ from nova.db.servers import instances
 from nova.db.services import message_keys
 from nova.db.services import services
 from nova.rpc import bus as rpc_bus
-from nova.tests.functional import test_message_signatures as parts
-from nova.tests.functional import test_outside_services as outside
 from nova.tests.integration import servers
+from nova.tests.support import message_signatures as parts
+from nova.tests.support import outside_services as outside
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_hosts_and_control_plane(fleet, monkeypatch):
     parts.refused(lambda: other.client(computes).ping(ctx, server='host1'), 'not approved')
     other.signatures.key = None
     parts.refused(lambda: other.client(computes).ping(ctx, server='host1'), 'it is not signed')
-    monkeypatch.setattr(trusted_keys, 'LOOK_S', 0)
+    monkeypatch.setattr(trusted_keys, 'CACHE_LIFETIME_S', 0)
     fleet.core.api_db.run(message_keys.revoke, 'host1')
     parts.refused(lambda: parts.ask(bus), 'not approved: key')
 

@@ -40,7 +40,7 @@ def serve(directory):
     from nova.network.linux import metadata
     from nova.network.linux import runner
     from nova.runtime import wsgi
-    from nova.tests.unit import test_metadata_tokens
+    from nova.tests.support import metadata_tokens as test_metadata_tokens
     test_metadata_tokens.ADDRESSES = (GUEST,)
     service = test_metadata_tokens.Metadata(directory, rows=({},))
     application = app.Application(service.conf, service.api_db, cells.Cells(service.conf, service.api_db,

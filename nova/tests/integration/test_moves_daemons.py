@@ -1,7 +1,6 @@
 """Servers that move between computes in processes of their own, over a real broker; one of them is killed."""
 import contextlib
 import subprocess
-import time
 
 import pytest
 
@@ -11,6 +10,7 @@ from nova.tests import long_runs
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.integration import prepared
 from nova.tests.integration import servers
+from nova.tests.support.waiting import wait_for
 
 CONFIG = '''
 [DEFAULT]
@@ -68,16 +68,9 @@ def deployment(tmp_path):
         for host in ('host2', 'host3'):
             computes.start(host)
         admin = cloud.admin('2.53')
-        wait(lambda: len([each for each in admin.get('/os-services?binary=nova-compute').json()['services']
-                          if each['state'] == 'up']) == 3)
+        wait_for(lambda: len([each for each in admin.get('/os-services?binary=nova-compute').json()['services']
+                          if each['state'] == 'up']) == 3, seconds=240)
         yield cloud, computes
-
-
-def wait(condition, seconds=240):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 @long_runs.only
@@ -110,7 +103,9 @@ def test_moves_over_a_broker(deployment):
     computes.kill('host3')
     computes.start('host3', 'finish_migration:120')        # until it is killed there
     move('host3')
-    wait(lambda: user.get(f'/servers/{server_id}').json()['server']['OS-EXT-STS:task_state'] == 'resize_finish')
+    wait_for(
+        lambda: user.get(f'/servers/{server_id}').json()['server']['OS-EXT-STS:task_state'] == 'resize_finish',
+        seconds=240)
     computes.kill('host3')
     assert place() == 'host3'
     computes.start('host3')

@@ -29,9 +29,9 @@ from nova.network import manager
 from nova.network import setup
 from nova.network.operators import networks as operators
 from nova.tests import long_runs
-from nova.tests.functional import test_network_api
 from nova.tests.integration import servers
-from nova.tests.unit import test_network_manager as unit
+from nova.tests.support import network_api as test_network_api
+from nova.tests.support import network_manager as unit
 
 LIMITED = 'nova_network_limited'
 
@@ -60,7 +60,7 @@ def test_writers_at_the_same_time_all_count(db):
     assert current(db) == before + 160
 
 
-def test_what_is_committed_later_counts_later(db):
+def test_revision_follows_the_order_of_commits(db):
     """A transaction that began before another one and ends after it is a change for who has read in between."""
     with db.writer() as first:
         security_groups.ensure_default(first, 'slow')
@@ -163,7 +163,7 @@ def test_a_port_without_addresses_does_not_come_into_a_network_that_changes_hand
     db.run(networks.remove_network, network)
 
 
-def test_who_asks_for_any_network_at_once_gets_the_next_one(db):
+def test_concurrent_requests_for_any_free_network_get_different_networks(db):
     conf = nova_conf.new(files=[])
     idents = [_bare(db, f'any{number}') for number in range(2)]
     first, second = (context.RequestContext(user_id='u', project_id=name) for name in ('first', 'second'))
@@ -267,10 +267,10 @@ def test_a_limited_account_does_all_that_a_network_service_does(face):
     attachments.remove_address(ctx, instance_uuid=third.uuid, address=fixed, host='host1')
     attachments.detach_port(ctx, instance_uuid=third.uuid, port_id=more, attached_by='req-1', host='host1')
     # moves
-    service.migrations.prepare_for_instance(ctx, instance=third, host='host2')
-    service.migrations.unprepare_for_instance(ctx, instance_uuid=third.uuid, host='host2')
+    service.prepare_for_instance(ctx, instance=third, host='host2')
+    service.unprepare_for_instance(ctx, instance_uuid=third.uuid, host='host2')
     service.setup_for_instance(ctx, instance=third, host='host2')
-    service.migrations.network_info(ctx, instance_uuid=third.uuid)
+    service.network_info(ctx, instance_uuid=third.uuid)
     service.unbind_ports(ctx, instance_uuid=third.uuid, host='host2')
     # hosts: one that is new, at another address, and silent with a router
     for address in ('192.0.2.2', '192.0.2.22'):
@@ -313,7 +313,7 @@ def test_a_limited_account_waits_for_the_first_cell(face, monkeypatch, caplog):
         assert cells.Cells(face.conf, face.limited_db, face.db).default
 
 
-def test_what_an_account_may_not_is_an_error_of_the_database(face):
+def test_missing_database_privilege_raises_forbidden(face):
     """On MariaDB it was one that is away for a while, so that who asks for a key got a traceback."""
     with pytest.raises(errors.Forbidden, match='message_keys'):
         face.limited_db.run(message_keys.signing_key, None)

@@ -9,7 +9,7 @@ from nova.db.tables import network as t
 from nova.network import manager
 from nova.network.linux import namespaces
 from nova.tests import long_runs
-from nova.tests.integration import test_network_overlay as overlay
+from nova.tests.support import network_overlay as overlay
 
 pytestmark = overlay.pytestmark
 
@@ -103,7 +103,7 @@ def test_between_its_networks_a_router_is_on_the_hosts_of_the_guests(world):
 
 
 @long_runs.only
-def test_what_guests_may_get_and_say_is_the_same_as_with_one_gateway(tmp_path):
+def test_distributed_router_enforces_the_same_rules_as_a_central_gateway(tmp_path):
     world = overlay.World(tmp_path, hosts=3)
     try:
         router, _external, mine, theirs = routed(world)

@@ -4,7 +4,7 @@ import subprocess
 import pytest
 
 from nova.tests import long_runs
-from nova.tests.integration import test_network_overlay as overlay
+from nova.tests.support import network_overlay as overlay
 
 pytestmark = overlay.pytestmark
 

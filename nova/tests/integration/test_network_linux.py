@@ -17,8 +17,8 @@ import pytest
 from nova import exception
 from nova.db.networks import networks
 from nova.db.tables import network as t
-from nova.network.host import state as host_state
 from nova.network import manager
+from nova.network.host import state as host_state
 from nova.network.linux import dhcp
 from nova.network.linux import driver
 from nova.network.linux import namespaces
@@ -27,8 +27,8 @@ from nova.network.linux import rules as filters
 from nova.network.linux import runner
 from nova.objects import network_info
 from nova.runtime import privileges
-from nova.tests.unit import test_network_manager as unit
-from nova.tests.unit import test_network_rules as rows
+from nova.tests.support import network_manager as unit
+from nova.tests.support import network_rules as rows
 
 _MISSING = [command for command in (*driver.COMMANDS, 'busybox') if not shutil.which(command)]
 pytestmark = [

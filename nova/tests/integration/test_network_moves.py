@@ -16,13 +16,14 @@ import time
 import pytest
 
 from nova.network.linux import runner
-from nova.tests.integration import test_network_overlay as overlays
-from nova.tests.waiting import wait_for
+from nova.tests import machine
+from nova.tests.support import network_overlay as overlays
+from nova.tests.support.waiting import wait_for
 
 pytestmark = overlays.pytestmark
 run = runner.Runner()
 COPY_S, PAUSE_S = 3, 0.1
-ALLOWED_S = 0.5                 # beyond the pause; the median of many is a fifth of that
+ALLOWED_S = 0.5                 # beyond the pause, on a quiet machine; the median of many is a fifth of that
 ANNOUNCE = '''
 import socket, sys
 mac = bytes.fromhex(sys.argv[1].replace(':', ''))
@@ -83,17 +84,23 @@ def world(tmp_path):
     made.close()
 
 
+def allowed():
+    """Seconds beyond the pause, on this machine at this moment."""
+    return ALLOWED_S * machine.slowness()
+
+
 class Pings:
     """Echo requests every 10 ms from a namespace to an address, and when they were answered."""
 
-    def __init__(self, space, address):
+    def __init__(self, space, address, stalls):
+        self._stalls = stalls
         self._output = tempfile.TemporaryFile('w+')           # a pipe that is full would stop it
         self._process = subprocess.Popen(
             ['ip', 'netns', 'exec', space, 'ping', '-D', '-n', '-i', '0.01', '-W', '1', address], text=True,
             stdout=self._output, stderr=subprocess.STDOUT)
 
     def gaps(self):
-        """[seconds between two answers], the longest first; ends it."""
+        """[seconds between two answers without those of the machine itself], the longest first; ends it."""
         self._process.send_signal(signal.SIGINT)
         self._process.wait(20)
         with self._output as printed:
@@ -101,7 +108,8 @@ class Pings:
             output = printed.read()
         times = [float(found) for found in re.findall(r'^\[([0-9.]+)\] .*bytes from', output, re.MULTILINE)]
         assert len(times) > 50, output[-500:]
-        return sorted((later - earlier for earlier, later in zip(times, times[1:])), reverse=True)
+        late = self._stalls.longest()
+        return sorted((later - earlier - late for earlier, later in zip(times, times[1:])), reverse=True)
 
     def kill(self):
         self._process.kill()
@@ -109,10 +117,12 @@ class Pings:
 
 @contextlib.contextmanager
 def pings(*ways):
-    found = [Pings(*way) for way in ways]
+    stalls = machine.Stalls()
+    found = [Pings(*way, stalls) for way in ways]
     try:
         yield found
     finally:
+        stalls.end()
         for each in found:
             each.kill()
 
@@ -201,7 +211,7 @@ def test_frames_follow_a_guest_when_it_runs_elsewhere(world):
         wait_for(lambda: '192.0.2.2' in str(third.run('bridge', 'fdb', 'show')), 10, 'the third host to expect it')
         threading.Event().wait(COPY_S)
         assert fdb(third, mover) == (['192.0.2.1'], True) and fdb(source, mover) == (['192.0.2.2'], False)
-        assert max(each.gaps()[0] for each in watched) < ALLOWED_S
+        assert max(each.gaps()[0] for each in watched) < allowed()
     with pings(*ways) as watched:
         threading.Event().wait(0.5)
         began = time.monotonic()
@@ -214,8 +224,8 @@ def test_frames_follow_a_guest_when_it_runs_elsewhere(world):
         mover.has_moved_to(dest)
         threading.Event().wait(1)
         gaps = [each.gaps()[:2] for each in watched]
-    assert max(longest for longest, _next in gaps) < paused + ALLOWED_S, (gaps, paused)
-    assert max(after for _longest, after in gaps) < ALLOWED_S, gaps
+    assert max(longest for longest, _next in gaps) < paused + allowed(), (gaps, paused)
+    assert max(after for _longest, after in gaps) < allowed(), gaps
     assert fdb(third, mover) == (['192.0.2.2'], True) and fdb(dest, mover) == ([], False)
     assert not any(host.driver.linux.switchover.process.is_alive() for host in world.hosts)
 
@@ -229,14 +239,14 @@ def test_switches_of_a_vlan_learn_where_a_guest_runs(world):
     with pings(*ways) as watched:
         mover.expected_at(dest)
         threading.Event().wait(COPY_S)
-        assert max(each.gaps()[0] for each in watched) < ALLOWED_S
+        assert max(each.gaps()[0] for each in watched) < allowed()
     with pings(*ways) as watched:
         threading.Event().wait(0.5)
         began = time.monotonic()
         mover.runs_at(dest)
         paused = time.monotonic() - began
         threading.Event().wait(1)
-        assert max(each.gaps()[0] for each in watched) < paused + ALLOWED_S
+        assert max(each.gaps()[0] for each in watched) < paused + allowed()
 
 
 def test_answers_to_what_a_guest_began_pass_the_filters_where_it_arrives(world):
@@ -266,5 +276,5 @@ def test_nothing_switches_for_a_migration_that_is_cancelled(world):
         assert fdb(third, mover) == (['192.0.2.1'], True) and fdb(source, mover) == (['192.0.2.2'], False)
         mover.not_expected_at(dest)
         threading.Event().wait(1)
-        assert max(each.gaps()[0] for each in watched) < ALLOWED_S
+        assert max(each.gaps()[0] for each in watched) < allowed()
     assert fdb(third, mover) == (['192.0.2.1'], True) and fdb(source, mover) == ([], False)

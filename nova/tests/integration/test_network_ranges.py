@@ -129,7 +129,7 @@ def world():
         yield World(spaces)
 
 
-def test_what_comes_for_a_range_opens_no_guest_with_an_address_in_it(world):
+def test_traffic_to_an_address_range_does_not_open_a_guest_with_an_address_in_it(world):
     """The same five facts of a connection, to the MAC of the port with the range first."""
     world.filters('open')
     with world.heard('closed') as closed, world.heard('wide') as wide:
@@ -141,7 +141,7 @@ def test_what_comes_for_a_range_opens_no_guest_with_an_address_in_it(world):
     assert closed == [] and wide == ['of the range']
 
 
-def test_what_a_range_sends_makes_no_reply_of_what_another_guest_gets(world):
+def test_traffic_from_a_range_does_not_open_replies_to_another_guest(world):
     world.filters('open')
     world.has('wide', ADDRESSES['closed'])
     with world.heard('closed') as closed, world.heard('sender') as sender:
@@ -151,7 +151,7 @@ def test_what_a_range_sends_makes_no_reply_of_what_another_guest_gets(world):
 
 
 @pytest.mark.parametrize('pair, to', [(None, 'fa:16:3e:00:00:77'), ('fa:16:3e:00:00:66', MACS['wide'])])
-def test_what_comes_for_a_range_by_another_mac_makes_no_reply_of_what_a_guest_sends(world, pair, to):
+def test_traffic_to_a_range_by_another_mac_does_not_open_replies_from_a_guest(world, pair, to):
     """A MAC that nobody has, whose frames the bridge gives to all, and one that the port has without the range."""
     world.filters('open', pair)
     world.believes('sender', 'closed', to)

@@ -13,10 +13,10 @@ import types
 import pytest
 import requests as http
 
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as clouds
 from nova.tests.integration import servers
-from nova.tests.integration import test_placement_service
+from nova.tests.support import placement_service as test_placement_service
 
 PYTHON = os.environ.get('NOVA_TEST_NEUTRON')
 SCHEMA, OVN_SCHEMA = '/usr/share/openvswitch/vswitch.ovsschema', '/usr/share/ovn/ovn-{}.ovsschema'

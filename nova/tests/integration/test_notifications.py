@@ -10,9 +10,9 @@ from nova import conf as nova_conf
 from nova import notify
 from nova.rpc import bus
 from nova.tests import server_rows
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.integration import servers
-from nova.tests.unit.test_notify import CTX
+from nova.tests.support.notify import CTX
 
 
 @pytest.fixture(scope='module')

@@ -9,8 +9,8 @@ import time
 import pytest
 
 from nova.tests.integration import servers
-from nova.tests.integration.test_daemons import CONFIG
-from nova.tests.integration.test_daemons import GLANCE
+from nova.tests.support.daemons import CONFIG
+from nova.tests.support.daemons import GLANCE
 
 BIN = pathlib.Path(sys.executable).parent
 SECRET = 'canary-' + 'secret'

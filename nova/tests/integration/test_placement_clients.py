@@ -3,7 +3,7 @@ import pytest
 import requests
 
 from nova.tests import long_runs
-from nova.tests.integration import test_clients
+from nova.tests.support import clients as test_clients
 
 
 rig = test_clients.fake_rig

@@ -93,7 +93,7 @@ def test_a_host_over_its_capacity(tool, cloud):
     assert [text for text in found(tool, cloud) if 'memory_mb of 512' in text]
 
 
-def test_drift(tool, cloud):
+def test_changed_usage_counters_are_reported(tool, cloud):
     nodes = tables_cell.compute_nodes
     change(cloud, nodes, [nodes.c.host == 'host000'], vcpus_used=nodes.c.vcpus_used + 1)
     change(cloud, nodes, [nodes.c.host == 'host001'], running_vms=1)

@@ -20,9 +20,10 @@ from nova.rpc.rabbit import settings
 from nova.tests import long_runs
 from nova.tests.integration import rabbit_cluster
 from nova.tests.integration import servers
-from nova.tests.unit.test_rpc import CONTEXT
-from nova.tests.unit.test_rpc import ECHO
-from nova.tests.unit.test_rpc import Manager
+from nova.tests.support.rpc import CONTEXT
+from nova.tests.support.rpc import ECHO
+from nova.tests.support.rpc import Manager
+from nova.tests.support.waiting import wait_for
 
 
 @pytest.fixture(scope='module')
@@ -64,13 +65,6 @@ def served(made, name, manager=None):
         server.wait(10)
 
 
-def until(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize('caller, called', [('rabbit', 'nova-rabbit'), ('nova-rabbit', 'rabbit')])
 def test_a_fleet_rolls_from_one_driver_to_the_other(connect, caplog, caller, called):
     """Both declare the same queues, and read each other's calls, casts, errors and signs of life."""
@@ -80,7 +74,7 @@ def test_a_fleet_rolls_from_one_driver_to_the_other(connect, caplog, caller, cal
         client = connect(caller, **kept).client(ECHO)
         assert client.echo(CONTEXT, server='one', value={'a': [1, 'ü']}) == {'a': [1, 'ü']}
         client.remember(CONTEXT, server='one', value=2)
-        until(lambda: manager.remembered == [2])
+        wait_for(lambda: manager.remembered == [2], seconds=60)
         with pytest.raises(exception.InstanceInvalidState):
             client.fail(CONTEXT, server='one', kind='domain')
         with pytest.raises(exception.RemoteError):
@@ -92,7 +86,7 @@ def test_a_fleet_rolls_from_one_driver_to_the_other(connect, caplog, caller, cal
 
 
 def test_a_call_that_takes_long_is_heard_of(connect, monkeypatch):
-    monkeypatch.setattr(bus, 'SIGN_OF_LIFE_S', 4)
+    monkeypatch.setattr(bus, 'KEEPALIVE_TIMEOUT_S', 4)
     with served(connect(), 'one'):
         assert connect().client(ECHO).long(CONTEXT, server='one', seconds=6) == 'late'
 
@@ -107,7 +101,7 @@ def test_a_process_has_one_connection(connect, broker):
             thread.start()
         for thread in threads:
             thread.join()
-        until(lambda: len(broker.control('list_connections', '--no-table-headers', 'pid').split()) == 1)
+        wait_for(lambda: len(broker.control('list_connections', '--no-table-headers', 'pid').split()) == 1, seconds=60)
 
 
 def test_connections_that_are_cut_lose_and_double_nothing(connect, broker):
@@ -126,13 +120,13 @@ def test_connections_that_are_cut_lose_and_double_nothing(connect, broker):
         for thread in threads:
             thread.start()
         for _ in range(3):
-            until(lambda had=len(sent): len(sent) > had + 100)
+            wait_for(lambda had=len(sent): len(sent) > had + 100, seconds=60)
             broker.control('close_all_connections', 'test')
-        until(lambda had=len(sent): len(sent) > had + 100)
+        wait_for(lambda had=len(sent): len(sent) > had + 100, seconds=60)
         enough.set()
         for thread in threads:
             thread.join()
-        until(lambda: len(manager.remembered) >= len(sent))
+        wait_for(lambda: len(manager.remembered) >= len(sent), seconds=60)
         assert sorted(manager.remembered) == sorted(sent)
 
 
@@ -191,7 +185,7 @@ def test_a_process_that_is_far_behind_does_nothing_twice(connect, broker, option
         with served(connect(port=line.port, **options), name, manager):
             client = connect().client(ECHO)
             client.remember(CONTEXT, server=name, value=-1)
-            until(lambda: manager.remembered == [-1])
+            wait_for(lambda: manager.remembered == [-1], seconds=60)
             line.hold()                                # its acknowledgements are on their way for a long time
             for number in range(count):
                 client.remember(CONTEXT, server=name, value=number)
@@ -201,7 +195,7 @@ def test_a_process_that_is_far_behind_does_nothing_twice(connect, broker, option
                 time.sleep(1)
             assert 200 < had < count                   # the broker waits for them
             line.cut()
-            until(lambda: set(manager.remembered) == set(range(-1, count)))
+            wait_for(lambda: set(manager.remembered) == set(range(-1, count)), seconds=60)
             time.sleep(1)                              # for one that comes late
             assert sorted(manager.remembered) == list(range(-1, count))
     finally:
@@ -209,7 +203,7 @@ def test_a_process_that_is_far_behind_does_nothing_twice(connect, broker, option
 
 
 @long_runs.only
-def test_what_the_broker_refuses_is_one_senders_error(connect, broker):
+def test_message_refused_by_the_broker_fails_for_its_sender_only(connect, broker):
     """A refusal closes the channel, on which others have sent as well."""
     broker.control('add_user', 'bound', 'guest')
     broker.control('set_permissions', 'bound', '.*', '.*', '.*')
@@ -228,7 +222,7 @@ def test_what_the_broker_refuses_is_one_senders_error(connect, broker):
         for number in range(200):
             client.remember(CONTEXT, server='one', value=number)
         thread.join()
-        until(lambda: len(manager.remembered) == 200)
+        wait_for(lambda: len(manager.remembered) == 200, seconds=60)
         assert sorted(manager.remembered) == list(range(200)) and len(failed) == 3     # threads take them
 
 
@@ -247,7 +241,7 @@ def test_a_broker_whose_memory_is_full_takes_messages_again(connect, broker, mon
                     time.sleep(0.01)
         finally:
             broker.control('set_vm_memory_high_watermark', '0.6')
-        until(lambda: _echoes(client))
+        wait_for(lambda: _echoes(client), seconds=60)
         assert len(manager.remembered) == len(set(manager.remembered))
 
 
@@ -266,7 +260,7 @@ def test_copies_for_all_of_a_topic_when_there_is_nobody(connect):
         with served(connect(), 'one', manager):
             sender.send(target, CONTEXT.to_dict(), {'method': 'remember', 'args': {'value': 'seen'}, 'version': '1.0'},
                         retry=3)
-            until(lambda found=manager.remembered: found == ['seen'])
+            wait_for(lambda found=manager.remembered: found == ['seen'], seconds=60)
 
 
 def test_an_answer_whose_caller_has_died_is_dropped_with_a_line_in_the_log(connect, caplog):
@@ -275,8 +269,8 @@ def test_an_answer_whose_caller_has_died_is_dropped_with_a_line_in_the_log(conne
     with caplog.at_level(logging.ERROR):
         for number in range(20):
             answers.send(f'reply_gone{number}', b'{}')
-        until(lambda: caplog.text.count('A reply was dropped') == 20)
-    until(lambda: not [each for each in threading.enumerate() if each.name == 'rabbit-undelivered'])
+        wait_for(lambda: caplog.text.count('A reply was dropped') == 20, seconds=60)
+    wait_for(lambda: not [each for each in threading.enumerate() if each.name == 'rabbit-undelivered'], seconds=60)
 
 
 def test_a_queue_with_other_properties_is_used_with_a_warning(connect, caplog):
@@ -393,8 +387,8 @@ def test_queues_that_a_broker_lost_are_waited_for(connect, broker):
         assert client.echo(CONTEXT, server='back', value=1) == 1
         broker.control('close_all_connections', 'test')
         broker.control('delete_queue', 'echo.back')
-        until(lambda: _casts(client))
-        until(lambda: 2 in manager.remembered)
+        wait_for(lambda: _casts(client), seconds=60)
+        wait_for(lambda: 2 in manager.remembered, seconds=60)
 
 
 def _casts(client):

@@ -18,9 +18,10 @@ from nova.rpc import bus
 from nova.rpc import delivery
 from nova.tests import long_runs
 from nova.tests.integration import servers
-from nova.tests.unit.test_rpc import CONTEXT
-from nova.tests.unit.test_rpc import ECHO
-from nova.tests.unit.test_rpc import Manager
+from nova.tests.support.rpc import CONTEXT
+from nova.tests.support.rpc import ECHO
+from nova.tests.support.rpc import Manager
+from nova.tests.support.waiting import wait_for
 
 
 @pytest.fixture(scope='module')
@@ -86,7 +87,7 @@ time.sleep(60)
 
 
 def test_a_server_that_dies_in_a_call_is_not_waited_for(broker, served, monkeypatch):
-    monkeypatch.setattr(bus, 'SIGN_OF_LIFE_S', 5)
+    monkeypatch.setattr(bus, 'KEEPALIVE_TIMEOUT_S', 5)
     client, _manager = served
     assert client.long(CONTEXT, server='one', seconds=8) == 'late'           # one that works is
     with subprocess.Popen([sys.executable, '-c', SERVER, broker.url], stdout=subprocess.PIPE) as process:
@@ -98,7 +99,7 @@ def test_a_server_that_dies_in_a_call_is_not_waited_for(broker, served, monkeypa
         assert time.monotonic() - begun < 40
 
 
-def test_who_is_not_there_is_known_at_once(served):
+def test_message_to_a_missing_server_fails_immediately(served):
     client, _manager = served
     for send in (client.echo, client.remember):
         begun = time.monotonic()
@@ -122,7 +123,7 @@ def test_services_find_a_restarted_broker_and_what_it_took_is_not_lost(broker, s
     caster = threading.Thread(target=cast)
     caster.start()
     try:
-        _until(lambda: len(taken) > 20)
+        wait_for(lambda: len(taken) > 20, seconds=240)
         broker.kill()
         broker.stop()
         with pytest.raises(exception.Unavailable):
@@ -132,18 +133,11 @@ def test_services_find_a_restarted_broker_and_what_it_took_is_not_lost(broker, s
         def answers():
             with contextlib.suppress(exception.Unavailable):
                 return client.echo(CONTEXT, value=3) == 3
-        _until(answers)
+        wait_for(answers, seconds=240)
     finally:
         enough.set()
         caster.join()
-    _until(lambda: set(taken) <= set(manager.remembered))
-
-
-def _until(condition):
-    deadline = time.monotonic() + 240
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_for(lambda: set(taken) <= set(manager.remembered), seconds=240)
 
 
 def test_a_broker_that_takes_connections_and_says_nothing(monkeypatch, driver):

@@ -24,7 +24,7 @@ from nova.db.tables import cell as tables_cell
 from nova.tests import long_runs
 from nova.tests import server_rows
 from nova.tests.functional import servers as fixture
-from nova.tests.functional import test_categories
+from nova.tests.support import categories as test_categories
 from nova.tests.integration import races_of_volumes  # noqa: F401 (its races are run, too)
 from nova.tests.integration import servers
 from nova.tests.integration.racing import Project
@@ -479,7 +479,7 @@ def _messages(cloud, server_id):
 
 
 @pytest.mark.parametrize('name', list(RACES))
-def test_race(cloud, name):
+def test_concurrent_requests_return_the_expected_status_codes(cloud, name):
     made = RACES[name](cloud, Project(cloud))
     answers = at_once(made.ask)
     codes = collections.Counter(answer.status for answer in answers)

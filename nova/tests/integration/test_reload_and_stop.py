@@ -14,10 +14,10 @@ from nova.rpc import bus
 from nova.rpc import versions
 from nova.rpc.interface import Interface
 from nova.rpc.interface import Method
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.integration import servers
-from nova.tests.integration import test_daemons
 from nova.tests.older_release import tree
+from nova.tests.support import daemons as test_daemons
 
 WORK = Interface('work', '1.0', Method('job', ('number',)))
 WORKER = '''

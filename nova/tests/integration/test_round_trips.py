@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from nova.db import engine
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.integration import servers
 
 TABLE = sa.Table('counted', sa.MetaData(), sa.Column('a', sa.Integer, primary_key=True))
@@ -118,7 +118,7 @@ def test_a_read_on_one_that_has_just_broken_fails_once(database, trusted):
         conn.execute(sa.select(1))
 
 
-def test_what_reads_sees_at_once_what_was_written(database):
+def test_reader_sees_committed_rows_with_each_statement(database):
     """Statement by statement, on one connection: it is in no transaction that would hide it, or hold locks."""
     with database.reader() as reading:
         for number in (11, 12, 13):

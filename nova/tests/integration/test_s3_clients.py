@@ -11,8 +11,8 @@ import requests
 from nova.tests import long_runs
 from nova.tests import warm_client
 from nova.tests.functional import cloud as whole
-from nova.tests.functional import test_ec2
 from nova.tests.integration import servers
+from nova.tests.support import ec2 as test_ec2
 
 DEBIAN_PYTHON = '/usr/bin/python3'       # what Debian's programs run with
 MIB = 1 << 20

@@ -6,9 +6,9 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from nova.db import engine
-from nova.tests.functional import test_secrets
-from nova.tests.functional import test_secrets_in_errors as walk
 from nova.tests.integration import servers
+from nova.tests.support import secrets as test_secrets
+from nova.tests.support import secrets_in_errors as walk
 
 log_file = test_secrets.log_file
 SERVERS = [name for name in servers.SHARED if name != 'sqlite']

@@ -20,6 +20,7 @@ from nova.rpc import bus as rpc_bus
 from nova.tests import long_runs
 from nova.tests.integration import daemons
 from nova.tests.integration import servers
+from nova.tests.support.waiting import wait_for
 
 BOUND_S = 60
 
@@ -67,22 +68,17 @@ def test_a_life_of_a_server_s_network(fleet):
     flavor = fleet.load.json('GET', '/flavors')['flavors'][0]['id']
     server = fleet.load.json('POST', '/servers', {'server': {
         'name': 'networked', 'imageRef': fleet.image, 'flavorRef': flavor}})['server']['id']
-    _until(lambda: _server(fleet, server)['status'] == 'ACTIVE')
+    wait_for(lambda: _server(fleet, server)['status'] == 'ACTIVE', seconds=BOUND_S)
     assert _server(fleet, server)['addresses']
     fleet.load.json('POST', f'/servers/{server}/os-interface', {'interfaceAttachment': {}})
-    _until(lambda: len(fleet.load.json('GET', f'/servers/{server}/os-interface')['interfaceAttachments']) == 2)
+    wait_for(
+        lambda: len(fleet.load.json('GET', f'/servers/{server}/os-interface')['interfaceAttachments']) == 2,
+        seconds=BOUND_S)
     fleet.load.json('DELETE', f'/servers/{server}')
-    _until(lambda: not fleet.load.rows('api', f"SELECT id FROM ports WHERE device_id = '{server}'"))
+    wait_for(lambda: not fleet.load.rows('api', f"SELECT id FROM ports WHERE device_id = '{server}'"), seconds=BOUND_S)
     # before there is a cell it may be refused the making of one, once
     assert not [line for line in fleet.daemons['network1'].last_words().splitlines()
                 if 'denied' in line and 'Waiting for another daemon' not in line]
-
-
-def _until(ready):
-    deadline = time.monotonic() + BOUND_S
-    while not ready():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
 
 
 @pytest.mark.parametrize('kind, statement', [
@@ -93,7 +89,7 @@ def _until(ready):
     ('api', 'DELETE FROM instance_mappings'),
     ('cell1', "UPDATE instances SET host = 'compute1'"),
     ('cell1', 'SELECT * FROM block_device_mappings')])
-def test_what_the_account_of_the_network_service_may_not_do(fleet, kind, statement):
+def test_statements_beyond_the_network_database_account_are_denied(fleet, kind, statement):
     """With these who has the host of a nova-network would have the control plane."""
     db = engine.Database(fleet.limited_urls[kind])
     try:
@@ -107,7 +103,7 @@ def test_the_metadata_service_works_with_that_account(fleet):
     flavor = fleet.load.json('GET', '/flavors')['flavors'][0]['id']
     server = fleet.load.json('POST', '/servers', {'server': {
         'name': 'described', 'imageRef': fleet.image, 'flavorRef': flavor}})['server']['id']
-    _until(lambda: _server(fleet, server)['status'] == 'ACTIVE')
+    wait_for(lambda: _server(fleet, server)['status'] == 'ACTIVE', seconds=BOUND_S)
     conf = nova_conf.new(files=[], api_database__connection=fleet.limited_urls['api'],
                          database__connection=fleet.limited_urls['cell1'])
     api_db, cells = assembly.checked_databases(conf)

@@ -17,9 +17,9 @@ from nova.db.services import services
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 from nova.tests import long_runs
-from nova.tests.functional import test_state_backup as functional
 from nova.tests.integration import servers
-from nova.tests.unit import test_archive
+from nova.tests.support import archive as test_archive
+from nova.tests.support import state_backup as functional
 
 KINDS = ('mariadb', 'postgresql')
 

@@ -12,9 +12,9 @@ import pytest
 
 from nova.network.linux import remote as network_remote
 from nova.tests import long_runs
-from nova.tests.contract import test_systemd as units
 from nova.tests.integration import prepared
 from nova.tests.integration import systemd_machine
+from nova.tests.support import systemd as units
 from nova.virt.libvirt.privileged import remote as guest_remote
 
 CLIENT = {'OS_CLIENT_CONFIG_FILE': '/var/lib/nova/clouds.yaml', 'OS_CLOUD': 'nova-admin'}

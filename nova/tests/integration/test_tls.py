@@ -18,9 +18,9 @@ from nova.rpc import bus
 from nova.runtime import certificates
 from nova.tests import long_runs
 from nova.tests.integration import servers
-from nova.tests.unit.test_rpc import CONTEXT
-from nova.tests.unit.test_rpc import ECHO
-from nova.tests.unit.test_rpc import Manager
+from nova.tests.support.rpc import CONTEXT
+from nova.tests.support.rpc import ECHO
+from nova.tests.support.rpc import Manager
 
 
 def _certificates(directory, owner):

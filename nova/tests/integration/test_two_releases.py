@@ -13,9 +13,9 @@ import time
 import pytest
 
 from nova.tests import long_runs
-from nova.tests.integration import test_libvirt
 from nova.tests.older_release import next_release
 from nova.tests.older_release import tree
+from nova.tests.support import libvirt as test_libvirt
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / 'tools'))
 import local_cloud

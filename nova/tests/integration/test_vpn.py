@@ -16,12 +16,12 @@ import pytest
 from nova.network.linux import driver
 from nova.network.linux import runner
 from nova.tests import long_runs
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import callers
 from nova.tests.functional import cloud as whole
-from nova.tests.functional import test_certificates
-from nova.tests.integration import test_libvirt as base
-from nova.tests.integration import test_libvirt_walk as walk
+from nova.tests.support import certificates as test_certificates
+from nova.tests.support import libvirt as base
+from nova.tests.support import libvirt_walk as walk
 
 IMAGE = base.GUEST / 'vpn.qcow2'
 _MISSING = [command for command in (*driver.COMMANDS, 'openvpn', 'ping') if not shutil.which(command)]
@@ -48,7 +48,6 @@ connect-retry-max 1
 hand-window {seconds}
 verb 3
 '''
-
 
 
 @pytest.fixture(scope='module')
@@ -203,7 +202,7 @@ def test_it_is_there_again_after_a_reboot(admin, member, vpn, outside, tmp_path)
         outside.leave()
 
 
-def test_who_belongs_to_another_project_does_not_get_in(cloud, vpn, outside, tmp_path):
+def test_vpn_rejects_certificates_of_another_project(cloud, vpn, outside, tmp_path):
     """By a certificate of the same authority."""
     other = callers.Identity(cloud.admin()).in_project('elsewhere', 'member')
     there, log = outside.connect(certified(other, tmp_path / 'theirs', vpn, 15))
@@ -215,7 +214,7 @@ def test_a_client_sees_whose_vpn_instance_it_is(member, vpn, outside, tmp_path):
     assert not there and 'VERIFY X509NAME ERROR' in log, log
 
 
-def test_who_was_revoked_does_not_get_in(cloud, admin, member, vpn, outside, tmp_path, capsys):
+def test_vpn_rejects_revoked_certificates(cloud, admin, member, vpn, outside, tmp_path, capsys):
     """The last one here: from a new VPN instance on, as the page says."""
     path = certified(member, tmp_path / 'revoked', vpn, 15)
     assert outside.connect(path)[0]

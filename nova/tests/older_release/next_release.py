@@ -31,7 +31,7 @@ EDITS = (
     ('nova/objects/instance.py', r"    VERSION = '(\d+)\.(\d+)'\n    ADDED = \{", lambda found: (
         f"    VERSION = '{found[1]}.{int(found[2]) + 1}'\n"
         f"    ADDED = {{'{found[1]}.{int(found[2]) + 1}': ('mood',), ")),
-    ('nova/objects/instance.py', r'    fields = \{\n', lambda found: found[0] + "        'mood': _text(**_maybe),\n"),
+    ('nova/objects/instance.py', r'    uuid: base.Uuid\n', lambda found: found[0] + '    mood: str | None\n'),
     ('nova/db/tables/cell.py', r"        sa\.Column\('task_state', sa\.String\(32\)\),\n",
      lambda found: found[0] + "        sa.Column('mood', sa.String(32)),\n"),
     ('nova/compute/records.py', r'    disputed: bool = False\n', lambda found: found[0] + "    mood: str = 'new'\n"),
@@ -41,7 +41,7 @@ EDITS = (
     ('nova/virt/fake/machine.py', r"\{'console': \[\]\}", lambda found: "{'console': [], 'mood': 'new'}"),
     ('nova/virt/libvirt/local_disks/records.py', r"    name='record of a guest',\n",
      lambda found: found[0] + f'    {UPGRADE}\n'),
-    ('nova/virt/libvirt/xml.py', r'    moved_from: str \| None = None\n',
+    ('nova/virt/libvirt/xml.py', r'    source_directory: str \| None = None\n',
      lambda found: found[0] + "    mood: str = 'new'\n"),
 )
 

@@ -17,7 +17,7 @@ import time
 import requests
 
 from nova import conf as nova_conf
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.integration import prepared
 from nova.tests.integration import servers as parts
 from nova.tests.older_release import tree

@@ -31,7 +31,8 @@ OLD_VALUES = {
         *("INSERT INTO host_maintenance_servers (maintenance_id, instance_uuid, direction, state, updated_at) SELECT "
           f"1, uuid, 'away', '{state}', '{MOMENT}' FROM instances WHERE display_name = '{name}'"
           for state, name in (('kept', 'moving'), ('gone', 'arriving'))),
-        "UPDATE migrations SET arguments = '{\"left\":[\"6d2f1b5e-3ab4-4c0c-9a58-0c1f2d3e4f51\"]}'",
+        "UPDATE migrations SET arguments = '{\"left\":[\"6d2f1b5e-3ab4-4c0c-9a58-0c1f2d3e4f51\"],\"grows\":true,"
+        "\"ignore\":[\"host3\"],\"tried\":[\"host4\"]}'",
         "INSERT INTO instance_actions (instance_uuid, action, request_id, started_at, updated_at, deadline, arguments) "
         f"SELECT uuid, 'attach_volume', 'req-1', '{MOMENT}', '{MOMENT}', '{MOMENT}', "
         "'{\"bdm_uuid\":\"b\",\"told\":{\"volume_id\":\"told\"},\"sealed_password\":[\"name\",\"text\"]}' "

@@ -24,7 +24,8 @@ def make(db, branch):
         state_backup.insert(db, branch, table, columns, batch)
     with db.writer() as conn:
         for row in conversion.ROWS[branch]:
-            if isinstance(row, conversion.Column):       # the rows are inserted into tables with the new names
+            # the rows are inserted into tables with the new names
+            if isinstance(row, conversion.Column | conversion.Index):
                 dataclasses.replace(row, old=row.new, new=row.old).apply(conn)
         schema.stamp(conn, revision)
     return db

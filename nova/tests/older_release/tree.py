@@ -3,6 +3,7 @@
 It is exported from the repository's history. Tests that need it are skipped in a clone without history (a shallow one,
 a source archive), with the reason.
 """
+import configparser
 import contextlib
 import functools
 import os
@@ -10,7 +11,7 @@ import pathlib
 import subprocess
 import sys
 
-from nova.tests import waiting
+from nova.tests.support import waiting
 
 PREVIOUS = ''             # tag of the release before this one, for rolling upgrades; '': this is the first one
 # last commit whose databases nova.db.conversion converts
@@ -40,7 +41,18 @@ def exported(directory, name=PREVIOUS):
                              capture_output=True).stdout
     # not tarfile: Python before 3.11.4 has no filter for what is extracted
     subprocess.run(['tar', '--extract', '--directory', directory], input=archive, check=True)
+    _describe(pathlib.Path(directory))
     return pathlib.Path(directory)
+
+
+def _describe(directory):
+    """Write the metadata of a tree's distribution, whose version its programs look up by the name of that time."""
+    config = configparser.ConfigParser()
+    config.read(directory / 'setup.cfg')
+    name, version = config['metadata']['name'], config['metadata']['version']
+    info = directory / f'{name}-{version}.dist-info'
+    info.mkdir()
+    (info / 'METADATA').write_text(f'Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n')
 
 
 @contextlib.contextmanager

@@ -1,5 +1,4 @@
 """What a request may cost, in calls and statements: these do not depend on the machine."""
-import sys
 import uuid
 
 import pytest
@@ -11,7 +10,9 @@ from nova.tests import image_service
 from nova.tests import server_rows
 from nova.tests.functional import base
 from nova.tests.functional import servers
-from nova.tests.unit import test_token_cache
+from nova.tests.support import token_cache as test_token_cache
+from nova.tests.support.budgets import calls
+
 
 CALLS_PER_SERVER = 60            # of a detail list; the architecture allows 250
 CALLS_PER_NAME = 3               # of a plain list
@@ -28,21 +29,6 @@ def cloud(tmp_path_factory):
     fixture.add_servers(*(server_rows.row(n, project_id=base.PROJECT) for n in range(MANY)))
     yield fixture
     fixture.close()
-
-
-def calls(function):
-    """Python and C functions called by ``function``."""
-    count = 0
-
-    def profile(_frame, event, _argument):
-        nonlocal count
-        count += event in ('call', 'c_call')
-    sys.setprofile(profile)
-    try:
-        function()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 def statements(database, function):

@@ -11,7 +11,7 @@ from nova.tests import login_flood
 from nova.tests.functional import cloud as cloud_fixture
 
 ROUNDS = 11                     # as in production: a tenth of a second and more
-PATHS = ('/compute/v2.1/servers', '/image/v2/images', '/network/v2.0/networks', '/identity/v3/projects?name=demo')
+PATHS = ('/compute/v2.1/servers', '/image/v2/images', '/network/v2.0/networks', '/identity/v3/auth/projects')
 FLOOR_S = 0.25                  # what the machine itself does now and then
 
 

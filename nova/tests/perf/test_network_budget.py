@@ -3,7 +3,7 @@ import pytest
 import sqlalchemy as sa
 
 from nova.network import allocation
-from nova.tests.unit import test_network_manager as unit
+from nova.tests.support import network_manager as unit
 
 TOGETHER = 25
 ALLOCATIONS = 7                  # statements, on a server one more that locks; whatever the number of servers

@@ -6,9 +6,9 @@ import pytest
 from nova.notify import payloads
 from nova.tests import server_rows
 from nova.tests.functional import notifications
-from nova.tests.perf import test_boot_budget as budget
-from nova.tests.perf.test_budgets import calls
-from nova.tests.unit.test_notify import CTX
+from nova.tests.support import boot_budget as budget
+from nova.tests.support.budgets import calls
+from nova.tests.support.notify import CTX
 
 BESIDE = 2                   # the services look after their own meanwhile
 STATEMENTS = 28              # instead of 25: the action's record for each write with an event. Measured: 29 in all

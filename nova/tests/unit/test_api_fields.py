@@ -45,7 +45,7 @@ def test_rules():
     assert _built(1, ('see_host',)) == {'id': 'u', 'size': 20}
 
 
-def test_absent():
+def test_absent_optional_field_is_omitted():
     assert 'note' not in _built(3)
     assert _built(3, note='n')['note'] == 'n'
 

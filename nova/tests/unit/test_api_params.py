@@ -65,23 +65,23 @@ def test_relaxed_drops_what_is_unknown():
      'Invalid input for field/attribute server.networks.0.size. Value: None. It is not of type integer or string.'),
     (_server(adminPass='secret'),
      'Invalid input for field/attribute server.adminPass. It is longer than 4 characters.')])
-def test_sentences(body, message):
+def test_validation_messages_name_field_and_reason(body, message):
     assert _refused(body) == message
 
 
 @pytest.mark.parametrize('value,converted', [(1, 1), ('1', 1), ('2147483647', 2147483647), ('007', 7)])
-def test_integers(value, converted):
+def test_numeric_strings_are_converted_to_integers(value, converted):
     assert BODY.validate(_server(count=value), 1)['server']['count'] == converted
 
 
 @pytest.mark.parametrize('value', [0, '0', -1, '-1', 2 ** 31, str(2 ** 31), 1.0, True, None, '', ' 1', '1_0', '٣',
                                    '1' * 5000, [1], {}])
-def test_what_is_no_positive_integer(value):
+def test_invalid_positive_integer_is_refused(value):
     assert 'server.count' in _refused(_server(count=value))
 
 
 @pytest.mark.parametrize('value', [1, 0, 'maybe', '', None, [], 'tRUE'])
-def test_what_is_no_boolean(value):
+def test_invalid_boolean_is_refused(value):
     assert 'server.new' in _refused(_server(new=value), 5)
 
 

@@ -51,7 +51,7 @@ def test_own_key_pairs(rules):
 @pytest.mark.parametrize('check', ['project_id:%(project_id)s', 'user_id:%(user_id)s', 'domain_id:%(domain_id)s',
                                    'project_domain_id:%(project_domain_id)s', 'system_scope:%(system_scope)s',
                                    'None:%(project_id)s', 'project_id:None', 'user_id:'])
-def test_what_is_absent_equals_nothing(tmp_path, check):
+def test_policy_check_never_matches_an_absent_value(tmp_path, check):
     """str(None) is a text like any other, and oslo.policy compares texts."""
     (tmp_path / 'policy.yaml').write_text(f'"os_compute_api:limits": "{check}"\n')
     rules = policy.Policy(nova_conf.new(oslo_policy__policy_file=str(tmp_path / 'policy.yaml')))

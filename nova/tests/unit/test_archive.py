@@ -1,54 +1,22 @@
 """nova-manage db archive_deleted_rows, purge, null_instance_uuid_scan: rows, and the exit codes of the man page."""
-import datetime
-import threading
 
 import pytest
 import sqlalchemy as sa
 
 from nova.db import engine
-from nova.db.servers import archive
 from nova.db.tables import cell as tables_cell
-from nova.db.tables import usage as tables_usage
 from nova.db.tables.shadow import SHADOWS
 from nova.tests import schemas
 from nova.tests import server_rows
-from nova.tests.unit.test_manage import run
+from nova.tests.support.archive import SHADOW_TABLES
+from nova.tests.support.archive import counts
+from nova.tests.support.archive import deleted
+from nova.tests.support.archive import fill
+from nova.tests.support.archive import race
+from nova.tests.support.manage import run
 
-START = server_rows.START
+
 TABLES = {table.name: table for table in SHADOWS}
-
-
-def deleted(number, days):
-    moment = START + datetime.timedelta(days=days)
-    return server_rows.row(number, deleted_at=moment, terminated_at=moment, vm_state='deleted')
-
-
-def fill(conn, rows):
-    """Deleted servers, each with an action of two events and a migration; one server that lives."""
-    server_rows.insert(conn, rows, deleted=True)
-    live = server_rows.row(99)
-    server_rows.insert(conn, [live])
-    for number, row in enumerate([*rows, live], 1):
-        action = conn.execute(sa.insert(tables_cell.instance_actions), {
-            'instance_uuid': row['uuid'], 'action': 'create', 'request_id': f'req-{number}', 'started_at': START,
-            'updated_at': START, 'arguments': {'a': [number]}}).inserted_primary_key[0]
-        conn.execute(sa.insert(tables_cell.instance_action_events), [
-            {'action_id': action, 'event': event, 'started_at': START} for event in ('build', 'destroy')])
-        conn.execute(sa.insert(tables_cell.migrations), {
-            'uuid': row['uuid'], 'instance_uuid': row['uuid'], 'project_id': 'p', 'user_id': 'u',
-            'migration_type': 'resize', 'status': 'confirmed', 'created_at': START, 'updated_at': START,
-            'arguments': {}, 'old_flavor': {}, 'new_flavor': {}})
-    for day, state in ((1, 'DONE'), (2, 'DONE'), (3, 'RUNNING')):
-        moment = START + datetime.timedelta(days=day)
-        conn.execute(sa.insert(tables_usage.task_log), {
-            'host': 'host1', 'period_beginning': START, 'period_ending': moment, 'state': state, 'updated_at': moment,
-            'task_items': 1, 'errors': 0, 'message': 'm'})
-
-
-def counts(db, tables):
-    with db.reader() as conn:
-        return {name: conn.execute(sa.select(sa.func.count()).select_from(table)).scalar()
-                for name, table in tables.items()}
 
 
 @pytest.fixture
@@ -67,10 +35,7 @@ def cell(capsys, tmp_path):
     db.dispose()
 
 
-SHADOW_TABLES = {table.name: shadow for table, shadow in SHADOWS.items()}
-
-
-def test_what_is_archived_is_moved_whole_and_nothing_else(cell):
+def test_archive_moves_complete_rows_of_deleted_servers_only(cell):
     nova_manage, db, rows = cell
     code, out, err = nova_manage('db', 'archive_deleted_rows', '--max_rows', 2, '--verbose')
     assert (code, err) == (1, '')
@@ -102,7 +67,7 @@ def test_until_complete_before_and_the_task_log(cell):
     assert nova_manage('db', 'archive_deleted_rows', '--all-cells', '--verbose')[:2] == (0, 'Nothing was archived.\n')
 
 
-def test_purge(cell):
+def test_purge_requires_all_or_before_and_removes_archived_rows(cell):
     nova_manage, db, _rows = cell
     code, _out, err = nova_manage('db', 'purge')
     assert code == 1 and '--all' in err
@@ -142,26 +107,6 @@ def test_a_number_that_sqlite_gives_again_is_no_conflict(cell):
         server_rows.insert(conn, [deleted(1, 9)], deleted=True)
     assert nova_manage('db', 'archive_deleted_rows')[0] == 1
     assert counts(db, SHADOW_TABLES)['instances_history'] == 4
-
-
-def race(db, rows):
-    """Two that archive at once move every row once."""
-    moved, errors = [], []
-
-    def work():
-        try:
-            moved.append(archive.servers(db))
-        except Exception as error:
-            errors.append(error)
-    threads = [threading.Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-    assert sum(found.get('instances_history', 0) for found in moved) == len(rows)
-    assert counts(db, SHADOW_TABLES)['instances_history'] == len(rows)
-    assert counts(db, SHADOW_TABLES)['instance_action_events'] == 2 * len(rows)
 
 
 def test_two_at_once(cell):

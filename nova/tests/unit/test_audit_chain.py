@@ -173,7 +173,7 @@ def test_without_a_key_only_a_seal_that_was_told_finds_one_that_was_written_anew
     assert 'the log was rewritten' in audit.verify(db, b'', [told]).wrong
 
 
-def test_what_has_expired_leaves_a_log_that_can_be_verified(db, monkeypatch):
+def test_audit_log_can_be_verified_after_records_expire(db, monkeypatch):
     monkeypatch.setattr(audit, 'PAGE', 4)
     key, now = KEYS[1], utils.utcnow()
     fill(db, 6, key, created_at=now - 9 * DAY)

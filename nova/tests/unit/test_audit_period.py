@@ -41,7 +41,7 @@ def test_periods_follow_each_other():
 
 
 @pytest.mark.parametrize('period', ['week', 'month@29', 'month@0', 'hour@60', 'day@24', 'year@13', 'month@', ''])
-def test_what_is_none(period):
+def test_malformed_audit_period_is_not_matched(period):
     assert not audit_period.PATTERN.match(period)
 
 

@@ -3,8 +3,8 @@ import datetime
 
 import pytest
 
-from nova.api.ec2 import errors
-from nova.api.ec2 import signing
+from nova.ec2 import errors
+from nova.ec2 import signing
 from nova.objectstore import errors as s3_errors
 from nova.objectstore import signing as s3_signing
 from nova.web import aws_signatures

@@ -30,7 +30,7 @@ def read(data, passphrase=PASSPHRASE):
 
 
 @pytest.mark.parametrize('passphrase', [None, PASSPHRASE])
-def test_what_was_written_is_read(passphrase):
+def test_backup_members_are_read_back_as_written(passphrase):
     found, reader = read(made(passphrase))
     assert found == MEMBERS and reader.encrypted == (passphrase is not None)
     assert reader.manifest['release'] == 1
@@ -96,7 +96,7 @@ def test_a_name_that_leads_elsewhere_is_refused(name, monkeypatch):
         read(data)
 
 
-def test_what_a_header_may_ask_for_is_bounded():
+def test_backup_header_cannot_demand_unbounded_key_derivation():
     """A file of a stranger would make the reader take gigabytes for its key."""
     whole = made(PASSPHRASE)
     line = whole[len(backup_file.MAGIC):].split(b'\n', 1)[0]

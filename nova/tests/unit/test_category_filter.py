@@ -6,7 +6,7 @@ from nova import conf as nova_conf
 from nova.scheduler import filters
 from nova.scheduler import placement_request
 from nova.scheduler.filters import categories
-from nova.tests.unit import test_scheduler
+from nova.tests.support import scheduler as test_scheduler
 
 CAPABILITIES = ({'sriov': True}, {'sriov': False, 'nic_speed': 10000}, {})
 METADATA = ([{'local_ssd': 'true', 'rack': 'a'}, {'rack': 'b'}], [], [{'nic_speed': '40000'}])

@@ -117,7 +117,7 @@ def test_projects_with_their_own_trust_no_other(tmp_path):
     assert f'OU={PROJECT}' in text.replace(' = ', '=')                # OpenSSL prints OU=… since 3.2
 
 
-def test_what_is_revoked_is_in_the_list(found, tmp_path):
+def test_revoked_certificates_are_in_the_revocation_list(found, tmp_path):
     mine, his, elsewhere = (issue(found, *who)[1] for who in ((USER, PROJECT), ('u2', PROJECT), (USER, OTHER)))
     assert found.revoke(PROJECT, USER) == 1 and found.revoke(PROJECT, USER) == 0
     trusted, lists = found.trusted(PROJECT), found.lists(PROJECT)
@@ -213,7 +213,7 @@ def test_a_vpn_instance_has_one_for_servers(found, tmp_path, monkeypatch):
     assert openssl('verify', '-purpose', 'sslserver', '-CAfile', tmp_path / 'ca.pem', tmp_path / 'leaf.pem').returncode
 
 
-def test_who_has_signed(found, tmp_path):
+def test_only_signatures_with_unrevoked_user_keys_of_the_project_are_valid(found, tmp_path):
     """A user of the project, with a key whose certificate is not revoked, also after a rotation; no VPN instance."""
     def sign(key, digest=bytes(20)):
         (tmp_path / 'key').write_text(key)
@@ -240,7 +240,7 @@ def test_who_has_signed(found, tmp_path):
     assert not found.has_signed(PROJECT, digest, signature)
 
 
-def test_time_passes(found, tmp_path, clock):
+def test_lists_and_authorities_are_renewed_before_they_expire(found, tmp_path, clock):
     """Lists are signed again, authorities follow each other, and nothing outlives who signed it."""
     _key, old = issue(found, USER, PROJECT)
     lists, trusted = found.lists(PROJECT), found.trusted(PROJECT)
@@ -256,7 +256,7 @@ def test_time_passes(found, tmp_path, clock):
     (tmp_path / 'crl.pem').write_text(found.lists(PROJECT))
     shown = openssl('crl', '-in', tmp_path / 'crl.pem', '-noout', '-text').stdout.decode()
     assert 'No Revoked Certificates' in shown                       # it has ended: the list need not have it
-    clock(signing.AUTHORITY_DAYS - signing.LEFT_DAYS + 1)
+    clock(signing.AUTHORITY_DAYS - signing.MIN_REMAINING_DAYS + 1)
     later = found.trusted(PROJECT)
     assert first(later) != first(trusted) and first(trusted) in later
     _key, made = issue(found, USER, PROJECT)

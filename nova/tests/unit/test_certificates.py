@@ -141,13 +141,13 @@ def test_keys_are_private_and_what_clients_trust_is_not(authority):
 
 def test_a_good_certificate_stays(authority, clock):
     before = authority.pair('api', HOSTS).certificate.read_bytes()
-    clock.pass_days(certificates.DAYS - certificates.LEFT_DAYS - 1)
+    clock.pass_days(certificates.DAYS - certificates.RENEWAL_DAYS - 1)
     assert authority.pair('api', HOSTS).certificate.read_bytes() == before
 
 
 def test_one_that_ends_soon_is_renewed(authority, clock):
     before = authority.pair('api', HOSTS).certificate.read_bytes()
-    clock.pass_days(certificates.DAYS - certificates.LEFT_DAYS + 1)
+    clock.pass_days(certificates.DAYS - certificates.RENEWAL_DAYS + 1)
     pair = authority.pair('api', HOSTS)
     assert pair.certificate.read_bytes() != before
     assert authority.status()[1].ends_at > clock() + datetime.timedelta(days=certificates.DAYS - 1)
@@ -193,7 +193,7 @@ def test_the_authority_before_stays_trusted(authority, tmp_path):
 
 def test_an_authority_that_ends_soon_signs_nothing_more(authority, clock):
     authority.pair('api', HOSTS)
-    clock.pass_days(certificates.AUTHORITY_DAYS - certificates.AUTHORITY_LEFT_DAYS + 1)
+    clock.pass_days(certificates.AUTHORITY_DAYS - certificates.AUTHORITY_RENEWAL_DAYS + 1)
     authority.pair('api', HOSTS)
     names = [row.name for row in authority.status()]
     assert names == ['ca', 'ca', 'api']

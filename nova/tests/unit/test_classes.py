@@ -1,4 +1,4 @@
-"""How large classes may be, and that features of drivers are what the contract says: ADR 0145."""
+"""How large classes may be, and that features of drivers are what the contract says: ADR 0022."""
 import importlib
 import inspect
 import pkgutil

@@ -28,7 +28,7 @@ class Connection:
                 chosen()
 
 
-def test_who_commits_later_and_is_called_first_waits():
+def test_callbacks_run_in_the_order_of_registration():
     order, first, second, seen = commits.OrderedCallbacks(), Connection(), Connection(), []
     order.add(first, 'server', lambda: seen.append('first'))
     order.add(second, 'server', lambda: seen.append('second'))
@@ -38,7 +38,7 @@ def test_who_commits_later_and_is_called_first_waits():
     assert seen == ['first', 'second'] and not order.waiting
 
 
-def test_what_is_rolled_back_is_passed_over():
+def test_callbacks_of_a_rollback_are_skipped():
     order, first, second, seen = commits.OrderedCallbacks(), Connection(), Connection(), []
     order.add(first, 'server', lambda: seen.append('first'))
     order.add(second, 'server', lambda: seen.append('second'))

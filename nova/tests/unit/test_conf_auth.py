@@ -57,7 +57,7 @@ def test_the_texts_of_a_sample_are_the_librarys():
         assert {dest: found[dest] for dest in theirs} == theirs and found['auth_url'] and found['auth_type']
 
 
-def test_what_a_newer_release_reads_is_registered():
+def test_options_of_newer_keystoneauth_releases_are_registered():
     """keystoneauth1 reads all options of its release: one that our table does not have ended the start."""
     conf = cfg.ConfigOpts()
     conf.register_opts([option for option in keystoneauth.SERVICE if option.dest != 'tls_ciphers'], group='glance')

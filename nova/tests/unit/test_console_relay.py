@@ -68,7 +68,7 @@ def test_pings_of_a_client_that_does_not_read(rig):
         assert turns < 200000, 'it is heard for ever'
         rig.send(frames.Opcode.PING, b'x' * 125)
         rig.session.client_can(READ)
-    assert rig.session._client_size < relay.AHEAD + 2 * streams.PIECE
+    assert rig.session._client_size < relay.MAX_BUFFERED + 2 * streams.PIECE
     rig.session.look(time.monotonic() + relay.STALL_S + 1)
     assert rig.session.over and rig.ended == ['the client does not read']
 
@@ -80,7 +80,7 @@ def test_a_guest_that_does_not_read(rig):
         assert turns < 100000
         rig.send(frames.Opcode.BINARY, b'x' * 10000)
         rig.session.client_can(READ)
-    assert len(rig.session._to_host) < relay.AHEAD + 2 * relay.FRAME
+    assert len(rig.session._to_host) < relay.MAX_BUFFERED + 2 * relay.FRAME
     rig.session.look(time.monotonic() + relay.STALL_S + 1)
     assert rig.ended == ['the guest does not read']
 
@@ -93,7 +93,7 @@ def test_a_guest_that_says_more_than_the_client_reads(rig):
         with contextlib.suppress(BlockingIOError):
             rig.host.send(b'x' * 65536)
         rig.session.host_can(READ)
-    assert rig.session._client_size < relay.AHEAD + 2 * streams.PIECE
+    assert rig.session._client_size < relay.MAX_BUFFERED + 2 * streams.PIECE
 
 
 def test_a_session_in_which_nothing_happens():
@@ -105,7 +105,7 @@ def test_a_session_in_which_nothing_happens():
     rig.close()
 
 
-def test_what_is_said_before_the_close_reaches_the_guest(rig):
+def test_data_before_a_close_frame_reaches_the_guest(rig):
     """Both came at once, and the last words were lost."""
     rig.client.send(frames.Frame(frames.Opcode.BINARY, b'exit').serialize(mask=True)
                     + frames.Frame(frames.Opcode.CLOSE, b'\x03\xe8').serialize(mask=True))
@@ -168,6 +168,6 @@ def test_the_password_of_spice_is_the_proxys():
 
 @pytest.mark.parametrize('said', [b'RFB 003.008\nxxxx', struct.pack('<4sIII', b'REDQ', 2, 2, 1 << 30),
                                   struct.pack('<4sIII', b'REDQ', 2, 2, 0)])
-def test_what_is_no_spice(said):
+def test_invalid_console_handshake_is_refused(said):
     with pytest.raises(ValueError):
         spoken(spice.link('x'), said)

@@ -112,7 +112,7 @@ def test_files_belong_to_the_users_of_the_container(place):
 @pytest.mark.parametrize('member, said', [
     (('x/../../y', b'1', {}), 'leads out'), (('x', b'1', {'uid': 4000}), 'Invalid argument|could not change owner'),
     (('x', b'1' * 200000, {}), 'more than the flavor')])
-def test_what_does_not_belong_there_ends_it(place, member, said):
+def test_invalid_archive_member_aborts_unpacking(place, member, said):
     with pytest.raises(exception.VirtError, match=said):
         unpack.unpack(str(place / UUID), [archive(place / 'image', member)], 100000, MAP, MAP)
 
@@ -187,7 +187,7 @@ def test_an_ordinary_user_has_containers_unpacked_and_removed(place, helper):
 @pytest.mark.parametrize('arguments', [
     {'uuid': '../x', 'archives': [], 'size': 1}, {'uuid': UUID, 'archives': ['/etc/shadow'], 'size': 1},
     {'uuid': UUID, 'archives': ['x'] * 3, 'size': 1}, {'uuid': UUID, 'archives': [], 'size': '1'}])
-def test_what_else_is_asked_for_is_refused(helper, arguments):
+def test_helper_refuses_invalid_arguments(helper, arguments):
     with pytest.raises(exception.VirtError, match='refuses'):
         helper.call('container.unpack', **arguments)
 

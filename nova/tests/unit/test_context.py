@@ -26,7 +26,7 @@ def test_all_projects_equals_nothing_else():
 @pytest.mark.parametrize('scope,words', [
     ({}, 'nothing'), ({'domain_id': 'd'}, 'a domain'), ({'system_scope': 'all'}, 'the system'),
     ({'project_id': ''}, 'nothing')])
-def test_who_has_no_project(scope, words):
+def test_caller_without_a_project_is_refused_with_its_scope(scope, words):
     caller = context.RequestContext(user_id='u', roles=['reader'], overwrite=False, **scope)
     with pytest.raises(exception.ProjectNeeded, match=f'Yours is scoped to {words}.'):
         caller.require_project()
@@ -34,7 +34,7 @@ def test_who_has_no_project(scope, words):
         _ = caller.sees
 
 
-def test_what_a_caller_sees():
+def test_caller_sees_its_project_and_administrators_see_all():
     caller = context.RequestContext(user_id='u', project_id='p', roles=['reader'], overwrite=False)
     assert caller.sees == 'p'
     caller.is_admin = True

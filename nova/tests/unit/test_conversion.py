@@ -76,6 +76,8 @@ def test_each_row_renames_a_stored_value_and_nothing_else_changes(deployment):
     for branch, tables in deployment.before.items():
         expected[branch] = {table: [json.loads(row) for row in rows] for table, rows in tables.items()}
         for row in conversion.ROWS[branch]:
+            if isinstance(row, conversion.Index):
+                continue
             if isinstance(row, conversion.Column):
                 for each in (rows := expected[branch].get(row.table, [])):
                     assert row.old in each and row.new not in each
@@ -101,6 +103,7 @@ def test_each_row_renames_a_stored_value_and_nothing_else_changes(deployment):
 def test_the_converted_schema_is_the_one_of_the_code(deployment, tmp_path):
     deployment.convert()
     for branch, db in deployment.databases.items():
+        schema.sync(db, branch)
         made = engine.Database(f'sqlite:///{tmp_path}/made-{branch}.sqlite')
         schema.sync(made, branch)
         assert schemas.reflected(db) == schemas.reflected(made) and schema.differences(db, branch) == []
@@ -220,7 +223,8 @@ def test_a_database_that_is_due_is_refused_with_the_command(deployment):
 def test_the_sync_commands_convert(deployment, capsys):
     code, out, err = deployment.manage(capsys, 'api_db', 'sync')
     assert (code, err) == (0, '') and out.count('A copy of the data before the conversion is in') == 2
-    assert deployment.versions() == FIRST                    # the cell, too: one moment of the whole deployment
+    # the cell, too: one moment of the whole deployment. Only the API database is upgraded
+    assert deployment.versions() == [schema.revisions('api')[-1], FIRST[1]]
     assert deployment.manage(capsys, 'db', 'sync')[:2] == (0, '')
     assert deployment.manage(capsys, 'db', 'convert')[:2] == (0, 'No conversion is needed.\n')
     for branch, db in deployment.databases.items():
@@ -308,3 +312,43 @@ def test_an_interrupted_conversion_of_files_is_repeated(files, monkeypatch, step
     assert {path.name: path.read_text() for path in guest.iterdir()} == {'note.json': 'ABC', 'new-name': 'def'}
     copies = guest.parents[1] / stored_files.COPIES / guest.relative_to('/')
     assert {path.name: path.read_text() for path in copies.iterdir()} == {'note.json': 'abc', 'old-name': 'def'}
+
+
+def test_records_of_guests_get_the_new_names_of_their_fields(tmp_path):
+    guest, record = tmp_path / 'instances' / 'one', tmp_path / 'guest-records' / 'host1' / 'one.json'
+    for directory in (guest, record.parent):
+        directory.mkdir(parents=True)
+    for name in ('lent', 'arriving.json', 'leaving.host.example.json'):
+        (guest / name).write_text(name)
+    (guest / 'guest.json').write_text(json.dumps({
+        'taken_from': 'a', 'moved_from': '/b', 'hostdevs': [{'held': True}], 'rescued': {'late': []},
+        'volumes': [{'source': {'below': [['c', 'raw']]}}, {'source': {'path': '/d'}}], 'late': 1}))
+    record.write_text(json.dumps({'left': True, 'done': [['r', 'e']], 'server': {'left': 1}}))
+    (record.parent / 'bad.json').write_text('{')
+    exporter = tmp_path / 'volumes' / 'exports' / 'host1' / 'host.json'
+    exporter.parent.mkdir(parents=True)
+    exporter.write_text(json.dumps({'host': 'host1', 'port': 1, 'ends_at': 2.5}))
+    conf = nova_conf.new(files=[], state_path=str(tmp_path))
+    assert sorted(path.name for path in stored_files.convert(conf)) == [
+        'arriving.json', 'guest.json', 'host.json', 'leaving.host.example.json', 'lent', 'one.json']
+    assert json.loads(exporter.read_text()) == {'host': 'host1', 'port': 1, 'certificate_expires_at': 2.5}
+    assert json.loads((guest / 'guest.json').read_text()) == {
+        'previous_host': 'a', 'source_directory': '/b', 'hostdevs': [{'claimed_by_move': True}],
+        'rescued': {'hot_plugged': []}, 'late': 1,
+        'volumes': [{'source': {'backing_files': [['c', 'raw']]}}, {'source': {'path': '/d'}}]}
+    assert json.loads(record.read_text()) == {'has_left': True, 'completed_tasks': [['r', 'e']], 'server': {'left': 1}}
+    assert {path.name: path.read_text() for path in guest.iterdir() if path.name != 'guest.json'} == {
+        'in-migration': 'lent', 'transfer.json': 'arriving.json',
+        'post-copy.host.example.json': 'leaving.host.example.json'}
+    assert (record.parent / 'bad.json').read_text() == '{' and stored_files.convert(conf) == []
+
+
+def test_incoming_servers_of_the_fake_driver_are_renamed(tmp_path):
+    fake = tmp_path / 'fake'
+    fake.mkdir()
+    (fake / 'host1.arriving').write_text('["one"]')
+    conf = nova_conf.new(files=[], state_path=str(tmp_path))
+    assert stored_files.convert(conf) == []                  # another driver
+    conf.set_override('state_dir', str(fake), group='fake')
+    assert stored_files.convert(conf) == [fake / 'host1.arriving']
+    assert {path.name: path.read_text() for path in fake.iterdir()} == {'host1.incoming': '["one"]'}

@@ -9,6 +9,7 @@ import pytest
 
 from nova import conf as nova_conf
 from nova import i18n
+from nova import version as nova_version
 from nova.api.dashboard import app
 from nova.api.dashboard import texts
 from nova.cloud import apis
@@ -39,7 +40,20 @@ def test_page(dashboard):
     assert headers['Cache-Control'] == 'no-cache'
     version = orjson.loads(ask('/dashboard/config.json', made=dashboard)[2])['version']
     assert f'v/{version}/main.js'.encode() in body and b'{digest}' not in body
+    assert orjson.loads(ask('/dashboard/config.json', made=dashboard)[2])['release'] == nova_version.VERSION
     assert ask('/dashboard/', 'HEAD', dashboard)[2] == b''
+
+
+@pytest.mark.parametrize(('accept', 'page'), [
+    (None, False), ('*/*', False), ('application/json', False), ('application/json, */*;q=0.1', False),
+    ('text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8', True), ('text/html;q=0.1, */*', False)])
+def test_the_root_is_the_page_for_browsers_alone(dashboard, accept, page):
+    for path in ('', '/'):
+        found = ask(path, made=dashboard, **{} if accept is None else {'HTTP_ACCEPT': accept})
+        assert (found is not None) == page
+        if page:
+            assert found[0] == '302 Found' and found[1]['Location'] == '/dashboard/' and found[1]['Vary'] == 'Accept'
+    assert ask('/', 'POST', dashboard, HTTP_ACCEPT='text/html') is None
 
 
 def test_files_of_the_version_are_kept_for_ever_and_others_are_none(dashboard):
@@ -61,7 +75,7 @@ def test_strange_paths_are_not_found(dashboard, path):
     assert status == '404 Not Found' and headers['Cache-Control'] == 'no-store'
 
 
-def test_what_is_not_below_it_goes_on(dashboard):
+def test_requests_outside_the_dashboard_path_are_passed_on(dashboard):
     assert ask('/dashboards', made=dashboard) is None and ask('/v2.1/servers', made=dashboard) is None
 
 
@@ -134,7 +148,7 @@ def test_libraries_are_the_ones_that_are_listed():
 
 def test_texts_are_found_and_translated(dashboard):
     files = static.Files(app.STATIC)
-    assert {'Log in', 'Server groups', 'Create a server', 'Any status'} <= set(texts.texts_of(files))
+    assert {'Log in', 'Server groups', 'Create server', 'Any status'} <= set(texts.texts_of(files))
     assert list(texts.translatable(rb"t('It\'s {count}') + at('no') + {label: 'Name', title: 'Volumes'}")) == [
         "It's {count}", 'Name', 'Volumes']
     answer = orjson.loads(ask('/dashboard/texts.json', made=dashboard, HTTP_ACCEPT_LANGUAGE='de-AT, en;q=0.5')[2])
@@ -154,7 +168,7 @@ def test_it_can_be_left_out():
     assert served(enabled=False)({'REQUEST_METHOD': 'GET', 'PATH_INFO': '/dashboard/'}, None) == [b'api']
 
 
-def test_of_an_all_in_one_the_page_knows_the_address_in_the_catalog():
+def test_all_in_one_dashboard_config_contains_the_base_address():
     answered = []
     application = served('http://10.0.0.1:8774')
     body, = application({'REQUEST_METHOD': 'GET', 'PATH_INFO': '/dashboard/config.json'},
@@ -163,8 +177,9 @@ def test_of_an_all_in_one_the_page_knows_the_address_in_the_catalog():
     assert application({'REQUEST_METHOD': 'GET', 'PATH_INFO': '/compute/v2.1'}, None) == [b'api']
 
 
-def test_of_a_fleet_the_page_knows_where_to_log_in():
+def test_fleet_dashboard_config_contains_the_identity_address():
     body, = served(identity_url='https://keys.example.com/v3')(
         {'REQUEST_METHOD': 'GET', 'PATH_INFO': '/dashboard/config.json'}, lambda status, headers: None)
     assert orjson.loads(body) == {'identity': 'https://keys.example.com/v3', 'base': None,
-                                  'version': static.Files(app.STATIC).digest}
+                                  'version': static.Files(app.STATIC).digest,
+                                  'release': nova_version.VERSION}

@@ -18,8 +18,8 @@ from nova.db import grants
 from nova.db import server_engines
 from nova.rpc import bus
 from nova.runtime import concurrency
-from nova.tests import waiting
-from nova.tests.unit import test_rpc
+from nova.tests.support import waiting
+from nova.tests.support import rpc as test_rpc
 from nova.web import faults
 
 READ_ONLY = ["(1290, 'The MariaDB server is running with the --read-only option so it cannot execute this statement')",
@@ -119,7 +119,7 @@ def test_a_transaction_that_loses_its_connection_is_begun_again_before_its_commi
 
 
 @pytest.mark.parametrize('code', [1040, 1044, 1045], ids=['too many', 'database', 'password'])
-def test_who_is_refused_by_mariadb_is_told_so_in_a_sentence(code, monkeypatch, tmp_path, capsys):
+def test_access_denied_by_mariadb_is_reported_without_a_traceback(code, monkeypatch, tmp_path, capsys):
     """A wrong password in nova.conf ended every command and daemon with a traceback of 160 lines."""
     monkeypatch.setattr(server_engines, 'CONNECT_RETRIES', 0)
     payload = b'\xff' + struct.pack('<H', code) + b"#28000Access denied for user 'nova'"

@@ -4,11 +4,11 @@ from xml.etree import ElementTree as etree
 import pytest
 
 pytest.importorskip('libvirt', reason='libvirt-python is not installed')
+from nova.tests.support import libvirt_moves as moves
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.moves import transferred_record
-from nova.virt.libvirt.moves import migration_xml
 from nova.virt.libvirt.domain import volume_disks as disk
-from nova.tests.unit import test_libvirt_moves as moves
+from nova.virt.libvirt.moves import migration_xml
+from nova.virt.libvirt.moves import transferred_record
 
 UUID = moves.UUID
 
@@ -51,7 +51,7 @@ def test_an_encrypted_volume_is_never_opened_as_a_raw_one():
     assert sources(xml.domain(guest('/d', '/dev/sda', '/dev/sdb')))['vdd'] == ('/dev/sdb', 'b')
 
 
-def test_how_the_source_reaches_volumes_does_not_travel():
+def test_volume_device_paths_of_the_source_are_not_sent():
     made = guest('/source', '/dev/sda', '/dev/sdb')
     made.disks = []
     packed = transferred_record.packed(made)

@@ -39,7 +39,7 @@ def test_claims_count_together(reserve, tmp_path):
     assert os.listdir(tmp_path / 'ledger') == ['lock']
 
 
-def test_what_was_written_counts_once(reserve, tmp_path):
+def test_written_bytes_of_a_space_claim_count_once(reserve, tmp_path):
     held = claim(reserve, tmp_path, 40 * MIB)
     (tmp_path / 'a').write_bytes(b'x' * 30 * MIB)            # free_bytes is fixed here: 10 MiB are claimed still
     assert reserve.room(str(tmp_path)) == 50 * MIB

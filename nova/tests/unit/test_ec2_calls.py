@@ -10,23 +10,23 @@ import pytest
 import sqlalchemy as sa
 
 from nova import context
-from nova.api.ec2 import calls
-from nova.api.ec2 import client_tokens
-from nova.api.ec2 import dry_runs
-from nova.api.ec2 import errors
-from nova.api.ec2 import ids
-from nova.api.ec2 import operations
-from nova.api.ec2 import protocol
-from nova.api.ec2 import tags
-from nova.api.ec2 import waits
-from nova.api.ec2 import xml_cache
-from nova.api.ec2.instances import block_devices
-from nova.api.ec2.instances import metadata_options
-from nova.api.ec2.networks import interfaces
-from nova.api.ec2.volumes import volumes
 from nova.db import engine
 from nova.db import schema
 from nova.db.tables import ec2 as ec2_tables
+from nova.ec2 import calls
+from nova.ec2 import client_tokens
+from nova.ec2 import dry_runs
+from nova.ec2 import errors
+from nova.ec2 import ids
+from nova.ec2 import operations
+from nova.ec2 import protocol
+from nova.ec2 import tags
+from nova.ec2 import waits
+from nova.ec2 import xml_cache
+from nova.ec2.instances import block_devices
+from nova.ec2.instances import metadata_options
+from nova.ec2.networks import interfaces
+from nova.ec2.volumes import volumes
 from nova.hardware import disks
 
 USER = calls.User('token', 'user', 'project', ('member',))
@@ -220,7 +220,7 @@ def test_few_requests_wait_for_servers_and_none_for_long(api_db, monkeypatch):
     def request(**more):
         return operations.Request(calls.Caller(Building(None), USER, {}), ids.Ids(api_db), api_db, 'r', 'u', 'req',
                                   **more)
-    monkeypatch.setattr(waits, 'LOOK_S', 0.01)
+    monkeypatch.setattr(waits, 'POLL_INTERVAL_S', 0.01)
     monkeypatch.setattr(waits, 'WAIT_S', 0.1)
     req = request()
     assert waits.wait(req, 'one', lambda server: server['status'] == 'BUILD') is True and len(looks) == 1
@@ -264,7 +264,7 @@ def block_storage(api_db):
 
 def test_one_volume_is_not_looked_for_in_the_list_of_all(block_storage):
     storage, req = block_storage
-    idents = [storage.volume(number, 5)['id'] for number in range(operations.FEW + 1)]
+    idents = [storage.volume(number, 5)['id'] for number in range(operations.MAX_SINGLE_READS + 1)]
     shown = [req.ids.one('vol', ident) for ident in idents]
     found = volumes.describe_volumes(req, {'VolumeIds': shown[:1]})['Volumes']
     assert [row['VolumeId'] for row in found] == shown[:1] and storage.asked == [('GET', f'/volumes/{idents[0]}')]

@@ -3,8 +3,8 @@ import time
 
 import pytest
 
-from nova.api.ec2 import errors
-from nova.api.ec2 import filters
+from nova.ec2 import errors
+from nova.ec2 import filters
 
 CPU_S = 3                       # of a request with all that is allowed; it takes a fraction
 
@@ -20,7 +20,7 @@ def request(values):
             for start in range(0, len(values), 199)]
 
 
-def test_what_filters_cost_is_bounded():
+def test_cost_of_ec2_filters_is_bounded():
     """Nine filters with 199 such values took eleven seconds of a processor on ten servers with all their tags."""
     tags = [{'Key': f'k{number:03}', 'Value': 'a' * 255} for number in range(127)]
     items = [{'Tags': [*tags, {'Key': 'z', 'Value': 'last'}]} for _ in range(10)]
@@ -28,12 +28,12 @@ def test_what_filters_cost_is_bounded():
         filters.apply(items, request(costly(9 * 199)), {})
     assert refused.value.code == 'FilterLimitExceeded'
     begun = time.process_time()
-    assert filters.apply(items, request(costly(filters.MOST_PATTERNS)), {}) == items
+    assert filters.apply(items, request(costly(filters.MAX_PATTERNS)), {}) == items
     assert time.process_time() - begun < CPU_S
 
 
 def test_names_without_stars_are_as_many_as_before():
-    items = [{'Tags': [{'Key': 'a', 'Value': str(number)}]} for number in range(filters.MOST_VALUES)]
+    items = [{'Tags': [{'Key': 'a', 'Value': str(number)}]} for number in range(filters.MAX_VALUES)]
     assert filters.apply(items, [{'Name': 'tag:a', 'Values': [str(number) for number in range(200)]}], {}) == items
     assert len(filters.apply(items, [{'Name': 'tag:a', 'Values': ['1*', '?']}], {})) == 120
 
@@ -49,3 +49,22 @@ def test_items_are_chosen_by_names_in_their_own_order():
     with pytest.raises(errors.Ec2Error) as refused:
         names(['a', 'x' * 300 + '{}'])
     assert refused.value.code == 'Invalid.NotFound' and f"'{'x' * 255}' is not there." in str(refused.value)
+
+
+def test_a_page_of_the_items_whose_values_match():
+    """A value is a path of names, through lists too, or a function; a name that an item lacks matches no filter."""
+    items = [{'Id': 'i-3', 'State': {'Name': 'running'}, 'Disks': [{'Ebs': {'Id': 'v-1'}}, {'Ebs': None}]},
+             {'Id': 'i-1', 'State': None, 'Disks': [{'Ebs': {'Id': 'v-2'}}]}, {'Id': 'i-2', 'Disks': []}]
+    rows = {'state': 'State.Name', 'disk': 'Disks.Ebs.Id', 'number': lambda item: item['Id'][2:]}
+
+    def chosen(filter_=None, key='Id', **paging):
+        given = {'Filters': [{'Name': filter_[0], 'Values': [filter_[1]]}] if filter_ else None, **paging}
+        found = filters.answer('Items', items, given, key, rows, least=1)
+        return [item['Id'] for item in found['Items']], found['NextToken']
+    assert chosen() == (['i-3', 'i-1', 'i-2'], None)
+    assert chosen(('state', 'run*')) == (['i-3'], None) and chosen(('disk', 'v-?')) == (['i-3', 'i-1'], None)
+    assert chosen(('number', '2')) == (['i-2'], None)
+    page, token = chosen(MaxResults=2)
+    assert page == ['i-1', 'i-2'] and chosen(MaxResults=2, NextToken=token) == (['i-3'], None)
+    page, token = chosen(MaxResults=1, key=lambda item: str(-int(item['Id'][2:]) % 10))
+    assert page == ['i-3'] and token

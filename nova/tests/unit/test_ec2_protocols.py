@@ -1,8 +1,8 @@
 """Protocols of security group rules as EC2 shows them."""
 import pytest
 
-from nova.api.ec2 import errors
-from nova.api.ec2.networks import security_groups
+from nova.ec2 import errors
+from nova.ec2.networks import security_groups
 
 
 @pytest.mark.parametrize('given, ethertype, shown', [

@@ -76,6 +76,28 @@ def test_connections_that_have_read_a_large_table_keep_few_of_its_pages(tmp_path
     db.dispose()
 
 
+def test_a_connection_that_is_idle_for_long_is_closed(tmp_path, monkeypatch):
+    """A burst opened dozens; each kept megabytes of pages and statements for as long as the process lived."""
+    used = ctypes.CDLL(find_library('sqlite3')).sqlite3_memory_used
+    used.restype = ctypes.c_int64
+    db = engine.Database(f'sqlite:///{tmp_path}/t.sqlite', name='burst')
+    with db.writer() as conn:
+        conn.execute(sa.text('CREATE TABLE texts (text TEXT)'))
+        conn.execute(sa.text('INSERT INTO texts VALUES (:text)'), [{'text': 'x' * 1024}] * 1024)
+    with contextlib.ExitStack() as stack:
+        for _each in range(5):
+            stack.enter_context(db.reader()).execute(sa.text('SELECT max(text) FROM texts'))
+    before = used()
+    assert db.connections() == {('burst', 'in_use'): 0, ('burst', 'idle'): 5}
+    monkeypatch.setattr(engine, 'SQLITE_IDLE_S', 0.05)
+    time.sleep(0.1)
+    for _each in range(6):                       # each transaction closes one at most
+        db.ping()
+    assert db.connections() == {('burst', 'in_use'): 0, ('burst', 'idle'): 1}
+    assert before - used() > 4 << 20
+    db.dispose()
+
+
 def test_database_files_are_readable_by_their_owner_only(tmp_path):
     """Whoever makes them, and whatever umask he has: tokens and passwords' hashes stand in them."""
     path = tmp_path / 't.sqlite'

@@ -29,11 +29,11 @@ BAD = [
 
 
 @pytest.mark.parametrize('key, value', GOOD)
-def test_taken(key, value):
+def test_valid_extra_specs_are_accepted(key, value):
     guest_options.check_specs({key: value})
 
 
 @pytest.mark.parametrize('key, value', BAD)
-def test_refused(key, value):
+def test_invalid_extra_specs_are_refused(key, value):
     with pytest.raises(exception.BadRequest, match='Validation failed'):
         guest_options.check_specs({key: value})

@@ -1,7 +1,15 @@
 """Turns of projects at a bounded number of threads."""
+import pathlib
+import re
+import threading
+import time
+
 import pytest
 
+import nova
 from nova.runtime import fairness
+from nova.runtime import metrics
+from nova.runtime import queues
 
 
 def take(taken, project_id, count):
@@ -43,7 +51,7 @@ def test_those_that_wait_take_turns():
     assert taken.take('a', 'a5') and taken.take('b', 'b3') and taken.take('c', 'c2')
 
 
-def test_what_waits_is_forgotten():
+def test_forget_returns_and_removes_waiting_items():
     taken = fairness.FairQueue(1)
     assert taken.take('a', 1) and not taken.take('a', 2) and not taken.take('b', 3)
     assert taken.forget() == [2, 3] and taken.ended('a') == []
@@ -91,3 +99,89 @@ def test_without_spare_threads_one_project_may_have_all():
     taken = fairness.FairQueue(3, spare=False)
     assert take(taken, 'a', 5) == 3 and not taken.take('b', 'b')
     assert taken.ended('a') == ['b']
+
+
+# ---- executor
+
+QUEUE = queues.Queue('example', 'jobs of a test', '', '2', '', '')
+
+
+def sizes():
+    """{metric: value} of the queue of these tests."""
+    return {family['name']: sample['value'] for family in metrics.values() for sample in family['samples']
+            if sample['labels'].get('queue') == QUEUE.name}
+
+
+@pytest.fixture
+def busy():
+    """(executor of two threads without a spare one, event that ends the job on each)"""
+    made, go = fairness.FairExecutor(QUEUE, 'example', 2, spare=False), threading.Event()
+    for _ in range(2):
+        made.submit('a', go.wait, 20)
+    yield made, go
+    go.set()
+    made.stop(20)
+
+
+def test_executor_returns_results_and_errors():
+    made = fairness.FairExecutor(QUEUE, 'example', 2)
+    assert made.submit('a', lambda one, two: one + two, 1, 2).result(20) == 3
+    with pytest.raises(ZeroDivisionError):
+        made.submit('a', lambda: 1 / 0).result(20)
+    assert made.submit('a', lambda: 'next').result(20) == 'next'
+    assert made.stop(20)
+    with pytest.raises(RuntimeError):
+        made.submit('a', print)
+
+
+def test_executor_starts_the_waiting_project_of_least_cost(busy):
+    made, go = busy
+    done = []
+    futures = [made.submit(project, done.append, project) for project in ('a', 'a', 'b')]
+    assert made.waiting == 3 and not made.full
+    go.set()
+    assert [future.result(20) for future in futures] == [None] * 3 and done.index('b') < 2
+
+
+def test_executor_does_not_count_jobs_without_a_project(busy):
+    made, go = busy
+    future = made.submit(None, lambda: 'done')
+    assert made.full and made.waiting == 0
+    go.set()
+    assert future.result(20) == 'done'
+
+
+def test_executor_that_stops_cancels_the_waiting_jobs(busy):
+    made, go = busy
+    waiting = made.submit('b', print)
+    assert not made.stop(0.01) and waiting.cancelled()
+    go.set()
+    assert made.stop(20)
+
+
+def test_executor_that_drains_runs_the_waiting_jobs(busy):
+    made, go = busy
+    waiting = made.submit('b', lambda: 'done')
+    assert not made.stop(0.01, start_waiting=True)
+    go.set()
+    assert made.stop(None, start_waiting=True) and waiting.result() == 'done'
+
+
+def test_metrics_of_a_queue(busy):
+    made, go = busy
+    for _ in range(3):
+        made.submit('b', print)
+    deadline = time.monotonic() + 20
+    while made.full and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert sizes() == {'nova_queue_waiting': 3, 'nova_queue_running': 2}
+
+
+def test_each_row_of_a_queue_is_watched():
+    """A row without metrics would be a line of the reference page alone."""
+    root = pathlib.Path(nova.__file__).parent
+    sources = ''.join(path.read_text() for path in root.rglob('*.py')
+                      if 'tests' not in path.parts and path.name != 'queues.py')
+    used = set(re.findall(r'\bqueues\.([A-Z][A-Z_0-9]+)\b', sources))
+    assert {queues.__dict__[name] for name in used} == set(queues.ROWS)
+    assert len({row.name for row in queues.ROWS}) == len(queues.ROWS)

@@ -56,6 +56,13 @@ def spawn(made):
     return instance
 
 
+@pytest.mark.parametrize('keep_machine, left', [(False, 0), (True, 1)])
+def test_only_a_rebuild_keeps_the_tpm_of_a_destroyed_guest(tmp_path, keep_machine, left):
+    made = make(tmp_path)
+    made.destroy(None, spawn(made), [], keep_machine=keep_machine)
+    assert len(made.machine.tpms) == left
+
+
 def test_guests_outlive_the_process(tmp_path):
     instance = spawn(make(tmp_path))
     assert make(tmp_path).guests() == {instance.uuid: states.RUNNING}
@@ -64,7 +71,7 @@ def test_guests_outlive_the_process(tmp_path):
     assert other.guests() == {}
 
 
-def test_what_a_killed_snapshot_left_is_removed(tmp_path):
+def test_start_removes_files_of_killed_snapshots_of_this_host(tmp_path):
     make(tmp_path)
     mine, other = tmp_path / 'snapshot-host1-x', tmp_path / 'snapshot-host2-x'
     mine.touch()

@@ -70,7 +70,7 @@ def seen(part, *addresses):
     # shut out by an evacuation whose destination died before it ran the guest
     ([DISK, VOLUME], {}, False, [], []),
 ])
-def test_decision(parts, recorded, off, addresses, unfenced):
+def test_fencing_decision_follows_the_recorded_parts(parts, recorded, off, addresses, unfenced):
     found = fencing.decide(parts, recorded, off)
     assert list(found.addresses) == addresses and [name for name, _reason in found.unfenced] == unfenced
 

@@ -39,7 +39,7 @@ CASES = {
 
 
 @pytest.mark.parametrize('name', CASES)
-def test_while_running(name):
+def test_resize_of_a_running_server_allows_growth_within_bounds(name):
     old, new, wanted = CASES[name]
     assert growth.while_running(flavor(**old), flavor(**new)) is wanted
 
@@ -73,7 +73,7 @@ def test_devices_of_the_host_stay_where_they_are():
     assert not growth.while_running(flavor(pci_requests=requests), flavor(vcpus=3))
 
 
-def test_what_a_guest_can_have_passes():
+def test_supported_maximum_sizes_pass():
     assert spec.guest_topology(flavor(specs={**MOST, 'hw:cpu_policy': 'shared'}), {}) is None
     assert cpu_topology.choose(flavor(), {}) == {'sockets': 4, 'cores': 1, 'threads': 1}
     assert cpu_topology.choose(flavor(specs={**MOST, 'hw:cpu_max_sockets': '2'}), {})['cores'] == 2

@@ -30,8 +30,8 @@ ELSEWHERE, DELETED = states.ELSEWHERE, states.DELETED_FOR_GOOD
     (GUEST, AT_2, states.NEEDED, 3, False),
     (GUEST, records.Record(2, disputed=True), ELSEWHERE, 9, False),
     (GUEST, records.Record(2, disputed=True), DELETED, 9, False),
-    (RESIZE_BACKUP, records.Record(2, left=True), ELSEWHERE, 2, True),      # it left with that generation
-    (RESIZE_BACKUP, records.Record(2, left=True), ELSEWHERE, 1, False),
+    (RESIZE_BACKUP, records.Record(2, has_left=True), ELSEWHERE, 2, True),      # it left with that generation
+    (RESIZE_BACKUP, records.Record(2, has_left=True), ELSEWHERE, 1, False),
     (RESIZE_BACKUP, None, ELSEWHERE, 1, True),
     (FILES, AT_2, ELSEWHERE, 1, False), (FILES, AT_2, ELSEWHERE, 3, True), (FILES, None, ELSEWHERE, 1, True),
     (SHARED, None, ELSEWHERE, 9, False), (SHARED, None, DELETED, 1, True), (SHARED, AT_2, DELETED, 1, False),
@@ -82,7 +82,7 @@ RUNS = {UUID: states.RUNNING}
     ({}, {UUID: server(1, task_state=states.REBUILDING)}, {}, [], True, None),
     ({}, {UUID: server(1)}, {}, [server(1)], True, None),          # its guest is off, and libvirt has forgotten it
 ])
-def test_what_differs(tmp_path, guests, mine, rows, recorded, complete, kind):
+def test_comparison_reports_the_kind_of_difference(tmp_path, guests, mine, rows, recorded, complete, kind):
     found = compare.compare(guests, mine, rows, known(tmp_path, *recorded, complete=complete))
     assert found == ({} if kind is None else {UUID: kind})
 
@@ -151,5 +151,5 @@ def test_volumes_that_differ():
 @pytest.mark.parametrize('kind, guests, sentence', [
     (differences.NEWER, 1, 'The row follows'), (differences.NEWER, 2, 'Not settled'),
     (differences.UNKNOWN, 2, 'Not settled'), (differences.ABSENT, 2, 'ERROR')])
-def test_how_it_is_settled(kind, guests, sentence):
+def test_each_kind_of_difference_has_a_settlement_sentence(kind, guests, sentence):
     assert sentence in differences.settlement(kind, guests)

@@ -13,7 +13,7 @@ from nova.objects import numa
 @pytest.mark.parametrize('text, expected', [
     ('0', {0}), ('0-3', {0, 1, 2, 3}), ('0-3,^2,8', {0, 1, 3, 8}), (' 1 , 3 - 4 ', {1, 3, 4}), ('^1', set()),
     ('0-0', {0}), ('5,1,5', {1, 5}), ('0-7,^2-5', {0, 1, 6, 7})])
-def test_parse(text, expected):
+def test_cpu_set_specification_is_parsed(text, expected):
     assert cpus.parse(text) == expected
 
 
@@ -32,7 +32,7 @@ def test_show(cpuset, text):
 
 @hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])       # a busy machine
 @hypothesis.given(st.frozensets(st.integers(0, 300), min_size=1))
-def test_what_is_shown_is_parsed_again(cpuset):
+def test_formatted_cpu_set_parses_to_itself(cpuset):
     assert cpus.parse(cpus.show(cpuset)) == cpuset
 
 
@@ -84,7 +84,7 @@ def test_reserved_pages_refuse(value):
     ({0, 1, 4, 5}, {2, 3, 6, 7}, [({0, 1}, {2, 3}), ({4, 5}, {6, 7})]),
     (None, {2, 3}, [(set(), {2, 3})]),
     ({4, 9}, None, [({4}, set())])])
-def test_partition(shared, dedicated, expected):
+def test_host_cpus_are_partitioned_into_shared_and_dedicated(shared, dedicated, expected):
     found = host.partition(numa.HostTopology((cell(0), cell(1, 4))), shared and frozenset(shared),
                            dedicated and frozenset(dedicated))
     assert [(each.cpuset, each.pcpuset) for each in found.cells] == expected

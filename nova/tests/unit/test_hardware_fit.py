@@ -7,33 +7,20 @@ import pytest
 from hypothesis import strategies as st
 
 from nova.hardware import fit
-from nova.hardware import guest_request
 from nova.hardware import pinning
 from nova.hardware import usage
 from nova.objects import numa
-from nova.objects import pci
 from nova.tests import numa_seed
-
-
-def cell(number=0, first=0, count=8, threads=1, memory=4096, **values):
-    """A cell of ``count`` CPUs from ``first`` on; siblings are half the cell apart, as they mostly are."""
-    cores = count // threads
-    siblings = tuple(frozenset(range(first + core, first + count, cores)) for core in range(cores))
-    return numa.HostCell(id=number, cpuset=frozenset(range(first, first + count)), memory=memory,
-                         siblings=siblings if threads > 1 else (), **values)
-
-
-def host(*cells):
-    return numa.HostTopology(cells)
-
-
-def guest(vcpus=4, memory_mb=1024, **specs):
-    return guest_request.topology({'vcpus': vcpus, 'memory_mb': memory_mb, 'extra_specs': {
-        'hw:' + name: value for name, value in specs.items()}}, {})
-
-
-def pinned(vcpus=4, **specs):
-    return guest(vcpus, cpu_policy='dedicated', **specs)
+from nova.tests.support.hardware_fit import LARGE
+from nova.tests.support.hardware_fit import LIMITS
+from nova.tests.support.hardware_fit import cell
+from nova.tests.support.hardware_fit import guest
+from nova.tests.support.hardware_fit import guests
+from nova.tests.support.hardware_fit import host
+from nova.tests.support.hardware_fit import hosts
+from nova.tests.support.hardware_fit import pinned
+from nova.tests.support.hardware_fit import pool
+from nova.tests.support.hardware_fit import request
 
 
 def where(found):
@@ -62,7 +49,7 @@ SMT = {'count': 8, 'threads': 2}            # siblings 0,4 1,5 2,6 3,7
     ({}, (0,), 3, 'isolate', [1, 2, 3], 1),
     ({'count': 12, 'threads': 4}, (), 8, 'prefer', [0, 3, 6, 9, 1, 4, 7, 10], 4),
     ({'count': 12, 'threads': 4}, (), 6, 'prefer', [0, 3, 6, 9, 1, 4], 2)])
-def test_pin(values, taken, count, policy, expected, threads):
+def test_pinning_follows_the_thread_policy(values, taken, count, policy, expected, threads):
     found = pinning.pin(cell(pinned_cpus=frozenset(taken), **values), range(count), policy)
     assert [found.cpus[vcpu] for vcpu in range(count)] == expected
     assert found.threads == threads and not found.reserved
@@ -103,9 +90,6 @@ def test_isolation_needs_the_whole_core():
 
 
 # ---- which cells -------------------------------------------------------------
-
-LARGE = (numa.Pages(4, 200000), numa.Pages(2048, 512), numa.Pages(1048576, 2))
-
 
 @pytest.mark.parametrize('asked, expected', [
     (guest(numa_nodes='1'), [0]), (guest(numa_nodes='2'), [0, 1]), (guest(2, numa_nodes='1'), [0]),
@@ -252,14 +236,6 @@ def test_isolated_guests_keep_their_neighbours_idle_and_give_back_all():
 
 # ---- devices -----------------------------------------------------------------
 
-def pool(node, count=1):
-    return pci.Pool('8086', '154d', node, count, {'dev_type': 'type-PCI'})
-
-
-def request(policy, count=1):
-    return pci.Request(count, ({'vendor_id': '8086', 'product_id': '154d', 'dev_type': 'type-PCI'},), policy)
-
-
 SOCKETS = host(cell(0, socket=0), cell(1, 8, socket=0), cell(2, 16, socket=1), cell(3, 24))
 
 
@@ -322,7 +298,7 @@ def test_a_claim_of_pages_that_came_too_late_is_refused():
         usage.claim(usage.claim(here, placed), placed)
 
 
-def test_what_is_not_placed_is_not_claimed():
+def test_claim_without_placement_is_refused():
     with pytest.raises(usage.Overcommitted):
         usage.claim(host(cell()), pinned())
     with pytest.raises(usage.Overcommitted):
@@ -391,46 +367,6 @@ def test_guests_float_on_no_cpu_that_is_pinned():
 
 
 # ---- what always holds -------------------------------------------------------
-
-@st.composite
-def hosts(draw):
-    cells, first = [], 0
-    for number in range(draw(st.integers(1, 4))):
-        threads = draw(st.sampled_from([1, 2, 4]))
-        count = threads * draw(st.integers(1, 4))
-        small, large = draw(st.integers(0, 2000)), draw(st.integers(0, 600))
-        made = cell(number, first, count, threads, memory=small + large * 2, mempages=(
-            numa.Pages(4, small * 256), numa.Pages(2048, large, reserved=draw(st.integers(0, large)))))
-        if draw(st.booleans()):
-            shared = frozenset(draw(st.sets(st.sampled_from(sorted(made.cpuset)))))
-            made = dataclasses.replace(made, cpuset=shared, pcpuset=made.cpuset - shared)
-        cells.append(made)
-        first += count
-    return host(*cells)
-
-
-@st.composite
-def guests(draw):
-    nodes = draw(st.integers(1, 3))
-    specs = {'numa_nodes': str(nodes)}
-    vcpus = nodes * draw(st.integers(1, 4))
-    policy = draw(st.sampled_from(['shared', 'dedicated', 'mixed']))
-    if policy == 'mixed' and vcpus > 1:
-        specs |= {'cpu_policy': 'mixed', 'cpu_dedicated_mask': '^0'}
-        if draw(st.booleans()):
-            specs['emulator_threads_policy'] = 'isolate'
-    elif policy == 'dedicated':
-        specs |= {'cpu_policy': 'dedicated',
-                  'cpu_thread_policy': draw(st.sampled_from(['prefer', 'isolate', 'require'])),
-                  'emulator_threads_policy': draw(st.sampled_from(['share', 'isolate']))}
-    size = draw(st.sampled_from([None, 'small', 'large', 'any', '2MB']))
-    if size:
-        specs['mem_page_size'] = size
-    return guest(vcpus, nodes * draw(st.integers(1, 800)), **specs)
-
-
-LIMITS = st.builds(fit.Overcommit, cpu_ratio=st.sampled_from([1.0, 1.5, 4.0]), ram_ratio=st.sampled_from([1.0, 1.5]))
-
 
 def check(here, limits):
     for each in here.cells:

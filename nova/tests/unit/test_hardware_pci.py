@@ -201,7 +201,7 @@ HOST = numa.HostTopology(tuple(numa.HostCell(id=number, cpuset=frozenset({number
     ('socket', 1, [0], True), ('socket', 2, [0], False), ('socket', None, [0], False), ('socket', 3, [3], False),
     ('socket', 9, [0], False), ('required', 2, None, True), ('socket', None, None, True),
     ('socket', 1, [0, 7], True), ('socket', 1, [7], False)])             # 7: a cell that guests cannot have any more
-def test_nearness(policy, node, cells, expected):
+def test_numa_policy_decides_which_devices_are_near_enough(policy, node, cells, expected):
     devices = [dataclasses.replace(GPU, numa_node=node)]
     asked = [request(policy=policy, vendor_id='10de')]
     assert pci_pools.supports(pci_pools.pools(devices), asked, HOST, cells) is expected

@@ -105,7 +105,7 @@ def test_thread_policy(specs, properties, expected):
 
 @pytest.mark.parametrize('mask, nodes, expected', [
     ('2-3', '1', [[2, 3]]), ('^0', '2', [[1], [2, 3]]), ('0', '2', [[0], []])])
-def test_mixed(mask, nodes, expected):
+def test_mixed_policy_pins_the_cpus_of_the_mask(mask, nodes, expected):
     found = guest_request.topology(flavor(cpu_policy='mixed', cpu_dedicated_mask=mask, numa_nodes=nodes), {})
     assert [sorted(cell.pcpuset) for cell in found.cells] == expected
     assert [cell.shared for cell in found.cells] == [cell.cpuset - cell.pcpuset for cell in found.cells]
@@ -174,7 +174,7 @@ def test_dedicated_cpus_as_a_resource(number, specs, properties, words):
 @pytest.mark.parametrize('specs, properties', [
     ({'numa_nodes': '1'}, {}), ({}, {'numa_nodes': '1'}), ({'cpu_policy': 'dedicated'}, {}),
     ({'mem_page_size': 'any'}, {}), ({}, {'mem_page_size': 'any'}), ({'emulator_threads_policy': 'share'}, {})])
-def test_what_may_ask_for_a_topology(specs, properties):
+def test_specs_and_properties_that_request_a_topology_are_recognized(specs, properties):
     assert guest_request.concerns(flavor(**specs), image(**properties))
     assert not guest_request.concerns(flavor(watchdog_action='reset'), image(disk_bus='virtio'))
 

@@ -51,7 +51,7 @@ def test_addresses_are_served_in_turn():
     assert held.refused == [] and sorted(held.order[1:4]) == ['a', 'b', 'c'] and sorted(held.order[4:6]) == ['a', 'b']
 
 
-def test_who_has_most_gives_way_when_it_is_full():
+def test_full_pool_refuses_the_project_with_most_waiting_work():
     held = Held(5)
     for _ in range(6):
         held.put('flood')

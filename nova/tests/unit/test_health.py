@@ -67,7 +67,7 @@ def test_a_heartbeat_lives_while_it_is_tried_and_is_ready_while_it_arrives(clock
     assert heartbeat.ready()[0] and late() == before + 1
 
 
-def test_who_does_not_answer_holds_up_nobody(monkeypatch):
+def test_unresponsive_dependency_does_not_delay_other_checks(monkeypatch):
     monkeypatch.setattr(health, 'ANSWER_S', 0.1)
     gate, asked = threading.Event(), []
 

@@ -13,7 +13,7 @@ from nova.runtime import wsgi
 from nova.runtime.http import addresses
 from nova.runtime.http import limits as http_limits
 from nova.runtime.http import priorities
-from nova.tests import waiting
+from nova.tests.support import waiting
 
 QUICK = http_limits.Limits(silent_s=0.6, headers_s=0.6, body_s=0.6, idle_s=30, linger_s=0.5, window_s=0.6, sweep_s=0.1,
                            spare_s=0.3)
@@ -143,7 +143,7 @@ def test_an_answer_that_is_not_taken_ends_and_holds_no_thread(served):
             assert len(everything(sock)) < BIG - 1000        # it ends before its end
 
 
-def test_who_takes_a_large_answer_gets_all_of_it(served):
+def test_large_response_is_sent_completely(served):
     server, _application = served()
     assert len(ask(server, '/big')[1]) == BIG
 
@@ -279,7 +279,7 @@ def test_a_busy_pool_is_alive_and_a_stuck_one_is_not(served, monkeypatch):
     ('192.0.2.1', '192.0.2.1', '192.0.2.1'), ('::ffff:192.0.2.1', '192.0.2.1', '192.0.2.1'),
     ('2001:db8:1:2:3::4', '2001:db8:1:2:3::4', '2001:db8:1:2::/64'), ('fe80::1%eth0', 'fe80::1', 'fe80::/64'),
     ('', '', '')])
-def test_who_is_one_client(address, plain, client):
+def test_client_of_an_address_is_the_ipv4_address_or_ipv6_network(address, plain, client):
     assert addresses.plain(address) == plain and addresses.client(plain) == client
 
 

@@ -14,7 +14,7 @@ import pytest
 from nova.runtime import wsgi
 from nova.runtime.http import channel
 from nova.runtime.http import limits as http_limits
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.web.request import Stream
 
 SIZE = 9 << 20
@@ -132,7 +132,7 @@ def test_over_tls_the_bytes_are_read(content, sent, tmp_path):
         assert ask(connection)[1] == content.read_bytes() and not sent and application.pieces
 
 
-def test_who_goes_away_in_the_middle_frees_its_worker_and_file(content, sent):
+def test_disconnected_client_frees_its_worker_and_file(content, sent):
     with serving(content) as (server, application):
         for _client in range(5):                             # of two workers
             with socket.create_connection(('127.0.0.1', server.port), timeout=20) as sock:
@@ -143,7 +143,7 @@ def test_who_goes_away_in_the_middle_frees_its_worker_and_file(content, sent):
             assert ask(connection, '/0-5')[1] == content.read_bytes()[:5]
 
 
-def test_who_takes_nothing_is_left_and_who_takes_little_is_not(content, sent):
+def test_stalled_client_is_disconnected_and_slow_client_is_served(content, sent):
     """Whose least rate is that of the limits."""
     slow = dataclasses.replace(LIMITS, least_rate=10_000, window_s=2)
     with serving(content, limits=slow) as (server, application), contextlib.ExitStack() as stack:

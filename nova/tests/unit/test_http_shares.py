@@ -5,7 +5,7 @@ import pytest
 
 from nova import exception
 from nova.runtime.http import priorities
-from nova.tests import waiting
+from nova.tests.support import waiting
 
 
 class Job:

@@ -24,7 +24,7 @@ def test_trailers(trailers):
     b'x' * 4096 + b'\r\n',                     # the rest of the line would be the line that ends the trailers
     b'X:' + b'y' * 4094 + b'\r\n', b'X:' + b'y' * 4093 + b'\r\n', b'x\n', b'X: y\n', b'X: y\n\n', b'x\r\n',
     b' x: y\r\n', b'X : y\r\n', b'X: \0\r\n', b'X: a\rb\r\n', b'X: y\r\n' * 101])
-def test_what_is_no_trailer_is_refused(trailers):
+def test_invalid_trailers_are_refused(trailers):
     """A line of 4096 bytes or a bare line feed let the empty line come early: a proxy saw one request, we saw two."""
     with pytest.raises(exception.BadRequest):
         read(trailers)

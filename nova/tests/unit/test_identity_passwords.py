@@ -152,7 +152,7 @@ def test_invented_names_evict_no_lock_out(monkeypatch, names, addresses_used):
 def test_names_beyond_those_of_one_address_are_one():
     clock = Clock()
     delays = ratelimit.LoginDelays(5, 300, clock)
-    for number in range(ratelimit.MOST_NAMES):
+    for number in range(ratelimit.MAX_NAMES):
         delays.failed(f'invented{number}', 'a')
     assert [wait_of(delays, f'more{number}', 'a') or delays.failed(f'more{number}', 'a') for number in range(7)] == [
         None] * 5 + [1, 1]

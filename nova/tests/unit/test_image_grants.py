@@ -35,7 +35,7 @@ def add(images, tmp_path, data=b'data', **values):
     return image['id']
 
 
-def test_what_it_names_can_be_read_and_nothing_else(images, tmp_path):
+def test_grant_allows_reading_its_named_images_only(images, tmp_path):
     named, other, public = (add(images, tmp_path) for _ in range(3))
     images.update(ADMIN, public, {'visibility': 'public'})
     task, work = grant(images, read=[named.upper(), None]), granted.GrantedImages(images)
@@ -87,7 +87,7 @@ def test_a_signature_of_somebody_else_is_none(images, tmp_path):
     assert images.show(grant(images, read=[ident]), ident)['id'] == ident
 
 
-def test_it_ends(images, tmp_path):
+def test_grant_expires_after_its_lifetime(images, tmp_path):
     ident = add(images, tmp_path)
     task = grant(images, lifetime_s=0.2, read=[ident])
     assert images.show(task, ident)

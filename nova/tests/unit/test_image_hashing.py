@@ -14,7 +14,7 @@ from nova.image.embedded import hashing
 from nova.image.embedded import pending_hashes
 from nova.image.embedded import service
 from nova.tests import schemas
-from nova.tests import waiting
+from nova.tests.support import waiting
 
 CHUNKS = 256                     # of files.CHUNK: 64 MiB
 

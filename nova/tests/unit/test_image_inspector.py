@@ -63,7 +63,7 @@ def test_unknown_disk_format_is_refused():
     ('qcow2', 'extended_l2=on', 'qcow2'), ('vmdk', None, 'vmdk'), ('vmdk', 'subformat=streamOptimized', 'vmdk'),
     ('vpc', None, 'vhd'), ('vpc', 'subformat=fixed', 'vhd'), ('vhdx', None, 'vhdx'), ('vdi', None, 'vdi'),
     ('vdi', 'static=on', 'vdi'), ('raw', None, 'raw')])
-def test_what_qemu_img_writes_passes(fmt, options, declared, tmp_path):
+def test_images_written_by_qemu_img_pass_inspection(fmt, options, declared, tmp_path):
     source = tmp_path / 'source'
     source.write_bytes(random.Random(1).randbytes(corpus.MIB) + bytes(4 * corpus.MIB))
     path = corpus.convert(source, tmp_path / 'image', fmt, options)
@@ -79,7 +79,7 @@ def test_what_qemu_img_writes_passes(fmt, options, declared, tmp_path):
     ('qcow2', 'data_file={dir}/data,data_file_raw=on', False, 'qcow2'), ('vmdk', None, True, 'vmdk'),
     ('vmdk', 'subformat=monolithicFlat', False, 'vmdk'), ('vmdk', 'subformat=twoGbMaxExtentSparse', False, 'vmdk'),
     ('qed', None, True, 'qcow2'), ('luks', None, False, 'qcow2')])
-def test_what_qemu_img_writes_with_references_is_refused(fmt, options, backing, declared, tmp_path):
+def test_images_that_reference_other_files_are_refused(fmt, options, backing, declared, tmp_path):
     base = tmp_path / 'base'
     base.write_bytes(bytes(4 * corpus.MIB))
     if fmt == 'luks':

@@ -1,35 +1,21 @@
 """Signed images: what is verified with real keys, and what is refused."""
-import base64
-import datetime
 import types
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import dsa
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric import padding
 from cryptography.hazmat.primitives.asymmetric import rsa
 import pytest
 
 from nova import exception
+from nova.tests.support.image_signatures import DATA
+from nova.tests.support.image_signatures import DAY
+from nova.tests.support.image_signatures import NOW
+from nova.tests.support.image_signatures import certificate
+from nova.tests.support.image_signatures import image
 from nova.virt import image_signatures
 from nova.virt.libvirt.local_disks import image_cache
-
-DATA = b'the data of an image' * 1000
-NOW = datetime.datetime.now(datetime.UTC)
-DAY = datetime.timedelta(days=1)
-
-
-def certificate(directory, ident, key, issuer=None, issuer_key=None, authority=False, until=NOW + DAY):
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, ident)])
-    made = (x509.CertificateBuilder().subject_name(name).issuer_name(issuer.subject if issuer else name)
-            .public_key(key.public_key()).serial_number(x509.random_serial_number())
-            .not_valid_before(NOW - 2 * DAY).not_valid_after(until)
-            .add_extension(x509.BasicConstraints(authority, None), critical=True)
-            .sign(issuer_key or key, hashes.SHA256()))
-    (directory / f'{ident}.pem').write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    return made
 
 
 @pytest.fixture(scope='module')
@@ -47,19 +33,6 @@ def keys(tmp_path_factory):
     certificate(directory, 'no-authority', made.authority)
     certificate(directory, 'old', made.ec, until=NOW - DAY)
     return made
-
-
-def image(key, ident, key_type, method='SHA-256', data=DATA, trusted=None, **properties):
-    algorithm = image_signatures.HASHES[method]()
-    if isinstance(key, rsa.RSAPrivateKey):
-        signed = key.sign(data, padding.PSS(padding.MGF1(algorithm), padding.PSS.MAX_LENGTH), algorithm)
-    elif isinstance(key, dsa.DSAPrivateKey):
-        signed = key.sign(data, algorithm)
-    else:
-        signed = key.sign(data, ec.ECDSA(algorithm))
-    return {'id': 'an-image', 'disk_format': 'raw', 'trusted_certs': trusted, 'properties': {
-        'img_signature': base64.b64encode(signed).decode(), 'img_signature_hash_method': method,
-        'img_signature_key_type': key_type, 'img_signature_certificate_uuid': ident, **properties}}
 
 
 def test_certificates_from_elsewhere_are_found_after_those_of_the_directory(keys, tmp_path):
@@ -98,7 +71,7 @@ def verify(keys, tmp_path):
 @pytest.mark.parametrize('name, key_type, method', [
     ('rsa', 'RSA-PSS', 'SHA-256'), ('rsa', 'RSA-PSS', 'SHA-512'), ('dsa', 'DSA', 'SHA-224'),
     ('ec', 'ECC_SECP384R1', 'SHA-384')])
-def test_good(keys, verify, name, key_type, method):
+def test_valid_image_signature_is_accepted(keys, verify, name, key_type, method):
     verify(image(getattr(keys, name), name, key_type, method))
 
 
@@ -107,7 +80,7 @@ def test_without_a_signature_nothing_is_verified(verify):
 
 
 @pytest.mark.parametrize('trusted', [['ec'], ['authority'], ['stranger', 'authority']])
-def test_trusted(keys, verify, trusted):
+def test_signature_of_a_trusted_certificate_is_accepted(keys, verify, trusted):
     verify(image(keys.ec, 'ec', 'ECC_SECP384R1', trusted=trusted))
 
 
@@ -131,7 +104,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize('case', FORGED)
-def test_forged(keys, verify, case):
+def test_forged_image_signature_is_refused(keys, verify, case):
     made, sentence = FORGED[case]
     with pytest.raises(exception.ImageUnacceptable, match=sentence):
         verify(made(keys))

@@ -5,7 +5,6 @@ import pytest
 
 from nova import exception
 from nova.api.servers import spec
-from nova.virt.libvirt.local_disks import guest_interfaces
 from nova.virt.libvirt.local_disks import injection
 from nova.virt.libvirt import xml
 
@@ -38,8 +37,8 @@ def test_the_network_of_a_guest():
     subnet = {'version': 4, 'cidr': '192.0.2.0/24', 'gateway': '192.0.2.1', 'dns': ['192.0.2.2'], 'ips': [
         {'address': '192.0.2.7'}], 'routes': [{'destination': '198.51.100.0/24', 'nexthop': '192.0.2.3'}]}
     second = {'version': 6, 'cidr': '2001:db8::/64', 'ips': [{'address': '2001:db8::7'}]}
-    found = guest_interfaces.text([{'network': {'subnets': [subnet, second]}}, {'network': {'subnets': []}}])
-    assert found == guest_interfaces.HEADER + """
+    found = injection.interfaces_text([{'network': {'subnets': [subnet, second]}}, {'network': {'subnets': []}}])
+    assert found == injection.INTERFACES_HEADER + """
 auto eth0
 iface eth0 inet static
     address 192.0.2.7
@@ -55,7 +54,7 @@ auto eth1
 iface eth1 inet manual
 """
     with pytest.raises(ValueError):                  # no text of a stranger becomes a line
-        guest_interfaces.text([{'network': {'subnets': [{**subnet, 'gateway': '192.0.2.1\n    up evil'}]}}])
+        injection.interfaces_text([{'network': {'subnets': [{**subnet, 'gateway': '192.0.2.1\n    up evil'}]}}])
 
 
 def test_a_network_that_cannot_be_written_is_no_failure_of_the_build(caplog):

@@ -4,7 +4,7 @@ import pytest
 from nova import exception
 from nova.hardware import guest_options
 from nova.hardware import machines
-from nova.virt.ironic import consoles
+from nova.virt.ironic import features
 
 
 @pytest.mark.parametrize(('info', 'address'), [
@@ -17,7 +17,7 @@ from nova.virt.ironic import consoles
     ({}, None),
 ])
 def test_serial_consoles_are_raw_tcp(info, address):
-    assert consoles.console_address(info) == address
+    assert features.console_address(info) == address
 
 
 @pytest.mark.parametrize(('given', 'name'), [

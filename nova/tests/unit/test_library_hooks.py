@@ -8,8 +8,6 @@ import inspect
 import pathlib
 import re
 import ssl
-import subprocess
-import sys
 import threading
 import types
 
@@ -24,7 +22,6 @@ from oslo_messaging._drivers import common
 from oslo_messaging._drivers import impl_rabbit
 from oslo_messaging.rpc import dispatcher as rpc_dispatcher
 from oslo_messaging.rpc import server as rpc_server
-from oslo_service import backend as oslo_service_backend
 from oslo_versionedobjects import base as ovo_base
 from oslo_versionedobjects import fields as ovo_fields
 from pymysql import connections as pymysql_connections
@@ -48,7 +45,6 @@ PRIVATE = (          # object, its part, what is lost without it
     (impl_rabbit, 'rabbit_opts', 'nova-rabbit has no options'),
     (rpc_server.RPCServer, '_process_incoming', 'signatures of messages are not checked'),
     (oslo_messaging.transport.RPCTransport, '_send', 'messages are not signed'),
-    (oslo_service_backend, '_cached_components', 'oslo.messaging brings eventlet into each daemon'),
     (ovo_base, '_get_attrname', 'objects do not know where they have their values'),
     (ovo_base.VersionedObject, '_obj_from_primitive', 'objects that come are made by several calls a field'),
     (pymysql_connections.Connection, '_create_ssl_ctx', 'each connection has the certificates of the system'),
@@ -79,7 +75,7 @@ def listener_of(transport):
 
 
 @pytest.mark.parametrize('owner, name, lost', PRIVATE, ids=[row[1] for row in PRIVATE])
-def test_what_is_replaced_or_read_is_there(owner, name, lost):
+def test_patched_library_attributes_exist(owner, name, lost):
     assert hasattr(owner, name), f'{owner.__name__} has no {name} any more. Without it {lost}.'
 
 
@@ -297,30 +293,6 @@ def test_a_sample_of_a_rule_is_a_comment_of_yaml():
     assert lines and all(line.startswith('#') or not line for line in lines)
 
 
-RULES = """
-import sys
-from oslo_config import cfg
-from oslo_policy import _checks
-from oslo_policy import policy
-from nova import policy as rules
-conf = cfg.ConfigOpts()
-conf([], default_config_files=[])
-enforcer = policy.Enforcer(conf, use_conf=False)
-enforcer.set_rules(policy.Rules.from_dict({'a': 'role:admin and project_id:%(project_id)s or rule:b', 'b': '!'}))
-print('requests' in sys.modules)
-enforcer.set_rules(policy.Rules.from_dict({'a': 'https://decider.example/%(name)s'}))
-print('requests' in sys.modules, type(enforcer.rules['a']).__name__)
-print(sorted(_checks.get_extensions()), 'none' in _checks.get_extensions())
-"""
-
-
-def test_checks_over_http_are_loaded_for_rules_that_have_them():
-    """Each daemon with rules had an HTTP client, which none of them asks anything."""
-    done = subprocess.run([sys.executable, '-W', 'ignore', '-c', RULES], check=True, capture_output=True, text=True)
-    assert done.stdout.splitlines() == ['False', 'True HttpsCheck', "['http', 'https'] False"], (
-        '_checks.extension_checks is not where oslo.policy keeps checks of entry points: all of them are loaded.')
-
-
 def test_auth_token_has_its_options():
     from keystonemiddleware import auth_token
     protocol = auth_token.AuthProtocol(lambda environ, start_response: [], {
@@ -403,26 +375,3 @@ def test_connections_without_options_for_tls_share_a_context_without_certificate
     assert first.ctx.get_ciphers() == theirs.get_ciphers()
     with pytest.raises(FileNotFoundError):
         pymysql_answers.connect(defer_connect=True, ssl_ca='/nowhere')
-
-
-SERVER = """
-import sys
-from nova.runtime.hooks import oslo_service
-oslo_service.load_messaging_without_eventlet()
-print('oslo_messaging' in sys.modules, 'eventlet' in sys.modules)
-from oslo_service import backend, service
-from oslo_messaging import server
-from oslo_utils import eventletutils
-print(issubclass(server.MessageHandlingServer, service.ServiceBase), eventletutils.is_monkey_patched('thread'))
-print(type(eventletutils.Event()).__module__, backend.get_backend_type())
-import eventlet
-from oslo_service import loopingcall
-print(backend.get_backend_type().value, loopingcall.FixedIntervalLoopingCall.__module__)
-"""
-
-
-def test_oslo_messaging_is_loaded_without_eventlet_which_others_may_load():
-    """Each daemon had eventlet, which none uses on native threads: 2 MB. os-brick asks for a looping call."""
-    done = subprocess.run([sys.executable, '-W', 'ignore', '-c', SERVER], check=True, capture_output=True, text=True)
-    assert done.stdout.splitlines() == ['True False', 'True False', 'threading None',
-                                        'eventlet oslo_service.backend._eventlet.loopingcall']

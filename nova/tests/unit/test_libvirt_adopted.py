@@ -16,7 +16,7 @@ def read(os=HVM, more='', first='', devices='', memory=131073, size=adopted.GIB 
                         lambda path, form: size)
 
 
-def test_what_it_is():
+def test_adopted_domain_is_described_with_disks_devices_and_sizes():
     found = read(devices="<disk type='file'><source file='/b'/><target dev='sda' bus='scsi'/><boot order='1'/></disk>"
                  "<disk type='file' device='cdrom'><target dev='sdb' bus='sata'/></disk><sound model='ich9'/>"
                  "<interface><mac address='52:54:00:00:00:01'/><model type='e1000'/></interface>")
@@ -39,7 +39,7 @@ def test_what_it_is():
     ({'first': "<disk><source file='/x'/><target dev='vdb' bus='xen'/></disk>"}, 'bus xen'),
     ({'first': "<disk><driver type='vmdk'/><source file='/x'/><target dev='vdb' bus='ide'/></disk>"}, 'vmdk'),
     ({'first': "<disk><source file='/x'/><target dev='vdb' bus='ide'/><shareable/></disk>"}, 'shared')])
-def test_what_is_refused(values, why):
+def test_unsupported_domain_is_refused_with_the_reason(values, why):
     assert why in '; '.join(read(**values).refusals)
 
 
@@ -51,7 +51,7 @@ def header(backing=0, version=3, features=0):
 @pytest.mark.parametrize('content, why', [
     (header(backing=512), 'overlay'), (header(features=4), 'another file'), (b'x' * 100, 'no qcow2'),
     (header()[:40], 'no qcow2')])
-def test_what_a_disk_may_not_be(tmp_path, content, why):
+def test_unsupported_disk_file_is_refused_with_the_reason(tmp_path, content, why):
     path = tmp_path / 'disk'
     path.write_bytes(content)
     with pytest.raises(ValueError, match=why):

@@ -9,11 +9,11 @@ import pytest
 from nova import conf as configuration
 from nova import exception
 from nova import objects
-from nova.tests.unit import test_libvirt_moves as moves
 from nova.disk_files import qemu_img
-from nova.virt.libvirt.moves import addresses
-from nova.virt.libvirt.moves import transferred_record
+from nova.tests.support import libvirt_moves as moves
+from nova.virt.libvirt import guest_power
 from nova.virt.libvirt.moves import disk_transfer
+from nova.virt.libvirt.moves import transferred_record
 
 pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova.virt.libvirt.features import cold_moves
@@ -30,12 +30,12 @@ def make(*words):
 def two(tmp_path, monkeypatch):
     """A destination; ``asked`` has the directories that were fetched from, ``sends`` makes what comes."""
     stored = moves.store(tmp_path / 'two', 'two')
-    stored._qemu_img = stored._files.qemu_img = qemu_img.QemuImg(60, False)
+    stored.backends._qemu_img = stored.backends.files.qemu_img = qemu_img.QemuImg(60, False)
     os.mkdir(stored.path(UUID))
     conf = configuration.new(files=[], libvirt__live_migration_uri='of:%s')
     made = types.SimpleNamespace(storage=stored, asked=[], feature=cold_moves.ColdMoves(
-        conf, 'two', guests=None, stored=stored, hypervisor=None, platform=None,
-        addresses=addresses.LibvirtAddresses(conf)))
+        conf, 'two', guest_power.GuestPower(stored, None), platform=None,
+        addresses=disk_transfer.LibvirtAddresses(conf)))
     monkeypatch.setattr(stored.cache, 'has', lambda context, path: False)
     made.sends = {'disk': lambda path: make(path, '1M'), 'img.qcow2': lambda path: make(path, '1M'),
                   'disk.base': lambda path: make(path, '1M')}

@@ -17,7 +17,7 @@ from nova.virt.libvirt.local_disks import pool
 from nova.virt.libvirt.local_disks import rbd
 from nova.virt.libvirt.moves import transferred_record
 
-from nova.virt.libvirt.local_disks import configured
+from nova.virt.libvirt.local_disks import backends
 from nova.virt.libvirt.features import live_migration
 
 UUID = '6b1d4dc4-6a3f-4a43-9a66-3c1ad1f0a001'
@@ -56,7 +56,7 @@ def test_a_record_brings_its_disks_back(tmp_path):
 def test_a_host_without_the_pool_says_so(tmp_path):
     store = stored(tmp_path, pooled=False)
     with pytest.raises(exception.VirtError, match='images_type of this host is not rbd'):
-        store.of(guest(store).disks[0])
+        store.backends.of(guest(store).disks[0])
 
 
 def test_another_host_believes_in_the_pool_and_not_in_where_it_is(tmp_path):
@@ -82,24 +82,24 @@ class Notes:
 
 def test_unknown_fields_of_a_record_in_the_pool_are_ignored(tmp_path):
     values = transferred_record.packed(guest(stored(tmp_path / 'one')))
-    known = {'host': 'there', 'before': None, 'successor': None, 'guest': values}
+    known = {'host': 'there', 'previous_host': None, 'successor': None, 'guest': values}
     newer = {**known, 'new': 1, 'guest': {**values, 'new': 1, 'disks': [{**values['disks'][0], 'new': 1}]}}
     note = owners.Owners(Notes(newer), 'here').read(UUID)
     here = stored(tmp_path / 'two')
     assert note.host == 'there' and transferred_record.known(note.guest) == values
     unpacked = transferred_record.unpacked(transferred_record.known(note.guest), UUID, here, 'qemu', [])
     assert unpacked.disks[0].file == here.path(UUID, 'disk')
-    with pytest.raises(exception.VirtError, match='it is no JSON object'):
+    with pytest.raises(exception.VirtError, match='it is not a JSON object'):
         owners.Owners(Notes([]), 'here').read(UUID)
 
 
-def test_what_goes_to_a_host_of_another_release_has_no_new_field(tmp_path):
+def test_transferred_record_without_a_source_has_no_source_field(tmp_path):
     store = stored(tmp_path, pooled=False)
     made = guest(store)
     made.disks[0].source = None
     (tmp_path / UUID).mkdir()
     (tmp_path / UUID / 'disk').write_bytes(bytes(512))
-    known = versioned_records.fields_of(xml.Disk) - {'source', 'secret'}
+    known = versioned_records.fields_of(xml.Disk) - {'source'}
     assert set(transferred_record.packed(made)['disks'][0]) == {*known, 'size'}
 
 
@@ -115,11 +115,11 @@ def test_a_user_needs_a_secret(options):
     conf = configuration.new(files=[], libvirt__images_type='rbd',
                              **{f'libvirt__{name}': value for name, value in options.items()})
     with pytest.raises(exception.VirtError, match='needed together'):
-        configured.place(conf, '/', None, 'here')
+        backends.configured(conf, '/', None, 'here')
 
 
 def test_other_kinds_of_disks_need_no_ceph():
-    found = configured.place(configuration.new(files=[]), '/', None, 'here')
+    found = backends.configured(configuration.new(files=[]), '/', None, 'here')
     assert not found.pooled
     found.check_hypervisor(types.SimpleNamespace())
 

@@ -5,21 +5,20 @@ pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 
 from nova import exception
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.domain import targets
 from nova.virt.libvirt.features import rescue
 from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt.domain import volume_disks
 
-EVERY = {f'vd{letter}' for letter in targets.LETTERS}
+EVERY = {f'vd{letter}' for letter in volume_disks.TARGET_LETTERS}
 
 
 @pytest.mark.parametrize('bus, names, letters, name', [
     ('virtio', (), (), 'vda'), ('virtio', ('vda', 'vdc'), (), 'vdb'), ('scsi', ('vda',), (), 'sda'),
     ('scsi', ('vda',), ('a',), 'sdb'), ('usb', ('sda',), (), 'sdb'), ('fdc', (), (), 'fda'),
     ('ide', (), ('a', 'b'), 'hdc'),
-    ('virtio', EVERY, (), None), ('virtio', (), targets.LETTERS, None)])
+    ('virtio', EVERY, (), None), ('virtio', (), volume_disks.TARGET_LETTERS, None)])
 def test_the_first_name_that_is_free(bus, names, letters, name):
-    assert targets.free(bus, names, letters) == name
+    assert volume_disks.free_target(bus, names, letters) == name
 
 
 def test_new_disks_share_no_letter_whatever_their_buses():
@@ -34,7 +33,7 @@ def test_a_volume_gets_the_letter_that_it_asks_for_or_the_first_one():
 
 
 def test_a_disk_more_than_there_are_letters_is_refused_in_words():
-    target = new_disks._targets(targets.LETTERS)
+    target = new_disks._targets(volume_disks.TARGET_LETTERS)
     for more in (lambda: target('virtio'), lambda: rescue.free_target('virtio', EVERY),
                  lambda: volume_disks._target(None, 'virtio', EVERY)):
         with pytest.raises(exception.VirtError, match='letter'):
@@ -42,4 +41,4 @@ def test_a_disk_more_than_there_are_letters_is_refused_in_words():
 
 
 def test_local_disks_have_every_bus_but_that_of_floppies():
-    assert set(xml.DISK_BUSES) == set(targets.PREFIXES) - {'fdc'}
+    assert set(xml.DISK_BUSES) == set(volume_disks.TARGET_PREFIXES) - {'fdc'}

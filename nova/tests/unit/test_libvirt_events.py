@@ -4,7 +4,7 @@ import pytest
 libvirt = pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova.runtime import concurrency
 from nova.runtime import metrics
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.virt.libvirt import host as hosts
 
 UUID = '11111111-2222-3333-4444-555555555555'

@@ -72,12 +72,12 @@ def test_serial_ports_as_sockets():
 
 
 @pytest.mark.parametrize('options, settings, kinds, word', [
-    ({'vnc__server_listen': '0.0.0.0'}, {}, KINDS, 'every address'),
-    ({'spice__enabled': True, 'spice__server_listen': '::'}, {}, KINDS, 'every address'),
+    ({'vnc__server_listen': '0.0.0.0'}, {}, KINDS, 'wildcard address'),
+    ({'spice__enabled': True, 'spice__server_listen': '::'}, {}, KINDS, 'wildcard address'),
     ({'spice__enabled': True, 'spice__tls': True}, {}, KINDS, 'spice_tls'),
     ({'spice__enabled': True}, {}, KINDS - {'spice'}, 'qemu-system-modules-spice'),
     ({**TCP, 'serial_console__tls': True}, {'chardev_tls': '0'}, KINDS, 'chardev_tls')])
-def test_what_no_guest_could_start_with_is_refused(options, settings, kinds, word):
+def test_unusable_graphics_options_are_refused_at_start(options, settings, kinds, word):
     with pytest.raises(exception.InvalidInput, match=word):
         graphics.check(configuration.new(files=[], **options), settings, kinds)
 
@@ -97,7 +97,7 @@ def test_types_of_graphics_are_those_that_every_machine_has():
     assert offered.graphics([]) == frozenset()
 
 
-def test_what_is_configured_right_is_taken():
+def test_supported_graphics_options_are_accepted():
     graphics.check(configuration.new(files=[], **EVERYTHING), {'spice_tls': '1', 'chardev_tls': '1'}, KINDS)
 
 
@@ -161,7 +161,7 @@ def test_a_moving_guest_gets_the_addresses_of_its_destination_and_keeps_its_pass
 
 
 @pytest.mark.parametrize('options', [EVERYTHING, {}])
-def test_what_a_running_guest_has_is_what_was_assigned(options):
+def test_graphics_read_from_the_domain_equal_the_assigned_ones(options):
     record = assigned(ports=2, **options)
     devices = etree.Element('devices')
     graphics.add(devices, record, '/i/console.log', usb=True)

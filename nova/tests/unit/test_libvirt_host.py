@@ -12,13 +12,13 @@ libvirt = pytest.importorskip('libvirt', reason='libvirt-python is not installed
 from nova import exception
 from nova import states
 from nova.compute import power_states
-from nova.tests import waiting
-from nova.tests.unit import test_libvirt_moves as moves
+from nova.tests.support import waiting
+from nova.tests.support import libvirt_moves as moves
 from nova.virt.libvirt import calls
 from nova.virt.libvirt import host as hosts
-from nova.virt.libvirt.local_disks import storage
-from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt.domain import volume_disks as disk
+from nova.virt.libvirt.local_disks import records
+from nova.virt.libvirt.local_disks import storage
 
 OWNER = '/guests'
 MAC = '52:54:00:aa:bb:cc'
@@ -195,7 +195,7 @@ def test_a_record_is_read_again_when_it_has_changed(tmp_path, monkeypatch):
 
 
 def test_a_libvirt_that_is_lost_is_reported_once_and_again_when_it_answers(monkeypatch):
-    monkeypatch.setattr(hosts, 'LOST_S', 0.3)
+    monkeypatch.setattr(hosts, 'RECONNECT_GRACE_S', 0.3)
     monkeypatch.setattr(hosts, 'RESTARTS_S', 0.3)
     monkeypatch.setattr(hosts, 'RECONNECT_MAX', 0.5)
     answers = []

@@ -27,7 +27,7 @@ USER = DAC.format('+64055:+111')
      ['neither AppArmor', 'QEMU runs as root', 'seccomp_sandbox']),
     (APPARMOR + USER, {'security_default_confined': '1', 'seccomp_sandbox': '1'}, True, []),
 ])
-def test_weaknesses(models, settings, enforces, said):
+def test_missing_isolation_mechanisms_are_reported(models, settings, enforces, said):
     capabilities = etree.fromstring(f'<capabilities><host>{models}</host></capabilities>')
     found = isolation.weaknesses(capabilities, settings, enforces)
     assert len(found) == len(said) and all(part in text for part, text in zip(said, found, strict=True)), found

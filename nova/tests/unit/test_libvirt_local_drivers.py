@@ -7,15 +7,15 @@ import pytest
 pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova import conf as configuration
 from nova import exception
-from nova.runtime import progress
-from nova.tests.unit import test_libvirt_storage as base
 from nova.disk_files import files
 from nova.disk_files import qemu_img
-from nova.virt.libvirt.local_disks import storage
+from nova.runtime import progress
+from nova.tests.support import libvirt_storage as base
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.local_disks import configured
+from nova.virt.libvirt.local_disks import backends
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import rbd
+from nova.virt.libvirt.local_disks import storage
 
 HERE = 'nova.tests.unit.test_libvirt_local_drivers'
 MIB = 2 ** 20
@@ -44,14 +44,14 @@ def package(tmp_path):
     info = folder / 'allocated_disks-1.dist-info'
     info.mkdir(parents=True)
     (info / 'METADATA').write_text('Metadata-Version: 2.1\nName: allocated-disks\nVersion: 1\n')
-    (info / 'entry_points.txt').write_text(f'[{configured.GROUP}]\nallocated = {HERE}:Allocated\n')
+    (info / 'entry_points.txt').write_text(f'[{backends.GROUP}]\nallocated = {HERE}:Allocated\n')
     sys.path.insert(0, str(folder))
     yield
     sys.path.remove(str(folder))
 
 
 def place(name, directory='/'):
-    return configured.place(configuration.new(files=[], libvirt__images_type=name), directory, qemu_img.QemuImg(60),
+    return backends.configured(configuration.new(files=[], libvirt__images_type=name), directory, qemu_img.QemuImg(60),
                             'here')
 
 
@@ -66,8 +66,8 @@ def test_a_driver_of_another_package_makes_the_root_disks(package, tmp_path, ima
     assert status.st_blocks * 512 >= status.st_size == 4 * MIB and disks[0].format == 'raw'
     with open(disks[0].file, 'rb') as file:
         assert file.read(5) == b'boot!'
-    store.of(disks[0]).grow(disks[0], 8 * MIB)
-    assert os.stat(disks[0].file).st_blocks * 512 >= 8 * MIB == store.of(disks[0]).size(disks[0])
+    store.backends.of(disks[0]).grow(disks[0], 8 * MIB)
+    assert os.stat(disks[0].file).st_blocks * 512 >= 8 * MIB == store.backends.of(disks[0]).size(disks[0])
 
 
 @pytest.mark.parametrize(('name', 'kind'), [('qcow2', local_files.Qcow2), ('raw', local_files.Raw), ('rbd', rbd.Rbd)])

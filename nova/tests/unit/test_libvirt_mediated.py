@@ -7,14 +7,14 @@ from nova import exception
 from nova.hardware import pci_pools
 from nova.hardware import pci_spec
 from nova.objects import pci
-from nova.tests.unit import test_libvirt_placement
-from nova.tests.unit import test_libvirt_xml
+from nova.tests.support import libvirt_placement as test_libvirt_placement
+from nova.tests.support import libvirt_xml as test_libvirt_xml
 from nova.virt.libvirt import capabilities
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import mediated as described
 
 libvirt = pytest.importorskip('libvirt', reason='libvirt-python is not installed')
-from nova.virt.libvirt import mediated_calls as mediated
+from nova.virt.libvirt import calls
 
 GUEST = '6d2f1b5e-3ab4-4c0c-9a58-0c1f2d3e4f50'
 # as https://libvirt.org/drvnodedev.html#mediated-devices-mdevs shows a card and a device of it
@@ -36,7 +36,7 @@ def found(others=(), types=('nvidia-11',)):
     return capabilities.mediated_devices([CARD], [etree.fromstring(text) for text in others], types)
 
 
-def test_what_could_be_made_and_what_is_made_are_counted_together():
+def test_available_and_created_mediated_devices_are_counted_together():
     before = found()
     assert [(each.vendor_id, each.product_id, each.numa_node, each.parent_addr) for each in before] == [
         ('10de', '20b0', 1, '0000:06:00.0')] * 2
@@ -77,7 +77,7 @@ def test_the_guest_is_given_it(tmp_path):
     assert given.attrib == {'mode': 'subsystem', 'type': 'mdev', 'model': 'vfio-pci'}
     assert given.find('source/address').get('uuid') == described.id_of(GUEST, device)
     test_libvirt_placement.validate(tmp_path, text, 'domain')
-    test_libvirt_placement.validate(tmp_path, described.request(GUEST, device, 'pci_0000_06_00_0'), 'nodedev')
+    test_libvirt_placement.validate(tmp_path, described.request(GUEST, device), 'nodedev')
 
 
 class Connection:
@@ -112,9 +112,9 @@ def test_they_are_made_once_and_given_back():
     other = Made(connection, made('00000000-0000-0000-0000-00000000000a'))
     connection.there.append(other)
     for _attempt in range(2):                        # once more, after a crash or with the next start
-        mediated.ensure(connection, GUEST, devices)
+        calls.ensure_mediated(connection, GUEST, devices)
         assert len(connection.there) == 3
     for _attempt in range(2):
-        mediated.remove(connection, GUEST, devices)
+        calls.remove_mediated(connection, GUEST, devices)
         assert connection.there == [other]
-    assert mediated.needed(devices) and not mediated.needed(devices[2:])
+    assert calls.needs_mediated(devices) and not calls.needs_mediated(devices[2:])

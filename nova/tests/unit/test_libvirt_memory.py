@@ -7,7 +7,7 @@ pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova import conf as configuration
 from nova import exception
 from nova.hardware import host as hardware_host
-from nova.tests.unit import test_libvirt_xml as guests
+from nova.tests.support import libvirt_xml as guests
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import memory
 from nova.virt.libvirt.features import live_migration
@@ -56,7 +56,7 @@ def test_options_that_contradict_each_other_stop_the_start(options, source):
 def test_a_host_of_files_offers_no_large_pages():
     host = hardware_host.of_cells(['2:1024:64'])
     assert len(host.cells[0].mempages) == 2
-    assert [pages.size_kb for pages in hardware_host.of_small_pages(host).cells[0].mempages] == [4]
+    assert [pages.size_kb for pages in hardware_host.with_pages(host, frozenset()).cells[0].mempages] == [4]
 
 
 @pytest.mark.parametrize('here, there, fine', [

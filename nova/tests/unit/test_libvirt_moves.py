@@ -14,51 +14,26 @@ from nova import exception
 from nova import states
 from nova import utils
 from nova.objects import pci
-from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt import vifs
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import rescued
-from nova.virt.libvirt.moves import transferred_record
+from nova.virt.libvirt.domain import volume_disks as volumes
 from nova.virt.libvirt.moves import migration_xml
 from nova.virt.libvirt.moves import shared_storage
-from nova.virt.libvirt.domain import volume_disks as volumes
+from nova.virt.libvirt.moves import transferred_record
 
 pytest.importorskip('libvirt', reason='libvirt-python is not installed')
+from nova.tests.support.libvirt_moves import OTHER
+from nova.tests.support.libvirt_moves import UUID
+from nova.tests.support.libvirt_moves import VIF
+from nova.tests.support.libvirt_moves import record
+from nova.tests.support.libvirt_moves import sent
+from nova.tests.support.libvirt_moves import store
 from nova.virt.libvirt import guest_power
 from nova.virt.libvirt.features import live_migration
 from nova.virt.libvirt.moves import outgoing
 from nova.virt.libvirt.moves import post_copy
 from nova.virt.libvirt.moves import tpm_state
-
-UUID, OTHER = '8a8f0f7e-55c2-4b2c-9d5e-0f4a4a1f0c11', '9b8f0f7e-55c2-4b2c-9d5e-0f4a4a1f0c12'
-
-
-def store(path, host):
-    path.mkdir(exist_ok=True)
-    made = storage.Storage(str(path), None, types.SimpleNamespace(), host=host)
-    made.prepare()
-    return made
-
-
-def record(stored):
-    directory = stored.directory
-    return xml.Guest.of(dict(
-        uuid=UUID, name='instance-1', owner=directory, virt_type='qemu', vcpus=1, memory_mb=64, kernel='/old/kernel',
-        console_log=f'{directory}/{UUID}/console.log', interfaces=[xml.Interface('52:54:00:0:0:1', 'br-a', 'tap-a')],
-        disks=[xml.Disk(f'{directory}/{UUID}/disk', 'qcow2', 'vda', backing_file=f'{directory}/_base/img.qcow2',
-                        backing_format='qcow2'),
-               xml.Disk(f'{directory}/{UUID}/disk.config', 'raw', 'vdb', readonly=True)]))
-
-
-def sent(stored):
-    """As it comes over the wire."""
-    values = {**json.loads(json.dumps(record(stored).to_record()))}
-    for disk in values['disks']:
-        disk['size'] = 1 << 20
-    return values
-
-
-VIF = {'type': 'bridge', 'address': '52:54:00:0:0:1', 'devname': 'tap-b', 'network': {'bridge': 'br-b', 'mtu': 1400}}
 
 
 def test_a_guest_that_comes_has_this_hosts_paths_and_networks(tmp_path):
@@ -73,7 +48,7 @@ def test_a_guest_that_comes_has_this_hosts_paths_and_networks(tmp_path):
     assert transferred_record.sizes(sent(one)) == {'disk': 1 << 20, 'disk.config': 1 << 20}
 
 
-def test_what_is_this_hosts_own_is_not_taken_from_another(tmp_path):
+def test_host_specific_fields_of_a_received_record_are_ignored(tmp_path):
     """A host that was taken over names a file, or a device, of the destination."""
     one, two = store(tmp_path / 'one', 'one'), store(tmp_path / 'two', 'two')
     hostile = {**sent(one), 'volumes': [{'source': {'type': 'file', 'path': '/etc/shadow'}}], 'nvram': '/etc/passwd',
@@ -102,13 +77,13 @@ def record_with_files(stored):
     {'disks': [{'file': '/x/disk', 'format': 'raw', 'target': '../a'}]},
     {'disks': [{'file': '/x/disk', 'format': 'qcow2', 'target': 'vda', 'backing_file': 'x' * 40 + '.qcow2'}]},
     {'disks': [{'file': '/x/disk', 'format': 'raw', 'target': 'vda'}] * 2}, {'unknown': 1}])
-def test_what_our_hosts_do_not_say_is_refused(tmp_path, wrong):
+def test_invalid_transferred_record_is_refused(tmp_path, wrong):
     one = store(tmp_path / 'one', 'one')
     with pytest.raises(exception.VirtError, match='not valid'):
         transferred_record.unpacked({**sent(one), **wrong}, UUID, one, 'qemu', [])
 
 
-@pytest.mark.parametrize('name', ['guest.json', 'disk', 'arriving.json', 'img.qcow2.part', '.qcow2'])
+@pytest.mark.parametrize('name', ['guest.json', 'disk', 'transfer.json', 'img.qcow2.part', '.qcow2'])
 def test_a_base_image_has_the_name_of_one(tmp_path, name):
     """It is fetched under its name into the guest's directory, whose record it must not become."""
     one = store(tmp_path / 'one', 'one')
@@ -127,7 +102,7 @@ def test_a_guest_of_volumes_alone_comes_and_none_of_them_is_copied(tmp_path):
     assert not outgoing.flags(options, False, True, False, False) & copying
 
 
-def test_how_the_destination_reaches_volumes_is_its_own_knowledge_where_disks_are_shared(tmp_path):
+def test_volumes_of_an_incoming_guest_are_recorded_for_the_destination_only(tmp_path):
     one, two = store(tmp_path / 'a', 'one'), store(tmp_path / 'a', 'two')
     (tmp_path / 'a' / UUID).mkdir()
     one.save(record(one))
@@ -186,7 +161,7 @@ def test_unknown_fields_of_a_migrations_call_are_ignored(tmp_path):
     calls = post_copy.PostCopy(None, stored, 'one')
     call = post_copy.Call('qemu:///session', {}, outgoing.libvirt.VIR_MIGRATE_POSTCOPY)
     calls.keep(UUID, call)
-    path = tmp_path / 'one' / UUID / 'leaving.one.json'
+    path = tmp_path / 'one' / UUID / 'post-copy.one.json'
     path.write_text(json.dumps({**json.loads(path.read_text()), 'of_a_newer_release': 1}))
     assert calls.kept(UUID) == call
 
@@ -230,7 +205,7 @@ def test_only_hosts_with_the_same_file_share(tmp_path):
     assert fingerprints[0] == fingerprints[1] != fingerprints[2]
 
 
-def test_whose_files_they_are(tmp_path):
+def test_only_the_owning_host_may_remove_files_on_shared_storage(tmp_path):
     """Neither a rollback nor a host that comes back removes what another one uses."""
     one, two = store(tmp_path / 'a', 'one'), store(tmp_path / 'a', 'two')
     (tmp_path / 'a' / UUID).mkdir()
@@ -254,10 +229,10 @@ def test_whose_files_they_are(tmp_path):
 
 def test_a_state_of_a_tpm_has_a_bound(tmp_path):
     state = tmp_path / 'state'
-    state.write_bytes(bytes(tpm_state.LARGEST))
-    assert tpm_state.read(str(state)) == bytes(tpm_state.LARGEST)
-    state.write_bytes(bytes(tpm_state.LARGEST + 1))
-    with pytest.raises(exception.VirtError, match='no state of a TPM'):
+    state.write_bytes(bytes(tpm_state.MAX_BYTES))
+    assert tpm_state.read(str(state)) == bytes(tpm_state.MAX_BYTES)
+    state.write_bytes(bytes(tpm_state.MAX_BYTES + 1))
+    with pytest.raises(exception.VirtError, match='not a TPM state'):
         tpm_state.read(str(state))
     assert tpm_state.version({'tpm_version': '3'}) is tpm_state.version({}) is None
 
@@ -266,7 +241,7 @@ def test_a_state_of_a_tpm_has_a_bound(tmp_path):
     (True, 'writeback', None, None, False), (False, 'none', None, None, True), (False, 'writeback', None, None, False),
     (True, 'writeback', 'writeback', 'network', True), (True, 'writeback', 'none', 'file', True),
     (True, 'writeback', 'writeback', 'file', False), (False, 'none', 'writeback', 'network', True)])
-def test_what_stays_is_seen_alike_without_a_cache_of_this_host(tmp_path, copied, disk_cache, volume_cache, kind, alike):
+def test_shared_disks_are_seen_alike_only_without_host_cache(tmp_path, copied, disk_cache, volume_cache, kind, alike):
     guest = record(store(tmp_path / 'one', 'one'))
     guest.disks[0].cache = disk_cache
     if kind:
@@ -308,8 +283,8 @@ def test_a_guest_that_libvirt_cannot_tell_of_does_not_hold_up_the_start_of_its_h
     """It is asked again when its migration is taken up; until then nothing of it is changed."""
     hypervisor, stored = Guests(OTHER), store(tmp_path, 'one')
     feature = live_migration.LiveMigration(
-        configuration.new(files=[]), 'one', guest_power.GuestPower(stored, hypervisor), stored, hypervisor, steps=None,
-        platform=None, connections=None, clients=None, addresses=None)
+        configuration.new(files=[]), 'one', guest_power.GuestPower(stored, hypervisor), steps=None, platform=None,
+        connections=None, clients=None, addresses=None)
     for uuid in (UUID, OTHER):
         pathlib.Path(stored.path(uuid)).mkdir()
         stored.save(dataclasses.replace(record(stored), uuid=uuid, ownership=xml.Ownership('one', 'two')))
@@ -320,7 +295,7 @@ def test_a_guest_that_libvirt_cannot_tell_of_does_not_hold_up_the_start_of_its_h
     assert stored.load(OTHER).ownership.successor is None and feature._unsettled == set()
 
 
-def test_what_a_migration_was_asked_is_for_root_alone_and_only_where_it_may_go_ahead(tmp_path):
+def test_migration_call_is_stored_privately_and_only_for_post_copy(tmp_path):
     stored = store(tmp_path / 'one', 'one')
     pathlib.Path(stored.path(UUID)).mkdir()
     calls = post_copy.PostCopy(None, stored, 'one')
@@ -330,7 +305,7 @@ def test_what_a_migration_was_asked_is_for_root_alone_and_only_where_it_may_go_a
     ahead = dataclasses.replace(plain, flags=1 | outgoing.libvirt.VIR_MIGRATE_POSTCOPY)
     calls.keep(UUID, ahead)
     assert calls.kept(UUID) == ahead and post_copy.PostCopy(None, stored, 'two').kept(UUID) is None
-    file, = pathlib.Path(stored.path(UUID)).glob('leaving.*')
+    file, = pathlib.Path(stored.path(UUID)).glob('post-copy.*')
     assert file.stat().st_mode & 0o077 == 0
     calls.forget(UUID)
     calls.forget(UUID)

@@ -1,8 +1,6 @@
 """The elements that place a guest, against libvirt's schema; a host's hardware read from libvirt's XML."""
 import dataclasses
 import pathlib
-import shutil
-import subprocess
 from xml.etree import ElementTree as etree
 
 import pytest
@@ -14,12 +12,14 @@ from nova.hardware import guest_request
 from nova.objects import numa
 from nova.objects import pci
 from nova.tests import numa_seed
-from nova.tests.unit import test_libvirt_xml
+from nova.tests.support import libvirt_xml as test_libvirt_xml
+from nova.tests.support.libvirt_placement import validate
 from nova.virt.libvirt import capabilities
+from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import cells
 from nova.virt.libvirt.domain import placement
-from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import processors
+
 
 SIBLINGS = tuple(frozenset({cpu, cpu + 4}) for cpu in range(4))
 PAGES = (numa.Pages(4, 1 << 20), numa.Pages(2048, 1024), numa.Pages(1048576, 4))
@@ -121,15 +121,6 @@ SCHEMA = {
 CAPABILITY_SCHEMA = pathlib.Path('/usr/share/libvirt/schemas/capability.rng')
 
 
-def validate(tmp_path, text, schema):
-    if not (shutil.which('virt-xml-validate') and shutil.which('xmllint')):
-        pytest.skip('virt-xml-validate (libvirt-clients) or xmllint (libxml2-utils) is not installed')
-    file = tmp_path / 'it.xml'
-    file.write_text(text)
-    done = subprocess.run(['virt-xml-validate', str(file), schema], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.mark.parametrize('name', SCHEMA)
 def test_the_elements_follow_the_schema(name, tmp_path):
     here, guest, topology = placed(**SCHEMA[name])
@@ -172,7 +163,7 @@ LIMITS = fit.Overcommit(cpu_ratio=16.0)
     (1, 1900, [{'cell': 2, 'vcpus': 1, 'memory_mb': 512}, {'cell': 1, 'vcpus': 1, 'memory_mb': 512}], 0, {0, 1, 2, 3}),
     (3, 512, [], 0, {0, 1, 2, 3}),                                            # more than the small ones have
     (6, 512, [], None, set(range(8))), (1, 5000, [], None, set(range(8)))])   # more than any has
-def test_where_a_guest_floats(vcpus, memory_mb, there, cell, expected):
+def test_floating_guest_gets_the_expected_numa_cell(vcpus, memory_mb, there, cell, expected):
     made = test_libvirt_xml.guest(vcpus=vcpus, memory_mb=memory_mb)
     assert cells.floating(numa_seed.host(), made.resources, others(*there), LIMITS) == (cell, expected)
 
@@ -249,7 +240,7 @@ def test_devices_of_a_host(product, more, expected):
 
 @pytest.mark.parametrize('text', ["<device><capability type='net'/></device>",
                                   NODE.format(product='1', more="<capability type='pci-bridge'/>")])
-def test_what_no_guest_could_have(text):
+def test_unsupported_node_device_is_ignored(text):
     assert capabilities.device(etree.fromstring(text)) is None
 
 

@@ -5,21 +5,14 @@ import pytest
 
 from nova import exception
 from nova.objects import pci
-from nova.tests.unit import test_libvirt_placement
-from nova.tests.unit import test_libvirt_xml
-from nova.virt.libvirt import host_devices
+from nova.tests.support import libvirt_placement as test_libvirt_placement
+from nova.tests.support import libvirt_xml as test_libvirt_xml
+from nova.tests.support.libvirt_port_devices import ADDRESS
+from nova.tests.support.libvirt_port_devices import PORT
+from nova.tests.support.libvirt_port_devices import vif
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import vifs
 from nova.virt.libvirt import xml
-
-PORT = '11111111-2222-3333-4444-555555555555'
-ADDRESS = '0000:0a:00.1'
-
-
-def vif(**values):
-    return {'id': PORT, 'address': 'fa:16:3e:01:02:03', 'type': 'hw_veb', 'devname': 'tap' + PORT[:11],
-            'vnic_type': 'direct', 'details': {'vlan': '100', 'port_filter': False}, 'pci_slot': ADDRESS,
-            'network': {'id': 'n', 'bridge': '', 'mtu': 1500, 'subnets': []}, **values}
 
 
 def domain(tmp_path, given, settings=None):
@@ -48,8 +41,8 @@ def test_a_function_is_given_to_the_guest(tmp_path):
 
 def test_a_macvtap_of_it(tmp_path, monkeypatch):
     (tmp_path / ADDRESS / 'net' / 'ens1f0v1').mkdir(parents=True)
-    found = host_devices.interface_of
-    monkeypatch.setattr(host_devices, 'interface_of', lambda address: found(address, tmp_path))
+    found = vifs.interface_of
+    monkeypatch.setattr(vifs, 'interface_of', lambda address: found(address, tmp_path))
     interface = domain(tmp_path, vif(vnic_type='macvtap', details={}))
     assert interface.get('type') == 'direct' and interface.find('vlan') is None
     assert interface.find('source').attrib == {'dev': 'ens1f0v1', 'mode': 'passthrough'}
@@ -58,7 +51,7 @@ def test_a_macvtap_of_it(tmp_path, monkeypatch):
 
 def test_bounds_and_queues_of_a_macvtap(tmp_path, monkeypatch):
     """They were left out without a word."""
-    monkeypatch.setattr(host_devices, 'interface_of', lambda address: 'ens1f0v1')
+    monkeypatch.setattr(vifs, 'interface_of', lambda address: 'ens1f0v1')
     interface = domain(tmp_path, vif(vnic_type='macvtap', details={}), {
         'quota_vif_inbound_average': '100', 'quota_vif_outbound_peak': '0', 'vif_multiqueue_enabled': 'true'})
     assert interface.find('bandwidth/inbound').attrib == {'average': '100'}
@@ -67,15 +60,15 @@ def test_bounds_and_queues_of_a_macvtap(tmp_path, monkeypatch):
 
 
 def test_bounds_of_a_device_that_the_guest_has_for_itself_are_refused(tmp_path):
-    with pytest.raises(exception.VirtError, match='quota:vif_.* cannot be carried out there'):
+    with pytest.raises(exception.VirtError, match='does not support the limits'):
         domain(tmp_path, vif(), {'quota_vif_outbound_average': '100'})
 
 
 def test_the_name_of_a_device_that_no_driver_of_the_host_has(tmp_path):
     (tmp_path / ADDRESS / 'net' / 'ens1f0v1').mkdir(parents=True)
-    assert host_devices.interface_of(ADDRESS, tmp_path) == 'ens1f0v1'
+    assert vifs.interface_of(ADDRESS, tmp_path) == 'ens1f0v1'
     with pytest.raises(exception.VirtError, match='no network interface'):
-        host_devices.interface_of('0000:0a:00.2', tmp_path)
+        vifs.interface_of('0000:0a:00.2', tmp_path)
 
 
 @pytest.mark.parametrize('values', [

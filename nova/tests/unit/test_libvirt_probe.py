@@ -38,8 +38,9 @@ def served(*words, answers=True):
 
 @pytest.mark.parametrize('protocol, words, why', [
     ('nbd', [b'NBDMAGICIHAVEOPT'], None), ('rbd', [b'ceph v2\n'], None), ('nfs', [b'', b'\x80\0\0\x18'], None),
-    ('iscsi', [b''], None), ('nbd', [b'HTTP/1.1 400'], 'is something else'), ('nbd', [b''], 'closed the connection')])
-def test_who_answers(protocol, words, why):
+    ('iscsi', [b''], None), ('nbd', [b'HTTP/1.1 400'], 'does not speak the expected protocol'),
+    ('nbd', [b''], 'closed the connection')])
+def test_storage_probe_checks_the_protocol_of_the_server(protocol, words, why):
     with served(*words) as port:
         check = [volume(protocol=protocol, hosts=[['127.0.0.1', port]])]
         if why is None:
@@ -50,7 +51,7 @@ def test_who_answers(protocol, words, why):
 
 
 @pytest.mark.parametrize('protocol', ['nbd', 'rbd', 'nfs'])
-def test_who_hangs(protocol):
+def test_storage_probe_refuses_a_server_that_does_not_answer_in_time(protocol):
     """The kernel takes the connection for a server that is stopped."""
     with served(b'', answers=False) as port:
         begun = time.monotonic()
@@ -64,12 +65,12 @@ def test_one_monitor_of_several_is_enough():
         probe.check([volume(protocol='rbd', hosts=[['127.0.0.1', hangs], ['127.0.0.1', alive]])], 0.2)
 
 
-def test_who_is_not_there(tmp_path):
+def test_storage_probe_refuses_an_unreachable_server(tmp_path):
     for where in ({'hosts': [['127.0.0.1', 1]]}, {'socket': str(tmp_path / 'none')}):
-        with pytest.raises(exception.VirtError, match='is not reached'):
+        with pytest.raises(exception.VirtError, match='is unreachable'):
             probe.check([volume(protocol='nbd', **where)], 1)
 
 
-def test_what_is_not_asked():
+def test_storage_probe_skips_other_protocols_and_files():
     probe.check([volume(protocol='gluster', hosts=[['127.0.0.1', 1]]), volume(protocol='rbd', hosts=[]),
                  disk.Volume('v1', 'vdb', 'virtio', {'type': 'file', 'path': '/nowhere'})], 0.1)

@@ -8,7 +8,7 @@ import pytest
 
 from nova.disk_files import qemu_img
 from nova.disk_files import reflink
-from nova.tests.unit import test_libvirt_storage as base
+from nova.tests.support import libvirt_storage as base
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import storage
 

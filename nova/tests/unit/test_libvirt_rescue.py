@@ -9,8 +9,9 @@ import pytest
 
 from nova import exception
 from nova import states
-from nova.tests.unit import test_libvirt_xml
+from nova.tests.support import libvirt_xml as test_libvirt_xml
 from nova.virt.libvirt import disk_clients
+from nova.virt.libvirt import guest_power
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import rescued
 
@@ -90,8 +91,8 @@ def attached(monkeypatch, hypervisor):
     monkeypatch.setattr(rescue, 'time', types.SimpleNamespace(
         monotonic=lambda: clock[0], sleep=lambda seconds: clock.__setitem__(0, clock[0] + seconds)))
     own = test_libvirt_xml.guest()
-    own.rescued, own.hardware.virt_type = rescued.Rescued([own.disks[1]], late=[own.disks[0]]), 'kvm'
-    feature = rescue.Rescue(None, None, hypervisor, disk_clients.DiskClients(None))
+    own.rescued, own.hardware.virt_type = rescued.Rescued([own.disks[1]], hot_plugged=[own.disks[0]]), 'kvm'
+    feature = rescue.Rescue(guest_power.GuestPower(None, hypervisor), disk_clients.DiskClients(None))
     feature._attach_late(own)
     return clock[0], hypervisor.attached
 
@@ -103,13 +104,13 @@ def test_the_root_disk_is_attached_when_the_rescue_system_has_booted(monkeypatch
     root = etree.fromstring(text)
     assert root.find('source').get('file') == '/i/disk' and root.find('target').get('dev') == 'vda'
     seconds, (text,) = attached(monkeypatch, Hypervisor((7, 0)))                  # it never writes
-    assert seconds == rescue.BOOT_MOST_S['kvm']
+    assert seconds == rescue.BOOT_TIMEOUT_S['kvm']
     assert attached(monkeypatch, Hypervisor((7, 1), state=states.SHUTDOWN)) == (0, [])
 
 
 def test_a_late_disk_is_in_the_record_and_not_in_the_definition():
     own = test_libvirt_xml.guest()
-    own.rescued = rescued.Rescued([own.disks[1]], late=[own.disks[0]])
+    own.rescued = rescued.Rescued([own.disks[1]], hot_plugged=[own.disks[0]])
     again = xml.Guest.from_dict(json.loads(json.dumps(own.to_record())))
     assert again == own and "'/i/disk'" not in xml.domain(again).replace('"', "'")
 

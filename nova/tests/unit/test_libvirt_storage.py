@@ -10,56 +10,30 @@ import time
 import pytest
 
 from nova import exception
+from nova.disk_files import files
+from nova.disk_files import qemu_img
 from nova.image import inspector
 from nova.runtime import disk_space
 from nova.runtime import progress
 from nova.tests.contract import driver_contract
+from nova.tests.support import libvirt_storage
+from nova.tests.support.libvirt_storage import create
+from nova.tests.support.libvirt_storage import needs_qemu_img
 from nova.virt import driver
 from nova.virt.libvirt.local_disks import configdrive
-from nova.virt.libvirt import console
-from nova.disk_files import files
-from nova.virt.libvirt.local_disks import image_cache
-from nova.disk_files import qemu_img
-from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.local_disks import files as local_files
+from nova.virt.libvirt.local_disks import image_cache
 from nova.virt.libvirt.local_disks import new_disks
+from nova.virt.libvirt.local_disks import storage
+from nova.virt.libvirt.privileged import steps
+
+images = libvirt_storage.images
+store = libvirt_storage.store
+
 
 MIB, GIB = 1024 ** 2, 1024 ** 3
 
-needs_qemu_img = pytest.mark.skipif(not shutil.which('qemu-img'), reason='qemu-img is not installed')
 pytestmark = needs_qemu_img
-
-
-class Images:
-    """An ImageSource over files."""
-
-    def __init__(self):
-        self.files, self.downloads, self.slow = {}, 0, 0
-
-    def add(self, image_id, path, disk_format, **properties):
-        self.files[image_id] = str(path)
-        return {'id': image_id, 'disk_format': disk_format, 'properties': properties}
-
-    def show(self, _context, image_id):
-        return {'id': image_id, 'disk_format': 'aki', 'properties': {}}
-
-    def download(self, _context, image_id, path, moved=None):
-        self.downloads += 1
-        time.sleep(self.slow)
-        shutil.copyfile(self.files[image_id], path)
-        moved(os.path.getsize(path) // 2)
-
-
-@pytest.fixture
-def images():
-    return Images()
-
-
-@pytest.fixture
-def store(tmp_path, images):
-    made = storage.Storage(str(tmp_path / 'instances'), images, qemu_img.QemuImg(60))
-    made.prepare()
-    return made
 
 
 def qemu(*arguments):
@@ -102,13 +76,6 @@ def test_an_image_without_room_is_not_downloaded(tmp_path, images, qcow2):
         create(full, images.add('one', qcow2, 'qcow2'))
 
 
-def create(store, image, **values):
-    request = driver.SpawnRequest(image=image, network_info=[], config_drive=values.pop('config_drive', None),
-                                  block_devices=values.pop('block_devices', []))
-    instance = driver_contract.make_instance(**values)
-    return instance, store.new_disks.create(None, instance, request)
-
-
 # ---- the image cache ------------------------------------------------------------------
 
 def test_image_is_downloaded_once_by_parallel_requests(store, images, raw):
@@ -122,19 +89,19 @@ def test_image_is_downloaded_once_by_parallel_requests(store, images, raw):
     assert images.downloads == 1 and len(set(found)) == 1 and len(found) == 5
 
 
-def test_how_much_of_an_image_is_here_is_reported(store, images, raw, tmp_path):
+def test_download_and_conversion_progress_is_reported(store, images, raw, tmp_path):
     image, seen = {**images.add('one', raw, 'raw'), 'size': 4096}, []
     request = driver.SpawnRequest(image=image, network_info=[], report=seen.append)
-    store.new_disks.create(None, driver_contract.make_instance(), request)
+    new_disks.create(store, None, driver_contract.make_instance(), request)
     assert seen == [new_disks.FETCHED // 2]
     with progress.watched(str(raw), [str(raw), str(raw)], seen.append):      # a tool that says nothing
-        time.sleep(progress.LOOK_S * 1.5)
+        time.sleep(progress.POLL_INTERVAL_S * 1.5)
     assert seen[1:] == [50]
 
     def stop(percent):
         raise exception.InstanceChanged(instance_id=str(percent))
     with pytest.raises(exception.InstanceChanged, match='50'), progress.watched(str(raw), [str(raw), str(raw)], stop):
-        time.sleep(progress.LOOK_S * 1.5)
+        time.sleep(progress.POLL_INTERVAL_S * 1.5)
 
 
 def test_a_part_of_work_that_has_no_report_has_none():
@@ -344,7 +311,7 @@ def test_a_download_that_crashed_is_begun_again(store, images, raw):
 def test_unused_images_go_and_used_ones_stay(store, images, qcow2, raw):
     used, unused = images.add('used', qcow2, 'qcow2'), images.add('unused', raw, 'raw')
     instance, (disks, _files) = create(store, used)
-    from nova.tests.unit import test_libvirt_xml
+    from nova.tests.support import libvirt_xml as test_libvirt_xml
     store.save(test_libvirt_xml.guest(uuid=instance.uuid, disks=disks))
     paths = {name: store.cache.fetch(None, image).path for name, image in (('used', used), ('unused', unused))}
     store.remove_unused_images()
@@ -367,10 +334,10 @@ NEWER = b'{"version": 3, "readable_by": 3, "anything": 1}'
 def test_a_record_that_cannot_be_read_affects_its_own_guest_only(store, images, qcow2, raw, caplog, content, put_aside):
     image = images.add('used', qcow2, 'qcow2')
     good, (disks, _files) = create(store, image)
-    from nova.tests.unit import test_libvirt_xml
+    from nova.tests.support import libvirt_xml as test_libvirt_xml
     store.save(test_libvirt_xml.guest(uuid=good.uuid, disks=disks))
     bad = 'ffffffff-3c5f-4d55-9c53-3f3a4b1f2a01'
-    directory = store.resize_backups.path(bad) if put_aside else store.path(bad)
+    directory = store.backup_path(bad) if put_aside else store.path(bad)
     os.makedirs(os.path.join(directory, 'snapshot-running'))
     unused = store.cache.fetch(None, images.add('of-the-bad-one', raw, 'raw')).path
     os.utime(unused, (1, 1))
@@ -384,14 +351,14 @@ def test_a_record_that_cannot_be_read_affects_its_own_guest_only(store, images, 
         store.remove_unused_images()
         store.check_free()
         assert [guest.uuid for guest in store.records()] == [guest.uuid for guest in store.guests()] == [good.uuid]
-        assert store.free_bytes() and store.resize_backups.uuids() == []
+        assert store.free_bytes() and list(store.backups()) == []
     assert os.path.exists(unused), 'the record may use it'
     assert put_aside or os.path.exists(os.path.join(directory, 'snapshot-running')), 'it may be another host\'s'
     logged = [each.getMessage() for each in caplog.records if each.levelname == 'ERROR']
     assert len(logged) == 1 and path in logged[0] and logged[0].startswith('The hypervisor could not read'), (
         logged)
     with pytest.raises(exception.VirtError, match='record of a guest .* cannot be read'):
-        (store.resize_backups if put_aside else store).load(bad)
+        (store.load_backup if put_aside else store.load)(bad)
     create(store, image)                 # other guests are made
     shutil.rmtree(directory)
     store.remove_unused_images()
@@ -489,9 +456,9 @@ def test_each_local_disk_has_the_bus_and_the_format_that_it_was_asked_with(store
     kinds = [subprocess.run(['blkid', '-p', '-o', 'value', '-s', 'TYPE', disk.file], capture_output=True,
                             text=True).stdout.strip() for disk in disks[1:]]
     assert kinds == ['xfs', 'vfat', 'ext4', 'swap'] and os.path.getsize(disks[4].file) == 8 * MIB
-    before = store.of(disks[0]).size(disks[0])
-    store.of(disks[0]).grow(disks[0], 4 * GIB)
-    assert store.of(disks[0]).size(disks[0]) == before == raw.stat().st_size
+    before = store.backends.of(disks[0]).size(disks[0])
+    store.backends.of(disks[0]).grow(disks[0], 4 * GIB)
+    assert store.backends.of(disks[0]).size(disks[0]) == before == raw.stat().st_size
 
 
 def test_a_format_that_this_host_cannot_make(store, images, raw, monkeypatch):
@@ -636,12 +603,12 @@ def test_config_drive_is_bounded(tmp_path):
 
 def test_console_tail_reaches_into_the_rotated_log(tmp_path):
     path = tmp_path / 'console.log'
-    assert console.tail(str(path)) == b''
+    assert steps.tail(str(path)) == b''
     path.write_bytes(b'new')
-    assert console.tail(str(path)) == b'new'
+    assert steps.tail(str(path)) == b'new'
     (tmp_path / 'console.log.0').write_bytes(b'x' * 200 * 1024 + b'old')
-    assert console.tail(str(path), 6) == b'oldnew'
-    assert len(console.tail(str(path))) == console.TAIL
+    assert steps.tail(str(path), 6) == b'oldnew'
+    assert len(steps.tail(str(path))) == steps.TAIL
 
 
 def test_lock_is_exclusive_and_survives_removal(tmp_path):
@@ -689,8 +656,8 @@ def test_encrypted_disks_open_with_the_key_of_their_guest_alone(tmp_path, images
                                   image_properties={}, config_drive={'user_data': b'very secret'})
     root = disks[0]
     assert {disk.format for disk in disks} == {'qcow2'} and {disk.secret for disk in disks} == {instance.uuid}
-    store.of(root).grow(root, 2 * GIB)
-    assert store.of(root).size(root) == 2 * GIB and set(asked) == {instance.uuid}
+    store.backends.of(root).grow(root, 2 * GIB)
+    assert store.backends.of(root).size(root) == 2 * GIB and set(asked) == {instance.uuid}
     (tmp_path / 'key').write_text(key)
     (tmp_path / 'wrong').write_text('6' * 64)
     for disk in disks:
@@ -700,7 +667,7 @@ def test_encrypted_disks_open_with_the_key_of_their_guest_alone(tmp_path, images
         assert _opens(disk, tmp_path / 'key') and not _opens(disk, tmp_path / 'wrong')
     assert not os.path.exists(store.path(instance.uuid, 'disk.plain'))
     with pytest.raises(exception.VirtError, match='the copy would not be'):
-        store.of(root).copy(root, str(tmp_path / 'copy'))
+        store.backends.of(root).copy(root, str(tmp_path / 'copy'))
 
 
 def _opens(disk, key):

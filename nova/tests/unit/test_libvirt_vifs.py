@@ -65,7 +65,7 @@ def test_vhost_user():
 QUEUES = {'vcpus': 4, 'settings': {'vif_multiqueue_enabled': 'true'}}
 
 
-def test_queues():
+def test_vif_queues_follow_the_multiqueue_setting():
     """A vhost-user port had one queue whatever was asked for, and a tap of one queue takes no device of several."""
     user = vif('vhostuser', vhostuser_socket='/run/vhu')
     assert device(user, **QUEUES).find('driver').get('queues') == '4' and device(user).find('driver') is None
@@ -77,7 +77,7 @@ def test_queues():
 
 @pytest.mark.parametrize('values, word', [
     ({'settings': {'quota_vif_inbound_average': '100'}}, 'quota:vif'), ({'vif_model': 'e1000'}, 'hw_vif_model')])
-def test_what_a_vhost_user_port_cannot_have(values, word):
+def test_unsupported_settings_of_a_vhost_user_port_are_refused(values, word):
     """It was left out without a word."""
     with pytest.raises(exception.VirtError, match=word):
         device(vif('vhostuser', vhostuser_socket='/run/vhu'), **values)
@@ -95,7 +95,7 @@ def test_vhost_user_shares_the_guests_memory():
     vif('hostdev_physical'), vif('unbound'), vif('ovs', 'br-int; rm'), vif('ovs', datapath_type='../x'),
     vif('vhostuser'), vif('vhostuser', vhostuser_socket='/run/../etc/passwd'), {**vif('ovs'), 'address': 'x'},
     {**vif('ovs'), 'id': '..'}])
-def test_what_no_host_plugs(given):
+def test_unsupported_vif_is_refused(given):
     with pytest.raises(exception.VirtError):
         vifs.port(given)
 

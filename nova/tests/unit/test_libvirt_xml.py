@@ -9,20 +9,17 @@ import pytest
 from nova import exception
 from nova.objects import pci
 from nova.tests.contract import driver_contract
+from nova.tests.support import libvirt_xml
+from nova.tests.support.libvirt_xml import FakeStorage
+from nova.tests.support.libvirt_xml import UUID
 from nova.virt import driver
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
 
-UUID = '6d2f1b5e-3ab4-4c0c-9a58-0c1f2d3e4f50'
+guest = libvirt_xml.guest
+
+
 HOSTILE = '</name><devices><disk/></devices> & "\' \x00\x1b\ud800\uffff é'
-
-
-def guest(**values):
-    disks = [xml.Disk('/i/disk', 'qcow2', 'vda', cache='none', backing_file='/i/_base/x.raw', backing_format='raw'),
-             xml.Disk('/i/disk.config', 'raw', 'vdb', readonly=True)]
-    return xml.Guest.of({
-        'uuid': UUID, 'name': 'instance-' + UUID, 'owner': '/i', 'virt_type': 'qemu', 'vcpus': 2, 'memory_mb': 512,
-        'console_log': '/i/console.log', 'disks': disks, 'facts': {'name': 'x', 'flavor': 'm1'}, **values})
 
 
 VARIANTS = {
@@ -81,13 +78,6 @@ def test_owner_is_read_back():
 def test_a_guest_survives_its_record():
     made = guest(**VARIANTS['network'], **VARIANTS['devices of the host'])
     assert xml.Guest.from_dict(json.loads(json.dumps(made.to_record()))) == made
-
-
-class FakeStorage:
-    directory = '/i'
-
-    def path(self, uuid, name):
-        return f'/i/{uuid}/{name}'
 
 
 def made_from(properties, boot_files=None, bus='virtio'):

@@ -102,7 +102,7 @@ def test_a_process_that_no_alarm_reaches_ends_with_its_stacks(printed):
     assert code == 1 and 'Timeout (0:00:03)!' in text and 'in test_deaf' in text
 
 
-def test_what_a_process_does_is_in_a_file(tmp_path):
+def test_running_test_and_stacks_are_written_to_files(tmp_path):
     (tmp_path / 'running').mkdir()
     text = SAYS.format(running=tmp_path / 'running', seen=tmp_path / 'seen')
     process = _begin(tmp_path / 'it', text, 'native', NOVA_TEST_RUNNING=f'{tmp_path}/running', NOVA_TEST_PART='a-part')

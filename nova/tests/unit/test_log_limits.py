@@ -89,7 +89,7 @@ def test_a_caller_is_unbounded_once_he_is_known(log):
 
 
 def test_addresses_are_counted_apart_up_to_a_number(log, monkeypatch):
-    monkeypatch.setattr(log_limits, 'MOST_ADDRESSES', 3)
+    monkeypatch.setattr(log_limits, 'MAX_ADDRESSES', 3)
     for number in range(50):
         request(f'2001:db8:{number}::1')
         fail(1)

@@ -6,7 +6,7 @@ import pytest
 
 from nova.conductor.moves import maintenance as conductor
 from nova.db.moves import maintenance
-from nova.scheduler.filters import requested_aggregate
+from nova.scheduler.filters import builtin
 
 BOTH = {'live_migration': True, 'resize': True}
 AWAY, BACK = {'direction': 'away', 'dest': None}, {'direction': 'back', 'dest': 'other'}
@@ -26,7 +26,7 @@ def server(vm_state='active', task_state=None, host='mine', flavor=None):
     (None, AWAY, BOTH, maintenance.DELETED), (server(host='other'), AWAY, BOTH, maintenance.SKIPPED),
     (server(host='other'), BACK, BOTH, conductor.LIVE), (server(), BACK, BOTH, maintenance.MOVED),
     (server(host='third'), BACK, BOTH, maintenance.SKIPPED), (server(host=None), BACK, BOTH, maintenance.SKIPPED)])
-def test_what_is_done_with_a_server_that_waits(row, entry, capabilities, wanted):
+def test_planned_action_of_a_waiting_server_depends_on_its_state(row, entry, capabilities, wanted):
     what, reason = conductor.plan(row, entry, 'mine', capabilities)
     assert what == wanted and bool(reason) == (wanted in (maintenance.FAILED, maintenance.SKIPPED))
 
@@ -39,14 +39,14 @@ def test_what_is_done_with_a_server_that_waits(row, entry, capabilities, wanted)
     (server(host='other'), {'status': 'error', 'dest_compute': 'other'}, maintenance.MOVED),
     (server(), {'status': 'reverted', 'dest_compute': 'other'}, maintenance.FAILED),
     (server(), {'status': 'error', 'dest_compute': None}, maintenance.FAILED)])
-def test_what_became_of_a_move(row, move, wanted):
+def test_outcome_of_a_move_is_derived_from_server_and_migration(row, move, wanted):
     assert conductor.outcome(row, move) == wanted
 
 
 def test_moves_stay_within_the_aggregate():
     hosts = types.SimpleNamespace(aggregates=[[{'id': 1}], [{'id': 2}, {'id': 1}], [{'id': 2}], []],
                                   all_pass=np.ones(4, dtype=bool), cached=lambda key, make: make())
-    each = requested_aggregate.RequestedAggregateFilter(None)
+    each = builtin.RequestedAggregateFilter(None)
     asked = types.SimpleNamespace(aggregate=1)
     assert each.mask(hosts, asked).tolist() == [True, True, False, False]
     assert each.mask(hosts, types.SimpleNamespace(aggregate=None)) is hosts.all_pass

@@ -7,18 +7,12 @@ import sqlalchemy as sa
 import yaml
 
 from nova.cmd import samples
-from nova.cmd.manage import main as manage
 from nova.db import engine
 from nova.db import schema as migration
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 from nova.tests import server_rows
-
-
-def run(capsys, *arguments):
-    code = manage.main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return code, out, err
+from nova.tests.support.manage import run
 
 
 @pytest.mark.parametrize('command', ['manage.main', 'policy', 'status'])
@@ -44,7 +38,7 @@ def test_lists_need_a_schema_and_say_how_to_get_it(capsys, tmp_path):
     assert len(err.splitlines()) == 1
 
 
-def test_lists(capsys, tmp_path):
+def test_list_commands_print_their_columns(capsys, tmp_path):
     state = ('--state-path', tmp_path)
     run(capsys, 'db', 'sync', *state)
     run(capsys, 'api_db', 'sync', *state)

@@ -157,7 +157,7 @@ def test_a_cell_of_the_configuration(deployment):
     assert (row['name'], row['database_url'], row['transport_url']) == ('cell1', deployment.url('cell1'), RABBIT)
 
 
-def test_what_a_cell_may_not_have(deployment, tmp_path, capsys):
+def test_invalid_cell_is_refused_without_secrets_in_the_message(deployment, tmp_path, capsys):
     deployment.create('one')
     for given, code in (
             (('--database_connection', deployment.url('one')), 2),
@@ -385,7 +385,7 @@ def test_servers_are_mapped_from_the_oldest_on(deployment):
     assert deployment.mapped()[lost]['queued_for_delete'] is True and len(deployment.mapped()) == 121
 
 
-def test_what_maps_no_servers(deployment):
+def test_map_instances_refuses_bad_arguments_and_hides_secrets(deployment):
     one = deployment.create('one')
     for count in ('0', '-1', 'x'):
         deployment.cell(127, 'map_instances', '--cell_uuid', one, f'--max-count={count}')

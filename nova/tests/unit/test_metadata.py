@@ -1,6 +1,5 @@
 """The documents that a guest reads of itself, and who is allowed to read them."""
 import base64
-import datetime
 import hashlib
 import hmac
 import io
@@ -14,18 +13,14 @@ import yaml
 
 from nova import conf as nova_conf
 from nova import exception
-from nova import objects
 from nova import utils
 from nova.api.metadata import app
 from nova.api.metadata import tokens
 from nova.cloud import assembly
 from nova.cmd import api_metadata
-from nova.db import engine
 from nova.db import schema as migration
-from nova.db.cells import cells
 from nova.db.networks import ports as db_ports
 from nova.db.servers import instances
-from nova.db.servers import request_specs
 from nova.db.services import metadata_keys
 from nova.db.tables import network as tables_network
 from nova.hardware import guest_request
@@ -33,42 +28,15 @@ from nova.network import relay
 from nova.objects import device_addresses
 from nova.objects import numa
 from nova.runtime import health
-from nova.tests import schemas
+from nova.tests.support.metadata import KEY
+from nova.tests.support.metadata import NOW
+from nova.tests.support.metadata import interface
+from nova.tests.support.metadata import make_instance
+from nova.tests.support.metadata import network_info
+from nova.tests.support.metadata import served
+from nova.tests.support.metadata import subnet
 from nova.virt import metadata
 from nova.virt.libvirt.domain import addresses
-
-NOW = datetime.datetime(2026, 1, 2, 3, 4, 5)
-KEY = 'ssh-ed25519 AAAA me@home'
-
-
-def instance_row(**values):
-    flavor = {'name': 'm1.tiny'}
-    row = {
-        'uuid': str(uuid.uuid4()), 'project_id': 'project-1', 'user_id': 'user-1', 'created_at': NOW,
-        'updated_at': NOW, 'vm_state': 'active', 'task_state': None, 'power_state': 1, 'progress': 0,
-        'locked': False, 'display_name': 'web server', 'hostname': 'web-server', 'reservation_id': 'r-1',
-        'launch_index': 0, 'image_id': str(uuid.uuid4()), 'kernel_id': None, 'ramdisk_id': None,
-        'availability_zone': 'nova', 'root_device_name': '/dev/vda', 'key_name': 'mykey', 'key_data': KEY,
-        'launched_at': None,
-        'user_data': base64.b64encode(b'#!/bin/sh\necho hi\n').decode(), 'config_drive': False,
-        'disk_config': 'MANUAL', 'metadata': {'role': 'web'}, 'flavor_id': '1', 'flavor': flavor, 'vcpus': 1,
-        'memory_mb': 64, 'root_gb': 1, 'ephemeral_gb': 0, 'image_properties': {}, 'network_info': network_info(),
-        'security_groups': ['default'], 'volumes': [], 'system_metadata': {}, 'tags': '', 'category': 'regular',
-        'numa_topology': None,
-    }
-    return {**row, **values}
-
-
-def network_info(address='10.0.0.5'):
-    subnet = {'id': 's', 'cidr': '10.0.0.0/24', 'version': 4, 'gateway': '10.0.0.1', 'dns': ['10.0.0.1'],
-              'ips': [{'address': address, 'type': 'fixed', 'floating_ips': []}], 'routes': []}
-    return [{'id': 'port-1', 'address': 'fa:16:3e:00:00:01', 'type': 'bridge', 'devname': 'tapport-1',
-             'active': True, 'tag': 'lan', 'network': {'id': 'n', 'label': 'net', 'bridge': 'br', 'mtu': 1500,
-                                                       'subnets': [subnet]}}]
-
-
-def make_instance(**values):
-    return objects.Instance.from_row(instance_row(**values))
 
 
 def test_a_guest_is_told_which_of_its_vcpus_are_dedicated():
@@ -143,7 +111,7 @@ def test_addresses_of_a_guest_s_xml():
     [], {'': ['pci', '0000:00:01.0']}, {'a' * 65: ['pci', '0000:00:01.0']}, {'v1': ['isa', '1']}, {'v1': ['pci']},
     {'v1': ['pci', '<b>']}, {'v1': 'pci'}, {'v1': ['pci', None]}, {'v1': [[], 'x']}, {'v1': [{}, '1']},
     {f'v{number}': ['usb', '1'] for number in range(257)}])
-def test_what_is_no_record_of_addresses(values):
+def test_invalid_record_of_device_addresses_is_ignored(values):
     assert device_addresses.problem(values) and device_addresses.read({device_addresses.KEY: values}) == {}
 
 
@@ -218,20 +186,6 @@ def test_config_drive_holds_both_formats_and_the_personality():
     assert instance.network_info == []      # the caller's instance is left as it was
 
 
-def subnet(version, mode=None, dhcp=False):
-    cidr, first = {4: ('10.0.0.0/24', '10.0.0.'), 6: ('fd00::/64', 'fd00::')}[version]
-    return {'id': 's', 'cidr': cidr, 'version': version, 'gateway': first + '1', 'dns': [first + '2'], 'routes': [
-        {'destination': '10.9.0.0/16', 'nexthop': '10.0.0.3'}] if version == 4 else [],
-        'ips': [{'address': first + '5', 'type': 'fixed'}], 'ipv6_address_mode': mode,
-        'dhcp_server': first + '2' if dhcp or mode else None}
-
-
-def interface(*subnets, number=0, domain=''):
-    return {'id': f'port-{number}', 'address': f'fa:16:3e:00:00:0{number}', 'type': 'bridge',
-            'devname': f'tapport-{number}', 'network': {'id': 'n', 'mtu': 1400, 'dns_domain': domain,
-                                                        'subnets': list(subnets)}}
-
-
 @pytest.mark.parametrize('mode', ['slaac', 'dhcpv6-stateless', 'dhcpv6-stateful'])
 def test_network_data_names_how_ipv6_addresses_are_assigned(mode):
     """All of them were ipv6_dhcp: guests waited for a DHCPv6 server that does not exist."""
@@ -258,6 +212,17 @@ def test_network_data_has_the_search_domain_of_each_network():
     assert [each['dns_search'] for each in document['networks']] == [['blue.example'], ['cloud.test']]
     assert document['networks'][0]['dns_nameservers'] == ['10.0.0.2']
     assert 'dns_search' not in metadata.network_data([interface(subnet(4))])['networks'][0]
+
+
+def test_network_data_has_the_vlans_of_a_trunk():
+    carried = {**interface(subnet(4, dhcp=True), number=1), 'vlan': 100}
+    document = metadata.network_data([{**interface(subnet(4)), 'subports': [carried]}, interface(subnet(4), number=2)])
+    assert [(each['id'], each['type']) for each in document['links']] == [
+        ('tapport-0', 'bridge'), ('tapport-1', 'vlan'), ('tapport-2', 'bridge')]
+    link = document['links'][1]
+    assert (link['vlan_link'], link['vlan_id'], link['vlan_mac_address']) == ('tapport-0', 100, 'fa:16:3e:00:00:01')
+    assert [(each['link'], each['type']) for each in document['networks']] == [
+        ('tapport-0', 'ipv4'), ('tapport-1', 'ipv4_dhcp'), ('tapport-2', 'ipv4')]
 
 
 def test_default_routes_of_several_interfaces_differ_in_metric():
@@ -294,35 +259,6 @@ def test_ec2_ids_are_17_digits_and_follow_from_the_uuid():
 @pytest.fixture
 def service(tmp_path):
     yield from served(tmp_path)
-
-
-def served(directory, **options):
-    """(app, instance row): the service over real databases with one instance at 10.0.0.5."""
-    api_db = engine.Database(f'sqlite:///{directory}/api.sqlite')
-    cell_db = engine.Database(f'sqlite:///{directory}/cell.sqlite')
-    schemas.create(api_db, 'api')
-    schemas.create(cell_db, 'cell')
-    row = instance_row()
-    with cell_db.writer() as conn:
-        instances.insert(conn, [row])
-    spec = objects.RequestSpec(
-        instance_uuid=row['uuid'], project_id='project-1', user_id='user-1', flavor={}, image={},
-        availability_zone=None, requested_networks=None, security_groups=[], admin_password='canary-password',
-        injected_files=[{'path': '/etc/motd', 'contents': base64.b64encode(b'hello').decode()}],
-        block_devices=[], hints={}, force_host=None, force_node=None, requested_host=None, requested_node=None,
-        retry_hosts=[], num_instances=1)
-    with api_db.writer() as conn:
-        request_specs.insert(conn, [spec])
-        stamps = {'created_at': NOW, 'updated_at': NOW}
-        conn.execute(tables_network.ports.insert(), {
-            'id': 'port-1', 'network_id': 'n', 'mac_address': 'fa:16:3e:00:00:01', 'device_id': row['uuid'],
-            **stamps})
-        conn.execute(tables_network.addresses.insert(), {
-            'subnet_id': 's', 'number': 5, 'address': '10.0.0.5', 'port_id': 'port-1'})
-    conf = nova_conf.new(files=[], metadata__shared_secret='proxy secret', **options)
-    yield app.Application(conf, api_db, cells.Cells(conf, api_db, cell_db)), row
-    api_db.dispose()
-    cell_db.dispose()
 
 
 def get(service, path, address='10.0.0.5', method='GET', body=b'', **headers):
@@ -417,19 +353,18 @@ def relayed(service, host='host1', kind='network', ident='n', address='10.0.0.5'
 
 
 def test_an_answer_with_a_token_says_to_the_relay_how_far_it_may_go(service):
-    """Relays of older releases would let it go as far as any; a proxy is not asked, it would, too."""
+    """A proxy is refused: it would let the answer go as far as any."""
     where, row = '/latest/api/token', service[1]
     with service[0].api.api_db.writer() as conn:
         conn.execute(tables_network.ports.update().values(host='host1'))
     asked = {'path': where, 'signed': ('PUT', where, b''), 'method': 'PUT'}
-    wanted, heeds = {tokens.TTL: '60'}, {tokens.TTL: '60', relay.HOPS: 'heeded'}
-    first = relayed(service, **asked, more=heeds)
+    wanted = {tokens.TTL: '60'}
+    first = relayed(service, **asked, more=wanted)
     assert first.status_int == 200 and relay.HOPS not in first.headers, first.text
     for text, hops in (('1', '1'), ('64', '64'), ('65', '1'), ('x', '1'), ('٣', '1')):
         with service[0].api.cells.of_server(row['uuid']).db.writer() as conn:
             instances.update(conn, row['uuid'], {'metadata': {tokens.HOPS: text}})
-        assert relayed(service, **asked, more=heeds).headers[relay.HOPS] == hops
-        assert relayed(service, **asked, more=wanted).status_int == 403
+        assert relayed(service, **asked, more=wanted).headers[relay.HOPS] == hops
         proof = hmac.new(b'proxy secret', row['uuid'].encode(), hashlib.sha256).hexdigest()
         assert get(service, where, '9.9.9.9', 'PUT', X_Instance_ID=row['uuid'], X_Tenant_ID='project-1',
                    X_Instance_ID_Signature=proof, **wanted).status_int == 403

@@ -90,7 +90,7 @@ def test_openmetrics_is_spoken_to_who_asks_for_it():
     assert kind.startswith('application/openmetrics-text') and body.endswith(b'# EOF\n')
 
 
-def test_what_goes_on_is_counted_and_has_an_age():
+def test_tasks_in_progress_are_counted_with_their_age():
     with metrics.TASKS.during('test_event'), metrics.TASKS.during('test_event'):
         time.sleep(0.02)
         assert value('nova_tasks_in_progress', event='test_event') == 2
@@ -128,7 +128,7 @@ class Owner:
         self.number = number
 
 
-def test_what_is_watched_is_read_at_a_scrape_while_it_lives():
+def test_watched_gauge_is_read_at_scrape_while_its_owner_lives():
     name = 'nova_scheduler_hosts'
     gc.collect()
     before = value(name)

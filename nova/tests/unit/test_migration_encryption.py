@@ -2,17 +2,17 @@
 import pytest
 
 from nova import exception
-from nova.virt.libvirt.moves import encryption
+from nova.virt.libvirt.moves import outgoing
 
 
 def test_a_host_can_with_the_files_of_a_server_and_of_a_client(tmp_path):
     settings = {'default_tls_x509_cert_dir': f' {tmp_path} '}
-    for name in encryption.FILES:
-        assert not encryption.able(None, settings)
+    for name in outgoing.TLS_FILES:
+        assert not outgoing.can_encrypt(None, settings)
         (tmp_path / name).touch()
-    assert encryption.able(None, settings)
-    assert not encryption.able(None, {**settings, 'migrate_tls_x509_cert_dir': str(tmp_path / 'other')})
-    assert not encryption.able(False, settings) and encryption.able(True, {})
+    assert outgoing.can_encrypt(None, settings)
+    assert not outgoing.can_encrypt(None, {**settings, 'migrate_tls_x509_cert_dir': str(tmp_path / 'other')})
+    assert not outgoing.can_encrypt(False, settings) and outgoing.can_encrypt(True, {})
 
 
 @pytest.mark.parametrize('wanted, here, demanded, there, result', [
@@ -22,7 +22,7 @@ def test_a_host_can_with_the_files_of_a_server_and_of_a_client(tmp_path):
 ])
 def test_two_hosts_agree_or_refuse(wanted, here, demanded, there, result):
     if result is not None:
-        assert encryption.agreed(wanted, here, demanded, there) is result
+        assert outgoing.agree_on_tls(wanted, here, demanded, there) is result
         return
     with pytest.raises(exception.MigrationPreCheckError, match='native_tls'):
-        encryption.agreed(wanted, here, demanded, there)
+        outgoing.agree_on_tls(wanted, here, demanded, there)

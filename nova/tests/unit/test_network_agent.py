@@ -13,9 +13,8 @@ from nova import exception
 from nova.cmd import all as cmd_all
 from nova.cmd import network as cmd_network
 from nova.db.tables import network as t
-from nova.db.tables.api import host_mappings
+from nova.network import api
 from nova.network import authority
-from nova.network import groups
 from nova.network import interface
 from nova.network.agents import agent
 from nova.network.agents import agent_client
@@ -23,8 +22,7 @@ from nova.network.host import state as host_state
 from nova.rpc import bus as rpc_bus
 from nova.rpc import inprocess
 from nova.runtime import metrics
-from nova.runtime import release
-from nova.tests.unit import test_network_manager as unit
+from nova.tests.support import network_manager as unit
 
 
 class Driver:
@@ -79,7 +77,7 @@ def add_rule(fleet, port=22, remote_group_id=None):
     """A rule of the group that the ports are in, as the API makes it."""
     with fleet.rig.db.reader() as conn:
         group = conn.execute(sa.select(t.default_security_groups.c.security_group_id)).scalar_one()
-    return groups.Groups(fleet.rig.conf, fleet.rig.db).add_rule(unit.PROJECT, {
+    return api.API(fleet.rig.db, fleet.rig.conf).groups_of(context.admin_context()).add_rule(unit.PROJECT, {
         'security_group_id': group, 'ethertype': 'IPv4', 'protocol': 'tcp', 'port_range_min': port,
         'port_range_max': port, 'remote_ip_prefix': None, 'remote_group_id': remote_group_id})
 
@@ -156,7 +154,7 @@ def test_a_rule_is_told_by_itself(fleet):
     add_rule(fleet, 23)
     answer = fleet.agent._services.host_state(
         context.admin_context(), host='host1', physical_networks={}, address='192.0.2.1',
-        known={'revision': fleet.agent._revision, 'members': sorted(states[-1].members)})
+        applied_state={'revision': fleet.agent._revision, 'members': sorted(states[-1].members)})
     assert answer.keys() == {'revision', 'rules', 'members'} and answer['members'] == {}
     fleet.agent.host_state_changed(context.admin_context())
     loaded = host_state.as_json(fleet.rig.manager.load())
@@ -177,7 +175,8 @@ def test_a_rule_is_told_by_itself(fleet):
 
 def test_a_rule_that_names_a_group_brings_its_members(fleet):
     fleet.rig.allocate()
-    other = groups.Groups(fleet.rig.conf, fleet.rig.db).create(unit.PROJECT, 'other', '')['id']
+    groups = api.API(fleet.rig.db, fleet.rig.conf).groups_of(context.admin_context())
+    other = groups.create(unit.PROJECT, 'other', '')['id']
     vif, = fleet.rig.allocate(groups=['other'], host='host2')
     fleet.agent.start()
     add_rule(fleet, remote_group_id=other)
@@ -222,16 +221,14 @@ def test_a_driver_that_need_not_look_is_let_follow(fleet):
 
 
 @pytest.mark.parametrize('known', [{}, {'revision': 7}, {'revision': [0, 0], 'members': [1]}, {'members': []}])
-def test_what_an_agent_says_it_knows_may_be_anything(fleet, known):
+def test_host_state_accepts_any_applied_state(fleet, known):
     fleet.rig.allocate()
     answer = fleet.of_host.host_state(context.admin_context(), host='host1', physical_networks={}, address='192.0.2.1',
-                                      known=known)
+                                      applied_state=known)
     assert 'state' in answer
-    older = fleet.of_host.host_state(context.admin_context(), host='host1', physical_networks={}, address='192.0.2.1')
-    assert older == answer['state']
 
 
-def test_what_is_there_stays_while_no_service_answers():
+def test_agent_applies_no_state_while_the_network_service_is_unavailable():
     class Away:
         def report_host(self, ctx, **arguments):
             raise exception.ServiceUnavailable(service='network')
@@ -245,7 +242,7 @@ def test_what_is_there_stays_while_no_service_answers():
     assert driver.states == []                      # not even an empty one
 
 
-def test_what_was_mended_is_counted(fleet):
+def test_agent_counts_network_repairs(fleet):
     counter = metrics.NETWORK_REPAIRS.labels('filters')
     before = counter._value.get()
     fleet.driver.mended = ['filters']
@@ -267,7 +264,7 @@ def test_a_host_asks_for_itself_alone(fleet, method, arguments):
     ('report_host', {'address': 'x; reboot', 'routers': True}),
     ('host_state', {'physical_networks': [], 'address': '192.0.2.9'}),
     ('host_state', {'physical_networks': {str(n): 'b' for n in range(65)}, 'address': '192.0.2.9'})])
-def test_what_a_host_says_is_looked_at(fleet, method, arguments):
+def test_invalid_arguments_from_a_host_are_refused(fleet, method, arguments):
     with pytest.raises(exception.InvalidInput):
         getattr(fleet.of_host, method)(context.admin_context(), host='host1', **arguments)
 
@@ -321,7 +318,7 @@ def test_a_change_reaches_agents(fleet):
     assert len(told) == 1
 
 
-def test_where_an_agent_is_refused_at_start():
+def test_agent_is_refused_with_embedded_network_service_or_neutron():
     conf = nova_conf.new(files=[], network__agent=True)
     with pytest.raises(exception.InvalidInput, match='nova-all runs the network service itself'):
         cmd_all.cloud(conf, {})
@@ -337,41 +334,6 @@ def test_an_agent_loads_no_database_code():
             'print([name for name in sys.modules if name in ("sqlalchemy", "oslo_db", "nova.db")])')
     found = subprocess.run([sys.executable, '-W', 'ignore', '-c', code], check=True, text=True, stdout=subprocess.PIPE)
     assert found.stdout.split('\n')[-2] == '[]'
-
-
-def test_an_agent_of_an_older_release_gets_no_parts_of_routers(fleet, monkeypatch):
-    asked = []
-    monkeypatch.setattr('nova.network.agents.endpoint.host_load.load',
-                        lambda *arguments, **more: asked.append(arguments[-1]) or host_state.HostState([], [], {}, {}))
-    for known in (None, {}, {'distributed_routers': True}):
-        fleet.of_host.host_state(context.admin_context(), host='host1', physical_networks={}, address='192.0.2.9',
-                                 **({} if known is None else {'known': known}))
-    fleet.rig.conf.set_override('routing', 'central', group='network')
-    fleet.of_host.host_state(context.admin_context(), host='host1', physical_networks={}, address='192.0.2.9',
-                             known={'distributed_routers': True})
-    assert asked == [False, False, True, False]
-
-
-def test_a_fleet_of_mixed_releases_is_routed_centrally_until_all_are_of_this_one(fleet, monkeypatch, caplog):
-    """[network] routing = central had to be set by hand for the time of an upgrade."""
-    asked = []
-    monkeypatch.setattr('nova.network.manager.host_load.load',
-                        lambda *arguments, **more: asked.append(arguments[-1]) or host_state.HostState([], [], {}, {}))
-    fleet.agent.report()
-    fleet.rig.manager.load()
-    with fleet.rig.db.writer() as conn:
-        conn.execute(sa.insert(host_mappings).values(host='host2', cell_uuid='c'))
-    before = fleet.rig.manager.gateways.report()
-    fleet.bus.of_host('host2').client(interface.INTERFACE).report_host(
-        context.admin_context(), host='host2', address='192.0.2.2', routers=True)         # does not say its release
-    told = fleet.rig.manager.gateways.report()
-    fleet.rig.manager.load()
-    assert 'upgraded to this release: host2' in caplog.text
-    fleet.bus.of_host('host2').client(interface.INTERFACE).report_host(
-        context.admin_context(), host='host2', address='192.0.2.2', routers=True, version=release.VERSION)
-    assert before != told != fleet.rig.manager.gateways.report()         # all hosts look again
-    fleet.rig.manager.load()
-    assert asked == [True, True, False, True]       # the agent's, and the service's own
 
 
 @pytest.mark.parametrize('version', ['2', -1, None, True, 1 << 17])

@@ -7,7 +7,7 @@ from nova import exception
 from nova.db.networks import networks
 from nova.network import allocation
 from nova.network.agents import batched_calls
-from nova.tests.unit import test_network_manager as unit
+from nova.tests.support import network_manager as unit
 
 
 class Runs:
@@ -48,7 +48,7 @@ class Runs:
         return found
 
 
-def test_who_waits_is_served_in_one_run():
+def test_waiting_calls_are_served_in_one_run():
     runs = Runs()
     assert dict(runs.together([1, 2, 3])) == {0: 0, 1: 10, 2: 20, 3: 30}
     assert runs.seen == [[0], [1, 2, 3]] and not runs.call._lanes

@@ -37,7 +37,7 @@ def test_a_guest_sends_with_its_own_addresses_to_whom_the_frame_is_for():
 @pytest.mark.parametrize('values', [
     {'port_security': False}, {'limits': [['egress', 100, 0]]}, {'addresses': []},
     {'pairs': [{'ip_address': '10.0.0.9', 'mac_address': None}]}])
-def test_what_other_rules_look_at_takes_the_long_way(values):
+def test_ports_with_extra_rules_are_not_offloaded(values):
     text = script(state(port(1, **values), port(2)))
     assert 'tap1' not in text and 'tap2' in text
 

@@ -1,5 +1,6 @@
 """Leases of DHCP: from what dnsmasq calls to what operators see, and an address that is free when its lease is over."""
 import datetime
+import json
 import os
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from nova.db.tables import network as t
 from nova.network.agents import leases as reports
 from nova.network.linux import dhcpbridge
 from nova.network.linux import leases
-from nova.tests.unit import test_network_manager as unit
+from nova.tests.support import network_manager as unit
 
 MAC = 'fa:16:3e:00:00:01'
 
@@ -39,9 +40,20 @@ def test_dnsmasq_calls(tmp_path, arguments, environ, lasts):
     assert main(tmp_path, arguments, environ) == 0
     lease, = leases.Leases(tmp_path).read([])
     assert (lease['mac'], lease['address']) == (MAC, arguments[2])
-    assert begun + min(lasts, 600) - 1 <= lease['until'] <= time.time() + lasts + 1
+    assert begun + min(lasts, 600) - 1 <= lease['expires_at'] <= time.time() + lasts + 1
     # what has ended is read once, and its file is not left
     assert len(list(tmp_path.iterdir())) == (lasts > 0) and leases.Leases(tmp_path).read([]) == [lease] * (lasts > 0)
+
+
+def test_files_of_leases_from_before_the_first_release_are_read(tmp_path):
+    (tmp_path / 'one').write_text(json.dumps({'version': 1, 'readable_by': 1, 'mac': MAC, 'address': '10.0.0.5',
+                                              'until': 2100000000}))
+    (tmp_path / 'two').write_text(json.dumps({'version': 1, 'readable_by': 1, 'mac': MAC, 'address': '10.0.0.6',
+                                              'until': 1}))
+    assert leases.Leases(tmp_path).read([]) == [
+        {'mac': MAC, 'address': '10.0.0.5', 'expires_at': 2100000000},
+        {'mac': MAC, 'address': '10.0.0.6', 'expires_at': 1}]
+    assert [path.name for path in tmp_path.iterdir()] == ['one']
 
 
 def main(directory, arguments, environ):
@@ -70,8 +82,8 @@ def test_a_renewed_lease_is_dnsmasqs_own(tmp_path):
                                    '2100000000 fa:16:3e:00:00:99 10.0.0.6 * *\n'
                                    'duid 00:01:00:01\n2000000001 123 fd00::5 one 00:01\nnonsense\n')
     assert leases.Leases(tmp_path / 'files').read([server]) == [
-        {'mac': MAC, 'address': '10.0.0.5', 'until': 2100000000},
-        {'mac': MAC, 'address': 'fd00::5', 'until': 2000000001}]
+        {'mac': MAC, 'address': '10.0.0.5', 'expires_at': 2100000000},
+        {'mac': MAC, 'address': 'fd00::5', 'expires_at': 2000000001}]
 
 
 class Driver:
@@ -82,7 +94,7 @@ class Driver:
         return self.found
 
 
-def test_what_nobody_took_is_told_again():
+def test_lease_report_is_repeated_until_it_is_accepted():
     driver, told, errors = Driver(), [], [exception.Unavailable(reason='away')]
 
     def tell(rows):
@@ -90,11 +102,11 @@ def test_what_nobody_took_is_told_again():
             raise errors.pop()
         told.append(rows)
     report = reports.LeaseReports(driver, tell)
-    driver.found = [{'mac': MAC, 'address': '10.0.0.5', 'until': 2100000000}]
+    driver.found = [{'mac': MAC, 'address': '10.0.0.5', 'expires_at': 2100000000}]
     report.report()
     driver.found = []
     report.report()
-    assert told == [[{'mac': MAC, 'address': '10.0.0.5', 'until': 2100000000}]]
+    assert told == [[{'mac': MAC, 'address': '10.0.0.5', 'expires_at': 2100000000}]]
     driver.found = told[0]
     report.report(whole=True)
     assert len(told) == 1
@@ -108,7 +120,7 @@ def test_two_reports_at_once_do_not_tell_the_same():
         sending.set()
         assert go_on.wait(10)
     report = reports.LeaseReports(driver, tell)
-    driver.found = [{'mac': MAC, 'address': '10.0.0.5', 'until': 2100000000}]
+    driver.found = [{'mac': MAC, 'address': '10.0.0.5', 'expires_at': 2100000000}]
     with futures.ThreadPoolExecutor(2) as pool:
         first = pool.submit(report.report)
         assert sending.wait(10)
@@ -128,7 +140,7 @@ def rig(tmp_path):
 def record(rig, vif, until, host='host1', mac=None):
     address = vif['network']['subnets'][0]['ips'][0]['address']
     rig.methods['report_leases'](None, host=host, leases=[
-        {'mac': mac or vif['address'], 'address': address, 'until': int(until)}])
+        {'mac': mac or vif['address'], 'address': address, 'expires_at': int(until)}])
     return address
 
 
@@ -139,11 +151,11 @@ def test_operators_see_leases_and_an_address_is_free_after_its_lease(rig):
     address = record(rig, vif, now + 600, host='other')
     record(rig, vif, now + 600, mac='fa:16:3e:99:99:99')
     with rig.db.reader() as conn:
-        assert addresses.taken(conn)[0].until is None, 'another host, another MAC'
+        assert addresses.taken(conn)[0].expires_at is None, 'another host, another MAC'
     record(rig, vif, now + 600)
     with rig.db.reader() as conn:
         row, = addresses.taken(conn)
-    assert abs(row.until - utils.utcnow() - datetime.timedelta(seconds=600)) < datetime.timedelta(seconds=20)
+    assert abs(row.expires_at - utils.utcnow() - datetime.timedelta(seconds=600)) < datetime.timedelta(seconds=20)
     rig.manager.deallocate_for_instance(rig.context, instance_uuid=instance.uuid, host=None)
 
     def rests():
@@ -158,8 +170,9 @@ def test_operators_see_leases_and_an_address_is_free_after_its_lease(rig):
 
 
 @pytest.mark.parametrize('given', [
-    'x', [1], [{'mac': 'x', 'address': '10.0.0.5', 'until': 1}], [{'mac': MAC, 'address': '10.0.0.5', 'until': -1}],
-    [{'mac': MAC, 'address': '10.0.0.5', 'until': 1}] * 501])
+    'x', [1], [{'mac': 'x', 'address': '10.0.0.5', 'expires_at': 1}],
+    [{'mac': MAC, 'address': '10.0.0.5', 'expires_at': -1}],
+    [{'mac': MAC, 'address': '10.0.0.5', 'expires_at': 1}] * 501])
 def test_a_host_may_say_what_it_likes(rig, given):
     with pytest.raises(exception.InvalidInput):
         rig.methods['report_leases'](None, host='host1', leases=given)

@@ -1,77 +1,28 @@
 """The network service's database side: ports, addresses and groups of servers."""
+import ipaddress
 import threading
+import time
 import uuid
 
 import pytest
 import sqlalchemy as sa
 
-from nova import conf as nova_conf
-from nova import context
 from nova import exception
-from nova import objects
-from nova.db import engine
 from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import security_groups
+from nova.db.networks import trunks
 from nova.db.tables import network as t
-from nova.network.agents import coalesced_run as combining
-from nova.network import fake
-from nova.network.host import load as host_load
 from nova.network import interface
-from nova.network import ipam
 from nova.network import manager
 from nova.network import setup
+from nova.network.host import load as host_load
 from nova.objects import network_info
-from nova.tests import schemas
-
-PROJECT = 'p1'
-
-
-def make_instance(project=PROJECT):
-    return objects.Instance(uuid=str(uuid.uuid4()), project_id=project, availability_zone=None)
-
-
-class Rig:
-    def __init__(self, path, url=None, **overrides):
-        self.conf = nova_conf.new(files=[], network__driver='fake', **overrides)
-        self.db = engine.Database(url or f'sqlite:///{path}/api.sqlite')
-        schemas.create(self.db, 'api')
-        self.network_id = setup.bootstrap(self.conf, self.db)
-        self.manager = manager.NetworkManager(self.conf, self.db, 'host1', fake.FakeDriver(self.conf))
-        self.methods = self.manager.methods
-        self.context = context.admin_context()
-
-    def allocate(self, instance=None, requested=None, groups=None, host='host1'):
-        return self.manager.allocate_for_instance(
-            self.context, instance=instance or make_instance(), requested_networks=requested,
-            security_groups=groups, host=host)
-
-    def deallocate(self, instance, host=None):
-        self.manager.deallocate_for_instance(self.context, instance_uuid=instance.uuid, host=host)
-
-    def add_network(self, project=PROJECT, cidr='10.9.0.0/29', shared=False):
-        ident = str(uuid.uuid4())
-        with self.db.writer() as conn:
-            networks.insert(conn, t.networks, [{
-                'id': ident, 'project_id': project, 'name': 'n', 'shared': shared, 'is_default': False,
-                'admin_state_up': True, 'bridge': 'br' + ident[:11], 'mtu': 1500, 'description': ''}])
-            networks.insert(conn, t.subnets, [{
-                'id': str(uuid.uuid4()), 'project_id': project, 'network_id': ident, 'name': '', 'cidr': cidr,
-                'ip_version': 4, 'gateway_ip': cidr.rpartition('.')[0] + '.1', 'enable_dhcp': True,
-                'allocation_pools': [{'start': cidr.rpartition('.')[0] + '.2',
-                                      'end': cidr.rpartition('.')[0] + '.6'}],
-                'dns_nameservers': [], 'host_routes': [], 'description': ''}])
-        return ident
-
-    def add_port(self, network_id, project=PROJECT):
-        ident = str(uuid.uuid4())
-        with self.db.writer() as conn:
-            networks.insert(conn, t.ports, [{
-                'id': ident, 'project_id': project, 'network_id': network_id, 'name': 'mine',
-                'mac_address': ipam.new_mac(), 'admin_state_up': True, 'status': 'DOWN', 'device_id': '',
-                'device_owner': '', 'host': '', 'position': 0, 'tag': None, 'made_for_server': False,
-                'description': ''}])
-        return ident
+from nova.runtime import batching
+from nova.tests.support.network_manager import PROJECT
+from nova.tests.support.network_manager import Rig
+from nova.tests.support.network_manager import address
+from nova.tests.support.network_manager import make_instance
 
 
 @pytest.fixture
@@ -79,10 +30,6 @@ def rig(tmp_path):
     rig = Rig(tmp_path, network__default_cidr='10.44.0.0/24')
     yield rig
     rig.db.dispose()
-
-
-def address(vif):
-    return network_info.fixed_ips(vif)[0][0]
 
 
 def test_manager_has_every_row_of_the_interface(rig):
@@ -309,7 +256,7 @@ def test_setup_gives_what_allocate_gave(rig):
     assert rig.manager.setup_for_instance(rig.context, instance=make_instance(), host='host1') == []
 
 
-def test_what_came_late_is_given_back(rig, monkeypatch):
+def test_late_allocations_of_deleted_servers_are_released(rig, monkeypatch):
     """Ports for a server that was gone by then stayed until the next search among all, up to twelve minutes."""
     live, gone, older = make_instance(), make_instance(), make_instance()
     rig.allocate(older)
@@ -342,14 +289,14 @@ def test_combined_runs_cover_callers_that_wait():
         entered.set()
         go.wait(20)
 
-    combined = combining.CoalescedRun(work)
+    combined = batching.CoalescedRun(work)
     first = threading.Thread(target=combined)
     first.start()
     entered.wait(20)
     rest = [threading.Thread(target=combined) for _ in range(10)]
     [thread.start() for thread in rest]
-    while combined._asked < 11:
-        pass
+    while combined.waiting < 10:
+        time.sleep(0.001)
     go.set()
     [thread.join() for thread in [first, *rest]]
     assert len(runs) == 2
@@ -409,7 +356,7 @@ def test_taken_back_by_who_attached_it(rig):
     assert attach(rig, make_instance(), 'r3', port_id=own)['id'] == own
 
 
-def test_what_cannot_be_attached(rig):
+def test_attach_refuses_unusable_networks_ports_and_addresses(rig):
     instance = make_instance()
     taken = address(rig.allocate()[0])
     for asked, error in (
@@ -488,3 +435,41 @@ def _ports(rig, host):
     """Ids of the ports that a host has plumbed."""
     with rig.db.reader() as conn:
         return [port.id for port in host_load.load(conn, host, network_info.devname).ports]
+
+
+def test_subports_of_a_trunk_follow_their_parent(rig):
+    """Through binding, migration, shelving and release; a subport's address belongs to the parent's server."""
+    parent, subport = rig.add_port(rig.network_id), rig.add_port(rig.network_id)
+    with rig.db.writer() as conn:
+        subnet, = networks.many(conn, t.subnets, [rig.network_id], 'network_id')
+        networks.insert_addresses(conn, [{'subnet_id': subnet['id'], 'number': int(ipaddress.ip_address('10.44.0.77')),
+                                          'address': '10.44.0.77', 'port_id': subport, 'released_at': None}])
+        networks.insert(conn, t.trunks, [{'id': 't', 'project_id': PROJECT, 'name': '', 'port_id': parent,
+                                          'admin_state_up': True, 'description': ''}])
+        trunks.add(conn, 't', parent, [{'port_id': subport, 'trunk_id': 't', 'segmentation_type': 'vlan',
+                                        'segmentation_id': 5}])
+
+    def place():
+        with rig.db.reader() as conn:
+            row = ports.of_ids(conn, [subport])[subport]
+            return row['host'], row['migrating_to'], row['status'], ports.device_at(conn, '10.44.0.77') or None
+    instance = make_instance()
+    assert place() == ('', '', 'DOWN', None)
+    vif, = rig.allocate(instance, [{'network_id': None, 'port_id': parent, 'fixed_ip': None, 'tag': None}])
+    assert vif['network']['bridge'] == network_info.trunk_bridge(parent)
+    assert [(each['id'], each['vlan'], address(each)) for each in vif['subports']] == [(subport, 5, '10.44.0.77')]
+    assert place() == ('host1', '', 'ACTIVE', instance.uuid)
+    rig.manager.prepare_for_instance(rig.context, instance=instance, host='host2')
+    assert place() == ('host1', 'host2', 'ACTIVE', instance.uuid)
+    rig.manager.unprepare_for_instance(rig.context, instance_uuid=instance.uuid, host='host2')
+    assert place() == ('host1', '', 'ACTIVE', instance.uuid)
+    rig.manager.setup_for_instance(rig.context, instance=instance, host='host2')
+    assert place() == ('host2', '', 'ACTIVE', instance.uuid)
+    rig.manager.unbind_ports(rig.context, instance_uuid=instance.uuid, host='host2')
+    assert place() == ('', '', 'ACTIVE', instance.uuid)
+    rig.deallocate(instance)
+    assert place() == ('', '', 'DOWN', None)
+    with rig.db.writer() as conn:
+        trunks.end(conn, [parent])
+        assert trunks.of_ports(conn, [parent]) == trunks.of_subports(conn, [subport]) == {}
+        assert ports.of_ids(conn, [subport])[subport]['device_owner'] == ''

@@ -5,9 +5,12 @@ import uuid
 
 import pytest
 
+from nova import conf as configuration
 from nova.network.host import state as host_state
 from nova.network.linux import remote
 from nova.network.linux import rules
+from nova.network.linux import validators
+from nova.runtime import privileges
 
 NETWORK, PORT, GROUP = (str(uuid.UUID(int=number)) for number in range(1, 4))
 ROW = {'id': 'x', 'direction': 'ingress', 'ethertype': 'IPv4', 'protocol': 'tcp', 'port_range_min': 22,
@@ -20,11 +23,32 @@ STATE = host_state.HostState(
                          'remote_ip_prefix': None, 'remote_group_id': GROUP}]},
     members={GROUP: ['10.1.0.5']})
 
+validated = validators.state('nova-br', ['br-wire'])
+
 
 def test_a_state_arrives_as_it_was_sent():
-    arrived = remote.state_of(host_state.as_json(STATE), 'nova-br')
+    arrived = validated(host_state.as_json(STATE))
     assert (arrived.networks, arrived.ports, arrived.members) == (STATE.networks, STATE.ports, STATE.members)
     assert rules.script('t', arrived, {}) == rules.script('t', STATE, {})
+
+
+def test_the_state_of_an_agent_goes_to_the_privileged_process_without_another_encoding():
+    class Local(privileges.Helper):
+        """Runs its operations in this process."""
+
+        def call(self, operation, **arguments):
+            return self._operations[operation](**arguments)
+    sent = []
+    helper = Local({f'network.{name}': lambda **given: sent.append(given)
+                    for name in ('refresh', 'follow', 'refilter')})
+    driver, received = remote.RemoteDriver(helper), host_state.EncodedState(host_state.as_json(STATE))
+    driver.refresh(received)
+    driver.follow(received)
+    changed = received.with_rules({GROUP: []}, {})
+    driver.refilter(changed.encoded['rules'], changed.encoded['members'])
+    assert [values.get('state') is received.encoded for values in sent] == [True, True, False]
+    assert sent[2] == {'rules': {GROUP: []}, 'members': {}}
+    assert received().ports == STATE.ports and changed().rules == {GROUP: []}
 
 
 def changed(path, value):
@@ -74,10 +98,13 @@ NFT = '10.0.0.1 }; add rule inet filter input accept #'
     (('members', GROUP), [NFT]),
     (('members',), None),
     (('script',), 'flush ruleset'),
+    (('networks', 0, 'is_default'), 1),
+    (('ports', 0, 'port_security'), 'no'),
+    (('rules', GROUP, 0, 'remote_ip_prefix'), 'fe80::%eth0/64'),
 ])
-def test_what_is_no_state_is_refused(path, value):
+def test_invalid_host_state_is_refused(path, value):
     with pytest.raises(ValueError):
-        remote.state_of(changed(path, value), 'nova-br')
+        validated(changed(path, value))
 
 
 # ---- networks between hosts, and routers
@@ -106,16 +133,11 @@ def crossing(path, value):
 
 
 def test_networks_between_hosts_arrive_as_they_were_sent():
-    assert remote.state_of(host_state.as_json(CROSSING), 'nova-br') == CROSSING
+    assert validated(host_state.as_json(CROSSING)) == CROSSING
     leg = dataclasses.replace(LEG, distributed=True, neighbours=[['10.0.0.5', 'fa:16:3e:00:00:04']])
     part = dataclasses.replace(CROSSING, routers=[dataclasses.replace(
         CROSSING.routers[0], internal=[leg], external=None, role=host_state.DVR_LOCAL)])
-    assert remote.state_of(host_state.as_json(part), 'nova-br') == part
-
-
-def test_an_agent_of_an_older_release_takes_routers_of_one_host():
-    router = host_state.as_json(CROSSING)['routers'][0]
-    assert not {'role', 'distributed', 'neighbours'} & {*router, *router['internal'][0], *router['external']}
+    assert validated(host_state.as_json(part)) == part
 
 
 @pytest.mark.parametrize(('path', 'value'), [
@@ -132,6 +154,17 @@ def test_an_agent_of_an_older_release_takes_routers_of_one_host():
     (('routers', 0, 'routes', 0, 'nexthop'), 'fe80::1%eth0'), (('routers', 0, 'more'), 1), (('tunnel',), 'x'),
     (('physical_bridges',), {'eth0': 'br-wire'}), (('physical_bridges',), {'br0123456789ac': '../x'}),
 ])
-def test_what_a_network_between_hosts_must_not_be(path, value):
+def test_invalid_overlay_in_a_host_state_is_refused(path, value):
     with pytest.raises((ValueError, TypeError)):
-        remote.state_of(crossing(path, value), 'nova-br')
+        validated(crossing(path, value))
+
+
+def test_operations_on_a_host_without_a_state():
+    """They get their arguments by name."""
+    operations = remote.operations(configuration.new(files=[]))
+    assert operations['network.refilter'](rules={}, members={}) is False
+    assert operations['network.leases'](whole=False) == []
+    for name, arguments in (('network.refilter', {'rules': []}), ('network.leases', {'whole': 1}),
+                            ('network.refresh', {'state': {}}), ('network.follow', {})):
+        with pytest.raises(ValueError):
+            operations[name](**arguments)

@@ -3,47 +3,19 @@ import dataclasses
 import pytest
 
 from nova import exception
-from nova.network.host import state as host_state
-from nova.network import ipam
 from nova.network import group_rules
+from nova.network import ipam
+from nova.network.host import state as host_state
 from nova.network.linux import address_ranges
 from nova.network.linux import bridge
 from nova.network.linux import dhcp
 from nova.network.linux import rules
-
-MAC = 'fa:16:3e:00:00:01'
-
-
-def subnet(**values):
-    return host_state.Subnet(
-        **{'cidr': '10.0.0.0/24', 'gateway': '10.0.0.1', 'dhcp': True, 'dns': [], 'routes': [], **values}
-    )
-
-
-def network(name='br-a', subnets=None, default=True):
-    return host_state.Network('11111111-2222-3333-4444-555555555555', name, 1450, default,
-                              [subnet()] if subnets is None else subnets)
-
-
-def port(device='tap1', addresses=('10.0.0.5',), groups=('g-1',), mac=MAC):
-    return host_state.Port(device, device, mac, 'br-a', list(addresses), list(groups))
-
-
-def row(direction='ingress', **values):
-    return {'direction': direction, 'ethertype': 'IPv4', 'protocol': None, 'port_range_min': None,
-            'port_range_max': None, 'remote_ip_prefix': None, 'remote_group_id': None, **values}
-
-
-def state(**values):
-    return host_state.HostState(
-        **{
-            'networks': [network()],
-            'ports': [port()],
-            'rules': {'g-1': [row('egress')]},
-            'members': {},
-            **values,
-        }
-    )
+from nova.tests.support.network_rules import MAC
+from nova.tests.support.network_rules import network
+from nova.tests.support.network_rules import port
+from nova.tests.support.network_rules import row
+from nova.tests.support.network_rules import state
+from nova.tests.support.network_rules import subnet
 
 
 def chain(text, name):
@@ -157,7 +129,7 @@ def test_a_packet_meets_as_many_rules_however_many_networks_the_host_has():
         *(f'{name} {{ "br000000000000", "br000000000001" }} drop' for name in ('iifname', 'oifname'))]
 
 
-def test_what_the_rules_have_let_pass_is_known_until_they_change():
+def test_connection_marks_change_with_the_rules_only():
     first, again, more, fewer = (between(1, **values) for values in (
         {}, {}, {'rules': {'g-1': [row('egress'), row()]}}, {'members': {'x': ['10.0.0.9']}}))
     marks = [chain(text, 'egress_check')[0] for text in (first, again, more, fewer)]
@@ -183,7 +155,7 @@ def ranged(*addresses, device='tap1', mac=MAC):
         {'ip_address': each, 'mac_address': None} for each in addresses])
 
 
-def test_what_a_port_sends_from_a_range_is_its_own_whoever_has_the_address():
+def test_packets_from_an_allowed_range_are_marked_as_those_of_the_port():
     text = between(1, ports=[ranged('10.1.0.0/16', '10.1.2.0/24', 'fd00:1::/61'), port('tap2', ['10.1.0.9'])])
     sent = chain(text, 'from_tap1')
     mark = next(each for each in sent if 'ether type ip ip saddr { 10.1.0.0/16 } ' in each).split()[-2]
@@ -332,7 +304,7 @@ def test_members_change_a_set():
     assert rules.changes('t', new, old) == 'flush set inet t members_g2\nflush set inet t members6_g2\n'
 
 
-def test_what_is_more_than_rules_is_loaded_as_a_whole():
+def test_changes_beyond_rules_load_the_whole_script():
     old = rules.script('t', state(), {})
     for new in (rules.script('t', state(), {}, orphans=['tapx']), rules.script('t', state(rules={}), {}),
                 rules.script('t', state(), {'br0': ('10.0.0.1', 8775)}), 'something else\n'):

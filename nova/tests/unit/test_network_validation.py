@@ -3,12 +3,15 @@ import uuid
 
 import pytest
 
+from nova import conf as nova_conf
 from nova import context
 from nova import exception
+from nova import policies
+from nova import policy
 from nova.db.networks import networks
 from nova.db.tables import network as t
 from nova.network import api
-from nova.tests.unit import test_network_manager as unit
+from nova.tests.support import network_manager as unit
 
 
 @pytest.fixture
@@ -74,7 +77,7 @@ def test_ambiguous_and_none(rig):
 
 def test_security_groups(rig):
     assert rig.api.check_security_groups(rig.user, ['default']) == ['default']
-    group = rig.api.groups.create(rig.user.project_id, 'mine', '')
+    group = rig.api.groups_of(rig.user).create(rig.user.project_id, 'mine', '')
     # a server that is asked for with a group's id shows the group's name
     assert rig.api.check_security_groups(rig.user, [group['id'], 'default', 'mine']) == ['mine', 'default']
     with pytest.raises(exception.SecurityGroupNotFound):
@@ -97,3 +100,39 @@ def test_networks_and_ports(rig):
     vif, = rig.allocate(instance)
     port, = rig.api.ports_of(rig.user, instance.uuid)
     assert port['id'] == vif['id'] and port['fixed_ips'][0]['ip_address'] == unit.address(vif)
+
+
+def test_a_rule_of_the_policy_file_admits_readers(rig, tmp_path):
+    """The defaults need the role member to create groups; "@" does not."""
+    path = tmp_path / 'network.yaml'
+    path.write_text('"create_security_group": "@"\n')
+    reader = context.RequestContext(project_id=unit.PROJECT, user_id='u', roles=['reader'], overwrite=False)
+    by_default, by_file = (api.API(rig.db, rig.conf, policy.Policy(conf, policies.NETWORK)).groups_of(reader)
+                           for conf in (None, nova_conf.new(files=[], network__policy_file=str(path))))
+    with pytest.raises(exception.PolicyDenied, match='create_security_group'):
+        by_default.create(unit.PROJECT, 'g', '')
+    assert by_file.create(unit.PROJECT, 'g', '')['name'] == 'g'
+
+
+def test_the_defaults_allow_members_what_they_did_without_rules(rig):
+    """Ports of servers pass rules for the role service, so a member may choose an address in a shared network."""
+    member = context.RequestContext(project_id=unit.PROJECT, user_id='u', roles=['member', 'reader'], overwrite=False)
+    checked = api.API(rig.db, rig.conf, policy.Policy(None, policies.NETWORK))
+    checked.validate_networks(member, [{'network_id': rig.network_id, 'fixed_ip': '10.44.0.9'}])
+    checked.validate_networks(member, None)
+    instance = unit.make_instance()
+    rig.allocate(instance)
+    checked.check_detach(member, unit.PROJECT, instance.uuid)
+    checked.check_addresses(member, instance.uuid)
+    assert len(checked.ports_of(member, instance.uuid)) == 1
+
+
+def test_the_defaults_show_external_networks_of_other_projects(rig):
+    outside = rig.add_network('other')
+    with rig.db.writer() as conn:
+        networks.update(conn, t.networks, outside, {'external': True})
+    member = context.RequestContext(project_id=unit.PROJECT, user_id='u', roles=['member', 'reader'], overwrite=False)
+    checked = api.API(rig.db, rig.conf, policy.Policy(None, policies.NETWORK))
+    assert {row['id'] for row in checked.list_networks(member)} == {rig.network_id, outside}
+    assert checked.show_network(member, outside)['id'] == outside
+    assert checked.floating_ips_of(member).pools() == ['n']

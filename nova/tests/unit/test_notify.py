@@ -6,49 +6,21 @@ import pytest
 
 from nova import actions
 from nova import conf as nova_conf
-from nova import context
 from nova import exception
 from nova import notify
 from nova.notify import events
 from nova.notify import payloads
 from nova.rpc import bus
 from nova.tests import server_rows
-
-CTX = context.RequestContext(user_id='u', project_id='p', auth_token='canary', overwrite=False)
-
-
-class Sender:
-    """As oslo.messaging's notifier; ``gate`` holds it up, ``error`` is raised."""
-
-    def __init__(self):
-        self.sent, self.gate, self.failure, self._publisher = [], threading.Event(), None, None
-        self.gate.set()
-
-    def prepare(self, publisher_id):
-        self._publisher = publisher_id
-        return self
-
-    def info(self, ctx, event_type, payload, level='info'):
-        self.gate.wait(30)
-        if self.failure:
-            raise self.failure
-        self.sent.append((level, self._publisher, event_type, ctx, payload))
-
-    def error(self, ctx, event_type, payload):
-        self.info(ctx, event_type, payload, 'error')
+from nova.tests.support.notify import CTX
+from nova.tests.support.notify import Sender
+from nova.tests.support.waiting import wait_for
 
 
 def made(form='both', **options):
     conf = nova_conf.new(files=[], host='h', **{f'notifications__{name}': value for name, value in options.items()})
     senders = {each: Sender() for each in ('versioned', 'unversioned') if form in (each, 'both')}
     return notify.Notifier(conf, senders), senders
-
-
-def until(condition):
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0)
 
 
 def configured(**options):
@@ -73,7 +45,7 @@ def test_a_driver_that_needs_a_broker_needs_its_address():
 
 @pytest.mark.parametrize('form, forms', [('both', {'versioned', 'unversioned'}), ('versioned', {'versioned'}),
                                          ('unversioned', {'unversioned'})])
-def test_forms(form, forms):
+def test_notification_format_option_selects_the_senders(form, forms):
     conf = configured(driver=['log'])
     conf.set_override('notification_format', form, group='notifications')
     assert set(notify.new(conf)._senders) == forms
@@ -83,7 +55,7 @@ def test_both_forms_of_one_event():
     notifier, senders = made()
     notifier.publish(CTX, 'instance.reboot', events.ERROR, server_rows.row(), 'host9',
                   fault={'code': 500, 'message': 'no', 'details': 'VirtError: no\n'})
-    until(lambda: not notifier.waiting)
+    wait_for(lambda: not notifier.waiting)
     level, publisher, event_type, ctx, payload = senders['versioned'].sent[0]
     assert (level, publisher, event_type) == ('error', 'nova-compute:host9', 'instance.reboot.error')
     assert payload['nova_object.name'] == 'InstanceActionPayload'
@@ -100,7 +72,7 @@ def test_an_event_that_the_older_form_has_at_the_end_alone():
     for phase in events.WITH_ERROR:
         notifier.publish(CTX, 'instance.volume_attach', phase, server_rows.row(), volume_id='v')
     notifier.publish(CTX, 'instance.lock', None, server_rows.row())
-    until(lambda: not notifier.waiting)
+    wait_for(lambda: not notifier.waiting)
     assert [(each[2], each[4]['volume_id']) for each in senders['unversioned'].sent] == [
         ('compute.instance.volume.attach', 'v')]
 
@@ -115,7 +87,7 @@ def test_a_broker_that_is_away_holds_nobody_up(monkeypatch):
     assert time.monotonic() - began < 25             # the sender is held up for 30
     assert notifier.counts['dropped'] >= 14 and notifier.waiting <= 6        # one is in the sender's hands
     senders['versioned'].gate.set()
-    until(lambda: not notifier.waiting)
+    wait_for(lambda: not notifier.waiting)
     assert notifier.counts['sent'] + notifier.counts['dropped'] == 20
 
 
@@ -123,17 +95,17 @@ def test_a_sender_that_fails_is_counted_and_goes_on():
     notifier, senders = made('versioned')
     senders['versioned'].failure = RuntimeError('canary')
     notifier.publish(CTX, 'instance.lock', None, server_rows.row())
-    until(lambda: notifier.counts['failed'] == 1)
+    wait_for(lambda: notifier.counts['failed'] == 1)
     senders['versioned'].failure = None
     notifier.publish(CTX, 'instance.lock', None, server_rows.row())
-    until(lambda: notifier.counts['sent'] == 1)
+    wait_for(lambda: notifier.counts['sent'] == 1)
 
 
-def test_what_cannot_be_told_is_counted():
+def test_failed_notifications_are_counted():
     notifier, _senders = made('versioned')
     notifier.publish(CTX, 'instance.lock', None, {'uuid': 'a row without columns'})
     notifier.publish(CTX, 'instance.unknown', None, server_rows.row())
-    until(lambda: not notifier.waiting)
+    wait_for(lambda: not notifier.waiting)
     assert notifier.counts == {'failed': 2}
 
 
@@ -170,12 +142,12 @@ def test_the_thread_ends_when_nothing_is_told_and_begins_again(monkeypatch):
     notifier, senders = made('versioned')
     for number in range(3):
         notifier.publish(CTX, 'instance.lock', None, server_rows.row())
-        until(lambda: notifier.counts['sent'] == number + 1 and notifier._thread is None)
-    until(lambda: not [thread for thread in threading.enumerate() if thread.name == 'notifications'
+        wait_for(lambda: notifier.counts['sent'] == number + 1 and notifier._thread is None)
+    wait_for(lambda: not [thread for thread in threading.enumerate() if thread.name == 'notifications'
                        and thread.is_alive() and getattr(thread, '_target', None) == notifier._send_all])
 
 
-def test_what_is_told_while_the_thread_ends_is_sent(monkeypatch):
+def test_notifications_published_while_the_thread_ends_are_sent(monkeypatch):
     monkeypatch.setattr(notify, 'IDLE_S', 0)
     notifier, senders = made('versioned')
     row = server_rows.row()
@@ -189,5 +161,5 @@ def test_what_is_told_while_the_thread_ends_is_sent(monkeypatch):
         thread.start()
     for thread in threads:
         thread.join()
-    until(lambda: not notifier.waiting)
+    wait_for(lambda: not notifier.waiting)
     assert len(senders['versioned'].sent) == 200

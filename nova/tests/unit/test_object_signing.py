@@ -42,7 +42,7 @@ FORMS = {  # form: a time as it is written there
 
 
 @pytest.mark.parametrize('form', FORMS)
-def test_what_is_not_signed_does_not_make_an_old_request_recent(form):
+def test_unsigned_date_does_not_make_an_old_request_recent(form):
     write = FORMS[form]
     assert signing.signed_of(*request(form, write(NOW + datetime.timedelta(minutes=1))), NOW).access
     old = write(NOW - datetime.timedelta(days=30))

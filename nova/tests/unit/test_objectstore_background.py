@@ -10,7 +10,7 @@ from nova.objectstore import background_calls
 
 
 @pytest.mark.parametrize('sizes', [[], [1], [65536] * 50, [background_calls.BATCH * 3, 7], [1] * 1000])
-def test_what_is_counted_is_what_came_in_its_order(sizes):
+def test_background_calls_run_in_the_order_of_submission(sizes):
     pieces, digest, seen = [os.urandom(size) for size in sizes], hashlib.sha256(), []
     work = background_calls.BackgroundCalls()
     for number, piece in enumerate(pieces):

@@ -75,7 +75,7 @@ def put(store, key, size, pieces=(b'a',)):
     return store.put('p', 'bucket', key, iter(pieces), size, {}, lambda: 'e')
 
 
-def test_what_is_on_its_way_counts_as_what_is_there(store):
+def test_running_uploads_count_towards_the_quota(store):
     """As many at once as there are threads were on the disk before the first of them was counted."""
     arrived, go_on = threading.Event(), threading.Event()
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
@@ -95,7 +95,7 @@ def test_what_is_on_its_way_counts_as_what_is_there(store):
     put(store, 'b', 990 * MIB)
 
 
-def test_what_broke_off_counts_no_more(store):
+def test_interrupted_uploads_do_not_count_towards_the_quota(store):
     def broken():
         yield b'a'
         raise errors.S3Error('IncompleteBody', 'It broke off.')

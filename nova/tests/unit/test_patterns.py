@@ -4,9 +4,9 @@ from oslo_config import types
 
 from nova import conf as nova_conf
 from nova import exception
-from nova.volume.rest import schemas
 from nova.web import json_schema
 from nova.web import params
+from nova.web import resource
 
 CLOSED = {'type': 'object', 'additionalProperties': False, 'patternProperties': {'^[a-z]{1,9}$': {'type': 'string'}}}
 
@@ -35,7 +35,7 @@ def test_bodies_of_the_compute_api(body, good, bad):
 
 
 def test_bodies_of_the_block_storage():
-    given = schemas.Body('type', schemas.of(name={'type': 'string', 'pattern': '^[a-z]+$'}))
+    given = resource.Body('type', resource.closed(name={'type': 'string', 'pattern': '^[a-z]+$'}))
     assert given.validate({'type': {'name': 'a'}}) == {'name': 'a'}
     with pytest.raises(exception.BadRequest):
         given.validate({'type': {'name': 'a\n'}})

@@ -39,6 +39,15 @@ def run(tmp_path, capsys, monkeypatch):
     (['--roles', 'reader', '--user', 'me', '--api', 'DELETE /os-keypairs/{id}'], 0),
     (['--roles', 'reader', '--api', 'os_compute_api:servers:show'], 0),
     (['--roles', 'reader', '--api', 'os_compute_api:servers:show', '--target', 'other/user'], 1),
+    (['--service', 'image', '--roles', 'member', '--api', 'DELETE /v2/images/{image_id}'], 0),
+    (['--service', 'image', '--roles', 'reader', '--api', 'DELETE /v2/images/{image_id}'], 1),
+    (['--service', 'network', '--roles', 'member', '--api', 'POST /networks'], 0),
+    (['--service', 'network', '--roles', 'member', '--api', 'create_network:shared'], 1),
+    (['--service', 'block storage', '--roles', 'reader', '--api', 'GET /v3/volumes'], 0),
+    (['--service', 'block storage', '--roles', 'reader', '--api', 'POST /volumes'], 1),
+    (['--service', 'identity', '--roles', 'member', '--api', 'GET /v3/users/{user_id}'], 0),
+    (['--service', 'identity', '--roles', 'member', '--api', 'GET /v3/users'], 1),
+    (['--service', 'identity', '--roles', 'member', '--api', 'GET /v3/users/{user_id}', '--target', 'p/other'], 1),
     (['--api', 'GET /flavors'], 0), (['--api', 'GET /flavors/detail'], 0), (['--api', 'GET /'], 2),
     (['--api', 'GET /nothing'], 2), (['--api', 'PATCH /servers'], 2), (['--api', 'os_compute_api:nothing'], 2),
     (['--api', 'POST /servers/{id}/action'], 2), (['--token-file', 'missing.json', '--api', 'GET /servers'], 2)])
@@ -69,7 +78,7 @@ def test_it_says_where_a_rule_comes_from(run):
             in printed)
 
 
-def test_who_asks_can_be_a_token(run):
+def test_policy_check_reads_the_caller_from_a_token_file(run):
     (run.path / 'token.json').write_text(json.dumps({'token': {
         'user': {'id': 'u1', 'name': 'x', 'domain': {'id': 'default'}}, 'project': {'id': 'p1'},
         'roles': [{'id': '1', 'name': 'reader'}]}}))
@@ -83,7 +92,7 @@ def test_who_asks_can_be_a_token(run):
         assert code == wanted and ('has no project' in printed) == (wanted == 1), printed
     (run.path / 'bad.json').write_text('[]')
     code, _, said = run('check', '--token-file', 'bad.json', '--api', 'GET /servers')
-    assert code == 2 and 'is no token' in said
+    assert code == 2 and 'is not a token' in said
 
 
 def test_a_broken_policy_is_told(run):
@@ -95,13 +104,37 @@ def test_a_broken_policy_is_told(run):
 @pytest.mark.parametrize(('main', 'name', 'known'), [
     (policy.main, 'nova-policy', 'check, list'), (status.main, 'nova-status', 'upgrade check')])
 def test_a_word_that_is_no_command_is_named(main, name, known, capsys):
-    """--bogus was passed over: the refusal spoke of a missing COMMAND alone."""
+    """--bogus was passed over: the refusal spoke of a missing COMMAND alone. The refusal is one line."""
     for words, sentence in ((['--bogus'], f'no COMMAND in: --bogus (choose from {known})'),
                             ([], f'COMMAND is missing (choose from {known})')):
         with pytest.raises(SystemExit) as left:
             main(words)
         assert left.value.code == 2
-        assert capsys.readouterr().err.splitlines()[-1] == f'{name}: error: {sentence}'
+        assert capsys.readouterr().err == f'{name}: {sentence}; see {name} --help\n'
+
+
+def test_an_unknown_option_is_refused_in_one_line(run):
+    code, out, err = run('list', '--bogus')
+    assert (code, out) == (2, '') and err.endswith(': unrecognized arguments: --bogus; see pytest --help\n'.replace(
+        'pytest', err.rpartition('see ')[2].partition(' ')[0])) and err.count('\n') == 1
+
+
+def test_member_implies_reader(run):
+    assert run('check', '--roles', 'member', '--api', 'GET /servers/{id}')[0] == 0
+    _, out, _ = run('check', '--roles', 'manager', '--api', 'GET /servers', '-f', 'json')
+    assert json.loads(out)['caller']['roles'] == ['manager', 'member', 'reader']
+
+
+def test_formats_for_programs(run):
+    code, out, _ = run('check', '--roles', 'reader', '--api', 'POST /servers', '--format', 'json')
+    found = json.loads(out)
+    assert (code, found['allowed'], found['rules'][0]['rule']) == (1, False, 'os_compute_api:servers:create')
+    assert run('check', '--roles', 'reader', '--api', 'POST /servers', '--format', 'value') == (1, 'refused\n', '')
+    _, out, _ = run('list', '--roles', 'reader', '--format', 'json')
+    rules = {row['rule']: row for row in json.loads(out)}
+    assert rules['os_compute_api:servers:show']['passes'] and not rules['os_compute_api:servers:create']['passes']
+    _, out, _ = run('list', '--roles', 'reader', '--passes', '--format', 'value')
+    assert {line.split('\t')[0] for line in out.splitlines()} == {'true'}
 
 
 def test_list(run):

@@ -113,7 +113,7 @@ def test_a_rule_that_has_parts_stands_for_itself(deployment):
     assert not may(rules, 'nobody', 'os_compute_api:os-flavor-access:add_tenant_access')
 
 
-def test_what_only_handlers_ask_is_not_given_with_an_extension():
+def test_extension_does_not_grant_rules_checked_within_handlers():
     """A rule that guards no operation gives more within one: with its extension nobody should get it unawares."""
     guards = {row.policy for row in app.all_routes()}
     known = {name: text for name, text, *_ in policies.RULES}
@@ -167,10 +167,11 @@ def test_changes_are_taken_up(deployment):
     assert may(rules, 'admin', LIST)
 
 
-def test_a_change_that_breaks_a_file_changes_nothing(deployment, caplog):
+@pytest.mark.parametrize('broken', [f'"{LIST}": "role:good or\n', f'"{LIST}": 2026-13-45\n', '[' * 5000])
+def test_a_change_that_breaks_a_file_changes_nothing(deployment, caplog, broken):
     deployment.write(f'"{LIST}": "role:good"\n')
     rules = deployment.rules()
-    deployment.write(f'"{LIST}": "role:good or\n')
+    deployment.write(broken)
     with caplog.at_level(logging.ERROR):
         for _ in range(3):
             rules.forget()

@@ -270,7 +270,7 @@ def test_nothing_is_kept_of_what_systemd_lets_a_process_inherit():
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason='needs root')
-def test_what_a_user_cannot_do_is_found_out_before():
+def test_try_as_reports_what_another_user_cannot_do():
     found, _errors = run('''
         import pwd
         nobody = pwd.getpwnam('nobody')

@@ -186,12 +186,12 @@ def test_packets_in_the_wrong_order():
     assert kind is err.InternalError
 
 
-def test_what_is_no_select():
+def test_status_packet_without_rows_is_decoded_like_pymysql():
     same([packets([b'\0\x01\x05' + struct.pack('<HH', 2, 0)])])
 
 
 def test_descriptions_do_not_grow_without_end(monkeypatch):
-    monkeypatch.setattr(pymysql_answers, 'MOST', 3)
+    monkeypatch.setattr(pymysql_answers, 'MAX_DESCRIPTIONS', 3)
     for number in range(9):
         same([packets(payloads([(b'1',)], [(f'c{number}', FIELD_TYPE.LONG, BINARY)]))])
     assert len(pymysql_answers._known) <= 3

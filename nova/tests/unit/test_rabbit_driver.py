@@ -64,7 +64,7 @@ def test_frames_come_in_any_pieces(bodies, data):
 
 
 @pytest.mark.parametrize('data', [b'\x01\x00\x01\x00\xff\xff\xff' + b'x' * 20, b'\x01\x00\x01\x00\x00\x00\x02xxx'])
-def test_what_is_no_frame_ends_the_connection(data):
+def test_malformed_frame_closes_the_connection(data):
     with pytest.raises(ConnectionError):
         list(frames.Splitter(4096).split(data))
 
@@ -103,7 +103,7 @@ def test_messages_are_those_of_the_other_driver():
 
 @pytest.mark.parametrize('body', [b'', b'{', b'[]', b'{"oslo.version": "3.0", "oslo.message": "{}"}',
                                   b'{"oslo.version": "2.0", "oslo.message": "[]"}', b'\xff'])
-def test_what_is_no_message(body):
+def test_malformed_message_is_refused(body):
     with pytest.raises(ValueError):
         envelope.unpack(body)
 
@@ -126,7 +126,7 @@ def configured(url='nova-rabbit://u:p%40@one,[fd00::1]:5673/v', **options):
     return conf, settings.of(conf.oslo_messaging_rabbit, transport_url.parse(conf, url))
 
 
-def test_settings():
+def test_transport_urls_and_options_are_parsed():
     _conf, found = configured()
     assert [(each.host, each.port, each.user, each.password) for each in found.brokers] == [
         ('one', 5672, 'u', 'p@'), ('fd00::1', 5673, '', '')]
@@ -186,14 +186,14 @@ def test_attempts_without_bounds_are_counted_at_once(pause, longer, longest):
     assert found.waited(sys.maxsize) > 1e18
 
 
-def test_queues():
+def test_queue_durability_follows_the_topology_options():
     options = configured()[0].oslo_messaging_rabbit
     topology = settings.Topology(options, set())
     passing = topology.topic_queue('nova', 'compute.h1')
     assert not passing.durable and passing.exchange.durable and not passing.arguments
     notified = topology.notification_queue('nova', 'notifications.info')        # nobody sends it again
     assert notified.durable and notified.exchange.durable and notified.arguments == {'x-queue-type': 'quorum'}
-    topology = settings.Topology(options, settings.KEPT)
+    topology = settings.Topology(options, settings.DURABILITY_OPTIONS)
     queue = topology.topic_queue('nova', 'compute.h1')
     assert (queue.name, queue.key, queue.exchange.name, queue.exchange.kind) == (
         'compute.h1', 'compute.h1', 'nova', 'topic')

@@ -10,6 +10,7 @@ pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova import exception
 from nova import objects
 from nova import states
+from nova import utils
 from nova.compute import records as server_records
 from nova.network.linux import dhcpbridge
 from nova.network.linux import leases
@@ -17,14 +18,14 @@ from nova.rpc import replays
 from nova.runtime import disk_space
 from nova.runtime import versioned_records
 from nova.tests.older_release import records
-from nova.tests.unit import test_libvirt_moves as moves
+from nova.tests.support import libvirt_moves as moves
 from nova.virt import virtiofsd
 from nova.virt.fake import machine
 from nova.virt.libvirt import spec
 from nova.virt.libvirt.features import shares
 from nova.virt.libvirt.local_disks import owners
-from nova.virt.libvirt.moves import leftovers
 from nova.virt.libvirt.moves import post_copy
+from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt.moves import transfer_progress
 from nova.volume.exports import daemon
 from nova.volume.exports import exporter
@@ -94,13 +95,14 @@ def guest(directory, content):
     assert [each.uuid for each in stored.records()] == [GOOD]
     with pytest.raises(exception.VirtError, match='read the record of the guest'):
         stored.load(BAD)
-    assert leftovers.find(stored, 'one', ()) == {GOOD: True, BAD: False}
+    assert shared_storage.leftovers(stored, 'one', ()) == {GOOD: True, BAD: False}
 
 
 class Pool:
     """Records in a pool."""
 
     def __init__(self, content):
+        # of version 1, in which ``before`` is the previous host
         self.texts = {GOOD: json.dumps({'host': 'one', 'before': None, 'successor': None, 'guest': {'disks': []},
                                         'of_a_newer_release': 1}), BAD: content.decode(errors='replace')}
 
@@ -116,10 +118,10 @@ def pool_record(directory, content):
     of_pool = owners.Owners(pool, 'one')
     of_pool.promise(GOOD, 'two')
     written = json.loads(pool.texts[GOOD])
-    assert (written['successor'], written['of_a_newer_release'], written['before']) == ('two', 1, None)
+    assert (written['successor'], written['of_a_newer_release'], written['previous_host']) == ('two', 1, None)
     assert written.keys() == {*owners.FORMAT.fields, 'version', 'readable_by', 'of_a_newer_release'}
     record = owners.PoolRecord('one', 'two', None, {'disks': []}, {'of_a_newer_release': 1})
-    assert owners.PoolRecord.from_record(record.to_record()) == record
+    assert utils.from_known(owners.PoolRecord, utils.to_record(record)) == record
     with pytest.raises(exception.VirtError, match='find the owner of the disks'):
         of_pool.read(BAD)
 
@@ -129,14 +131,14 @@ def arrival(directory, content):
     for uuid in (GOOD, BAD):
         (directory / 'instances' / uuid).mkdir()
         transfer_progress.IncomingTransfer(stored.path(uuid), {'of': uuid}, 'one').begin()
-    path = directory / 'instances' / GOOD / 'arriving.json'
+    path = directory / 'instances' / GOOD / 'transfer.json'
     path.write_text(json.dumps({**json.loads(path.read_text()), 'of_a_newer_release': 1}))
-    (directory / 'instances' / BAD / 'arriving.json').write_bytes(content)
+    (directory / 'instances' / BAD / 'transfer.json').write_bytes(content)
     found = transfer_progress.IncomingTransfer.interrupted(stored.path(GOOD), {'of': GOOD}, 'one')
     found.note('disk', transfer_progress.FileVersion(1, 'now'), 1)
     assert json.loads(path.read_text())['of_a_newer_release'] == 1
     assert transfer_progress.IncomingTransfer.interrupted(stored.path(BAD), {'of': BAD}, 'one') is None
-    assert leftovers.find(stored, 'one', ()) == {GOOD: True, BAD: False}
+    assert shared_storage.leftovers(stored, 'one', ()) == {GOOD: True, BAD: False}
 
 
 def post_copy_call(directory, content):
@@ -146,7 +148,7 @@ def post_copy_call(directory, content):
     for uuid in (GOOD, BAD):
         (directory / 'instances' / uuid).mkdir()
         calls.keep(uuid, call)
-    (directory / 'instances' / BAD / 'leaving.one.json').write_bytes(content)
+    (directory / 'instances' / BAD / 'post-copy.one.json').write_bytes(content)
     assert calls.kept(GOOD) == call and calls.kept(BAD) is None
 
 
@@ -185,7 +187,8 @@ def export(directory, content):
 def server(directory, content):
     path = directory / 'host1'
     path.mkdir()
-    values = {'generation': 1, 'done': [['r', 'e']], 'left': False, 'disputed': False, 'server': {'uuid': GOOD},
+    values = {'generation': 1, 'completed_tasks': [['r', 'e']], 'has_left': False, 'disputed': False,
+              'server': {'uuid': GOOD},
               'of_a_newer_release': 1}
     (path / f'{GOOD}.json').write_text(json.dumps(values))
     (path / f'{BAD}.json').write_bytes(content)
@@ -204,7 +207,7 @@ def server(directory, content):
     assert made.allows_removal(server_records.FILES, BAD, deleted)
     made.note_left(GOOD, 2)
     written = json.loads((path / f'{GOOD}.json').read_text())
-    assert (written['generation'], written['left'], written['of_a_newer_release'], written['server']) == (
+    assert (written['generation'], written['has_left'], written['of_a_newer_release'], written['server']) == (
         2, True, 1, {'uuid': GOOD})
 
 
@@ -230,9 +233,9 @@ def claim(directory, content):
 
 
 def lease(directory, content):
-    dhcpbridge.write(directory, 'fa:16:3e:00:00:01', '10.0.0.5', until := int(time.time()) + 60)
+    dhcpbridge.write(directory, 'fa:16:3e:00:00:01', '10.0.0.5', end := int(time.time()) + 60)
     (directory / 'bad').write_bytes(content)
-    assert leases.Leases(directory).read([]) == [{'mac': 'fa:16:3e:00:00:01', 'address': '10.0.0.5', 'until': until}]
+    assert leases.Leases(directory).read([]) == [{'mac': 'fa:16:3e:00:00:01', 'address': '10.0.0.5', 'expires_at': end}]
 
 
 def simulated(directory, content):
@@ -253,14 +256,14 @@ def simulated(directory, content):
 
 def simulated_arrival(directory, content):
     for text in (json.dumps([GOOD]), json.dumps({GOOD: {}})):
-        (directory / 'host1.arriving').write_text(text)
+        (directory / 'host1.incoming').write_text(text)
         made = machine.Machine('host1', str(directory), {}, {})
         made.load()
-        assert made.arriving == {GOOD}
-    (directory / 'host1.arriving').write_bytes(content)
+        assert made.incoming == {GOOD}
+    (directory / 'host1.incoming').write_bytes(content)
     made.load()
-    made.note_arriving(GOOD, True)
-    assert GOOD in json.loads((directory / 'host1.arriving').read_text())
+    made.set_incoming(GOOD, True)
+    assert GOOD in json.loads((directory / 'host1.incoming').read_text())
 
 
 NEWER = b'{"version": 99, "readable_by": 99}'
@@ -269,7 +272,7 @@ DAMAGED = {'empty': b'', 'torn': b'{"version": 1, "uuid": "', 'garbage': b'\x00\
 ENTITIES = {
     'record of a guest': guest,
     'record of the owner of disks in the pool': pool_record,
-    'record of an arriving guest': arrival,
+    'record of the transfer of an incoming guest': arrival,
     'record of a migration with post-copy': post_copy_call,
     'record of a machine': machine_of_a_guest,
     'record of a share': share,
@@ -279,7 +282,7 @@ ENTITIES = {
     'claim of disk space': claim,
     'record of a lease': lease,
     'record of a simulated guest': simulated,
-    'record of an arriving simulated guest': simulated_arrival,
+    'record of an incoming simulated guest': simulated_arrival,
 }
 
 

@@ -69,7 +69,7 @@ FORMS = list(requests_signed(0))
 
 
 @pytest.mark.parametrize('form', FORMS)
-def test_what_is_not_signed_does_not_make_an_old_request_recent(form):
+def test_unsigned_date_does_not_make_an_old_request_recent(form):
     """A request of version 2 from 30 days ago was accepted with an X-Amz-Date header that its signature does not cover.
     """
     assert good(requests_signed(0)[form])

@@ -51,7 +51,7 @@ def test_a_conductor_that_does_not_answer_is_waited_for(monkeypatch):
 
 
 @pytest.mark.parametrize('error', [exception.ServiceUnavailable(service='scheduler'), exception.Unavailable('Cinder')])
-def test_what_is_behind_it_may_restart_too(monkeypatch, error):
+def test_unavailable_third_service_is_retried_briefly(monkeypatch, error):
     assert ask(monkeypatch, [error] * 2) == (3, 1.5, 'done')
 
 

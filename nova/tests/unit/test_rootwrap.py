@@ -13,7 +13,7 @@ import uuid
 import pytest
 
 from nova.cmd import rootwrap as command
-from nova.tests.unit import test_libvirt_remote as privileged
+from nova.tests.support import libvirt_remote as privileged
 from nova.virt.libvirt.privileged import rootwrap
 
 ETC = pathlib.Path(__file__).resolve().parents[3] / 'etc/nova'
@@ -53,7 +53,7 @@ def test_files_of_a_guest():
     f'qemu-img info {DISK}', f'qemu-img info -f qcow2 {DISK} {DISK}', f'qemu-img check -f qcow2 {DISK}', 'qemu-img',
     f'qemu-img create -f qcow2 -o encryption=on {DISK} 1G', f'qemu-img create -f qcow2 {DISK} -1',
     f'qemu-img convert -f qcow2 -O raw -n {DISK} {DISK}'])
-def test_what_stands_for_no_step_is_refused(line):
+def test_command_that_matches_no_allowed_step_is_refused(line):
     with pytest.raises(ValueError, match=r'\.\Z'):
         step(line)
 

@@ -1,6 +1,5 @@
 """The bus over the in-process driver: what arrives, what comes back, what happens when nobody answers."""
 import datetime
-import itertools
 import statistics
 import threading
 import time
@@ -22,59 +21,10 @@ from nova.rpc.interface import Method
 from nova.rpc.interface import Methods
 from nova.rpc.interface import Newer
 from nova.runtime import metrics
-
-ECHO = Interface('echo', '1.2',
-                 Method('echo', ('value',), call=True),
-                 Method('seen_by', ('value',), call=True),
-                 Method('whoami', (), call=True),
-                 Method('fail', ('kind',), call=True),
-                 Method('slow', ('seconds',), call=True, timeout=0.2),
-                 Method('long', ('seconds',), call=True),
-                 Method('remember', ('value',)),
-                 Method('newer', (), call=True, since='1.2'))
-
-_names = itertools.count()
-
-
-class Manager:
-    def __init__(self, name='a'):
-        self.name = name
-        self.remembered = []
-        self.event, self.go = threading.Event(), threading.Event()
-
-    def echo(self, context, value):
-        return value
-
-    def seen_by(self, context, value):
-        value['seen'] = True
-        return self.name
-
-    def whoami(self, context):
-        return context.to_dict()
-
-    def fail(self, context, kind):
-        if kind == 'domain':
-            raise exception.InstanceInvalidState(instance_id='i', method='stop', attr='vm_state', state='paused')
-        raise ZeroDivisionError('secret-canary')
-
-    def slow(self, context, seconds):
-        self.go.wait(seconds)
-        self.event.set()
-        return 'late'
-
-    long = slow
-
-    def remember(self, context, value):
-        self.remembered.append(value)
-        self.event.set()
-
-    def newer(self, context):
-        return 'new'
-
-
-def make_bus(name=None):
-    name = name or f'test{next(_names)}'
-    return bus.Bus(nova_conf.new(files=[]), f'nova-inprocess:///{name}')
+from nova.tests.support.rpc import CONTEXT
+from nova.tests.support.rpc import ECHO
+from nova.tests.support.rpc import Manager
+from nova.tests.support.rpc import make_bus
 
 
 @pytest.fixture
@@ -87,10 +37,6 @@ def served():
     yield made.client(ECHO), manager, made
     server.stop()
     server.wait(20)
-
-
-CONTEXT = context.RequestContext(user_id='u', project_id='p', roles=['member'], overwrite=False,
-                                 request_id='req-' + str(uuid.uuid4()), remote_address='192.0.2.1')
 
 
 @pytest.mark.parametrize('value', [
@@ -120,7 +66,7 @@ def test_a_receiver_cannot_change_what_the_sender_holds(served):
 
 
 @pytest.mark.parametrize('value', [object(), {1, 2}, {'f': len}])
-def test_what_cannot_travel_is_refused_at_the_sender(served, value):
+def test_unserializable_argument_is_refused_at_the_sender(served, value):
     client, _manager, _bus = served
     with pytest.raises(TypeError):
         client.echo(CONTEXT, value=value)
@@ -406,7 +352,7 @@ TIME_LIKE = {'nova_time': '2026-01-01T00:00:00'}
     {'nova_object.name': 'Instance'}, {'a': [{'nova_object.name': 'x', 'b': TIME_LIKE}]},
     {'nova_object.name': 'Instance', 'nova_object.namespace': 'nova', 'nova_object.version': '1.0',
      'nova_object.data': {'uuid': 'x'}}])
-def test_what_a_user_wrote_is_not_read_as_one_of_our_tags(written):
+def test_user_data_is_never_read_as_a_serializer_tag(written):
     """Metadata of a server with the key nova_time arrived as a datetime, or their message failed at its receiver."""
     sent = {'plain': written, 'at': NOW, 'instance': objects.Instance(metadata=written, vm_state='active'), 'b': b'x'}
     for manifest in (None, {'Instance': '1.0'}):

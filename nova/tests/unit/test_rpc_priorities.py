@@ -5,7 +5,7 @@ import types
 import pytest
 
 from nova.rpc import priorities
-from nova.tests import waiting
+from nova.tests.support import waiting
 
 INTERFACE = types.SimpleNamespace(topic='conductor', methods={
     'build': types.SimpleNamespace(name='build', at_once=1), 'other': types.SimpleNamespace(name='other', at_once=0)})
@@ -55,7 +55,7 @@ def test_it_is_full_when_a_message_between_services_waits(pools):
     waiting.wait_for(lambda: not pools.full, 20, 'the pool to be free')
 
 
-def test_what_waits_is_begun_when_the_pool_ends():
+def test_queued_work_runs_when_the_pool_shuts_down():
     pools, gate, done = priorities.Pools(INTERFACE, 1), threading.Event(), []
 
     def work(incoming):

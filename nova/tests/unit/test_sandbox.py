@@ -243,7 +243,7 @@ def _processor_s():
     return sum(os.times()[:4])
 
 
-def test_what_it_costs(place):
+def test_sandbox_adds_less_than_half_a_second(place):
     """Prints it, as seconds of a processor: much else to do makes all others slow."""
     image, times = image_corpus.make(place / 'image', 'qcow2'), {}
     for sandboxed in (False, True):

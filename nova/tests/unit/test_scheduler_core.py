@@ -14,7 +14,7 @@ from nova.runtime import batching
 from nova.scheduler import host_view
 from nova.scheduler import pipeline
 from nova.scheduler import weights
-from nova.tests import waiting
+from nova.tests.support import waiting
 
 SPREAD = weights.with_multipliers({'ram_weight_multiplier': 1.0, 'cpu_weight_multiplier': 1.0})
 
@@ -160,7 +160,7 @@ def run(made, numbers):
     return items, failed
 
 
-def test_what_waits_is_handled_together_by_one_at_a_time():
+def test_waiting_items_are_processed_in_batches_one_batch_at_a_time():
     sizes, busy = [], threading.Lock()
 
     def work(items):

@@ -12,7 +12,7 @@ from nova.scheduler import filters
 from nova.scheduler import pipeline
 from nova.scheduler import placement_request
 from nova.scheduler import weights
-from nova.tests.unit import test_scheduler as tables
+from nova.tests.support import scheduler as tables
 
 NAMES = tables.CONF.filter_scheduler.enabled_filters
 FILTERS = filters.load(tables.CONF, NAMES)
@@ -106,7 +106,7 @@ def test_filters_for_one_host_at_a_time_are_asked_of_few():
     assert Odd.asked == 100
     misses = explain.nearest(table, request(), using, left)
     assert [miss.host for miss in misses] == ['h900', 'h902', 'h904', 'h906', 'h908']
-    assert misses[0].failed_filters == (('Odd', 'does not pass Odd'),) and Odd.asked <= 100 + explain.LOOKED_AT
+    assert misses[0].failed_filters == (('Odd', 'does not pass Odd'),) and Odd.asked <= 100 + explain.MAX_EXAMINED_HOSTS
 
 
 def test_details_name_hosts_and_the_sentence_does_not():

@@ -12,7 +12,7 @@ from nova.hardware import usage
 from nova.objects import numa
 from nova.scheduler.resources import numa as cells
 from nova.tests import numa_seed
-from nova.tests.unit import test_hardware_fit
+from nova.tests.support import hardware_fit as test_hardware_fit
 
 guest, pinned, cell, host = (test_hardware_fit.guest, test_hardware_fit.pinned, test_hardware_fit.cell,
                              test_hardware_fit.host)

@@ -30,7 +30,7 @@ def free():
     return pci_table.FreeDevices(STATS)
 
 
-def test_counts(free):
+def test_free_devices_are_counted_for_each_host(free):
     assert free.counts.tolist() == [0, 2, 2, 1, 0, 3]
     assert pci_table.FreeDevices([None, []]).counts is None and pci_table.FreeDevices([]).counts is None
 
@@ -48,7 +48,7 @@ def test_mask(free, requests, expected):
     assert np.flatnonzero(free.mask(requests)).tolist() == list(expected)
 
 
-def test_what_one_server_takes_the_next_does_not_see(free):
+def test_devices_taken_by_one_server_are_not_offered_to_the_next(free):
     left = free.without(1, [request()]).without(5, [request(2, '8086')])
     assert left.counts.tolist() == [0, 1, 2, 1, 0, 1]
     assert free.counts.tolist() == [0, 2, 2, 1, 0, 3], 'the view that others have is as it was'

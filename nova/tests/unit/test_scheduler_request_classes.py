@@ -104,7 +104,7 @@ def test_most_of_the_time_the_hosts_are_looked_at_once(monkeypatch):
 @pytest.mark.parametrize('values', [
     {'image': {'id': 'j', 'properties': {}}}, {'project_id': 'q'}, {'user_id': 'v'},
     {'flavor': {'flavor_id': '1', 'extra_specs': {'trait:CUSTOM_A': 'required'}}}])
-def test_what_filters_go_by_makes_another_shape(values):
+def test_values_that_filters_read_make_a_different_request_class(values):
     hosts, asked = host_view.Hosts([row(0, random.Random(1), 'equal')]), {'vcpus': 1, 'memory_mb': 1, 'local_gb': 1}
     uuid, other = str(uuidlib.uuid4()), str(uuidlib.uuid4())
     shape = request_classes.RequestClass(hosts, placement_request.Request(asked, spec=spec(uuid, None)), (), (),
@@ -115,7 +115,7 @@ def test_what_filters_go_by_makes_another_shape(values):
     assert not shape.includes(placement_request.Request(asked, zone='z', spec=spec(other, None)))
 
 
-def test_what_is_looked_up_or_written_by_others_is_decided_by_itself():
+def test_plugins_and_lookups_are_excluded_from_request_classes():
     class Own(filters.Filter):
         def mask(self, hosts, request):
             return hosts.all_pass

@@ -38,7 +38,7 @@ def test_both_forms_become_jpeg(picture):
 
 
 def test_a_large_screen_is_shown_smaller():
-    assert read(screenshots.jpeg(ppm(3840, 2400))).size == screenshots.LARGEST
+    assert read(screenshots.jpeg(ppm(3840, 2400))).size == screenshots.MAX_SIZE
 
 
 def test_noise_stays_small():
@@ -46,12 +46,12 @@ def test_noise_stays_small():
     size = 1600, 1200
     noise = random.Random(1).randbytes(size[0] * size[1] * 3)
     made = screenshots.jpeg(ppm(*size, noise))
-    assert len(made) <= screenshots.MOST_BYTES and read(made).size == size
+    assert len(made) <= screenshots.MAX_BYTES and read(made).size == size
 
 
 def test_the_worst_of_the_largest_is_given_out():
     noise = random.Random(1).randbytes(2560 * 1600 * 3)
-    assert len(screenshots.jpeg(ppm(2560, 1600, noise))) <= screenshots.MOST_BYTES
+    assert len(screenshots.jpeg(ppm(2560, 1600, noise))) <= screenshots.MAX_BYTES
 
 
 def _bomb():
@@ -65,7 +65,7 @@ def _bomb():
 @pytest.mark.parametrize('picture', [
     b'', b'P6', b'P6\n80 50\n255\n' + bytes(100), ppm(5000, 5000, b'\0'), _bomb(), saved('GIF'), saved('JPEG'),
     b'P6\n-1 5\n255\n', b'\0' * 100, saved('PNG')[:60]])
-def test_what_is_no_picture_is_refused(picture):
+def test_invalid_picture_is_refused(picture):
     with pytest.raises(exception.VirtError, match='take a screenshot'):
         screenshots.jpeg(picture)
 

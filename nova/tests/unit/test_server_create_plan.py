@@ -59,6 +59,6 @@ def test_a_server_from_a_volume_has_the_volumes_size_and_properties():
     ({}, {'references': [{'id': 'k', 'status': 'queued'}]}, exception.ImageInactive),
     ({'metadata': {'a': '1', 'b': '2'}}, {}, exception.LimitExceeded),
     ({}, {'flavor': {**FLAVOR, 'extra_specs': {'hw:numa_nodes': 'x'}}}, exception.NovaException)])
-def test_what_does_not_fit_is_refused(server, facts, error):
+def test_unsuitable_server_is_refused_when_planned(server, facts, error):
     with pytest.raises(error):
         planned(server, **facts)

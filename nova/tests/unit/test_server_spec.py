@@ -20,7 +20,7 @@ def test_hostname(name, expected):
 @pytest.mark.parametrize('server, expected', [
     ({}, (1, 1)), ({'min_count': 2}, (2, 2)), ({'max_count': 3}, (1, 3)),
     ({'min_count': 2, 'max_count': 5}, (2, 5))])
-def test_counts(server, expected):
+def test_server_counts_are_parsed(server, expected):
     assert server_spec.counts(server) == expected
 
 
@@ -66,7 +66,7 @@ def test_disks_that_are_asked_for():
     ({'destination_type': 'volume', 'device_type': 'floppy', 'disk_bus': 'usb'}, 'a floppy has the bus fdc'),
     ({'destination_type': 'volume', 'device_type': 'lun', 'disk_bus': 'virtio'}, 'its bus is scsi'),
     ({'destination_type': 'volume', 'guest_format': 'ext4'}, 'guest_format is for blank local disks alone')])
-def test_what_would_be_ignored_is_refused(device, words):
+def test_ineffective_block_device_values_are_refused(device, words):
     """The words were stored, and no host looked at them."""
     with pytest.raises(exception.InvalidBlockDevice, match=words):
         server_devices.parse({'block_device_mapping_v2': [

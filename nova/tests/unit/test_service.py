@@ -19,6 +19,9 @@ from nova.rpc import bus
 from nova.rpc.interface import Interface
 from nova.rpc.interface import Method
 from nova.runtime import service
+from nova.tests.support.service import Conductor
+from nova.tests.support.waiting import wait_for
+
 
 WORK = Interface('work', '1.0', Method('job', ('seconds',)))
 
@@ -43,39 +46,11 @@ class Manager:
         self.finished.set()
 
 
-class Conductor:
-    """What is told to it; ``fail`` is raised instead."""
-
-    def __init__(self, fail=None):
-        self.told, self.fail = [], fail
-
-    def _tell(self, name):
-        def method(context, **values):
-            self.told.append((name, values))
-            if self.fail is not None:
-                raise self.fail
-            return {'disabled': False, 'forced_down': False}
-        return method
-
-    def __getattr__(self, name):
-        return self._tell(name)
-
-    def heartbeats(self):
-        return [name for name, _ in self.told if name in ('report_service', 'heartbeat')]
-
-
 def make(manager, reporter=None, topic=None, **options):
     conf = nova_conf.new(files=[], **{'state_path': tempfile.mkdtemp(), **options})
     transport = bus.Bus(conf, f'nova-inprocess:///service{id(manager)}')
     made = service.Service(conf, 'nova-work', 'host1', WORK, manager, transport, reporter, topic)
     return made, transport.client(WORK)
-
-
-def wait_for(condition, timeout=120):
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, 'waited too long'
-        time.sleep(0.01)
 
 
 def test_a_service_reports_at_start_and_again():
@@ -94,30 +69,6 @@ def test_a_service_reports_at_start_and_again():
     assert conductor.told == seen
 
 
-class OlderConductor(Conductor):
-    """One that knows neither identities nor heartbeats without an answer."""
-
-    def _tell(self, name):
-        told = super()._tell(name)
-
-        def method(context, **values):
-            told(context, **values)
-            if name == 'register_service':
-                raise exception.RemoteError(service='conductor', type='UnsupportedVersion')
-            if name == 'heartbeat':
-                raise exception.Unsupported()
-            return {}
-        return method
-
-
-def test_a_service_reports_to_conductors_of_an_older_release():
-    conductor = OlderConductor()
-    made, _client = make(Manager(), conductor, report_interval=1)
-    made.start()
-    wait_for(lambda: [name for name, _ in conductor.told].count('report_service') == 2)
-    assert made.stop(5)
-
-
 @pytest.mark.parametrize('topic', ['compute', 'scheduler'])
 def test_a_name_that_is_another_s_ends_the_start_of_a_compute_before_anything_is_done(topic):
     manager = Manager()
@@ -128,7 +79,7 @@ def test_a_name_that_is_another_s_ends_the_start_of_a_compute_before_anything_is
     assert manager.calls == ([] if topic == 'compute' else ['start', 'stop'])
 
 
-def test_what_conductors_call_takes_messages_while_it_waits_for_one():
+def test_service_handles_messages_while_it_registers_with_a_conductor():
     """While a whole cloud starts, all threads of the conductors may wait for a scheduler, which waited for them."""
     manager, conductor = Manager(), Conductor()
     conductor.register_service = lambda context, **values: {'answered': manager.finished.wait(20)}

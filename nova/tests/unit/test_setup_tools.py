@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from nova.tests import waiting
+from nova.tests.support import waiting
 
 TOOLS = pathlib.Path(__file__).resolve().parents[3] / 'tools'
 PYTHON = '''#!/bin/sh
@@ -61,8 +61,8 @@ def test_the_settings_are_those_that_pip_prints(packages, monkeypatch):
     assert environ == {'UV_DEFAULT_INDEX': 'https://mirror.example/simple'}
 
 
-def _install(packages, directory, monkeypatch, uv, code=0):
-    """What was called for the installation of ``six`` where pip can do ``uv`` with the request for uv."""
+def _install(packages, directory, monkeypatch, uv, code=0, packaged=False, requirement='six'):
+    """What was called for the installation of a requirement where pip can do ``uv`` with the request for uv."""
     program = directory / 'bin' / 'python'
     program.parent.mkdir()
     (directory / 'uv').write_text(UV.format(directory=directory, code=code))
@@ -74,7 +74,7 @@ def _install(packages, directory, monkeypatch, uv, code=0):
     monkeypatch.setattr(packages, 'DEBIAN_MODULES', directory / 'none')
     for name in [name for name in os.environ if name.startswith('UV_')]:
         monkeypatch.delenv(name)
-    packages.install(directory, ['six'])
+    packages.install(directory, [requirement], packaged)
     return [' '.join(word for word in line.split() if not word.startswith(('-', '/')))
             for line in (directory / 'calls').read_text().splitlines()]
 
@@ -85,6 +85,25 @@ SETTINGS = 'pip pip config list'
 def test_uv_installs(packages, tmp_path, monkeypatch):
     calls = _install(packages, tmp_path, monkeypatch, 'cp {directory}/uv {directory}/bin/uv')
     assert calls == [SETTINGS, 'pip pip install uv', 'uv pip install six from https://mirror/simple']
+
+
+def test_folder_of_a_package_has_copies_of_files_instead_of_links_to_the_cache(packages, tmp_path, monkeypatch):
+    calls = _install(packages, tmp_path, monkeypatch, 'cp {directory}/uv {directory}/bin/uv', packaged=True)
+    assert calls[-1] == 'uv pip install copy six from https://mirror/simple'
+
+
+@pytest.mark.parametrize('requirement, former, removed', [
+    ('{tree}[mysql]', 'nova-0.1.0.dist-info', True), ('{tree}', 'nova.egg-link', True),
+    ('{tree}', 'nova_other-1.0.dist-info', False), ('six', 'nova-0.1.0.dist-info', False)])
+def test_a_tree_replaces_the_distribution_with_its_former_name(packages, tmp_path, monkeypatch, requirement, former,
+                                                               removed):
+    tree, site = tmp_path / 'tree', tmp_path / 'venv/lib/python3.11/site-packages'
+    for folder in (tree / 'nova', tree / 'nova.egg-info', site / former):
+        folder.mkdir(parents=True)
+    (tree / 'setup.py').touch()
+    calls = _install(packages, tmp_path / 'venv', monkeypatch, 'exit 1', requirement=requirement.format(tree=tree))
+    assert calls[:1] == (['pip pip uninstall nova'] if removed else [SETTINGS])
+    assert calls[-1].startswith('pip pip install') and (tree / 'nova.egg-info').exists() == (requirement == 'six')
 
 
 def test_pip_installs_where_uv_cannot_be_had(packages, tmp_path, monkeypatch, capfd):
@@ -134,7 +153,7 @@ def test_a_step_waits_for_what_runs_in_the_background(tmp_path):
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [('log', 'output\n')]
 
 
-def test_what_a_step_starts_does_not_keep_the_lock_of_its_script(tmp_path):
+def test_process_started_by_a_step_does_not_hold_the_script_lock(tmp_path):
     text = (f'exec 9>{tmp_path}/lock; flock 9; starts() {{ sleep 30 & echo $! >{tmp_path}/pid; }}; '
             f'step "Something" starts; meanwhile x sleep 30; echo "${{meanwhile[x]}}" >>{tmp_path}/pid')
     assert _shell(text, tmp_path)[0] == 0
@@ -170,7 +189,7 @@ def test_a_step_fails_with_what_runs_in_the_background(tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason='says which number the next process gets')
 @pytest.mark.parametrize('command, ended', [('true', 0), ('fails', 7)])
-def test_what_has_ended_keeps_its_code_when_its_number_is_given_again(tmp_path, command, ended):
+def test_exit_code_survives_reuse_of_the_process_id(tmp_path, command, ended):
     """Bash forgets a child whose number another one gets: the bill of materials had failed after 27 minutes."""
     code, out, err = _shell(
         f'fails() {{ return {ended}; }}; meanwhile x {command}; '
@@ -308,3 +327,12 @@ def test_one_of_several_steps_fails(steps, capsys):
     with pytest.raises(SystemExit, match="'One' failed: no room"):
         steps.concurrently(('One', fails), ('Two', ended.append, 2))
     assert ended == [2] and 'One' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('option', ['--help', '-h'])
+def test_quickstart_prints_its_help_without_doing_anything(option):
+    done = subprocess.run([TOOLS / 'quickstart.sh', option], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, '')
+    assert done.stdout.startswith('Sets up a cloud') and 'quickstart.sh upgrade' in done.stdout
+    refused = subprocess.run([TOOLS / 'quickstart.sh', '--bogus'], capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 2 and "'--bogus' is not an option" in refused.stderr

@@ -41,7 +41,7 @@ def test_a_token_that_was_ended_is_followed_by_another(cloud, pair):
     assert by(cloud, pair, shared=True)[0] != token
 
 
-def test_what_ends_the_pair_ends_its_token(cloud, pair):
+def test_token_ends_with_the_role_assignments_of_its_key_pair(cloud, pair):
     by(cloud, pair, shared=True)
     held = cloud.db.run(lambda conn: conn.exec_driver_sql('DELETE FROM identity_assignments').rowcount)
     assert held                                         # no roles are left

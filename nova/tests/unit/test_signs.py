@@ -1,11 +1,11 @@
 """Heartbeats of calls that take long: one thread sends them for all."""
 import threading
-import time
 
 import oslo_messaging
 import pytest
 
 from nova.rpc import keepalive
+from nova.tests.support.waiting import wait_for
 
 
 class Incoming:
@@ -34,34 +34,27 @@ class Endpoint:
 
 @pytest.fixture
 def served(monkeypatch):
-    monkeypatch.setattr(keepalive, 'LOOK_S', 0.05)
+    monkeypatch.setattr(keepalive, 'POLL_INTERVAL_S', 0.05)
     endpoint = Endpoint()
     yield keepalive.Dispatcher([endpoint], None), endpoint
     endpoint.go_on.set()
 
 
-def until(condition):
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def test_who_waits_for_a_call_hears_of_it_again_and_again(served):
+def test_caller_of_a_long_call_receives_repeated_keepalives(served):
     dispatcher, endpoint = served
     calls = [Incoming(0.4), Incoming(0.4), Incoming(0.4, broken=True), Incoming(None), Incoming(600)]
     threads = [threading.Thread(target=dispatcher.dispatch, args=(call,)) for call in calls]
     others = threading.active_count()
     for thread in threads:
         thread.start()
-    until(lambda: calls[0].signs >= 2 and calls[1].signs >= 2 and calls[2].signs)
+    wait_for(lambda: calls[0].signs >= 2 and calls[1].signs >= 2 and calls[2].signs)
     assert threading.active_count() <= others + len(calls) + 1         # one thread for all
     assert [call.signs for call in calls[2:]] == [1, 0, 0]             # who is gone is not told again
     endpoint.go_on.set()
     for thread in threads:
         thread.join()
     had = calls[0].signs
-    until(lambda: not dispatcher._at_work)                             # nor does it wake up for nothing
+    wait_for(lambda: not dispatcher._at_work)                             # nor does it wake up for nothing
     assert calls[0].signs <= had + 1
 
 
@@ -69,11 +62,11 @@ def test_a_call_begins_the_signs_anew(served):
     dispatcher, endpoint = served
     endpoint.go_on.set()
     assert dispatcher.dispatch(Incoming(0.2)) == 'done'
-    until(lambda: not dispatcher._at_work)
+    wait_for(lambda: not dispatcher._at_work)
     endpoint.go_on.clear()
     call = Incoming(0.2)
     thread = threading.Thread(target=dispatcher.dispatch, args=(call,))
     thread.start()
-    until(lambda: call.signs)
+    wait_for(lambda: call.signs)
     endpoint.go_on.set()
     thread.join()

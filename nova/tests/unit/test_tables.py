@@ -1,4 +1,5 @@
 """What commands print on a terminal."""
+import json
 import pathlib
 import re
 import sys
@@ -8,6 +9,7 @@ import pytest
 import nova.cmd
 from nova.cmd import status
 from nova.cmd import tables
+from nova.cmd.manage import main
 
 
 @pytest.mark.parametrize('text, shown', [
@@ -24,6 +26,58 @@ def test_characters_that_command_a_terminal_are_escaped(capsys, text, shown):
     tables.print_framed(('Name',), [(text,)])
     assert f'| {shown} ' in capsys.readouterr().out
     assert shown.split()[0] in status.table([('Check', status.Code.SUCCESS, text)]) or '\n' in text
+
+
+def test_rows_are_printed_for_programs_and_sentences_to_people(capsys):
+    def command():
+        print('First sentence.')
+        tables.print_table(('Memory (MB)', 'In use'), [('a\tb\x1b', None), (1, True)])
+    with tables.formatted('json'):
+        command()
+    shown = capsys.readouterr()
+    assert json.loads(shown.out) == [{'memory_mb': 'a\tb\x1b', 'in_use': None}, {'memory_mb': 1, 'in_use': True}]
+    assert shown.err == 'First sentence.\n' and '\x1b' not in shown.out
+    with tables.formatted('value'):
+        command()
+    assert capsys.readouterr() == ('a\\x09b\\x1b\t\n1\ttrue\n', 'First sentence.\n')
+
+
+def test_the_openapi_document_is_printed_by_lines(capsys):
+    with tables.formatted('value'):
+        main.COMMANDS['api']['openapi'](None, 'latest')
+    assert json.loads(capsys.readouterr().out)['openapi'].startswith('3.1')
+
+
+def test_an_empty_list_of_values_prints_nothing(capsys):
+    with tables.formatted('value'):
+        tables.print_document({'rows': []}, lambda: None, [])
+    assert capsys.readouterr().out == ''
+
+
+@pytest.mark.parametrize(('form', 'out'), [('table', 'Nothing.\n'), ('json', '[]\n'), ('value', '')])
+def test_a_table_without_rows_is_a_sentence_for_people(capsys, form, out):
+    with tables.formatted(form):
+        tables.print_table(('Name',), [], 'Nothing.')
+    assert capsys.readouterr() == (out, '')
+
+
+def test_sentences_alone_are_the_output(capsys):
+    with tables.formatted('json'):
+        print('4711')
+    assert json.loads(capsys.readouterr().out) == {'output': ['4711']}
+    with tables.formatted('value'):
+        print('4711')
+    assert capsys.readouterr().out == '4711\n'
+
+
+def test_the_table_of_a_command_that_fails_is_printed(capsys):
+    with pytest.raises(RuntimeError), tables.formatted('json'):
+        tables.print_table(('Name',), [('one',)])
+        raise RuntimeError
+    assert json.loads(capsys.readouterr().out) == [{'name': 'one'}]
+    with pytest.raises(RuntimeError), tables.formatted('json'):
+        raise RuntimeError
+    assert capsys.readouterr().out == ''
 
 
 def test_sentences_of_commands_are_escaped(capsys):

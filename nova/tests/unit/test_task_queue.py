@@ -14,17 +14,17 @@ from nova.runtime.hooks import oslo_context
 
 @pytest.fixture
 def tasks(monkeypatch):
-    monkeypatch.setattr(queue, 'LOOK_S', 0.05)
+    monkeypatch.setattr(queue, 'POLL_INTERVAL_S', 0.05)
     made = queue.TaskQueue(2, 2)
     yield made
     made.stop(5)
 
 
-def test_the_result(tasks):
+def test_run_returns_the_result_of_the_task(tasks):
     assert tasks.run('u', lambda one, two: one + two, 1, 2) == 3
 
 
-def test_the_error(tasks):
+def test_run_raises_the_error_of_the_task(tasks):
     def fail():
         raise exception.PortInUse(port_id='p')
     with pytest.raises(exception.PortInUse):
@@ -45,7 +45,7 @@ def test_in_turn_with_what_is_submitted(tasks):
     assert done == ['first', 'second']
 
 
-def test_what_waits_for_a_thread_is_given_up_when_the_queue_stops(tasks):
+def test_tasks_waiting_for_a_thread_are_abandoned_when_the_queue_stops(tasks):
     """All of it together within the time that the queue has: none begins while others are waited for."""
     go, errors, begun = threading.Event(), [], []
     for kind in (True, False):
@@ -113,7 +113,7 @@ def test_slow_tasks_of_one_project_do_not_hold_up_those_of_others():
         tasks.stop(5)
 
 
-def test_what_waits_for_its_turn_is_given_up_when_the_queue_stops(tasks):
+def test_queued_tasks_are_abandoned_when_the_queue_stops(tasks):
     go = threading.Event()
     for number in range(5):
         tasks.submit(str(number), go.wait, 60)

@@ -9,7 +9,7 @@ from nova import exception
 from nova.cmd.manage import main as manage
 from nova.runtime import certificates
 from nova.runtime import tls
-from nova.virt.libvirt.moves import encryption
+from nova.virt.libvirt.moves import outgoing
 
 
 def configured(**options):
@@ -108,7 +108,7 @@ def test_commands(tmp_path, capsys):
         'host1', 'rabbit1', 'rabbit1']                        # by which the exports of volumes know a host
     assert uses == {'host1': (certificates.CLIENT,), 'rabbit1': (certificates.SERVER,),
                     'rabbit1-client': (certificates.CLIENT,)}
-    assert {'etc/pki/qemu/' + name for name in encryption.FILES} < set(found)
+    assert {'etc/pki/qemu/' + name for name in outgoing.TLS_FILES} < set(found)
     assert {each.mode for each in found.values() if 'key.pem' in each.name} == {0o600, 0o640}
     assert (found['etc/pki/qemu/client-key.pem'].uname, found['etc/pki/qemu/client-key.pem'].gname) == (
         'root', 'libvirt-qemu')

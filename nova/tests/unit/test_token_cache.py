@@ -1,6 +1,5 @@
 """What Keystone said of tokens is kept in the process, for as long as it may be, and no longer."""
 import datetime
-import json
 import socket
 import threading
 import time
@@ -13,10 +12,11 @@ from nova import conf as nova_conf
 from nova import utils
 from nova.identity import auth
 from nova.identity import token_cache
-from nova.tests import image_service
+from nova.tests.support import token_cache as shared_token_cache
+from nova.tests.support.token_cache import guarded
 from nova.web import paste_registry
 
-DOMAIN = {'id': 'default', 'name': 'Default'}
+keystone = shared_token_cache.keystone
 
 
 class Clock:
@@ -59,7 +59,7 @@ def test_the_token_that_was_used_the_longest_time_ago_goes_first():
     assert asked == ['a', 'b', 'c', 'b'] and len(kept._kept) == 2
 
 
-def test_what_was_made_of_an_answer_is_kept_with_it_alone():
+def test_derived_value_is_cached_only_with_its_own_answer():
     clock = Clock()
     kept = token_cache.TokenCache(60, most=2, clock=clock)
     first, second = {'answer': 1}, {'answer': 2}
@@ -82,48 +82,8 @@ def test_what_was_made_of_an_answer_is_kept_with_it_alone():
 
 @pytest.mark.parametrize('cache_time, shared, expected', [(300, False, 300), (300, True, 10), (5, True, 5),
                                                           (-1, False, -1), (-1, True, -1)])
-def test_how_long_an_answer_is_good(cache_time, shared, expected):
+def test_cache_time_depends_on_the_option_and_shared_revocation(cache_time, shared, expected):
     assert token_cache.seconds_for(cache_time, shared) == expected
-
-
-class Keystone:
-    """Knows every token; its answers end at ``end``."""
-
-    def __init__(self):
-        self.asked, self.end, self._lock = [], '2999-01-02T03:04:05.000000Z', threading.Lock()
-        self.more = {}
-
-    def __call__(self, environ, start_response):
-        headers = [('Content-Type', 'application/json')]
-        if environ['REQUEST_METHOD'] == 'POST':
-            endpoints = [{'id': 'e', 'interface': interface, 'region': 'r', 'region_id': 'r',
-                          'url': self.address + '/v3'}
-                         for interface in ('public', 'internal', 'admin')]
-            catalog = [{'type': 'identity', 'name': 'keystone', 'id': 'i', 'endpoints': endpoints}]
-            body, headers = {'token': {**self._token(), 'catalog': catalog}}, [*headers, ('X-Subject-Token', 'own')]
-            start_response('201 Created', headers)
-        elif environ['PATH_INFO'].endswith('/auth/tokens'):
-            with self._lock:
-                self.asked.append((environ['HTTP_X_SUBJECT_TOKEN'], environ.get('QUERY_STRING', '')))
-            body = {'token': {**self._token(), **self.more}}
-            start_response('200 OK', headers)
-        else:
-            body = {'version': {'id': 'v3.14', 'status': 'stable', 'links': [
-                {'rel': 'self', 'href': self.address + '/v3'}]}}
-            start_response('200 OK', headers)
-        return [json.dumps(body).encode()]
-
-    def _token(self):
-        return {'methods': ['password'], 'issued_at': '2020-01-01T00:00:00.000000Z', 'catalog': [], 'audit_ids': ['x'],
-                'expires_at': self.end, 'user': {'id': 'u', 'name': 'nova', 'domain': DOMAIN},
-                'roles': [{'id': 'r', 'name': 'member'}], 'project': {'id': 'p', 'name': 'p', 'domain': DOMAIN}}
-
-
-@pytest.fixture
-def keystone():
-    made = Keystone()
-    with image_service.listening(made) as made.address:
-        yield made
 
 
 def protected(keystone, tmp_path, more=''):
@@ -143,16 +103,6 @@ def protected(keystone, tmp_path, more=''):
         request = webob.Request.blank('/servers', headers={'X-Auth-Token': token})
         return request.get_response(application).status_int, seen and seen[-1]
     return call
-
-
-def guarded(keystone, tmp_path, behind):
-    """An application behind auth_token."""
-    (tmp_path / 'own.conf').write_text(
-        f'[keystone_authtoken]\nauth_type = password\nauth_url = {keystone.address}/v3\nusername = nova\npassword = p\n'
-        'user_domain_id = default\nproject_name = service\nproject_domain_id = default\nservice_type = compute\n'
-        'www_authenticate_uri = http://keystone.test/\n')
-    conf = nova_conf.new(files=[str(tmp_path / 'own.conf')])
-    return auth.authtoken_factory({'conf': paste_registry.register(conf)}, delay_auth_decision='true')(behind)
 
 
 def environments(keystone, tmp_path, status='200 OK'):
@@ -186,7 +136,7 @@ def test_a_token_that_is_known_says_what_auth_token_says(keystone, tmp_path):
                                   {'application_credential': {'id': 'c', 'restricted': True, 'access_rules': [
                                       {'method': 'GET', 'path': '/servers', 'service': 'compute'}]},
                                    'catalog': [{'type': 'compute', 'name': 'nova', 'id': 'n', 'endpoints': []}]}])
-def test_what_depends_on_the_request_is_asked_with_each(keystone, tmp_path, more):
+def test_token_whose_validity_depends_on_the_request_is_not_cached(keystone, tmp_path, more):
     keystone.more = more
     call, application = environments(keystone, tmp_path)
     call()

@@ -17,7 +17,6 @@ from nova import context
 from nova import exception
 from nova import objects
 from nova.conductor import interface as conductor_interface
-from nova.conductor.hosts import upgrade
 from nova.objects import base
 from nova.rpc import bus
 from nova.rpc import serializer
@@ -27,6 +26,7 @@ from nova.rpc.interface import Method
 from nova.rpc.interface import Newer
 from nova.tests import older_release
 from nova.tests.older_release import manifest
+from nova.tests.support.waiting import wait_for
 
 CTX = context.RequestContext(user_id='u', project_id='p', overwrite=False)
 WORK = Interface('compute', '1.2',
@@ -87,7 +87,7 @@ def releases(monkeypatch):
 
 # ---- pins
 
-def test_what_older_receivers_do_not_know_is_left_out_or_refused(releases):
+def test_arguments_unknown_to_older_receivers_are_omitted_or_refused(releases):
     transport = make_bus()
     client = transport.client(WORK)
     worker = Worker()
@@ -146,10 +146,10 @@ def test_pins_follow_the_rows_by_themselves(releases, monkeypatch, caplog):
     for _ in range(100):                          # messages do not look
         pins.of('compute')
     assert len(looked) <= 2
-    _until(lambda: pins.of('compute') == versions.NEWEST)
+    wait_for(lambda: pins.of('compute') == versions.NEWEST)
     assert 'Messages to compute are of the newest version, 1.2' in caplog.text
     rows['compute'] = 2                           # somebody went back
-    _until(lambda: pins.of('compute').interface == (1, 1))
+    wait_for(lambda: pins.of('compute').interface == (1, 1))
 
 
 def test_a_look_that_fails_changes_nothing(releases, monkeypatch):
@@ -196,13 +196,6 @@ def test_a_pin_that_cannot_be_is_told_once(releases, tmp_path, caplog):
 def test_an_unknown_pin_is_refused_at_the_start():
     with pytest.raises(exception.InvalidInput, match=r'compute is 9.9; known are auto, '):
         make_bus(upgrade_levels__compute='9.9')
-
-
-def _until(condition):
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def _interface(topic):
@@ -351,7 +344,7 @@ class Conductor:
         with contextlib.ExitStack() as stack:
             for kind in self._kinds:
                 stack.enter_context(registered(kind))
-            return upgrade.object_backport(ctx, primitive, versions)
+            return serializer.object_backport(ctx, primitive, versions)
 
 
 BACKPORT = Interface('conductor', conductor_interface.INTERFACE.version,

@@ -11,14 +11,14 @@ def taken(event):
         return found
 
 
-def test_what_was_set_is_taken_once():
+def test_set_event_is_taken_once():
     event = threading.Event()
     assert not taken(event)
     event.set()
     assert taken(event) and not taken(event)
 
 
-def test_what_nothing_could_be_done_about_is_not_taken():
+def test_event_stays_set_if_its_handling_fails():
     event = threading.Event()
     event.set()
     with pytest.raises(OSError), utils.taken(event) as found:
@@ -31,7 +31,7 @@ def test_what_nothing_could_be_done_about_is_not_taken():
     assert not taken(event)
 
 
-def test_what_is_set_meanwhile_is_taken_the_next_time():
+def test_event_set_during_handling_is_taken_next_time():
     event = threading.Event()
     event.set()
     with utils.taken(event):

@@ -11,8 +11,8 @@ import pytest
 from nova import conf as nova_conf
 from nova import exception
 from nova.api.metadata import vendordata
-from nova.tests.unit import test_metadata
-from nova.tests.unit import test_metadata_tokens
+from nova.tests.support import metadata as test_metadata
+from nova.tests.support import metadata_tokens as test_metadata_tokens
 
 start = test_metadata_tokens.start
 
@@ -112,7 +112,7 @@ def test_a_guest_reads_what_the_targets_answer(services, start):
 
 
 @pytest.mark.parametrize('name', BAD)
-def test_what_fails_is_empty_and_takes_its_time_at_most(services, name):
+def test_failing_vendordata_service_yields_an_empty_value_in_bounded_time(services, name):
     instance = test_metadata.make_instance()
     began = time.monotonic()
     made = vendordata.VendorData(nova_conf.new(files=[], **options(services, name)))
@@ -133,12 +133,12 @@ def test_a_target_that_hangs_leaves_threads_for_others(services):
             codes.append(200)
         except exception.TooManyRequests:
             codes.append(429)
-    threads = [threading.Thread(target=ask) for _ in range(vendordata.AT_ONCE + 4)]
+    threads = [threading.Thread(target=ask) for _ in range(vendordata.MAX_CONCURRENT + 4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(codes) == [200] * vendordata.AT_ONCE + [429] * 4
+    assert sorted(codes) == [200] * vendordata.MAX_CONCURRENT + [429] * 4
 
 
 @pytest.mark.parametrize('line', ['name', '@http://h', 'a@ftp://h', 'a@file:///etc/passwd', 'a@http://', 'a@http:h'])

@@ -58,15 +58,15 @@ def test_a_record_that_is_too_old_is_refused(tmp_path):
 
 @pytest.mark.parametrize('content, reason', [
     (b'', 'it is empty'),
-    (b'{"size": ', 'it is no JSON'),
-    (b'\x00\xff', 'it is no JSON'),
-    (b'[' * 100000, 'it is no JSON'),
-    (b'[1]', 'it is no JSON object'),
+    (b'{"size": ', 'it is not JSON'),
+    (b'\x00\xff', 'it is not JSON'),
+    (b'[' * 100000, 'it is not JSON'),
+    (b'[1]', 'it is not a JSON object'),
     (b'{}', 'it lacks size'),
-    (b'{"size": 1, "version": "2"}', 'its version 2 is no version'),
-    (b'{"size": 1, "version": true}', 'its version True is no version'),
-    (b'{"size": 1, "version": 0}', 'its version 0 is no version'),
-    (b'{"size": 1, "version": 1, "readable_by": 2}', 'its version 1 is no version'),
+    (b'{"size": 1, "version": "2"}', 'its version 2 is not a version number'),
+    (b'{"size": 1, "version": true}', 'its version True is not a version number'),
+    (b'{"size": 1, "version": 0}', 'its version 0 is not a version number'),
+    (b'{"size": 1, "version": 1, "readable_by": 2}', 'its version 1 is not a version number'),
     (b'{"size": 1}'.ljust(versioned_records.MAX_BYTES + 1), 'it has more than'),
 ], ids=['empty', 'torn', 'binary', 'deep', 'list', 'fields', 'text', 'bool', 'zero', 'header', 'huge'])
 def test_a_damaged_record_is_refused_by_a_sentence(tmp_path, content, reason):

@@ -20,7 +20,7 @@ def test_traits_of_a_driver():
     assert all(traits.NAME.fullmatch(name) for name in everything)
 
 
-def test_this_machine():
+def test_cpu_flags_and_statistics_of_this_machine_are_read():
     flags, stats = traits.local_flags(), monitors.local_cpu_stats()
     assert flags and all(flag.islower() or flag[0].isdigit() for flag in flags)
     assert stats['user'] > 0 and stats['idle'] > 0 and set(stats) == {*monitors.PARTS, 'frequency'}
@@ -45,7 +45,7 @@ def test_percents_are_those_since_the_last_look():
     assert values(monitor.metrics(first, 't3'))['cpu.percent'] == 15.0
 
 
-def test_what_has_not_changed_keeps_its_time():
+def test_unchanged_metrics_keep_their_timestamp():
     monitor = monitors.CpuMonitor()
     stats = {'user': 100, 'kernel': 50, 'idle': 850, 'iowait': 0, 'frequency': 2000}
     first = monitor.metrics(stats, 't1')

@@ -7,7 +7,7 @@ from nova.volume.rest import schemas
 
 
 def test_items_are_merged_within_their_number():
-    row = {'metadata': {f'k{number}': 'old' for number in range(schemas.MOST_ITEMS - 1)}}
+    row = {'metadata': {f'k{number}': 'old' for number in range(schemas.MAX_METADATA_ITEMS - 1)}}
     change = items.added('metadata', {'k0': 'new', 'more': 'new'}, 'too many')
     assert change(row) == {'metadata': {**row['metadata'], 'k0': 'new', 'more': 'new'}}
     with pytest.raises(exception.BadRequest, match='too many'):

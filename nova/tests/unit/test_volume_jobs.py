@@ -10,7 +10,7 @@ from nova import conf as nova_conf
 from nova.disk_files import files as guest_files
 from nova.disk_files import qemu_img
 from nova.runtime import disk_space
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.volume.store import jobs
 from nova.volume.store import files
 from nova.volume.store import keys
@@ -34,7 +34,7 @@ def made(tmp_path, monkeypatch):
     assert found.stop(30)
 
 
-def test_what_is_thrown_away_while_the_trash_is_emptied_gives_its_room_back(made, tmp_path):
+def test_files_discarded_while_the_trash_is_emptied_are_removed(made, tmp_path):
     """The one that runs has a list of what there was."""
     for _number in range(2):
         path = tmp_path / str(uuid.uuid4())
@@ -60,6 +60,22 @@ def test_work_on_a_volume_that_is_worked_on_comes_next(made):
     waiting.wait_for(lambda: done == [1, 2], 10, 'the second')
     made._submit('volume', lambda: done.append(3))
     waiting.wait_for(lambda: done == [1, 2, 3], 10, 'the third')
+
+
+def test_job_that_ends_its_thread_does_not_block_later_jobs_of_the_volume(made):
+    """Timeout of eventlet is no Exception."""
+    done, begun, go = [], threading.Event(), threading.Event()
+
+    def ends():
+        begun.set()
+        assert go.wait(30)
+        raise SystemExit
+    made._submit('volume', ends)
+    assert begun.wait(30)
+    made._submit('volume', lambda: done.append(2))
+    go.set()
+    waiting.wait_for(lambda: done == [2], 10, 'the second')
+    waiting.wait_for(lambda: not made._busy, 10, 'the end')
 
 
 def test_a_project_with_many_copies_holds_up_no_other(made):

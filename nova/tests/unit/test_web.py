@@ -63,7 +63,7 @@ def ask(method, path, body=b'', routes=ROUTES):
     return started[0][0], dict(started[0][1]), b''.join(chunks)
 
 
-def test_the_walk():
+def test_requests_are_routed_by_path_and_method():
     status, headers, body = ask('GET', '/things/x')
     assert (status, body) == ('200 OK', b'{"method":"GET","id":"x"}')
     assert headers == {'Content-Type': 'application/json', 'Content-Length': str(len(body))}
@@ -74,7 +74,7 @@ def test_the_walk():
     assert ask('POST', '/things/x/action', b'{"go": null}')[0] == '400 Bad Request'
 
 
-def test_what_is_no_json_is_an_error_and_not_a_broken_connection():
+def test_unserializable_response_returns_500():
     assert ask('GET', '/', routes=[Route('GET', '/', lambda req: {'x': object()})])[0] == '500 Internal Server Error'
 
 

@@ -152,7 +152,7 @@ def _ask_in_vain(server):
         ask(server)
 
 
-def test_who_comes_while_it_stops_is_answered_or_refused(served):
+def test_requests_during_shutdown_are_answered_or_refused(served):
     """Bug: connections that were made, but had no thread yet, were broken off with their requests."""
     server, found = served(echo), []
 

@@ -3,41 +3,27 @@
 One process can have many hosts with one driver object each. Operations can be delayed or made to fail. With a state
 file the guests outlive the process like real ones.
 """
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
-from typing import TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
 from nova import states
+from nova.context import RequestContext
 from nova.hardware import cpus
 from nova.hardware import guest_options
 from nova.hardware import host as hardware_host
 from nova.objects import numa
+from nova.objects.instance import Instance
 from nova.runtime import privileges
 from nova.virt import driver
 from nova.virt import monitors
-from nova.virt.fake import adoption
+from nova.virt.fake import features
 from nova.virt.fake import guest_operations
-from nova.virt.fake import host_control
-from nova.virt.fake import image_cache
-from nova.virt.fake import interfaces
 from nova.virt.fake import live_migration
 from nova.virt.fake import machine
-from nova.virt.fake import pause
-from nova.virt.fake import pci
-from nova.virt.fake import rescue
-from nova.virt.fake import resize
-from nova.virt.fake import shares
-from nova.virt.fake import snapshots
 from nova.virt.fake import volumes
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.objects.instance import Instance
 
 
 # Traits that ordinary processors do not have; a fake host omits them too.
@@ -61,22 +47,22 @@ class FakeDriver(driver.ComputeDriver):
                  helper: privileges.Helper | None = None) -> None:
         super().__init__(conf, host, images, inspect_image, helper)
         made = self.machine = machine.Machine(host, conf.fake.state_dir, conf.fake.delays, conf.fake.failures)
-        paused, rescued, ports = pause.Pause(made), rescue.Rescue(made), interfaces.Interfaces(made)
-        guest = guest_operations.GuestOperations(made, conf.my_ip)
-        volume_snapshots = host_control.VolumeSnapshots(made)
-        attached = volumes.Volumes(made, host, conf.my_ip)
+        paused, rescued, ports = features.Pause(made), features.Rescue(made), features.Interfaces(made)
+        guest, stored = guest_operations.GuestOperations(made, conf.my_ip), features.Images(made, images)
+        attached, volume_snapshots = volumes.Volumes(made, host, conf.my_ip), volumes.VolumeSnapshots(made)
         self.features.update({
-            driver.Pause: paused, driver.Suspend: paused, driver.Snapshot: snapshots.Snapshot(made, images),
+            driver.Pause: paused, driver.Suspend: paused, driver.Snapshot: stored,
             driver.Rescue: rescued, driver.StableRescue: rescued,
             driver.Password: guest, driver.Quiesce: guest, driver.CrashDump: guest, driver.Diagnostics: guest,
             driver.Consoles: guest, driver.Screenshots: guest,
             driver.Interfaces: ports, driver.PortDevices: ports,
-            driver.Volumes: attached, driver.ExtendVolume: host_control.ExtendVolume(made),
+            driver.Volumes: attached, driver.ExtendVolume: volumes.ExtendVolume(made),
             driver.VolumeCopies: volume_snapshots, driver.AssistedSnapshots: volume_snapshots,
-            driver.Shares: shares.Shares(made), driver.Resize: resize.Resize(made), driver.Growth: resize.Growth(made),
+            driver.Shares: features.Shares(made), driver.Resize: features.Resize(made),
+            driver.Growth: features.Growth(made), driver.Adoption: features.Adoption(made),
             driver.LiveMigration: live_migration.LiveMigration(made, host, conf.fake.state_dir or id(conf)),
-            driver.HostControl: host_control.HostControl(made), driver.ImageCache: image_cache.ImageCache(made, images),
-            driver.Adoption: adoption.Adoption(made), driver.EncryptedDisks: made, driver.EncryptedVolumes: attached})
+            driver.HostControl: features.HostControl(made), driver.ImageCache: stored,
+            driver.EncryptedDisks: made, driver.EncryptedVolumes: attached})
 
     @property
     def delays(self) -> dict[str, float]:
@@ -97,7 +83,7 @@ class FakeDriver(driver.ComputeDriver):
         used = sum(guest['disk_gb'] for guest in list(self.machine.guests.values()))
         return [driver.NodeResources(
             node=self.host, local_gb=options.local_gb, numa_topology=numa.text_of_host(topology),
-            pci_devices=pci.devices(options.pci_devices, self.host),
+            pci_devices=machine.configured_devices(options.pci_devices, self.host),
             vcpus=hardware_host.shared_count(topology) if topology else options.vcpus,
             memory_mb=sum(cell.memory for cell in topology.cells) if topology else options.memory_mb,
             hypervisor_type='fake', hypervisor_version=1000, host_ip=self.conf.my_ip,
@@ -145,17 +131,18 @@ class FakeDriver(driver.ComputeDriver):
 
     def destroy(self, context: RequestContext, instance: Instance, network_info: list[dict[str, Any]],
                 keep_disks: bool = False, keep_machine: bool = False) -> None:
-        with self.machine.operation('destroy'), self.machine.lock:
+        with self.machine.change('destroy'):
             guest = self.machine.guests.pop(instance.uuid, None)
-            self.machine.tpms[instance.uuid] = guest.get('tpm', '') if guest and keep_machine else ''
+            self.machine.tpms.pop(instance.uuid, None)
+            if guest and keep_machine:
+                self.machine.tpms[instance.uuid] = guest.get('tpm', '')
             self.machine.expected.pop(instance.uuid, None)
-            self.machine.save()
             self.machine.forget_kept(instance.uuid)
-            self.machine.note_arriving(instance.uuid, False)
+            self.machine.set_incoming(instance.uuid, False)
 
     def leftovers(self) -> dict[str, bool]:
         with self.machine.lock:
-            return dict.fromkeys(self.machine.arriving - self.machine.guests.keys(), True)
+            return dict.fromkeys(self.machine.incoming - self.machine.guests.keys(), True)
 
     def has_disks(self, instance: Instance, source: str) -> bool:
         return self.machine.shares_disks

@@ -1,17 +1,13 @@
 """Operations on a running fake guest, and its observable state."""
-from __future__ import annotations
-
 import hashlib
 import secrets
-from typing import Any, TYPE_CHECKING
+from typing import Any
 import zlib
 
 from nova import states
-
-if TYPE_CHECKING:
-    from nova.objects.instance import Instance
-    from nova.virt import driver
-    from nova.virt.fake.machine import Machine
+from nova.objects.instance import Instance
+from nova.virt import driver
+from nova.virt.fake.machine import Machine
 
 MIB = 1024 * 1024
 # Ports on which no process listens: below the kernel's ephemeral range and below those of tests' servers.
@@ -30,9 +26,8 @@ class GuestOperations:
         self.machine, self._address = machine, address
 
     def set_admin_password(self, instance: Instance, password: str) -> None:
-        with self.machine.operation('set_admin_password'), self.machine.lock:
+        with self.machine.change('set_admin_password'):
             self.machine.guest(instance)['password'] = hashlib.sha256(password.encode()).hexdigest()
-            self.machine.save()
 
     def quiesce(self, instance: Instance) -> None:
         self._set_rest('quiesce', instance, True)
@@ -41,9 +36,8 @@ class GuestOperations:
         self._set_rest('unquiesce', instance, False)
 
     def _set_rest(self, operation: str, instance: Instance, rests: bool) -> None:
-        with self.machine.operation(operation), self.machine.lock:
+        with self.machine.change(operation):
             self.machine.guest(instance)['rests'] = rests
-            self.machine.save()
 
     def trigger_crash_dump(self, instance: Instance) -> None:
         """Simulate a memory dump and a restart of the guest."""

@@ -4,16 +4,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TYPE_CHECKING
+from typing import Any
 import weakref
 
 from nova import exception
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.objects.instance import Instance
-    from nova.virt import driver
-    from nova.virt.fake.machine import Machine
+from nova.context import RequestContext
+from nova.objects.instance import Instance
+from nova.virt import driver
+from nova.virt.fake.machine import Machine
 
 STEP_S = 0.02            # between two checks for requests, and two progress reports
 GIB = 1 << 30

@@ -1,9 +1,7 @@
 """State of one fake host: the guests on which its features operate."""
-from __future__ import annotations
-
 import contextlib
-import copy
 import glob
+import json
 import logging
 import os
 import pathlib
@@ -20,9 +18,10 @@ import orjson
 from nova import exception
 from nova.json_types import Json, JsonObject
 from nova.objects import instance as instance_object
+from nova.objects import pci
+from nova.objects.instance import Instance
 from nova.runtime import progress
 from nova.runtime import versioned_records
-from nova.virt.fake import pci
 
 LOG = logging.getLogger(__name__)
 
@@ -30,7 +29,7 @@ FORMAT = versioned_records.RecordFormat(
     name='record of a simulated guest', required=frozenset({'console', 'power_state'}), fields=frozenset({
         'console', 'copies', 'disk_gb', 'dumps', 'memory_mb', 'networks', 'numa_topology', 'pci_devices', 'power_state',
         'ran', 'rests', 'shares', 'tpm', 'vcpus', 'volumes'}))
-ARRIVING = versioned_records.RecordFormat(name='record of an arriving simulated guest', fields=frozenset())
+INCOMING = versioned_records.RecordFormat(name='record of an incoming simulated guest', fields=frozenset())
 CONSOLE_LINES = 1000         # maximum of each guest
 STEPS = 10                   # progress reports of an operation that takes time
 DISK_BYTES = 1024 * 1024     # size of a snapshot
@@ -44,7 +43,7 @@ class Machine:
     lock       reentrant lock for reads and changes of guests
     guests     {uuid: guest}, a dict for JSON
     kept       {uuid: former state} of guests that have moved away and may be reverted
-    arriving   uuids of guests with an incomplete cold migration to this host
+    incoming   uuids of guests with an incomplete cold migration to this host
     foreign_guests  {uuid: power state} of guests of another program
     tpms       {uuid: content} of the TPMs of guests in a rebuild
     expected   {uuid: [port id]} of guests that will arrive by live migration
@@ -53,7 +52,7 @@ class Machine:
     maintenance    whether the host refuses new guests
     cached_images  ids of images fetched ahead of time
 
-    ``guests_file``, ``kept_file`` and ``arriving_file`` are None without a directory.
+    ``guests_file``, ``kept_file`` and ``incoming_file`` are None without a directory.
     """
 
     def __init__(self, host: str, directory: str | None, delays: dict[str, str], failures: dict[str, str]) -> None:
@@ -62,7 +61,7 @@ class Machine:
         self.lock = threading.RLock()
         self.guests: dict[str, Any] = {}
         self.kept: dict[str, Any] = {}
-        self.arriving: set[str] = set()
+        self.incoming: set[str] = set()
         self.foreign_guests: dict[str, int] = {}
         self.expected: dict[str, list[str]] = {}
         self.tpms: dict[str, str] = {}
@@ -72,14 +71,14 @@ class Machine:
         self._directory = pathlib.Path(directory) if directory else None
         self.guests_file = self._directory and self._directory / f'{host}.json'
         self.kept_file = self._directory and self._directory / f'{host}.kept'
-        self.arriving_file = self._directory and self._directory / f'{host}.arriving'
+        self.incoming_file = self._directory and self._directory / f'{host}.incoming'
         self._unreadable: dict[pathlib.Path, dict[str, Any]] = {}
         self._disks = f'snapshot-{host}-'        # prefix of the names of copied disks
 
     def load(self) -> None:
         """Read the state of an earlier process; remove the disk of a crashed snapshot."""
         if (self._directory is None or self.guests_file is None or self.kept_file is None
-                or self.arriving_file is None):
+                or self.incoming_file is None):
             return
         self._directory.mkdir(parents=True, exist_ok=True)
         for path in self._directory.glob(glob.escape(self._disks) + '*'):
@@ -88,7 +87,7 @@ class Machine:
             self.guests = self._read(self.guests_file)
             self.kept = self._read(self.kept_file)
             # the file has a list of uuids, or records by uuid
-            self.arriving = set(map(str, _loaded(self.arriving_file)))
+            self.incoming = set(map(str, _loaded(self.incoming_file)))
 
     def save(self) -> None:
         """Write the guests."""
@@ -127,6 +126,13 @@ class Machine:
         self.fail(name)
         yield
 
+    @contextlib.contextmanager
+    def change(self, name: str) -> Iterator[None]:
+        """Simulate an operation that changes guests in the block, with the lock held; save the guests."""
+        with self.operation(name), self.lock:
+            yield
+            self.save()
+
     def fail(self, name: str) -> None:
         """Fail with the configured rate.
 
@@ -151,7 +157,7 @@ class Machine:
     def put(self, instance: instance_object.Instance, power_state: int, network_info: list[Any], *lines: str) -> None:
         """Create or recreate the guest of a server with these ports; add lines to its console."""
         with self.lock:
-            devices = pci.given(instance, self.guests)
+            devices = assigned_devices(instance, self.guests)
             guest = self.guests.setdefault(instance.uuid, FORMAT.with_header({'console': []}))
             guest['vcpus'], guest['memory_mb'] = instance.vcpus, instance.memory_mb
             guest['disk_gb'] = instance.root_gb + instance.ephemeral_gb
@@ -181,16 +187,6 @@ class Machine:
             self.save()
         self.on_event(uuid, power_state)
 
-    def volumes(self, uuid: str) -> dict[str, str]:
-        """Return {volume id: device name} of a guest."""
-        with self.lock:
-            return dict(self.guests[uuid].get('volumes', {}))
-
-    def shares(self, uuid: str) -> dict[str, str]:
-        """Return {share id: tag} of a guest."""
-        with self.lock:
-            return dict(self.guests[uuid].get('shares', {}))
-
     def keep_volumes(self, instance: instance_object.Instance, devices: list[dict[str, Any]]) -> None:
         """Set the initial volumes of a guest: block_device_mappings rows."""
         self.guests[instance.uuid]['volumes'] = {
@@ -207,11 +203,6 @@ class Machine:
         self.kept[uuid] = guest
         self._save_kept()
 
-    def bring_back(self, uuid: str) -> None:
-        """Restore the stored state of a guest, if there is one."""
-        if uuid in self.kept:
-            self.guests[uuid] = copy.deepcopy(self.kept[uuid])
-
     def forget_kept(self, uuid: str) -> None:
         """Delete the stored state of a guest after the confirmation of its move."""
         if self.kept.pop(uuid, None) is not None:
@@ -221,12 +212,12 @@ class Machine:
         if self.kept_file is not None:
             self._replace(self.kept_file, self.kept)
 
-    def note_arriving(self, uuid: str, arrives: bool) -> None:
+    def set_incoming(self, uuid: str, is_incoming: bool) -> None:
         """Record whether a guest is partially transferred."""
-        if arrives != (uuid in self.arriving):
-            (self.arriving.add if arrives else self.arriving.discard)(uuid)
-            if self.arriving_file is not None:
-                self._replace(self.arriving_file, dict.fromkeys(sorted(self.arriving), ARRIVING.with_header({})))
+        if is_incoming != (uuid in self.incoming):
+            (self.incoming.add if is_incoming else self.incoming.discard)(uuid)
+            if self.incoming_file is not None:
+                self._replace(self.incoming_file, dict.fromkeys(sorted(self.incoming), INCOMING.with_header({})))
 
     @contextlib.contextmanager
     def disk(self) -> Iterator[str]:
@@ -235,6 +226,13 @@ class Machine:
             file.write(b'fake disk'.ljust(DISK_BYTES, b'\0'))
             file.flush()
             yield file.name
+
+
+class Feature:
+    """Base class of features that need only the machine."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
 
 
 def _loaded(path: pathlib.Path) -> JsonObject | list[Json]:
@@ -247,3 +245,37 @@ def _loaded(path: pathlib.Path) -> JsonObject | list[Json]:
     except ValueError as error:
         LOG.error('The file %s of the fake driver cannot be read: %s. The guests in it are lost.', path, error)
         return {}
+
+
+_DEVICE_KEYS = ('address', 'vendor_id', 'product_id', 'dev_type', 'numa_node', 'parent_addr', 'devname')
+
+
+def configured_devices(values: list[Any], host: str) -> list[Any]:
+    """Return [pci.Device] of a host as described by [fake] pci_devices.
+
+    :raises InvalidInput: the description is malformed
+    """
+    try:
+        decoded = [json.loads(value) for value in values]
+        items = [item for value in decoded for item in (value if isinstance(value, list) else [value])]
+        return [pci.Device(**{name: item[name] for name in _DEVICE_KEYS if name in item})
+                for item in items if item.get('host', host) == host]
+    except (ValueError, TypeError, AttributeError) as error:
+        raise exception.InvalidInput(f'[fake] pci_devices: {error}') from None
+
+
+def assigned_devices(instance: Instance, guests: dict[str, dict[str, Any]]) -> list[Any]:
+    """Return the addresses of the instance's devices, or of the guest's devices if the instance has not loaded them.
+
+    :param guests: {uuid: guest} of the host: a device belongs to one guest
+    :raises VirtError: another guest has one of the devices
+    """
+    if not instance.obj_attr_is_set('pci_devices'):
+        return guests.get(instance.uuid, {}).get('pci_devices', [])
+    addresses = [device.address for device in instance.devices()]
+    for uuid, guest in guests.items():
+        both = set(guest.get('pci_devices') or ()) & set(addresses)
+        if both and uuid != instance.uuid:
+            raise exception.VirtError(operation='give the guest its devices',
+                                      reason=f'guest {uuid} has {", ".join(sorted(both))}')
+    return addresses

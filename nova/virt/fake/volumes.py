@@ -1,14 +1,14 @@
-"""Volumes of fake guests: an entry in the record of the guest."""
-from __future__ import annotations
+"""Volumes of fake guests, and their snapshots and sizes: entries in the record of the guest."""
+from collections.abc import Callable
+from typing import Any
 
-from typing import Any, TYPE_CHECKING
-
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.objects.instance import Instance
-    from nova.virt import driver
-    from nova.virt.fake.machine import Machine
+from nova import exception
+from nova.context import RequestContext
+from nova.hardware import disks
+from nova.objects.instance import Instance
+from nova.runtime import progress
+from nova.virt import driver
+from nova.virt.fake.machine import Feature, Machine
 
 
 class Volumes:
@@ -25,10 +25,9 @@ class Volumes:
                 'platform': 'x86_64', 'os_type': 'linux', 'multipath': False}
 
     def attach_volume(self, context: RequestContext, instance: Instance, device: dict[str, Any]) -> None:
-        with self.machine.operation('attach_volume'), self.machine.lock:
+        with self.machine.change('attach_volume'):
             guest = self.machine.guest(instance)
             guest['volumes'] = {**guest.get('volumes', {}), device['volume_id']: device['device_name']}
-            self.machine.save()
 
     def detach_volume(self, context: RequestContext, instance: Instance, device: dict[str, Any]) -> None:
         with self.machine.operation('detach_volume'), self.machine.lock:
@@ -38,11 +37,10 @@ class Volumes:
 
     def swap_volume(self, context: RequestContext, instance: Instance, old: dict[str, Any],
                     new: dict[str, Any]) -> None:
-        with self.machine.operation('swap_volume'), self.machine.lock:
+        with self.machine.change('swap_volume'):
             guest = self.machine.guest(instance)
             guest.setdefault('volumes', {}).pop(old['volume_id'], None)
             guest['volumes'][new['volume_id']] = new['device_name']
-            self.machine.save()
 
     def rename_volume(self, context: RequestContext, instance: Instance, volume_id: str, stays: str) -> None:
         with self.machine.operation('rename_volume'), self.machine.lock:
@@ -55,3 +53,49 @@ class Volumes:
         return {uuid: {volume: {'attachment_id': None, 'device_name': name}
                        for volume, name in guest['volumes'].items()}
                 for uuid, guest in self.machine.guests.items() if guest.get('volumes')}
+
+
+class VolumeSnapshots(Feature):
+    """Record snapshots and copies in a guest's ``files``: {volume id: [files, the active one last]}, and ``copies``."""
+
+    def create_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str,
+                               create_info: dict[str, str]) -> driver.VolumeFile:
+        with self.machine.change('create_volume_snapshot'):
+            files = self.machine.guest(instance).setdefault('files', {}).setdefault(volume_id, [])
+            if create_info['new_file'] not in files:
+                files.append(create_info['new_file'])
+            return {'name': files[-1], 'format': disks.QCOW2}
+
+    def copy_volume(self, context: RequestContext, instance: Instance, volume_id: str, create_info: dict[str, str],
+                    begun: Callable[[], None] | None = None) -> None:
+        """Record an empty copy, because a simulated guest writes no data."""
+        with self.machine.change('create_volume_snapshot'):
+            guest = self.machine.guest(instance)
+            guest.setdefault('copies', []).append([volume_id, create_info['new_file'], bool(guest.get('rests'))])
+        if begun is not None:
+            begun()
+
+    def delete_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str, snapshot_id: str,
+                               delete_info: dict[str, str | None], report: progress.Report = progress.ignore,
+                               ) -> driver.VolumeFile:
+        with self.machine.change('delete_volume_snapshot'):
+            files = self.machine.guest(instance).setdefault('files', {}).setdefault(volume_id, [])
+            merged, target = delete_info.get('file_to_merge'), delete_info.get('merge_target_file')
+            for name in (merged, target):
+                if name is not None and name not in files:
+                    raise exception.VirtError(operation='merge the files of the volume', reason=f'no file {name}')
+            begin = files.index(merged) + 1 if merged else 0
+            if target is None:
+                del files[begin:-1]
+            elif merged:
+                del files[files.index(target) + 1:begin]
+            report(50)
+            return {'name': files[-1], 'format': disks.QCOW2}
+
+
+class ExtendVolume(Feature):
+    """Record new sizes in a guest's ``sizes``: {volume id: GiB}."""
+
+    def extend_volume(self, context: RequestContext, instance: Instance, device: dict[str, Any]) -> None:
+        with self.machine.change('extend_volume'):
+            self.machine.guest(instance).setdefault('sizes', {})[device['volume_id']] = device['volume_size']

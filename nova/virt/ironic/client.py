@@ -1,6 +1,4 @@
 """Client of the Bare Metal API, limited to calls for servers: https://docs.openstack.org/api-ref/baremetal/."""
-from __future__ import annotations
-
 import collections
 from collections.abc import Callable, Iterator
 import json
@@ -24,7 +22,7 @@ FIELDS = ('uuid', 'name', 'resource_class', 'properties', 'traits', 'instance_uu
 PAGE = 500                               # nodes in one response
 # A conductor locks a node while it works on the node; a refused request is retried after these seconds.
 LOCKED_PAUSES_S = (0.2, 0.5, 1, 2, 4, 8, 15, 30)
-LOOKS_S = (0.05, 0.2, 0.5, 1, 2, 5)      # poll intervals of a changing node; the last one repeats
+POLL_INTERVALS_S = (0.05, 0.2, 0.5, 1, 2, 5)      # poll intervals of a changing node; the last one repeats
 
 Node = dict[str, Any]
 
@@ -140,7 +138,7 @@ class Client:
         :raises VirtError: the node has failed or ``seconds`` have passed
         """
         deadline = time.monotonic() + seconds
-        looks = iter(LOOKS_S)
+        looks = iter(POLL_INTERVALS_S)
         while True:
             node = self.node(uuid)
             if reached(node):
@@ -150,7 +148,7 @@ class Client:
             if time.monotonic() > deadline:
                 raise _failure(operation, f'after {seconds:.0f} s the node is {node["provision_state"]}, '
                                           f'{node["power_state"]}')
-            time.sleep(next(looks, LOOKS_S[-1]))
+            time.sleep(next(looks, POLL_INTERVALS_S[-1]))
 
     # ---- HTTP
 

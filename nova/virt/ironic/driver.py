@@ -3,29 +3,23 @@
 This host keeps no copy of the Bare Metal service's state: every method reads the node and continues from there, also
 after a crash. A node belongs to this host by ``nova_host_id`` in its instance_info; nodes of other users are ignored.
 """
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import orjson
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
 from nova import states
+from nova.context import RequestContext
 from nova.json_types import JsonObject
 from nova.hardware import machines
+from nova.objects.instance import Instance
 from nova.runtime import privileges
 from nova.virt import driver
 from nova.virt.ironic import client as ironic_client
-from nova.virt.ironic import consoles
+from nova.virt.ironic import features
 from nova.virt.ironic import nodes
-from nova.virt.ironic import rescue
-from nova.virt.ironic.client import Node
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.objects.instance import Instance
 
 POWER = {'power on': states.RUNNING, 'power off': states.SHUTDOWN, 'rebooting': states.RUNNING}
 AVAILABLE, ACTIVE, RESCUED = 'available', nodes.ACTIVE, nodes.RESCUED
@@ -55,8 +49,8 @@ class IronicDriver(driver.ComputeDriver):
         self._client = ironic_client.Client(conf)
         self._deploy_s, self._power_s = conf.ironic.deploy_timeout, conf.ironic.power_timeout
         self._nodes = nodes.Nodes(self._client, host, self._power_s)
-        self.features.update({driver.Rescue: rescue.Rescue(self._client, self._nodes, self._deploy_s),
-                              driver.Consoles: consoles.Consoles(self._client, self._nodes, self._power_s)})
+        self.features.update({driver.Rescue: features.Rescue(self._client, self._nodes, self._deploy_s),
+                              driver.Consoles: features.Consoles(self._client, self._nodes, self._power_s)})
 
     def init_host(self) -> None:
         self._client.nodes()
@@ -67,7 +61,7 @@ class IronicDriver(driver.ComputeDriver):
         return [self._resources(node) for node in self._client.nodes()
                 if node['provision_state'] not in NOT_ENROLLED or node['instance_uuid']]
 
-    def _resources(self, node: Node) -> driver.NodeResources:
+    def _resources(self, node: ironic_client.Node) -> driver.NodeResources:
         properties = node['properties'] or {}
         arch = properties.get('cpu_arch') or 'x86_64'
         return driver.NodeResources(
@@ -76,7 +70,7 @@ class IronicDriver(driver.ComputeDriver):
             hypervisor_version=OLD_VERSION, host_ip=self.conf.my_ip, cpu_info={'arch': arch},
             supported_instances=[[arch, 'baremetal', 'hvm']], traits=self._traits(node))
 
-    def _traits(self, node: Node) -> list[str]:
+    def _traits(self, node: ironic_client.Node) -> list[str]:
         """Return the traits of the node, including its resource class while it can have a server."""
         usable = not node['maintenance'] and (self._nodes.is_ours(node) if node['instance_uuid']
                                               else node['provision_state'] == AVAILABLE)
@@ -93,7 +87,8 @@ class IronicDriver(driver.ComputeDriver):
 
     def spawn(self, context: RequestContext, instance: Instance, request: driver.SpawnRequest) -> None:
         if request.injected_files:
-            raise exception.BuildFailed(instance_id=instance.uuid, reason='no files can be put on bare metal')
+            raise exception.BuildFailed(instance_id=instance.uuid,
+                                        reason='bare metal servers do not support file injection')
         if request.image is None:
             raise exception.BuildFailed(instance_id=instance.uuid, reason='bare metal does not boot from volumes here')
         node = self._ready(instance)
@@ -112,7 +107,7 @@ class IronicDriver(driver.ComputeDriver):
                           lambda found: found['provision_state'] in ('deploy failed', 'error'))
         self._nodes.switch_on(uuid)
 
-    def _ready(self, instance: Instance) -> Node:
+    def _ready(self, instance: Instance) -> ironic_client.Node:
         """Return the scheduled node after the cleaning that follows its previous server.
 
         :raises BuildFailed: the node cannot have a server
@@ -149,7 +144,7 @@ class IronicDriver(driver.ComputeDriver):
             return
         uuid = node['uuid']
 
-        def changes(found: Node) -> bool:
+        def changes(found: ironic_client.Node) -> bool:
             return found['instance_uuid'] == instance.uuid and found['provision_state'] in CHANGING
 
         if changes(node):
@@ -198,7 +193,7 @@ class IronicDriver(driver.ComputeDriver):
         raise exception.Unsupported('The Bare Metal service keeps nothing of what a machine prints. Its serial console '
                                     'shows it.')
 
-def _power_state(node: Node) -> int:
+def _power_state(node: ironic_client.Node) -> int:
     return POWER.get(node['power_state'], states.NOSTATE)
 
 

@@ -1,14 +1,8 @@
 """Nodes with servers of this host, and their power states."""
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from nova import exception
+from nova.objects.instance import Instance
 from nova.virt.ironic.client import Client
 from nova.virt.ironic.client import Node
-
-if TYPE_CHECKING:
-    from nova.objects.instance import Instance
 
 OWNER = 'nova_host_id'                   # key of instance_info: name of the compute host
 ACTIVE, RESCUED = 'active', 'rescue'     # provision states

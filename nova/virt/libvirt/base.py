@@ -1,21 +1,16 @@
 """Common part of the drivers of virtual machines and containers: the required methods that both share."""
-from __future__ import annotations
-
 import contextlib
 import logging
 import os
-from typing import TYPE_CHECKING
 
 from nova import exception
 from nova import states
+from nova.objects.instance import Instance
 from nova.virt import driver
-from nova.virt.libvirt.moves import leftovers
-
-if TYPE_CHECKING:
-    from nova.objects.instance import Instance
-    from nova.virt.libvirt.guest_power import GuestPower
-    from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.local_disks.storage import Storage
+from nova.virt.libvirt.guest_power import GuestPower
+from nova.virt.libvirt.host import Host
+from nova.virt.libvirt.local_disks.storage import Storage
+from nova.virt.libvirt.moves import shared_storage
 
 LOG = logging.getLogger(__name__)
 
@@ -35,7 +30,7 @@ class LibvirtBase(driver.ComputeDriver):
     def stop(self) -> None:
         self.hypervisor.close()
 
-    def _report_change(self, uuid: str) -> None:
+    def report_change(self, uuid: str) -> None:
         """Report the state of a guest after an event of libvirt."""
         if self._guests.hold_event(uuid) or not self.storage.exists(uuid):
             return
@@ -59,7 +54,7 @@ class LibvirtBase(driver.ComputeDriver):
         return self.hypervisor.guest_state(uuid)
 
     def leftovers(self) -> dict[str, bool]:
-        return leftovers.find(self.storage, self.host, self.hypervisor.guests())
+        return shared_storage.leftovers(self.storage, self.host, self.hypervisor.guests())
 
     def power_state(self, instance: Instance) -> int:
         return self._guests.power_state(instance.uuid)

@@ -2,15 +2,16 @@
 
 The functions run through ``Host.run`` or ``Host.guest``. They take no lock, write no log, and are idempotent.
 """
-from __future__ import annotations
-
 import contextlib
+from collections.abc import Iterator
 from xml.etree import ElementTree as etree
 
 import libvirt
 
+from nova.objects import pci
 from nova.virt.libvirt.domain import addresses
 from nova.virt.libvirt.domain import identity
+from nova.virt.libvirt.domain import mediated
 
 _UNDEFINE = (libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
              | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA)
@@ -18,6 +19,16 @@ _UNDEFINE = (libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEF
 _REMOVE = libvirt.VIR_DOMAIN_UNDEFINE_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_TPM
 _KEEP = libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_TPM
 KILL_ATTEMPTS = 3                        # libvirt gives up each attempt after 15 s if the process does not exit
+
+
+@contextlib.contextmanager
+def suppressed(*codes: int) -> Iterator[None]:
+    """Suppress libvirt's errors with these codes in the block."""
+    try:
+        yield
+    except libvirt.libvirtError as error:
+        if error.get_error_code() not in codes:
+            raise
 
 
 def define(connection: libvirt.virConnect, _uuid: str, text: str) -> None:
@@ -79,17 +90,14 @@ def undefine(domain: libvirt.virDomain, keep_state: bool = False) -> None:
 
 
 def _has_owner(domain: libvirt.virDomain) -> bool:
-    try:
+    with suppressed(libvirt.VIR_ERR_NO_DOMAIN_METADATA):
         return bool(domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, identity.OWNER_NAMESPACE))
-    except libvirt.libvirtError as error:
-        if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN_METADATA:
-            raise
-        return False
+    return False
 
 
 def described(domain: libvirt.virDomain) -> tuple[str, str | None]:
     """Return (XML of the definition, reason against adoption or None) of another program's guest."""
-    why = (None if domain.isPersistent() else 'it is transient: virsh define makes it stay')
+    why = (None if domain.isPersistent() else 'it is transient: make it persistent with virsh define')
     if why is None and _has_owner(domain):
         why = 'it belongs to a deployment of this system already'
     if why is None and (domain.snapshotNum() or domain.listAllCheckpoints()):
@@ -197,16 +205,20 @@ def _places(domain: libvirt.virDomain) -> list[tuple[int, int]]:
     return places + [(libvirt.VIR_DOMAIN_AFFECT_LIVE, 0)] if domain.isActive() else places
 
 
-def begin_backup(domain: libvirt.virDomain, text: str) -> None:
+def begin_backup(domain: libvirt.virDomain, text: str, flags: int = 0) -> None:
     """Begin a backup job of a disk; first abort a job that a crashed process began."""
-    if domain.jobStats().get('type', libvirt.VIR_DOMAIN_JOB_NONE) != libvirt.VIR_DOMAIN_JOB_NONE:
+    if _has_job(domain):
         domain.abortJob()
-    domain.backupBegin(text, None)
+    domain.backupBegin(text, None, flags)
+
+
+def _has_job(domain: libvirt.virDomain) -> bool:
+    return bool(domain.jobStats().get('type', libvirt.VIR_DOMAIN_JOB_NONE) != libvirt.VIR_DOMAIN_JOB_NONE)
 
 
 def backup_done(domain: libvirt.virDomain) -> bool | None:
     """Return None during the backup job, then whether it succeeded."""
-    if domain.jobStats().get('type', libvirt.VIR_DOMAIN_JOB_NONE) != libvirt.VIR_DOMAIN_JOB_NONE:
+    if _has_job(domain):
         return None
     ended = domain.jobStats(libvirt.VIR_DOMAIN_JOB_STATS_COMPLETED)
     return ended.get('type') == libvirt.VIR_DOMAIN_JOB_COMPLETED and bool(ended.get('success', True))
@@ -222,3 +234,37 @@ def backup_percent(domain: libvirt.virDomain) -> int | None:
 def abort_job(domain: libvirt.virDomain) -> None:
     with contextlib.suppress(libvirt.libvirtError):
         domain.abortJob()
+
+
+def ensure_mediated(connection: libvirt.virConnect, guest: str, devices: list[pci.Device]) -> None:
+    """Create the missing mediated devices of a guest.
+
+    :raises libvirtError: the host's driver has no more instances of a type
+    """
+    for device in _mediated(devices):
+        if _find_mediated(connection, mediated.id_of(guest, device)) is None:
+            connection.nodeDeviceCreateXML(mediated.request(guest, device))
+
+
+def remove_mediated(connection: libvirt.virConnect, guest: str, devices: list[pci.Device]) -> None:
+    """Remove the devices created by ``ensure_mediated``; the guest is off."""
+    for device in _mediated(devices):
+        found = _find_mediated(connection, mediated.id_of(guest, device))
+        if found is not None:
+            found.destroy()
+
+
+def needs_mediated(devices: list[pci.Device]) -> bool:
+    return bool(_mediated(devices))
+
+
+def _mediated(devices: list[pci.Device]) -> list[pci.Device]:
+    return [device for device in devices if device.dev_type == pci.MEDIATED]
+
+
+def _find_mediated(connection: libvirt.virConnect, wanted: str) -> libvirt.virNodeDevice | None:
+    for device in connection.listAllDevices(libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_MDEV):
+        with suppressed(libvirt.VIR_ERR_NO_NODE_DEVICE):         # disappeared after the listing
+            if mediated.id_made(etree.fromstring(device.XMLDesc())) == wanted:
+                return device
+    return None

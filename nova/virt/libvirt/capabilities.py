@@ -2,8 +2,6 @@
 
 https://libvirt.org/formatcaps.html and https://libvirt.org/formatnode.html describe the elements.
 """
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from xml.etree import ElementTree as etree
 

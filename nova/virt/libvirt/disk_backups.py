@@ -1,22 +1,19 @@
 """Copies of single disks of running guests, by libvirt's backup jobs (https://libvirt.org/formatbackup.html)."""
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+
+import libvirt
 
 from nova import exception
 from nova.runtime import progress
 from nova.virt.libvirt import calls
-
-if TYPE_CHECKING:
-    from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.local_disks.storage import Storage
+from nova.virt.libvirt.host import Host
+from nova.virt.libvirt.local_disks.storage import Storage
 
 LOG = logging.getLogger(__name__)
 
-POLL = 0.2                               # seconds between two polls of a copy
+POLL_INTERVAL_S = 0.2                    # seconds between two polls of a copy
 REPORT_S = 1                             # between two requests to QEMU for its progress
 OPERATION = 'make a snapshot'
 
@@ -30,24 +27,22 @@ class DiskBackups:
     def __init__(self, storage: Storage, hypervisor: Host, timeout: float) -> None:
         self._storage, self._hypervisor, self._timeout = storage, hypervisor, timeout
 
-    def copy(self, uuid: str, text: str, begin: Callable[..., None],
-             begun: Callable[[], None] | None = None) -> bool:
+    def copy(self, uuid: str, text: str, begun: Callable[[], None] | None = None) -> bool:
         """Copy a disk of a running guest; return whether it succeeded.
 
-        :param text: XML of the copy
-        :param begin: function that begins the copy, called with a domain and ``text``
+        :param text: XML of the copy into an existing file
         :param begun: called when the copy has begun; the copy has the content of that point in time
         """
-        if not self.begin(uuid, text, begin):
+        if not self.begin(uuid, text, libvirt.VIR_DOMAIN_BACKUP_BEGIN_REUSE_EXTERNAL):
             return False
         if begun is not None:
             begun()
         return self.wait(uuid)
 
-    def begin(self, uuid: str, text: str, begin: Callable[..., None] = calls.begin_backup) -> bool:
+    def begin(self, uuid: str, text: str, flags: int = 0) -> bool:
         """Begin to copy the present content of a disk; return whether QEMU copies it."""
         try:
-            self._hypervisor.guest(OPERATION, uuid, begin, text)
+            self._hypervisor.guest(OPERATION, uuid, calls.begin_backup, text, flags)
         except exception.VirtError as error:
             LOG.warning('Copying the disk of %s did not begin: %s', uuid, error)
             return False
@@ -70,7 +65,7 @@ class DiskBackups:
                     if percent is not None:
                         report(percent)
                     report_at = time.monotonic() + REPORT_S
-                time.sleep(POLL)
+                time.sleep(POLL_INTERVAL_S)
             self._hypervisor.guest(OPERATION, uuid, calls.abort_job)
         except exception.VirtError as error:
             LOG.warning('Copying the disk of %s failed: %s', uuid, error)

@@ -7,8 +7,6 @@ clients, and then the guest runs.
 An image that several guests may open (multiattach) has the watches of all of them. The clients of this guest are the
 ones added by its start that have an address of this host. Starts of such guests are serialized.
 """
-from __future__ import annotations
-
 import collections.abc
 import contextlib
 import logging
@@ -19,14 +17,12 @@ import typing
 from nova import exception
 from nova.objects import disk_clients
 from nova.virt.libvirt import xml
-
-if typing.TYPE_CHECKING:
-    from nova.virt.libvirt.domain.volume_disks import Volume
-    from nova.virt.libvirt.local_disks import pool as pools
+from nova.virt.libvirt.domain.volume_disks import Volume
+from nova.virt.libvirt.local_disks import pool as pools
 
 LOG = logging.getLogger(__name__)
 
-LOOK_S = 10                              # timeout in seconds of a Ceph query, during which the start of a guest waits
+QUERY_TIMEOUT_S = 10                     # timeout of a Ceph query, during which the start of a guest waits
 Record = typing.Callable[[str, disk_clients.Images, bool], None]
 
 
@@ -41,29 +37,23 @@ class DiskClients:
         self.record: Record = lambda _uuid, _images, _started: None
         self._shared = threading.Lock()
 
-    @contextlib.contextmanager
-    def starting(self, guest: xml.Guest) -> collections.abc.Iterator[None]:
+    def starting(self, guest: xml.Guest) -> contextlib.AbstractContextManager[None]:
         """Record the clients of a guest after the block has started it paused.
 
         :raises NovaException: the clients were not recorded, so the guest must not run
         """
-        with self._recording(guest.uuid, images_of(guest), True):
-            yield
+        return self._recording(guest.uuid, images_of(guest), True)
 
-    @contextlib.contextmanager
-    def plugging(self, uuid: str, volume: Volume) -> collections.abc.Iterator[None]:
+    def plugging(self, uuid: str, volume: Volume) -> contextlib.AbstractContextManager[None]:
         """Record the clients of a volume that the block attaches to a running guest.
 
         The guest may write immediately, so its clients count as unknown until they are recorded.
         """
-        with self._plugging(uuid, images_of_volumes([volume])):
-            yield
+        return self._plugging(uuid, images_of_volumes([volume]))
 
-    @contextlib.contextmanager
-    def plugging_disk(self, uuid: str, disk: xml.Disk) -> collections.abc.Iterator[None]:
+    def plugging_disk(self, uuid: str, disk: xml.Disk) -> contextlib.AbstractContextManager[None]:
         """Record the clients of a local disk that the block attaches to a running guest."""
-        with self._plugging(uuid, _local_images([disk])):
-            yield
+        return self._plugging(uuid, _local_images([disk]))
 
     @contextlib.contextmanager
     def _plugging(self, uuid: str, images: dict[str, bool]) -> collections.abc.Iterator[None]:
@@ -96,7 +86,7 @@ class DiskClients:
     def look(self, guest: xml.Guest) -> disk_clients.Images:
         """Return the clients of a running guest; clients of an image shared by several guests cannot be distinguished.
         """
-        late = guest.rescued.late if guest.rescued else []
+        late = guest.rescued.hot_plugged if guest.rescued else []
         found = self._found({**images_of(guest), **_local_images(late)})
         self._warn(guest.uuid, found)
         return found
@@ -109,7 +99,7 @@ class DiskClients:
     def _watchers(self, image: str) -> frozenset[str] | None:
         """Return the watchers of an image, or None if Ceph does not respond."""
         try:
-            return frozenset(self._ceph.watchers(image, LOOK_S))
+            return frozenset(self._ceph.watchers(image, QUERY_TIMEOUT_S))
         except exception.VirtError as error:
             LOG.warning('The clients of image %s in Ceph are unknown: %s', image, error.kwargs.get('reason', error))
             return None

@@ -1,18 +1,19 @@
 """Driver for QEMU and KVM guests through libvirt."""
-from __future__ import annotations
-
 import contextlib
 import logging
 import os
 from collections.abc import Callable
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from oslo_config import cfg
 
 from nova import exception
+from nova.context import RequestContext
 from nova.disk_files import sandbox
+from nova.disk_files.qemu_img import Tool
 from nova.hardware import host as hardware_host
 from nova.objects import numa
+from nova.objects.instance import Instance
 from nova.runtime import disk_space
 from nova.runtime import metrics
 from nova.runtime import privileges
@@ -46,27 +47,21 @@ from nova.virt.libvirt.features import shares
 from nova.virt.libvirt.features import snapshots
 from nova.virt.libvirt.features import volume_snapshots
 from nova.virt.libvirt.features import volumes
-from nova.virt.libvirt.local_disks import ceph_rights
-from nova.virt.libvirt.local_disks import configured as local_disks
+from nova.virt.libvirt.local_disks import backends
 from nova.virt.libvirt.local_disks import injection
 from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt.local_disks import pool as pools
+from nova.virt.libvirt.local_disks import resize_backups
 from nova.virt.libvirt.local_disks import storage
-from nova.virt.libvirt.moves import addresses
+from nova.virt.libvirt.moves import disk_transfer
 from nova.virt.libvirt.moves import fencing
-from nova.virt.libvirt.moves import pool_record
 from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt.privileged import remote
 from nova.virt.libvirt.privileged import steps
 from nova.virt.libvirt.volumes import connections
 from nova.virt.libvirt.volumes import connectors
 from nova.virt.libvirt.volumes import probe
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.disk_files.qemu_img import Tool
-    from nova.objects.instance import Instance
-    from nova.virt.libvirt.xml import Guest
+from nova.virt.libvirt.xml import Guest
 
 LOG = logging.getLogger(__name__)
 
@@ -91,16 +86,15 @@ class LibvirtDriver(base.LibvirtBase):
         options, directory = conf.libvirt, storage.instances_directory(conf.state_path)
         self._is_full = False
         self._steps = remote.RemoteSteps(helper, conf) if helper else steps.LocalSteps(conf, directory)
-        self._place = local_disks.place(conf, directory, self._steps.qemu_img, host)
+        self._place = backends.configured(conf, directory, self._steps.qemu_img, host)
         self.storage = storage.Storage(
             directory, images, self._steps.qemu_img, inspect_image, self._place,
             options.remove_unused_base_images_after, disk_space.reserve_of(conf),
             image_signatures.Verifier(conf.image.certificates_directory, lambda: self.certificate).verify, host,
             self._disk_passphrase)
-        self.hypervisor = hosts.Host(options.connection_uri, directory, self._report_change,
+        self.hypervisor = hosts.Host(options.connection_uri, directory, self.report_change,
                                      lambda reason: self.on_hypervisor(reason))
-        self._ceph = pools.Pool(options.images_rbd_pool, options.images_rbd_ceph_conf, options.rbd_user,
-                                options.qemu_img_timeout)
+        self._ceph = pools.configured(options)
         self.platform = platform.Platform(conf)
         self.clients = disk_clients.DiskClients(self._ceph)
         self.connectors = connectors.Connectors(host, connectors.ConnectorOptions(
@@ -110,39 +104,33 @@ class LibvirtDriver(base.LibvirtBase):
                                                           self._volume_passphrase)
         self._guests = guests.Guests(conf, host, self.storage, self.hypervisor, self._steps, self.platform,
                                      self._connections, self.clients, self._disk_passphrase)
-        self._agent = agent.Agent(self._guests, self.storage, self.hypervisor)
+        self._agent = agent.Agent(self._guests)
         self._live_migration = live_migration.LiveMigration(
-            conf, host, self._guests, self.storage, self.hypervisor, self._steps, self.platform, self._connections,
-            self.clients, addresses.LibvirtAddresses(conf))
+            conf, host, self._guests, self._steps, self.platform, self._connections, self.clients,
+            disk_transfer.LibvirtAddresses(conf))
         self._register_features()
 
     def _register_features(self) -> None:
-        conf, stored, hypervisor, made = self.conf, self.storage, self.hypervisor, self._guests
-        backups = disk_backups.DiskBackups(stored, hypervisor, conf.libvirt.qemu_img_timeout)
-        observed = diagnostics.Diagnostics(stored, hypervisor, self.platform, self._agent)
-        shown = consoles.Consoles(conf, stored, hypervisor)
-        ports = interfaces.Interfaces(made, stored, hypervisor, self._steps)
-        rescued = rescue.Rescue(made, stored, hypervisor, self.clients)
-        moves = cold_moves.ColdMoves(conf, self.host, made, stored, hypervisor, self.platform,
-                                     addresses.LibvirtAddresses(conf))
-        attached = volumes.Volumes(conf, self.host, made, stored, hypervisor, self.connectors, self._connections,
-                                   self.clients, backups)
+        conf, made, stored = self.conf, self._guests, self.storage
+        backups = disk_backups.DiskBackups(stored, self.hypervisor, conf.libvirt.qemu_img_timeout)
+        observed, shown = diagnostics.Diagnostics(made, self.platform, self._agent), consoles.Consoles(conf, made)
+        ports, rescued = interfaces.Interfaces(made, self._steps), rescue.Rescue(made, self.clients)
+        moves = cold_moves.ColdMoves(conf, self.host, made, self.platform, disk_transfer.LibvirtAddresses(conf))
+        attached = volumes.Volumes(conf, self.host, made, self.connectors, self._connections, self.clients, backups)
         self.features.update({
-            driver.Pause: pause.Pause(made, hypervisor, self._agent.set_clock),
-            driver.Suspend: pause.Suspend(made, hypervisor, self._agent.set_clock),
-            driver.Snapshot: snapshots.Snapshots(made, stored, self._steps, self.images, self._agent, backups),
+            driver.Pause: pause.Pause(made, self._agent.set_clock),
+            driver.Suspend: pause.Suspend(made, self._agent.set_clock),
+            driver.Snapshot: snapshots.Snapshots(made, self._steps, self.images, self._agent, backups),
             driver.Rescue: rescued, driver.StableRescue: rescued,
             driver.Password: self._agent, driver.Quiesce: self._agent,
             driver.Diagnostics: observed, driver.CrashDump: observed,
             driver.Consoles: shown, driver.Screenshots: shown,
             driver.Interfaces: ports, driver.PortDevices: ports,
             driver.Volumes: attached, driver.ExtendVolume: attached, driver.VolumeCopies: attached,
-            driver.AssistedSnapshots: volume_snapshots.VolumeSnapshots(conf, made, stored, hypervisor,
-                                                                       self.connectors, self._agent),
-            driver.Shares: shares.Shares(made, stored, hypervisor, conf.libvirt.virtiofsd_path),
-            driver.Resize: resize.Resize(self.host, made, stored, self._steps, self._connections, moves),
-            driver.Growth: growth.Growth(made, stored, hypervisor),
-            driver.Adoption: adoption.Adoption(made, stored, hypervisor),
+            driver.AssistedSnapshots: volume_snapshots.VolumeSnapshots(conf, made, self.connectors, self._agent),
+            driver.Shares: shares.Shares(made, conf.libvirt.virtiofsd_path),
+            driver.Resize: resize.Resize(self.host, made, self._steps, self._connections, moves),
+            driver.Growth: growth.Growth(made), driver.Adoption: adoption.Adoption(made),
             driver.LiveMigration: self._live_migration,
             driver.ImageCache: stored.cache,
             driver.EncryptedDisks: stored, driver.EncryptedVolumes: self._connections})
@@ -194,7 +182,7 @@ class LibvirtDriver(base.LibvirtBase):
         topology = self.platform.topology
         return [driver.NodeResources(
             node=self.host, memory_mb=self.conf.libvirt.file_backed_memory or facts['memory_mb'],
-            local_gb=self.storage.total_bytes() // storage.GIB,
+            local_gb=self.storage.backends.total_bytes() // storage.GIB,
             disk_available_least=self.storage.free_bytes() // storage.GIB,
             hypervisor_type='QEMU', hypervisor_version=facts['version'], host_ip=self.conf.my_ip,
             cpu_info=spec.cpu_info(facts['capabilities']),
@@ -208,11 +196,11 @@ class LibvirtDriver(base.LibvirtBase):
         return [*super().cpu_flags(node), *traits.local_flags()]
 
     def guest_traits(self) -> list[str]:
-        return self.platform.configured_traits(self.storage.encrypts)
+        return self.platform.configured_traits(self.storage.backends.encrypts)
 
     def has_disks(self, instance: Instance, source: str) -> bool:
         self.storage.check_reach(instance.uuid)  # a missing record in the pool would lead to new disks for the guest
-        pool_record.take(self.storage, instance.uuid, source, self.platform.virt_type)
+        shared_storage.take_from_pool(self.storage, instance.uuid, source, self.platform.virt_type)
         return shared_storage.was_taken_over(self.storage.load(instance.uuid), source, self.host)
 
     def fence(self, instance: Instance, former: driver.FormerHost) -> bool:
@@ -237,7 +225,7 @@ class LibvirtDriver(base.LibvirtBase):
             self.storage.remove(uuid, again=True,                        # also disks of another host in the pool
                                 kept=spec.machine_files(request.keep_machine))
             try:
-                disks, boot_files = self.storage.new_disks.create(context, instance, request)
+                disks, boot_files = new_disks.create(self.storage, context, instance, request)
                 request.report(new_disks.MADE)
                 injection.inject(self.conf.libvirt, disks, request)
                 guest = self._guests.describe(instance, request, disks, boot_files)
@@ -260,7 +248,7 @@ class LibvirtDriver(base.LibvirtBase):
             self._guests.define(guest)
             return self.device_addresses(instance)
         if found := metadata.place_devices(request.config_drive or {}, look):
-            self.storage.new_disks.renew_config_drive(guest, {**(request.config_drive or {}), **found})
+            new_disks.renew_config_drive(self.storage, guest, {**(request.config_drive or {}), **found})
             self.storage.save(guest)
 
     def device_addresses(self, instance: Instance) -> dict[str, list[str]]:
@@ -273,7 +261,7 @@ class LibvirtDriver(base.LibvirtBase):
             keep_disks = keep_disks and not self.storage.has_lost(uuid)
             guest = None if keep_disks else self.storage.load(uuid)
             if not keep_disks:
-                self.storage.resize_backups.forget(uuid)
+                resize_backups.forget(self.storage, uuid)
             self._guests.remove(uuid, keep_disks, keep_machine and self._guests.keeps_machine(instance, guest))
             self._connections.disconnect(guest.volumes if guest else ())
         self._guests.remove_unused_images()
@@ -313,7 +301,7 @@ def _check_fence(conf: cfg.ConfigOpts, stored: storage.Storage, ceph: pools.Pool
     """Warn at startup, instead of at the first evacuation, if Ceph would refuse to fence a host."""
     images = {image for guest in stored.guests() for image in disk_clients.images_of(guest)}
     if images or conf.libvirt.rbd_user:
-        for sentence in ceph_rights.missing(ceph, images):
+        for sentence in fencing.missing_rights(ceph, images):
             LOG.warning('EVACUATIONS TO THIS HOST WILL STOP: %s', sentence)
 
 

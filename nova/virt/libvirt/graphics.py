@@ -12,22 +12,18 @@ A guest keeps its passwords for life, because saved or migrated memory contains 
 
 https://libvirt.org/formatdomain.html#graphical-framebuffers and #consoles-serial-parallel-channel-devices.
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable
 import ipaddress
 import secrets
 import socket
 import string
-from typing import Any, TYPE_CHECKING
+from typing import Any
 from xml.etree import ElementTree as etree
 
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
-
-if TYPE_CHECKING:
-    from nova.virt.driver import ConsolePlace
+from nova.virt.driver import ConsolePlace
 
 VNC_PASSWORD = 8                        # characters: VNC's authentication ignores the rest (RFC 6143, 7.2.2)
 SPICE_PASSWORD = 32
@@ -46,8 +42,8 @@ def check(conf: ConfigOpts, settings: dict[str, str], offered: Collection[str]) 
     for group in ('vnc', 'spice', 'serial_console'):
         options = conf[group]
         if options.enabled and options.server_listen and _is_every(options.server_listen):
-            raise exception.InvalidInput(reason=f'server_listen in [{group}] is every address of this host: name the '
-                                                'one that the console proxies reach, and no one else.')
+            raise exception.InvalidInput(reason=f'server_listen in [{group}] is a wildcard address. Set it to an '
+                                                'address that only the console proxies can reach.')
     if conf.spice.enabled and 'spice' not in offered:
         raise exception.InvalidInput(reason='enabled in [spice] needs a QEMU with SPICE, and that of this host has '
                                             'none. Install its module (qemu-system-modules-spice on Debian 13 and '
@@ -55,7 +51,7 @@ def check(conf: ConfigOpts, settings: dict[str, str], offered: Collection[str]) 
     for group, setting in (('spice', 'spice_tls'), ('serial_console', 'chardev_tls')):
         if conf[group].enabled and conf[group].tls and settings.get(setting, '0').strip() != '1':
             raise exception.InvalidInput(reason=f'tls in [{group}] needs {setting} = 1 in /etc/libvirt/qemu.conf, and '
-                                                'the certificates that stand there.')
+                                                'the certificates that it names.')
 
 
 def assign(conf: ConfigOpts, before: Record, ports: int, path: Callable[[str], str], used: Iterable[int]) -> Record:

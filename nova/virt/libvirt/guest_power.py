@@ -1,22 +1,20 @@
 """Records and power states of guests, and operations that change them; for virtual machines and containers."""
-from __future__ import annotations
-
 import contextlib
 import threading
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from nova import exception
 from nova import states
 from nova.virt.libvirt import calls
+from nova.virt.libvirt.host import Host
+from nova.virt.libvirt.local_disks.storage import Storage
+from nova.virt.libvirt.xml import Guest
 
-if TYPE_CHECKING:
-    from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.local_disks.storage import Storage
-    from nova.virt.libvirt.xml import Guest
-
-POLL = 0.2                               # seconds between two polls of a guest
+POLL_INTERVAL_S = 0.2                    # seconds between two polls of a guest
+RELEASE_S = 60                           # the guest OS must release a device; a booting one ignores the request
+RELEASE_RETRY_S = 5                      # seconds after which the request is repeated
+RELEASE_POLL_S = 0.05                    # a responsive guest releases a device within a tenth of a second
 SHUTDOWN_RETRY_S = 10                    # seconds after which the shutdown request is repeated
 IMAGE_CACHE_INTERVAL = 3600              # seconds between two cleanups of the image cache
 
@@ -109,8 +107,24 @@ class GuestPower:
             if time.monotonic() >= ask_at:           # a booting guest ignores the request
                 self.hypervisor.guest('ask the guest to shut down', uuid, calls.ask_to_shut_down)
                 ask_at = time.monotonic() + SHUTDOWN_RETRY_S
-            time.sleep(POLL)
+            time.sleep(POLL_INTERVAL_S)
         return self.hypervisor.power_state(uuid) == states.SHUTDOWN
+
+    def unplug(self, operation: str, uuid: str, text: str, path: str) -> None:
+        """Unplug a device, and remove it from the definition once the guest has released it.
+
+        :param text, path: as in calls.plug
+        :raises VirtError: the guest does not release the device
+        """
+        deadline, ask_at = time.monotonic() + RELEASE_S, 0.0
+        while self.hypervisor.guest(operation, uuid, calls.holds_device, path):
+            if time.monotonic() > deadline:
+                raise exception.VirtError(operation=operation, reason='the guest does not let it go')
+            if time.monotonic() >= ask_at:
+                self.hypervisor.guest(operation, uuid, calls.ask_to_unplug, text, path)
+                ask_at = time.monotonic() + RELEASE_RETRY_S
+            time.sleep(RELEASE_POLL_S)
+        self.hypervisor.guest(operation, uuid, calls.undefine_device, text, path)
 
     def remove_unused_images(self) -> None:
         """Remove images that no guest uses from the cache, once per IMAGE_CACHE_INTERVAL."""

@@ -1,12 +1,10 @@
 """Virtual machines of this host: their definition in libvirt, their start, and their removal."""
-from __future__ import annotations
-
 import contextlib
 import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from oslo_config import cfg
 
@@ -14,30 +12,27 @@ from nova import exception
 from nova import states
 from nova.hardware import cpus
 from nova.hardware import fit
+from nova.objects.instance import Instance
+from nova.virt import driver
 from nova.virt.libvirt import calls
 from nova.virt.libvirt import disk_clients
 from nova.virt.libvirt import graphics
 from nova.virt.libvirt import guest_power
-from nova.virt.libvirt import mediated_calls as mediated
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import cells
 from nova.virt.libvirt.domain import identity
 from nova.virt.libvirt.domain import machine
+from nova.virt.libvirt.host import Host
+from nova.virt.libvirt.local_disks.storage import Storage
 from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt.moves import tpm_state
+from nova.virt.libvirt.platform import Platform
 from nova.virt.libvirt.privileged import steps
+from nova.virt.libvirt.privileged.remote import HostSteps
 from nova.virt.libvirt.volumes import operations
 from nova.virt.libvirt.volumes import probe
-
-if TYPE_CHECKING:
-    from nova.objects.instance import Instance
-    from nova.virt.driver import NetworkInfo, SpawnRequest
-    from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.local_disks.storage import Storage
-    from nova.virt.libvirt.platform import Platform
-    from nova.virt.libvirt.privileged.remote import RemoteSteps
-    from nova.virt.libvirt.volumes.connections import VolumeConnections
+from nova.virt.libvirt.volumes.connections import VolumeConnections
 
 LOG = logging.getLogger(__name__)
 
@@ -51,7 +46,7 @@ class Guests(guest_power.GuestPower):
     """
 
     def __init__(self, conf: cfg.ConfigOpts, host: str, storage: Storage, hypervisor: Host,
-                 host_steps: steps.LocalSteps | RemoteSteps, platform: Platform, volumes: VolumeConnections,
+                 host_steps: HostSteps, platform: Platform, volumes: VolumeConnections,
                  clients: disk_clients.DiskClients, disk_key: Callable[[str], str]) -> None:
         super().__init__(storage, hypervisor)
         self._conf, self._host, self._steps, self._platform = conf, host, host_steps, platform
@@ -60,8 +55,8 @@ class Guests(guest_power.GuestPower):
 
     # ---- records ----------------------------------------------------------------------
 
-    def describe(self, instance: Instance, request: SpawnRequest, disks: list[xml.Disk], boot_files: dict[str, str],
-                 known: Sequence[Any] = ()) -> xml.Guest:
+    def describe(self, instance: Instance, request: driver.SpawnRequest, disks: list[xml.Disk],
+                 boot_files: dict[str, str], known: Sequence[Any] = ()) -> xml.Guest:
         """Make the Guest of an instance and connect its volumes, without recording the guest.
 
         :param boot_files: {'kernel': path, 'ramdisk': path}; empty if the root disk is bootable
@@ -73,14 +68,14 @@ class Guests(guest_power.GuestPower):
             instance, request, self._platform.virt_type, self.storage, disks, boot_files, self._platform.traits,
             lambda machine: self._volumes.connect_all(instance, request.block_devices, machine, disks, known))
 
-    def refresh(self, uuid: str, network_info: NetworkInfo) -> xml.Guest:
+    def refresh(self, uuid: str, network_info: driver.NetworkInfo) -> xml.Guest:
         """Update the record of a guest with its present ports and the present addresses of its disks.
 
         :raises GuestNotFound: the guest has no record
         """
         guest = self.record(uuid)
         guest.hardware.virt_type = self._platform.virt_type
-        self.storage.refresh(guest)
+        self.storage.backends.refresh(guest)
         guest.interfaces = spec.interfaces(network_info, guest)
         self.storage.save(guest)
         return guest
@@ -135,7 +130,7 @@ class Guests(guest_power.GuestPower):
         with self._opening_disks(guest):
             self.hypervisor.run('start the guest', calls.define_and_pause, guest.uuid, self.domain_xml(guest))
 
-    def power_on(self, uuid: str, network_info: NetworkInfo) -> None:
+    def power_on(self, uuid: str, network_info: driver.NetworkInfo) -> None:
         """Start a guest that is off; resume a suspended or paused guest.
 
         :raises GuestNotFound: the guest has no record
@@ -174,8 +169,8 @@ class Guests(guest_power.GuestPower):
         guest.resources.memory_source = self._platform.memory_source
         self._volumes.define_secrets(guest.volumes)
         self._volumes.define_keys(guest.uuid, guest.volumes)
-        if mediated.needed(guest.hostdevs):
-            self.hypervisor.run('make the mediated devices', mediated.ensure, guest.uuid, guest.hostdevs)
+        if calls.needs_mediated(guest.hostdevs):
+            self.hypervisor.run('make the mediated devices', calls.ensure_mediated, guest.uuid, guest.hostdevs)
         if any(disk.secret for disk in guest.files()):
             self.hypervisor.run('keep a key', operations.define_passphrase, guest.uuid, guest.uuid,
                                 self._disk_key(guest.uuid))
@@ -194,7 +189,7 @@ class Guests(guest_power.GuestPower):
         """
         guest = self.storage.load(uuid)
         # the backup of a resize has the same TPM
-        keep_state = keep_disks or keep_machine or self.storage.resize_backups.load(uuid) is not None
+        keep_state = keep_disks or keep_machine or self.storage.load_backup(uuid) is not None
         with contextlib.suppress(exception.GuestNotFound):
             self.hypervisor.guest('remove the guest', uuid, calls.undefine, keep_state)
         if guest is not None and any(disk.secret for disk in guest.files()):
@@ -203,8 +198,8 @@ class Guests(guest_power.GuestPower):
             self._remove_tpm(uuid)
         for port in guest.ports() if guest is not None else ():
             self._steps.unplug(uuid, port)
-        if guest is not None and mediated.needed(guest.hostdevs):
-            self.hypervisor.run('give back the mediated devices', mediated.remove, uuid, guest.hostdevs)
+        if guest is not None and calls.needs_mediated(guest.hostdevs):
+            self.hypervisor.run('give back the mediated devices', calls.remove_mediated, uuid, guest.hostdevs)
         if not keep_disks and shared_storage.may_remove(guest, self._host):
             self.storage.remove(uuid, kept=spec.machine_files(keep_machine))
 
@@ -213,7 +208,7 @@ class Guests(guest_power.GuestPower):
 
         Only libvirt may remove the state, so define and undefine a guest with that uuid.
         """
-        if not os.path.isdir(os.path.join(tpm_state.PLACE, uuid)):
+        if not os.path.isdir(os.path.join(tpm_state.SWTPM_DIRECTORY, uuid)):
             return
         made = xml.Guest(
             uuid, identity.Identity(f'instance-{uuid}', self.storage.directory),
@@ -239,7 +234,7 @@ class Guests(guest_power.GuestPower):
         """
         path = self.storage.path(instance.uuid, spec.MACHINE)
         if guest is not None and any(guest.hardware.settings.get(name) for name in ('firmware_type', 'tpm_version')):
-            spec.MACHINE_FORMAT.write(path, spec.machine_of(guest))
+            spec.MACHINE_FORMAT.write(path, {'arch': guest.hardware.arch, 'settings': guest.hardware.settings})
         try:
             machine = spec.MACHINE_FORMAT.read(path)
         except exception.RecordUnreadable as error:

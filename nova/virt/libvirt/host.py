@@ -1,6 +1,4 @@
 """Connection to libvirt: keepalive, reconnection after a restart of libvirtd, and events."""
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import errno
@@ -22,8 +20,9 @@ from nova import states
 from nova.objects import pci
 from nova.runtime import concurrency
 from nova.runtime import metrics
+from nova.virt import traits
+from nova.virt.libvirt import calls
 from nova.virt.libvirt import capabilities
-from nova.virt.libvirt import events
 from nova.virt.libvirt import xml
 
 LOG = logging.getLogger(__name__)
@@ -33,7 +32,7 @@ _Result = TypeVar('_Result')
 KEEPALIVE_SECONDS, KEEPALIVE_COUNT = 5, 3
 RECONNECT_MIN, RECONNECT_MAX = 0.5, 10   # seconds between attempts, jittered
 RESTARTS_S = 30                          # timeout of an operation while libvirtd does not respond
-LOST_S = 5                               # grace period of a restart of libvirtd; then the host is disabled
+RECONNECT_GRACE_S = 5                               # grace period of a restart of libvirtd; then the host is disabled
 KVM_API, KVM_GET_API_VERSION = 12, 0xAE00
 
 POWER_STATES = {
@@ -55,8 +54,8 @@ _CLOSED = object()
 _FAILURES = {(libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_CRASHED): 'crashed',
              (libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_FAILED): 'failed',
              (libvirt.VIR_DOMAIN_EVENT_SUSPENDED, libvirt.VIR_DOMAIN_EVENT_SUSPENDED_IOERROR): 'paused'}
-FAILURE_TEXTS = {'crashed': 'ended: its QEMU is gone', 'failed': 'ended: its QEMU could not go on',
-                 'paused': 'stopped at a write that its disk did not take'}
+FAILURE_TEXTS = {'crashed': 'ended: its QEMU is gone', 'failed': 'ended: its QEMU failed',
+                 'paused': 'paused after a failed write to its disk'}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +82,8 @@ class Host:
     :param uri: libvirt's connection URI
     :param owner: directory of the deployment's guests; other guests are ignored
     :param on_change: called on a Python thread with the uuid of a guest that may have changed
-    :param on_answer: called with a reason when libvirt has not responded for LOST_S, and with '' when it responds again
+    :param on_answer: called with a reason when libvirt has not responded for RECONNECT_GRACE_S, and with '' when it
+        responds again
     """
 
     def __init__(self, uri: str, owner: str, on_change: Callable[[str], None],
@@ -100,7 +100,7 @@ class Host:
 
         :raises HypervisorUnreachable: libvirt does not respond
         """
-        events.start_loop()
+        start_loop()
         self._mailbox = concurrency.Mailbox()
         self._stopped = False
         self.run('connect to libvirt', lambda connection: connection.getVersion())
@@ -207,7 +207,7 @@ class Host:
     def _reconnect(self) -> None:
         """Reopen the connection and report the state of every guest, because events were lost."""
         LOG.warning('The connection to libvirt closed.')
-        wait, lost_at, is_lost = RECONNECT_MIN, time.monotonic() + LOST_S, False
+        wait, lost_at, is_lost = RECONNECT_MIN, time.monotonic() + RECONNECT_GRACE_S, False
         while not self._stopped:
             try:
                 self._open('connect to libvirt', max(lost_at, time.monotonic()))
@@ -293,9 +293,7 @@ def kvm_offered(capabilities: etree.Element) -> bool:
     """Return whether KVM is usable: CPU support, access to /dev/kvm, and libvirt's support."""
     if capabilities.find("./guest/arch/domain[@type='kvm']") is None:
         return False
-    with open('/proc/cpuinfo') as file:
-        flags = next((line.split() for line in file if line.startswith('flags')), [])
-    if not {'vmx', 'svm'} & set(flags):
+    if not {'vmx', 'svm'}.intersection(traits.local_flags()):
         return False
     with contextlib.suppress(OSError):
         fd = os.open('/dev/kvm', os.O_RDWR | os.O_CLOEXEC)
@@ -361,14 +359,10 @@ def _find(connection: libvirt.virConnect, uuid: str) -> libvirt.virDomain:
 def _guests(connection: libvirt.virConnect, owner: str) -> dict[str, int]:
     found = {}
     for domain in connection.listAllDomains():
-        try:
+        with calls.suppressed(libvirt.VIR_ERR_NO_DOMAIN):        # the guest disappeared after the listing
             state = _state_of_ours(domain, owner)
-        except libvirt.libvirtError as error:
-            if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:      # the guest disappeared after the listing
-                raise
-            continue
-        if state is not None:
-            found[domain.UUIDString()] = state
+            if state is not None:
+                found[domain.UUIDString()] = state
     return found
 
 
@@ -378,13 +372,10 @@ def _guest_state(connection: libvirt.virConnect, uuid: str, owner: str) -> int |
 
 def _state_of_ours(domain: libvirt.virDomain, owner: str) -> int | None:
     """Return the power state of a domain with this owner, or None for other domains."""
-    try:
+    metadata = None
+    with calls.suppressed(libvirt.VIR_ERR_NO_DOMAIN_METADATA):
         metadata = domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, xml.OWNER_NAMESPACE)
-    except libvirt.libvirtError as error:
-        if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN_METADATA:
-            raise
-        return None
-    return state_of(domain) if xml.owner_of(metadata) == owner else None
+    return state_of(domain) if metadata is not None and xml.owner_of(metadata) == owner else None
 
 
 def _domain_capabilities(connection: libvirt.virConnect, virt_type: str) -> list[etree.Element]:
@@ -407,11 +398,8 @@ def _mediated_devices(connection: libvirt.virConnect, types: Sequence[str]) -> l
 def _descriptions(connection: libvirt.virConnect, kind: int) -> Iterator[str]:
     """Yield XML of the node devices of a kind, without devices that disappear during the listing."""
     for device in connection.listAllDevices(kind):
-        try:
+        with calls.suppressed(libvirt.VIR_ERR_NO_NODE_DEVICE):
             yield device.XMLDesc()
-        except libvirt.libvirtError as error:
-            if error.get_error_code() != libvirt.VIR_ERR_NO_NODE_DEVICE:
-                raise
 
 
 def _facts(connection: libvirt.virConnect) -> dict[str, Any]:
@@ -420,3 +408,31 @@ def _facts(connection: libvirt.virConnect) -> dict[str, Any]:
     memory_mb = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') // 2 ** 20
     return {'version': connection.getVersion(), 'vcpus': info[2], 'memory_mb': memory_mb,
             'capabilities': etree.fromstring(connection.getCapabilities())}
+
+
+_loop_lock = threading.Lock()
+_loop_started = False
+
+
+def start_loop() -> None:
+    """Register libvirt's event loop and run it in one native thread; later calls do nothing.
+
+    libvirt requires the loop to be registered once a process, before the first connection is opened.
+    """
+    global _loop_started
+    with _loop_lock:
+        if _loop_started:
+            return
+        libvirt.registerErrorHandler(_quiet, None)   # errors are raised; libvirt would also print them
+        libvirt.virEventRegisterDefaultImpl()
+        concurrency.spawn_native('libvirt-loop', _run_loop)
+        _loop_started = True
+
+
+def _run_loop() -> None:
+    while True:
+        libvirt.virEventRunDefaultImpl()
+
+
+def _quiet(_context: object, _error: object) -> None:
+    pass

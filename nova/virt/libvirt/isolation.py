@@ -3,8 +3,6 @@
 AppArmor or SELinux (sVirt) confines each guest to its own files by a unique label. Without a label each QEMU runs as
 the same user, who may write to all disks. https://libvirt.org/drvqemu.html describes the drivers.
 """
-from __future__ import annotations
-
 import contextlib
 import re
 from xml.etree import ElementTree as etree
@@ -36,9 +34,9 @@ def weaknesses(capabilities: etree.Element, settings: dict[str, str], selinux_en
     elif settings.get('security_default_confined', '1').strip() == '0':
         found.append(f'security_default_confined = 0 in {QEMU_CONF}: guests run without the label of {present[0]}.')
     elif 'selinux' in models and not selinux_enforces:
-        found.append('SELinux is permissive: it writes down what a guest does to others, and lets it.')
+        found.append('SELinux is permissive: it logs the access of a guest to others, but does not prevent it.')
     if user in ('0', 'root'):
-        found.append(f'QEMU runs as root (user in {QEMU_CONF}): a guest that takes it over has this host.')
+        found.append(f'QEMU runs as root (user in {QEMU_CONF}): a guest that takes it over controls this host.')
     if 'seccomp_sandbox' in settings and settings['seccomp_sandbox'].strip() == '0':
         found.append(f'seccomp_sandbox = 0 in {QEMU_CONF}: QEMU may make every system call.')
     return found

@@ -1,26 +1,21 @@
 """Host properties for virtual machines: guest type, processor, topology, memory."""
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Iterable
-from typing import Any, TYPE_CHECKING
+from typing import Any
+from xml.etree import ElementTree as etree
+
+from oslo_config import cfg
 
 from nova import exception
 from nova.hardware import guest_option_rows
 from nova.hardware import host as hardware_host
+from nova.objects import numa
+from nova.objects import pci
 from nova.virt.libvirt import capabilities
 from nova.virt.libvirt import host as hosts
 from nova.virt.libvirt.domain import memory
 from nova.virt.libvirt.domain import offered
 from nova.virt.libvirt.domain import processors
-
-if TYPE_CHECKING:
-    from xml.etree import ElementTree as etree
-
-    from oslo_config import cfg
-
-    from nova.objects import numa
-    from nova.objects import pci
 
 
 class Platform:

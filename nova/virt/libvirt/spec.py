@@ -1,9 +1,7 @@
 """Convert between the objects of the compute service and the values of libvirt: pure functions."""
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Collection
-from typing import Any, TYPE_CHECKING
+from typing import Any
 from xml.etree import ElementTree as etree
 
 from nova import exception
@@ -11,19 +9,16 @@ from nova.hardware import cpu_topology
 from nova.hardware import growth
 from nova.hardware import guest_options
 from nova.objects import numa
+from nova.objects.instance import Instance
 from nova.runtime import versioned_records
 from nova.virt import driver
-from nova.virt.libvirt import host_devices
 from nova.virt.libvirt import vifs
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import cells
 from nova.virt.libvirt.domain import identity
 from nova.virt.libvirt.domain import machine as machine_parts
 from nova.virt.libvirt.domain import ports
-
-if TYPE_CHECKING:
-    from nova.objects.instance import Instance
-    from nova.virt.libvirt.local_disks.storage import Storage
+from nova.virt.libvirt.local_disks.storage import Storage
 
 DEFAULT_CMDLINE = 'root=/dev/{root} console={console}'
 NVRAM = 'disk.nvram'                     # UEFI variables, next to the disks
@@ -44,17 +39,18 @@ def guest(instance: Instance, request: driver.SpawnRequest, virt_type: str, stor
     :param volumes: function(machine type) that returns the guest's volumes; None if the guest has no volumes
     :raises ImageUnacceptable: the image requests unknown hardware
     """
-    image = image_of(instance, request)
+    # for a boot from a volume, the volume's image
+    image = request.image or {'id': '', 'properties': instance.image_properties or {}}
     properties = image.get('properties') or {}
     vif_model = _known(image, 'hw_vif_model', 'virtio', xml.VIF_MODELS.__contains__)
-    settings = guest_options.settings((instance.flavor or {}).get('extra_specs'), instance.image_properties)
+    settings = guest_options.settings_of(instance)
     _decide_secure_boot(settings, traits)
     arch = _foreign(instance.image_properties)
     if arch:
         settings.setdefault('firmware_type', 'uefi')         # the only firmware of the architecture
         if any(growth.maximum(settings)):
             raise exception.ImageUnacceptable(image_id=image['id'], reason=f"the flavor's hw:{growth.VCPUS} and hw:"
-                                              f'{growth.MEMORY} are for a PC; QEMU gives a running {arch} no CPUs')
+                                              f'{growth.MEMORY} are for x86 only; QEMU cannot hot-plug CPUs of {arch}')
     machine = _known(image, 'hw_machine_type',
                      xml.MACHINES.get(arch or '') or guest_options.machine(settings, xml.DEFAULT_MACHINE),
                      xml.MACHINE_TYPE.match)
@@ -100,17 +96,12 @@ def machine_files(kept: bool) -> tuple[str, ...]:
     return (NVRAM, MACHINE) if kept else ()
 
 
-def machine_of(guest: xml.Guest) -> dict[str, Any]:
-    """Return the JSON-able machine that owns the firmware variables and TPM state: {'arch', 'settings'}."""
-    return {'arch': guest.hardware.arch, 'settings': dict(guest.hardware.settings)}
-
-
 def has_same_machine(machine: dict[str, Any], instance: Instance, traits: Collection[str]) -> bool:
     """Return whether an instance, possibly with a new image, can reuse the firmware variables and TPM of its guest.
 
-    :param machine: ``machine_of`` the guest
+    :param machine: the values of MACHINE_FORMAT
     """
-    settings = guest_options.settings((instance.flavor or {}).get('extra_specs'), instance.image_properties)
+    settings = guest_options.settings_of(instance)
     _decide_secure_boot(settings, traits)
     if _foreign(instance.image_properties):
         settings.setdefault('firmware_type', 'uefi')
@@ -136,11 +127,6 @@ def _decide_secure_boot(settings: dict[str, str], traits: Collection[str]) -> No
         settings['secure_boot'] = 'required' if able and modern else 'disabled'
 
 
-def image_of(instance: Instance, request: driver.SpawnRequest) -> driver.ImageDocument:
-    """Return the image with a guest's properties; for a boot from a volume, the volume's image."""
-    return request.image or {'id': '', 'properties': instance.image_properties or {}}
-
-
 def interfaces(network_info: driver.NetworkInfo, guest: xml.Guest) -> list[xml.Interface]:
     """Return [Interface] of VIFs (nova/objects/network_info.py) of a Guest.
 
@@ -150,7 +136,7 @@ def interfaces(network_info: driver.NetworkInfo, guest: xml.Guest) -> list[xml.I
     for vif in network_info or ():
         network, port, device = vif['network'], vifs.port(vif, queues > 1), vifs.device(vif)
         if device and device['macvtap']:
-            device['name'] = host_devices.interface_of(device['address'])
+            device['name'] = vifs.interface_of(device['address'])
         made.append(xml.Interface(
             mac=vif['address'], bridge=network['bridge'] if vif['type'] == 'bridge' else '', devname=vif['devname'],
             model=guest.hardware.vif_model, mtu=network.get('mtu'), port=dataclasses.asdict(port) if port else None,

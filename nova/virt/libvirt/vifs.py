@@ -16,9 +16,8 @@ Type               Before the guest starts                                   The
 os-vif's plugin runs without its own privileged process and global configuration. The privileged part of the compute
 service already calls it (nova.virt.libvirt.privileged.remote).
 """
-from __future__ import annotations
-
 import dataclasses
+import pathlib
 import re
 import threading
 import types
@@ -106,8 +105,8 @@ def check(given: Port) -> Port:
             and NAME.match(given.device) and type(given.mtu) is int and given.mtu in MTU and given.datapath in DATAPATHS
             and type(given.multiqueue) is bool
             and (given.kind != 'vhostuser' or PATH.match(given.socket) and '..' not in given.socket)):
-        raise exception.VirtError(operation='plug a port', reason='its binding has a value that no port of this '
-                                                                  'type has')
+        raise exception.VirtError(operation='plug a port', reason='its binding has an invalid value for a port '
+                                                                  'of this type')
     return given
 
 
@@ -151,7 +150,7 @@ class Plugs:
             from vif_plug_ovs import privsep
         except ImportError:
             raise exception.VirtError(operation='plug a port', reason='os-vif is not installed; it comes with '
-                                                                      'nova[libvirt]') from None
+                                                                      'solonova[libvirt]') from None
         if self._plugin is None:
             from oslo_config import cfg
             conf = cfg.ConfigOpts()
@@ -179,3 +178,18 @@ def _vif(objects: types.ModuleType, given: Port) -> object:
     if given.kind == 'hybrid':
         return objects.vif.VIFBridge(vif_name=('tap' + given.id)[:14], bridge_name=given.device, **common)
     return objects.vif.VIFOpenVSwitch(vif_name=given.device, bridge_name=given.bridge, **common)
+
+
+DEVICES = pathlib.Path('/sys/bus/pci/devices')
+
+
+def interface_of(address: str, devices: pathlib.Path = DEVICES) -> str:
+    """Return the current network interface name of a device; it may change at each boot.
+
+    :raises VirtError: the device has no interface, for example while a guest driver is bound to it
+    """
+    names = sorted(path.name for path in (devices / address / 'net').glob('*'))
+    if not names:
+        raise exception.VirtError(operation='plug a port', reason=(
+            f'device {address} has no network interface on the host: its driver is not loaded, or a guest has it'))
+    return names[0]

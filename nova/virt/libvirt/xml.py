@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree as etree
 
@@ -31,16 +31,13 @@ from nova.virt.libvirt.domain import placement
 from nova.virt.libvirt.domain import ports
 from nova.virt.libvirt.domain import processors
 from nova.virt.libvirt.domain import rescued as rescues
-from nova.virt.libvirt.domain import shares
-from nova.virt.libvirt.domain import targets
-from nova.virt.libvirt.domain import virtio
 from nova.virt.libvirt.domain import volume_disks
 from nova.virt.libvirt.domain.tree import add as _add
 
 NAMESPACE, OWNER_NAMESPACE, owner_of = identity.NAMESPACE, identity.OWNER_NAMESPACE, identity.owner_of
 
 # Image properties that select hardware, and their valid values.
-DISK_BUSES = tuple(bus for bus in targets.PREFIXES if bus != 'fdc')
+DISK_BUSES = tuple(bus for bus in volume_disks.TARGET_PREFIXES if bus != 'fdc')
 VIF_MODELS = ('virtio', 'e1000', 'e1000e', 'rtl8139', 'ne2k_pci', 'pcnet', 'vmxnet3')
 MACHINE_TYPE = re.compile(r'(pc|q35|virt|(pc-i440fx|pc-q35|virt)-[0-9]+\.[0-9]+)\Z')
 DEFAULT_MACHINE = machine.DEFAULT
@@ -60,13 +57,13 @@ Interface = ports.Interface
 class Ownership:
     """Hosts of a guest: its owner, its next and its previous owner (moves/shared_storage.py).
 
-    moved_from  source host of a cold migration
+    source_directory  directory of the files on the source host of a cold migration
     """
 
     host: str | None = None
     successor: str | None = None
-    taken_from: str | None = None
-    moved_from: str | None = None
+    previous_host: str | None = None
+    source_directory: str | None = None
 
 
 # Parts of a Guest. A record has their fields at the same level as those of the guest.
@@ -110,6 +107,9 @@ class Guest:
     def devices(self) -> list[Disk | volume_disks.Volume]:
         """Return the guest's own disks and its volumes."""
         return [*self.disks, *self.volumes]
+
+    def volume(self, volume_id: str) -> volume_disks.Volume | None:
+        return next((each for each in self.volumes if each.volume_id == volume_id), None)
 
     def files(self) -> list[Disk]:
         """Return all disks, including those of a rescue, each once."""
@@ -212,7 +212,7 @@ def domain(guest: Guest, host: numa.HostTopology | None = None,
     machine.launch_security(root, hardware)
     volume_disks.arrange(root, guest.volumes, guest.disks)
     disks.controller(devices, settings, resources.vcpus)
-    virtio.complete(devices, settings)
+    small.complete_virtio(devices, settings)
     rescues.order(root, guest.rescued)
     return etree.tostring(root, encoding='unicode')
 
@@ -236,23 +236,8 @@ def local_disk(disk: Disk, guest: Guest) -> str:
 
 
 def _alone(device: etree.Element, guest: Guest) -> str:
-    virtio.complete([device], guest.hardware.settings)
+    small.complete_virtio([device], guest.hardware.settings)
     return etree.tostring(device, encoding='unicode')
-
-
-def backup(disk: Disk, others: Iterable[Disk | volume_disks.Volume], target: str) -> str:
-    """Return the XML of a backup job: a full copy of one disk of a running guest as a qcow2 file.
-
-    https://libvirt.org/formatbackup.html
-    """
-    root = etree.Element('domainbackup', mode='push')
-    copied = _add(root, 'disks')
-    element = _add(copied, 'disk', name=disk.target, backup='yes', type='file')
-    _add(element, 'driver', type='qcow2')
-    _add(element, 'target', file=target)
-    for other in others:
-        _add(copied, 'disk', name=other.target, backup='no')
-    return etree.tostring(root, encoding='unicode')
 
 
 def _devices(devices: etree.Element, guest: Guest) -> None:
@@ -268,10 +253,10 @@ def _devices(devices: etree.Element, guest: Guest) -> None:
     devices.extend(mediated.hostdev(guest.uuid, device) if device.dev_type == pci.MEDIATED else
                    placement.hostdev(device) for device in guest.hostdevs
                    if not (device.request_id and device.dev_type == pci.VIRTUAL))       # belongs to a port
-    shares.filesystems(devices, guest.shares)
+    small.filesystems(devices, guest.shares)
     graphics.add(devices, guest.consoles, guest.console_log, hardware.has_usb)
     if hardware.agent:
-        if virtio.attributes(hardware.settings):     # otherwise libvirt adds the controller
+        if small.virtio_attributes(hardware.settings):     # otherwise libvirt adds the controller
             _add(devices, 'controller', type='virtio-serial', index=0)
         channel = _add(devices, 'channel', type='unix')
         _add(channel, 'target', type='virtio', name='org.qemu.guest_agent.0')

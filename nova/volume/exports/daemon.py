@@ -3,13 +3,11 @@
 Only a client with that host's certificate is accepted. The daemon outlives the process that started it; the next
 process finds it by its files. The directory contains:
 
-    host.json       {'host', 'port', 'ends_at'}: ends_at is the expiry of its certificate
+    host.json       {'host', 'port', 'certificate_expires_at'}: Unix time
     monitor         its socket
     pid             its process; written when the start is complete
     log             its output
 """
-from __future__ import annotations
-
 import contextlib
 import errno
 import os
@@ -30,7 +28,8 @@ from nova.volume.exports import qmp
 PROGRAM = 'qemu-storage-daemon'
 MONITOR, RECORD, LOG, PID = 'monitor', 'host.json', 'log', 'pid'
 FORMAT = versioned_records.RecordFormat(
-    name='record of an exporter', fields=frozenset({'host', 'port', 'ends_at'}), required=frozenset({'host', 'port'}))
+    name='record of an exporter', fields=frozenset({'host', 'port', 'certificate_expires_at'}),
+    required=frozenset({'host', 'port'}))
 COPY = 'c'                   # first letter of the node of a copy
 START_S, CLOSE_S, POLL_S = 20, 5, 0.02
 CONNECTIONS = 1024           # of a host, concurrent: a guest has one for each of its disks
@@ -79,7 +78,7 @@ class Daemon:
         :param credentials: directory with ca-cert.pem, server-cert.pem and server-key.pem
         :raises InvalidVolume: it does not start; PortTaken is a subclass
         """
-        record = {**(self.record() or {}), 'ends_at': _ends_at(credentials)}
+        record = {**(self.record() or {}), 'certificate_expires_at': _expiry(credentials)}
         FORMAT.write(os.path.join(self.directory, RECORD), record)
         files.remove(os.path.join(self.directory, PID))
         with _listening(address, record['port']) as listener, open(os.path.join(self.directory, LOG), 'wb') as log:
@@ -254,7 +253,7 @@ class Daemon:
         return 'its log is empty'
 
 
-def _ends_at(credentials: str) -> float:
+def _expiry(credentials: str) -> float:
     """Return the expiry of the certificate as Unix time.
 
     :raises InvalidVolume: there is no certificate

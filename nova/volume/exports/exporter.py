@@ -4,8 +4,6 @@ Attachments define the exports. Missing exports are opened at the start and ever
 within two seconds. An export is closed only on request, or if its attachment is closing. It stays open if it
 has no attachment or one with another host, because the database may have been restored from a backup.
 """
-from __future__ import annotations
-
 from collections.abc import Callable
 import dataclasses
 import hashlib
@@ -177,7 +175,8 @@ class Exporter:
                 self._running_daemon(host).open(each.attachment_id, each.path, each.readonly)
             self._stop_if_unused(daemon)
             record = daemon.record()
-        if record and record.get('ends_at', time.time() + EXPIRY_WARNING_S) - time.time() < EXPIRY_WARNING_S:
+        warn_at = time.time() + EXPIRY_WARNING_S
+        if record and record.get('certificate_expires_at', warn_at) < warn_at:
             LOG.warning('The certificate of the exporter of host %s expires soon. Migrate its servers with volumes '
                         'away once, or kill the daemon at a quiet time: it restarts with a new certificate.', host)
 

@@ -10,7 +10,7 @@ import typing
 
 TIMEOUT_S = 20               # of one command; the commands used answer in milliseconds
 BUSY_S = 0.01
-MOST_BYTES = 4 << 20         # of one answer
+MAX_ANSWER_BYTES = 4 << 20         # of one answer
 
 
 class Failed(Exception):
@@ -79,7 +79,7 @@ class Monitor:
 
     def _read(self, deadline: float) -> dict[str, typing.Any]:
         while b'\n' not in self._left:
-            if time.monotonic() > deadline or len(self._left) > MOST_BYTES:
+            if time.monotonic() > deadline or len(self._left) > MAX_ANSWER_BYTES:
                 raise TimeoutError('no answer of the monitor')
             more = self._socket.recv(65536)
             if not more:

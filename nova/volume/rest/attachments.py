@@ -1,16 +1,19 @@
-"""Attachments of volumes: routes and handlers."""
+"""Operations on attachments of volumes: routes and handlers."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 from nova import exception
-from nova.db.tables.volume import volume_attachments
 from nova.db.volumes import volumes as db
 from nova.volume.rest import listing
 from nova.volume.rest import schemas
-from nova.volume.rest import views
+from nova.volume.rest.resources import ATTACHMENT
+from nova.volume.rest.schemas import route
 from nova.volume.store import rows as rows_of
-from nova.web.routes import Route
+from nova.web.resource import Body
+from nova.web.resource import closed
+from nova.web.resource import Document
+from nova.web.resource import One
 
 if TYPE_CHECKING:
     from nova.db.engine import Connection
@@ -19,41 +22,32 @@ if TYPE_CHECKING:
     from nova.volume import api
     from nova.volume.rest.request import VolumeRequest
 
-_ATTACHMENT = schemas.Body('attachment', schemas.of(
-    'volume_uuid', 'instance_uuid', volume_uuid={'type': 'string'}, instance_uuid={'type': 'string', 'maxLength': 36},
-    connector={'type': ['object', 'null']}, mode={'enum': ['rw', 'ro', None]}))
-_FILTERS = {'id': 'id', 'volume_id': 'volume_id', 'instance_id': 'instance_uuid', 'status': 'status',
-            'attach_status': 'status'}
-_CONNECTOR = schemas.Body('attachment', schemas.of('connector', connector={'type': 'object'}))
+MULTIATTACH_BOOTABLE = 'volume:multiattach_bootable_volume'
 
 
-def list_attachments(request: VolumeRequest) -> JsonObject:
-    return listing.page(request, volume_attachments, 'attachments',
-                        _shown, _FILTERS, direction='asc')
-
-
-def _shown(conn: Connection, rows: list[VolumeAttachmentsRow]) -> list[JsonObject]:
+def _with_mode(conn: Connection, rows: list[VolumeAttachmentsRow]) -> list[dict[str, Any]]:
+    """Add the read-only flags of their volumes to rows of attachments."""
     readonly = db.readonly(conn, {row['volume_id'] for row in rows})
-    return [views.attachment(row, row['volume_id'] in readonly) for row in rows]
+    return [{**row, 'readonly': row['volume_id'] in readonly} for row in rows]
 
 
-def _attachment(request: VolumeRequest, ident: str, info: api.Connection | None = None) -> JsonObject:
-    """Return the document of an attachment.
-
-    :param info: its connection
-    """
+def _attachment(request: VolumeRequest, ident: str, connection: api.Connection | None = None) -> dict[str, Any]:
+    """Return the row of an attachment with its connection, if given."""
     with request.store.db.reader() as conn:
         row = rows_of.attachment(conn, request.context, ident)
-        return {'attachment': views.attachment(row, bool(db.readonly(conn, {row['volume_id']})), info)}
+        return {**_with_mode(conn, [row])[0], 'connection': connection}
 
 
-def show_attachment(request: VolumeRequest, ident: str) -> JsonObject:
+def show_attachment(request: VolumeRequest, ident: str) -> dict[str, Any]:
     return _attachment(request, ident)
 
 
-def create_attachment(request: VolumeRequest) -> JsonObject:
+def create_attachment(request: VolumeRequest) -> dict[str, Any]:
     given = request.body
-    if given.get('mode') == 'ro' and not request.store.get(request.context, given['volume_uuid'])['readonly']:
+    volume = request.store.get(request.context, given['volume_uuid'])
+    if volume['multiattach'] and volume['bootable'] and volume['attachments']:
+        request.authorize(MULTIATTACH_BOOTABLE, volume)
+    if given.get('mode') == 'ro' and not volume['readonly']:
         raise exception.BadRequest('Mode ro requires a read-only volume. Set the volume to read-only first.')
     ident = request.store.attach(request.context, given['volume_uuid'], given['instance_uuid'])
     info = None
@@ -62,7 +56,7 @@ def create_attachment(request: VolumeRequest) -> JsonObject:
     return _attachment(request, ident, info)
 
 
-def update_attachment(request: VolumeRequest, ident: str) -> JsonObject:
+def update_attachment(request: VolumeRequest, ident: str) -> dict[str, Any]:
     given = request.body
     return _attachment(request, ident, request.store.connect(
         request.context, ident, given['connector'], _mountpoint(given)))
@@ -82,12 +76,16 @@ def delete_attachment(request: VolumeRequest, ident: str) -> JsonObject:
     return {'attachments': []}
 
 
+_ONE = One(ATTACHMENT, 'show')
 ROUTES = (
-    Route('GET', '/attachments', list_attachments),
-    Route('GET', '/attachments/detail', list_attachments),
-    Route('POST', '/attachments', create_attachment, policy=schemas.TRUSTED, body=_ATTACHMENT),
-    Route('GET', '/attachments/{ident}', show_attachment),
-    Route('PUT', '/attachments/{ident}', update_attachment, policy=schemas.TRUSTED, body=_CONNECTOR),
-    Route('DELETE', '/attachments/{ident}', delete_attachment, schemas.TRUSTED),
-    schemas.action('attachments', 'os-complete', complete_attachment, 204, policy=schemas.TRUSTED),
+    listing.listed('/attachments', 'list_attachments', None, ATTACHMENT, first='asc', prepare=_with_mode),
+    listing.listed('/attachments/detail', 'list_attachments', None, ATTACHMENT, first='asc', prepare=_with_mode),
+    route('POST', '/attachments', create_attachment, 'volume:attachment_create', (MULTIATTACH_BOOTABLE,),
+          body=ATTACHMENT.body('create'), answer=_ONE),
+    route('GET', '/attachments/{ident}', show_attachment, answer=_ONE),
+    route('PUT', '/attachments/{ident}', update_attachment, 'volume:attachment_update', answer=_ONE,
+          body=Body('attachment', closed('connector', connector={'type': 'object'}))),
+    route('DELETE', '/attachments/{ident}', delete_attachment, 'volume:attachment_delete',
+          answer=Document({'attachments': schemas.EMPTY_LIST})),
+    schemas.action('attachments', 'os-complete', complete_attachment, 'volume:attachment_complete', 204),
 )

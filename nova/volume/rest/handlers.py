@@ -1,7 +1,7 @@
-"""Operations of the API: routes and handlers."""
+"""Operations on volumes: routes and handlers."""
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
 
 from nova import exception
@@ -12,6 +12,7 @@ from nova.db.tables.volume import volume_transfers
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
 from nova.volume.rest import attachments
+from nova.volume.rest import backends
 from nova.volume.rest import backups
 from nova.volume.rest import items
 from nova.volume.rest import limits
@@ -20,16 +21,24 @@ from nova.volume.rest import schemas
 from nova.volume.rest import snapshots
 from nova.volume.rest import type_access
 from nova.volume.rest import types
-from nova.volume.rest import views
+from nova.volume.rest.resources import UPLOAD
+from nova.volume.rest.resources import VOLUME
+from nova.volume.rest.schemas import route
 from nova.volume.store import rows as rows_of
+from nova.volume.store import types as type_rows
 from nova.volume.store import uploads
+from nova.web.resource import closed
+from nova.web.resource import Document
+from nova.web.resource import One
+from nova.web.resource import Schema
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
-    from nova.db.engine import Connection
     from nova.db.engine import Table
     from nova.db.tables.rows import VolumesRow
+    from nova.json_types import Json
     from nova.json_types import JsonObject
+    from nova.objects.image import Image
     from nova.volume.rest.request import VolumeRequest
 
 ONLINE_EXTEND = 42       # microversion for extending volumes in use
@@ -38,35 +47,13 @@ OF_SERVER_IMAGE = 46     # microversion for volumes from images without data tha
 SUMMARY, SUMMARY_METADATA = 12, 36       # microversions of the summary, and of its metadata
 IMAGE_FIELDS = 1         # microversion with visibility and protected for images of volumes
 CLOSED = 53              # microversion that refuses unknown attributes of new volumes
-
-# ---- request bodies ----------------------------------------------------------
-
-_ID = {'type': ['string', 'null'], 'maxLength': 255}
-_SIZE = {'type': ['integer', 'string', 'null'], 'pattern': '^[0-9]{1,9}$', 'maximum': 999999999}
-_FLAG = {'type': ['boolean', 'string']}
-_VOLUME: dict[str, Mapping[str, object]] = {
-    **schemas.NAMES, 'size': _SIZE, 'metadata': schemas.METADATA, 'imageRef': _ID, 'image_id': _ID, 'snapshot_id': _ID,
-    'source_volid': _ID, 'backup_id': _ID, 'group_id': _ID, 'consistencygroup_id': _ID, 'volume_type': _ID,
-    'availability_zone': schemas.NAME, 'multiattach': {'type': ['boolean', 'string', 'null']}}
-_NO_GROUPS = 'Volume groups are not supported.'
-_REFUSED = {'group_id': _NO_GROUPS, 'consistencygroup_id': _NO_GROUPS}
-_HINTS = dict.fromkeys(('OS-SCH-HNT:scheduler_hints', 'scheduler_hints'),
-                       'Scheduler hints are not supported: there is one backend.')
-_EXTEND = schemas.of('new_size', new_size={**_SIZE, 'type': ['integer', 'string']})
-_REIMAGE = schemas.of('image_id', image_id={'type': 'string', 'maxLength': 36}, reimage_reserved=_FLAG)
-_BOOTABLE = schemas.of('bootable', bootable=_FLAG)
-_STATUS = schemas.of('status', status={'enum': [
-    'available', 'error', 'in-use', 'attaching', 'detaching', 'reserved', 'creating', 'deleting']})
-_RETYPE = schemas.of('new_type', new_type={'type': 'string', 'minLength': 1, 'maxLength': 255},
-                     migration_policy={'enum': ['never', 'on-demand', None]})
-_READONLY = schemas.of('readonly', readonly=_FLAG)
-_IMAGE_METADATA = schemas.of('metadata', metadata=schemas.ITEMS)
-_KEY = schemas.of('key', key={'type': 'string', 'maxLength': 255})
-
-_UPLOAD = schemas.of(
-    'image_name', image_name={'type': 'string', 'minLength': 1, 'maxLength': 255}, force={'type': [
-        'boolean', 'string', 'null']}, container_format=schemas.NAME, disk_format=schemas.NAME,
-    visibility=schemas.NAME, protected={'type': ['boolean', 'string', 'null']})
+# rules of parts of operations
+CREATE_FROM_IMAGE, MULTIATTACH, FORCE_DELETE = 'volume:create_from_image', 'volume:multiattach', 'volume:force_delete'
+EXTEND_ATTACHED, REIMAGE_RESERVED = 'volume:extend_attached_volume', 'volume:reimage_reserved'
+UPLOAD_PUBLIC = 'volume_extension:volume_actions:upload_public'
+SAME_HOST = 'same_host'        # scheduler hint that one backend always meets
+_WORD: Schema = {'type': 'string', 'minLength': 1, 'maxLength': 255}
+STATUSES = ['available', 'error', 'in-use', 'attaching', 'detaching', 'reserved', 'creating', 'deleting']
 
 # first path segment, or body key: table of the following id
 _IDENTS = {'volumes': volumes, 'snapshots': volume_snapshots, 'attachments': volume_attachments,
@@ -82,6 +69,11 @@ _NOT_FOUND: dict[Table, Callable[[str], exception.NovaException]] = {
     volume_transfers: lambda ident: exception.VolumeTransferNotFound(transfer_id=ident)}
 
 
+def owned_table(row: Route) -> Table | None:
+    """Return the table of the resource in a path, or None if it has no owner, or the caller takes it over."""
+    return _IDENTS.get(row.path.split('/')[1]) if '{ident}' in row.path and not row.path.endswith('/accept') else None
+
+
 def check_shown(request: VolumeRequest, row: Route, parts: dict[str, str]) -> None:
     """Hide volumes of administrative servers, and their resources, from users.
 
@@ -95,127 +87,118 @@ def check_shown(request: VolumeRequest, row: Route, parts: dict[str, str]) -> No
                     raise _NOT_FOUND[_IDENTS[key]](str(value)[:64])
 
 
+def _unmet_hints(hints: Json) -> str:
+    """Return the reason to refuse scheduler hints, or ''."""
+    unmet = [name for name, value in hints.items() if name != SAME_HOST and value] if isinstance(hints, dict) else ['?']
+    return f'{unmet[0][:80]} is not supported: there is one backend. Supported is {SAME_HOST}.' if unmet else ''
+
+
+_HINTS = dict.fromkeys(('OS-SCH-HNT:scheduler_hints', 'scheduler_hints'), _unmet_hints)
+
+
 # ---- volumes -----------------------------------------------------------------
 
-_VOLUME_FILTERS = {'name': 'name', 'status': 'status', 'id': 'id', 'display_name': 'name',
-                   'availability_zone': 'availability_zone', 'volume_type': 'volume_type', 'size': 'size',
-                   'bootable': 'bootable', 'multiattach': 'multiattach', 'source_volid': 'source_volume_id',
-                   'snapshot_id': 'snapshot_id', 'user_id': 'user_id', 'description': 'description'}
+class _Summary(Document):
+    """Number and size of volumes, and their metadata in later versions."""
 
-
-def list_volumes(request: VolumeRequest) -> JsonObject:
-    return listing.page(request, volumes, 'volumes', listing.each(request, views.brief), _VOLUME_FILTERS)
-
-
-def list_volumes_in_detail(request: VolumeRequest) -> JsonObject:
-    def view(conn: Connection, rows: list[VolumesRow]) -> list[JsonObject]:
-        return [views.volume(row, request) for row in rows_of.with_attachments(conn, rows)]
-    return listing.page(request, volumes, 'volumes', view, _VOLUME_FILTERS)
+    def schema(self, version: int) -> Schema:
+        shown: dict[str, Schema] = {'total_count': schemas.INTEGER, 'total_size': schemas.INTEGER}
+        if version >= SUMMARY_METADATA:
+            shown['metadata'] = {'type': 'object', 'additionalProperties': {'type': 'array', 'items': schemas.TEXT}}
+        return closed('volume-summary', **{'volume-summary': closed(*shown, **shown)})
 
 
 def summarize_volumes(request: VolumeRequest) -> JsonObject:
-    if request.microversion < SUMMARY:
-        raise exception.NotFound()
-    listing.check(request, listing.EVERYONE)
     with request.store.db.reader() as conn:
         count, size, metadata = db.summary(conn, listing.asked_of(request), request.trusted)
     shown: dict[str, Any] = {'total_count': count, 'total_size': size}
-    if request.microversion >= SUMMARY_METADATA:
+    if request.version >= SUMMARY_METADATA:
         shown['metadata'] = {key: sorted(values) for key, values in sorted(metadata.items())}
     return {'volume-summary': shown}
 
 
-def show_volume(request: VolumeRequest, ident: str) -> JsonObject:
-    return {'volume': views.volume(request.store.get(request.context, ident), request)}
+def show_volume(request: VolumeRequest, ident: str) -> rows_of.Volume:
+    return request.store.get(request.context, ident)
 
 
-def create_volume(request: VolumeRequest) -> JsonObject:
-    given = request.body
-    schemas.refuse(given, _REFUSED)
-    if request.microversion >= CLOSED:
-        schemas.check_known(given, _VOLUME, 'volume')
+def create_volume(request: VolumeRequest) -> rows_of.Volume:
+    given = VOLUME.given(request.body)
     snapshot_id, source_id, backup_id = sources = [
         given.get(name) or None for name in ('snapshot_id', 'source_volid', 'backup_id')]
     image_id = given.get('imageRef') or given.get('image_id')
-    if backup_id and request.microversion < OF_BACKUP:
+    if backup_id and request.version < OF_BACKUP:
         raise exception.BadRequest(f'Creating volumes from backups requires microversion 3.{OF_BACKUP}.')
     if sum(bool(source) for source in (*sources, image_id)) > 1:
         raise exception.InvalidInput(reason='May specify only one of snapshot, imageRef, source volume or backup.')
-    if given.get('size') in (None, '') and not any(sources):
+    if given.get('size') is None and not any(sources):
         raise exception.InvalidInput(reason='size must be given.')
     try:
-        made = request.store.create(
-            request.context, int(given['size']) if given.get('size') not in (None, '') else None,
-            **{'name': '', 'description': None, **schemas.named(given)}, image_id=image_id, snapshot_id=snapshot_id,
-            volume_type=given.get('volume_type'), source_volume_id=source_id, backup_id=backup_id,
-            availability_zone=given.get('availability_zone'),
-            multiattach=listing.flag('multiattach', given.get('multiattach')),
-            metadata=items.replaced(given.get('metadata')), of_server_images=request.microversion >= OF_SERVER_IMAGE)
+        shared = given.get('multiattach') or _is_shared(request, given.get('volume_type'), any(sources))
+        for rule, asked in ((CREATE_FROM_IMAGE, image_id), (MULTIATTACH, shared)):
+            if asked:
+                request.authorize(rule)
+        return request.store.create(
+            request.context, given.get('size'), name=given.get('name', ''), description=given.get('description'),
+            image_id=image_id, snapshot_id=snapshot_id, volume_type=given.get('volume_type'),
+            source_volume_id=source_id, backup_id=backup_id, availability_zone=given.get('availability_zone'),
+            multiattach=bool(given.get('multiattach')), metadata=items.replaced(given.get('metadata')),
+            of_server_images=request.version >= OF_SERVER_IMAGE)
     except (exception.ImageNotFound, exception.VolumeTypeNotFound) as error:
         raise type(error)(error.message) from None
-    return {'volume': views.new_volume(made, request)}
 
 
-def update_volume(request: VolumeRequest, ident: str) -> JsonObject:
-    given = request.body
-    values: JsonObject = {**schemas.named(given)}
-    if given.get('metadata') is not None:
-        values['metadata'] = {**items.replaced(given['metadata'])}
-    return {'volume': views.volume(request.store.update(request.context, ident, lambda row: values), request)}
+def _is_shared(request: VolumeRequest, name: str | None, copied: bool = True) -> bool:
+    """Return whether several servers can use volumes of a type at once.
+
+    :param name: name or id of the type; None: the default type
+    :param copied: whether the volume is a copy, for which the default type of the project has no effect
+    :raises VolumeTypeNotFound:
+    """
+    return type_rows.is_multiattach(types.find(request, name) if copied else request.store.types.of_new(
+        name, request.context))
+
+
+def update_volume(request: VolumeRequest, ident: str) -> rows_of.Volume:
+    values = items.changed(VOLUME, request.body)
+    return request.store.update(request.context, ident, lambda row: values)
 
 
 def delete_volume(request: VolumeRequest, ident: str) -> None:
-    force = listing.flag('force', request.query.get('force'))
-    if force and not request.context.is_admin:
-        raise exception.PolicyDenied(rule='volume:force_delete')
+    force = schemas.flag('force', request.query.get('force'))
+    if force:
+        request.authorize(FORCE_DELETE, request.store.get(request.context, ident))
     request.store.delete(request.context, ident, force=force,
-                         cascade=listing.flag('cascade', request.query.get('cascade')))
-
-
-# ---- metadata of volumes -----------------------------------------------------
-
-def show_metadata(request: VolumeRequest, ident: str) -> JsonObject:
-    return {'metadata': request.store.get(request.context, ident)['metadata']}
-
-
-def add_metadata(request: VolumeRequest, ident: str) -> JsonObject:
-    change = items.added('metadata', request.body, f'A volume has at most {schemas.MOST_ITEMS} metadata items.')
-    return {'metadata': request.store.update(request.context, ident, change)['metadata']}
-
-
-def replace_metadata(request: VolumeRequest, ident: str) -> JsonObject:
-    given = items.replaced(request.body)
-    return {'metadata': request.store.update(request.context, ident, lambda row: {'metadata': {**given}})['metadata']}
-
-
-def delete_metadata(request: VolumeRequest, ident: str, key: str) -> None:
-    request.store.update(request.context, ident, items.removed('metadata', key))
+                         cascade=schemas.flag('cascade', request.query.get('cascade')))
 
 
 # ---- actions on volumes ------------------------------------------------------
 
 def extend(request: VolumeRequest, ident: str) -> None:
-    request.store.extend(request.context, ident, int(request.body['new_size']),
-                         online=request.microversion >= ONLINE_EXTEND)
+    online = request.version >= ONLINE_EXTEND
+    if online:
+        row = request.store.get(request.context, ident)
+        if row['status'] == 'in-use':
+            request.authorize(EXTEND_ATTACHED, row)
+    request.store.extend(request.context, ident, request.body['new_size'], online=online)
 
 
 def set_bootable(request: VolumeRequest, ident: str) -> None:
-    wanted = listing.flag('bootable', request.body['bootable'])
-    request.store.update(request.context, ident, lambda row: {'bootable': wanted})
+    request.store.update(request.context, ident, lambda row: {'bootable': request.body['bootable']})
 
 
 def set_readonly(request: VolumeRequest, ident: str) -> None:
-    wanted = listing.flag('readonly', request.body['readonly'])
-
     def change(row: VolumesRow) -> JsonObject:
         if row['status'] != 'available':
             raise exception.InvalidVolume(reason=f'status must be available, but it is {row["status"]}.')
-        return {'readonly': wanted}
+        return {'readonly': request.body['readonly']}
     request.store.update(request.context, ident, change)
 
 
 def retype(request: VolumeRequest, ident: str) -> None:
     """Change the type. migration_policy is ignored: there is one backend."""
+    row = request.store.get(request.context, ident)
+    if not row['multiattach'] and _is_shared(request, request.body['new_type']):
+        request.authorize(MULTIATTACH, row)
     request.store.retypes.retype(request.context, ident, request.body['new_type'])
 
 
@@ -225,7 +208,7 @@ def force_delete(request: VolumeRequest, ident: str) -> None:
 
 def set_image_metadata(request: VolumeRequest, ident: str) -> JsonObject:
     change = items.added('image_metadata', request.body['metadata'],
-                         f'A volume has at most {schemas.MOST_ITEMS} items of image metadata.')
+                         f'A volume has at most {schemas.MAX_METADATA_ITEMS} items of image metadata.')
     return {'metadata': request.store.update(request.context, ident, change)['image_metadata']}
 
 
@@ -238,32 +221,31 @@ def show_image_metadata(request: VolumeRequest, ident: str) -> JsonObject:
 
 
 def reset_status(request: VolumeRequest, ident: str) -> None:
-    status = request.body['status']
-    request.store.update(request.context, ident, lambda row: {'status': status})
+    request.store.update(request.context, ident, lambda row: {'status': request.body['status']})
 
 
 def reimage(request: VolumeRequest, ident: str) -> None:
-    """Write an image. Only services and administrators may do so for a reserved volume, during a rebuild."""
-    reserved = listing.flag('reimage_reserved', request.body.get('reimage_reserved'))
-    if reserved and not request.trusted:
-        raise exception.PolicyDenied(rule='volume:reimage_reserved')
+    """Write an image. A rule of its own guards reserved volumes, which are written during a rebuild."""
+    reserved = request.body.get('reimage_reserved', False)
+    if reserved:
+        request.authorize(REIMAGE_RESERVED, request.store.get(request.context, ident))
     request.store.reimage(request.context, ident, request.body['image_id'], reserved)
 
 
-def upload_image(request: VolumeRequest, ident: str) -> JsonObject:
+def upload_image(request: VolumeRequest, ident: str) -> tuple[rows_of.Volume, Image]:
     """Create an image. ``force`` is validated only: an upload of a volume in use would not be consistent."""
-    given, since = request.body, request.microversion >= IMAGE_FIELDS
+    given, since = request.body, request.version >= IMAGE_FIELDS
     disk_format, container_format = given.get('disk_format') or 'raw', given.get('container_format') or 'bare'
     if disk_format not in uploads.FORMATS or container_format != 'bare':
         raise exception.InvalidInput(reason=f'disk_format must be {" or ".join(uploads.FORMATS)} and container_format '
                                             f'bare, not {disk_format[:40]} in {container_format[:40]}.')
-    listing.flag('force', given.get('force'))
     if not since and (given.get('visibility') or given.get('protected') is not None):
         raise exception.BadRequest(f'visibility and protected require microversion 3.{IMAGE_FIELDS}.')
-    visibility, protected = given.get('visibility') or 'private', listing.flag('protected', given.get('protected'))
-    row, image = request.store.uploads.begin(request.context, ident, disk_format, {
-        'name': given['image_name'], 'visibility': visibility, 'protected': protected})
-    return {'os-volume_upload_image': views.upload(row, image, request)}
+    if given.get('visibility') == 'public':
+        request.authorize(UPLOAD_PUBLIC, request.store.get(request.context, ident))
+    return request.store.uploads.begin(request.context, ident, disk_format, {
+        'name': given['image_name'], 'visibility': given.get('visibility') or 'private',
+        'protected': given.get('protected') or False})
 
 
 def begin_detaching(request: VolumeRequest, ident: str) -> None:
@@ -274,36 +256,53 @@ def roll_detaching(request: VolumeRequest, ident: str) -> None:
     request.store.roll_detaching(request.context, ident)
 
 
-ROUTES = (
-    Route('GET', '/volumes', list_volumes),
-    Route('GET', '/volumes/detail', list_volumes_in_detail),
-    Route('POST', '/volumes', create_volume, status=202, body=schemas.Body(
-        'volume', {**schemas.of(**_VOLUME), 'additionalProperties': True}, _HINTS)),
-    Route('GET', '/volumes/summary', summarize_volumes),
-    Route('GET', '/volumes/{ident}', show_volume),
-    Route('PUT', '/volumes/{ident}', update_volume, body=schemas.Body('volume', schemas.DESCRIPTION)),
-    Route('DELETE', '/volumes/{ident}', delete_volume, status=202),
-    Route('GET', '/volumes/{ident}/metadata', show_metadata),
-    Route('POST', '/volumes/{ident}/metadata', add_metadata, body=schemas.Body('metadata', schemas.ITEMS)),
-    Route('PUT', '/volumes/{ident}/metadata', replace_metadata, body=schemas.Body('metadata', schemas.ITEMS)),
-    Route('DELETE', '/volumes/{ident}/metadata/{key}', delete_metadata),
-    schemas.action('volumes', 'os-extend', extend, schema=_EXTEND),
-    schemas.action('volumes', 'os-set_bootable', set_bootable, 200, schema=_BOOTABLE),
-    schemas.action('volumes', 'os-reset_status', reset_status, policy=schemas.ADMIN, schema=_STATUS),
-    schemas.action('volumes', 'os-reimage', reimage, schema=_REIMAGE),
-    schemas.action('volumes', 'os-update_readonly_flag', set_readonly, schema=_READONLY),
-    schemas.action('volumes', 'os-retype', retype, schema=_RETYPE),
-    schemas.action('volumes', 'os-force_delete', force_delete, policy=schemas.ADMIN),
-    schemas.action('volumes', 'os-set_image_metadata', set_image_metadata, 200, schema=_IMAGE_METADATA),
-    schemas.action('volumes', 'os-unset_image_metadata', unset_image_metadata, 200, schema=_KEY),
-    schemas.action('volumes', 'os-show_image_metadata', show_image_metadata, 200),
-    schemas.action('volumes', 'os-volume_upload_image', upload_image, schema=_UPLOAD),
-    schemas.action('volumes', 'os-begin_detaching', begin_detaching, policy=schemas.TRUSTED),
-    schemas.action('volumes', 'os-roll_detaching', roll_detaching, policy=schemas.TRUSTED),
+_ACTION, _ADMIN_ACTION = 'volume_extension:volume_actions:', 'volume_extension:volume_admin_actions:'
+_IMAGE_ITEMS = 'volume_extension:volume_image_metadata:'
+_ONE, _FORCE = One(VOLUME, 'show'), listing.Query('force', 'cascade', refuses=False)
+ROUTES: tuple[Route, ...] = (
+    listing.listed('/volumes', 'list_volumes', 'volume:get_all', VOLUME, 'list'),
+    listing.listed('/volumes/detail', 'list_volumes_in_detail', 'volume:get_all', VOLUME,
+                   prepare=rows_of.with_attachments),
+    route('POST', '/volumes', create_volume, 'volume:create', (CREATE_FROM_IMAGE, MULTIATTACH), status=202,
+          body=VOLUME.body('create', CLOSED, _HINTS), answer=One(VOLUME, 'create')),
+    route('GET', '/volumes/summary', summarize_volumes, 'volume:get_all', since=SUMMARY,
+          query=listing.Query(*listing.EVERYONE), answer=_Summary({})),
+    route('GET', '/volumes/{ident}', show_volume, 'volume:get', answer=_ONE),
+    route('PUT', '/volumes/{ident}', update_volume, 'volume:update', body=VOLUME.body('update'), answer=_ONE),
+    route('DELETE', '/volumes/{ident}', delete_volume, 'volume:delete', (FORCE_DELETE,), status=202,
+          query=_FORCE),
+    *items.routes('volumes', 'metadata', [f'volume:{verb}_volume_metadata' for verb in (
+        'get', 'create', 'update', 'delete')], lambda store: store),
+    schemas.action('volumes', 'os-extend', extend, 'volume:extend', checks=(EXTEND_ATTACHED,),
+                   schema=closed('new_size', new_size=schemas.SIZE_REQUIRED)),
+    schemas.action('volumes', 'os-set_bootable', set_bootable, 'volume:update', 200,
+                   schema=closed('bootable', bootable=schemas.FLAG)),
+    schemas.action('volumes', 'os-reset_status', reset_status, _ADMIN_ACTION + 'reset_status',
+                   schema=closed('status', status={'enum': STATUSES})),
+    schemas.action('volumes', 'os-reimage', reimage, 'volume:reimage', checks=(REIMAGE_RESERVED,),
+                   schema=closed('image_id', image_id=schemas.ID, reimage_reserved=schemas.FLAG)),
+    schemas.action('volumes', 'os-update_readonly_flag', set_readonly, 'volume:update_readonly_flag',
+                   schema=closed('readonly', readonly=schemas.FLAG)),
+    schemas.action('volumes', 'os-retype', retype, 'volume:retype', checks=(MULTIATTACH,), schema=closed(
+        'new_type', new_type=_WORD, migration_policy={'enum': ['never', 'on-demand', None]})),
+    schemas.action('volumes', 'os-force_delete', force_delete, _ADMIN_ACTION + 'force_delete'),
+    schemas.action('volumes', 'os-set_image_metadata', set_image_metadata, _IMAGE_ITEMS + 'set', 200,
+                   schema=closed('metadata', metadata=schemas.ITEMS), answer=schemas.METADATA_ANSWER),
+    schemas.action('volumes', 'os-unset_image_metadata', unset_image_metadata, _IMAGE_ITEMS + 'remove', 200,
+                   schema=closed('key', key={'type': 'string', 'maxLength': 255})),
+    schemas.action('volumes', 'os-show_image_metadata', show_image_metadata, 'volume:get_volume_metadata', 200,
+                   answer=schemas.METADATA_ANSWER),
+    schemas.action('volumes', 'os-volume_upload_image', upload_image, _ACTION + 'upload_image',
+                   checks=(UPLOAD_PUBLIC,), answer=One(UPLOAD, 'show'), schema=closed(
+        'image_name', image_name=_WORD, force=schemas.FLAG_OR_NULL, container_format=schemas.NAME,
+        disk_format=schemas.NAME, visibility=schemas.NAME, protected=schemas.FLAG_OR_NULL)),
+    schemas.action('volumes', 'os-begin_detaching', begin_detaching, _ACTION + 'begin_detaching'),
+    schemas.action('volumes', 'os-roll_detaching', roll_detaching, _ACTION + 'roll_detaching'),
     *snapshots.ROUTES,
     *attachments.ROUTES,
     *types.ROUTES,
     *type_access.ROUTES,
     *limits.ROUTES,
+    *backends.ROUTES,
     *backups.ROUTES,
 )

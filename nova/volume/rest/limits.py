@@ -10,16 +10,30 @@ from nova.db.volumes import volumes as db
 from nova.json_types import JsonObject
 from nova.volume.rest import listing
 from nova.volume.rest import schemas
-from nova.volume.rest import views
-from nova.web.routes import Route
+from nova.volume.rest.resources import SERVICE
+from nova.volume.rest.schemas import flag
+from nova.volume.rest.schemas import route
+from nova.web.resource import Body
+from nova.web.resource import closed
+from nova.web.resource import Document
+from nova.web.resource import Page
+from nova.web.resource import Schema
 
 if TYPE_CHECKING:
     from nova.volume.rest.request import VolumeRequest
 
+# field of the limits: (whether it is a limit, resource)
+ABSOLUTE = {
+    'maxTotalVolumes': (True, 'volumes'), 'maxTotalSnapshots': (True, 'snapshots'),
+    'maxTotalVolumeGigabytes': (True, 'gigabytes'), 'maxTotalBackups': (True, 'backups'),
+    'maxTotalBackupGigabytes': (True, 'backup_gigabytes'), 'totalVolumesUsed': (False, 'volumes'),
+    'totalSnapshotsUsed': (False, 'snapshots'), 'totalGigabytesUsed': (False, 'gigabytes'),
+    'totalBackupsUsed': (False, 'backups'), 'totalBackupGigabytesUsed': (False, 'backup_gigabytes')}
 ZONE: JsonObject = {'zoneState': {'available': True}}
 OF_PROJECT = ('project_id', 'tenant_id')         # query parameters for the project of limits
+USED_LIMITS, SHOW_QUOTAS = 'limits_extension:used_limits', 'volume_extension:quotas:show'
 _NO_QUOTA = {'groups': 0}                # not supported
-_QUOTAS = {'type': 'object', 'minProperties': 1, 'additionalProperties': False, 'properties': {
+_QUOTAS: Schema = {'type': 'object', 'minProperties': 1, 'additionalProperties': False, 'properties': {
     **dict.fromkeys(storage_quotas.VOLUMES, {'type': ['integer', 'string'], 'pattern': '^(-1|[0-9]{1,9})$',
                                              'minimum': -1, 'maximum': 2147483647}),
     **dict.fromkeys(_NO_QUOTA, {'enum': [0, '0']})}}
@@ -32,21 +46,17 @@ def _limits(request: VolumeRequest, project_id: str) -> tuple[dict[str, int], di
 
 
 def limits(request: VolumeRequest) -> JsonObject:
-    listing.check(request, OF_PROJECT)
     project_id = next((request.query[name] for name in OF_PROJECT if name in request.query), None)
-    most, used = _limits(request, _seen(request, project_id or request.context.project_id or ''))
-    return {'limits': {'rate': [], 'absolute': {
-        'maxTotalVolumes': most['volumes'], 'maxTotalSnapshots': most['snapshots'],
-        'maxTotalVolumeGigabytes': most['gigabytes'], 'maxTotalBackups': most['backups'],
-        'maxTotalBackupGigabytes': most['backup_gigabytes'],
-        'totalVolumesUsed': used['volumes'], 'totalSnapshotsUsed': used['snapshots'],
-        'totalGigabytesUsed': used['gigabytes'], 'totalBackupsUsed': used['backups'],
-        'totalBackupGigabytesUsed': used['backup_gigabytes']}}}
+    project_id = _seen(request, project_id or request.context.project_id or '')
+    most, used = _limits(request, project_id)
+    shows_usage = request.allows(USED_LIMITS, {'project_id': project_id})
+    return {'limits': {'rate': [], 'absolute': {name: (most if is_limit else used)[noun] for name, (is_limit, noun)
+                                                in ABSOLUTE.items() if is_limit or shows_usage}}}
 
 
 def _seen(request: VolumeRequest, project_id: str) -> str:
-    """Check access to a project's limits; raises NotFound (another project, and the caller is not an administrator)."""
-    if project_id != request.context.project_id and not request.context.is_admin:
+    """Check access to a project's limits; raises NotFound (another project, whose limits the caller may not read)."""
+    if project_id != request.context.project_id and not request.allows(SHOW_QUOTAS, {'project_id': project_id}):
         raise exception.NotFound()
     return project_id
 
@@ -54,12 +64,13 @@ def _seen(request: VolumeRequest, project_id: str) -> str:
 def quotas(request: VolumeRequest, project_id: str) -> JsonObject:
     most, used = _limits(request, _seen(request, project_id))
     shown: dict[str, Any] = {**most, **_NO_QUOTA}
-    if listing.flag('usage', request.query.get('usage')):
+    if flag('usage', request.query.get('usage')):
         shown = {name: {'limit': limit, 'in_use': used.get(name, 0), 'reserved': 0} for name, limit in shown.items()}
     return {'quota_set': {'id': project_id, **shown}}
 
 
 def default_quotas(request: VolumeRequest, project_id: str) -> JsonObject:
+    _seen(request, project_id)
     with request.store.db.reader() as conn:
         return {'quota_set': {'id': project_id, **request.store.limits.defaults(conn), **_NO_QUOTA}}
 
@@ -67,7 +78,7 @@ def default_quotas(request: VolumeRequest, project_id: str) -> JsonObject:
 def update_quotas(request: VolumeRequest, project_id: str) -> JsonObject:
     _check_project(project_id)
     wanted = {name: int(limit) for name, limit in request.body.items() if name not in _NO_QUOTA}
-    most = request.store.limits.set(project_id, wanted, listing.flag(
+    most = request.store.limits.set(project_id, wanted, flag(
         'skip_validation', request.query.get('skip_validation'), default=True))
     return {'quota_set': {**most, **_NO_QUOTA}}
 
@@ -88,10 +99,9 @@ def zones(request: VolumeRequest) -> JsonObject:
 
 
 def services(request: VolumeRequest) -> JsonObject:
-    names = {'host': 'host', 'binary': 'binary', 'service': 'binary'}
-    listing.check(request, names)
-    wanted = {names[name]: value for name, value in request.query.items()}.items()
-    return {'services': [views.service(row, request) for row in request.store.services.every()
+    wanted = {SERVICE.filters[name]: value for name, value in request.query.items()}.items()
+    build = SERVICE.view('show').documents(request)
+    return {'services': [build(row) for row in request.store.services.every()
                          if wanted <= {'host': row['host'], 'binary': row['binary']}.items()]}
 
 
@@ -102,15 +112,33 @@ def empty_list(key: str) -> Callable[[VolumeRequest], dict[str, Any]]:
     return empty
 
 
+_SET = '/os-quota-sets/{project_id}'
+_QUOTA = dict.fromkeys((*storage_quotas.VOLUMES, *_NO_QUOTA), schemas.INTEGER)
+_USAGE = closed('limit', 'in_use', 'reserved', limit=schemas.INTEGER, in_use=schemas.INTEGER, reserved=schemas.INTEGER)
+
+
+def _quota_set(**more: Schema) -> Document:
+    return Document({'quota_set': closed(*_QUOTA, *more, **_QUOTA, **more)})
+
+
 ROUTES = (
-    Route('GET', '/limits', limits),
-    Route('GET', '/os-quota-sets/{project_id}', quotas),
-    Route('GET', '/os-quota-sets/{project_id}/defaults', default_quotas),
-    Route('PUT', '/os-quota-sets/{project_id}', update_quotas, policy=schemas.ADMIN,
-          body=schemas.Body('quota_set', _QUOTAS)),
-    Route('DELETE', '/os-quota-sets/{project_id}', delete_quotas, schemas.ADMIN),
-    Route('GET', '/os-availability-zone', zones),
-    *(Route('GET', path, empty_list(key)) for path, key in (
-        ('/extensions', 'extensions'), ('/groups/detail', 'groups'), ('/qos-specs', 'qos_specs'))),
-    Route('GET', '/os-services', services, schemas.ADMIN),
+    route('GET', '/limits', limits, None, (USED_LIMITS, SHOW_QUOTAS), query=listing.Query(*OF_PROJECT),
+          answer=Document({'limits': closed('rate', 'absolute', rate=schemas.EMPTY_LIST, absolute=closed(
+              *(name for name, (is_limit, _noun) in ABSOLUTE.items() if is_limit),
+              **dict.fromkeys(ABSOLUTE, schemas.INTEGER)))})),
+    route('GET', _SET, quotas, SHOW_QUOTAS, query=listing.Query('usage', refuses=False),
+          answer=Document({'quota_set': closed('id', *_QUOTA, id=schemas.TEXT, **dict.fromkeys(
+              _QUOTA, {'anyOf': [schemas.INTEGER, _USAGE]}))})),
+    route('GET', f'{_SET}/defaults', default_quotas, SHOW_QUOTAS, answer=_quota_set(id=schemas.TEXT)),
+    route('PUT', _SET, update_quotas, 'volume_extension:quotas:update',
+          body=Body('quota_set', _QUOTAS), query=listing.Query('skip_validation', refuses=False), answer=_quota_set()),
+    route('DELETE', _SET, delete_quotas, 'volume_extension:quotas:delete'),
+    route('GET', '/os-availability-zone', zones, answer=Document({'availabilityZoneInfo': [closed(
+        'zoneName', 'zoneState', zoneName=schemas.TEXT, zoneState={'const': ZONE['zoneState']})]})),
+    *(route('GET', path, empty_list(key), rule, name=f'list_{key}', answer=Document({key: schemas.EMPTY_LIST}))
+      for path, key, rule in (
+          ('/extensions', 'extensions', None), ('/groups/detail', 'groups', 'group:get_all'),
+          ('/qos-specs', 'qos_specs', 'volume_extension:qos_specs_manage:get_all'))),
+    route('GET', '/os-services', services, 'volume_extension:services:index', query=listing.Query(*SERVICE.filters),
+          answer=Page(SERVICE, 'show')),
 )

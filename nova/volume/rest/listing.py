@@ -1,19 +1,20 @@
-"""Pagination of lists: filters, order, markers and links of a query string."""
+"""Lists: filters, order, markers and links of a query string."""
 from __future__ import annotations
 
 import ast
+import datetime
 import urllib.parse
-from collections.abc import Callable, Iterable, Sequence
-from typing import cast, TYPE_CHECKING, TypedDict, TypeVar
-
-from oslo_utils import strutils
+from collections.abc import Iterable, Sequence
+from typing import Any, cast, TYPE_CHECKING, TypedDict
 
 from nova import context as nova_context
 from nova import exception
-from nova.db import engine
 from nova.db.volumes import volumes as db
 from nova.volume.rest import schemas
+from nova.volume.rest.schemas import flag
 from nova.web import formats
+from nova.web import params
+from nova.web import resource
 from nova.web import sizes
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from nova.json_types import JsonObject
     from nova.volume.rest.request import VolumeRequest
     from nova.volume.store.types import Type
+    from nova.web.routes import Route
+
 
 class Identified(TypedDict):
     """Any row of a list."""
@@ -28,45 +31,68 @@ class Identified(TypedDict):
     id: str
 
 
-_Row = TypeVar('_Row', bound=Identified)
-
 MAX_LIMIT = 1000
-SORT = ('created_at', 'updated_at', 'name', 'status', 'size', 'bootable', 'id')
 SORTED = ('sort', 'sort_key', 'sort_dir')
-PAGED = ('limit', 'marker', 'offset')
 EVERYONE = ('all_tenants', 'all_projects')
-TIMES = ('created_at', 'updated_at')
-COMPARED_TIMES = 60                      # microversion of these filters
+PAGED = ('limit', 'marker', 'offset')
+COMPARED_TIMES = 60                      # microversion of filters by time
 TIME_OPERATORS = ('gt', 'gte', 'lt', 'lte', 'eq', 'neq')
 MAX_TIMES = 8                            # conditions of one filter
 MAX_ITEMS = 4096                         # characters of a metadata filter
-MOST_NAMED = 3                           # names in an error message
+MAX_NAMES = 3                           # names in an error message
+_NUMBERS = ('limit', 'offset')
 
 
-def flag(name: str, value: object, default: bool = False) -> bool:
-    """Parse a boolean of a body or query.
+class Query(params.Query):
+    """Parameters of a query string; the handler gets {name: last value} as texts.
 
-    :raises BadRequest: neither true nor false: a misspelt word must not count as the default
+    :param names: known parameters
+    :param times: parameters since COMPARED_TIMES
+    :param refuses: refuse unknown parameters: a client must not take an unfiltered list for a filtered one
     """
-    if value in (None, ''):
-        return default
-    try:
-        return strutils.bool_from_string(value, strict=True)
-    except ValueError:
-        raise exception.BadRequest(f'{name} must be true or false, not {str(value)[:40]!r}.') from None
+
+    def __init__(self, *names: str, times: Iterable[str] = (), refuses: bool = True) -> None:
+        super().__init__(*(params.Param(name, {'type': 'string'} if name not in _NUMBERS else _integer(),
+                                        since=COMPARED_TIMES if name in times else 0) for name in names),
+                         closed=0 if refuses else None)
+
+    def validate(self, query_string: str, version: int, relaxed: bool = False) -> Any:
+        """Parse a query string.
+
+        :raises BadRequest: malformed, or an unknown name
+        """
+        query = dict(params.parse_bounded(query_string))
+        known = sorted(str(param.name) for param in self.params if param.at(version))
+        unknown = sorted(query.keys() - set(known)) if self.is_closed(version) else ()
+        if unknown:
+            shown = ', '.join(name[:resource.MAX_SHOWN] for name in unknown[:MAX_NAMES])
+            raise exception.BadRequest(f'Invalid filters {shown} are found in query options. Supported are: '
+                                       f'{", ".join(known) or "none"}.')
+        return query
 
 
-def check(request: VolumeRequest, known: Iterable[str]) -> None:
-    """Refuse unknown query parameters: a client must not take an unfiltered list for a filtered one.
+def _integer() -> dict[str, Any]:
+    return {'type': 'integer', 'minimum': 0}
 
-    :param known: allowed names
-    :raises BadRequest: an unknown name
+
+def listed(path: str, name: str, rule: str | None, shown: resource.Resource, view: str = 'show', *, first: str = 'desc',
+           prepare: Any = None) -> Route:
+    """Return the route of a list.
+
+    :param name, rule: name and policy of the operation
+    :param first: default direction, by creation time
+    :param prepare: see resource.Page
     """
-    known = sorted(known)
-    unknown = ', '.join(name[:schemas.MOST_SHOWN] for name in sorted(request.query.keys() - set(known))[:MOST_NAMED])
-    if unknown:
-        raise exception.BadRequest(f'Invalid filters {unknown} are found in query options. Supported are: '
-                                   f'{", ".join(known) or "none"}.')
+    times = [name for name, column in shown.filters.items() if _kind(shown, column) is datetime.datetime]
+    return schemas.route(
+        'GET', path, page_from_oldest if first == 'asc' else page, rule, name=name,
+        query=Query(*shown.filters, *EVERYONE, *PAGED, *SORTED, 'with_count', times=times),
+        answer=resource.Page(shown, view, prepare, {f'{shown.plural}_links': schemas.LINKS, 'count': schemas.INTEGER}))
+
+
+def _kind(shown: resource.Resource, column: str) -> type:
+    assert shown.table is not None
+    return db.kind_of(shown.table, column)
 
 
 def asked_of(request: VolumeRequest) -> nova_context.Projects | str:
@@ -75,53 +101,51 @@ def asked_of(request: VolumeRequest) -> nova_context.Projects | str:
     return nova_context.ALL_PROJECTS if everyone and request.context.is_admin else request.context.project_id or ''
 
 
-def each(request: VolumeRequest, view: Callable[[_Row, VolumeRequest], JsonObject],
-         ) -> Callable[[engine.Connection, list[_Row]], list[JsonObject]]:
-    """Return a view of rows that needs nothing else from the database."""
-    return lambda conn, rows: [view(row, request) for row in rows]
+def page_from_oldest(request: VolumeRequest) -> JsonObject:
+    return page(request, 'asc')
 
 
-def page(request: VolumeRequest, table: engine.Table, key: str,
-         view: Callable[[engine.Connection, list[_Row]], list[JsonObject]],
-         filters: dict[str, str], direction: str = 'desc') -> JsonObject:
+def page(request: VolumeRequest, direction: str = 'desc') -> JsonObject:
     """Return a page of the project's rows, or of all projects for an administrator.
 
     Resources of administrative servers are visible to administrators and services only.
 
-    :param view: makes the documents of rows of the table
-    :param filters: {query parameter: column}, in addition to project_id
     :param direction: default direction, by creation time
     """
-    query, filters = request.query, {**filters, 'project_id': 'project_id'}
-    times = [name for name in TIMES if name in table.c and request.microversion >= COMPARED_TIMES]
-    items = [name for name in ('metadata',) if name in table.c]
-    check(request, {*filters, *times, *items, *EVERYONE, *PAGED, *SORTED, 'with_count'})
-    project_id = asked_of(request)
-    compare = [*(found for name in items for found in _items(query.get(name))),
-               *(found for name in times for found in _times(name, query.get(name)))]
-    equal = {column: _value(db.kind_of(table, column), query, name) for name, column in filters.items()
-             if query.get(name) is not None}
+    query, answer = request.query, cast(resource.Page, cast('Route', request.route).answer)
+    shown, table = answer.resource, answer.resource.table
+    assert table is not None
+    project_id, equal, compare = asked_of(request), {}, []
+    for name, column in shown.filters.items():
+        if (text := query.get(name)) is not None:
+            kind = db.kind_of(table, column)
+            if kind is dict:
+                compare += _items(text)
+            elif kind is datetime.datetime:
+                compare += _times(name, text)
+            else:
+                equal[column] = _value(kind, query, name)
     limit = min(_number(query, 'limit', MAX_LIMIT), MAX_LIMIT)
-    sort = _sort(query, [name for name in SORT if name in table.c], 'created_at', direction)
+    sort = _sort(query, shown.sort_keys, 'created_at', direction)
     with request.store.db.reader() as conn:
-        rows = cast(list[_Row], db.page(
+        rows = cast(list[Identified], db.page(
             conn, table, project_id, equal, administrative=request.trusted, sort=sort, compare=compare,
             marker=query.get('marker'), limit=limit + 1, offset=_number(query, 'offset', 0)))
-        shown = view(conn, rows[:limit])
-    number = sizes.fitting(shown)
-    body: JsonObject = {key: [*shown[:number]]}
-    if len(rows) > limit > 0 or number < len(shown):
-        body[f'{key}_links'] = _next(request, rows[min(limit, number) - 1]['id'])
+        found = answer.prepare(conn, rows[:limit]) if answer.prepare else rows[:limit]
+    build = answer.view.documents(request)
+    documents = [build(row) for row in found]
+    number = sizes.fitting(documents)
+    body: JsonObject = {shown.plural: [*documents[:number]]}
+    if len(rows) > limit > 0 or number < len(documents):
+        body[f'{shown.plural}_links'] = _next(request, rows[min(limit, number) - 1]['id'])
     if flag('with_count', query.get('with_count')):
         with request.store.db.reader() as conn:
             body['count'] = db.count(conn, table, project_id, equal, request.trusted, compare)
     return body
 
 
-def _items(text: str | None) -> list[tuple[str, str, object]]:
+def _items(text: str) -> list[tuple[str, str, object]]:
     """Parse ``metadata={'key': 'value'}``: clients send a Python or JSON dictionary."""
-    if text is None:
-        return []
     try:
         items = ast.literal_eval(text) if len(text) <= MAX_ITEMS else None
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -131,7 +155,7 @@ def _items(text: str | None) -> list[tuple[str, str, object]]:
     return [('metadata', 'has', items)] if items else []
 
 
-def _times(name: str, text: str | None) -> list[tuple[str, str, object]]:
+def _times(name: str, text: str) -> list[tuple[str, str, object]]:
     """Parse ``created_at=gte:2026-01-01T00:00:00,lt:2026-02-01T00:00:00``."""
     found: list[tuple[str, str, object]] = []
     for part in text.split(',')[:MAX_TIMES + 1] if text else ():
@@ -142,7 +166,7 @@ def _times(name: str, text: str | None) -> list[tuple[str, str, object]]:
         except (ValueError, OverflowError):
             found = []
             break
-    if text is not None and not 0 < len(found) <= MAX_TIMES:
+    if not 0 < len(found) <= MAX_TIMES:
         raise exception.BadRequest(f'{name} must be an ISO 8601 time, or up to {MAX_TIMES} of them separated by '
                                    f'commas, each with one of {", ".join(TIME_OPERATORS)} and a colon before it.')
     return found
@@ -164,15 +188,12 @@ def _number(query: dict[str, str], name: str, default: int) -> int:
     return int(text)
 
 
-def page_of_rows(request: VolumeRequest, key: str, rows: Sequence[Type],
-                 view: Callable[[Type], JsonObject], filters: Iterable[str]) -> JsonObject:
-    """Return a page of filtered rows in memory; they keep their order unless the query has one.
+def page_of_types(request: VolumeRequest, rows: Sequence[Type]) -> JsonObject:
+    """Return a page of rows in memory; they keep their order unless the query has one.
 
-    :param filters: names of the applied filters
     :raises InvalidMarker: no row has the marker
     """
-    query = request.query
-    check(request, {*filters, *EVERYONE, *PAGED, *SORTED})
+    query, answer = request.query, cast(resource.Page, cast('Route', request.route).answer)
     if any(name in query for name in SORTED):
         for column, direction in reversed(_sort(query, ['name', 'id'], 'name', 'asc')):
             rows = sorted(rows, key=lambda row: row['name' if column == 'name' else 'id'], reverse=direction == 'desc')
@@ -182,13 +203,12 @@ def page_of_rows(request: VolumeRequest, key: str, rows: Sequence[Type],
         if not found:
             raise exception.InvalidMarker(marker=marker[:255])
         start += found[0]
-    limit = min(_number(query, 'limit', MAX_LIMIT), MAX_LIMIT)
-    shown = rows[start:start + limit]
-    views = [view(row) for row in shown]
+    shown = rows[start:start + min(_number(query, 'limit', MAX_LIMIT), MAX_LIMIT)]
+    views = [*map(answer.view.documents(request), shown)]
     number = sizes.fitting(views)
-    body: JsonObject = {key: [*views[:number]]}
+    body: JsonObject = {answer.resource.plural: [*views[:number]]}
     if shown and len(rows) > start + number:
-        body[f'{key}_links'] = _next(request, shown[number - 1]['id'])
+        body[f'{answer.resource.plural}_links'] = _next(request, shown[number - 1]['id'])
     return body
 
 

@@ -1,35 +1,63 @@
 """Request to a handler of the Block Storage API."""
 from __future__ import annotations
 
+from collections.abc import Mapping
 import typing
 
-from nova.volume.rest import schemas
+from nova import exception
 from nova.web.request import BaseRequest
 
 if typing.TYPE_CHECKING:
+    from nova.policy import Policy
     from nova.volume.embedded import EmbeddedVolumes
+
+SEE_ADMINISTRATIVE = 'nova:volumes:administrative'
 
 
 class VolumeRequest(BaseRequest):
     """Request to a handler.
 
-    store          the backend
-    query          {name: last value}
-    body           value below the route's body key
-    microversion   minor version; 0 by default
+    store     the backend
+    query     {name: last value}
+    body      value below the route's body key
+    version   minor version; 0 by default
     """
 
-    __slots__ = ('store', 'microversion')
+    __slots__ = ('store', 'policy', '_allowed', '_root_url')
 
-    def __init__(self, environ: dict[str, typing.Any], store: EmbeddedVolumes) -> None:
+    def __init__(self, environ: dict[str, typing.Any], store: EmbeddedVolumes, rules: Policy) -> None:
         super().__init__(environ)
-        self.store, self.microversion = store, 0
+        self.store, self.version, self.policy = store, 0, rules
+        self._allowed: dict[tuple[str | None, ...], bool] = {}
+        self._root_url = ''
+
+    @property
+    def root_url(self) -> str:
+        """Scheme, host and mount point of the API; every row of a list links to it."""
+        self._root_url = self._root_url or super().root_url
+        return self._root_url
 
     @property
     def trusted(self) -> bool:
-        """Whether the caller is a service or an administrator."""
-        return self.context.is_admin or 'service' in (self.context.roles or ())
+        """Whether the caller sees the volumes of administrative servers."""
+        return self.allows(SEE_ADMINISTRATIVE)
 
-    def satisfies(self, policy: str | None) -> bool:
-        """Return whether the caller satisfies a route's policy."""
-        return policy is None or bool(self.context.is_admin if policy == schemas.ADMIN else self.trusted)
+    def allows(self, rule: str, row: Mapping[str, typing.Any] | None = None) -> bool:
+        """Return whether a rule allows the caller to use a resource; evaluated once for each owner.
+
+        :param row: row of the resource, with project_id and maybe user_id; None: the caller's own resources
+        """
+        owner = (self.context.project_id, self.context.user_id) if row is None else (
+            row['project_id'], row.get('user_id'))
+        key = (rule, *owner)
+        if key not in self._allowed:
+            self._allowed[key] = self.policy.allows(self.context, rule, {'project_id': owner[0], 'user_id': owner[1]})
+        return self._allowed[key]
+
+    def authorize(self, rule: str, row: Mapping[str, typing.Any] | None = None) -> None:
+        """Check a rule; the parameters are those of ``allows``.
+
+        :raises PolicyDenied: it does not allow the caller to use the resource
+        """
+        if not self.allows(rule, row):
+            raise exception.PolicyDenied(rule=rule)

@@ -1,107 +1,85 @@
-"""Shared parts of routes: body schemas and policies."""
+"""Types and routes that the resources of the Block Storage API share."""
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
+from typing import Any
 
-import jsonschema
+from oslo_utils import strutils
 
 from nova import exception
-from nova.json_types import Json
-from nova.json_types import JsonObject
-from nova.web import json_schema
+from nova.web import json_types
+from nova.web.resource import Body
+from nova.web.resource import Converted
+from nova.web.resource import Document
+from nova.web.resource import Schema
 from nova.web.routes import Route
 
-NAME = {'type': ['string', 'null'], 'maxLength': 255}
-MOST_ITEMS = 128                         # maximum number of metadata items
-MOST_SHOWN = 64                          # characters of a key in an error message
-METADATA = {'type': ['object', 'null'], 'maxProperties': MOST_ITEMS,
-            'propertyNames': {'minLength': 1, 'maxLength': 255},
-            'additionalProperties': {'type': 'string', 'maxLength': 255}}
-
-NAMES = dict.fromkeys(('name', 'display_name', 'description', 'display_description'), NAME)
-ITEMS = {**METADATA, 'type': 'object'}
-# Policy of operations on a server's volume: administrators and services.
-TRUSTED = 'trusted'
-ADMIN = 'admin'                          # administrators only
+MAX_METADATA_ITEMS = 128                         # maximum number of metadata items
 
 
-def of(*required: str, **properties: Mapping[str, object]) -> dict[str, object]:
-    """Return the schema of an object with only these properties."""
-    return {'type': 'object', 'properties': properties, 'additionalProperties': False,
-            **({'required': list(required)} if required else {})}
+def flag(name: str, value: object, default: bool = False) -> bool:
+    """Parse a boolean of a body or query.
 
-
-def check_known(given: JsonObject, known: Collection[str], where: str) -> None:
-    """Refuse unknown keys.
-
-    :param where: path of ``given`` in the body; empty for the body
-    :raises BadRequest: unknown key
+    :raises BadRequest: neither true nor false: a misspelt word must not count as the default
     """
-    unknown = ', '.join(repr(key[:MOST_SHOWN]) for key in sorted(given.keys() - known)[:3])
-    if unknown:
-        raise exception.BadRequest(f'Invalid input for field/attribute {where or "body"}: unknown key {unknown}.')
+    if value in (None, ''):
+        return default
+    try:
+        return strutils.bool_from_string(value, strict=True)
+    except ValueError:
+        raise exception.BadRequest(f'{name} must be true or false, not {str(value)[:40]!r}.') from None
 
 
-def refuse(given: JsonObject, refused: dict[str, str]) -> None:
-    """Refuse unsupported keys with a value.
-
-    :param refused: {key: reason}
-    :raises BadRequest: one of the keys has a value
-    """
-    for key, reason in refused.items():
-        if given.get(key):
-            raise exception.BadRequest(f'Invalid input for field/attribute {key}: {reason}')
+def _flag(*types: str) -> Converted:
+    return Converted({'type': ['boolean', *types]}, lambda name, value: None if value is None else flag(name, value))
 
 
-class Body:
-    """Body with a key and a schema; handlers get the value in ``req.body``.
+# ---- types of requests -------------------------------------------------------
 
-    :param schema: JSON Schema
-    :param refused: {unsupported key of the body: reason}
-    """
+NAME: Schema = {'type': ['string', 'null'], 'maxLength': 255}
+SHORT_ID: Schema = {'type': ['string', 'null'], 'maxLength': 36}
+ID: Schema = {'type': 'string', 'maxLength': 36}
+ANY_ID: Schema = {'type': 'string'}
+METADATA: Schema = {'type': ['object', 'null'], 'maxProperties': MAX_METADATA_ITEMS,
+                    'propertyNames': {'minLength': 1, 'maxLength': 255},
+                    'additionalProperties': {'type': 'string', 'maxLength': 255}}
+ITEMS: Schema = {**METADATA, 'type': 'object'}
+FLAG, FLAG_OR_NULL = _flag('string'), _flag('string', 'null')
+DIGITS: Schema = {'type': ['integer', 'string', 'null'], 'pattern': '^[0-9]{1,9}$', 'maximum': 999999999}
+SIZE_REQUIRED = Converted({**DIGITS, 'type': ['integer', 'string']}, lambda _name, value: int(value))
+SIZE = Converted(DIGITS, lambda _name, value: None if value is None else int(value))
 
-    def __init__(self, key: str, schema: Mapping[str, object], refused: dict[str, str] | None = None) -> None:
-        self.key, self.content, self._refused = key, schema, refused or {}
-        self._validator = json_schema.Validator(schema)
+# ---- types of responses ------------------------------------------------------
 
-    def validate(self, document: JsonObject, _version: int = 0, _relaxed: bool = False) -> Json:
-        """Validate a body and return the value below the key.
-
-        :raises BadRequest: missing, invalid, unsupported or unknown key
-        """
-        refuse(document, self._refused)
-        check_known(document, {self.key, *self._refused}, '')
-        value = document.get(self.key)
-        if value is None:
-            raise exception.BadRequest(
-                f"Invalid input for field/attribute {self.key}: '{self.key}' is a required property.")
-        error = jsonschema.exceptions.best_match(self._validator.iter_errors(value))
-        if error is not None:
-            path = '.'.join(str(part) for part in (self.key, *error.absolute_path))
-            if error.validator == 'additionalProperties' and error.validator_value is False:
-                check_known(error.instance, error.schema['properties'], path[:200])
-            raise exception.BadRequest(f'Invalid input for field/attribute {path[:200]}: {error.validator} is not met.')
-        return value
-
-
-def named(given: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Return name and description from either of their keys, if present."""
-    found = {}
-    for name in ('name', 'description'):
-        for key in (name, f'display_{name}'):
-            if key in given:
-                found[name] = given[key]
-    return found
+TEXT: Schema = {'type': 'string'}
+TEXT_OR_NULL: Schema = {'type': ['string', 'null']}
+UUID: Schema = {'type': 'string', 'format': 'uuid'}
+INTEGER: Schema = {'type': 'integer'}
+BOOLEAN: Schema = {'type': 'boolean'}
+JSON: Schema = {}
+NULL: Schema = {'type': 'null'}
+TIME: Schema = {'type': 'string', 'pattern': json_types.DATE_TIME['pattern']}
+TIME_OR_NULL: Schema = {**TIME, 'type': ['string', 'null']}
+EMPTY_LIST: Schema = {'type': 'array', 'maxItems': 0}
+STRINGS: Schema = {'type': 'object', 'additionalProperties': TEXT}
+ANY_OBJECT: Schema = {'type': 'object', 'additionalProperties': True}
+LINKS: Schema = {'type': 'array', 'items': {'type': 'object', 'required': ['rel', 'href'], 'properties': {
+    'rel': TEXT, 'href': TEXT}, 'additionalProperties': False}}
+METADATA_ANSWER = Document({'metadata': STRINGS})
 
 
-def action(noun: str, name: str, handler: Callable[..., JsonObject | None], status: int = 202,
-           policy: str | None = None, schema: Mapping[str, object] | None = None) -> Route:
+def route(method: str, path: str, handler: Callable[..., Any], policy: str | None = None, checks: tuple[str, ...] = (),
+          answer: Document | None = None, since: int = 0, **more: Any) -> Route:
+    """Return a route; its checks include the rules of the fields of its answer."""
+    fields = answer.checks if answer is not None else ()
+    return Route(method, path, handler, policy, (*checks, *fields), answer=answer, since=since, **more)
+
+
+def action(noun: str, name: str, handler: Callable[..., Any], policy: str, status: int = 202,
+           schema: Schema | None = None, checks: tuple[str, ...] = (), answer: Document | None = None) -> Route:
     """Return the route of an action.
 
-    :param policy: TRUSTED or ADMIN; None: any caller with access to the resource
+    :param schema: type of the value below the action's name
     """
-    return Route('POST', f'/{noun}/{{ident}}/action', handler, policy, status=status, action=name,
+    return route('POST', f'/{noun}/{{ident}}/action', handler, policy, checks, answer, status=status, action=name,
                  body=schema and Body(name, schema))
-
-
-DESCRIPTION = of(**NAMES, metadata=METADATA)

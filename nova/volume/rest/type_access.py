@@ -1,18 +1,19 @@
 """Access to private volume types: routes and handlers."""
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from nova.volume.rest import schemas
 from nova.volume.rest import types
-from nova.web.routes import Route
+from nova.volume.rest.schemas import route
+from nova.web.resource import closed
+from nova.web.resource import Document
 
 if TYPE_CHECKING:
     from nova.json_types import JsonObject
     from nova.volume.rest.request import VolumeRequest
 
-_PROJECT = schemas.of('project', project={'type': 'string', 'minLength': 1, 'maxLength': 255,
+_PROJECT = closed('project', project={'type': 'string', 'minLength': 1, 'maxLength': 255,
                                           'pattern': r'^[0-9A-Za-z_.-]+$'})
 
 
@@ -30,13 +31,11 @@ def forbid_project(request: VolumeRequest, ident: str) -> None:
     request.store.type_access.forbid(ident, request.body['project'])
 
 
-def _action(name: str, handler: Callable[[VolumeRequest, str], None]) -> Route:
-    return Route('POST', '/types/{ident}/action', handler, schemas.ADMIN, status=202, action=name,
-                 body=schemas.Body(name, _PROJECT))
-
-
+_RULE = 'volume_extension:volume_type_access'
+_ACCESS = closed('volume_type_id', 'project_id', volume_type_id=schemas.UUID, project_id=schemas.TEXT)
 ROUTES = (
-    Route('GET', '/types/{ident}/os-volume-type-access', list_projects, schemas.ADMIN),
-    _action('addProjectAccess', allow_project),
-    _action('removeProjectAccess', forbid_project),
+    route('GET', '/types/{ident}/os-volume-type-access', list_projects, f'{_RULE}:get_all_for_type',
+          answer=Document({'volume_type_access': [_ACCESS]})),
+    schemas.action('types', 'addProjectAccess', allow_project, f'{_RULE}:addProjectAccess', schema=_PROJECT),
+    schemas.action('types', 'removeProjectAccess', forbid_project, f'{_RULE}:removeProjectAccess', schema=_PROJECT),
 )

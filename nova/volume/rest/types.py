@@ -1,49 +1,53 @@
-"""Volume types, extra specs and encryption: routes and handlers."""
+"""Operations on volume types, extra specs and encryption: routes and handlers."""
 from __future__ import annotations
 
-from typing import Any, TYPE_CHECKING, TypeVar
+import re
+from typing import Any, Literal, TYPE_CHECKING, TypeVar
 
 from nova import context as nova_context
 from nova import exception
 from nova.volume import api
 from nova.volume.rest import listing
+from nova.volume.rest import resources
 from nova.volume.rest import schemas
-from nova.volume.rest import views
-from nova.web.routes import Route
+from nova.volume.rest.resources import ENCRYPTION
+from nova.volume.rest.resources import TYPE
+from nova.volume.rest.schemas import route
+from nova.web import json_schema
+from nova.web.resource import Body
+from nova.web.resource import closed
+from nova.web.resource import Document
+from nova.web.resource import One
+from nova.web.resource import Page
+from nova.web.resource import Plain
+from nova.web.resource import Schema
 
 if TYPE_CHECKING:
     from nova.json_types import JsonObject
     from nova.volume.rest.request import VolumeRequest
     from nova.volume.store.types import Type
 
-_NAME = {'type': 'string', 'minLength': 1, 'maxLength': 255}
-_FLAG = {'type': ['boolean', 'string', 'null']}
-_SPECS = {**schemas.ITEMS, 'maxProperties': 8}
-_IS_PUBLIC = 'os-volume-type-access:is_public'
-_TYPE: dict[str, Any] = {'name': _NAME, 'description': schemas.NAME, _IS_PUBLIC: _FLAG, 'is_public': _FLAG}
-_NEW = schemas.Body('volume_type', {**schemas.of('name', **_TYPE, extra_specs={**_SPECS, 'type': ['object', 'null']})})
-_CHANGED = schemas.Body('volume_type', schemas.of(**{**_TYPE, 'name': {**_NAME, 'type': ['string', 'null']}}))
-_WORD = {'type': ['string', 'null'], 'maxLength': 255}
-_ENCRYPTION: dict[str, Any] = {'provider': _WORD, 'cipher': _WORD, 'control_location': _WORD, 'key_size': {
-    'type': ['integer', 'null'], 'minimum': 0, 'maximum': 65536}}
-_NEW_ENCRYPTION = schemas.Body('encryption', schemas.of('provider', **_ENCRYPTION))
-_CHANGED_ENCRYPTION = schemas.Body('encryption', schemas.of(**_ENCRYPTION))
 _Value = TypeVar('_Value')
+PROJECT_ID = re.compile('[0-9A-Za-z_.-]{1,255}')
+DEFAULTS = 62                    # microversion that has default types of projects
+COMPARED: tuple[Literal['name', 'description'], ...] = ('name', 'description')     # filters of lists
 PROVIDER = 'provider'            # used by python-cinderclient in place of an encryption id
+_VOLUME_KEY = ('provider', 'cipher', 'key_size', 'control_location', 'encryption_key_id')
 
 
 def list_types(request: VolumeRequest) -> JsonObject:
     """List accessible types, or private ones only. Administrators may list all types."""
     word, caller = request.query.get('is_public', ''), request.context
-    public = None if word.lower() in ('', 'none') else listing.flag('is_public', word)
+    public = None if word.lower() in ('', 'none') else schemas.flag('is_public', word)
     everyones = caller.is_admin and word and not public
     found = [row for row in request.store.types.every(nova_context.ALL_PROJECTS if everyones else caller.project_id)
-             if public is not False or not row['is_public']]
-    return listing.page_of_rows(request, 'volume_types', found, views.volume_type, ['is_public'])
+             if (public is not False or not row['is_public'])
+             and all(request.query.get(name) in (None, row[name]) for name in COMPARED)]
+    return listing.page_of_types(request, found)
 
 
-def show_type(request: VolumeRequest, ident: str) -> JsonObject:
-    return {'volume_type': views.volume_type(find(request, None if ident == 'default' else ident))}
+def show_type(request: VolumeRequest, ident: str) -> Type:
+    return request.store.types.of_new(None if ident == 'default' else ident, request.context)
 
 
 def find(request: VolumeRequest, ident: str | None) -> Type:
@@ -54,18 +58,18 @@ def find(request: VolumeRequest, ident: str | None) -> Type:
     return request.store.types.find(ident, request.context.sees)
 
 
-def create_type(request: VolumeRequest) -> JsonObject:
+def create_type(request: VolumeRequest) -> Type:
     given, public = request.body, _public(request.body)
-    return {'volume_type': views.new_volume_type(request.store.types.create(
-        given['name'], given.get('description'), given.get('extra_specs') or {}, public is not False))}
+    return request.store.types.create(given['name'], given.get('description'), given.get('extra_specs') or {},
+                                      public is not False)
 
 
-def update_type(request: VolumeRequest, ident: str) -> JsonObject:
+def update_type(request: VolumeRequest, ident: str) -> Type:
     given, public = request.body, _public(request.body)
     values = {'description': given['description']} if 'description' in given else {}
     if public is not None:
         values['is_public'] = public
-    return {'volume_type': views.changed_volume_type(request.store.types.update(ident, given.get('name'), values))}
+    return request.store.types.update(ident, given.get('name'), values)
 
 
 def _public(given: dict[str, Any]) -> bool | None:
@@ -73,9 +77,9 @@ def _public(given: dict[str, Any]) -> bool | None:
 
     :raises BadRequest: contradictory values
     """
-    said = {listing.flag(name, given[name]) for name in ('is_public', _IS_PUBLIC) if given.get(name) is not None}
+    said = {given[name] for name in ('is_public', resources.IS_PUBLIC) if given.get(name) is not None}
     if len(said) > 1:
-        raise exception.BadRequest(f'is_public and {_IS_PUBLIC} contradict each other.')
+        raise exception.BadRequest(f'is_public and {resources.IS_PUBLIC} contradict each other.')
     return said.pop() if said else None
 
 
@@ -83,8 +87,12 @@ def delete_type(request: VolumeRequest, ident: str) -> None:
     request.store.types.delete(ident)
 
 
-def show_extra_specs(request: VolumeRequest, ident: str) -> JsonObject:
-    return {'extra_specs': {**find(request, ident)['extra_specs']}}
+def show_extra_specs(request: VolumeRequest, ident: str) -> dict[str, Any]:
+    return {'extra_specs': _visible(request, ident)}
+
+
+def _visible(request: VolumeRequest, ident: str) -> dict[str, str]:
+    return resources.visible_specs(request, find(request, ident)['extra_specs'])
 
 
 def set_extra_specs(request: VolumeRequest, ident: str) -> JsonObject:
@@ -93,13 +101,21 @@ def set_extra_specs(request: VolumeRequest, ident: str) -> JsonObject:
 
 
 def show_extra_spec(request: VolumeRequest, ident: str, key: str) -> JsonObject:
-    return {key: _of(find(request, ident)['extra_specs'], key)}
+    return {key: _of(_visible(request, ident), key)}
 
 
 def _of(found: dict[str, _Value], key: str) -> _Value:
     if key not in found:
         raise exception.MetadataItemNotFound(key=key[:255])
     return found[key]
+
+
+def update_extra_spec(request: VolumeRequest, ident: str, key: str) -> JsonObject:
+    """Set one extra spec; raises BadRequest if the body has another one."""
+    if request.body.keys() != {key}:
+        raise exception.BadRequest(f'The body must have the item {key[:255]!r} alone, as the URL.')
+    request.store.types.set_specs(ident, request.body)
+    return {**request.body}
 
 
 def delete_extra_spec(request: VolumeRequest, ident: str, key: str) -> None:
@@ -109,7 +125,9 @@ def delete_extra_spec(request: VolumeRequest, ident: str, key: str) -> None:
 def show_encryption(request: VolumeRequest, ident: str) -> JsonObject:
     """Return the encryption of a type, or {} if it has none."""
     kind = find(request, ident)
-    return views.encryption(kind['id'], kind['encryption']) if kind['encryption'] else {}
+    if not kind['encryption']:
+        return {}
+    return ENCRYPTION.view('show').documents(request)({**kind['encryption'], 'volume_type_id': kind['id']})
 
 
 def show_encryption_item(request: VolumeRequest, ident: str, key: str) -> JsonObject:
@@ -118,8 +136,7 @@ def show_encryption_item(request: VolumeRequest, ident: str, key: str) -> JsonOb
 
 def create_encryption(request: VolumeRequest, ident: str) -> JsonObject:
     kind = find(request, ident)
-    made = request.store.types.set_encryption(ident, request.body, new=True)
-    return {'encryption': views.new_encryption(kind['id'], made)}
+    return {**request.store.types.set_encryption(ident, request.body, new=True), 'volume_type_id': kind['id']}
 
 
 def update_encryption(request: VolumeRequest, ident: str, key: str) -> JsonObject:
@@ -140,10 +157,44 @@ def _check_named(request: VolumeRequest, ident: str, key: str) -> None:
         raise exception.NotFound()
 
 
+# ---- default types of projects -------------------------------------------------
+
+def _default(project_id: str, type_id: str) -> JsonObject:
+    return {'project_id': project_id, 'volume_type_id': type_id}
+
+
+def list_default_types(request: VolumeRequest) -> JsonObject:
+    return {'default_types': [_default(row['project_id'], row['type_id']) for row in request.store.types.defaults()]}
+
+
+def show_default_type(request: VolumeRequest, project_id: str) -> JsonObject:
+    return {'default_type': _default(project_id, request.store.types.default_of(project_id))}
+
+
+def set_default_type(request: VolumeRequest, project_id: str) -> JsonObject:
+    with exception.AsBadRequest(exception.VolumeTypeNotFound):
+        row = request.store.types.set_default(_project(project_id), request.body['volume_type'])
+    return {'default_type': _default(row['project_id'], row['type_id'])}
+
+
+def unset_default_type(request: VolumeRequest, project_id: str) -> None:
+    request.store.types.unset_default(project_id)
+
+
+def _project(ident: str) -> str:
+    """Check the id of a project; raises BadRequest (not an id)."""
+    if not PROJECT_ID.fullmatch(ident):
+        raise exception.BadRequest('The id of a project has at most 255 letters, digits, "_", "." or "-".')
+    return ident
+
+
 # ---- encryption of a volume ----------------------------------------------------
 
 def show_volume_encryption(request: VolumeRequest, ident: str) -> JsonObject:
-    return views.volume_encryption(request.store.encryption(request.context, ident))
+    found = request.store.encryption(request.context, ident)
+    if not found:
+        return {'encryption_key_id': None}
+    return {**{name: found[name] for name in _VOLUME_KEY}, api.KEEPER: api.BLOCK_STORAGE}
 
 
 def show_volume_encryption_item(request: VolumeRequest, ident: str, key: str) -> JsonObject:
@@ -151,30 +202,69 @@ def show_volume_encryption_item(request: VolumeRequest, ident: str, key: str) ->
 
 
 def give_passphrase(request: VolumeRequest, ident: str) -> JsonObject:
-    """Return a passphrase to a service: a conductor needs it for the server's host. No other role is accepted."""
-    caller = request.context
-    if 'service' not in {*(caller.roles or ()), *caller.service_roles}:
-        raise exception.PolicyDenied(rule='volume:passphrase')
-    return {'passphrase': request.store.passphrase(caller, ident)}
+    """Return a passphrase to a service: a conductor needs it for the server's host."""
+    return {'passphrase': request.store.passphrase(request.context, ident)}
+
+
+class _Spec:
+    """The body of one extra spec: its key with its value."""
+
+    def schema(self, version: int, relaxed: bool = False) -> Schema:
+        return {**resources.SPECS, 'minProperties': 1, 'maxProperties': 1}
+
+    def validate(self, document: JsonObject, version: int = 0, relaxed: bool = False) -> JsonObject:
+        """Return the item; raises BadRequest."""
+        if not json_schema.Validator(self.schema(version)).is_valid(document):
+            raise exception.BadRequest('The body must be an object with one item, a text of at most 255 characters.')
+        return document
 
 
 _ONE, _SPEC, _KEY = '/types/{ident}', '/types/{ident}/extra_specs', '/types/{ident}/encryption'
+_SENSITIVE = (resources.READ_SENSITIVE,)
+_TYPES, _SPECS_RULE = 'volume_extension:type_', 'volume_extension:types_extra_specs:'
+_KEY_RULE, _OF_VOLUME = 'volume_extension:volume_type_encryption:', 'volume_extension:volume_encryption_metadata'
+_ITEM = Plain({'type': 'object', 'minProperties': 1, 'maxProperties': 1})
+_SPECS, _SHOWN = Document({'extra_specs': schemas.STRINGS}), One(TYPE, 'show')
+_DEFAULT_TYPES, _DEFAULT_RULE = '/default-types', 'volume_extension:default_'
+_DEFAULT = closed('project_id', 'volume_type_id', project_id=schemas.TEXT, volume_type_id=schemas.UUID)
+_KEYS = {name: schemas.JSON for name in _VOLUME_KEY[:-1]}
 ROUTES = (
-    Route('GET', '/types', list_types),
-    Route('POST', '/types', create_type, schemas.ADMIN, body=_NEW),
-    Route('GET', _ONE, show_type),
-    Route('PUT', _ONE, update_type, schemas.ADMIN, body=_CHANGED),
-    Route('DELETE', _ONE, delete_type, schemas.ADMIN, status=202),
-    Route('GET', _SPEC, show_extra_specs),
-    Route('POST', _SPEC, set_extra_specs, schemas.ADMIN, body=schemas.Body('extra_specs', _SPECS)),
-    Route('GET', f'{_SPEC}/{{key}}', show_extra_spec),
-    Route('DELETE', f'{_SPEC}/{{key}}', delete_extra_spec, schemas.ADMIN, status=202),
-    Route('GET', _KEY, show_encryption, schemas.TRUSTED),
-    Route('POST', _KEY, create_encryption, schemas.ADMIN, body=_NEW_ENCRYPTION),
-    Route('GET', f'{_KEY}/{{key}}', show_encryption_item, schemas.TRUSTED),
-    Route('PUT', f'{_KEY}/{{key}}', update_encryption, schemas.ADMIN, body=_CHANGED_ENCRYPTION),
-    Route('DELETE', f'{_KEY}/{{key}}', delete_encryption, schemas.ADMIN, status=202),
-    Route('GET', '/volumes/{ident}/encryption', show_volume_encryption),
-    Route('GET', '/volumes/{ident}/encryption/{key}', show_volume_encryption_item),
-    schemas.action('volumes', api.PASSPHRASE, give_passphrase, 200),
+    route('GET', '/types', list_types, _TYPES + 'get_all', _SENSITIVE,
+          query=listing.Query('is_public', *COMPARED, *listing.EVERYONE, *listing.PAGED, *listing.SORTED),
+          answer=Page(TYPE, 'show', more={'volume_types_links': schemas.LINKS})),
+    route('POST', '/types', create_type, _TYPES + 'create', body=TYPE.body('create'),
+          answer=One(TYPE, 'create')),
+    route('GET', _ONE, show_type, _TYPES + 'get', _SENSITIVE, answer=_SHOWN),
+    route('PUT', _ONE, update_type, _TYPES + 'update', body=TYPE.body('update'),
+          answer=One(TYPE, 'update')),
+    route('DELETE', _ONE, delete_type, _TYPES + 'delete', status=202),
+    route('GET', _SPEC, show_extra_specs, _SPECS_RULE + 'index', _SENSITIVE, answer=_SPECS),
+    route('POST', _SPEC, set_extra_specs, _SPECS_RULE + 'create', body=Body('extra_specs', resources.SPECS),
+          answer=_SPECS),
+    route('GET', f'{_SPEC}/{{key}}', show_extra_spec, _SPECS_RULE + 'show', _SENSITIVE, answer=_ITEM),
+    route('PUT', f'{_SPEC}/{{key}}', update_extra_spec, _SPECS_RULE + 'update', body=_Spec(), answer=_ITEM),
+    route('DELETE', f'{_SPEC}/{{key}}', delete_extra_spec, _SPECS_RULE + 'delete', status=202),
+    route('GET', _KEY, show_encryption, _KEY_RULE + 'get',
+          answer=Plain({'anyOf': [ENCRYPTION.view('show').schema(0), closed()]})),
+    route('POST', _KEY, create_encryption, _KEY_RULE + 'create', body=ENCRYPTION.body('create'),
+          answer=One(ENCRYPTION, 'create')),
+    route('GET', f'{_KEY}/{{key}}', show_encryption_item, _KEY_RULE + 'get', answer=_ITEM),
+    route('PUT', f'{_KEY}/{{key}}', update_encryption, _KEY_RULE + 'update', body=ENCRYPTION.body('update'),
+          answer=Document({'encryption': closed(**ENCRYPTION.properties('update'))})),
+    route('DELETE', f'{_KEY}/{{key}}', delete_encryption, _KEY_RULE + 'delete', status=202),
+    route('GET', _DEFAULT_TYPES, list_default_types, _DEFAULT_RULE + 'get_all', since=DEFAULTS,
+          answer=Document({'default_types': [_DEFAULT]})),
+    route('GET', f'{_DEFAULT_TYPES}/{{project_id}}', show_default_type, _DEFAULT_RULE + 'get', since=DEFAULTS,
+          answer=Document({'default_type': _DEFAULT})),
+    route('PUT', f'{_DEFAULT_TYPES}/{{project_id}}', set_default_type, _DEFAULT_RULE + 'set_or_update', since=DEFAULTS,
+          body=Body('default_type', closed('volume_type', volume_type={'type': 'string', 'minLength': 1,
+                                                                       'maxLength': 255})),
+          answer=Document({'default_type': _DEFAULT})),
+    route('DELETE', f'{_DEFAULT_TYPES}/{{project_id}}', unset_default_type, _DEFAULT_RULE + 'unset', since=DEFAULTS,
+          status=204),
+    route('GET', '/volumes/{ident}/encryption', show_volume_encryption, _OF_VOLUME,
+          answer=Document({'encryption_key_id': schemas.TEXT_OR_NULL}, {**_KEYS, api.KEEPER: schemas.TEXT})),
+    route('GET', '/volumes/{ident}/encryption/{key}', show_volume_encryption_item, _OF_VOLUME, answer=_ITEM),
+    schemas.action('volumes', api.PASSPHRASE, give_passphrase, 'nova:volumes:passphrase', 200,
+                   answer=Document({'passphrase': schemas.TEXT})),
 )

@@ -1,10 +1,8 @@
 """Access of hosts to embedded volumes: local files on the volume host, NBD exports with TLS elsewhere."""
-from __future__ import annotations
-
 from collections.abc import Callable
 import os
 import pathlib
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
@@ -12,18 +10,16 @@ from oslo_config.cfg import ConfigOpts
 
 from nova import exception
 from nova.db.engine import Database
+from nova.db.tables.rows import VolumesRow
 from nova.db.volumes import volumes as db
+from nova.json_types import JsonObject
 from nova.runtime import certificates
 from nova.runtime import durable_files
 from nova.runtime import host_identity
 from nova.runtime import tls
+from nova.volume import api
 from nova.volume.exports import exporter
 from nova.volume.store import files as volume_files
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import VolumesRow
-    from nova.json_types import JsonObject
-    from nova.volume import api
 
 CLOSING = 'closing'              # status of an attachment during the closing of its export
 PREVIOUS_HOST = 'previous_host'  # key of a connector: previous host with a closing export
@@ -35,7 +31,7 @@ EXPORTS, CREDENTIALS = 'exports', 'tls'
 CERTIFICATE = 'volumes'          # name of the deployment's certificate for exports
 # A daemon keeps its certificate as long as it runs, that is, while its host has volumes. Each authority is valid for
 # longer.
-CERTIFICATE_DAYS = certificates.AUTHORITY_LEFT_DAYS - 1
+CERTIFICATE_DAYS = certificates.AUTHORITY_RENEWAL_DAYS - 1
 
 
 class Access(TypedDict):

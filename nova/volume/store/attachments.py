@@ -3,10 +3,7 @@
 A host with the volume files opens them itself. Other hosts get an export. It is opened after the attachment's row is
 written and closed before the row is deleted, so that the next server finds the volume free.
 """
-from __future__ import annotations
-
 import contextlib
-from typing import TYPE_CHECKING
 import uuid
 
 from nova import context as nova_context
@@ -14,20 +11,17 @@ from nova import exception
 from nova import utils
 from nova.db.engine import Connection
 from nova.db.engine import Database
-from nova.db.tables.volume import volume_attachments
-from nova.db.tables.volume import volumes
+from nova.db.tables import volume as t
+from nova.db.tables.rows import VolumesRow
 from nova.db.volumes import volumes as db
+from nova.volume import api
 from nova.volume.store import rows
 from nova.volume.store.attach_backend import CLOSING
 from nova.volume.store.attach_backend import EmbeddedAttachBackend
 from nova.volume.store.attach_backend import PREVIOUS_HOST
 
-if TYPE_CHECKING:
-    from nova.db.tables.rows import VolumesRow
-    from nova.volume import api
 
-
-HELD = ('reserved', 'attaching', 'in-use')
+ATTACHED_STATUSES = ('reserved', 'attaching', 'in-use')
 
 
 class Attachments:
@@ -45,14 +39,15 @@ class Attachments:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             held = db.attachments(conn, volume_ids=[row['id']])
             same = bool(held) and all(each['instance_uuid'] == instance_uuid for each in held)
-            if row['status'] != 'available' and not (row['status'] in HELD and row['multiattach']) and not (
-                    same and row['status'] in (*HELD, 'detaching')):
+            is_shared = row['status'] in ATTACHED_STATUSES and row['multiattach']
+            is_repeated = same and row['status'] in (*ATTACHED_STATUSES, 'detaching')
+            if row['status'] != 'available' and not is_shared and not is_repeated:
                 raise exception.InvalidVolume(
                     reason=f"volume '{row['id']}' status must be 'available'. Currently in '{row['status']}'")
             if row['status'] == 'available' and db.being_copied(conn, row['id']):
                 raise exception.InvalidVolume(reason=f"volume '{row['id']}' is being copied")
             ident = str(uuid.uuid4())
-            db.insert(conn, volume_attachments, {
+            db.insert(conn, t.volume_attachments, {
                 'id': ident, 'volume_id': row['id'], 'instance_uuid': instance_uuid,
                 'project_id': row['project_id'], 'status': 'reserved'})
             update_status(conn, row['id'])
@@ -73,7 +68,7 @@ class Attachments:
             before: api.Connector | None = attachment['connector']
             leaves = before if before and before.get('host') != connector.get('host') and self._backend.is_export(
                 before) else None
-            db.update(conn, volume_attachments, ident, {
+            db.update(conn, t.volume_attachments, ident, {
                 'connector': {**connector, PREVIOUS_HOST: leaves['host']} if leaves else connector, 'device': device,
                 'status': status})
             update_status(conn, attachment['volume_id'])
@@ -81,13 +76,13 @@ class Attachments:
         row, attachment_id, left = self._db.run(write)     # the id as stored: MariaDB compares without case
         if left:
             self._backend.close(attachment_id, left)
-            self._db.run(db.update, volume_attachments, attachment_id, {'connector': connector})
+            self._db.run(db.update, t.volume_attachments, attachment_id, {'connector': connector})
         return {**self._backend.open(row, attachment_id, connector), 'host': connector.get('host')}
 
     def complete(self, ctx: nova_context.RequestContext, attachment_id: str) -> None:
         def write(conn: Connection) -> None:
             attachment = rows.attachment(conn, ctx, attachment_id, lock=True)
-            db.update(conn, volume_attachments, attachment_id, {
+            db.update(conn, t.volume_attachments, attachment_id, {
                 'status': 'attached', 'attached_at': attachment['attached_at'] or utils.utcnow()})
             update_status(conn, attachment['volume_id'])
         self._db.run(write)
@@ -96,14 +91,14 @@ class Attachments:
         def begin(conn: Connection) -> tuple[str, api.Connector] | None:
             attachment = rows.attachment(conn, ctx, attachment_id, lock=True)
             if self._backend.is_export(attachment['connector']):
-                db.update(conn, volume_attachments, attachment['id'], {'status': CLOSING})
+                db.update(conn, t.volume_attachments, attachment['id'], {'status': CLOSING})
                 return attachment['id'], attachment['connector']
             remove(conn)
             return None
 
         def remove(conn: Connection) -> None:
             attachment = rows.attachment(conn, ctx, attachment_id, lock=True)
-            db.delete(conn, volume_attachments, attachment_id)
+            db.delete(conn, t.volume_attachments, attachment_id)
             update_status(conn, attachment['volume_id'])
         with contextlib.suppress(exception.NotFound):
             exported = self._db.run(begin)
@@ -114,7 +109,7 @@ class Attachments:
     def recover(self) -> None:
         """Finish deletions that were interrupted by the end of the process."""
         with self._db.reader() as conn:
-            closing = [row for row in db.every(conn, volume_attachments) if row['status'] == CLOSING]
+            closing = [row for row in db.every(conn, t.volume_attachments) if row['status'] == CLOSING]
         for row in closing:
             self.detach(nova_context.admin_context(), row['id'])
 
@@ -125,7 +120,7 @@ class Attachments:
                 raise exception.InvalidVolume(
                     reason=f"Unable to detach volume. Volume status must be 'in-use'. Currently in "
                            f"'{row['status']}'")
-            db.update(conn, volumes, row['id'], {'status': 'detaching'})
+            db.update(conn, t.volumes, row['id'], {'status': 'detaching'})
         self._db.run(write)
 
     def roll_detaching(self, ctx: nova_context.RequestContext, volume_id: str) -> None:
@@ -146,4 +141,4 @@ def update_status(conn: Connection, volume_id: str) -> None:
     found = {row['status'] for row in db.attachments(conn, volume_ids=[volume_id])}
     status = next((shown for held, shown in (('attached', 'in-use'), ('attaching', 'attaching'),
                                              ('reserved', 'reserved')) if held in found), 'available')
-    db.update(conn, volumes, volume_id, {'status': status})
+    db.update(conn, t.volumes, volume_id, {'status': status})

@@ -1,8 +1,6 @@
 """Backups: full copies of volumes in a separate directory. They outlive their volume."""
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import cast, TYPE_CHECKING
+from typing import cast
 import uuid
 
 from nova import context as nova_context
@@ -10,21 +8,15 @@ from nova import exception
 from nova.db.audit import log
 from nova.db.engine import Connection
 from nova.db.engine import Database
-from nova.db.tables.volume import volume_backups
-from nova.db.tables.volume import volume_snapshots
-from nova.db.tables.volume import volumes
+from nova.db.tables import rows as db_rows
+from nova.db.tables import volume as t
 from nova.db.volumes import volumes as db
+from nova.json_types import JsonObject
 from nova.volume.store import jobs
 from nova.volume.store import files as volume_files
 from nova.volume.store import keys as volume_keys
 from nova.volume.store import limits as volume_limits
 from nova.volume.store import rows
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import VolumeBackupsRow
-    from nova.db.tables.rows import VolumeSnapshotsRow
-    from nova.db.tables.rows import VolumesRow
-    from nova.json_types import JsonObject
 
 Context = nova_context.RequestContext
 
@@ -38,18 +30,18 @@ class Backups:
     """
 
     def __init__(self, database: Database, files: volume_files.VolumeFiles, volume_jobs: jobs.VolumeJobs,
-                 limits: volume_limits.Limits, snapshot: Callable[[Context, str, str], VolumeSnapshotsRow],
+                 limits: volume_limits.Limits, snapshot: Callable[[Context, str, str], db_rows.VolumeSnapshotsRow],
                  keys: volume_keys.Keys) -> None:
         self._db, self._files, self._jobs, self._limits = database, files, volume_jobs, limits
         self._snapshot, self._keys = snapshot, keys
 
-    def get(self, ctx: Context, backup_id: str) -> VolumeBackupsRow:
+    def get(self, ctx: Context, backup_id: str) -> db_rows.VolumeBackupsRow:
         """Return a backup; raises VolumeBackupNotFound (no such backup in the project)."""
         with self._db.reader() as conn:
             return rows.backup(conn, ctx, backup_id)
 
     def create(self, ctx: Context, volume_id: str, snapshot_id: str | None = None, *, name: str | None = None,
-               description: str | None = None, metadata: dict[str, str] | None = None) -> VolumeBackupsRow:
+               description: str | None = None, metadata: dict[str, str] | None = None) -> db_rows.VolumeBackupsRow:
         """Start a backup of a volume or snapshot. A volume in use is backed up from a temporary snapshot.
 
         :raises InvalidVolume, VolumeNotFound, VolumeSnapshotNotFound, QuotaExceeded:
@@ -61,9 +53,9 @@ class Backups:
             # before the backup's row: a crash in between leaves a snapshot that its owner sees
             snapshot_id, temporary = self._snapshot(ctx, volume['id'], f'for backup {ident}')['id'], True
 
-        def write(conn: Connection) -> VolumeBackupsRow:
+        def write(conn: Connection) -> db_rows.VolumeBackupsRow:
             row = rows.volume(conn, ctx, volume_id, lock=True)
-            source: VolumesRow | VolumeSnapshotsRow = row
+            source: db_rows.VolumesRow | db_rows.VolumeSnapshotsRow = row
             if snapshot_id is not None:
                 source = found = rows.snapshot(conn, ctx, snapshot_id, lock=True)
                 if found['volume_id'] != row['id'] or found['status'] not in (jobs.AVAILABLE, jobs.CREATING):
@@ -71,7 +63,7 @@ class Backups:
             elif row['status'] != jobs.AVAILABLE:
                 raise exception.InvalidVolume(reason=f'a volume in status {row["status"]} cannot be backed up.')
             self._limits.check(conn, row['project_id'], 'backups', source['size'])
-            return cast('VolumeBackupsRow', db.insert(conn, volume_backups, {
+            return cast('db_rows.VolumeBackupsRow', db.insert(conn, t.volume_backups, {
                 'id': ident, 'volume_id': row['id'], 'snapshot_id': snapshot_id, 'temporary': temporary,
                 'project_id': row['project_id'], 'user_id': ctx.user_id, 'size': source['size'],
                 'status': jobs.CREATING, 'bootable': source['bootable'],
@@ -88,7 +80,7 @@ class Backups:
         return self.get(ctx, ident)
 
     @staticmethod
-    def begin_restore(conn: Connection, ctx: Context, backup_id: str) -> VolumeBackupsRow:
+    def begin_restore(conn: Connection, ctx: Context, backup_id: str) -> db_rows.VolumeBackupsRow:
         """Mark a backup as being restored and return its row.
 
         :raises InvalidVolume, VolumeBackupNotFound:
@@ -96,15 +88,15 @@ class Backups:
         backup = rows.backup(conn, ctx, backup_id, lock=True)
         if backup['status'] not in (jobs.AVAILABLE, jobs.RESTORING_FROM):
             raise exception.InvalidVolume(reason=f'the backup has status {backup["status"]}.')
-        db.update(conn, volume_backups, backup['id'], {'status': jobs.RESTORING_FROM})
+        db.update(conn, t.volume_backups, backup['id'], {'status': jobs.RESTORING_FROM})
         return backup
 
-    def restore(self, ctx: Context, backup_id: str, volume_id: str) -> VolumesRow:
+    def restore(self, ctx: Context, backup_id: str, volume_id: str) -> db_rows.VolumesRow:
         """Start restoring a backup to a volume; return the volume.
 
         :raises InvalidVolume, VolumeNotFound, VolumeBackupNotFound:
         """
-        def write(conn: Connection) -> VolumesRow:
+        def write(conn: Connection) -> db_rows.VolumesRow:
             backup = self.begin_restore(conn, ctx, backup_id)
             volume = rows.volume(conn, ctx, volume_id, lock=True)
             if volume['status'] != jobs.AVAILABLE or volume['size'] < backup['size']:
@@ -117,17 +109,17 @@ class Backups:
                                                      'backup to a new volume.')
             if db.being_copied(conn, volume['id']):
                 raise exception.InvalidVolume(reason='the volume is being copied.')
-            return rows.change(conn, volumes, volume, {
+            return rows.change(conn, t.volumes, volume, {
                 'status': jobs.RESTORING, 'backup_id': backup['id'], 'bootable': backup['bootable'],
                 'image_metadata': backup['image_metadata']})
         row = self._db.run(write)
         self._jobs.restore_volume(row)
         return row
 
-    def update(self, ctx: Context, backup_id: str, values: JsonObject) -> VolumeBackupsRow:
+    def update(self, ctx: Context, backup_id: str, values: JsonObject) -> db_rows.VolumeBackupsRow:
         """Update a backup's name, description or metadata; return the row."""
         return self._db.run(lambda conn: rows.change(
-            conn, volume_backups, rows.backup(conn, ctx, backup_id, lock=True), values))
+            conn, t.volume_backups, rows.backup(conn, ctx, backup_id, lock=True), values))
 
     def reset(self, ctx: Context, backup_id: str, status: str) -> None:
         """Set a backup's status.
@@ -137,13 +129,13 @@ class Backups:
         def write(conn: Connection) -> None:
             row = rows.backup(conn, ctx, backup_id, lock=True)
             self._check_idle(conn, row)
-            db.update(conn, volume_backups, row['id'], {'status': status})
+            db.update(conn, t.volume_backups, row['id'], {'status': status})
         self._db.run(write)
 
-    def _check_idle(self, conn: Connection, row: VolumeBackupsRow) -> None:
+    def _check_idle(self, conn: Connection, row: db_rows.VolumeBackupsRow) -> None:
         """Check that a backup is neither being created nor restored; raises InvalidVolume."""
         waits = row['status'] == jobs.CREATING and row['snapshot_id'] and db.unfinished(
-            conn, volume_snapshots, {'id': row['snapshot_id']})             # waits for its temporary snapshot
+            conn, t.volume_snapshots, {'id': row['snapshot_id']})             # waits for its temporary snapshot
         if waits or self._jobs.is_busy(row['id']) or db.is_restored(conn, row['id']):
             raise exception.InvalidVolume(reason=f'the backup has status {row["status"]} and a job is in progress.')
 
@@ -159,7 +151,7 @@ class Backups:
                 self._check_idle(conn, row)
             elif row['status'] not in (jobs.AVAILABLE, jobs.ERROR):
                 raise exception.InvalidVolume(reason=f'the backup has status {row["status"]}.')
-            db.delete(conn, volume_backups, row['id'])
+            db.delete(conn, t.volume_backups, row['id'])
             self._keys.delete_if_unused(conn, row['key_id'])
             return self._files.backup(row['id'])
         self._jobs.discard(self._db.run(write))

@@ -8,8 +8,6 @@ Files of encrypted volumes have a LUKS header and are copied without decryption.
 <directory>/trash/                  files to delete: deleting a large file takes seconds
 *.part                              incomplete; deleted after a crash
 """
-from __future__ import annotations
-
 from collections.abc import Callable
 import contextlib
 import errno
@@ -82,7 +80,7 @@ class VolumeFiles:
             with self._atomic_write(path) as part, open(part, 'xb') as file:
                 file.truncate(size)
             return
-        with self._reserved_space(luks.MOST_BYTES, path + PART), self._atomic_write(path) as part:
+        with self._reserved_space(luks.MAX_HEADER_BYTES, path + PART), self._atomic_write(path) as part:
             self._convert.create(part, qemu_img.LUKS, size, key=key)
             luks.header_bytes(part)
 
@@ -129,7 +127,7 @@ class VolumeFiles:
 
         :param fetches: maximum number of bytes that ``readable`` writes to its path
         :param readable: as nova.image.api.Images.readable, with a path and a group
-        :param key: as for ``blank``
+        :param key: as for ``create_empty``
         :raises ImageUnacceptable: it is larger than the volume
         :raises InsufficientStorage: no space
         """
@@ -179,7 +177,7 @@ class VolumeFiles:
         needed = int(self._convert.info(source, form)['virtual-size'])
         if needed > size:
             raise exception.ImageUnacceptable(image_id='of the volume', reason=TOO_LARGE)
-        with self._reserved_space(needed + luks.MOST_BYTES, part):
+        with self._reserved_space(needed + luks.MAX_HEADER_BYTES, part):
             self._convert.convert(source, form, part, qemu_img.LUKS, key=key)
 
     def _expand(self, source: str, disk_format: str, part: str, size: int) -> None:
@@ -212,7 +210,7 @@ class VolumeFiles:
         part = path + COPY
         files.remove(part)
         self._end_claim(path)
-        room = size + luks.MOST_BYTES if key else disk_space.used_bytes(source) + qemu_img.TABLES
+        room = size + luks.MAX_HEADER_BYTES if key else disk_space.used_bytes(source) + qemu_img.TABLES
         self._make_directories()
         # for the copy and the result of ``finish_copy``
         self._copies[path] = self._reserve.claim(os.path.dirname(path), 2 * room, part, path + PART)
@@ -272,7 +270,7 @@ class VolumeFiles:
             files.remove(part)
             yield part
             files.give_to_guest(part)
-            if os.geteuid():  # an exporter may need it while libvirt has given the file to a guest that migrates away
+            if os.geteuid():  # an export reads it while a migrating guest, to whose user libvirt gave it, still runs
                 files.let_read(part, os.geteuid(), files.READ | files.WRITE)
             durable_files.commit(part, path)
         except BaseException as error:

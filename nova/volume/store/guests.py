@@ -1,17 +1,11 @@
 """Notify hosts of guests about changes of attached volumes."""
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from nova import context as nova_context
 from nova import exception
 from nova import objects
+from nova.db.cells.cells import Cell
+from nova.db.cells.cells import Cells
 from nova.db.servers import instances
 from nova.hardware import disks
-
-if TYPE_CHECKING:
-    from nova import context as nova_context
-    from nova.db.cells.cells import Cell
-    from nova.db.cells.cells import Cells
 
 
 class Guests:
@@ -32,7 +26,7 @@ class Guests:
              encrypted: bool, path: str) -> None:
         """Start a point-in-time copy of a guest's volume to a file. The host reports the end to a conductor.
 
-        :param encrypted: the file is LUKS with the volume's key; hosts of the previous release refuse it
+        :param encrypted: the file is LUKS with the volume's key
         :raises InvalidVolume: the server has no host
         """
         found = self._find(instance_uuid)

@@ -2,8 +2,6 @@
 
 The rows define the work: one with status 'creating' or 'downloading' is restarted after a crash.
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from concurrent import futures
 import contextlib
@@ -11,29 +9,24 @@ import dataclasses
 import functools
 import logging
 import threading
-from typing import cast, TYPE_CHECKING
+from typing import cast
 
 from nova import context as nova_context
 from nova import exception
 from nova.db.engine import Connection
 from nova.db.engine import Database
 from nova.db.engine import Table
-from nova.db.tables.volume import volume_backups
-from nova.db.tables.volume import volume_snapshots
-from nova.db.tables.volume import volumes
+from nova.db.tables import rows as db_rows
+from nova.db.tables import volume as t
 from nova.db.volumes import volumes as db
 from nova.runtime import concurrency
 from nova.runtime import fairness
+from nova.runtime import queues
+from nova.volume import api
 from nova.volume.store import attachments
 from nova.volume.store import files as volume_files
 from nova.volume.store import keys as volume_keys
 from nova.volume.store import rows
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import VolumeBackupsRow
-    from nova.db.tables.rows import VolumeSnapshotsRow
-    from nova.db.tables.rows import VolumesRow
-    from nova.volume import api
 
 LOG = logging.getLogger(__name__)
 
@@ -48,7 +41,6 @@ RESTORING_FROM = 'restoring'                                             # of it
 @dataclasses.dataclass(frozen=True)
 class _Work:
     ident: str                           # id of the result; one job for each id at a time
-    owner: str                           # its project; '': none
     job: Callable[[], None]
 
 
@@ -62,29 +54,28 @@ class VolumeJobs:
     def __init__(self, database: Database, files: volume_files.VolumeFiles, images: api.Images,
                  keys: volume_keys.Keys) -> None:
         self._db, self._files, self._images, self._keys = database, files, images, keys
-        self._pool: concurrency.Pool | None = None
+        self._executor = fairness.FairExecutor(queues.VOLUMES, 'volumes', WORKERS)
         self._lock = threading.Lock()
         self._busy: set[str] = set()
         self._requeued: dict[str, _Work] = {}        # requested during a run of the same id
-        self._turns: fairness.FairQueue[_Work] = fairness.FairQueue(WORKERS)
 
-    def make_volume(self, ctx: nova_context.RequestContext, row: VolumesRow) -> None:
+    def make_volume(self, ctx: nova_context.RequestContext, row: db_rows.VolumesRow) -> None:
         """Start creating the data of a volume with status 'creating'."""
         self.work(row, functools.partial(self._volume, ctx, row['id']))
 
-    def fill_volume(self, ctx: nova_context.RequestContext, row: VolumesRow) -> None:
+    def fill_volume(self, ctx: nova_context.RequestContext, row: db_rows.VolumesRow) -> None:
         """Start writing its image to a volume with status 'downloading'."""
         self.work(row, functools.partial(self._fill, ctx, row['id']))
 
-    def make_snapshot(self, row: VolumeSnapshotsRow) -> None:
+    def make_snapshot(self, row: db_rows.VolumeSnapshotsRow) -> None:
         """Start the copy for a snapshot with status 'creating', of a volume that is not in use."""
         self.work(row, functools.partial(self._snapshot, row['id']))
 
-    def copy_snapshot(self, row: VolumeSnapshotsRow, write: Callable[[str], None]) -> None:
+    def copy_snapshot(self, row: db_rows.VolumeSnapshotsRow, write: Callable[[str], None]) -> None:
         """Like ``make_snapshot`` for an exported volume; ``write`` writes a point-in-time copy to a qcow2 file."""
         self.work(row, functools.partial(self._snapshot, row['id'], write))
 
-    def start_copy(self, row: VolumeSnapshotsRow, begin: Callable[[str], None]) -> None:
+    def start_copy(self, row: db_rows.VolumeSnapshotsRow, begin: Callable[[str], None]) -> None:
         """Like ``make_snapshot`` for an encrypted volume in use: the guest's QEMU copies it.
 
         ``begin`` gets the path of the target file; ``finish_snapshot`` ends the copy. Creating the file takes seconds
@@ -92,11 +83,11 @@ class VolumeJobs:
         """
         self.work(row, functools.partial(self._start, row['id'], begin))
 
-    def make_backup(self, row: VolumeBackupsRow) -> None:
+    def make_backup(self, row: db_rows.VolumeBackupsRow) -> None:
         """Start the copy for a backup with status 'creating'; it waits for its snapshot."""
         self.work(row, functools.partial(self._backup, row['id']))
 
-    def restore_volume(self, row: VolumesRow) -> None:
+    def restore_volume(self, row: db_rows.VolumesRow) -> None:
         """Start restoring its backup to a volume with status 'restoring-backup'."""
         self.work(row, functools.partial(self._restore, row['id'], row['backup_id'] or ''))
 
@@ -132,46 +123,37 @@ class VolumeJobs:
 
     def stop(self, timeout: float) -> bool:
         """Start no further jobs; unfinished ones are restarted at the next start."""
-        return self._pool is None or self._pool.stop(timeout)
+        return self._executor.stop(timeout)
 
     # ---- jobs
 
     def _submit(self, ident: str, job: Callable[[], None], owner: str = '') -> None:
-        work = _Work(ident, owner, concurrency.with_context(job))
+        work = _Work(ident, concurrency.with_context(job))
         with self._lock:
             if ident in self._busy:
                 self._requeued[ident] = work            # the running job may have passed the changed data
                 return
             self._busy.add(ident)
-            self._pool = self._pool or concurrency.Pool('volumes', WORKERS)
-        future = self._begin(work) if self._turns.take(owner, work) else None
-        if future is not None:
+        try:
+            future = self._executor.submit(owner, self._run, work)
+        except RuntimeError:                         # the process is stopping; the next one does it
+            self._busy.discard(ident)
+            return
+        if not self._executor.waiting:
             with contextlib.suppress(futures.TimeoutError, futures.CancelledError):
                 future.result(MAX_WAIT_S)
 
-    def _begin(self, work: _Work) -> futures.Future[None] | None:
-        try:
-            return cast(concurrency.Pool, self._pool).submit(self._run, work)
-        except RuntimeError:                         # the process is stopping; the next one does it
-            self._busy.discard(work.ident)
-            return None
-
     def _run(self, work: _Work) -> None:
-        try:
-            work.job()
-        except Exception:
-            LOG.exception('Work on %s failed.', work.ident)
-        finally:
+        following: _Work | None = work
+        while following is not None:                 # a requeued job keeps the thread
+            try:
+                following.job()
+            except BaseException:                    # otherwise the volume would have no further job
+                LOG.exception('Work on %s failed.', work.ident)
             with self._lock:
-                again = self._requeued.pop(work.ident, None)
-                if again is None:
+                following = self._requeued.pop(work.ident, None)
+                if following is None:
                     self._busy.discard(work.ident)
-            if again is not None:                    # keeps its slot
-                following = [dataclasses.replace(again, owner=work.owner)]
-            else:
-                following = self._turns.ended(work.owner)
-            for each in following:
-                self._begin(each)
 
     def _volume(self, ctx: nova_context.RequestContext, volume_id: str) -> None:
         with self._db.reader() as conn:
@@ -179,7 +161,7 @@ class VolumeJobs:
             if row is None or row['status'] != CREATING or _waits(conn, row['snapshot_id']):
                 return
         path, size = self._files.volume(volume_id), row['size'] * GIB
-        with self._failed_status(volumes, volume_id, CREATING):
+        with self._failed_status(t.volumes, volume_id, CREATING):
             if self._files.size(path) is not None:
                 pass                                 # complete; it may have data already, if its status was reset
             elif row['snapshot_id']:
@@ -197,7 +179,7 @@ class VolumeJobs:
         row = self._read(volume_id)
         if row is None or row['status'] != DOWNLOADING:
             return
-        with self._failed_status(volumes, volume_id, DOWNLOADING):
+        with self._failed_status(t.volumes, volume_id, DOWNLOADING):
             self._image(ctx, row, self._files.volume(volume_id), row['size'] * GIB)
             self._db.run(attachments.update_status, volume_id)
             self._discard_deleted(volume_id)
@@ -207,7 +189,7 @@ class VolumeJobs:
         if self._read(volume_id) is None:
             self.discard(self._files.volume(volume_id))
 
-    def _image(self, ctx: nova_context.RequestContext, row: VolumesRow, path: str, size: int) -> None:
+    def _image(self, ctx: nova_context.RequestContext, row: db_rows.VolumesRow, path: str, size: int) -> None:
         image_id = row['image_id'] or ''
         image = self._images.show(ctx, image_id)
         self._files.image(path, size, image['disk_format'] or '',
@@ -218,7 +200,7 @@ class VolumeJobs:
         """Copy a file; source and copy have the same encryption."""
         self._files.copy(source, path, self._files.room(source, row['size'] * GIB, row['key_id']))
 
-    def _read(self, volume_id: str) -> VolumesRow | None:
+    def _read(self, volume_id: str) -> db_rows.VolumesRow | None:
         with self._db.reader() as conn:
             return rows.find_volume(conn, volume_id)
 
@@ -226,7 +208,7 @@ class VolumeJobs:
         row = self._unfinished(snapshot_id)
         if row is None:
             return
-        with self._failed_status(volume_snapshots, snapshot_id, CREATING):
+        with self._failed_status(t.volume_snapshots, snapshot_id, CREATING):
             source, path = self._files.volume(row['volume_id']), self._files.snapshot(snapshot_id)
             if write is None:
                 self._copy(source, path, row)
@@ -244,7 +226,7 @@ class VolumeJobs:
         row = self._unfinished(snapshot_id)
         if row is None:
             return
-        with self._failed_status(volume_snapshots, snapshot_id, CREATING):
+        with self._failed_status(t.volume_snapshots, snapshot_id, CREATING):
             path = self._files.snapshot(snapshot_id)
             try:
                 begin(self._files.prepare_copy(path, row['size'] * GIB, self._files.volume(row['volume_id']),
@@ -253,7 +235,7 @@ class VolumeJobs:
                 self._files.discard_copy(path)
                 raise
 
-    def _unfinished(self, snapshot_id: str) -> VolumeSnapshotsRow | None:
+    def _unfinished(self, snapshot_id: str) -> db_rows.VolumeSnapshotsRow | None:
         with self._db.reader() as conn:
             row = rows.find_snapshot(conn, snapshot_id)
         return row if row is not None and row['status'] == CREATING else None
@@ -269,49 +251,50 @@ class VolumeJobs:
         row = self._unfinished(snapshot_id)
         if row is None:
             return
-        with self._failed_status(volume_snapshots, snapshot_id, CREATING):
+        with self._failed_status(t.volume_snapshots, snapshot_id, CREATING):
             self._files.finish_copy(self._files.snapshot(snapshot_id), row['size'] * GIB, self._images.check_header,
                                     bool(row['key_id']))
             self.snapshot_ended(snapshot_id, AVAILABLE)
 
     def snapshot_ended(self, snapshot_id: str, status: str) -> None:
         """Record the result of a snapshot and start jobs that wait for it."""
-        if not self._db.run(db.update, volume_snapshots, snapshot_id, {'status': status}, statuses=[CREATING]):
+        if not self._db.run(db.update, t.volume_snapshots, snapshot_id, {'status': status}, statuses=[CREATING]):
             with self._db.reader() as conn:
                 known = rows.find_snapshot(conn, snapshot_id)
             if known is None:
                 self.discard(self._files.snapshot(snapshot_id))
             return
         with self._db.reader() as conn:
-            waiting = cast('list[VolumesRow]', db.unfinished(conn, volumes, {'snapshot_id': snapshot_id}))
-            backups = cast('list[VolumeBackupsRow]', db.unfinished(conn, volume_backups, {'snapshot_id': snapshot_id}))
+            waiting = cast('list[db_rows.VolumesRow]', db.unfinished(conn, t.volumes, {'snapshot_id': snapshot_id}))
+            backups = cast('list[db_rows.VolumeBackupsRow]', db.unfinished(
+                conn, t.volume_backups, {'snapshot_id': snapshot_id}))
         for backup in backups:                       # it fails if the snapshot failed
             self.make_backup(backup)
         for volume in waiting:
             if status == AVAILABLE:
                 self.make_volume(_owner(volume), volume)
             else:
-                self._db.run(db.update, volumes, volume['id'], {'status': ERROR}, statuses=[CREATING])
+                self._db.run(db.update, t.volumes, volume['id'], {'status': ERROR}, statuses=[CREATING])
 
     def _backup(self, backup_id: str) -> None:
         with self._db.reader() as conn:
             row = rows.find_backup(conn, backup_id)
             if row is None or row['status'] != CREATING or _waits(conn, row['snapshot_id']):
                 return
-        with self._failed_status(volume_backups, backup_id, CREATING):
+        with self._failed_status(t.volume_backups, backup_id, CREATING):
             self._copy(self._files.snapshot(row['snapshot_id']) if row['snapshot_id'] else
                        self._files.volume(row['volume_id']), self._files.backup(backup_id), row)
-            self._db.run(db.update, volume_backups, backup_id, {'status': AVAILABLE}, statuses=[CREATING])
+            self._db.run(db.update, t.volume_backups, backup_id, {'status': AVAILABLE}, statuses=[CREATING])
         if row['temporary'] and row['snapshot_id']:
             self.end_snapshot(row['snapshot_id'])
 
     def end_snapshot(self, snapshot_id: str) -> None:
         """Delete the temporary snapshot of a backup, unless its owner is creating a volume from it."""
         def write(conn: Connection) -> bool:
-            row = db.get(conn, volume_snapshots, snapshot_id, nova_context.ALL_PROJECTS, lock=True)
-            if db.unfinished(conn, volumes, {'snapshot_id': snapshot_id}):
+            row = db.get(conn, t.volume_snapshots, snapshot_id, nova_context.ALL_PROJECTS, lock=True)
+            if db.unfinished(conn, t.volumes, {'snapshot_id': snapshot_id}):
                 return False
-            db.delete(conn, volume_snapshots, snapshot_id)
+            db.delete(conn, t.volume_snapshots, snapshot_id)
             self._keys.delete_if_unused(conn, row['key_id'] if row else None)
             return True
         if self._db.run(write):
@@ -320,16 +303,16 @@ class VolumeJobs:
     def _restore(self, volume_id: str, backup_id: str) -> None:
         row = self._read(volume_id)
         if row is not None and row['status'] == RESTORING:           # otherwise it was deleted before
-            with self._failed_status(volumes, volume_id, RESTORING, ERROR_RESTORING):
+            with self._failed_status(t.volumes, volume_id, RESTORING, ERROR_RESTORING):
                 self._copy(self._files.backup(backup_id), self._files.volume(volume_id), row)
-                if not self._db.run(db.update, volumes, volume_id, {'status': AVAILABLE}, statuses=[RESTORING]):
+                if not self._db.run(db.update, t.volumes, volume_id, {'status': AVAILABLE}, statuses=[RESTORING]):
                     self._discard_deleted(volume_id)
         self._db.run(self._restored, backup_id)
 
     @staticmethod
     def _restored(conn: Connection, backup_id: str) -> None:
         if not db.is_restored(conn, backup_id):
-            db.update(conn, volume_backups, backup_id, {'status': AVAILABLE}, statuses=[RESTORING_FROM])
+            db.update(conn, t.volume_backups, backup_id, {'status': AVAILABLE}, statuses=[RESTORING_FROM])
 
     @contextlib.contextmanager
     def _failed_status(self, table: Table, ident: str, status: str, failed: str = ERROR) -> Iterator[None]:
@@ -339,7 +322,7 @@ class VolumeJobs:
         except Exception as error:
             known = isinstance(error, exception.NovaException)
             LOG.warning('%s %s is in error: %s', table.name, ident, error, exc_info=not known)
-            if table is volume_snapshots:
+            if table is t.volume_snapshots:
                 self.snapshot_ended(ident, ERROR)
             else:
                 self._db.run(db.update, table, ident, {'status': failed}, statuses=[status])
@@ -349,9 +332,9 @@ class VolumeJobs:
     def recover(self) -> None:
         """Compare files with rows: restart interrupted jobs, log lost files and files without a row."""
         with self._db.reader() as conn:
-            every = [db.every(conn, table) for table in (volumes, volume_snapshots, volume_backups)]
-        all_snapshots = every[1]
-        all_volumes, all_backups = cast('list[VolumesRow]', every[0]), cast('list[VolumeBackupsRow]', every[2])
+            every = [db.every(conn, table) for table in (t.volumes, t.volume_snapshots, t.volume_backups)]
+        all_volumes, all_snapshots = cast('list[db_rows.VolumesRow]', every[0]), every[1]
+        all_backups = cast('list[db_rows.VolumeBackupsRow]', every[2])
         for path in self._files.delete_incomplete(*({row['id'] for row in found} for found in every)):
             LOG.error('%s belongs to no volume, snapshot or backup. It is kept, because the database may have been '
                       'restored from a backup. Delete it if it is not needed.', path)
@@ -362,18 +345,18 @@ class VolumeJobs:
                 self.snapshot_ended(row['id'], ERROR)
             elif row['status'] == AVAILABLE and self._files.size(self._files.snapshot(row['id'])) is None:
                 LOG.error('The file of snapshot %s is missing.', row['id'])
-                self._db.run(db.update, volume_snapshots, row['id'], {'status': ERROR}, statuses=[AVAILABLE])
+                self._db.run(db.update, t.volume_snapshots, row['id'], {'status': ERROR}, statuses=[AVAILABLE])
 
         for backup in all_backups:
             if backup['status'] == CREATING:
                 self.make_backup(backup)
             elif self._files.size(self._files.backup(backup['id'])) is None:
                 LOG.error('The file of backup %s is missing.', backup['id'])
-                self._db.run(db.update, volume_backups, backup['id'], {'status': ERROR}, statuses=[AVAILABLE])
+                self._db.run(db.update, t.volume_backups, backup['id'], {'status': ERROR}, statuses=[AVAILABLE])
             elif backup['status'] == RESTORING_FROM:
                 self._db.run(self._restored, backup['id'])
 
-    def _recover_volume(self, row: VolumesRow) -> None:
+    def _recover_volume(self, row: db_rows.VolumesRow) -> None:
         if row['status'] == CREATING:
             self.make_volume(_owner(row), row)
         elif row['status'] == DOWNLOADING:
@@ -385,7 +368,7 @@ class VolumeJobs:
             size = self._files.size(path)
             if size is None:
                 LOG.error('The file of volume %s is missing.', row['id'])
-                self._db.run(db.update, volumes, row['id'], {'status': ERROR}, statuses=[AVAILABLE])
+                self._db.run(db.update, t.volumes, row['id'], {'status': ERROR}, statuses=[AVAILABLE])
             elif row['status'] == AVAILABLE:
                 with contextlib.suppress(exception.InvalidVolume):
                     room = self._files.room(path, row['size'] * GIB, row['key_id'])
@@ -401,13 +384,13 @@ def _waits(conn: Connection, snapshot_id: str | None) -> bool:
 
 def _mark_available(conn: Connection, volume_id: str) -> bool:
     """Record that a volume is complete. Return False if its status is not 'creating' or it is gone."""
-    found = db.update(conn, volumes, volume_id, {'status': AVAILABLE}, statuses=[CREATING])
+    found = db.update(conn, t.volumes, volume_id, {'status': AVAILABLE}, statuses=[CREATING])
     if found:
         attachments.update_status(conn, volume_id)   # it may be attached, if its status was reset
     return found
 
 
-def _owner(row: VolumesRow) -> nova_context.RequestContext:
+def _owner(row: db_rows.VolumesRow) -> nova_context.RequestContext:
     """Return a context with the volume's owner: the owner's request has ended."""
     ctx = nova_context.admin_context()
     ctx.project_id, ctx.user_id = row['project_id'], row['user_id']

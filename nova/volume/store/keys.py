@@ -3,28 +3,24 @@
 A volume gets its key at creation. Its snapshots, backups and copies are copies of the same file and share the key. It
 is deleted with the last of them.
 """
-from __future__ import annotations
-
 import collections.abc
 import contextlib
 import logging
 import secrets
-from typing import TYPE_CHECKING
 import uuid
 
 from oslo_config.cfg import ConfigOpts
 
 from nova import context as nova_context
 from nova import exception
+from nova.db import encryption_keys
 from nova.db.engine import Connection
 from nova.db.engine import Database
 from nova.db.volumes import keys as db
 from nova.runtime import secret_encryption
 from nova.volume import key_manager
 from nova.volume.store import types
-
-if TYPE_CHECKING:
-    from nova.volume.store.rows import Stored
+from nova.volume.store.rows import Stored
 
 LOG = logging.getLogger(__name__)
 
@@ -83,7 +79,7 @@ class Keys:
             return row['id']
         ident = str(uuid.uuid4())
         try:
-            cipher = secret_encryption.usable(self._path, db.encryption_key_ids(conn))
+            cipher = secret_encryption.usable(self._path, encryption_keys.used(conn))
         except secret_encryption.Unusable as error:
             raise exception.InvalidVolume(reason=f'its key cannot be stored: {error}.') from None
         passphrase = secrets.token_hex(secret_encryption.KEY_BYTES)

@@ -1,6 +1,4 @@
 """Quotas of projects for volumes."""
-from __future__ import annotations
-
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception

@@ -2,13 +2,11 @@
 
 Only rows tell whether a volume is encrypted: a guest may write anything to an unencrypted volume.
 """
-from __future__ import annotations
-
 from nova import exception
 
 MAGIC = b'LUKS\xba\xbe\x00\x01'
 PAYLOAD_AT, SECTOR = 104, 512            # position of the payload's first sector
-MOST_BYTES = 16 * 1024 ** 2              # maximum size of a header; QEMU's have 2 MiB
+MAX_HEADER_BYTES = 16 * 1024 ** 2              # maximum size of a header; QEMU's have 2 MiB
 
 
 def header_bytes(path: str) -> int:
@@ -22,6 +20,6 @@ def header_bytes(path: str) -> int:
     except (FileNotFoundError, PermissionError):
         raise exception.InvalidVolume(reason='its file is missing or belongs to another user.') from None
     found = int.from_bytes(header[PAYLOAD_AT:]) * SECTOR
-    if not header.startswith(MAGIC) or len(header) < PAYLOAD_AT + 4 or not 0 < found <= MOST_BYTES:
+    if not header.startswith(MAGIC) or len(header) < PAYLOAD_AT + 4 or not 0 < found <= MAX_HEADER_BYTES:
         raise exception.InvalidVolume(reason='it should be encrypted, but its file has no LUKS header.')
     return found

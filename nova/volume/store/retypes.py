@@ -1,6 +1,4 @@
 """Change the type of existing volumes. Their data is not moved or changed."""
-from __future__ import annotations
-
 from nova import context as nova_context
 from nova import exception
 from nova.db.engine import Connection
@@ -27,13 +25,16 @@ class Retypes:
 
         :raises VolumeNotFound, VolumeTypeNotFound:
         :raises InvalidVolume: its status or attachments do not permit it
-        :raises BadRequest: it has that type, or its data would have to be rewritten
+        :raises BadRequest: it has that type, the backend does not meet it, or the data would have to be rewritten
+        :raises InvalidInput: the type is not available in the zone of the volume
         """
         def write(conn: Connection) -> None:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             wanted = types.find(conn, name, ctx.sees, lock=True)
             if wanted['name'] == row['volume_type']:           # as Cinder does
                 raise exception.BadRequest(f'The volume already has type {wanted["name"]}.')
+            types.check_backend(wanted)
+            types.zone_of(wanted, row['availability_zone'], row['availability_zone'])
             if row['key_id'] or wanted['encryption']:
                 raise exception.BadRequest('Encryption cannot be changed by a retype. Copy the data to a volume of the '
                                            'other type.')

@@ -2,8 +2,6 @@
 
 The query functions return untyped dicts of columns. The functions here cast them to the type of the table.
 """
-from __future__ import annotations
-
 import datetime
 from typing import cast, Literal, TypedDict, TypeVar
 
@@ -11,22 +9,15 @@ from nova import context as nova_context
 from nova import exception
 from nova.db.engine import Connection
 from nova.db.engine import Table
-from nova.db.tables.rows import VolumeAttachmentsRow
-from nova.db.tables.rows import VolumeBackupsRow
-from nova.db.tables.rows import VolumeSnapshotsRow
-from nova.db.tables.rows import VolumesRow
-from nova.db.tables.rows import VolumeTransfersRow
-from nova.db.tables.volume import volume_attachments
-from nova.db.tables.volume import volume_backups
-from nova.db.tables.volume import volume_snapshots
-from nova.db.tables.volume import volume_transfers
-from nova.db.tables.volume import volumes
+from nova.db.tables import rows as db_rows
+from nova.db.tables import volume as t
 from nova.db.volumes import volumes as db
 from nova.json_types import JsonObject
 from nova.volume.store import types
 
-Stored = VolumesRow | VolumeSnapshotsRow | VolumeBackupsRow       # rows of objects with a data file
-_Row = TypeVar('_Row', VolumesRow, VolumeSnapshotsRow, VolumeBackupsRow)
+# rows of objects with a data file
+Stored = db_rows.VolumesRow | db_rows.VolumeSnapshotsRow | db_rows.VolumeBackupsRow
+_Row = TypeVar('_Row', db_rows.VolumesRow, db_rows.VolumeSnapshotsRow, db_rows.VolumeBackupsRow)
 
 
 class Held(TypedDict):
@@ -40,7 +31,7 @@ class Held(TypedDict):
     status: str
 
 
-class Volume(VolumesRow):
+class Volume(db_rows.VolumesRow):
     """A volume's row with its attachments and the id of its type."""
 
     migration_status: Literal[None]
@@ -50,12 +41,13 @@ class Volume(VolumesRow):
 
 
 def find_volume(conn: Connection, volume_id: str, sees: nova_context.Projects | str = nova_context.ALL_PROJECTS,
-                lock: bool = False) -> VolumesRow | None:
+                lock: bool = False) -> db_rows.VolumesRow | None:
     """Return a volume's row, or None if the project does not see it."""
-    return cast('VolumesRow | None', db.get(conn, volumes, volume_id, sees, lock))
+    return cast('db_rows.VolumesRow | None', db.get(conn, t.volumes, volume_id, sees, lock))
 
 
-def volume(conn: Connection, ctx: nova_context.RequestContext, volume_id: str, lock: bool = False) -> VolumesRow:
+def volume(conn: Connection, ctx: nova_context.RequestContext, volume_id: str,
+           lock: bool = False) -> db_rows.VolumesRow:
     """Return a volume's row; raises VolumeNotFound (not visible)."""
     found = find_volume(conn, str(volume_id)[:64], ctx.sees, lock)
     if found is None:
@@ -63,20 +55,20 @@ def volume(conn: Connection, ctx: nova_context.RequestContext, volume_id: str, l
     return found
 
 
-def check_writable(row: VolumesRow) -> None:
+def check_writable(row: db_rows.VolumesRow) -> None:
     """Check that a volume is not read-only; raises InvalidVolume."""
     if row['readonly']:
         raise exception.InvalidVolume(reason='it is read-only. Clear its read-only flag first.')
 
 
 def find_snapshot(conn: Connection, snapshot_id: str, sees: nova_context.Projects | str = nova_context.ALL_PROJECTS,
-                  lock: bool = False) -> VolumeSnapshotsRow | None:
+                  lock: bool = False) -> db_rows.VolumeSnapshotsRow | None:
     """Return a snapshot's row, or None if the project does not see it."""
-    return cast('VolumeSnapshotsRow | None', db.get(conn, volume_snapshots, snapshot_id, sees, lock))
+    return cast('db_rows.VolumeSnapshotsRow | None', db.get(conn, t.volume_snapshots, snapshot_id, sees, lock))
 
 
 def snapshot(conn: Connection, ctx: nova_context.RequestContext, snapshot_id: str,
-             lock: bool = False) -> VolumeSnapshotsRow:
+             lock: bool = False) -> db_rows.VolumeSnapshotsRow:
     """Return a snapshot's row; raises VolumeSnapshotNotFound (not visible)."""
     found = find_snapshot(conn, str(snapshot_id)[:64], ctx.sees, lock)
     if found is None:
@@ -85,12 +77,13 @@ def snapshot(conn: Connection, ctx: nova_context.RequestContext, snapshot_id: st
 
 
 def find_backup(conn: Connection, backup_id: str, sees: nova_context.Projects | str = nova_context.ALL_PROJECTS,
-                lock: bool = False) -> VolumeBackupsRow | None:
+                lock: bool = False) -> db_rows.VolumeBackupsRow | None:
     """Return a backup's row, or None if the project does not see it."""
-    return cast('VolumeBackupsRow | None', db.get(conn, volume_backups, backup_id, sees, lock))
+    return cast('db_rows.VolumeBackupsRow | None', db.get(conn, t.volume_backups, backup_id, sees, lock))
 
 
-def backup(conn: Connection, ctx: nova_context.RequestContext, backup_id: str, lock: bool = False) -> VolumeBackupsRow:
+def backup(conn: Connection, ctx: nova_context.RequestContext, backup_id: str,
+           lock: bool = False) -> db_rows.VolumeBackupsRow:
     """Return a backup's row; raises VolumeBackupNotFound (not visible)."""
     found = find_backup(conn, str(backup_id)[:64], ctx.sees, lock)
     if found is None:
@@ -98,27 +91,27 @@ def backup(conn: Connection, ctx: nova_context.RequestContext, backup_id: str, l
     return found
 
 
-def transfer(conn: Connection, ctx: nova_context.RequestContext, transfer_id: str) -> VolumeTransfersRow:
+def transfer(conn: Connection, ctx: nova_context.RequestContext, transfer_id: str) -> db_rows.VolumeTransfersRow:
     """Return a transfer's row; raises VolumeTransferNotFound (not visible)."""
-    found = db.get(conn, volume_transfers, str(transfer_id)[:64], ctx.sees, lock=True)
+    found = db.get(conn, t.volume_transfers, str(transfer_id)[:64], ctx.sees, lock=True)
     if found is None:
         raise exception.VolumeTransferNotFound(transfer_id=str(transfer_id)[:64])
-    return cast(VolumeTransfersRow, found)
+    return cast(db_rows.VolumeTransfersRow, found)
 
 
 def attachment(conn: Connection, ctx: nova_context.RequestContext, attachment_id: str,
-               lock: bool = False) -> VolumeAttachmentsRow:
+               lock: bool = False) -> db_rows.VolumeAttachmentsRow:
     """Return an attachment's row; ``lock`` locks its volume.
 
     :raises VolumeAttachmentNotFound: not visible
     """
-    found = db.get(conn, volume_attachments, str(attachment_id)[:64], ctx.sees)
+    found = db.get(conn, t.volume_attachments, str(attachment_id)[:64], ctx.sees)
     if found is not None and lock:
         volume(conn, ctx, found['volume_id'], lock=True)
-        found = db.get(conn, volume_attachments, str(attachment_id)[:64], nova_context.ALL_PROJECTS)
+        found = db.get(conn, t.volume_attachments, str(attachment_id)[:64], nova_context.ALL_PROJECTS)
     if found is None:
         raise exception.VolumeAttachmentNotFound(attachment_id=str(attachment_id)[:64])
-    return cast(VolumeAttachmentsRow, found)
+    return cast(db_rows.VolumeAttachmentsRow, found)
 
 
 def change(conn: Connection, table: Table, row: _Row, values: JsonObject) -> _Row:
@@ -127,10 +120,10 @@ def change(conn: Connection, table: Table, row: _Row, values: JsonObject) -> _Ro
     return cast(_Row, {**row, **values})
 
 
-def with_attachments(conn: Connection, rows: list[VolumesRow]) -> list[Volume]:
+def with_attachments(conn: Connection, rows: list[db_rows.VolumesRow]) -> list[Volume]:
     """Add attachments and type ids to rows of volumes."""
     kinds = types.ids(conn, {row['volume_type'] for row in rows})
-    held: dict[str, list[VolumeAttachmentsRow]] = {}
+    held: dict[str, list[db_rows.VolumeAttachmentsRow]] = {}
     for each in db.attachments(conn, volume_ids=[row['id'] for row in rows]):
         held.setdefault(each['volume_id'], []).append(each)
     return [{**row, 'migration_status': None, 'volume_type_id': kinds.get(row['volume_type']),
@@ -138,6 +131,6 @@ def with_attachments(conn: Connection, rows: list[VolumesRow]) -> list[Volume]:
              'attachments': [_held(each) for each in held.get(row['id'], ())]} for row in rows]
 
 
-def _held(row: VolumeAttachmentsRow) -> Held:
+def _held(row: db_rows.VolumeAttachmentsRow) -> Held:
     return {'id': row['id'], 'instance_uuid': row['instance_uuid'], 'device': row['device'],
             'host': (row['connector'] or {}).get('host'), 'attached_at': row['attached_at'], 'status': row['status']}

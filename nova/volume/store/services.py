@@ -1,16 +1,12 @@
 """Services of the embedded block storage."""
-from __future__ import annotations
-
 import datetime
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 from oslo_config.cfg import ConfigOpts
 
 from nova import utils
+from nova.db.cells import cells as db_cells
 from nova.db.services import services as db
-
-if TYPE_CHECKING:
-    from nova.db.cells import cells as db_cells
 
 BINARY, TOPIC = 'nova-volume', 'volume'
 

@@ -1,9 +1,7 @@
 """Snapshots: point-in-time copies of volumes, including volumes in use."""
-from __future__ import annotations
-
 from collections.abc import Callable
 import functools
-from typing import cast, TYPE_CHECKING
+from typing import cast
 import uuid
 
 from nova import context as nova_context
@@ -11,10 +9,10 @@ from nova import exception
 from nova.db.audit import log
 from nova.db.engine import Connection
 from nova.db.engine import Database
-from nova.db.tables import volume as tables
-from nova.db.tables.volume import volume_snapshots
-from nova.db.tables.volume import volumes
+from nova.db.tables import rows as db_rows
+from nova.db.tables import volume as t
 from nova.db.volumes import volumes as db
+from nova.json_types import JsonObject
 from nova.volume.store import jobs
 from nova.volume.store import files as volume_files
 from nova.volume.store import guests as volume_guests
@@ -22,11 +20,6 @@ from nova.volume.store import keys as volume_keys
 from nova.volume.store import limits as volume_limits
 from nova.volume.store import rows
 from nova.volume.store import attach_backend
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import VolumeAttachmentsRow
-    from nova.db.tables.rows import VolumeSnapshotsRow
-    from nova.json_types import JsonObject
 
 Context = nova_context.RequestContext
 
@@ -47,13 +40,13 @@ class Snapshots:
         self._db, self._files, self._jobs, self._limits = database, files, volume_jobs, limits
         self._backend, self._guests, self._keys = backend, guests, keys
 
-    def get(self, ctx: Context, snapshot_id: str) -> VolumeSnapshotsRow:
+    def get(self, ctx: Context, snapshot_id: str) -> db_rows.VolumeSnapshotsRow:
         """Return a snapshot; raises VolumeSnapshotNotFound (not visible)."""
         with self._db.reader() as conn:
             return rows.snapshot(conn, ctx, snapshot_id)
 
     def create(self, ctx: Context, volume_id: str, name: str | None, description: str | None = '',
-               force: bool = True, metadata: dict[str, str] | None = None) -> VolumeSnapshotsRow:
+               force: bool = True, metadata: dict[str, str] | None = None) -> db_rows.VolumeSnapshotsRow:
         """Start a snapshot.
 
         :param force: also of an attached volume
@@ -61,14 +54,14 @@ class Snapshots:
         """
         ident = str(uuid.uuid4())
 
-        def write(conn: Connection) -> tuple[VolumeSnapshotsRow, list[VolumeAttachmentsRow]]:
+        def write(conn: Connection) -> tuple[db_rows.VolumeSnapshotsRow, list[db_rows.VolumeAttachmentsRow]]:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             if row['status'] not in (('available', 'in-use') if force else ('available',)):
                 raise exception.InvalidVolume(
                     reason=f'Volume {row["id"]} status must be available, but current status is: {row["status"]}.')
             self._limits.check(conn, row['project_id'], 'snapshots', row['size'])
             log.about(ident)
-            made = cast('VolumeSnapshotsRow', db.insert(conn, volume_snapshots, {
+            made = cast('db_rows.VolumeSnapshotsRow', db.insert(conn, t.volume_snapshots, {
                 'id': ident, 'volume_id': row['id'], 'project_id': row['project_id'],
                 'user_id': ctx.user_id or row['user_id'], 'name': name, 'description': description,
                 'size': row['size'], 'status': jobs.CREATING, 'bootable': row['bootable'],
@@ -84,19 +77,19 @@ class Snapshots:
             raise
         return self.get(ctx, ident)
 
-    def _forget(self, conn: Connection, row: VolumeSnapshotsRow) -> None:
-        db.delete(conn, volume_snapshots, row['id'])
+    def _forget(self, conn: Connection, row: db_rows.VolumeSnapshotsRow) -> None:
+        db.delete(conn, t.volume_snapshots, row['id'])
         self._keys.delete_if_unused(conn, row['key_id'])
 
     def update(self, ctx: Context, snapshot_id: str,
-               change: Callable[[VolumeSnapshotsRow], JsonObject]) -> VolumeSnapshotsRow:
+               change: Callable[[db_rows.VolumeSnapshotsRow], JsonObject]) -> db_rows.VolumeSnapshotsRow:
         """Write the values of ``change(row)`` in the transaction that reads the row; return the snapshot."""
-        def write(conn: Connection) -> VolumeSnapshotsRow:
+        def write(conn: Connection) -> db_rows.VolumeSnapshotsRow:
             row = rows.snapshot(conn, ctx, snapshot_id, lock=True)
-            return rows.change(conn, volume_snapshots, row, change(row))
+            return rows.change(conn, t.volume_snapshots, row, change(row))
         return self._db.run(write)
 
-    def _copy(self, ctx: Context, made: VolumeSnapshotsRow, held: list[VolumeAttachmentsRow]) -> None:
+    def _copy(self, ctx: Context, made: db_rows.VolumeSnapshotsRow, held: list[db_rows.VolumeAttachmentsRow]) -> None:
         """Start the copy for a snapshot. The file system, the guest's QEMU or the exporter copies a volume in use."""
         files = self._files
         source, target = files.volume(made['volume_id']), files.snapshot(made['id'])
@@ -124,14 +117,25 @@ class Snapshots:
                 begin(files.prepare_copy(target, size, source))
 
     def copied(self, snapshot_id: str, status: str) -> None:
-        """Handle a compute host's report on a copy: complete ('creating') or failed ('error')."""
-        if status == jobs.CREATING:
+        """Handle a compute host's report on a copy: complete ('creating') or failed ('error').
+
+        An administrator may report 'available' for a snapshot whose status was reset to 'creating'.
+
+        :raises InvalidVolume: 'available' for a snapshot that is being copied or has another status
+        """
+        if status == jobs.AVAILABLE:
+            with self._db.reader() as conn:
+                row = rows.find_snapshot(conn, snapshot_id)
+                if row is None or row['status'] != jobs.CREATING or self._is_made(conn, row):
+                    raise exception.InvalidVolume(reason='the snapshot is being copied, or its status is not creating.')
+            self._jobs.snapshot_ended(snapshot_id, jobs.AVAILABLE)
+        elif status == jobs.CREATING:
             self._jobs.finish_snapshot(snapshot_id)
         elif status == jobs.ERROR:
             self._files.discard_copy(self._files.snapshot(snapshot_id))
             self._jobs.snapshot_ended(snapshot_id, jobs.ERROR)
 
-    def _is_made(self, conn: Connection, row: VolumeSnapshotsRow) -> bool:
+    def _is_made(self, conn: Connection, row: db_rows.VolumeSnapshotsRow) -> bool:
         """Return whether a copy is in progress. A copy by a guest's QEMU ends with its attachment."""
         return row['status'] == jobs.CREATING and bool(
             self._jobs.is_busy(row['id']) or db.attachments(conn, volume_ids=[row['volume_id']]))
@@ -144,7 +148,7 @@ class Snapshots:
         def write(conn: Connection) -> str:
             row = rows.snapshot(conn, ctx, snapshot_id, lock=True)
             if self._is_made(conn, row) or any(db.unfinished(conn, table, {
-                    'snapshot_id': row['id']}) for table in (volumes, tables.volume_backups)):
+                    'snapshot_id': row['id']}) for table in (t.volumes, t.volume_backups)):
                 raise exception.InvalidVolume(reason='the snapshot is being created or copied.')
             self._forget(conn, row)
             return self._files.snapshot(row['id'])

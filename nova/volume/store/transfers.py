@@ -1,10 +1,8 @@
 """Transfers of volumes to another project: the owner creates a transfer and passes its key to the new owner."""
-from __future__ import annotations
-
 import hashlib
 import hmac
 import secrets
-from typing import cast, TYPE_CHECKING
+from typing import cast
 import uuid
 
 from nova import context as nova_context
@@ -13,15 +11,12 @@ from nova.db.audit import log
 from nova.db.engine import Connection
 from nova.db.engine import Database
 from nova.db.tables.rows import VolumeTransfersRow
-from nova.db.tables.volume import volume_transfers
-from nova.db.tables.volume import volumes
+from nova.db.tables import volume as t
+from nova.db.tables.rows import VolumesRow
 from nova.db.volumes import volumes as db
 from nova.volume.store import limits as volume_limits
 from nova.volume.store import rows
 from nova.volume.store import types
-
-if TYPE_CHECKING:
-    from nova.db.tables.rows import VolumesRow
 
 Context = nova_context.RequestContext
 AWAITING, AVAILABLE = 'awaiting-transfer', 'available'
@@ -66,8 +61,8 @@ class Transfers:
             if db.has_snapshots(conn, row['id']):
                 raise exception.InvalidVolume(reason='it has snapshots, which would stay in this project.')
             db.delete_transfer(conn, row['id'])              # a stale one, if the status was reset
-            db.update(conn, volumes, row['id'], {'status': AWAITING})
-            return cast(VolumeTransfersRow, db.insert(conn, volume_transfers, {
+            db.update(conn, t.volumes, row['id'], {'status': AWAITING})
+            return cast(VolumeTransfersRow, db.insert(conn, t.volume_transfers, {
                 'id': ident, 'volume_id': row['id'], 'project_id': row['project_id'], 'name': name,
                 'key_hash': _hash(key)}))
         log.about(ident)
@@ -81,7 +76,7 @@ class Transfers:
         :raises QuotaExceeded:
         """
         def write(conn: Connection) -> VolumeTransfersRow:
-            row = db.get(conn, volume_transfers, transfer_id[:64], nova_context.ALL_PROJECTS, lock=True)
+            row = db.get(conn, t.volume_transfers, transfer_id[:64], nova_context.ALL_PROJECTS, lock=True)
             matches = row is not None and hmac.compare_digest(row['key_hash'], _hash(key))
             if row is None or not matches and row['project_id'] != ctx.project_id:
                 raise exception.VolumeTransferNotFound(transfer_id=transfer_id[:64])
@@ -93,9 +88,9 @@ class Transfers:
             _check_type(conn, volume, ctx)
             project_id = nova_context.the_project(ctx.project_id)
             self._limits.check(conn, project_id, 'volumes', volume['size'], volume['size'])
-            db.update(conn, volumes, volume['id'], {
+            db.update(conn, t.volumes, volume['id'], {
                 'project_id': project_id, 'user_id': ctx.user_id, 'status': AVAILABLE})
-            db.delete(conn, volume_transfers, row['id'])
+            db.delete(conn, t.volume_transfers, row['id'])
             return cast(VolumeTransfersRow, row)
         return self._db.run(write)
 
@@ -103,8 +98,8 @@ class Transfers:
         """Delete a transfer; raises VolumeTransferNotFound."""
         def write(conn: Connection) -> None:
             row = rows.transfer(conn, ctx, transfer_id)
-            db.delete(conn, volume_transfers, row['id'])
-            db.update(conn, volumes, row['volume_id'], {'status': AVAILABLE}, statuses=[AWAITING])
+            db.delete(conn, t.volume_transfers, row['id'])
+            db.update(conn, t.volumes, row['volume_id'], {'status': AVAILABLE}, statuses=[AWAITING])
         self._db.run(write)
 
 

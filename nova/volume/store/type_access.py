@@ -1,13 +1,11 @@
 """Access of projects to private volume types. Removing it does not affect existing volumes."""
-from __future__ import annotations
-
 from nova import exception
 from nova.db.engine import Connection
 from nova.db.engine import Database
 from nova.db.volumes import types as db
 from nova.volume.store import types
 
-MOST = 10000                             # projects with access to one type
+MAX_PROJECTS = 10000                             # projects with access to one type
 
 
 class TypeAccess:
@@ -33,16 +31,23 @@ class TypeAccess:
         """Give a project access to a type; raises VolumeTypeNotFound, BadRequest, Conflict (it already has access)."""
         def write(conn: Connection) -> None:
             row = _private(conn, ident)
-            if len(db.projects(conn, row['id'])) >= MOST:
-                raise exception.BadRequest(f'{MOST} projects already have access to the volume type.')
+            if len(db.projects(conn, row['id'])) >= MAX_PROJECTS:
+                raise exception.BadRequest(f'{MAX_PROJECTS} projects already have access to the volume type.')
             if not db.allow(conn, row['id'], project_id):
                 raise exception.Conflict('The project already has access to the volume type.')
         self._db.run(write)
 
     def forbid(self, ident: str, project_id: str) -> None:
-        """Remove a project's access to a type; raises VolumeTypeNotFound, BadRequest, NotFound (it has no access)."""
+        """Remove a project's access to a type.
+
+        :raises VolumeTypeNotFound:
+        :raises BadRequest: the type is public, built-in or the default of the project
+        :raises NotFound: the project has no access
+        """
         def write(conn: Connection) -> None:
             row = _private(conn, ident)
+            if db.default_of(conn, project_id) == row['id']:
+                raise exception.BadRequest('The volume type is the default of the project. Unset the default first.')
             if not db.forbid(conn, row['id'], project_id):
                 raise exception.NotFound('The project has no access to the volume type.')
         self._db.run(write)

@@ -1,10 +1,10 @@
 """Volume types: two built-in ones, and those created by administrators.
 
-Only supported settings are accepted: the extra spec ``multiattach``, and LUKS encryption on the hosts.
+Extra specs without a scope are requirements of the backend: a volume of the type is created only if the backend meets
+them. Encryption is LUKS on the hosts. Specs that only drivers of other backends read are refused.
 """
-from __future__ import annotations
-
 from collections.abc import Callable
+import logging
 from typing import cast, TypedDict
 import uuid
 
@@ -16,6 +16,7 @@ from nova import utils
 from nova.db.audit import log
 from nova.db.engine import Connection
 from nova.db.engine import Database
+from nova.db.tables.rows import VolumeDefaultTypesRow
 from nova.db.tables.volume import volume_types
 from nova.db.volumes import keys
 from nova.db.volumes import types as db
@@ -23,6 +24,8 @@ from nova.db.volumes import volumes as db_volumes
 from nova.json_types import Json
 from nova.json_types import JsonObject
 from nova.volume import api
+
+LOG = logging.getLogger(__name__)
 
 
 class Type(TypedDict):
@@ -46,7 +49,15 @@ TYPES: tuple[Type, ...] = (
      'description': 'Volumes that several servers may have at once', 'extra_specs': {'multiattach': '<is> True'}},
 )
 SPECS = {'multiattach': ('<is> True', '<is> False')}
-MOST = 1000                              # types created by administrators
+ZONES = 'RESKEY:availability_zones'           # extra spec: zones of volumes of this type, separated by commas
+SCOPES = ('', 'capabilities')                 # scopes of extra specs that name capabilities of the backend
+# capabilities of the backend, as scheduler-stats shows them
+BACKEND: dict[str, str | bool] = {
+    'volume_backend_name': 'embedded', 'pool_name': 'default', 'storage_protocol': 'file', 'vendor_name': 'nova',
+    'thin_provisioning_support': True, 'multiattach': True, 'QoS_support': False}
+MAX_SPECS = 8                                 # extra specs of a type
+MAX_TYPES = 1000                              # types created by administrators
+MAX_DEFAULTS = 10000                          # projects with a default type
 
 CIPHER, KEY_BITS, FRONT_END = 'aes-xts-plain64', 256, 'front-end'
 # attribute: (allowed values, default, reason of a refusal)
@@ -60,6 +71,37 @@ _ENCRYPTION: dict[str, tuple[tuple[Json, ...], Json, str]] = {
 def is_multiattach(kind: Type) -> bool:
     """Return whether volumes of a type support several servers."""
     return bool(kind['extra_specs'].get('multiattach') == SPECS['multiattach'][0])
+
+
+def check_backend(kind: Type) -> None:
+    """Check that the backend meets the extra specs of a type. Users may not see them: the log has the details.
+
+    :raises BadRequest: it does not
+    """
+    for name, value in kind['extra_specs'].items():
+        scope, _, capability = name.rpartition(':')
+        if name in SPECS or scope not in SCOPES:
+            continue
+        offered = BACKEND.get(capability)
+        if value not in (str(offered), f'<is> {offered}') or offered is None:
+            LOG.warning('Volume type %s requires %s %s. The backend has %s.', kind['name'], capability, value,
+                        'no such capability' if offered is None else offered)
+            raise exception.BadRequest(f'No backend meets the extra specs of volume type {kind["name"]}.')
+
+
+def zone_of(kind: Type, asked: str | None, default: str) -> str:
+    """Return the availability zone of a new volume.
+
+    :param asked: the zone that the request names
+    :param default: the zone of volumes of other types
+    :raises InvalidInput: the type is restricted to other zones
+    """
+    allowed = [zone.strip() for zone in kind['extra_specs'].get(ZONES, '').split(',') if zone.strip()]
+    zone = asked or (default if not allowed or default in allowed else allowed[0])
+    if allowed and zone not in allowed:
+        raise exception.InvalidInput(reason=f"Volume type {kind['name']} is not available in availability zone "
+                                            f"'{zone}', only in {', '.join(allowed)}.")
+    return zone
 
 
 def _built_in(name: str | None) -> Type | None:
@@ -109,14 +151,56 @@ class Types:
         with self._db.reader() as conn:
             return find(conn, name, sees)
 
+    def of_new(self, name: str | None, ctx: nova_context.RequestContext) -> Type:
+        """Return the type of a new volume: the named one, or the default of the caller's project.
+
+        :raises VolumeTypeNotFound:
+        """
+        with self._db.reader() as conn:
+            return find(conn, name or db.default_of(conn, nova_context.the_project(ctx.project_id)), ctx.sees)
+
+    def default_of(self, project_id: str) -> str:
+        """Return the id of the type that is the default of a project; raises NotFound (none is set)."""
+        with self._db.reader() as conn:
+            found = db.default_of(conn, project_id)
+        if found is None:
+            raise exception.NotFound(f'Default type for project {project_id} not found.')
+        return found
+
+    def defaults(self) -> list[VolumeDefaultTypesRow]:
+        """Return the default types of all projects that have one."""
+        with self._db.reader() as conn:
+            return db.defaults(conn)
+
+    def set_default(self, project_id: str, name: str) -> VolumeDefaultTypesRow:
+        """Set or replace the default type of a project.
+
+        :raises VolumeTypeNotFound:
+        :raises BadRequest: the type is private and the project has no access, or too many projects have a default
+        """
+        def write(conn: Connection) -> VolumeDefaultTypesRow:
+            kind = find(conn, name or '?', nova_context.ALL_PROJECTS, lock=True)
+            if not kind['is_public'] and project_id not in db.projects(conn, kind['id']):
+                raise exception.BadRequest(f'Project {project_id} has no access to the private volume type '
+                                           f'{kind["name"]}. Give it access first.')
+            if db.default_of(conn, project_id) is None and len(db.defaults(conn)) >= MAX_DEFAULTS:
+                raise exception.BadRequest(f'{MAX_DEFAULTS} projects have a default volume type. Unset one first.')
+            db.set_default(conn, project_id, kind['id'])
+            return {'project_id': project_id, 'type_id': kind['id']}
+        return self._db.run(write)
+
+    def unset_default(self, project_id: str) -> None:
+        """Remove the default type of a project; idempotent."""
+        self._db.run(db.unset_default, project_id)
+
     def create(self, name: str, description: str | None, specs: dict[str, str], is_public: bool = True) -> Type:
         """Create a type; raises VolumeTypeExists, BadRequest."""
         _check_specs(specs, None)
         ident = str(uuid.uuid4())
 
         def write(conn: Connection) -> Type:
-            if len(db.every(conn, nova_context.ALL_PROJECTS)) >= MOST:
-                raise exception.BadRequest(f'The limit of {MOST} volume types is reached.')
+            if len(db.every(conn, nova_context.ALL_PROJECTS)) >= MAX_TYPES:
+                raise exception.BadRequest(f'The limit of {MAX_TYPES} volume types is reached.')
             return cast(Type, db_volumes.insert(conn, volume_types, {
                 'id': ident, 'name': _name(conn, name), 'description': description, 'extra_specs': specs,
                 'encryption': None, 'is_public': is_public}))
@@ -126,13 +210,17 @@ class Types:
     def update(self, ident: str, name: str | None, values: JsonObject) -> Type:
         """Update a type. Making it public removes its access list.
 
-        :raises VolumeTypeNotFound, VolumeTypeExists, BadRequest:
+        :raises VolumeTypeNotFound, VolumeTypeExists:
+        :raises BadRequest: it is to become private, and is the default of a project
         """
         def write(conn: Connection) -> Type:
             row = changeable(conn, ident)
             if name is not None and name != row['name']:
                 values['name'] = _name(conn, name)
                 db.rename(conn, row['name'], name)
+            if values.get('is_public') is False and row['is_public'] and db.is_default(conn, row['id']):
+                raise exception.BadRequest('The volume type is the default of a project, which would lose access. '
+                                           'Unset the default first.')
             if values.get('is_public'):
                 db.forbid(conn, row['id'])
             return _write(conn, row, values)
@@ -148,6 +236,8 @@ class Types:
         """Delete a type; raises VolumeTypeNotFound, BadRequest (there are volumes of it)."""
         def write(conn: Connection) -> None:
             row = _unused(conn, ident)
+            if db.is_default(conn, row['id']):
+                raise exception.BadRequest('The volume type is the default of a project. Unset the default first.')
             db.forbid(conn, row['id'])
             db_volumes.delete(conn, volume_types, row['id'])
         self._db.run(write)
@@ -155,11 +245,15 @@ class Types:
     def set_specs(self, ident: str, given: dict[str, str]) -> dict[str, str]:
         """Add or replace extra specs; return all of them.
 
-        :raises VolumeTypeNotFound, BadRequest: they are not supported, or contradict the type
+        :raises VolumeTypeNotFound:
+        :raises BadRequest: they are too many, are not supported, or contradict the type
         """
         def change(row: Type) -> JsonObject:
             _check_specs(given, row['encryption'])
-            return {'extra_specs': {**row['extra_specs'], **given}}
+            specs: JsonObject = {**row['extra_specs'], **given}
+            if len(specs) > MAX_SPECS:
+                raise exception.BadRequest(f'A volume type has at most {MAX_SPECS} extra specs.')
+            return {'extra_specs': specs}
         return self._change(ident, change)['extra_specs']
 
     def unset_spec(self, ident: str, name: str) -> None:
@@ -239,9 +333,12 @@ def _name(conn: Connection, name: str) -> str:
 
 def _check_specs(given: dict[str, str], encryption: JsonObject | None) -> None:
     for name, value in given.items():
-        if value not in SPECS.get(name, ()):
-            raise exception.BadRequest(f'Extra spec {name[:80]!r} with value {value[:80]!r} is not supported. '
-                                       f'Supported is multiattach with {" or ".join(SPECS["multiattach"])}.')
+        if name in SPECS and value not in SPECS[name]:
+            raise exception.BadRequest(f'Extra spec {name} with value {value[:80]!r} is not supported. Supported are '
+                                       f'{" and ".join(SPECS[name])}.')
+        if name != ZONES and name.rpartition(':')[0] not in SCOPES:
+            raise exception.BadRequest(f'Extra spec {name[:80]!r} is not supported: it is for drivers of other '
+                                       f'backends. Supported are capabilities of the backend and {ZONES}.')
     if encryption is not None and given.get('multiattach') == SPECS['multiattach'][0]:
         raise exception.BadRequest('Encrypted volumes do not support multiattach.')
 

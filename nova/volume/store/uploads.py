@@ -1,10 +1,7 @@
 """Images created from volumes (``openstack image create --volume``)."""
-from __future__ import annotations
-
 import contextlib
 import functools
 import logging
-from typing import TYPE_CHECKING
 
 from nova import context as nova_context
 from nova import exception
@@ -12,14 +9,12 @@ from nova.db.engine import Connection
 from nova.db.engine import Database
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
+from nova.objects.image import Image
+from nova.objects.image import ImageValues
+from nova.volume import api
 from nova.volume.store import jobs
 from nova.volume.store import files as volume_files
 from nova.volume.store import rows
-
-if TYPE_CHECKING:
-    from nova.objects.image import ImageValues
-    from nova.objects.image import Image
-    from nova.volume import api
 
 LOG = logging.getLogger(__name__)
 

@@ -189,7 +189,7 @@ class Fleet:
 
     def _prepare(self):
         """A network of a project, and servers' ports in it, on all hosts."""
-        from nova.tests.functional import test_network_api
+        from nova.tests.support import network_api as test_network_api
         face = test_network_api.Face(pathlib.Path('/nonexistent'), url=self._url)
         network = face('demo', 'POST', 'networks', {'network': {'name': NAME}}).json()['network']
         subnet = face('demo', 'POST', 'subnets', {'subnet': {

@@ -122,8 +122,8 @@ def memory(path):
     """What an agent with a guest has in memory: with all that it shares, and its share of that (proc(5), Pss), which
     alone can be added up with those of the processes that it has started.
     """
-    from nova.tests.integration import test_network_agents as agents
-    from nova.tests.integration import test_network_overlay as overlay
+    from nova.tests.support import network_agents as agents
+    from nova.tests.support import network_overlay as overlay
 
     path.mkdir()
     with contextlib.ExitStack() as stack:

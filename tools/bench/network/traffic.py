@@ -92,7 +92,7 @@ def rate(source, sink, kib):
 @contextlib.contextmanager
 def guests(path):
     """(the world, three guests of this product, three of plain()); two of one host and one of another."""
-    from nova.tests.integration import test_network_overlay as overlay
+    from nova.tests.support import network_overlay as overlay
 
     (path / 'world').mkdir()
     world = overlay.World(path / 'world')

@@ -62,7 +62,7 @@ def measure(guest, wanted, requests, mib, rounds):
     :param mib: sequential ones of 1 MiB
     """
     os.environ['NOVA_TEST_GUEST_DIR'] = str(guest)       # before the import, which reads it
-    from nova.tests.integration import test_libvirt
+    from nova.tests.support import libvirt as test_libvirt
     if test_libvirt._REASON:
         raise SystemExit(f'disk_guests: {test_libvirt._REASON}')
     kinds = [('write', 'seq', 2 ** 20, mib), ('read', 'seq', 2 ** 20, mib), ('write', 'random', 4096, requests),
@@ -168,12 +168,12 @@ class Ours:
         self.rig, self.instance = rig, instance
 
     def run(self, line):
-        from nova.tests.integration import test_libvirt_volumes
+        from nova.tests.support import libvirt_volumes as test_libvirt_volumes
         return test_libvirt_volumes.run(self.rig, self.instance, line)
 
     @contextlib.contextmanager
     def attached(self, info, name='/dev/vdc'):
-        from nova.tests.waiting import wait_for
+        from nova.tests.support.waiting import wait_for
         device = {'uuid': str(uuid.uuid4()), 'volume_id': str(uuid.uuid4()), 'destination_type': 'volume',
                   'source_type': 'volume', 'device_name': name, 'volume_size': 1, 'boot_index': None,
                   'connection_info': info}
@@ -211,7 +211,7 @@ class Ours:
 
 @contextlib.contextmanager
 def our_guest(directory, tool, length):
-    from nova.tests.integration import test_libvirt
+    from nova.tests.support import libvirt as test_libvirt
     rig = test_libvirt.Rig(directory)
     instance = test_libvirt.make_instance()
     try:
@@ -235,7 +235,7 @@ class Plain:
     def __init__(self, process, monitor):
         self._process, self._said, self.pid, self._monitor = process, b'', process.pid, socket.socket(socket.AF_UNIX)
         os.set_blocking(process.stdout.fileno(), False)
-        from nova.tests.waiting import wait_for
+        from nova.tests.support.waiting import wait_for
         wait_for(lambda: monitor.exists() or process.poll() is not None, 20, 'the monitor')
         try:
             self._monitor.connect(str(monitor))
@@ -356,7 +356,7 @@ def nbd_storage(directory):
         words += ['--export', f'type=nbd,id=export-{name},node-name={name},name={name},writable=on']
     process = subprocess.Popen(words)
     try:
-        from nova.tests.waiting import wait_for
+        from nova.tests.support.waiting import wait_for
         wait_for((place / 'socket').exists, 20, 'the export')
         (place / 'socket').chmod(0o666)
         yield Twins({'driver_volume_type': 'nbd', 'data': {'socket': str(place / 'socket'), 'export': 'ours'}},
@@ -372,7 +372,7 @@ def iscsi_storage(directory):
     if not (shutil.which('tgtd') and list(pathlib.Path('/usr/lib').glob('*/qemu/block-iscsi.so'))):
         raise Missing('tgt, or qemu-block-extra, is not installed')
     import libvirt
-    from nova.tests.integration import test_libvirt_iscsi as iscsi
+    from nova.tests.support import libvirt_iscsi as iscsi
     target = iscsi.Target(directory / 'ours')
     target.start()
     try:
@@ -392,7 +392,7 @@ def rbd_storage(directory):
     if reason := cephs.missing():
         raise Missing(reason)
     import libvirt
-    from nova.tests.integration import test_libvirt_ceph
+    from nova.tests.support import libvirt_ceph as test_libvirt_ceph
     with tempfile.TemporaryDirectory(prefix='nova-ceph-') as place:
         made = None
         try:

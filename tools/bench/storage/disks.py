@@ -39,7 +39,7 @@ import requests
 from nova import context
 from nova.image.embedded import digests
 from nova.runtime import certificates
-from nova.tests import waiting
+from nova.tests.support import waiting
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.integration import prepared
 from nova.tests.integration import servers

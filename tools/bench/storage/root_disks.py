@@ -17,8 +17,9 @@ import uuid
 
 from nova.virt import driver
 from nova.disk_files import qemu_img
-from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.local_disks import files
+from nova.virt.libvirt.local_disks import new_disks
+from nova.virt.libvirt.local_disks import storage
 
 MIB = 1024 ** 2
 MAKE = {'ext4': ['mkfs.ext4', '-q', '-F'], 'xfs': ['mkfs.xfs', '-q', '-m', 'reflink=1'], 'btrfs': ['mkfs.btrfs', '-q']}
@@ -75,11 +76,11 @@ def measure(directory: pathlib.Path, images: Images, images_type: str) -> None:
     made.prepare()
     request = driver.SpawnRequest(image={'id': 'image', 'disk_format': 'raw', 'properties': {}}, network_info=[],
                                   config_drive=None, block_devices=[])
-    made.new_disks.create(None, Instance(), request)                    # the first has the image fetched
+    new_disks.create(made, None, Instance(), request)                    # the first has the image fetched
     before, took = used(directory), []
     for _ in range(ROUNDS):
         begun = time.perf_counter()
-        made.new_disks.create(None, Instance(), request)
+        new_disks.create(made, None, Instance(), request)
         took.append(time.perf_counter() - begun)
     room = (used(directory) - before) / ROUNDS / MIB
     print(f'{directory.name:6} {images_type:6} {statistics.median(took) * 1000:8.0f} ms {room:8.1f} MiB a disk')

@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
@@ -49,7 +50,10 @@ func main() {
 	found["regions"] = regions
 	image := must(compute.DescribeImages(ctx, nil)).Images[0].ImageId
 	made := must(compute.RunInstances(ctx, &ec2.RunInstancesInput{
-		ImageId: image, InstanceType: "m1.tiny", MinCount: aws.Int32(1), MaxCount: aws.Int32(1)}))
+		ImageId: image, InstanceType: "m1.tiny", MinCount: aws.Int32(1), MaxCount: aws.Int32(1), EbsOptimized: aws.Bool(false),
+		EnclaveOptions: &types.EnclaveOptionsRequest{Enabled: aws.Bool(false)},
+		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance, Tags: []types.Tag{
+			{Key: aws.String("kubernetes.io/cluster/x"), Value: aws.String("owned=1")}}}}}))
 	ids := []string{*made.Instances[0].InstanceId}
 	waiter := ec2.NewInstanceRunningWaiter(compute, func(options *ec2.InstanceRunningWaiterOptions) {
 		options.MinDelay, options.MaxDelay = time.Second, time.Second
@@ -58,7 +62,18 @@ func main() {
 		log.Fatal(err)
 	}
 	shown := must(compute.DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: ids}))
-	found["state"] = shown.Reservations[0].Instances[0].State.Name
+	instance := shown.Reservations[0].Instances[0]
+	found["state"] = instance.State.Name
+	pair := must(compute.CreateKeyPair(ctx, &ec2.CreateKeyPairInput{KeyName: &bucket, KeyType: types.KeyTypeEd25519}))
+	volume := must(compute.CreateVolume(ctx, &ec2.CreateVolumeInput{
+		Size: aws.Int32(1), AvailabilityZone: instance.Placement.AvailabilityZone, VolumeType: types.VolumeTypeGp3}))
+	network := must(compute.CreateVpc(ctx, &ec2.CreateVpcInput{
+		CidrBlock: aws.String("10.94.0.0/16"), AmazonProvidedIpv6CidrBlock: aws.Bool(false)}))
+	gateways := must(compute.DescribeNatGateways(ctx, nil))
+	found["daily"] = []any{*instance.SourceDestCheck, *instance.Tags[0].Key, strings.Contains(*pair.KeyMaterial, "OPENSSH"),
+		volume.VolumeType, network.Vpc.State, len(gateways.NatGateways)}
+	must(compute.DeleteVpc(ctx, &ec2.DeleteVpcInput{VpcId: network.Vpc.VpcId}))
+	must(compute.DeleteKeyPair(ctx, &ec2.DeleteKeyPairInput{KeyName: &bucket}))
 	must(compute.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids}))
 	objects := s3.New(s3.Options{
 		BaseEndpoint: &store, Region: "RegionOne", Credentials: keys(secret), UsePathStyle: true, RetryMaxAttempts: 1})

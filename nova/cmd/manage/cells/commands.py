@@ -9,6 +9,7 @@ import uuid as uuidlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from nova import exception
 from nova.cmd import tables
 from nova.cmd.command_line import flag
 from nova.cmd.manage.cells import contents
@@ -110,7 +111,6 @@ def update_cell(conf: cfg.ConfigOpts, cell_uuid: str, name: str | None, transpor
     Exit code 1: unknown cell; 2: invalid change; 3: another cell has the URL; 4: --disable and --enable; 5: cell0
     cannot be disabled.
     """
-    from nova import exception
     from nova.db.cells import cells
     from nova.db.cells import rows as cell_rows
     known = known_cells.Known(conf)

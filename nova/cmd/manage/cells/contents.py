@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from nova import exception
 from nova.cmd import command_line
 from nova.cmd import tables
 from nova.cmd.command_line import flag
@@ -28,7 +29,6 @@ def map_hosts(known: known_cells.Known, cell: Row, by_service: bool = False,
 
     :raises HostInAnotherCell: a host of this name is in another cell
     """
-    from nova import exception
     from nova.db.cells import rows as cell_rows
     database = known.open(cell)
     try:
@@ -55,7 +55,6 @@ def map_hosts(known: known_cells.Known, cell: Row, by_service: bool = False,
 
 def discover_hosts(conf: cfg.ConfigOpts, cell_uuid: str | None, verbose: bool, strict: bool, by_service: bool) -> int:
     """Map reporting hosts without a mapping. Exit code 1: --strict, and none was found; 2: a host is in two cells."""
-    from nova import exception
     from nova.db.cells import cells
     known = known_cells.Known(conf)
     report = print if verbose else lambda sentence: None

@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn, TYPE_CHECKING
 
+from nova import exception
 from nova.cmd import command_line
 
 if TYPE_CHECKING:
@@ -100,7 +101,6 @@ def refuse(sentence: str) -> NoReturn:
 
     :raises InvalidInput:
     """
-    from nova import exception
     raise exception.InvalidInput(sentence)
 
 

@@ -372,7 +372,7 @@ def upgrade() -> None:
         sa.Column('host', sa.String(255), nullable=False, index=True),
         sa.Column('public', sa.String(64), nullable=False), sa.Column('private', sa.String(64)),
         sa.Column('state', sa.String(16), nullable=False), sa.Column('created_at', MOMENT, nullable=False),
-        sa.Column('ends_at', MOMENT), sa.Column('vouched_by', sa.String(40)), sa.Column('voucher', sa.String(128)),
+        sa.Column('expires_at', MOMENT), sa.Column('signed_by', sa.String(40)), sa.Column('key_signature', sa.String(128)),
         sa.Column('signatures_required', sa.Boolean, nullable=False, server_default=sa.text('false')),
     )
     _create(
@@ -392,7 +392,7 @@ def upgrade() -> None:
         sa.Column('number', sa.BigInteger, primary_key=True, autoincrement=False),
         sa.Column('address', sa.String(39), nullable=False, index=True),
         sa.Column('port_id', sa.String(36), nullable=False), sa.Column('mac_address', sa.String(17), nullable=False),
-        sa.Column('host', sa.String(255), nullable=False), sa.Column('until', MOMENT, nullable=False),
+        sa.Column('host', sa.String(255), nullable=False), sa.Column('expires_at', MOMENT, nullable=False),
     )
     _create(
         'network_limits',
@@ -480,7 +480,7 @@ def upgrade() -> None:
         sa.Column('host', sa.String(255), nullable=False, index=True),
         sa.Column('migrating_to', sa.String(255), nullable=False, server_default='', index=True),
         sa.Column('position', sa.Integer, nullable=False), sa.Column('tag', sa.String(60)),
-        sa.Column('made_for_server', sa.Boolean, nullable=False), sa.Column('attached_by', sa.String(255)),
+        sa.Column('created_by_compute', sa.Boolean, nullable=False), sa.Column('attached_by', sa.String(255)),
         sa.Column('port_security_enabled', sa.Boolean, nullable=False, server_default=sa.true()),
         sa.Column('allowed_address_pairs', LONG_TEXT), sa.Column('extra_dhcp_opts', LONG_TEXT),
         sa.Column('dns_name', sa.String(63), nullable=False, server_default=''),
@@ -585,7 +585,7 @@ def upgrade() -> None:
         sa.Column('id', sa.String(36), primary_key=True),
         sa.Column('project_id', sa.String(255), nullable=False, index=True),
         sa.Column('name', sa.String(255), nullable=False), sa.Column('shared', sa.Boolean, nullable=False),
-        sa.Column('ip_version', sa.Integer, nullable=False), sa.Column('default_of', sa.Integer, unique=True),
+        sa.Column('ip_version', sa.Integer, nullable=False), sa.Column('default_ip_version', sa.Integer, unique=True),
         sa.Column('prefixes', LONG_TEXT, nullable=False), sa.Column('default_prefixlen', sa.Integer, nullable=False),
         sa.Column('min_prefixlen', sa.Integer, nullable=False),
         sa.Column('max_prefixlen', sa.Integer, nullable=False), sa.Column('default_quota', sa.Integer),

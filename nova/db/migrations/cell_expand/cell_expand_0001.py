@@ -100,8 +100,8 @@ def upgrade() -> None:
         sa.Column('internal_access_path', sa.String(255)), sa.Column('created_at', MOMENT, nullable=False),
         sa.Column('expires_at', MOMENT, nullable=False), sa.Column('project_id', sa.String(255)),
         sa.Column('user_id', sa.String(255)), sa.Column('secret', sa.String(255)),
-        sa.Column('user_token_id', sa.String(64)), sa.Column('user_token_ends_at', MOMENT),
-        sa.Column('user_claims', sa.Text), sa.Column('used_until', MOMENT),
+        sa.Column('user_token_id', sa.String(64)), sa.Column('user_token_expires_at', MOMENT),
+        sa.Column('user_claims', sa.Text), sa.Column('session_expires_at', MOMENT),
         sa.Index('ix_console_auth_tokens_expires', 'expires_at'),
         sa.Index('ix_console_auth_tokens_instance', 'instance_uuid'),
     )
@@ -122,7 +122,7 @@ def upgrade() -> None:
         sa.Column('instance_uuid', sa.String(36), nullable=False), sa.Column('kind', sa.String(16), nullable=False),
         sa.Column('generation', sa.Integer, nullable=False), sa.Column('power_state', sa.Integer, nullable=False),
         sa.Column('server', LONG_TEXT, nullable=False), sa.Column('volumes', LONG_TEXT, nullable=False),
-        sa.Column('reported_at', MOMENT, nullable=False), sa.Column('settled', sa.Boolean, nullable=False),
+        sa.Column('reported_at', MOMENT, nullable=False), sa.Column('resolved', sa.Boolean, nullable=False),
         sa.UniqueConstraint('host', 'instance_uuid', 'kind', name='uniq_guest_reports_host_instance_kind'),
     )
     _create(
@@ -253,19 +253,19 @@ def upgrade() -> None:
         sa.Column('migration_type', sa.String(16), nullable=False),
         sa.Column('status', sa.String(32), nullable=False), sa.Column('created_at', MOMENT, nullable=False),
         sa.Column('updated_at', MOMENT, nullable=False), sa.Column('request_id', sa.String(255)),
-        sa.Column('arguments', LONG_TEXT, nullable=False), sa.Column('swapped', sa.Boolean, nullable=False),
+        sa.Column('arguments', LONG_TEXT, nullable=False), sa.Column('claims_swapped', sa.Boolean, nullable=False),
         sa.Column('source_compute', sa.String(255)), sa.Column('source_node', sa.String(255)),
         sa.Column('dest_compute', sa.String(255)), sa.Column('dest_node', sa.String(255)),
         sa.Column('dest_host', sa.String(255)), sa.Column('old_flavor', LONG_TEXT, nullable=False),
         sa.Column('new_flavor', LONG_TEXT, nullable=False), sa.Column('memory_total_bytes', sa.BigInteger),
         sa.Column('memory_processed_bytes', sa.BigInteger), sa.Column('memory_remaining_bytes', sa.BigInteger),
         sa.Column('disk_total_bytes', sa.BigInteger), sa.Column('disk_processed_bytes', sa.BigInteger),
-        sa.Column('disk_remaining_bytes', sa.BigInteger), sa.Column('held_host', sa.String(255)),
-        sa.Column('held_node', sa.String(255)), sa.Column('held_vcpus', sa.Integer, nullable=False),
-        sa.Column('held_memory_mb', sa.Integer, nullable=False),
-        sa.Column('held_local_gb', sa.Integer, nullable=False), sa.Column('held_numa_topology', LONG_TEXT),
+        sa.Column('disk_remaining_bytes', sa.BigInteger), sa.Column('claimed_host', sa.String(255)),
+        sa.Column('claimed_node', sa.String(255)), sa.Column('claimed_vcpus', sa.Integer, nullable=False),
+        sa.Column('claimed_memory_mb', sa.Integer, nullable=False),
+        sa.Column('claimed_local_gb', sa.Integer, nullable=False), sa.Column('claimed_numa_topology', LONG_TEXT),
         sa.Index('ix_migrations_created', 'created_at', 'id'),
-        sa.Index('ix_migrations_held', 'held_host', 'held_node'),
+        sa.Index('ix_migrations_claimed', 'claimed_host', 'claimed_node'),
         sa.Index('ix_migrations_instance', 'instance_uuid', 'id'),
         sa.Index('ix_migrations_status', 'status', 'updated_at'), sa.Index('ix_migrations_updated', 'updated_at'),
     )
@@ -279,7 +279,7 @@ def upgrade() -> None:
         sa.Column('parent_addr', sa.String(16)), sa.Column('devname', sa.String(255)),
         sa.Column('tags', LONG_TEXT, nullable=False), sa.Column('status', sa.String(16), nullable=False),
         sa.Column('instance_uuid', sa.String(36)), sa.Column('request_id', sa.String(36)),
-        sa.Column('held', sa.Boolean, nullable=False),
+        sa.Column('claimed_by_move', sa.Boolean, nullable=False),
         sa.UniqueConstraint('host', 'node', 'address', name='uniq_pci_devices_node_address'),
         sa.Index('ix_pci_devices_instance', 'instance_uuid'),
     )
@@ -301,7 +301,7 @@ def upgrade() -> None:
         sa.Column('id', BIG_KEY), sa.Column('action_id', sa.BigInteger), sa.Column('event', sa.String(255)),
         sa.Column('started_at', MOMENT), sa.Column('finished_at', MOMENT), sa.Column('result', sa.String(255)),
         sa.Column('details', LONG_TEXT), sa.Column('traceback', LONG_TEXT), sa.Column('host', sa.String(255)),
-        sa.Index('ix_shadow_instance_action_events_gone', 'ended_at'),
+        sa.Index('ix_shadow_instance_action_events_ended', 'ended_at'),
     )
     _create(
         'shadow_instance_actions',
@@ -311,7 +311,7 @@ def upgrade() -> None:
         sa.Column('user_id', sa.String(255)), sa.Column('started_at', MOMENT), sa.Column('updated_at', MOMENT),
         sa.Column('finished_at', MOMENT), sa.Column('message', sa.String(255)), sa.Column('owner', sa.String(255)),
         sa.Column('deadline', MOMENT), sa.Column('arguments', LONG_TEXT),
-        sa.Index('ix_shadow_instance_actions_gone', 'ended_at'),
+        sa.Index('ix_shadow_instance_actions_ended', 'ended_at'),
     )
     _create(
         'shadow_instances',
@@ -340,7 +340,7 @@ def upgrade() -> None:
         sa.Column('system_metadata', LONG_TEXT), sa.Column('fault', LONG_TEXT),
         sa.Column('server_group_id', sa.String(36)), sa.Column('category', sa.String(255)),
         sa.Column('numa_topology', LONG_TEXT), sa.Column('cell_move', sa.String(8)),
-        sa.Index('ix_shadow_instances_gone', 'ended_at'),
+        sa.Index('ix_shadow_instances_ended', 'ended_at'),
     )
     _create(
         'shadow_migrations',
@@ -349,17 +349,17 @@ def upgrade() -> None:
         sa.Column('project_id', sa.String(255)), sa.Column('user_id', sa.String(255)),
         sa.Column('migration_type', sa.String(16)), sa.Column('status', sa.String(32)),
         sa.Column('created_at', MOMENT), sa.Column('updated_at', MOMENT), sa.Column('request_id', sa.String(255)),
-        sa.Column('arguments', LONG_TEXT), sa.Column('swapped', sa.Boolean),
+        sa.Column('arguments', LONG_TEXT), sa.Column('claims_swapped', sa.Boolean),
         sa.Column('source_compute', sa.String(255)), sa.Column('source_node', sa.String(255)),
         sa.Column('dest_compute', sa.String(255)), sa.Column('dest_node', sa.String(255)),
         sa.Column('dest_host', sa.String(255)), sa.Column('old_flavor', LONG_TEXT),
         sa.Column('new_flavor', LONG_TEXT), sa.Column('memory_total_bytes', sa.BigInteger),
         sa.Column('memory_processed_bytes', sa.BigInteger), sa.Column('memory_remaining_bytes', sa.BigInteger),
         sa.Column('disk_total_bytes', sa.BigInteger), sa.Column('disk_processed_bytes', sa.BigInteger),
-        sa.Column('disk_remaining_bytes', sa.BigInteger), sa.Column('held_host', sa.String(255)),
-        sa.Column('held_node', sa.String(255)), sa.Column('held_vcpus', sa.Integer),
-        sa.Column('held_memory_mb', sa.Integer), sa.Column('held_local_gb', sa.Integer),
-        sa.Column('held_numa_topology', LONG_TEXT), sa.Index('ix_shadow_migrations_gone', 'ended_at'),
+        sa.Column('disk_remaining_bytes', sa.BigInteger), sa.Column('claimed_host', sa.String(255)),
+        sa.Column('claimed_node', sa.String(255)), sa.Column('claimed_vcpus', sa.Integer),
+        sa.Column('claimed_memory_mb', sa.Integer), sa.Column('claimed_local_gb', sa.Integer),
+        sa.Column('claimed_numa_topology', LONG_TEXT), sa.Index('ix_shadow_migrations_ended', 'ended_at'),
     )
     _create(
         'shadow_task_log',
@@ -367,7 +367,7 @@ def upgrade() -> None:
         sa.Column('host', sa.String(255)), sa.Column('period_beginning', MOMENT), sa.Column('period_ending', MOMENT),
         sa.Column('state', sa.String(16)), sa.Column('updated_at', MOMENT), sa.Column('task_items', sa.Integer),
         sa.Column('errors', sa.Integer), sa.Column('message', sa.String(255)),
-        sa.Index('ix_shadow_task_log_gone', 'ended_at'),
+        sa.Index('ix_shadow_task_log_ended', 'ended_at'),
     )
     _create(
         'share_mappings',

@@ -10,10 +10,21 @@ import pathlib
 import sys
 import typing
 
+import boto3
+import numpy as np
 import pytest
 
 import nova
+from nova.db.networks import networks as db_networks
+from nova.db.tables import network as t
+from nova.network.host import routers as host_routers
+from nova.network.host import state as host_state
+from nova.network.linux import router
+from nova.network.linux import validators
 from nova.scheduler import filters
+from nova.scheduler import pipeline
+from nova.scheduler import weights
+from nova.tests import placement
 from nova.tests.functional import cloud
 
 HOSTS = ('left1', 'left2', 'right1')
@@ -93,8 +104,80 @@ def test_action(running: cloud.Cloud, server_id: str) -> None:
     assert act('flush') == 409
 
 
+def test_weigher() -> None:
+    """Of two hosts the one with fewer servers has the larger weight."""
+    table = placement.hosts({'running_vms': 3}, {'running_vms': 1})
+    found = [each for each in weights.load(placement.conf(filter_scheduler__few_servers_weight_multiplier=2.0))
+             if each.name == 'FewServersWeigher']
+    view = pipeline.mutable_view(table, placement.request())
+    assert weights.weigh(view, np.arange(2), found).tolist() == [0, 2]
+
+
+def test_ec2_call(running: cloud.Cloud) -> None:
+    """A client of EC2 gets the answer of the new operation."""
+    client = running.client()
+    pair = client.post(f'/identity/v3/users/{client.user_id}/credentials/OS-EC2',
+                       {'tenant_id': client.project_id}).json()['credential']
+    ec2 = boto3.client('ec2', endpoint_url=f'{running.url}/services/Cloud', region_name='RegionOne',
+                       aws_access_key_id=pair['access'], aws_secret_access_key=pair['secret'])
+    assert ec2.get_serial_console_access_status()['SerialConsoleAccessEnabled'] is False
+
+
+def test_resource_field(running: cloud.Cloud) -> None:
+    """A volume shows its purpose from the microversion on; a list can be filtered by it."""
+    client = running.client()
+
+    def ask(method: str, path: str, body: typing.Any = None, version: str = '3.69') -> typing.Any:
+        answer = client.request(method, '/volume/v3' + path, body,
+                                headers={'OpenStack-API-Version': f'volume {version}'})
+        assert answer.ok, answer.text
+        return answer.json()
+    ident = ask('POST', '/volumes', {'volume': {'size': 1}})['volume']['id']
+    assert ask('GET', f'/volumes/{ident}')['volume']['purpose'] is None
+    assert ask('PUT', f'/volumes/{ident}', {'volume': {'purpose': 'scratch'}})['volume']['purpose'] == 'scratch'
+    assert [row['id'] for row in ask('GET', '/volumes/detail?purpose=scratch')['volumes']] == [ident]
+    assert 'purpose' not in ask('GET', f'/volumes/{ident}', version='3.68')['volume']
+
+
+def test_port_column(running: cloud.Cloud) -> None:
+    """A port shows its purpose, a list can be filtered by it, and the document describes it."""
+    client = running.client()
+
+    def ask(method: str, path: str, body: typing.Any = None) -> typing.Any:
+        answer = client.request(method, '/network/v2.0' + path, body)
+        assert answer.ok, answer.text
+        return answer.json()
+    network = ask('POST', '/networks', {'network': {'name': 'n'}})['network']['id']
+    port = ask('POST', '/ports', {'port': {'network_id': network, 'purpose': 'build'}})['port']
+    assert port['purpose'] == 'build'
+    assert ask('PUT', f'/ports/{port["id"]}', {'port': {'purpose': 'test'}})['port']['purpose'] == 'test'
+    assert ask('GET', '/ports?purpose=test&fields=purpose')['ports'] == [{'purpose': 'test'}]
+
+
+def test_router_plumbing(running: cloud.Cloud) -> None:
+    """A router between networks of different MTUs limits the segments of TCP; its host validates the value."""
+    admin = running.admin()
+
+    def ask(method: str, path: str, body: typing.Any) -> typing.Any:
+        answer = admin.request(method, '/network/v2.0' + path, body)
+        assert answer.ok, answer.text
+        return answer.json()
+    ident = ask('POST', '/routers', {'router': {'name': 'r'}})['router']['id']
+    for number, mtu in enumerate((1300, 1400)):
+        network = ask('POST', '/networks', {'network': {'mtu': mtu, 'provider:network_type': 'vxlan'}})['network']['id']
+        subnet = ask('POST', '/subnets', {'subnet': {
+            'network_id': network, 'ip_version': 4, 'cidr': f'10.{number}.0.0/24'}})['subnet']['id']
+        ask('PUT', f'/routers/{ident}/add_router_interface', {'subnet_id': subnet})
+    with running.api_db.reader() as conn:
+        host = db_networks.get(conn, t.routers, ident)['host']
+        loaded, = (each for each in host_routers.load(conn, host).routers if each.id == ident)
+    state = host_state.HostState([], [], {}, {}, routers=[loaded])
+    assert validators.state('br-nova', [])(host_state.as_json(state)).routers == [loaded]
+    assert 'maxseg size > 1240 tcp option maxseg size set 1240' in router.script(loaded)
+
+
 def test_reference(tmp_path: pathlib.Path) -> None:
-    """The reference, which is made of the rows, has all four."""
+    """The reference, which is made of the rows, has all of them."""
     sys.path.insert(0, str(EXTENSION))
     try:
         import reference
@@ -104,6 +187,8 @@ def test_reference(tmp_path: pathlib.Path) -> None:
     pages = {page.stem: page.read_text() for page in (tmp_path / 'reference').glob('*.rst')}
     assert '``server.volume_count``\n     - 2.105 on' in pages['api-servers']
     assert '``volume_count``' in pages['microversions']
-    assert '``HostPrefixFilter``' in pages['placement']
+    assert '``HostPrefixFilter``' in pages['placement'] and '``FewServersWeigher``' in pages['placement']
+    assert '``few_servers_weight_multiplier``' in pages['options']
+    assert '``ec2_api:GetSerialConsoleAccessStatus``' in pages['policies']
     assert 'Discard unused blocks before a snapshot' in pages['support-matrix']
     assert '``flush``' in pages['states'] and '``nova:servers:flush``' in pages['policies']

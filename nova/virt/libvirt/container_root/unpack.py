@@ -4,8 +4,6 @@ The host never mounts an untrusted file system. The process has a user namespace
 the host's users do not exist. It has no network, and its root is the new directory, so it creates files only there and
 as the container's users. Ids outside of the map, devices and excess files are errors or omitted.
 """
-from __future__ import annotations
-
 import bz2
 import contextlib
 import ctypes
@@ -26,7 +24,7 @@ from nova.disk_files import sandbox
 from nova.virt.libvirt.container_root import users
 
 ROOT = 'root'                            # name of the root within the directory of a guest
-MOST_FILES = 1_000_000
+MAX_FILES = 1_000_000
 MEMORY = 1 << 30  # limit of the address space in bytes, because a tar header may claim any length
 UNPACK_S = 600
 NAMESPACES = 0x10000000 | 0x00020000 | 0x40000000 | 0x08000000 | 0x04000000     # user, mount, net, ipc, uts: sched.h
@@ -131,11 +129,11 @@ def main() -> int:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     signal.alarm(UNPACK_S)
     try:
-        left = [task['size'], MOST_FILES]
+        left = [task['size'], MAX_FILES]
         for descriptor in task['archives']:
             extract(descriptor, '/', left)
     except (tarfile.TarError, EOFError, ValueError) as error:
-        print(f'it is no good tar archive ({type(error).__name__}: {error})')
+        print(f'it is not a valid tar archive ({type(error).__name__}: {error})')
         return 1
     except MemoryError:
         print('it needs too much memory')
@@ -159,7 +157,7 @@ def extract(descriptor: int, target: str, left: list[int]) -> None:
         for member in archive:
             parts = [part for part in member.name.split('/') if part not in ('', '.')]
             if '..' in parts:
-                raise ValueError('a name leads out of it')
+                raise ValueError('a path in it leads out of the directory')
             if member.size < 0:
                 raise ValueError('a size is below zero')
             left[0] -= member.size

@@ -1,6 +1,4 @@
 """Id maps from users of containers to users of the host: user_namespaces(7)."""
-from __future__ import annotations
-
 from collections.abc import Iterable
 import dataclasses
 
@@ -49,7 +47,7 @@ def _wrong(ranges: tuple[Range, ...]) -> str:
     if any(each.host < 1000 for each in ranges):
         return 'ids below 1000 are those of the host itself'
     if any(max(each.guest, each.host) + each.count >= LARGEST or not each.count for each in ranges):
-        return 'there are no such ids'
+        return 'an id is out of range'
     for ends in (sorted((each.guest, each.count) for each in ranges),
                  sorted((each.host, each.count) for each in ranges)):
         if any(first + count > second for (first, count), (second, _count) in zip(ends, ends[1:])):

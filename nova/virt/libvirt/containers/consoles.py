@@ -3,8 +3,6 @@
 libvirt connects a container to a terminal but does not read from the terminal. An unread terminal is full after some
 pages and blocks the container. So this service polls all terminals.
 """
-from __future__ import annotations
-
 import contextlib
 import os
 import threading
@@ -16,13 +14,13 @@ import libvirt
 from nova import exception
 from nova.disk_files import files
 from nova.runtime import concurrency
-from nova.virt.libvirt import console
+from nova.virt.libvirt.privileged import steps
 from nova.virt.libvirt import host as hosts
 
-POLL = 0.2                               # seconds between two polls of all consoles
-PIECE = 64 * 1024                        # maximum bytes read from one console in a poll; the rest is read later
-MOST = 4 * console.TAIL                  # size in bytes at which a file is rotated to NAME.0
-NOTHING_YET = -2                         # virStreamRecv
+POLL_INTERVAL_S = 0.2                    # seconds between two polls of all consoles
+READ_BYTES = 64 * 1024                   # maximum bytes read from one console in a poll; the rest is read later
+MAX_FILE_BYTES = 4 * steps.TAIL          # size in bytes at which a file is rotated to NAME.0
+NO_DATA = -2                             # virStreamRecv
 
 
 class Consoles:
@@ -62,7 +60,7 @@ class Consoles:
                 with contextlib.suppress(exception.VirtError, OSError):
                     for uuid, data in self._hypervisor.run('read consoles', _read, self._streams, wanted).items():
                         self._write(uuid, data)
-            time.sleep(POLL)
+            time.sleep(POLL_INTERVAL_S)
 
     def _write(self, uuid: str, data: bytes) -> None:
         path = self._path(uuid)
@@ -70,7 +68,7 @@ class Consoles:
             with open(path, 'ab', opener=files.private) as file:
                 file.write(data)
                 size = file.tell()
-            if size > MOST:
+            if size > MAX_FILE_BYTES:
                 os.replace(path, path + '.0')
 
 
@@ -85,11 +83,11 @@ def _read(connection: libvirt.virConnect, streams: dict[str, libvirt.virStream],
                 stream = connection.newStream(libvirt.VIR_STREAM_NONBLOCK)
                 connection.lookupByUUIDString(uuid).openConsole(None, stream, 0)
                 streams[uuid] = stream
-            data = streams[uuid].recv(PIECE)
+            data = streams[uuid].recv(READ_BYTES)
         except libvirt.libvirtError:                     # the container is off, or libvirt was reconnected: reopen
             _close(streams.pop(uuid, None))
             continue
-        if data == NOTHING_YET:
+        if data == NO_DATA:
             continue
         if data:
             found[uuid] = data

@@ -1,6 +1,4 @@
 """libvirt domain XML of a container (https://libvirt.org/drvlxc.html): pure functions."""
-from __future__ import annotations
-
 from xml.etree import ElementTree as etree
 
 from nova.virt.libvirt import xml
@@ -11,7 +9,7 @@ from nova.virt.libvirt.domain.tree import add
 INIT = '/sbin/init'
 PERIOD = 100_000                         # microseconds
 SHARES = 1024                            # CPU weight of one processor: the default of a control group
-MOST_SHARES = 262_144                    # maximum weight in the kernel
+MAX_SHARES = 262_144                    # maximum weight in the kernel
 
 
 def domain(guest: xml.Guest, root: str, uids: tuple[users.Range, ...], gids: tuple[users.Range, ...]) -> str:
@@ -58,7 +56,7 @@ def port(interface: xml.Interface) -> str:
 def _tuning(root: etree.Element, guest: xml.Guest) -> None:
     settings = guest.hardware.settings
     element = add(root, 'cputune')
-    add(element, 'shares', settings.get('quota_cpu_shares') or min(SHARES * guest.resources.vcpus, MOST_SHARES))
+    add(element, 'shares', settings.get('quota_cpu_shares') or min(SHARES * guest.resources.vcpus, MAX_SHARES))
     period = int(settings.get('quota_cpu_period') or PERIOD)
     add(element, 'period', period)
     add(element, 'quota', settings.get('quota_cpu_quota') or period * guest.resources.vcpus)

@@ -4,22 +4,20 @@ A container has the host's kernel, and its root is an ordinary user of the host 
 directory unpacked from the image, a tar archive (unpack.py). This service polls its console (consoles.py). The driver
 registers only features that containers support; the API refuses the others.
 """
-from __future__ import annotations
-
 import contextlib
 import io
 import logging
-import os
 import tarfile
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
 from nova import exception
 from nova import states
+from nova.context import RequestContext
 from nova.disk_files import files
 from nova.hardware import guest_options
+from nova.objects.instance import Instance
 from nova.runtime import disk_space
 from nova.runtime import privileges
 from nova.runtime import progress
@@ -28,26 +26,19 @@ from nova.virt import image_signatures
 from nova.virt import traits
 from nova.virt.libvirt import base
 from nova.virt.libvirt import calls
-from nova.virt.libvirt import console
 from nova.virt.libvirt import host as hosts
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.container_root import users
 from nova.virt.libvirt.containers import guests
-from nova.virt.libvirt.containers import interfaces
 from nova.virt.libvirt.domain import cells
 from nova.virt.libvirt.domain import machine
 from nova.virt.libvirt.features import pause
 from nova.virt.libvirt.local_disks import files as local_files
-from nova.virt.libvirt.local_disks import guest_files
 from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.privileged import remote
 from nova.virt.libvirt.privileged import steps
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.objects.instance import Instance
 
 LOG = logging.getLogger(__name__)
 
@@ -57,7 +48,7 @@ SEED_PLACE = 'var/lib/cloud/seed/config_drive'           # cloud-init's director
 # Items of guest_options.settings that containers support, and items that have no effect on them
 BOUNDS = {'quota_cpu_shares', 'quota_cpu_period', 'quota_cpu_quota', 'os_type'}
 WEAKNESS = ('Containers share the kernel of this host, its users of [libvirt] uid_maps, and the file system below {0}: '
-            'one that breaks out has the files of all others, and one that writes without end fills it for all.')
+            'a container that breaks out can access the files of all others, and one can fill the file system for all.')
 ARCHIVE = 'archive'  # format name in nova.image.inspector: a root file system, optionally compressed
 
 
@@ -84,12 +75,12 @@ class ContainerDriver(base.LibvirtBase):
             local_files.Raw(directory, self._steps.qemu_img, reserve), conf.libvirt.remove_unused_base_images_after,
             reserve,
             image_signatures.Verifier(conf.image.certificates_directory, lambda: self.certificate).verify, host)
-        self.hypervisor = hosts.Host(hosts.address(conf), directory, self._report_change,
+        self.hypervisor = hosts.Host(hosts.address(conf), directory, self.report_change,
                                      lambda reason: self.on_hypervisor(reason))
         self._guests = guests.ContainerGuests(self.storage, self.hypervisor, self._steps, uids, gids)
         self.features.update({
-            driver.Pause: pause.Pause(self._guests, self.hypervisor),
-            driver.Interfaces: interfaces.Interfaces(self._guests, self.storage, self.hypervisor),
+            driver.Pause: pause.Pause(self._guests),
+            driver.Interfaces: guests.Interfaces(self._guests),
             driver.ImageCache: self.storage.cache})
 
     def init_host(self) -> None:
@@ -111,8 +102,8 @@ class ContainerDriver(base.LibvirtBase):
         facts = self.hypervisor.facts()
         return [driver.NodeResources(
             node=self.host, memory_mb=facts['memory_mb'], vcpus=facts['vcpus'],
-            local_gb=self.storage.total_bytes() // storage.GIB,
-            disk_available_least=self.storage.unused_bytes() // storage.GIB,
+            local_gb=self.storage.backends.total_bytes() // storage.GIB,
+            disk_available_least=self.storage.backends.unused_bytes() // storage.GIB,
             cpu_info=spec.cpu_info(facts['capabilities']),
             hypervisor_type='LXC', hypervisor_version=facts['version'], host_ip=self.conf.my_ip,
             supported_instances=spec.supported_instances(facts['capabilities'], LXC), uptime=driver.uptime())]
@@ -146,21 +137,22 @@ class ContainerDriver(base.LibvirtBase):
         if request.image is None or any(row.get('destination_type') == 'volume' for row in request.block_devices):
             why = 'containers have no volumes'
         elif instance.ephemeral_gb or int((instance.flavor or {}).get('swap') or 0):
-            why = 'containers have no other disk than the root: no ephemeral one, no swap'
+            why = 'containers have no ephemeral or swap disks'
         elif instance.numa_topology or instance.devices():
             why = 'containers have no NUMA topology and no PCI devices'
         elif request.await_networks is not None or any(vif['type'] != 'bridge' for vif in request.network_info or ()):
-            why = interfaces.PORTS
+            why = guests.PORTS
         else:
-            settings = set(_settings(instance)) - BOUNDS
-            why = f'containers have no machine of which to say {", ".join(sorted(settings))}' if settings else ''
+            settings = set(guest_options.settings_of(instance)) - BOUNDS
+            why = f'containers do not support {", ".join(sorted(settings))}' if settings else ''
         if why:
             raise exception.BuildFailed(instance_id=instance.uuid, reason=why)
 
     def _guest_of(self, instance: Instance, request: driver.SpawnRequest) -> xml.Guest:
         guest = xml.Guest(
             instance.uuid, spec.identity_of(instance, self.storage.directory, (request.image or {}).get('id', '')),
-            machine.Hardware(LXC, settings=_settings(instance)), cells.Resources(instance.vcpus, instance.memory_mb),
+            machine.Hardware(LXC, settings=guest_options.settings_of(instance)),
+            cells.Resources(instance.vcpus, instance.memory_mb),
             self.storage.path(instance.uuid, steps.CONSOLE_LOG))
         guest.interfaces = spec.interfaces(request.network_info, guest)
         return guest
@@ -172,9 +164,8 @@ class ContainerDriver(base.LibvirtBase):
                                          progress.part(request.report, 0, new_disks.FETCHED))
         if found.format != 'raw':
             raise exception.ImageUnacceptable(image_id=request.image['id'], reason=(      # type: ignore[index]
-                'containers are made of images with the disk format raw whose data is a tar archive'))
-        os.mkdir(self.storage.path(uuid))
-        os.chmod(self.storage.path(uuid), guest_files.DIRECTORY_MODE)
+                'containers need an image with the disk format raw and a tar archive as data'))
+        self.storage.make_directory(uuid)
         archives = [found.path]
         given = dict(request.injected_files)
         if request.config_drive is not None:
@@ -182,7 +173,7 @@ class ContainerDriver(base.LibvirtBase):
         if given:
             archives.append(self.storage.path(uuid, SEED))
             _write_seed(archives[-1], given)
-        room = instance.root_gb * storage.GIB or self.storage.unused_bytes()
+        room = instance.root_gb * storage.GIB or self.storage.backends.unused_bytes()
         try:
             self.storage.check_room()
             self._steps.unpack(uuid, archives, min(room, self.storage.room()))
@@ -217,11 +208,7 @@ class ContainerDriver(base.LibvirtBase):
     def console_output(self, instance: Instance) -> bytes:
         if not self.storage.exists(instance.uuid):
             raise exception.GuestNotFound(instance_id=instance.uuid)
-        return console.tail(self.storage.path(instance.uuid, steps.CONSOLE_LOG))
-
-
-def _settings(instance: Instance) -> dict[str, str]:
-    return guest_options.settings((instance.flavor or {}).get('extra_specs'), instance.image_properties)
+        return steps.tail(self.storage.path(instance.uuid, steps.CONSOLE_LOG))
 
 
 def _write_seed(path: str, given: dict[str, bytes]) -> None:

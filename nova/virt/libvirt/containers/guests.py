@@ -1,29 +1,27 @@
-"""Containers of this host: start, removal, and console files."""
-from __future__ import annotations
-
+"""Containers of this host: start, removal, console files, and ports."""
 import contextlib
 import logging
-from typing import TYPE_CHECKING
+from typing import Any
 
 import libvirt
 
 from nova import exception
 from nova import states
+from nova.context import RequestContext
+from nova.objects.instance import Instance
+from nova.virt.driver import NetworkInfo
 from nova.virt.libvirt import calls
 from nova.virt.libvirt import guest_power
 from nova.virt.libvirt import spec
 from nova.virt.libvirt.container_root import unpack
+from nova.virt.libvirt.container_root import users
 from nova.virt.libvirt.containers import consoles
 from nova.virt.libvirt.containers import domain
+from nova.virt.libvirt.host import Host
+from nova.virt.libvirt.local_disks.storage import Storage
 from nova.virt.libvirt.privileged import steps
-
-if TYPE_CHECKING:
-    from nova.virt.driver import NetworkInfo
-    from nova.virt.libvirt.container_root import users
-    from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.local_disks.storage import Storage
-    from nova.virt.libvirt.privileged.remote import RemoteSteps
-    from nova.virt.libvirt.xml import Guest
+from nova.virt.libvirt.privileged.remote import HostSteps
+from nova.virt.libvirt.xml import Guest
 
 LOG = logging.getLogger(__name__)
 Ids = tuple['users.Range', ...]
@@ -35,8 +33,7 @@ class ContainerGuests(guest_power.GuestPower):
     :param uids, gids: [libvirt] uid_maps and gid_maps
     """
 
-    def __init__(self, storage: Storage, hypervisor: Host, host_steps: steps.LocalSteps | RemoteSteps, uids: Ids,
-                 gids: Ids) -> None:
+    def __init__(self, storage: Storage, hypervisor: Host, host_steps: HostSteps, uids: Ids, gids: Ids) -> None:
         super().__init__(storage, hypervisor)
         self._steps, self._uids, self._gids = host_steps, uids, gids
         self._consoles = consoles.Consoles(hypervisor, lambda uuid: storage.path(uuid, steps.CONSOLE_LOG))
@@ -92,3 +89,38 @@ class ContainerGuests(guest_power.GuestPower):
 def _undefine(found: libvirt.virDomain) -> None:
     calls.stop(found)
     found.undefine()
+
+
+PORTS = 'containers support only ports on bridges of the embedded network service'
+
+
+class Interfaces:
+    """Feature Interfaces: ports of containers, on bridges."""
+
+    def __init__(self, guests: ContainerGuests) -> None:
+        self._guests, self._storage, self._hypervisor = guests, guests.storage, guests.hypervisor
+
+    def attach_interface(self, context: RequestContext, instance: Instance, vif: dict[str, Any]) -> None:
+        with self._guests.operation(instance.uuid):
+            guest = self._guests.record(instance.uuid)
+            if vif['type'] != 'bridge':
+                raise exception.VirtError(operation='plug the port', reason=PORTS)
+            interface, = spec.interfaces([vif], guest)
+            guest.interfaces = [*(known for known in guest.interfaces if known.mac != interface.mac), interface]
+            self._storage.save(guest)
+            with contextlib.suppress(exception.GuestNotFound):     # the next start defines all ports
+                self._hypervisor.guest('plug the port', instance.uuid, calls.plug, domain.port(interface),
+                                       calls.interface_path(interface.mac))
+
+    def detach_interface(self, context: RequestContext, instance: Instance, vif: dict[str, Any]) -> None:
+        with self._guests.operation(instance.uuid):
+            guest = self._storage.load(instance.uuid)
+            if guest is None:
+                return
+            interface, = spec.interfaces([vif], guest)
+            with contextlib.suppress(exception.GuestNotFound):
+                for step in (calls.ask_to_unplug, calls.undefine_device):
+                    self._hypervisor.guest('unplug the port', instance.uuid, step, domain.port(interface),
+                                           calls.interface_path(interface.mac))
+            guest.interfaces = [known for known in guest.interfaces if known.mac != interface.mac]
+            self._storage.save(guest)

@@ -1,6 +1,4 @@
 """Addresses of devices in libvirt's XML of a guest."""
-from __future__ import annotations
-
 from collections.abc import Iterator
 from xml.etree import ElementTree as etree
 

@@ -3,8 +3,6 @@
 A guest without a NUMA topology runs on the node with the least usage, so that its memory is near its CPUs. The
 placement is not claimed, so each start of the guest selects a node again.
 """
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
@@ -66,5 +64,5 @@ def placed(host: numa.HostTopology | None, guest: Resources) -> numa.GuestTopolo
         cell = host.cell(part.id) if host is not None else None
         if cell is None or not set((part.cpu_pinning or {}).values()) <= cell.cpus:
             raise exception.VirtError(operation='place the guest', reason=(
-                f'the host does not give guests the CPUs of NUMA node {part.id} any more that it was placed on'))
+                f'guests may no longer use the CPUs of NUMA node {part.id}, on which this one was placed'))
     return topology

@@ -5,8 +5,6 @@ writes only to the top file. A header names the backing file and its format:
 https://github.com/qemu/qemu/blob/master/docs/interop/qcow2.txt. The storage and QEMU write the headers. This module
 follows them only to files in the same directory with an explicit format.
 """
-from __future__ import annotations
-
 import json
 import os
 import stat
@@ -19,7 +17,7 @@ from nova import exception
 from nova.hardware import disks as words
 
 QCOW2, RAW = words.QCOW2, words.RAW
-MOST_FILES = 64                          # maximum files in a chain
+MAX_FILES = 64                           # maximum files in a chain
 HEADER_BYTES = 65536                     # read from a file: its first cluster of the default size
 READ_S = 30                              # timeout of a read of one header over the network
 _MAGIC = b'QFI\xfb'
@@ -52,16 +50,16 @@ def below(header: bytes, directory: str | None = None) -> File | None:
     :raises VirtError: the file is not a qcow2 file, or its backing file is not permitted
     """
     if len(header) < 72 or header[:4] != _MAGIC:
-        raise refused('a file of it is not qcow2')
+        raise refused('one of its files is not qcow2')
     version, offset, length = struct.unpack('>IQI', header[4:20])
     encrypted, = struct.unpack('>I', header[32:36])
     if version not in (2, 3) or encrypted:
-        raise refused('a file of it is encrypted, or of a version of qcow2 that is not known')
+        raise refused('one of its files is encrypted, or has an unknown version of qcow2')
     start = 72
     if version == 3:
         features, = struct.unpack('>Q', header[72:80])
         if features & _EXTERNAL_DATA:
-            raise refused('a file of it has its data in another one')
+            raise refused('one of its files has its data in another file')
         start, = struct.unpack('>I', header[100:104])
     if not offset:
         return None
@@ -73,7 +71,7 @@ def below(header: bytes, directory: str | None = None) -> File | None:
     form = _extensions(header, start).get(_FORMAT, b'').decode(errors='replace')
     if form not in (QCOW2, RAW):
         # without an explicit format QEMU would probe the data, which the guest controls
-        raise refused(f'the header of a file names the format {form!r:.20} for the one below, not qcow2 or raw')
+        raise refused(f'the header of a file names the format {form!r:.20} for its backing file, not qcow2 or raw')
     return check_name(name), form
 
 
@@ -101,8 +99,8 @@ def follow(name: str, read: Read, directory: str | None = None) -> list[File]:
             break
         found.append(next_one)
         top, form = next_one
-        if top in (name, *(each[0] for each in found[:-1])) or len(found) >= MOST_FILES:
-            raise refused(f'its files go round in a circle, or are more than {MOST_FILES}')
+        if top in (name, *(each[0] for each in found[:-1])) or len(found) >= MAX_FILES:
+            raise refused(f'its backing chain has a cycle, or more than {MAX_FILES} files')
     return found
 
 
@@ -197,13 +195,13 @@ def plan(files: list[File], merged: str | None, target: str | None) -> Merge | N
     if target is None:
         base = names.index(merged) if merged is not None else None
         if base == 0:
-            raise refused('the file that the guest writes to cannot lie on itself')
+            raise refused('the active file cannot be its own backing file')
         if base == 1 or base is None and len(files) == 1:
             return None                  # a repeated request
         return Merge(False, 0, base, [files[0], *(files[base:] if base is not None else ())])
     if merged is None:
-        raise refused('a merge into a file needs the name of the one that is merged')
+        raise refused('a request with merge_target_file needs file_to_merge')
     top, base = names.index(merged), names.index(target)
     if base <= top:
-        raise refused(f'{merged} does not lie on {target}')
+        raise refused(f'{target} is not a backing file of {merged}')
     return Merge(True, top, base, [*files[:top], *files[base:]])

@@ -1,4 +1,6 @@
-"""Small devices: watchdog, random numbers, TPM, graphics device, pointer, sound, USB."""
+"""Small devices: watchdog, random numbers, TPM, graphics, pointer, sound, USB, virtiofs; attributes of virtio."""
+from collections.abc import Iterable, Mapping
+from typing import Any
 from xml.etree import ElementTree as etree
 
 from nova.hardware import guest_options
@@ -73,3 +75,60 @@ def serial_ports(devices: etree.Element, hardware: Hardware) -> None:
 
 
 ALL = (serial_ports, watchdog, tpm, video, pointer, sound, usb, rng, balloon)
+
+VIRTIO_SCSI = 'virtio-scsi'
+# device tag: path of the element that indicates virtio, its attribute, the values
+_VIRTIO = {
+    'disk': ('target', 'bus', ('virtio',)),
+    'interface': ('model', 'type', ('virtio',)),
+    'controller': ('.', 'model', (VIRTIO_SCSI, 'virtio')),
+    'input': ('.', 'bus', ('virtio',)),
+    'video': ('model', 'type', ('virtio',)),
+    'sound': ('.', 'model', ('virtio',)),
+    'rng': ('.', 'model', ('virtio',)),
+    'memballoon': ('.', 'model', ('virtio',)),
+}
+
+
+def virtio_attributes(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the attributes of the element ``driver``; empty if the guest requests none."""
+    found = {}
+    if settings.get('virtio_packed_ring') == guest_options.TRUE:
+        found['packed'] = 'on'
+    if settings.get('mem_encryption') == guest_options.TRUE:
+        found['iommu'] = 'on'                # the host sees only memory that the guest maps
+    return found
+
+
+def complete_virtio(devices: Iterable[etree.Element], settings: Mapping[str, str]) -> None:
+    """Add the virtio attributes to these devices of a guest."""
+    found = virtio_attributes(settings)
+    for device in devices if found else ():
+        if is_virtio(device):
+            driver = device.find('driver')
+            if driver is None:
+                driver = etree.Element('driver')
+                device.insert(0, driver)
+            driver.attrib.update(found)
+
+
+def is_virtio(device: etree.Element) -> bool:
+    path, name, values = _VIRTIO.get(device.tag, ('.', '', ()))
+    said = device.find(path)
+    return device.get('type') == 'virtio-serial' or said is not None and said.get(name) in values
+
+
+QUEUE = 1024                             # maximum of queued requests of a guest, as in libvirt's documentation
+
+
+def filesystems(devices: etree.Element, given: Iterable[Mapping[str, Any]]) -> None:
+    """Add the shared file systems (virtiofs).
+
+    :param given: dicts of features/shares.py
+    """
+    for share in given:
+        element = add(devices, 'filesystem', type='mount', accessmode='passthrough')
+        add(element, 'driver', type='virtiofs', queue=QUEUE)
+        add(element, 'binary', path=share['program'])
+        add(element, 'source', dir=share['directory'])
+        add(element, 'target', dir=share['tag'])

@@ -2,19 +2,19 @@
 from collections.abc import Mapping
 from xml.etree import ElementTree as etree
 
-from nova.virt.libvirt.domain import virtio
 from nova.virt.libvirt.domain import volume_disks as volumes
+from nova.virt.libvirt.domain.devices import VIRTIO_SCSI
 from nova.virt.libvirt.domain.tree import add
 
-MOST_QUEUES = 16             # maximum of a controller: QEMU uses no more on one disk
+MAX_QUEUES = 16                          # maximum of a controller: QEMU uses no more on one disk
 
 
 def controller(devices: etree.Element, settings: Mapping[str, str], vcpus: int) -> None:
     """Add the controller of SCSI disks, local ones and volumes."""
     if devices.find("disk/target[@bus='scsi']") is not None:
-        made = add(devices, 'controller', type='scsi', index=0, model=settings.get('scsi_model', virtio.SCSI))
-        if made.get('model') == virtio.SCSI:
-            add(made, 'driver', queues=min(vcpus, MOST_QUEUES))
+        made = add(devices, 'controller', type='scsi', index=0, model=settings.get('scsi_model', VIRTIO_SCSI))
+        if made.get('model') == VIRTIO_SCSI:
+            add(made, 'driver', queues=min(vcpus, MAX_QUEUES))
 
 
 def local(devices: etree.Element, each: volumes.Disk, settings: Mapping[str, str]) -> None:

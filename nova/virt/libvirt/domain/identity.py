@@ -1,6 +1,4 @@
 """Identity of a guest: metadata for agents of the host, and cloud data in the guest's firmware."""
-from __future__ import annotations
-
 import dataclasses
 from xml.etree import ElementTree as etree
 

@@ -1,11 +1,9 @@
 """Machine: firmware and boot, features, clock, and processor settings except placement."""
-from __future__ import annotations
-
 import dataclasses
 from xml.etree import ElementTree as etree
 
 from nova.hardware import guest_options
-from nova.virt.libvirt.domain.tree import add
+from nova.virt.libvirt.domain.tree import add, child
 
 # Hyper-V enlightenments that KVM supports: https://libvirt.org/formatdomain.html#hypervisor-features
 HYPERV = ('relaxed', 'vapic', 'vpindex', 'runtime', 'synic', 'reset', 'frequencies', 'tlbflush', 'ipi')
@@ -139,24 +137,15 @@ def clock(root: etree.Element, hardware: Hardware) -> None:
 def tuning(root: etree.Element, hardware: Hardware) -> None:
     """Add weight and limits of CPU time to the present placement of the vCPUs, if any."""
     settings = hardware.settings
-    found = [(name, settings[f'quota_cpu_{name}']) for name in ('shares', 'period', 'quota')
-             if f'quota_cpu_{name}' in settings]
-    if found:
-        element = root.find('cputune')
-        if element is None:
-            element = add(root, 'cputune')
-        for name, value in found:
-            add(element, name, value)
+    for name in ('shares', 'period', 'quota'):
+        if f'quota_cpu_{name}' in settings:
+            add(child(root, 'cputune'), name, settings[f'quota_cpu_{name}'])
 
 
 def memory(root: etree.Element, hardware: Hardware) -> None:
     """Lock memory if the guest requests it, or if devices need encrypted memory to stay in place."""
     if hardware.is_on('locked_memory') or hardware.is_on('mem_encryption'):
-        element = root.find('memoryBacking')
-        if element is None:
-            element = add(root, 'memoryBacking')
-        if element.find('locked') is None:
-            add(element, 'locked')
+        child(child(root, 'memoryBacking'), 'locked')
 
 
 def launch_security(root: etree.Element, hardware: Hardware) -> None:

@@ -4,8 +4,6 @@ Each possible device is a row of a host's devices (objects.pci.Device of dev_typ
 claimed like a PCI device. https://libvirt.org/formatnode.html and
 https://libvirt.org/formatdomain.html#host-device-assignment describe the elements. Pure functions.
 """
-from __future__ import annotations
-
 import collections
 from collections.abc import Iterable, Sequence
 import dataclasses
@@ -19,7 +17,7 @@ from nova.virt.libvirt.domain.tree import add
 
 TYPE = 'mdev_type'                       # tag with the type of a device
 _IDS = uuid.UUID('3f1a0c52-98f0-4c1d-8d0e-6a4f3c8b7e21')     # arbitrary namespace for id_of()
-_MOST = 256                              # maximum of a type on one device: an address has two digits for it
+_MAX_DEVICES = 256                              # maximum of a type on one device: an address has two digits for it
 
 
 def devices(parents: Sequence[tuple[pci.Device, etree.Element]], made: Iterable[etree.Element],
@@ -41,7 +39,8 @@ def devices(parents: Sequence[tuple[pci.Device, etree.Element]], made: Iterable[
             kind = element.get('id', '')
             if kind in digits:
                 number = int(element.findtext('availableInstances') or 0) + there[node.findtext('name'), kind]
-                found += [_one(parent, kind, f'{digits[kind]}{index:02x}') for index in range(min(number, _MOST))]
+                found += [_one(parent, kind, f'{digits[kind]}{index:02x}')
+                          for index in range(min(number, _MAX_DEVICES))]
     return found
 
 
@@ -67,23 +66,15 @@ def hostdev(guest: str, device: pci.Device) -> etree.Element:
     return root
 
 
-def request(guest: str, device: pci.Device, parent: str) -> str:
-    """Return the XML with which libvirt creates the device.
-
-    :param parent: libvirt's name of the PCI device
-    """
+def request(guest: str, device: pci.Device) -> str:
+    """Return the XML with which libvirt creates the device."""
     root = etree.Element('device')
     add(root, 'name', 'mdev_' + id_of(guest, device).replace('-', '_'))
-    add(root, 'parent', parent)
+    add(root, 'parent', 'pci_' + (device.parent_addr or '').replace(':', '_').replace('.', '_'))
     capability = add(root, 'capability', type='mdev')
     add(capability, 'type', id=device.tags[TYPE])
     add(capability, 'uuid', id_of(guest, device))
     return etree.tostring(root, encoding='unicode')
-
-
-def parent_name(device: pci.Device) -> str:
-    """Return libvirt's name of the parent PCI device."""
-    return 'pci_' + (device.parent_addr or '').replace(':', '_').replace('.', '_')
 
 
 def id_made(node: etree.Element) -> str | None:

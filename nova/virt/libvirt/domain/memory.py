@@ -1,12 +1,10 @@
 """Memory backing of guests, by the host's options: [libvirt] memory_source, file_backed_memory."""
-from __future__ import annotations
-
 from xml.etree import ElementTree as etree
 
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
-from nova.virt.libvirt.domain.tree import add
+from nova.virt.libvirt.domain.tree import add, child
 
 ANONYMOUS, MEMFD, FILE = 'anonymous', 'memfd', 'file'
 SHARED = 'shared'
@@ -22,9 +20,9 @@ def source_of(conf: ConfigOpts) -> str:
     if not options.file_backed_memory:
         return str(options.memory_source)
     for wrong, sentence in (
-            (options.memory_source != ANONYMOUS, 'memory_source says something else'),
-            (conf.ram_allocation_ratio > 1, 'the files are made whole: ram_allocation_ratio must be 1 at most'),
-            (conf.reserved_huge_pages, 'files are not of huge pages: reserved_huge_pages says nothing then')):
+            (options.memory_source != ANONYMOUS, 'memory_source must be anonymous'),
+            (conf.ram_allocation_ratio > 1, 'the files are fully allocated: ram_allocation_ratio must be at most 1'),
+            (conf.reserved_huge_pages, 'files have no huge pages: reserved_huge_pages must be empty')):
         if wrong:
             raise exception.VirtError(operation='use [libvirt] file_backed_memory', reason=sentence)
     return FILE
@@ -38,7 +36,7 @@ def backing(root: etree.Element, source: str) -> None:
     """
     if source == ANONYMOUS:
         return
-    element = _element(root)
+    element = child(root, 'memoryBacking')
     if source == FILE and element.find('hugepages') is not None:
         raise exception.VirtError(operation='place the guest', reason='hw:mem_page_size asks for large pages, and '
                                   'guests of this host have memory in files ([libvirt] file_backed_memory)')
@@ -51,13 +49,8 @@ def backing(root: etree.Element, source: str) -> None:
 
 def share(root: etree.Element) -> None:
     """Share the guest's memory with the vhost-user backend, a switch or virtiofsd, which reads and writes it."""
-    element = _element(root)
+    element = child(root, 'memoryBacking')
     if element.find('source') is None:
         add(element, 'source', type=MEMFD)
     if element.find('access') is None:
         add(element, 'access', mode=SHARED)
-
-
-def _element(root: etree.Element) -> etree.Element:
-    found = root.find('memoryBacking')
-    return add(root, 'memoryBacking') if found is None else found

@@ -3,8 +3,6 @@
 https://libvirt.org/formatdomaincaps.html describes the document. Options outside of the document exist in every QEMU
 since 7.2 with libvirt 9.0.
 """
-from __future__ import annotations
-
 from collections.abc import Iterable
 from xml.etree import ElementTree as etree
 

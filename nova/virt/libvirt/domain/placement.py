@@ -3,8 +3,6 @@
 https://libvirt.org/formatdomain.html describes them. Each returns an element of ElementTree, or None if it is not
 needed.
 """
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,6 +12,7 @@ from nova import exception
 from nova.hardware import cpus
 from nova.objects import numa
 from nova.objects import pci
+from nova.virt.libvirt.domain.tree import add
 
 REALTIME_PRIORITY = 1              # lowest above ordinary threads; the host's own real-time threads have precedence
 _ADDRESS = re.compile(r'([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])\Z')
@@ -44,10 +43,10 @@ def cputune(host: numa.HostTopology, guest: numa.GuestTopology) -> etree.Element
     root = etree.Element('cputune')
     places = _places(host, guest)
     for number, place in sorted(places.items()):
-        _add(root, 'vcpupin', vcpu=number, cpuset=cpus.show(place))
-    _add(root, 'emulatorpin', cpuset=cpus.show(_emulator(host, guest, places)))
+        add(root, 'vcpupin', vcpu=number, cpuset=cpus.show(place))
+    add(root, 'emulatorpin', cpuset=cpus.show(_emulator(host, guest, places)))
     if guest.realtime:
-        _add(root, 'vcpusched', vcpus=cpus.show(guest.realtime), scheduler='fifo', priority=REALTIME_PRIORITY)
+        add(root, 'vcpusched', vcpus=cpus.show(guest.realtime), scheduler='fifo', priority=REALTIME_PRIORITY)
     return root
 
 
@@ -57,25 +56,25 @@ def cpu(topology: Mapping[str, int], guest: numa.GuestTopology | None = None, mo
     :param topology: {'sockets', 'cores', 'threads'} (hardware.cpu_topology)
     """
     root = etree.Element('cpu', {'mode': mode} if mode else {})
-    _add(root, 'topology', **topology)
+    add(root, 'topology', **topology)
     if guest is not None:
-        nodes = _add(root, 'numa')
+        nodes = add(root, 'numa')
         for number, cell in enumerate(guest.cells):
-            _add(nodes, 'cell', id=number, cpus=cpus.show(cell.cpuset), memory=cell.memory * 1024)
+            add(nodes, 'cell', id=number, cpus=cpus.show(cell.cpuset), memory=cell.memory * 1024)
     return root
 
 
 def one_node(processor: etree.Element, vcpus: int, memory_mb: int) -> None:
     """Add one guest NUMA node with the maximum resources: libvirt plugs memory only into a node."""
-    _add(_add(processor, 'numa'), 'cell', id=0, cpus=f'0-{vcpus - 1}', memory=memory_mb * 1024)
+    add(add(processor, 'numa'), 'cell', id=0, cpus=f'0-{vcpus - 1}', memory=memory_mb * 1024)
 
 
 def numatune(guest: numa.GuestTopology) -> etree.Element:
     """Return the strict memory policy: the host's nodes of the guest's memory."""
     root = etree.Element('numatune')
-    _add(root, 'memory', mode='strict', nodeset=cpus.show({cell.id for cell in guest.cells}))
+    add(root, 'memory', mode='strict', nodeset=cpus.show({cell.id for cell in guest.cells}))
     for number, cell in enumerate(guest.cells):
-        _add(root, 'memnode', cellid=number, mode='strict', nodeset=cell.id)
+        add(root, 'memnode', cellid=number, mode='strict', nodeset=cell.id)
     return root
 
 
@@ -91,12 +90,12 @@ def memory_backing(host: numa.HostTopology, guest: numa.GuestTopology) -> etree.
         return None
     root = etree.Element('memoryBacking')
     if sizes:
-        pages = _add(root, 'hugepages')
+        pages = add(root, 'hugepages')
         for size, nodes in sorted(sizes.items()):
-            _add(pages, 'page', size=size, nodeset=cpus.show(nodes), unit='KiB')
+            add(pages, 'page', size=size, nodeset=cpus.show(nodes), unit='KiB')
     if guest.realtime:
-        _add(root, 'nosharepages')
-        _add(root, 'locked')
+        add(root, 'nosharepages')
+        add(root, 'locked')
     return root
 
 
@@ -107,7 +106,7 @@ def hostdev(device: pci.Device) -> etree.Element:
     """
     root = etree.Element('hostdev', mode='subsystem', type='pci',
                          managed='no' if device.tags.get('managed') == 'false' else 'yes')
-    _add(root, 'source').append(address(device.address))
+    add(root, 'source').append(address(device.address))
     return root
 
 
@@ -152,7 +151,3 @@ def _emulator(host: numa.HostTopology, guest: numa.GuestTopology, places: dict[i
             return shared
     ordinary = [place for number, place in places.items() if number not in guest.realtime]
     return frozenset().union(*(ordinary or places.values()))
-
-
-def _add(parent: etree.Element, tag: str, **attributes: object) -> etree.Element:
-    return etree.SubElement(parent, tag, {name: str(value) for name, value in attributes.items()})

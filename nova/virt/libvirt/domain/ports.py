@@ -1,6 +1,4 @@
 """Network devices."""
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +9,7 @@ from nova.hardware import guest_options
 from nova.virt.libvirt.domain import placement
 from nova.virt.libvirt.domain.tree import add
 
-MOST_QUEUES = 256                        # the kernel's limit for one tap (MAX_TAP_QUEUES)
+MAX_QUEUES = 256                         # the kernel's limit for one tap (MAX_TAP_QUEUES)
 Settings = Mapping[str, str]
 
 
@@ -82,8 +80,8 @@ def _function(devices: etree.Element, interface: Interface, device: dict[str, An
         _bandwidth(element, settings)
     elif _is_bounded(settings):
         raise exception.VirtError(operation='plug a port', reason=(
-            'it is a device of the host that the guest has for itself (direct): quota:vif_* of the flavor cannot be '
-            'carried out there'))
+            'it is a passthrough device of the host (vnic_type direct), which does not support the limits '
+            'quota:vif_* of the flavor'))
     else:
         element = add(devices, 'interface', type='hostdev', managed='yes')
         add(element, 'mac', address=interface.mac)
@@ -98,7 +96,7 @@ def _function(devices: etree.Element, interface: Interface, device: dict[str, An
 def queues(settings: Settings, vcpus: int) -> int:
     """Return the number of queues of each virtio port of a guest."""
     wanted = settings.get('vif_multiqueue_enabled') == guest_options.TRUE
-    return min(vcpus, MOST_QUEUES) if wanted else 1
+    return min(vcpus, MAX_QUEUES) if wanted else 1
 
 
 def _refuse_what_no_socket_has(interface: Interface, settings: Settings) -> None:
@@ -110,7 +108,7 @@ def _refuse_what_no_socket_has(interface: Interface, settings: Settings) -> None
     if bounded or interface.model != 'virtio':
         raise exception.VirtError(operation='plug a port', reason=(
             'it is of the type vhostuser: '
-            + ('quota:vif_* of the flavor cannot be carried out there' if bounded
+            + ('the limits quota:vif_* of the flavor are not supported' if bounded
                else f'its device is virtio, and hw_vif_model of the image is {interface.model}')))
 
 

@@ -1,6 +1,4 @@
 """Processor model of guests, from the configuration and the domain capabilities."""
-from __future__ import annotations
-
 from collections.abc import Iterable
 import dataclasses
 from xml.etree import ElementTree as etree

@@ -1,6 +1,4 @@
 """Rescue state of a guest: the disks of the rescue, and its own disks. Pure functions."""
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 from xml.etree import ElementTree as etree
@@ -17,7 +15,7 @@ class Rescued:
     kernel, ramdisk, cmdline   of a rescue image with three parts
     target   name of the boot disk, if it is not the first one
     device   type of that disk: 'disk', 'cdrom' or 'floppy'
-    late     [Disk] that a running guest gets after its boot; a later start omits them
+    hot_plugged  [Disk] that a running guest gets after its boot; a later start omits them
     """
 
     disks: list[Disk]
@@ -26,7 +24,7 @@ class Rescued:
     cmdline: str | None = None
     target: str | None = None
     device: str = 'disk'
-    late: list[Disk] = dataclasses.field(default_factory=list)
+    hot_plugged: list[Disk] = dataclasses.field(default_factory=list)
     unknown_fields: dict[str, Any] = dataclasses.field(default_factory=dict, kw_only=True, repr=False, compare=False)
 
     @property
@@ -40,7 +38,7 @@ def load(values: dict[str, Any] | None) -> Rescued | None:
     if not values:
         return None
     return utils.from_known(Rescued, {**values, **{
-        name: [utils.from_known(Disk, each) for each in values.get(name, ())] for name in ('disks', 'late')}})
+        name: [utils.from_known(Disk, each) for each in values.get(name, ())] for name in ('disks', 'hot_plugged')}})
 
 
 def order(root: etree.Element, found: Rescued | None) -> None:

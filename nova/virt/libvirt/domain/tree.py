@@ -18,6 +18,12 @@ def add(parent: etree.Element, tag: str, text: object = None, **attributes: obje
     return element
 
 
+def child(parent: etree.Element, tag: str) -> etree.Element:
+    """Return the child element, which is added if it is missing."""
+    found = parent.find(tag)
+    return add(parent, tag) if found is None else found
+
+
 def clean(value: object) -> str:
     """Return text without the characters that XML cannot represent."""
     return _NOT_XML.sub('', str(value))

@@ -2,18 +2,16 @@
 
 https://libvirt.org/formatdomain.html#hard-drives-floppy-disks-cdroms describes every element.
 """
-from __future__ import annotations
-
 import dataclasses
 import os
+import string
 import typing
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from xml.etree import ElementTree as etree
 
 from nova import exception
 from nova.hardware import disks as words
 from nova.virt.libvirt.domain import chain
-from nova.virt.libvirt.domain import targets
 
 # limits of a disk per second, with the names of libvirt and QoS specs
 LIMITS = (*(f'{what}_{unit}_sec{end}' for end in ('', '_max', '_max_length')
@@ -34,7 +32,7 @@ class DiskSource(typing.TypedDict, total=False):
     secret       {'usage', 'value', 'base64'}: the value of that secret, if libvirt does not have it
     luks         id of the LUKS secret
     format       qcow2 for a chain of files (chain.py)
-    below        the backing files of the active one
+    backing_files  [[name, format]] of the backing files of the active one
     limits       of the block storage; ``volume`` moves them to the Volume
     encrypted    whether the disk is encrypted; a connection replaces it by ``luks``
     connection   {'driver_volume_type', 'data', 'device'} of an initiator of the host's kernel
@@ -54,7 +52,7 @@ class DiskSource(typing.TypedDict, total=False):
     secret: dict[str, typing.Any]
     luks: str
     format: str
-    below: list[list[str]]
+    backing_files: list[list[str]]
     readonly: bool
     shareable: bool
     encrypted: bool
@@ -148,13 +146,13 @@ def volume(device: Device, source: DiskSource, properties: dict[str, typing.Any]
     if kind not in words.TYPES:
         raise _refused(f'{kind!r:.40} is no kind of a disk')
     bus = device.get('disk_bus') or _bus(kind, properties, machine)
-    if bus not in targets.PREFIXES:
+    if bus not in TARGET_PREFIXES:
         raise _refused(f'{bus!r:.40} is no bus of disks')
     if kind == 'lun' and bus != 'scsi':
         raise _refused(f'a lun has the bus scsi, not {bus}')
     if kind == 'lun' and not _is_scsi(source):
-        raise _refused('a lun is a SCSI device of a block storage that has those (block devices of the host, and '
-                       f'iSCSI): SCSI commands do not pass through {source.get("protocol") or "a file"}')
+        raise _refused('a lun needs block storage with SCSI devices (block devices of the host, and iSCSI): SCSI '
+                       f'commands do not pass through {source.get("protocol") or "a file"}')
     index = device.get('boot_index')
     shareable = bool(source.get('shareable'))
     limits = source.pop('limits', {})
@@ -186,12 +184,12 @@ def cdrom_bus(properties: dict[str, typing.Any], machine: str) -> str:
 def _target(name: str | None, bus: str, taken: set[str]) -> str:
     """Return a target with the letter of the requested name, if it is free."""
     letter = (name or '')[-1:]
-    wanted = targets.PREFIXES[bus] + letter
-    if letter and letter in targets.LETTERS and wanted not in taken:
+    wanted = TARGET_PREFIXES[bus] + letter
+    if letter and letter in TARGET_LETTERS and wanted not in taken:
         return wanted
-    found = targets.free(bus, taken)
+    found = free_target(bus, taken)
     if found is None:
-        raise _refused('it has a disk for each letter')
+        raise _refused('all letters of device names are in use')
     return found
 
 
@@ -222,7 +220,7 @@ def element(disk: Volume) -> etree.Element:
 
 def _below(parent: etree.Element, source: DiskSource) -> None:
     """Add all backing files: libvirt and QEMU search for no others and probe no format."""
-    for name, form in source.get('below', ()):
+    for name, form in source.get('backing_files', ()):
         parent = etree.SubElement(parent, 'backingStore', type=source['type'])
         etree.SubElement(parent, 'format', type=form)
         parent.append(_source(named(source, name)))
@@ -233,7 +231,7 @@ def files_of(source: DiskSource) -> list[chain.File]:
     """Return the files of a file source or a chain, active file first."""
     place = source['path'] if source['type'] == 'file' else source['name']
     return [(os.path.basename(place), source.get('format', chain.RAW)),
-            *((name, form) for name, form in source.get('below', ()))]
+            *((name, form) for name, form in source.get('backing_files', ()))]
 
 
 def with_files(source: DiskSource, files: list[chain.File]) -> DiskSource:
@@ -242,9 +240,9 @@ def with_files(source: DiskSource, files: list[chain.File]) -> DiskSource:
     made = named(source, name)
     if form == chain.RAW:
         made.pop('format', None)
-        made.pop('below', None)
+        made.pop('backing_files', None)
         return made
-    return {**made, 'format': form, 'below': [list(each) for each in rest]}
+    return {**made, 'format': form, 'backing_files': [list(each) for each in rest]}
 
 
 def named(source: DiskSource, name: str) -> DiskSource:
@@ -395,7 +393,7 @@ def arrange(root: etree.Element, volumes: list[Volume], disks: list[Disk]) -> No
 
 
 def copy_of(target: str, path: str, others: list[str], secret: str | None = None) -> str:
-    """Return the XML of a copy of a running guest's disk into an existing qcow2 file.
+    """Return the XML of a backup job: a full copy of one disk of a running guest into a qcow2 file.
 
     A raw file would allocate space for all zeros (https://libvirt.org/formatbackup.html).
 
@@ -429,3 +427,17 @@ def secret(usage_type: str, usage: str, uuid: str | None = None) -> str:
     etree.SubElement(etree.SubElement(root, 'usage', type=usage_type),
                      'name' if usage_type == 'ceph' else 'target').text = usage
     return etree.tostring(root, encoding='unicode')
+
+
+# prefix of the names on each bus
+TARGET_PREFIXES = {'virtio': 'vd', 'scsi': 'sd', 'sata': 'sd', 'usb': 'sd', 'ide': 'hd', 'fdc': 'fd'}
+TARGET_LETTERS = string.ascii_lowercase
+
+
+def free_target(bus: str, names: Container[str], letters: Container[str] = ()) -> str | None:
+    """Return the first disk name on a bus outside ``names`` and ``letters``, or None if all are taken.
+
+    Buses may share names.
+    """
+    return next((name for letter in TARGET_LETTERS
+                 if letter not in letters and (name := TARGET_PREFIXES[bus] + letter) not in names), None)

@@ -2,8 +2,6 @@
 
 Pure functions: text and the first bytes of disks in, data out. nova-manage shows the result and the driver uses it.
 """
-from __future__ import annotations
-
 from collections.abc import Callable
 import dataclasses
 from xml.etree import ElementTree as etree
@@ -22,8 +20,8 @@ _COMMON = frozenset(('emulator', 'controller', 'interface', 'serial', 'console',
                      'memballoon', 'rng', 'audio', 'channel'))
 # devices with persistent state or a host resource
 _REFUSED = {'hostdev': 'it has a device of the host', 'tpm': 'it has a TPM', 'filesystem': 'it has a file system of '
-            'the host', 'shmem': 'it shares memory', 'nvram': 'it has a memory of its own', 'lease': 'it has a lease',
-            'memory': 'its memory has modules'}
+            'the host', 'shmem': 'it shares memory', 'nvram': 'it has non-volatile memory (nvram)',
+            'lease': 'it has a lease', 'memory': 'it has memory modules'}
 
 
 @dataclasses.dataclass
@@ -70,7 +68,7 @@ def read(text: str, size_of: Callable[[str, str], int]) -> Found:
         ('it is no machine of the architecture x86_64', root.findtext('os/type') != 'hvm'
          or _attribute(root, 'os/type', 'arch') != 'x86_64'),
         (f'its machine {found.machine or "without a name"} is not known', not xml.MACHINE_TYPE.match(found.machine)),
-        ('it boots with UEFI, whose variables would stay with who made it', _attribute(root, 'os', 'firmware') == 'efi'
+        ('it boots with UEFI, and its UEFI variables would be lost', _attribute(root, 'os', 'firmware') == 'efi'
          or root.find('os/loader') is not None),
         ('its kernel lies outside of its disks', root.find('os/kernel') is not None),
         ('its memory is encrypted', root.find('launchSecurity') is not None)) if holds]
@@ -113,7 +111,7 @@ def _disk(found: Found, element: etree.Element, size_of: Callable[[str, str], in
         ('is no file of this host', device != 'disk' or not path),
         (f'is of the format {form}', form not in FORMATS),
         (f'is on the bus {bus}', bus not in xml.DISK_BUSES),
-        ('is shared or for reading alone', element.find('shareable') is not None
+        ('is shared or read-only', element.find('shareable') is not None
          or element.find('readonly') is not None),
         ('is encrypted', element.find('.//encryption') is not None)) if holds), None)
     if refusal is not None:
@@ -150,7 +148,7 @@ def size(path: str, form: str) -> int:
     if not header.startswith(QCOW2) or len(header) < HEADER:
         raise ValueError('it is no qcow2 file')
     if int.from_bytes(header[8:16], 'big'):
-        raise ValueError('it is an overlay on another file; virsh blockpull makes it whole')
+        raise ValueError('it is an overlay on another file; run virsh blockpull to copy the data of that file into it')
     if int.from_bytes(header[4:8], 'big') >= 3 and int.from_bytes(header[72:80], 'big') & DATA_FILE:
         raise ValueError('its data is in another file')
     return int.from_bytes(header[24:32], 'big')

@@ -3,27 +3,20 @@
 The record is written first, then the owner's mark in libvirt. A restart between both completes the adoption. Until the
 guest has the mark, this service does not stop, change or remove it.
 """
-from __future__ import annotations
-
 import contextlib
 import os
-from typing import TYPE_CHECKING
 
 from nova import exception
 from nova import states
+from nova.context import RequestContext
 from nova.hardware import guest_options
+from nova.objects.instance import Instance
+from nova.virt.driver import SpawnRequest
 from nova.virt.libvirt import calls
+from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import identity
 from nova.virt.libvirt.features import adopted
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.objects.instance import Instance
-    from nova.virt.driver import SpawnRequest
-    from nova.virt.libvirt import xml
-    from nova.virt.libvirt.guests import Guests
-    from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.local_disks.storage import Storage
+from nova.virt.libvirt.guests import Guests
 
 OPERATION = 'take over the guest'
 
@@ -31,8 +24,8 @@ OPERATION = 'take over the guest'
 class Adoption:
     """Take over guests with disks that are files of this host."""
 
-    def __init__(self, guests: Guests, storage: Storage, hypervisor: Host) -> None:
-        self._guests, self._storage, self._hypervisor = guests, storage, hypervisor
+    def __init__(self, guests: Guests) -> None:
+        self._guests, self._storage, self._hypervisor = guests, guests.storage, guests.hypervisor
 
     def adopt(self, context: RequestContext, instance: Instance, request: SpawnRequest) -> None:
         uuid, stored = instance.uuid, self._storage
@@ -57,11 +50,11 @@ class Adoption:
         """
         uuid, hypervisor = instance.uuid, self._hypervisor
         if os.geteuid():
-            raise _refusal(uuid, "its disks are not this service's: a service that runs as root takes guests over")
+            raise _refusal(uuid, "this service does not own its disks: only a service that runs as root can adopt it")
         text, why = hypervisor.guest(OPERATION, uuid, calls.described)
         found = adopted.read(text, adopted.size)
         if hypervisor.power_state(uuid) not in (states.RUNNING, states.SHUTDOWN):
-            why = 'it neither runs nor is it off'
+            why = 'it is neither running nor off'
         if guest_options.encrypts(instance):
             why = why or 'its flavor or its image asks for encrypted disks, and its disks are not'
         why = why or '; '.join(found.refusals) or adopted.misfit(
@@ -73,9 +66,7 @@ class Adoption:
         made.identity.name, made.hardware.machine, made.hardware.vif_model = found.name, found.machine, found.vif_model
         for interface in made.interfaces:
             interface.model = found.vif_model
-        path = self._storage.path(uuid)
-        os.makedirs(path, exist_ok=True)
-        os.chmod(path, 0o711)
+        self._storage.make_directory(uuid, exist_ok=True)
         return made
 
 

@@ -6,30 +6,23 @@ out after AGENT_SECONDS.
 A guest with frozen file systems is blocked until they are thawed. A mark file is written before the freeze, so that a
 restart of this process thaws the guest.
 """
-from __future__ import annotations
-
 import contextlib
 import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 import libvirt
 from oslo_utils import strutils
 
 from nova import exception
+from nova.objects.instance import Instance
 from nova.runtime import durable_files
 from nova import states
 from nova.disk_files import files
+from nova.virt.libvirt import xml
 from nova.virt.libvirt.features import guest_network
-
-if TYPE_CHECKING:
-    from nova.objects.instance import Instance
-    from nova.virt.libvirt import xml
-    from nova.virt.libvirt.guests import Guests
-    from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.local_disks.storage import Storage
+from nova.virt.libvirt.guests import Guests
 
 LOG = logging.getLogger(__name__)
 
@@ -37,7 +30,7 @@ AGENT_SECONDS = 10
 FACTS_SECONDS = 3            # timeout of requests that only add facts to a response
 MARK = 'frozen'              # file that marks a guest to thaw
 ADMINISTRATORS = {'windows': 'Administrator'}        # {os_type: name of the administrator}; the default is root
-_PAUSED = 'the guest is paused or off, and its agent with it'
+_PAUSED = 'the guest is paused or off, so its agent does not run'
 _BY_AGENT = libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT
 # libvirt's errors if the agent is missing, suspended or disconnected
 _SILENT = (libvirt.VIR_ERR_AGENT_UNRESPONSIVE, libvirt.VIR_ERR_AGENT_UNSYNCED)
@@ -46,8 +39,8 @@ _SILENT = (libvirt.VIR_ERR_AGENT_UNRESPONSIVE, libvirt.VIR_ERR_AGENT_UNSYNCED)
 class Agent:
     """Features Password and Quiesce, and the other requests to the agent in a guest."""
 
-    def __init__(self, guests: Guests, storage: Storage, hypervisor: Host) -> None:
-        self._guests, self._storage, self._hypervisor = guests, storage, hypervisor
+    def __init__(self, guests: Guests) -> None:
+        self._guests, self._storage, self._hypervisor = guests, guests.storage, guests.hypervisor
 
     def set_admin_password(self, instance: Instance, password: str) -> None:
         properties = instance.image_properties or {}
@@ -113,7 +106,7 @@ class Agent:
             self._thaw_if_marked(guest.uuid)
 
     def _freeze(self, guest: xml.Guest) -> None:
-        operation = 'bring the file systems to rest'
+        operation = 'freeze the file systems'
         check(operation, guest)
         if self._hypervisor.power_state(guest.uuid) == states.POWER_PAUSED:
             raise exception.GuestAgentUnavailable(operation=operation, reason=_PAUSED)
@@ -129,7 +122,7 @@ class Agent:
                 LOG.warning('Guest %s is not thawed: %s', uuid, error.message)
 
     def _thaw(self, uuid: str) -> None:
-        operation, guest = 'let the file systems go on', self._guests.record(uuid)
+        operation, guest = 'thaw the file systems', self._guests.record(uuid)
         check(operation, guest)
         if self._hypervisor.power_state(uuid) in (states.RUNNING, states.POWER_PAUSED):
             self._ask(operation, uuid, lambda domain: domain.fsThaw())

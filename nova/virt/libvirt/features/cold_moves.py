@@ -4,39 +4,32 @@ The source only describes the files. So no task of the source waits for the dest
 restart. A repeated destination step resumes the copies that moves/transfer_progress.py recorded, or starts with an
 empty directory.
 """
-from __future__ import annotations
-
 import logging
 import os
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from oslo_config import cfg
 
 from nova import exception
+from nova.context import RequestContext
 from nova.hardware import guest_options
+from nova.objects.instance import Instance
 from nova.virt import driver
 from nova.virt.libvirt import calls
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.local_disks import guest_files
+from nova.virt.libvirt.guests import Guests
 from nova.virt.libvirt.local_disks import image_cache
 from nova.virt.libvirt.local_disks import new_disks
+from nova.virt.libvirt.local_disks import owners
 from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.moves import transferred_record
 from nova.virt.libvirt.moves import transfer_progress
 from nova.virt.libvirt.moves import disk_transfer
-from nova.virt.libvirt.moves import pool_record
 from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt.moves import tpm_state
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.objects.instance import Instance
-    from nova.virt.libvirt.guests import Guests
-    from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.moves.addresses import LibvirtAddresses
-    from nova.virt.libvirt.platform import Platform
+from nova.virt.libvirt.platform import Platform
 
 LOG = logging.getLogger(__name__)
 
@@ -49,17 +42,17 @@ class ColdMoves:
     :param host: name of this host
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, host: str, guests: Guests, stored: storage.Storage, hypervisor: Host,
-                 platform: Platform, addresses: LibvirtAddresses) -> None:
-        self._conf, self._host, self._guests, self._storage, self._hypervisor = conf, host, guests, stored, hypervisor
-        self._platform, self._addresses = platform, addresses
+    def __init__(self, conf: cfg.ConfigOpts, host: str, guests: Guests, platform: Platform,
+                 addresses: disk_transfer.LibvirtAddresses) -> None:
+        self._conf, self._host, self._platform, self._addresses = conf, host, platform, addresses
+        self._guests, self._storage, self._hypervisor = guests, guests.storage, guests.hypervisor
 
     def sent(self, uuid: str) -> dict[str, Any]:
         """Return the data that the destination needs of a guest set aside here."""
-        guest, kept = self._storage.resize_backups.load(uuid), self._storage.resize_backups.path(uuid)
+        guest, kept = self._storage.load_backup(uuid), self._storage.backup_path(uuid)
         if guest is None:
             raise exception.GuestNotFound(instance_id=uuid)
-        guest.ownership.moved_from = None          # a reverted guest has not arrived from another host
+        guest.ownership.source_directory = None          # a reverted guest has not arrived from another host
         records.write(kept, guest)
         return {'guest': transferred_record.packed(guest, kept),
                 'source': {'address': self._addresses.own, 'directory': kept}}
@@ -67,7 +60,7 @@ class ColdMoves:
     def has_come(self, uuid: str) -> bool:
         """Return whether the guest arrived by a cold migration and has not been set aside since."""
         guest = self._storage.load(uuid)
-        return guest is not None and guest.ownership.moved_from is not None
+        return guest is not None and guest.ownership.source_directory is not None
 
     def is_arriving(self, uuid: str) -> bool:
         """Return whether an incomplete cold migration left copies of the guest's files but no guest."""
@@ -87,18 +80,18 @@ class ColdMoves:
         with self._guests.operation(uuid):
             try:
                 copies = self._interrupted_transfer(instance, sent['source'], pooled)
-                self._storage.clear_pool(moved)
+                self._storage.backends.clear_pool(moved)
                 disks, boot_files = self._fetch(context, instance, moved, sent['source'],
                                                 new_disks.volume_letters(request.block_devices), copies)
                 made = self._guests.describe(instance, request, disks, boot_files)
-                made.ownership.moved_from = sent['source']['directory']
+                made.ownership.source_directory = sent['source']['directory']
                 self._storage.save(made)
                 if copies is not None:
                     copies.end()              # copies of a recorded guest are not resumed
                 self.bring_tpm(made, sent)
                 (self._guests.start if power_on else self._guests.define)(made)
                 if pooled:
-                    pool_record.mark_in_migration(self._storage, uuid, False)
+                    owners.mark_in_migration(self._storage.path(uuid), False)
                     self._storage.save(made)
             except Exception as error:
                 self._guests.undo(uuid)
@@ -122,8 +115,7 @@ class ColdMoves:
                 LOG.info('Resuming the copies of the disks of %s; %d bytes are here.', uuid, found.bytes_here())
                 return found
         self._guests.remove(uuid)
-        os.mkdir(directory)
-        os.chmod(directory, guest_files.DIRECTORY_MODE)
+        self._storage.make_directory(uuid)
         if pooled:
             return None
         begun = transfer_progress.IncomingTransfer(directory, move, self._host)
@@ -164,20 +156,20 @@ class ColdMoves:
         boot_files = {part: path for part in transferred_record.BOOT_FILES if (path := getattr(moved.boot, part))}
         variables = [spec.NVRAM] if moved.hardware.settings.get('firmware_type') == 'uefi' else []
         if any(disk.source for disk in disks):
-            pool_record.mark_in_migration(self._storage, uuid, True)
+            owners.mark_in_migration(directory, True)
         names = [os.path.basename(disk.file) for disk in disks if not disk.source]
         disk_transfer.fetch(self._addresses.uri_of(address), there, [*names, *boot_files, *variables], directory,
                             timeout, copies, self._storage.reserve)
         for disk in disks:
             if disk.source:
-                self._storage.of(disk).renew(disk, disk.file)
+                self._storage.backends.of(disk).renew(disk, disk.file)
             else:
                 transferred_record.check_disk(disk)
             if disk.backing_file:
                 self._put_image_below(context, uuid, disk, source)
-            self._storage.of(disk).grow(disk, sizes.get(os.path.basename(disk.file), 0))
-        return disks + self._storage.new_disks.blanks(
-            uuid, {name: size for name, size in sizes.items() if name != 'disk'}, disks, taken=taken,
+            self._storage.backends.of(disk).grow(disk, sizes.get(os.path.basename(disk.file), 0))
+        return disks + new_disks.blanks(
+            self._storage, uuid, {name: size for name, size in sizes.items() if name != 'disk'}, disks, taken=taken,
             encrypted=guest_options.encrypts(instance)), boot_files
 
     def _put_image_below(self, context: RequestContext, uuid: str, disk: xml.Disk, source: dict[str, str]) -> None:
@@ -185,7 +177,7 @@ class ColdMoves:
         if not self._storage.cache.has(context, disk.backing_file or ''):
             name = os.path.basename(disk.backing_file or '')
             address, there = transferred_record.place(source, uuid)
-            images = os.path.join(os.path.dirname(there), guest_files.BASE)
+            images = os.path.join(os.path.dirname(there), storage.BASE)
             # an image copied by an earlier migration lies next to the disk
             disk_transfer.fetch(self._addresses.uri_of(address), there if name == BASE_IMAGE else images, [name],
                                 self._storage.path(uuid), self._conf.libvirt.qemu_img_timeout,
@@ -194,4 +186,4 @@ class ColdMoves:
             disk.backing_file = self._storage.path(uuid, BASE_IMAGE)
             os.rename(self._storage.path(uuid, name), disk.backing_file)
             image_cache.protect(disk.backing_file)        # QEMU reads the unchanged file, and no process writes it
-        self._storage.of(disk).rebase(disk)
+        self._storage.backends.of(disk).rebase(disk)

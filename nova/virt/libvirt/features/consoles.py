@@ -1,20 +1,14 @@
 """Consoles of guests, and screenshots of their first screen."""
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
 
 import libvirt
 from oslo_config import cfg
 
 from nova import exception
+from nova.objects.instance import Instance
 from nova.virt import driver
 from nova.virt.libvirt import graphics
-
-if TYPE_CHECKING:
-    from nova.objects.instance import Instance
-    from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.local_disks.storage import Storage
+from nova.virt.libvirt.guests import Guests
 
 SCREENSHOT_S = 15                        # timeout of a screenshot
 CHUNK_BYTES = 1 << 18
@@ -23,8 +17,8 @@ CHUNK_BYTES = 1 << 18
 class Consoles:
     """Features Consoles and Screenshots."""
 
-    def __init__(self, conf: cfg.ConfigOpts, storage: Storage, hypervisor: Host) -> None:
-        self._conf, self._storage, self._hypervisor = conf, storage, hypervisor
+    def __init__(self, conf: cfg.ConfigOpts, guests: Guests) -> None:
+        self._conf, self._storage, self._hypervisor = conf, guests.storage, guests.hypervisor
 
     def console(self, instance: Instance, kind: str) -> driver.ConsolePlace:
         text = self._hypervisor.guest('find the console', instance.uuid, _running_xml)

@@ -1,16 +1,12 @@
 """Diagnostics of a running guest, and the interrupt that makes its kernel dump its memory."""
-from __future__ import annotations
-
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import libvirt
 
-if TYPE_CHECKING:
-    from nova.objects.instance import Instance
-    from nova.virt.libvirt.features.agent import Agent
-    from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.local_disks.storage import Storage
-    from nova.virt.libvirt.platform import Platform
+from nova.objects.instance import Instance
+from nova.virt.libvirt.features.agent import Agent
+from nova.virt.libvirt.guests import Guests
+from nova.virt.libvirt.platform import Platform
 
 _STATS = (libvirt.VIR_DOMAIN_STATS_VCPU | libvirt.VIR_DOMAIN_STATS_BALLOON | libvirt.VIR_DOMAIN_STATS_INTERFACE
           | libvirt.VIR_DOMAIN_STATS_BLOCK)
@@ -24,8 +20,9 @@ _NET = {f'{way}_{name}': f'{way}.{theirs}' for way in ('rx', 'tx') for name, the
 class Diagnostics:
     """Features Diagnostics and CrashDump."""
 
-    def __init__(self, storage: Storage, hypervisor: Host, platform: Platform, agent: Agent) -> None:
-        self._storage, self._hypervisor, self._platform, self._agent = storage, hypervisor, platform, agent
+    def __init__(self, guests: Guests, platform: Platform, agent: Agent) -> None:
+        self._storage, self._hypervisor = guests.storage, guests.hypervisor
+        self._platform, self._agent = platform, agent
 
     def trigger_crash_dump(self, instance: Instance) -> None:
         self._hypervisor.guest('interrupt the guest', instance.uuid, lambda domain: domain.injectNMI())

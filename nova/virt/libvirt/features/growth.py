@@ -4,32 +4,26 @@ At its start, a guest's definition reserves room for them (xml.py, nova/hardware
 memory module; the next start replaces the modules with a single piece. Memory is plugged before CPUs: if the resize
 fails, a guest can still release memory that it has not used.
 """
-from __future__ import annotations
-
 from collections.abc import Iterator
 import contextlib
 import time
-from typing import Any, TYPE_CHECKING
+from typing import Any
 from xml.etree import ElementTree as etree
 
 import libvirt
 
 from nova import exception
 from nova.hardware import growth
+from nova.objects.instance import Instance
 from nova.virt.libvirt import spec
 from nova.virt.libvirt.domain import disks
 from nova.virt.libvirt.domain import tree
+from nova.virt.libvirt.guests import Guests
 
-if TYPE_CHECKING:
-    from nova.objects.instance import Instance
-    from nova.virt.libvirt.guests import Guests
-    from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.local_disks.storage import Storage
-
-TAKE_BACK_S = 10                         # timeout in seconds for a guest to release the memory of a failed resize
+MEMORY_RELEASE_TIMEOUT_S = 10  # timeout in seconds for a guest to release the memory of a failed resize
 POLL_S = 0.2
-OPERATION = 'give the guest more'
-NO_ROOM = 'it was started without room for so many CPUs, or so much memory'
+OPERATION = 'plug CPUs or memory into the guest'
+NO_ROOM = 'its definition at the last start has a lower maximum of CPUs or memory'
 LIMITS = 'quota_disk_'
 LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE    # each start generates the definition
 
@@ -37,8 +31,8 @@ LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE    # each start generates the definition
 class Growth:
     """Hot-plug for running guests. A stopped guest gets its CPUs and memory at its next start."""
 
-    def __init__(self, guests: Guests, storage: Storage, hypervisor: Host) -> None:
-        self._guests, self._storage, self._hypervisor = guests, storage, hypervisor
+    def __init__(self, guests: Guests) -> None:
+        self._guests, self._storage, self._hypervisor = guests, guests.storage, guests.hypervisor
 
     def grow(self, instance: Instance, flavor: dict[str, Any]) -> None:
         uuid = instance.uuid
@@ -87,11 +81,11 @@ class Growth:
         if module is None:
             return
         self._hypervisor.guest('take memory back', uuid, _unplug, module)
-        until = time.monotonic() + TAKE_BACK_S
+        until = time.monotonic() + MEMORY_RELEASE_TIMEOUT_S
         while self._hypervisor.guest('look at the guest', uuid, _has, module):
             if time.monotonic() > until:
                 raise exception.VirtError(operation=OPERATION, reason=(
-                    'it has got the memory and no CPUs, and does not give the memory back before its next start'))
+                    'it has the new memory without the new CPUs, and keeps the memory until its next start'))
             time.sleep(POLL_S)
 
 
@@ -134,7 +128,7 @@ def _refusal(domain: libvirt.virDomain, vcpus: int, memory_mb: int) -> str | Non
     if vcpus > int(root.findtext('vcpu') or 0) or missing > 0 and memory_mb > most:
         return NO_ROOM
     if missing > 0 and len(root.findall('./devices/memory')) >= growth.SLOTS:
-        return f'it has got memory {growth.SLOTS} times since its start; a hard reboot makes it one piece'
+        return f'all {growth.SLOTS} memory slots are used; a hard reboot frees them'
     return None
 
 

@@ -1,6 +1,4 @@
 """Validation of the network interfaces that a guest reports: untrusted, bounded data. Pure functions."""
-from __future__ import annotations
-
 import ipaddress
 import itertools
 import re

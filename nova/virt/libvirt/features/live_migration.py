@@ -3,57 +3,48 @@
 The destination creates the guest's files and its own definition; the source migrates the running machine to it. If the
 end of a migration was missed, its result is read from both hypervisors.
 """
-from __future__ import annotations
-
 import contextlib
 import logging
 import os
 import time
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import libvirt
 from oslo_config import cfg
 
 from nova import exception
 from nova import states
+from nova.context import RequestContext
 from nova.disk_files import files
+from nova.objects.instance import Instance
 from nova.runtime import concurrency
+from nova.virt import driver
 from nova.virt.libvirt import calls
 from nova.virt.libvirt import graphics
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.domain import memory
+from nova.virt.libvirt.disk_clients import DiskClients
 from nova.virt.libvirt.domain import volume_disks as volume
-from nova.virt.libvirt.local_disks import guest_files
+from nova.virt.libvirt.guests import Guests
+from nova.virt.libvirt.local_disks import files as local_files
+from nova.virt.libvirt.local_disks import owners
 from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.moves import disk_transfer
-from nova.virt.libvirt.moves import encryption
 from nova.virt.libvirt.moves import migration_xml
 from nova.virt.libvirt.moves import outgoing
-from nova.virt.libvirt.moves import pool_record
 from nova.virt.libvirt.moves import post_copy
 from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt.moves import transferred_record
+from nova.virt.libvirt.platform import Platform
+from nova.virt.libvirt.privileged.remote import HostSteps
 from nova.virt.libvirt.volumes import probe
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.objects.instance import Instance
-    from nova.virt.driver import Destination, MigrationFacts, NetworkInfo
-    from nova.virt.libvirt.disk_clients import DiskClients
-    from nova.virt.libvirt.guests import Guests
-    from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.moves.addresses import LibvirtAddresses
-    from nova.virt.libvirt.platform import Platform
-    from nova.virt.libvirt.privileged.remote import RemoteSteps
-    from nova.virt.libvirt.privileged.steps import LocalSteps
-    from nova.virt.libvirt.volumes.connections import VolumeConnections
+from nova.virt.libvirt.volumes.connections import VolumeConnections
 
 LOG = logging.getLogger(__name__)
 
-POLL = 0.2                               # seconds between two polls of a migration
-SETTLES_S = 60                           # timeout for libvirt to end an aborted or interrupted migration
+POLL_INTERVAL_S = 0.2                    # seconds between two polls of a migration
+SETTLE_TIMEOUT_S = 60                    # timeout for libvirt to end an aborted or interrupted migration
 
 
 class LiveMigration:
@@ -62,13 +53,14 @@ class LiveMigration:
     :param host: name of this host
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, host: str, guests: Guests, stored: storage.Storage, hypervisor: Host,
-                 steps: LocalSteps | RemoteSteps, platform: Platform, connections: VolumeConnections,
-                 clients: DiskClients, addresses: LibvirtAddresses) -> None:
-        self._conf, self._host, self._guests, self._storage, self._hypervisor = conf, host, guests, stored, hypervisor
+    def __init__(self, conf: cfg.ConfigOpts, host: str, guests: Guests, steps: HostSteps, platform: Platform,
+                 connections: VolumeConnections, clients: DiskClients,
+                 addresses: disk_transfer.LibvirtAddresses) -> None:
+        self._conf, self._host = conf, host
+        self._guests, self._storage, self._hypervisor = guests, guests.storage, guests.hypervisor
         self._steps, self._platform, self._connections = steps, platform, connections
         self._clients, self._addresses = clients, addresses
-        self._post_copy = post_copy.PostCopy(hypervisor, stored, host)
+        self._post_copy = post_copy.PostCopy(self._hypervisor, self._storage, host)
         self._jobs: dict[str, outgoing.Job] = {}     # {uuid: migration from this host in progress}
         self._unsettled: set[str] = set()            # guests whose earlier migration has an unknown result
 
@@ -79,8 +71,8 @@ class LiveMigration:
         options, virt_type = self._conf.libvirt, self._platform.virt_type
         return {'block_migration': block_migration, 'over_commit': bool(disk_over_commit),
                 'seen': shared_storage.record_fingerprint(self._storage, instance.uuid),
-                'pool_seen': pool_record.digest(self._storage, instance.uuid),
-                'free_bytes': min(self._storage.room(), self._storage.unused_bytes() if disk_over_commit
+                'pool_seen': shared_storage.pool_digest(self._storage, instance.uuid),
+                'free_bytes': min(self._storage.room(), self._storage.backends.unused_bytes() if disk_over_commit
                                   else self._storage.free_bytes()),
                 'cpu_features': self._hypervisor.run('describe the processor', outgoing.cpu_features, virt_type),
                 'virt_type': virt_type, 'memory_source': self._platform.memory_source,
@@ -89,27 +81,25 @@ class LiveMigration:
 
     def check_source(self, instance: Instance, facts: dict[str, Any]) -> dict[str, Any]:
         guest = self._guests.record(instance.uuid)
-        if guest.hostdevs:
-            raise exception.MigrationPreCheckError(reason='it has PCI devices of this host')
-        if records.elsewhere(guest):
-            raise exception.MigrationPreCheckError(reason=shared_storage.ELSEWHERE)
-        if any(each.source.get('luks') for each in guest.volumes):
-            raise exception.MigrationPreCheckError(reason='it has encrypted volumes; it can be moved while it is off')
-        if any(disk.secret for disk in guest.disks):
-            raise exception.MigrationPreCheckError(reason='its local disks are encrypted; it can be moved while it is '
-                                                          'off')
-        if any(disk.device == 'cdrom' for disk in guest.disks):
-            raise exception.MigrationPreCheckError(reason='it has a CD-ROM of this host; it can be moved while it '
-                                                          'is off')
-        if facts['virt_type'] != self._platform.virt_type:
-            raise exception.MigrationPreCheckError(reason=(
-                f'guests run with {self._platform.virt_type} here and with {facts["virt_type"]} there'))
-        _check_memory(guest, facts.get('memory_source', memory.ANONYMOUS))           # older hosts omit it
-        tls = encryption.agreed(self._conf.libvirt.live_migration_with_native_tls, self._can_encrypt(), facts['tls'],
-                                facts.get('tls_able', facts['tls']))         # older hosts follow their option
+        refusal = next((sentence for sentence, holds in (
+            ('it has PCI devices of this host', guest.hostdevs),
+            (shared_storage.ELSEWHERE, records.elsewhere(guest)),
+            ('it has encrypted volumes; it can be moved while it is off',
+             any(each.source.get('luks') for each in guest.volumes)),
+            ('its local disks are encrypted; it can be moved while it is off',
+             any(disk.secret for disk in guest.disks)),
+            ('it has a CD-ROM of this host; it can be moved while it is off',
+             any(disk.device == 'cdrom' for disk in guest.disks)),
+            (f'guests run with {self._platform.virt_type} here and with {facts["virt_type"]} there',
+             facts['virt_type'] != self._platform.virt_type)) if holds), None)
+        if refusal is not None:
+            raise exception.MigrationPreCheckError(reason=refusal)
+        _check_memory(guest, facts['memory_source'])
+        tls = outgoing.agree_on_tls(self._conf.libvirt.live_migration_with_native_tls, self._can_encrypt(),
+                                    facts['tls'], facts['tls_able'])
         seen = shared_storage.record_fingerprint(self._storage, instance.uuid)
         shared = seen is not None and seen == facts['seen']
-        pooled = not shared and pool_record.check_leaving(self._storage, guest, facts.get('pool_seen'))
+        pooled = not shared and shared_storage.check_pool_disks(self._storage, guest, facts.get('pool_seen'))
         local = any(not disk.readonly for disk in guest.disks)       # otherwise it only has volumes
         if local and facts['block_migration'] is not None and facts['block_migration'] == (shared or pooled):
             raise exception.MigrationPreCheckError(reason=(
@@ -137,7 +127,7 @@ class LiveMigration:
                 f'the processor there lacks what the guest may use: {", ".join(missing[:10])}'))
 
     def _can_encrypt(self) -> bool:
-        return encryption.able(self._conf.libvirt.live_migration_with_native_tls, self._steps.qemu_settings())
+        return outgoing.can_encrypt(self._conf.libvirt.live_migration_with_native_tls, self._steps.qemu_settings())
 
     # ---- at the destination ----
 
@@ -175,12 +165,10 @@ class LiveMigration:
 
     def _make_disks(self, context: RequestContext, guest: xml.Guest, facts: dict[str, Any]) -> bool:
         """Create files as large as the source's for the migration to fill; return whether they use cached images."""
-        directory = self._storage.path(guest.uuid)
-        os.mkdir(directory)
-        os.chmod(directory, guest_files.DIRECTORY_MODE)
+        directory = self._storage.make_directory(guest.uuid)
         sizes = transferred_record.sizes(facts['guest'])
         if any(disk.source for disk in guest.disks):
-            pool_record.mark_in_migration(self._storage, guest.uuid, True)
+            owners.mark_in_migration(directory, True)
         files_of = [disk for disk in guest.disks if not disk.source]
         incremental = all(self._storage.cache.has(context, disk.backing_file)
                           for disk in files_of if disk.backing_file)
@@ -218,7 +206,7 @@ class LiveMigration:
         if expected is not None:
             guest.volumes = expected.volumes
         guest.ownership.host = guest.ownership.successor = None
-        pool_record.mark_in_migration(self._storage, instance.uuid, False)
+        owners.mark_in_migration(self._storage.path(instance.uuid), False)
         if guest.resources.numa:
             guest.resources.numa = instance.numa_topology
         guest.interfaces = spec.interfaces(network_info, guest)
@@ -240,7 +228,7 @@ class LiveMigration:
             shared_storage.forget_incoming(self._storage, uuid, self._host)
 
     def _unplug_expected(self, uuid: str) -> xml.Guest | None:
-        """Unplug the ports of a guest that was expected on shared disks, and return it, or None if there was none.
+        """Unplug the ports of an arriving guest on shared disks. Return the guest, or None if none was expected.
 
         The record with the disks names the bridges of its source, which may be missing here.
         """
@@ -260,8 +248,8 @@ class LiveMigration:
 
     # ---- at the source ----
 
-    def live_migrate(self, context: RequestContext, instance: Instance, destination: Destination,
-                     facts: MigrationFacts, progress: post_copy.Report) -> None:
+    def live_migrate(self, context: RequestContext, instance: Instance, destination: driver.Destination,
+                     facts: driver.MigrationFacts, progress: post_copy.Report) -> None:
         uuid, copied = instance.uuid, facts['block_migration']
         guest = self._guests.record(uuid)
         job = self._jobs[uuid] = outgoing.Job()
@@ -314,10 +302,10 @@ class LiveMigration:
         options = self._conf.libvirt
         limits = outgoing.Limits(options.live_migration_completion_timeout, options.live_migration_progress_timeout)
         slow, hurried, values = options.live_migration_downtime, False, None
-        while not job.done.wait(POLL):
+        while not job.done.wait(POLL_INTERVAL_S):
             with contextlib.suppress(exception.VirtError):       # the migration has ended, or libvirt is unreachable
                 if slow and self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.progress):
-                    self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.set_downtime, slow)
+                    self._hypervisor.guest(outgoing.OPERATION, uuid, lambda domain: domain.migrateSetMaxDowntime(slow))
                     slow = 0
                 values = self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.progress)
             if job.done.is_set() or not values:
@@ -339,8 +327,8 @@ class LiveMigration:
         """Wait for the end of a migration without a time limit."""
         while not job.done.is_set():
             with contextlib.suppress(exception.VirtError):
-                self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.abort)
-            job.done.wait(POLL)
+                self._hypervisor.guest(outgoing.OPERATION, uuid, calls.abort_job)
+            job.done.wait(POLL_INTERVAL_S)
 
     def _has_left(self, uuid: str, uri: str, was: int) -> bool:
         """Return whether the guest is at the destination after a failed call; if not, resume it as it ``was``."""
@@ -363,12 +351,12 @@ class LiveMigration:
 
     def _settled_state(self, uuid: str) -> int | None:
         """Return the guest's power state once no migration of it is in progress; None if it has left this host."""
-        deadline = time.monotonic() + SETTLES_S
+        deadline = time.monotonic() + SETTLE_TIMEOUT_S
         try:
             while not self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.settled):
                 if time.monotonic() > deadline:
                     raise exception.VirtError(operation=outgoing.OPERATION, reason='libvirt does not end it')
-                time.sleep(POLL)
+                time.sleep(POLL_INTERVAL_S)
             return int(self._hypervisor.power_state(uuid))
         except exception.GuestNotFound:
             return None
@@ -425,7 +413,7 @@ class LiveMigration:
         job = self._jobs.get(instance.uuid)
         if job is not None:
             job.aborted.set()
-            self._hypervisor.guest(outgoing.OPERATION, instance.uuid, outgoing.abort)
+            self._hypervisor.guest(outgoing.OPERATION, instance.uuid, calls.abort_job)
 
     def force_complete_live_migration(self, instance: Instance) -> None:
         if instance.uuid in self._jobs:
@@ -436,8 +424,8 @@ class LiveMigration:
             self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.hurry,
                                   self._conf.libvirt.live_migration_permit_post_copy)
 
-    def post_live_migration_at_source(self, context: RequestContext, instance: Instance, network_info: NetworkInfo,
-                                      facts: dict[str, Any]) -> None:
+    def post_live_migration_at_source(self, context: RequestContext, instance: Instance,
+                                      network_info: driver.NetworkInfo, facts: dict[str, Any]) -> None:
         """Remove the files that the source's record names, except disks shared with the destination.
 
         ``facts`` are missing after a restart.
@@ -466,7 +454,7 @@ def _check_room(guest: xml.Guest, facts: dict[str, Any]) -> None:
     :raises MigrationPreCheckError: the destination has no space for the disks
     """
     used = facts['over_commit']
-    needed = sum(os.stat(disk.file).st_blocks * 512 if used else transferred_record.size_of(disk.file, disk.format)
+    needed = sum(os.stat(disk.file).st_blocks * 512 if used else local_files.size_of(disk.file, disk.format)
                  for disk in guest.disks)
     if needed > facts['free_bytes']:
         raise exception.MigrationPreCheckError(reason=(

@@ -1,19 +1,13 @@
 """Pause virtual machines and containers, and suspend virtual machines to disk."""
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from nova import exception
+from nova.context import RequestContext
+from nova.objects.instance import Instance
+from nova.virt.driver import NetworkInfo
 from nova.virt.libvirt import calls
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.objects.instance import Instance
-    from nova.virt.driver import NetworkInfo
-    from nova.virt.libvirt.guest_power import GuestPower
-    from nova.virt.libvirt.guests import Guests
-    from nova.virt.libvirt.host import Host
+from nova.virt.libvirt.guest_power import GuestPower
+from nova.virt.libvirt.guests import Guests
 
 
 class Pause:
@@ -22,8 +16,8 @@ class Pause:
     :param resumed: called with the uuid of a guest that runs again
     """
 
-    def __init__(self, guests: GuestPower, hypervisor: Host, resumed: Callable[[str], None] | None = None) -> None:
-        self._guests, self._hypervisor, self._resumed = guests, hypervisor, resumed
+    def __init__(self, guests: GuestPower, resumed: Callable[[str], None] | None = None) -> None:
+        self._guests, self._hypervisor, self._resumed = guests, guests.hypervisor, resumed
 
     def pause(self, instance: Instance) -> None:
         with self._guests.operation(instance.uuid):
@@ -42,8 +36,8 @@ class Suspend:
     :param resumed: as in Pause
     """
 
-    def __init__(self, guests: Guests, hypervisor: Host, resumed: Callable[[str], None]) -> None:
-        self._guests, self._hypervisor, self._resumed = guests, hypervisor, resumed
+    def __init__(self, guests: Guests, resumed: Callable[[str], None]) -> None:
+        self._guests, self._hypervisor, self._resumed = guests, guests.hypervisor, resumed
 
     def suspend(self, instance: Instance) -> None:
         if any(disk.secret for disk in self._guests.record(instance.uuid).disks):

@@ -12,33 +12,27 @@
 A rescue disk with the same origin as the root disk has file systems with the same UUIDs, so the guest OS may mount the
 wrong root. Then the guest gets its root disk after the rescue system has booted.
 """
-from __future__ import annotations
-
 from collections.abc import Sequence
 import contextlib
 import copy
 import os
 import time
-from typing import TYPE_CHECKING
 
 from nova import exception
 from nova import states
+from nova.context import RequestContext
 from nova.disk_files import files
+from nova.objects.instance import Instance
+from nova.virt import driver
 from nova.virt.libvirt import calls
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.disk_clients import DiskClients
 from nova.virt.libvirt.domain import rescued
-from nova.virt.libvirt.domain import targets
+from nova.virt.libvirt.domain import volume_disks
+from nova.virt.libvirt.guests import Guests
+from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt.local_disks import records
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.objects.instance import Instance
-    from nova.virt.driver import BlockDevice, ImageDocument, NetworkInfo
-    from nova.virt.libvirt.disk_clients import DiskClients
-    from nova.virt.libvirt.guests import Guests
-    from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.local_disks.storage import Storage
 
 DISK, CONFIG_DRIVE = 'disk.rescue', 'disk.configrescue'
 BOOT_FILES = {'kernel': 'kernel.rescue', 'ramdisk': 'ramdisk.rescue'}
@@ -47,7 +41,7 @@ COLD_BUSES = ('ide', 'sata', 'fdc')      # buses without hot-plug
 POLL_S = 1                               # seconds between two polls of a booting rescue system
 # guest type: seconds without a read after which the boot is complete, and the timeout; emulated guests are slow
 BOOTED_S = {'kvm': 10, 'qemu': 30}
-BOOT_MOST_S = {'kvm': 60, 'qemu': 300}
+BOOT_TIMEOUT_S = {'kvm': 60, 'qemu': 300}
 PROPERTIES = ('hw_rescue_device', 'hw_rescue_bus')
 # device type: supported buses, and the default bus
 BUSES = {'disk': ('virtio', 'scsi', 'ide', 'usb', 'sata'), 'cdrom': ('ide', 'sata', 'scsi', 'usb'),
@@ -57,11 +51,12 @@ BUSES = {'disk': ('virtio', 'scsi', 'ide', 'usb', 'sata'), 'cdrom': ('ide', 'sat
 class Rescue:
     """Features Rescue and StableRescue. The record of a guest has the state, which survives a restart."""
 
-    def __init__(self, guests: Guests, storage: Storage, hypervisor: Host, clients: DiskClients) -> None:
-        self._guests, self._storage, self._hypervisor, self._clients = guests, storage, hypervisor, clients
+    def __init__(self, guests: Guests, clients: DiskClients) -> None:
+        self._guests, self._storage, self._hypervisor = guests, guests.storage, guests.hypervisor
+        self._clients = clients
 
-    def rescue(self, context: RequestContext, instance: Instance, network_info: NetworkInfo, image: ImageDocument,
-               admin_password: str, block_devices: list[BlockDevice],
+    def rescue(self, context: RequestContext, instance: Instance, network_info: driver.NetworkInfo,
+               image: driver.ImageDocument, admin_password: str, block_devices: list[driver.BlockDevice],
                config_drive: dict[str, bytes] | None = None) -> None:
         uuid = instance.uuid
         with self._guests.operation(uuid):
@@ -82,12 +77,12 @@ class Rescue:
         """Attach the disks that a rescue system must not see while it boots.
 
         The boot is complete when the system has written to its disk and has not read from it for BOOTED_S. A system
-        that writes nothing gets the disks after BOOT_MOST_S.
+        that writes nothing gets the disks after BOOT_TIMEOUT_S.
         """
         made, hypervisor = guest.rescued, self._hypervisor
-        if made is None or not made.late:
+        if made is None or not made.hot_plugged:
             return
-        end, last, since = time.monotonic() + BOOT_MOST_S[guest.hardware.virt_type], None, 0.0
+        end, last, since = time.monotonic() + BOOT_TIMEOUT_S[guest.hardware.virt_type], None, 0.0
         while time.monotonic() < end:
             if hypervisor.power_state(guest.uuid) != states.RUNNING:
                 return                   # the guest has stopped
@@ -97,15 +92,15 @@ class Rescue:
             elif writes and time.monotonic() - since >= BOOTED_S[guest.hardware.virt_type]:
                 break
             time.sleep(POLL_S)
-        for disk in made.late:
+        for disk in made.hot_plugged:
             with self._clients.plugging_disk(guest.uuid, disk):
                 hypervisor.guest('attach the root disk', guest.uuid, calls.attach_live, xml.local_disk(disk, guest))
 
-    def unrescue(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
+    def unrescue(self, context: RequestContext, instance: Instance, network_info: driver.NetworkInfo) -> None:
         with self._guests.operation(instance.uuid):
             self._guests.start(self._back(instance.uuid, network_info))
 
-    def _back(self, uuid: str, network_info: NetworkInfo) -> xml.Guest:
+    def _back(self, uuid: str, network_info: driver.NetworkInfo) -> xml.Guest:
         """Stop the guest, restore its own disks, and remove the files of the rescue.
 
         :raises GuestNotFound:
@@ -118,21 +113,21 @@ class Rescue:
         for name in BOOT_FILES.values():
             files.remove(self._storage.path(uuid, name))
         for name in (DISK, CONFIG_DRIVE):
-            self._storage.remove_disk(uuid, name)
+            self._storage.backends.remove(self._storage.path(uuid, name))
         return guest
 
-    def _make(self, context: RequestContext, instance: Instance, guest: xml.Guest, image: ImageDocument,
+    def _make(self, context: RequestContext, instance: Instance, guest: xml.Guest, image: driver.ImageDocument,
               config_drive: dict[str, bytes] | None) -> rescued.Rescued:
         """Create the files of a rescue, and describe how the guest boots from them."""
         stored, uuid, properties = self._storage, instance.uuid, image.get('properties') or {}
         device, bus = kind(guest, image)
-        boot_files = stored.new_disks.boot_files(context, uuid, image, {
+        boot_files = new_disks.boot_files(stored, context, uuid, image, {
             part: (properties.get(f'{part}_id'), name) for part, name in BOOT_FILES.items()})
         stable = any(name in properties for name in PROPERTIES)
         own = [self._with_drive(uuid, disk, config_drive) for disk in guest.disks]
         target = free_target(bus, targets_of(guest) if stable else set())
-        disk = stored.new_disks.image_disk(context, instance, image, target, bus, DISK,
-                                           root_gb=instance.root_gb if device == 'disk' else 0)
+        disk = new_disks.image_disk(stored, context, instance, image, target, bus, DISK,
+                                    root_gb=instance.root_gb if device == 'disk' else 0)
         disk.readonly = device == 'cdrom'
         disks = [*own, disk] if stable else classic(disk, own, records.elsewhere(guest))
         late = []
@@ -147,7 +142,7 @@ class Rescue:
             raise exception.ImageUnacceptable(image_id=image['id'], reason=f'IDE takes {xml.IDE_DISKS} disks at most')
         made = rescued.Rescued(
             disks, boot_files.get('kernel'), boot_files.get('ramdisk'), target=disk.target if stable else None,
-            device=device, late=late)
+            device=device, hot_plugged=late)
         if made.kernel:
             made.cmdline = properties.get('os_command_line') or spec.cmdline(disk.target, guest.hardware.arch)
         return made
@@ -156,18 +151,18 @@ class Rescue:
         """Return a copy of a guest's disk; the rescue's config drive replaces the guest's."""
         if config_drive is None or os.path.basename(disk.file) != 'disk.config':
             return copy.copy(disk)
-        return self._storage.new_disks.config_drive(uuid, config_drive, disk.target, disk.bus, CONFIG_DRIVE,
-                                                    encrypted=disk.secret is not None)
+        return new_disks.config_drive(self._storage, uuid, config_drive, disk.target, disk.bus, CONFIG_DRIVE,
+                                      encrypted=disk.secret is not None)
 
 
-def has_same_origin(instance: Instance, image: ImageDocument) -> bool:
+def has_same_origin(instance: Instance, image: driver.ImageDocument) -> bool:
     """Return whether the image is a copy of a server's root disk or of that server's image."""
     properties, own = image.get('properties') or {}, instance.image_properties or {}
     origins = {instance.image_id, own.get(ORIGIN)} & {image['id'], properties.get(ORIGIN)}
     return bool(origins - {None, ''}) or properties.get('instance_uuid') == instance.uuid
 
 
-def kind(guest: xml.Guest, image: ImageDocument) -> tuple[str, str]:
+def kind(guest: xml.Guest, image: driver.ImageDocument) -> tuple[str, str]:
     """Return (device, bus) of the rescue disk.
 
     :raises ImageUnacceptable: the device does not exist, or not in this machine type
@@ -207,7 +202,7 @@ def targets_of(guest: xml.Guest) -> set[str]:
 
 def free_target(bus: str, taken: set[str]) -> str:
     """Return the first unused target name."""
-    found = targets.free(bus, taken)
+    found = volume_disks.free_target(bus, taken)
     if found is None:
-        raise exception.VirtError(operation='rescue the guest', reason='it has a disk for each letter')
+        raise exception.VirtError(operation='rescue the guest', reason='all letters of device names are in use')
     return found

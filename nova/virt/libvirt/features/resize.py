@@ -4,32 +4,27 @@
 
 The resized guest gets copies of the disks, so a revert finds the old disks unchanged. The record has their formats.
 """
-from __future__ import annotations
-
 import os
 import shutil
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from nova import exception
+from nova.context import RequestContext
 from nova.hardware import guest_options
+from nova.objects.instance import Instance
+from nova.virt import driver
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.features.cold_moves import ColdMoves
+from nova.virt.libvirt.guests import Guests
 from nova.virt.libvirt.local_disks import files as local_files
-from nova.virt.libvirt.local_disks import guest_files
 from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt.local_disks import records
+from nova.virt.libvirt.local_disks import resize_backups
 from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.moves import shared_storage
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.objects.instance import Instance
-    from nova.virt.driver import BlockDevice, GuestDocument, NetworkInfo, SpawnRequest
-    from nova.virt.libvirt.features.cold_moves import ColdMoves
-    from nova.virt.libvirt.guests import Guests
-    from nova.virt.libvirt.privileged.remote import RemoteSteps
-    from nova.virt.libvirt.privileged.steps import LocalSteps
-    from nova.virt.libvirt.volumes.connections import VolumeConnections
+from nova.virt.libvirt.privileged.remote import HostSteps
+from nova.virt.libvirt.volumes.connections import VolumeConnections
 
 
 class Resize:
@@ -38,9 +33,9 @@ class Resize:
     :param host: name of this host
     """
 
-    def __init__(self, host: str, guests: Guests, stored: storage.Storage, steps: LocalSteps | RemoteSteps,
-                 connections: VolumeConnections, cold_moves: ColdMoves) -> None:
-        self._host, self._guests, self._storage, self._steps = host, guests, stored, steps
+    def __init__(self, host: str, guests: Guests, steps: HostSteps, connections: VolumeConnections,
+                 cold_moves: ColdMoves) -> None:
+        self._host, self._guests, self._storage, self._steps = host, guests, guests.storage, steps
         self._connections, self._cold_moves = connections, cold_moves
 
     def accept_guest(self, context: RequestContext, instance: Instance, flavor: dict[str, Any]) -> None:
@@ -53,10 +48,10 @@ class Resize:
         if stored.load(instance.uuid) is None:               # the guest is on another host, or set aside
             stored.check_free()
 
-    def send_guest(self, context: RequestContext, instance: Instance, dest_host: str | None, network_info: NetworkInfo,
-                   timeout: int) -> GuestDocument:
+    def send_guest(self, context: RequestContext, instance: Instance, dest_host: str | None,
+                   network_info: driver.NetworkInfo, timeout: int) -> driver.GuestDocument:
         uuid, stored = instance.uuid, self._storage
-        kept = stored.resize_backups.path(uuid)
+        kept = stored.backup_path(uuid)
         if dest_host != self._host and records.elsewhere(stored.load(uuid)):
             raise exception.VirtError(operation='move the guest', reason=shared_storage.ELSEWHERE)
         with self._guests.operation(uuid):
@@ -66,7 +61,7 @@ class Resize:
                 self._guests.remove(uuid, keep_disks=True)
                 self._connections.disconnect(guest.volumes)     # the host that starts the guest reconnects them
                 shutil.rmtree(kept, ignore_errors=True)
-                stored.release(guest)                    # otherwise an old snapshot would count as one of this attempt
+                stored.backends.release(guest)           # otherwise an old snapshot would count as one of this attempt
                 variables = stored.path(uuid, spec.NVRAM)
                 if os.path.exists(variables):
                     self._steps.let_read(variables)
@@ -74,12 +69,12 @@ class Resize:
             if not os.path.isdir(kept):
                 raise exception.GuestNotFound(instance_id=uuid)
         # only this host can use adopted disks, and it finds them through the backup
-        return {} if records.elsewhere(stored.resize_backups.load(uuid)) else self._cold_moves.sent(uuid)
+        return {} if records.elsewhere(stored.load_backup(uuid)) else self._cold_moves.sent(uuid)
 
-    def finish_migration(self, context: RequestContext, instance: Instance, guest: GuestDocument, request: SpawnRequest,
-                         power_on: bool) -> None:
+    def finish_migration(self, context: RequestContext, instance: Instance, guest: driver.GuestDocument,
+                         request: driver.SpawnRequest, power_on: bool) -> None:
         uuid, stored = instance.uuid, self._storage
-        old = stored.resize_backups.load(uuid)
+        old = stored.load_backup(uuid)
         if old is None:
             return self._cold_moves.finish_arrival(context, instance, guest, request, power_on)
         with self._guests.operation(uuid):
@@ -96,42 +91,42 @@ class Resize:
                     raise exception.VirtError(operation='resize the guest', reason=error.strerror) from error
                 raise
 
-    def drop_migrated(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
+    def drop_migrated(self, context: RequestContext, instance: Instance, network_info: driver.NetworkInfo) -> None:
         with self._guests.operation(instance.uuid):
             guest = self._storage.load(instance.uuid)
             if self._cold_moves.has_come(instance.uuid):
                 self._storage.owners.give_back(instance.uuid)
             # a guest without a backup that did not arrive from another host was reverted, and is not removed
-            if (self._storage.resize_backups.load(instance.uuid) is not None or self._cold_moves.has_come(instance.uuid)
+            if (self._storage.load_backup(instance.uuid) is not None or self._cold_moves.has_come(instance.uuid)
                     or self._cold_moves.is_arriving(instance.uuid)):
                 self._guests.remove(instance.uuid)
                 self._connections.disconnect(guest.volumes if guest is not None else ())
 
-    def finish_revert_migration(self, context: RequestContext, instance: Instance, network_info: NetworkInfo,
-                                block_devices: list[BlockDevice], power_on: bool) -> None:
+    def finish_revert_migration(self, context: RequestContext, instance: Instance, network_info: driver.NetworkInfo,
+                                block_devices: list[driver.BlockDevice], power_on: bool) -> None:
         uuid, stored = instance.uuid, self._storage
-        kept = stored.resize_backups.path(uuid)
+        kept = stored.backup_path(uuid)
         with self._guests.operation(uuid):
             if os.path.isdir(kept):
                 self._guests.remove(uuid)
-                stored.resize_backups.restore(uuid)
+                resize_backups.restore(stored, uuid)
                 os.rename(kept, stored.path(uuid))
             guest = self._guests.refresh(uuid, network_info)
             # a reconnected volume may have another address
             guest.volumes = self._connections.connect_all(instance, block_devices, guest.hardware.machine, guest.disks,
                                                           guest.volumes)
-            stored.release(guest)        # only after the rename, so that a repeated revert finds the backup
+            stored.backends.release(guest)        # only after the rename, so that a repeated revert finds the backup
             stored.save(guest)
             self._bring_up(guest, power_on)
 
-    def confirm_migration(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
-        self._storage.resize_backups.forget(instance.uuid)
+    def confirm_migration(self, context: RequestContext, instance: Instance, network_info: driver.NetworkInfo) -> None:
+        resize_backups.forget(self._storage, instance.uuid)
         guest = self._storage.load(instance.uuid)
         if guest is None or guest.ownership.host not in (None, self._host):
             self._guests.remove(instance.uuid)             # the guest is on another host; its TPM state is here
 
     def resize_backups(self) -> list[str]:
-        return self._storage.resize_backups.uuids()
+        return list(self._storage.backups())
 
     def _bring_up(self, guest: xml.Guest, power_on: bool) -> None:
         (self._guests.start if power_on else self._guests.define)(guest)
@@ -139,9 +134,8 @@ class Resize:
 
 def _copies(stored: storage.Storage, instance: Instance, old: xml.Guest) -> tuple[list[xml.Disk], dict[str, str]]:
     """Copy a guest's files into a new directory, grow its disks to the flavor, and return (disks, boot files)."""
-    uuid, source = instance.uuid, stored.resize_backups.path(instance.uuid)
-    os.mkdir(stored.path(uuid))
-    os.chmod(stored.path(uuid), guest_files.DIRECTORY_MODE)
+    uuid, source = instance.uuid, stored.backup_path(instance.uuid)
+    stored.make_directory(uuid)
     sizes = new_disks.flavor_sizes(instance)
     boot_files: dict[str, str] = {}
     disks: list[xml.Disk] = []
@@ -153,11 +147,11 @@ def _copies(stored: storage.Storage, instance: Instance, old: xml.Guest) -> tupl
         if disk.file in old.adopted:             # the copy is created in the guest's directory
             name = f'disk.own{len(disks)}' if disks else 'disk'
             taken_from, disk.file = disk.file, stored.path(uuid, name)
-        stored.of(disk).renew(disk, taken_from)
-        stored.of(disk).grow(disk, sizes.get(name, 0))
+        stored.backends.of(disk).renew(disk, taken_from)
+        stored.backends.of(disk).grow(disk, sizes.get(name, 0))
         disks.append(disk)
     blanks = {name: size for name, size in sizes.items() if name != 'disk'}
-    disks += stored.new_disks.blanks(uuid, blanks, disks, old.volumes, encrypted=guest_options.encrypts(instance))
+    disks += new_disks.blanks(stored, uuid, blanks, disks, old.volumes, encrypted=guest_options.encrypts(instance))
     if old.boot.nvram and os.path.exists(os.path.join(source, spec.NVRAM)):
         local_files.copy(os.path.join(source, spec.NVRAM), old.boot.nvram)
     for part in ('kernel', 'ramdisk'):

@@ -4,28 +4,22 @@ The record of a share has share_id, tag, directory and program. A file next to t
 nova-virtiofsd reads when libvirt starts it (nova/virt/virtiofsd.py). Another file has the key, if any. Only the owner
 and root can read both files.
 """
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from nova import exception
 from nova import states
+from nova.context import RequestContext
 from nova.disk_files import files
+from nova.objects.instance import Instance
 from nova.runtime import durable_files
 from nova.runtime import programs
 from nova.runtime import versioned_records
 from nova.virt import share_exports as exports
 from nova.virt import virtiofsd
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.objects.instance import Instance
-    from nova.virt.libvirt.guests import Guests
-    from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.local_disks.storage import Storage
+from nova.virt.libvirt.guests import Guests
 
 PROGRAM = 'nova-virtiofsd'
 DIRECTORY_MODE = 0o711
@@ -40,8 +34,8 @@ class Shares:
     :param program: path of nova-virtiofsd; None: search for it
     """
 
-    def __init__(self, guests: Guests, storage: Storage, hypervisor: Host, program: str | None) -> None:
-        self._guests, self._storage, self._hypervisor = guests, storage, hypervisor
+    def __init__(self, guests: Guests, program: str | None) -> None:
+        self._guests, self._storage, self._hypervisor = guests, guests.storage, guests.hypervisor
         self._configured_program = program
 
     def attach_share(self, context: RequestContext, instance: Instance, share: dict[str, Any]) -> None:

@@ -1,30 +1,24 @@
 """Snapshots: copies of the root disk of a running or stopped guest."""
-from __future__ import annotations
-
-import contextlib
 import os
 import typing
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from nova import exception
 from nova import states
+from nova.context import RequestContext
+from nova.disk_files import files
+from nova.objects.instance import Instance
 from nova.runtime import progress
+from nova.virt.driver import ImageSource
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.disk_backups import DiskBackups
 from nova.virt.libvirt.disk_backups import OPERATION
-from nova.virt.libvirt.local_disks import encrypted
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.objects.instance import Instance
-    from nova.virt.driver import ImageSource
-    from nova.virt.libvirt.disk_backups import DiskBackups
-    from nova.virt.libvirt.features.agent import Agent
-    from nova.virt.libvirt.guests import Guests
-    from nova.virt.libvirt.local_disks import base
-    from nova.virt.libvirt.local_disks.storage import Storage
-    from nova.virt.libvirt.privileged.remote import RemoteSteps
-    from nova.virt.libvirt.privileged.steps import LocalSteps
+from nova.virt.libvirt.domain import volume_disks
+from nova.virt.libvirt.features.agent import Agent
+from nova.virt.libvirt.guests import Guests
+from nova.virt.libvirt.local_disks import base
+from nova.virt.libvirt.local_disks import files as local_files
+from nova.virt.libvirt.privileged.remote import HostSteps
 
 COPIED = 50                              # percent of a snapshot at the end of its copy; the rest is the upload
 
@@ -32,16 +26,16 @@ COPIED = 50                              # percent of a snapshot at the end of i
 class Snapshots:
     """Copy the root disk at one point in time, with file systems quiesced if the guest has an agent."""
 
-    def __init__(self, guests: Guests, storage: Storage, steps: LocalSteps | RemoteSteps, images: ImageSource,
-                 agent: Agent, backups: DiskBackups) -> None:
-        self._guests, self._storage, self._steps, self._images = guests, storage, steps, images
+    def __init__(self, guests: Guests, steps: HostSteps, images: ImageSource, agent: Agent,
+                 backups: DiskBackups) -> None:
+        self._guests, self._storage, self._steps, self._images = guests, guests.storage, steps, images
         self._agent, self._backups = agent, backups
 
     def snapshot(self, context: RequestContext, instance: Instance, image_id: str, step: Callable[[str], None],
                  report: progress.Report = progress.ignore) -> None:
         guest = self._guests.record(instance.uuid)
         if guest.disks[0].secret:        # before the first write
-            raise exception.VirtError(operation=OPERATION, reason=encrypted.NO_COPY)
+            raise exception.VirtError(operation=OPERATION, reason=local_files.NO_COPY)
         step(states.IMAGE_PENDING_UPLOAD)
         try:
             root = guest.disks[0]
@@ -64,18 +58,18 @@ class Snapshots:
             return
         if self._guests.is_active(guest.uuid):
             with self._agent.quiet(instance, guest):
-                begun = self._backups.begin(guest.uuid, xml.backup(root, guest.devices()[1:], path))
+                others = [device.target for device in guest.devices()[1:]]
+                begun = self._backups.begin(guest.uuid, volume_disks.copy_of(root.target, path, others))
             if begun and self._backups.wait(guest.uuid, copied):
                 self._steps.let_read(path)
                 return
             if self._guests.is_active(guest.uuid):
                 raise exception.VirtError(operation=OPERATION, reason='the copy of the disk failed')
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)          # the guest stopped during the copy, so its disk is copied below
+            files.remove(path)           # the guest stopped during the copy, so its disk is copied below
         # a disk in a pool is first copied to another file, whose progress is unknown
         sources = [each for each in (root.file, root.backing_file) if each and not root.source]
         with progress.watched(path, sources, copied):
-            self._storage.of(root).copy(root, path)
+            self._storage.backends.of(root).copy(root, path)
 
     def _copy_in_pool(self, instance: Instance, guest: xml.Guest, path: str, copied: progress.Report) -> None:
         """Copy a disk in a pool by the pool's snapshot.
@@ -83,7 +77,7 @@ class Snapshots:
         QEMU 7.2 does not detect holes of a clone, so its copy would contain the zeros of the whole disk.
         """
         root = guest.disks[0]
-        place = typing.cast('base.Pool', self._storage.of(root))
+        place = typing.cast('base.SharedPlace', self._storage.backends.of(root))
         with self._agent.quiet(instance, guest):
             place.keep_moment(root)
         try:

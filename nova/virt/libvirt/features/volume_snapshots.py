@@ -4,18 +4,18 @@ The block storage creates and removes the files (os-assisted-volume-snapshots). 
 guest has open. For the merge of a stopped guest's volume, a paused machine opens the volume. So a QEMU confined by
 libvirt reads the files.
 """
-from __future__ import annotations
-
 import contextlib
 import os
 import time
 import uuid as uuids
 from collections.abc import Callable, Iterator
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from oslo_config import cfg
 
 from nova import exception
+from nova.context import RequestContext
+from nova.objects.instance import Instance
 from nova.runtime import progress
 from nova.virt import driver
 from nova.virt.libvirt import calls
@@ -23,30 +23,23 @@ from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import chain
 from nova.virt.libvirt.domain import volume_disks as disk
 from nova.virt.libvirt.features import agent
+from nova.virt.libvirt.guests import Guests
 from nova.virt.libvirt.volumes import operations
+from nova.virt.libvirt.volumes.connectors import Connectors
 
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.objects.instance import Instance
-    from nova.virt.libvirt.guests import Guests
-    from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.local_disks.storage import Storage
-    from nova.virt.libvirt.volumes.connectors import Connectors
-
-POLL = 0.2                               # seconds between two polls of a merge
+POLL_INTERVAL_S = 0.2                    # seconds between two polls of a merge
 OTHER_SIZE = 'the new file has another size than the volume'
-NOT_NAMED = ('while its server runs, QEMU would write an address of the NFS server where the block storage looks for '
-             'the name of a file; stop the server before')
+NOT_NAMED = ('while its server runs, QEMU would write an NFS address instead of a file name into the header, which the '
+             'block storage cannot read; stop the server first')
 CREATE, DELETE = 'make a snapshot of the volume', 'merge the files of the volume'
 
 
 class VolumeSnapshots:
     """Feature AssistedSnapshots."""
 
-    def __init__(self, conf: cfg.ConfigOpts, guests: Guests, storage: Storage, hypervisor: Host,
-                 connectors: Connectors, guest_agent: agent.Agent) -> None:
-        self._conf, self._guests, self._storage, self._hypervisor = conf, guests, storage, hypervisor
-        self._connectors, self._agent = connectors, guest_agent
+    def __init__(self, conf: cfg.ConfigOpts, guests: Guests, connectors: Connectors, guest_agent: agent.Agent) -> None:
+        self._guests, self._storage, self._hypervisor = guests, guests.storage, guests.hypervisor
+        self._conf, self._connectors, self._agent = conf, connectors, guest_agent
 
     def create_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str,
                                create_info: dict[str, Any]) -> driver.VolumeFile:
@@ -68,15 +61,15 @@ class VolumeSnapshots:
         """
         if name in (each for each, _form in files):
             raise exception.VirtError(operation=CREATE, reason=f'{name} is a file of the volume already')
-        if len(files) >= chain.MOST_FILES:
-            raise exception.VirtError(operation=CREATE, reason=f'it has {len(files)} files, and none has more')
+        if len(files) >= chain.MAX_FILES:
+            raise exception.VirtError(operation=CREATE, reason=f'it already has the maximum of {len(files)} files')
         source = disk.named(volume.source, name)
         header = self._connectors.header(source)
         directory = os.path.dirname(source['path']) if source['type'] == 'file' else None
         found = chain.below(header, directory)
         if found != files[0]:
             raise exception.VirtError(operation=CREATE, reason=(
-                f'{name} lies on {" of the format ".join(found) if found else "no file"}, and the guest writes to '
+                f'its backing file is {" of the format ".join(found) if found else "missing"}, but the active file is '
                 f'{" of the format ".join(files[0])}'))
         return chain.size(header)
 
@@ -195,7 +188,7 @@ class VolumeSnapshots:
                     raise exception.VirtError(operation=DELETE, reason='it takes longer than [libvirt] '
                                                                        'qemu_img_timeout')
                 report(percent)
-                time.sleep(POLL)
+                time.sleep(POLL_INTERVAL_S)
         except exception.NovaException:
             with contextlib.suppress(exception.VirtError, exception.GuestNotFound):
                 ask(DELETE, uuid, operations.abort_swap, target)
@@ -209,13 +202,13 @@ def _chained(guest: xml.Guest, volume_id: str, operation: str) -> disk.Volume:
 
     :raises VirtError: the guest does not have the volume, or it has no files
     """
-    volume = next((each for each in guest.volumes if each.volume_id == volume_id), None)
+    volume = guest.volume(volume_id)
     if volume is None:
         raise exception.VirtError(operation=operation, reason='the guest does not have it')
     source = volume.source
     if source['type'] != 'file' and source.get('protocol') != 'nfs':
         raise exception.VirtError(operation=operation, reason='it is no file')
     if source.get('luks') or volume.device == 'lun' or volume.shareable or guest.rescued is not None:
-        raise exception.VirtError(operation=operation, reason='it is encrypted, a lun, of several servers, or its '
-                                                              'server is rescued')
+        raise exception.VirtError(operation=operation, reason='it is encrypted, a lun or multiattach, or its '
+                                                              'server is in rescue')
     return volume

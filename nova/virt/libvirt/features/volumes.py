@@ -1,39 +1,30 @@
 """Attach, detach, swap, extend and copy volumes of running and stopped guests."""
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import time
 from collections.abc import Callable
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from oslo_config import cfg
 
 from nova import exception
+from nova.context import RequestContext
+from nova.objects.instance import Instance
 from nova.virt.libvirt import calls
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.disk_backups import DiskBackups
+from nova.virt.libvirt.disk_clients import DiskClients
 from nova.virt.libvirt.domain import volume_disks as disk
+from nova.virt.libvirt.guests import Guests
 from nova.virt.libvirt.volumes import operations
 from nova.virt.libvirt.volumes import probe
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.objects.instance import Instance
-    from nova.virt.libvirt.disk_backups import DiskBackups
-    from nova.virt.libvirt.disk_clients import DiskClients
-    from nova.virt.libvirt.guests import Guests
-    from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.local_disks.storage import Storage
-    from nova.virt.libvirt.volumes.connections import VolumeConnections
-    from nova.virt.libvirt.volumes.connectors import Connectors
+from nova.virt.libvirt.volumes.connections import VolumeConnections
+from nova.virt.libvirt.volumes.connectors import Connectors
 
 GIB = 2 ** 30
-RELEASE_SECONDS = 60         # the guest OS must release a disk; a booting one ignores the request
-RETRY_S = 5                  # seconds after which the request is repeated
-POLL = 0.2
-RELEASE_POLL = 0.05          # a responsive guest releases a disk within a tenth of a second
-NO_CHAIN = 'the new one has snapshots: zeros that are copied onto it would show what is below'
-NO_COPY = 'it is encrypted, and QEMU would copy what it has without that'
+POLL_INTERVAL_S = 0.2
+NO_CHAIN = 'the new one has snapshots: holes in the copy would show the data of its backing files'
+NO_COPY = 'it is encrypted, and QEMU would copy its data without encryption'
 
 
 class Volumes:
@@ -42,10 +33,10 @@ class Volumes:
     :param host: name of this host
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, host: str, guests: Guests, storage: Storage, hypervisor: Host,
-                 connectors: Connectors, connections: VolumeConnections, clients: DiskClients,
-                 backups: DiskBackups) -> None:
-        self._conf, self._host, self._guests, self._storage, self._hypervisor = conf, host, guests, storage, hypervisor
+    def __init__(self, conf: cfg.ConfigOpts, host: str, guests: Guests, connectors: Connectors,
+                 connections: VolumeConnections, clients: DiskClients, backups: DiskBackups) -> None:
+        self._conf, self._host = conf, host
+        self._guests, self._storage, self._hypervisor = guests, guests.storage, guests.hypervisor
         self._connectors, self._connections, self._clients, self._backups = connectors, connections, clients, backups
 
     def attached_volumes(self) -> dict[str, dict[str, dict[str, Any]]]:
@@ -97,32 +88,16 @@ class Volumes:
             found = [each for each in guest.volumes if each.volume_id == device['volume_id']]
             for volume in found:
                 with contextlib.suppress(exception.GuestNotFound):
-                    self._release(guest, volume)
+                    self._guests.unplug('detach the volume', guest.uuid, xml.volume(volume, guest), volume.path)
                 guest.volumes = [each for each in guest.volumes if each is not volume]
                 self._storage.save(guest)
             self._connections.disconnect(found)
-
-    def _release(self, guest: xml.Guest, volume: disk.Volume) -> None:
-        """Wait until a guest releases a volume.
-
-        :raises VirtError: the guest does not release the disk
-        """
-        uuid, operation, text = guest.uuid, 'detach the volume', xml.volume(volume, guest)
-        deadline, ask_at = time.monotonic() + RELEASE_SECONDS, 0.0
-        while self._hypervisor.guest(operation, uuid, calls.holds_device, volume.path):
-            if time.monotonic() > deadline:
-                raise exception.VirtError(operation=operation, reason='the guest does not let it go')
-            if time.monotonic() >= ask_at:
-                self._hypervisor.guest(operation, uuid, calls.ask_to_unplug, text, volume.path)
-                ask_at = time.monotonic() + RETRY_S
-            time.sleep(RELEASE_POLL)
-        self._hypervisor.guest(operation, uuid, calls.undefine_device, text, volume.path)
 
     def swap_volume(self, context: RequestContext, instance: Instance, old: disk.Device, new: disk.Device) -> None:
         uuid, operation = instance.uuid, 'swap the volume'
         with self._guests.operation(uuid):
             guest = self._guests.record(uuid)
-            volume = self._of(guest, old['volume_id']) or self._of(guest, new['volume_id'])
+            volume = guest.volume(old['volume_id']) or guest.volume(new['volume_id'])
             if volume is None:
                 raise exception.VirtError(operation=operation, reason='the guest does not have it')
             if old['volume_id'] == new['volume_id']:     # only the final step is missing in the record
@@ -133,7 +108,7 @@ class Volumes:
                 fresh.target, fresh.bus, fresh.boot_order = volume.target, volume.bus, volume.boot_order
                 if volume.source.get('luks') or fresh.source.get('luks'):
                     raise exception.VirtError(operation=operation, reason=NO_COPY)
-                if fresh.source.get('below'):
+                if fresh.source.get('backing_files'):
                     raise exception.VirtError(operation=operation, reason=NO_CHAIN)
                 self._give(guest, operation, fresh)
                 guest.volumes = [fresh if each is volume else each for each in guest.volumes]
@@ -146,7 +121,7 @@ class Volumes:
     def rename_volume(self, context: RequestContext, instance: Instance, volume_id: str, stays: str) -> None:
         with self._guests.operation(instance.uuid):
             guest = self._guests.record(instance.uuid)
-            volume = self._of(guest, volume_id)
+            volume = guest.volume(volume_id)
             if volume is not None:
                 volume.volume_id = stays
                 self._storage.save(guest)
@@ -176,7 +151,7 @@ class Volumes:
             while (ready := self._hypervisor.guest(operation, uuid, operations.swap_ready, fresh.target)) is None:
                 if time.monotonic() > deadline:
                     raise exception.VirtError(operation=operation, reason='the copy takes too long')
-                time.sleep(POLL)
+                time.sleep(POLL_INTERVAL_S)
             if not ready:
                 raise exception.VirtError(operation=operation, reason='the copy failed')
             self._hypervisor.guest(operation, uuid, operations.end_swap, fresh.target)
@@ -186,7 +161,7 @@ class Volumes:
 
     def extend_volume(self, context: RequestContext, instance: Instance, device: disk.Device) -> None:
         with self._guests.operation(instance.uuid), contextlib.suppress(exception.GuestNotFound):
-            volume = self._of(self._guests.record(instance.uuid), device['volume_id'])
+            volume = self._guests.record(instance.uuid).volume(device['volume_id'])
             if volume is not None and volume.source.get('luks'):
                 raise exception.VirtError(operation='extend the volume', reason='it is encrypted; the guest sees its '
                                           'new size after a stop and a start')
@@ -203,7 +178,7 @@ class Volumes:
         operation = 'copy the volume'
         with self._guests.operation(instance.uuid):
             guest = self._guests.record(instance.uuid)
-            volume = self._of(guest, volume_id)
+            volume = guest.volume(volume_id)
             if volume is None:
                 raise exception.VirtError(operation=operation, reason='the guest does not have it')
             secret = volume.source.get('luks')
@@ -214,16 +189,12 @@ class Volumes:
                 others = [each.target for each in guest.devices() if each.target != volume.target]
                 text = disk.copy_of(volume.target, path, others, secret)
                 self._connections.define_keys(instance.uuid, [volume])     # a restart of libvirt loses them
-                if not self._backups.copy(instance.uuid, text, operations.begin_copy, begun):
+                if not self._backups.copy(instance.uuid, text, begun):
                     raise exception.VirtError(operation=operation, reason='the copy failed')
             elif volume.source['type'] == 'file' and not volume.source.get('format'):
                 _copy(operation, volume.source['path'], path, 'raw' if secret else 'qcow2')
             else:
                 raise exception.VirtError(operation=operation, reason='the guest does not run')
-
-    @staticmethod
-    def _of(guest: xml.Guest, volume_id: str) -> disk.Volume | None:
-        return next((each for each in guest.volumes if each.volume_id == volume_id), None)
 
 
 def _copy(operation: str, source: str, target: str, form: str) -> None:

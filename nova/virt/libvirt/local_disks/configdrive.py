@@ -1,6 +1,4 @@
 """The config drive: an ISO 9660 image with the volume id that guests look for."""
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Mapping

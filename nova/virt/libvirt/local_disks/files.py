@@ -1,47 +1,48 @@
-"""File-based disks: qcow2 overlays on cached images, or raw."""
-from __future__ import annotations
-
+"""File-based disks: qcow2 overlays on cached images, encrypted or not, or raw."""
+from collections.abc import Callable
 import os
 import subprocess
 import typing
 
+from oslo_config.cfg import ConfigOpts
+
 from nova import exception
 from nova.disk_files import files
 from nova.disk_files import reflink
+from nova.disk_files.qemu_img import Tool
 from nova.runtime import disk_space
 from nova.runtime import progress
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.local_disks import base
 from nova.virt.libvirt.local_disks import image_cache
 
-if typing.TYPE_CHECKING:
-    from nova.disk_files.qemu_img import Tool
-    from nova.virt.libvirt.local_disks.ceph_login import Hypervisor
-    from oslo_config.cfg import ConfigOpts
+PLAIN = 'disk.plain'                     # input of an encryption in progress, next to its disk
+NO_COPY = 'its disks are encrypted, and the copy would not be'
 
 
-class Files:
+class Files(base.Place):
     """Common part of the file-based backends.
 
     :param directory: directory of all guests
     :param reserve: nova.runtime.disk_space.Reserve: free space that copies must leave
+    :ivar secret: id of the libvirt secret of encrypted disks
     """
 
-    pooled: typing.ClassVar[bool] = False
+    secret: str | None = None
 
-    def __init__(self, directory: str, qemu_img: Tool,
-                 reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
-        self._directory, self.qemu_img, self._reserve = directory, qemu_img, reserve
-        self.cache = 'writeback'
+    def __init__(self, directory: str, qemu_img: Tool, reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
+        self.directory, self.qemu_img, self.reserve = directory, qemu_img, reserve
 
     @classmethod
     def configured(cls, conf: ConfigOpts, directory: str, qemu_img: Tool, host: str) -> typing.Self:
         return cls(directory, qemu_img, disk_space.reserve_of(conf))
 
-    def check_hypervisor(self, hypervisor: Hypervisor) -> None:
-        """Do nothing: QEMU opens files without libvirt."""
+    def key(self) -> str | None:
+        """Return the passphrase of the disks, or None if they are not encrypted."""
+        return None
 
     def prepare(self) -> None:
-        self.cache = 'none' if _direct_io(self._directory) else 'writeback'
+        self.cache = 'none' if _direct_io(self.directory) else 'writeback'
 
     def from_file(self, path: str, target: str, bus: str, readonly: bool = False) -> xml.Disk:
         files.give_to_guest(path)
@@ -52,19 +53,15 @@ class Files:
     def remove(self, path: str) -> None:
         files.remove(path)
 
-    def erase(self, uuid: str, kept: typing.Collection[str] = ()) -> None:
-        """Do nothing: all data is in the directory."""
-
-    def size(self, disk: xml.Disk, path: str | None = None) -> int:
+    def size(self, disk: xml.Disk) -> int:
         """Return the guest-visible bytes, read with the recorded format, which is never detected from the content."""
-        path = path or disk.file
-        return qcow2_size(path) if disk.format == 'qcow2' else os.path.getsize(path)
+        return size_of(disk.file, disk.format)
 
     def grow(self, disk: xml.Disk, size: int) -> None:
         if disk.keeps_size or size <= self.size(disk):
             return
         if disk.format == 'qcow2':
-            self.qemu_img.resize(disk.file, disk.format, size, disk.backing_file)
+            self.qemu_img.resize(disk.file, disk.format, size, disk.backing_file, key=self.key())
         else:
             os.truncate(disk.file, size)
 
@@ -74,55 +71,66 @@ class Files:
     def rebase(self, disk: xml.Disk) -> None:
         """Rebase a disk from another host on its recorded backing file."""
         if disk.backing_file and disk.backing_format:
-            self.qemu_img.rebase(disk.file, disk.format, disk.backing_file, disk.backing_format)
+            self.qemu_img.rebase(disk.file, disk.format, disk.backing_file, disk.backing_format, key=self.key())
 
     def copy(self, disk: xml.Disk, path: str) -> None:
         size = self.qemu_img.measure(disk.file, disk.format, disk.backing_file)
-        with self._reserve.claimed(self._directory, size, path):
+        with self.reserve.claimed(self.directory, size, path):
             self.qemu_img.convert(disk.file, disk.format, path, 'qcow2', disk.backing_file)
-
-    def restore(self, disk: xml.Disk) -> None:
-        """Do nothing: the rename of the directory restores the file."""
-
-    def release(self, disk: xml.Disk) -> None:
-        """Do nothing: the file is removed with its directory."""
-
-    def source(self, path: str) -> None:
-        return None
-
-    def disks_of(self, uuid: str) -> list[str]:
-        return []
-
-    def check_new(self, uuid: str) -> None:
-        """Do nothing: creating an existing directory fails."""
-
-    def remove_unused(self) -> None:
-        """Do nothing: all images are in the directory."""
-
-    def room(self) -> None:
-        return None
 
 
 class Qcow2(Files):
     """Backend with root disks that are overlays on cached images."""
 
-    def from_image(self, path: str, image_id: str, base: image_cache.Base, size: int, target: str,
+    def from_image(self, path: str, image_id: str, image: image_cache.Base, size: int, target: str,
                    bus: str, report: progress.Report = progress.ignore) -> xml.Disk:
-        self.qemu_img.create(path, 'qcow2', size, base.path, base.format)
+        self.qemu_img.create(path, 'qcow2', size, image.path, image.format, key=self.key())
         files.give_to_guest(path)
-        return xml.Disk(path, 'qcow2', target, bus, cache=self.cache, backing_file=base.path,
-                        backing_format=base.format)
+        return xml.Disk(path, 'qcow2', target, bus, cache=self.cache, backing_file=image.path,
+                        backing_format=image.format, secret=self.secret)
+
+
+class Encrypted(Qcow2):
+    """Storage backend of one guest's encrypted disks: qcow2 files with QEMU's LUKS layer.
+
+    All files of a guest have the same passphrase. Each file has its own master key, which the passphrase encrypts in
+    the file's header. The backing image is not encrypted.
+
+    :param cache: QEMU's cache mode for new disks
+    :param secret: id of the libvirt secret of the guest
+    :param key: function() -> the passphrase; raises VirtError
+    """
+
+    def __init__(self, directory: str, qemu_img: Tool, cache: str, secret: str, key: Callable[[], str]) -> None:
+        super().__init__(directory, qemu_img)
+        self.cache, self.secret, self._key = cache, secret, key
+
+    def key(self) -> str:
+        return self._key()
+
+    def from_file(self, path: str, target: str, bus: str, readonly: bool = False) -> xml.Disk:
+        key, plain = self.key(), os.path.join(os.path.dirname(path), PLAIN)
+        os.rename(path, plain)
+        try:
+            self.qemu_img.convert(plain, 'raw', path, 'qcow2', key=key)
+        finally:
+            files.remove(plain)
+        files.give_to_guest(path)
+        return xml.Disk(path, 'qcow2', target, bus, readonly=readonly, cache=self.cache, secret=self.secret)
+
+    def copy(self, disk: xml.Disk, path: str) -> None:
+        raise exception.VirtError(operation='make a snapshot', reason=NO_COPY)
 
 
 class Raw(Files):
     """Backend with root disks that are copies of cached images, as reflinks if the file system supports them."""
 
-    def from_image(self, path: str, image_id: str, base: image_cache.Base, size: int, target: str,
+    def from_image(self, path: str, image_id: str, image: image_cache.Base, size: int, target: str,
                    bus: str, report: progress.Report = progress.ignore) -> xml.Disk:
-        if base.format != 'raw' or not reflink.clone(base.path, path):
-            room = self.qemu_img.measure(base.path, base.format)
-            with self._reserve.claimed(self._directory, room, path), progress.watched(path, [base.path], report):
-                self.qemu_img.convert(base.path, base.format, path, 'raw')
+        if image.format != 'raw' or not reflink.clone(image.path, path):
+            room = self.qemu_img.measure(image.path, image.format)
+            with self.reserve.claimed(self.directory, room, path), progress.watched(path, [image.path], report):
+                self.qemu_img.convert(image.path, image.format, path, 'raw')
         os.truncate(path, size)
         files.give_to_guest(path)
         return xml.Disk(path, 'raw', target, bus, cache=self.cache)
@@ -138,6 +146,11 @@ def copy(source: str, target: str) -> None:
     if done.returncode:
         raise exception.VirtError(operation='copy a disk', reason='there is no room, or the disk cannot be read')
     files.give_to_guest(target)
+
+
+def size_of(path: str, disk_format: str) -> int:
+    """Return the guest-visible bytes of a disk with the recorded format."""
+    return qcow2_size(path) if disk_format == 'qcow2' else os.path.getsize(path)
 
 
 def qcow2_size(path: str) -> int:

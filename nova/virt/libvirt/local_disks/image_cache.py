@@ -6,8 +6,6 @@ A cached image is ``<directory>/<image id>.<format>`` with the checked format. I
 so a file of that name is complete and valid. Cached images are read-only and not owned by QEMU's user, because guests
 share them. A compromised QEMU must not write to the disks of all guests.
 """
-from __future__ import annotations
-
 import dataclasses
 import logging
 import os
@@ -16,22 +14,18 @@ import stat
 import struct
 import time
 from collections.abc import Callable, Collection
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from nova import exception
+from nova.context import RequestContext
 from nova.disk_files import files
 from nova.disk_files import qemu_img
 from nova.runtime import concurrency
 from nova.runtime import disk_space
 from nova.runtime import durable_files
 from nova.runtime import progress
+from nova.virt import driver
 from nova.virt import image_signatures
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.disk_files.qemu_img import Tool
-    from nova.virt.driver import ImageDocument
-    from nova.virt.driver import ImageSource
 
 LOG = logging.getLogger(__name__)
 
@@ -65,15 +59,15 @@ class ImageCache:
     :param reserve: nova.runtime.disk_space.Reserve: free space that downloads must leave
     """
 
-    def __init__(self, directory: str, images: ImageSource, qemu_img: Tool,
+    def __init__(self, directory: str, images: driver.ImageSource, qemu_img: qemu_img.Tool,
                  inspect: Callable[[str, str], None] | None, max_age: float,
-                 verify: Callable[[Any, ImageDocument, str], None] | None = None,
+                 verify: Callable[[Any, driver.ImageDocument, str], None] | None = None,
                  reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
         self._reserve = reserve
         self._directory, self._images, self._qemu_img = directory, images, qemu_img
         self._inspect, self._max_age, self._verify = inspect, max_age, verify
 
-    def fetch(self, context: RequestContext, image: ImageDocument,
+    def fetch(self, context: RequestContext, image: driver.ImageDocument,
               report: progress.Report = progress.ignore, most_bytes: int | None = None) -> Base:
         """Return the Base of an image, downloading it if necessary.
 
@@ -119,7 +113,7 @@ class ImageCache:
             return False
         return found.path == path
 
-    def _download(self, context: RequestContext, image: ImageDocument, path: str, report: progress.Report,
+    def _download(self, context: RequestContext, image: driver.ImageDocument, path: str, report: progress.Report,
                   most_bytes: int | None) -> None:
         image_id, disk_format = image['id'], image['disk_format']
         part = converted = path + '.part'
@@ -205,14 +199,14 @@ class ImageCache:
                 # a download has several parts; the lock of the cached image covers them all
                 image_id, _dot, disk_format = name.partition('.part')[0].rpartition('.')
                 kept = FORMATS.get(disk_format, disk_format)
-                with files.lock(self._path(f'{image_id}.{kept}.lock'), wait=False) as held:
+                with files.lock(self.path_of(f'{image_id}.{kept}.lock'), wait=False) as held:
                     if held:
-                        files.remove(self._path(name))
+                        files.remove(self.path_of(name))
         for name in found:
             if name.endswith('.lock') and name.removesuffix('.lock') not in found:
-                with files.lock(self._path(name), wait=False) as held:
+                with files.lock(self.path_of(name), wait=False) as held:
                     if held:
-                        files.remove(self._path(name))
+                        files.remove(self.path_of(name))
 
     def protect(self) -> None:
         """Restore the ownership of images that libvirt gave to QEMU's user in an earlier release."""
@@ -222,9 +216,6 @@ class ImageCache:
 
     def path_of(self, name: str) -> str:
         """Return the path of the image with this file name, if it exists."""
-        return self._path(name)
-
-    def _path(self, name: str) -> str:
         return os.path.join(self._directory, name)
 
 

@@ -3,8 +3,7 @@
 The host never mounts an untrusted file system: libguestfs starts a small virtual machine that mounts it and receives
 the files (https://libguestfs.org/guestfs-security.1.html). A timeout ends guestfish and all its children.
 """
-from __future__ import annotations
-
+import ipaddress
 import logging
 import os
 import posixpath
@@ -14,15 +13,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
+
+from oslo_config.cfg import ConfigOpts
 
 from nova import exception
+from nova.virt.driver import SpawnRequest
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.local_disks import guest_interfaces
-
-if TYPE_CHECKING:
-    from nova.virt.driver import SpawnRequest
-    from oslo_config.cfg import ConfigOpts
 
 LOG = logging.getLogger(__name__)
 
@@ -39,7 +36,7 @@ def prepare(partition: int, network: bool = False) -> None:
     :raises VirtError: injection is enabled and its tools are missing
     """
     if network and partition == OFF:
-        raise _error('[libvirt] inject_network says so, and inject_partition does not say where')
+        raise _error('[libvirt] inject_network needs inject_partition')
     if partition != OFF and not shutil.which('guestfish'):
         raise _error('guestfish is not installed (Debian: libguestfs-tools and a kernel, linux-image-amd64)')
 
@@ -54,9 +51,9 @@ def inject(options: ConfigOpts.GroupAttr, disks: Sequence[xml.Disk], request: Sp
     possible = options.inject_partition != OFF and bool(disks and request.image)
     if request.injected_files and not possible:
         raise exception.VirtError(operation=OPERATION, reason=(
-            '[libvirt] inject_partition of this host is -2, or the server boots from a volume; a config drive '
-            'brings files'))
-    network = guest_interfaces.text(request.network_info) if options.inject_network and possible else None
+            '[libvirt] inject_partition of this host is -2, or the server boots from a volume; use a config '
+            'drive instead'))
+    network = interfaces_text(request.network_info) if options.inject_network and possible else None
     if request.injected_files or network is not None:
         write(disks[0], request.injected_files, options.inject_partition, network)
 
@@ -66,7 +63,7 @@ def write(disk: xml.Disk, files: Sequence[tuple[str, bytes]], partition: int, in
 
     :param files: [(path, bytes)]
     :param partition: number of the root partition; FIND: the first with an OS; WHOLE: the disk is one file system
-    :param interfaces: content of guest_interfaces.PATH; None: do not write it. Without ``files``, failures are only
+    :param interfaces: content of INTERFACES_PATH; None: do not write it. Without ``files``, failures are only
         logged
     :raises VirtError: the disk is not a file, is encrypted, or lacks the partition or a known file system
     """
@@ -91,13 +88,13 @@ def command(disk: xml.Disk, files: Sequence[tuple[str, str]], partition: int, st
 
     :param files: [(path in the guest, path here)]
     :param stamp: seconds since 1970, for the name of the old file
-    :param interfaces: path on this host of the new guest_interfaces.PATH
+    :param interfaces: path on this host of the new INTERFACES_PATH
     """
     words = ['guestfish', '--rw', f'--format={disk.format}', '-a', disk.file]
     words += ['-i'] if partition == FIND else ['-m', f'/dev/sda{partition or ""}']
     steps: list[list[str]] = []
     if interfaces is not None:
-        steps += _placed(guest_interfaces.PATH, interfaces, stamp, NETWORK_MODE, '-')
+        steps += _placed(INTERFACES_PATH, interfaces, stamp, NETWORK_MODE, '-')
     for path, here in files:
         target = posixpath.normpath('/' + path.lstrip('/'))
         steps += [['mkdir-p', posixpath.dirname(target)], *_placed(target, here, stamp, MODE, '')]
@@ -140,3 +137,42 @@ def _run(words: list[str], place: str) -> None:
 
 def _error(reason: str) -> exception.VirtError:
     return exception.VirtError(operation=OPERATION, reason=reason)
+
+
+INTERFACES_PATH = '/etc/network/interfaces'
+INTERFACES_HEADER = ('# Written when this server was made; nothing keeps it up to date.\n\n'
+                     'auto lo\niface lo inet loopback\n')
+_FAMILY = {4: 'inet', 6: 'inet6'}
+
+
+def interfaces_text(network_info: list[dict[str, Any]]) -> str:
+    """Return a guest's /etc/network/interfaces with the present addresses, for ifupdown.
+
+    https://manpages.debian.org/bookworm/ifupdown/interfaces.5.en.html describes the file.
+
+    :param network_info: VIFs (nova/objects/network_info.py), named eth0, eth1, … in the guest
+    """
+    return INTERFACES_HEADER + ''.join(_interface(f'eth{number}', vif) for number, vif in enumerate(network_info))
+
+
+def _interface(name: str, vif: dict[str, Any]) -> str:
+    stanzas = [_stanza(name, subnet, ip['address']) for subnet in vif['network']['subnets'] for ip in subnet['ips']]
+    return f'\nauto {name}\n' + ''.join(stanzas or [f'iface {name} inet manual\n'])
+
+
+def _stanza(name: str, subnet: dict[str, Any], address: str) -> str:
+    family = _FAMILY[subnet['version']]
+    if not subnet.get('cidr'):
+        return f'iface {name} {family} dhcp\n'
+    cidr = ipaddress.ip_network(subnet['cidr'])
+    lines = [f'iface {name} {family} static', f'    address {ipaddress.ip_address(address)}',
+             f'    netmask {cidr.netmask if cidr.version == 4 else cidr.prefixlen}']
+    if subnet.get('gateway'):
+        lines.append(f'    gateway {ipaddress.ip_address(subnet["gateway"])}')
+    servers = ' '.join(str(ipaddress.ip_address(server)) for server in subnet.get('dns') or ())
+    if servers:
+        lines.append(f'    dns-nameservers {servers}')
+    for route in subnet.get('routes') or ():
+        target, hop = ipaddress.ip_network(route['destination']), ipaddress.ip_address(route['nexthop'])
+        lines.append(f'    up ip route add {target} via {hop} dev {name}')
+    return '\n'.join(lines) + '\n'

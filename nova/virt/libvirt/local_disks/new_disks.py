@@ -7,28 +7,24 @@ import logging
 import os
 import shutil
 import subprocess
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from nova import exception
+from nova.context import RequestContext
 from nova.disk_files import files
 from nova.disk_files import qemu_img
 from nova.hardware import disks as disk_words
 from nova.hardware import guest_options
+from nova.objects.instance import Instance
 from nova.runtime import disk_space
 from nova.runtime import progress
+from nova.virt import driver
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.domain import targets
 from nova.virt.libvirt.domain import volume_disks
 from nova.virt.libvirt.local_disks import configdrive
 from nova.virt.libvirt.local_disks import image_cache
-
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.objects.instance import Instance
-    from nova.virt.driver import ImageSource, SpawnRequest
-    from nova.virt.libvirt.domain.volume_disks import Volume
-    from nova.virt.libvirt.local_disks.base import Place
-    from nova.virt.libvirt.local_disks.guest_files import GuestFiles
+from nova.virt.libvirt.local_disks.base import Place
+from nova.virt.libvirt.local_disks.storage import Storage
 
 LOG = logging.getLogger(__name__)
 
@@ -42,173 +38,171 @@ Image = Mapping[str, Any]                   # as returned by ImageSource.show
 Device = dict[str, Any]                  # a row of block_device_mappings
 
 
-class NewDisks:
-    """Factory of disks.
+def create(stored: Storage, context: RequestContext, instance: Instance,
+           request: driver.SpawnRequest) -> tuple[list[xml.Disk], dict[str, str]]:
+    """Create all files of a guest in a new directory.
 
-    :param storage: storage of the guests
+    :param context: context of the task, for the ImageSource
+    :returns: (disks, paths): [Disk], and {'kernel': path, 'ramdisk': path} if there are such images
+    :raises ImageUnacceptable: the image cannot be used
+    :raises BuildFailed: this host cannot meet the request
     """
+    uuid, encrypted = instance.uuid, guest_options.encrypts(instance)
+    stored.backends.new.check_new(uuid)
+    stored.make_directory(uuid, exist_ok=True)         # exists in a rebuild that keeps some files
+    # The image's present kernel is unchecked; the server's row has the checked one
+    paths = boot_files(stored, context, uuid, request.image, {
+        part: (getattr(instance, f'{part}_id', None), part) for part in ('kernel', 'ramdisk')})
+    bus = _bus(request.image or {'id': '', 'properties': instance.image_properties})
+    wanted, target = _requested(request.block_devices), _targets(volume_letters(request.block_devices))
+    place = stored.backends.of_new(uuid, encrypted)
+    disks = [*_boot_disks(stored, context, instance, request.image, wanted, target, bus, request.report)
+             ] if request.image else []
+    for name, size, row in _blanks(instance, wanted):
+        own = row.get('disk_bus') or bus
+        disks.append(_blank(stored, place, uuid, name, size, target(own), own, row.get('guest_format')))
+    if request.config_drive is not None:
+        disks.append(config_drive(stored, uuid, request.config_drive, target(bus), bus, encrypted=encrypted))
+    if sum(disk.bus == 'ide' for disk in disks) > xml.IDE_DISKS:
+        raise exception.BuildFailed(instance_id=uuid, reason=f'IDE takes {xml.IDE_DISKS} disks at most')
+    return disks, paths
 
-    def __init__(self, storage: GuestFiles, images: ImageSource) -> None:
-        self._storage, self._images = storage, images
 
-    def create(self, context: RequestContext, instance: Instance,
-               request: SpawnRequest) -> tuple[list[xml.Disk], dict[str, str]]:
-        """Create all files of a guest in a new directory.
+def _boot_disks(stored: Storage, context: RequestContext, instance: Instance, image: Image, wanted: Wanted,
+                target: Callable[[str], str], bus: str, report: progress.Report) -> Iterator[xml.Disk]:
+    """Yield the boot disks, the first one first.
 
-        :param context: context of the task, for the ImageSource
-        :returns: (disks, paths): [Disk], and {'kernel': path, 'ramdisk': path} if there are such images
-        :raises ImageUnacceptable: the image cannot be used
-        :raises BuildFailed: this host cannot meet the request
-        """
-        uuid, encrypted = instance.uuid, guest_options.encrypts(instance)
-        self._storage.make_directory(uuid)
-        # The image's present kernel is unchecked; the server's row has the checked one
-        boot_files = self.boot_files(context, uuid, request.image, {
-            part: (getattr(instance, f'{part}_id', None), part) for part in ('kernel', 'ramdisk')})
-        bus = _bus(request.image or {'id': '', 'properties': instance.image_properties})
-        wanted, target = _requested(request.block_devices), _targets(volume_letters(request.block_devices))
-        place = self._storage.place_of_new(uuid, encrypted)
-        disks = [*self._boot_disks(context, instance, request.image, wanted, target, bus,
-                                   request.report)] if request.image else []
-        for name, size, row in _blanks(instance, wanted):
-            own = row.get('disk_bus') or bus
-            disks.append(self._blank(place, uuid, name, size, target(own), own, row.get('guest_format')))
-        if request.config_drive is not None:
-            disks.append(self.config_drive(uuid, request.config_drive, target(bus), bus, encrypted=encrypted))
-        if sum(disk.bus == 'ide' for disk in disks) > xml.IDE_DISKS:
-            raise exception.BuildFailed(instance_id=uuid, reason=f'IDE takes {xml.IDE_DISKS} disks at most')
-        return disks, boot_files
-
-    def _boot_disks(self, context: RequestContext, instance: Instance, image: Image, wanted: Wanted,
-                    target: Callable[[str], str], bus: str, report: progress.Report) -> Iterator[xml.Disk]:
-        """Yield the boot disks, the first one first.
-
-        An ISO image becomes a CD-ROM behind a blank root disk, on which an OS can be installed. Any other image becomes
-        the root disk, or a CD-ROM of the image size if the request selects one.
-        """
-        row, is_iso = wanted.root or {}, image.get('disk_format') == image_cache.ISO
-        cdrom = is_iso or row.get('device_type') == disk_words.CDROM
-        if is_iso and instance.root_gb:
-            place = self._storage.place_of_new(instance.uuid, guest_options.encrypts(instance))
-            path = self._storage.path(instance.uuid, 'disk')
-            with open(path, 'xb') as file:
-                file.truncate(instance.root_gb * qemu_img.GIB)
-            yield place.from_file(path, target(bus), bus)
-        if cdrom:
-            bus = volume_disks.cdrom_bus(image.get('properties') or {}, _machine(instance, image))
-        bus = row.get('disk_bus') or bus
-        if bus not in xml.DISK_BUSES:
-            raise exception.ImageUnacceptable(image_id=image['id'], reason='its hw_cdrom_bus is not known')
-        disk = self.image_disk(context, instance, image, target(bus), bus, MEDIUM if is_iso else 'disk',
-                               root_gb=0 if cdrom else None, report=report)
-        disk.device = disk_words.CDROM if cdrom else disk_words.DISK
-        yield disk
-
-    def image_disk(self, context: RequestContext, instance: Instance, image: Image, target: str, bus: str,
-                   name: str = 'disk', root_gb: int | None = None,
-                   report: progress.Report = progress.ignore) -> xml.Disk:
-        """Return the Disk of a new file made from an image.
-
-        :param root_gb: GiB to grow to; 0: as large as the image; None: the server's
-        :param report: receives the progress of the whole build, of which this disk is a part
-        :raises ImageUnacceptable: the image is larger than the server's root disk
-        """
-        limit = self._storage.total_bytes()
-        if image.get('disk_format') != image_cache.ISO:       # an ISO image is never copied to the root disk
-            limit = instance.root_gb * qemu_img.GIB or limit
-        base = self._storage.cache.fetch(context, image, progress.part(report, 0, FETCHED), limit)
-        root_gb = instance.root_gb if root_gb is None else root_gb
-        size = max(root_gb * qemu_img.GIB, _aligned(base.virtual_size))
-        place = self._storage.place_of_new(instance.uuid, guest_options.encrypts(instance))
-        return place.from_image(self._storage.path(instance.uuid, name), image['id'], base, size, target, bus,
-                                progress.part(report, FETCHED, MADE))
-
-    def blanks(self, uuid: str, sizes: Mapping[str, int], present: Sequence[xml.Disk],
-               volumes: Sequence[Volume] = (), taken: Collection[str] = (), encrypted: bool = False) -> list[xml.Disk]:
-        """Return new disks of a guest: those of {file name: bytes} that are not among the Disks ``present``.
-
-        :param volumes: Volumes of the guest
-        :param taken: letters of the names of its future volumes
-        """
-        wanted = {name: size for name, size in sizes.items() if size and name not in {
-            os.path.basename(disk.file) for disk in present}}
-        if not wanted:
-            return []
-        devices: list[xml.Disk | Volume] = [*present, *volumes]
-        bus = next((device.bus for device in devices), xml.Disk.bus)
-        target = _targets(taken, {device.target for device in devices})
-        place = self._storage.place_of_new(uuid, encrypted)
-        return [self._blank(place, uuid, name, size, target(bus), bus) for name, size in wanted.items()]
-
-    def _blank(self, place: Place, uuid: str, name: str, size: int, target: str, bus: str,
-               form: str | None = None) -> xml.Disk:
-        """Create an empty disk.
-
-        :param form: one of disk_words.FORMATS, or SWAP; None selects the default of such a disk
-        """
-        form = disk_words.SWAP if name == 'disk.swap' else form or disk_words.DEFAULT_FORMAT
-        make = [word.format(label=name.removeprefix('disk.')) for word in MAKE[form]]
-        path = self._storage.path(uuid, name)
+    An ISO image becomes a CD-ROM behind a blank root disk, on which an OS can be installed. Any other image becomes
+    the root disk, or a CD-ROM of the image size if the request selects one.
+    """
+    row, is_iso = wanted.root or {}, image.get('disk_format') == image_cache.ISO
+    cdrom = is_iso or row.get('device_type') == disk_words.CDROM
+    if is_iso and instance.root_gb:
+        place = stored.backends.of_new(instance.uuid, guest_options.encrypts(instance))
+        path = stored.path(instance.uuid, 'disk')
         with open(path, 'xb') as file:
-            file.truncate(size)
-        environment = {'PATH': os.environ.get('PATH', os.defpath) + ':/usr/sbin:/sbin', 'LC_ALL': 'C'}
-        try:
-            done = subprocess.run([*make, path], stdin=subprocess.DEVNULL, capture_output=True, env=environment)
-        except FileNotFoundError:
-            raise exception.BuildFailed(instance_id=uuid, reason=f'this host cannot make a disk of the format {form}: '
-                                                                 f'it has no {make[0]}') from None
-        if done.returncode:
-            LOG.error('%s failed: %s', make[0], done.stderr.decode(errors='replace'))
-            raise exception.BuildFailed(instance_id=uuid, reason=f'{make[0]} failed on {name}')
-        return place.from_file(path, target, bus)
+            file.truncate(instance.root_gb * qemu_img.GIB)
+        yield place.from_file(path, target(bus), bus)
+    if cdrom:
+        bus = volume_disks.cdrom_bus(image.get('properties') or {}, _machine(instance, image))
+    bus = row.get('disk_bus') or bus
+    if bus not in xml.DISK_BUSES:
+        raise exception.ImageUnacceptable(image_id=image['id'], reason='its hw_cdrom_bus is not known')
+    disk = image_disk(stored, context, instance, image, target(bus), bus, MEDIUM if is_iso else 'disk',
+                      root_gb=0 if cdrom else None, report=report)
+    disk.device = disk_words.CDROM if cdrom else disk_words.DISK
+    yield disk
 
-    def config_drive(self, uuid: str, contents: Mapping[str, bytes], target: str, bus: str,
-                     name: str = 'disk.config', encrypted: bool = False) -> xml.Disk:
-        """Return the Disk of a new config drive with {path: bytes}; raises BuildFailed if they do not fit."""
-        path, place = self._storage.path(uuid, name), self._storage.place_of_new(uuid, encrypted)
-        try:
-            configdrive.write(path, contents)
-        except ValueError as error:
-            raise exception.BuildFailed(instance_id=uuid, reason=str(error)) from error
-        return place.from_file(path, target, bus, readonly=True)
 
-    def renew_config_drive(self, guest: xml.Guest, contents: Mapping[str, bytes]) -> None:
-        """Recreate the config drive of a guest that has not run yet, with new content."""
-        for number, disk in enumerate(guest.disks):
-            if os.path.basename(disk.file) == 'disk.config':
-                self._storage.remove_disk(guest.uuid, os.path.basename(disk.file))
-                made = self.config_drive(guest.uuid, contents, disk.target, disk.bus, encrypted=disk.secret is not None)
-                made.iothread, made.detect_zeroes = disk.iothread, disk.detect_zeroes
-                guest.disks[number] = made
+def image_disk(stored: Storage, context: RequestContext, instance: Instance, image: Image, target: str, bus: str,
+               name: str = 'disk', root_gb: int | None = None, report: progress.Report = progress.ignore) -> xml.Disk:
+    """Return the Disk of a new file made from an image.
 
-    def boot_files(self, context: RequestContext, uuid: str, image: Image | None,
-                   wanted: Mapping[str, tuple[str | None, str]]) -> dict[str, str]:
-        """Create a guest's kernel and ramdisk and return {part: path}.
+    :param root_gb: GiB to grow to; 0: as large as the image; None: the server's
+    :param report: receives the progress of the whole build, of which this disk is a part
+    :raises ImageUnacceptable: the image is larger than the server's root disk
+    """
+    limit = stored.backends.total_bytes()
+    if image.get('disk_format') != image_cache.ISO:       # an ISO image is never copied to the root disk
+        limit = instance.root_gb * qemu_img.GIB or limit
+    base = stored.cache.fetch(context, image, progress.part(report, 0, FETCHED), limit)
+    root_gb = instance.root_gb if root_gb is None else root_gb
+    size = max(root_gb * qemu_img.GIB, _aligned(base.virtual_size))
+    place = stored.backends.of_new(instance.uuid, guest_options.encrypts(instance))
+    return place.from_image(stored.path(instance.uuid, name), image['id'], base, size, target, bus,
+                            progress.part(report, FETCHED, MADE))
 
-        :param wanted: {part: (image id, file name)}; a part without an id is omitted
-        :raises ImageUnacceptable: an image is not the kernel or ramdisk, or there is a ramdisk without a kernel
-        """
-        found = {}
-        for part, (image_id, name) in wanted.items():
-            if image_id:
-                base = self._storage.cache.fetch(context, self._images.show(context, image_id))
-                if base.format != 'raw':
-                    raise exception.ImageUnacceptable(image_id=image_id, reason=f'it is no {part}')
-                found[part] = self._storage.path(uuid, name)
-                # A copy, because libvirt changes the owner of a guest's file at its start and at its end.
-                shutil.copyfile(base.path, found[part])
-                files.give_to_guest(found[part])
-        if 'ramdisk' in found and 'kernel' not in found:
-            raise exception.ImageUnacceptable(image_id=(image or {}).get('id'),
-                                              reason='it has a ramdisk, but no kernel')
-        return found
+
+def blanks(stored: Storage, uuid: str, sizes: Mapping[str, int], present: Sequence[xml.Disk],
+           volumes: Sequence[volume_disks.Volume] = (), taken: Collection[str] = (),
+           encrypted: bool = False) -> list[xml.Disk]:
+    """Return new disks of a guest: those of {file name: bytes} that are not among the Disks ``present``.
+
+    :param volumes: Volumes of the guest
+    :param taken: letters of the names of its future volumes
+    """
+    wanted = {name: size for name, size in sizes.items() if size and name not in {
+        os.path.basename(disk.file) for disk in present}}
+    if not wanted:
+        return []
+    devices: list[xml.Disk | volume_disks.Volume] = [*present, *volumes]
+    bus = next((device.bus for device in devices), xml.Disk.bus)
+    target = _targets(taken, {device.target for device in devices})
+    place = stored.backends.of_new(uuid, encrypted)
+    return [_blank(stored, place, uuid, name, size, target(bus), bus) for name, size in wanted.items()]
+
+
+def _blank(stored: Storage, place: Place, uuid: str, name: str, size: int, target: str, bus: str,
+           form: str | None = None) -> xml.Disk:
+    """Create an empty disk.
+
+    :param form: one of disk_words.FORMATS, or SWAP; None selects the default of such a disk
+    """
+    form = disk_words.SWAP if name == 'disk.swap' else form or disk_words.DEFAULT_FORMAT
+    make = [word.format(label=name.removeprefix('disk.')) for word in MAKE[form]]
+    path = stored.path(uuid, name)
+    with open(path, 'xb') as file:
+        file.truncate(size)
+    environment = {'PATH': os.environ.get('PATH', os.defpath) + ':/usr/sbin:/sbin', 'LC_ALL': 'C'}
+    try:
+        done = subprocess.run([*make, path], stdin=subprocess.DEVNULL, capture_output=True, env=environment)
+    except FileNotFoundError:
+        raise exception.BuildFailed(instance_id=uuid, reason=f'this host cannot make a disk of the format {form}: '
+                                                             f'it has no {make[0]}') from None
+    if done.returncode:
+        LOG.error('%s failed: %s', make[0], done.stderr.decode(errors='replace'))
+        raise exception.BuildFailed(instance_id=uuid, reason=f'{make[0]} failed on {name}')
+    return place.from_file(path, target, bus)
+
+
+def config_drive(stored: Storage, uuid: str, contents: Mapping[str, bytes], target: str, bus: str,
+                 name: str = 'disk.config', encrypted: bool = False) -> xml.Disk:
+    """Return the Disk of a new config drive with {path: bytes}; raises BuildFailed if they do not fit."""
+    path, place = stored.path(uuid, name), stored.backends.of_new(uuid, encrypted)
+    try:
+        configdrive.write(path, contents)
+    except ValueError as error:
+        raise exception.BuildFailed(instance_id=uuid, reason=str(error)) from error
+    return place.from_file(path, target, bus, readonly=True)
+
+
+def renew_config_drive(stored: Storage, guest: xml.Guest, contents: Mapping[str, bytes]) -> None:
+    """Recreate the config drive of a guest that has not run yet, with new content."""
+    for number, disk in enumerate(guest.disks):
+        if os.path.basename(disk.file) == 'disk.config':
+            stored.backends.remove(disk.file)
+            made = config_drive(stored, guest.uuid, contents, disk.target, disk.bus, encrypted=disk.secret is not None)
+            made.iothread, made.detect_zeroes = disk.iothread, disk.detect_zeroes
+            guest.disks[number] = made
+
+
+def boot_files(stored: Storage, context: RequestContext, uuid: str, image: Image | None,
+               wanted: Mapping[str, tuple[str | None, str]]) -> dict[str, str]:
+    """Create a guest's kernel and ramdisk and return {part: path}.
+
+    :param wanted: {part: (image id, file name)}; a part without an id is omitted
+    :raises ImageUnacceptable: an image is not the kernel or ramdisk, or there is a ramdisk without a kernel
+    """
+    found = {}
+    for part, (image_id, name) in wanted.items():
+        if image_id:
+            base = stored.cache.fetch(context, stored.images.show(context, image_id))
+            if base.format != 'raw':
+                raise exception.ImageUnacceptable(image_id=image_id, reason=f'it is no {part}')
+            found[part] = stored.path(uuid, name)
+            # A copy, because libvirt changes the owner of a guest's file at its start and at its end.
+            shutil.copyfile(base.path, found[part])
+            files.give_to_guest(found[part])
+    if 'ramdisk' in found and 'kernel' not in found:
+        raise exception.ImageUnacceptable(image_id=(image or {}).get('id'),
+                                          reason='it has a ramdisk, but no kernel')
+    return found
 
 
 def _machine(instance: Instance, image: Image) -> str:
     """Return the machine type of an instance's guest."""
     named = (image.get('properties') or {}).get('hw_machine_type')
-    return str(named) if named else guest_options.machine(guest_options.settings(
-        (instance.flavor or {}).get('extra_specs'), instance.image_properties), xml.DEFAULT_MACHINE)
+    return str(named) if named else guest_options.machine(guest_options.settings_of(instance), xml.DEFAULT_MACHINE)
 
 
 def _bus(image: Image) -> str:
@@ -244,9 +238,9 @@ def _targets(letters: Collection[str], names: Collection[str] = ()) -> Callable[
     taken = set(letters)
 
     def target(bus: str) -> str:
-        name = targets.free(bus, names, taken)
+        name = volume_disks.free_target(bus, names, taken)
         if name is None:
-            raise exception.VirtError(operation='make the disks', reason='there is a disk for each letter')
+            raise exception.VirtError(operation='make the disks', reason='all letters of device names are in use')
         taken.add(name[-1])
         return name
     return target

@@ -19,15 +19,12 @@ from nova import utils
 from nova.runtime import durable_files
 from nova.runtime import versioned_records
 from nova.virt.libvirt import xml
-
-if typing.TYPE_CHECKING:
-    from nova.virt.libvirt.local_disks import base
+from nova.virt.libvirt.local_disks import base
 
 # fields that the pool does not store: each host sets them for itself, or they contain secrets
-OWN = ('volumes', 'consoles', 'rescued', 'hostdevs', 'interfaces', 'adopted', 'host', 'successor', 'taken_from',
-       'moved_from', 'cell', 'cpuset', 'owner', 'console_log', 'nvram')
-IN_MIGRATION = 'lent'                    # file in the guest's directory while another host still owns the disks
-PREVIOUS_HOST = 'before'                 # name of the field in the record
+OWN = ('volumes', 'consoles', 'rescued', 'hostdevs', 'interfaces', 'adopted', 'host', 'successor', 'previous_host',
+       'source_directory', 'cell', 'cpuset', 'owner', 'console_log', 'nvram')
+IN_MIGRATION = 'in-migration'            # file in the guest's directory while another host still owns the disks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,17 +43,6 @@ class PoolRecord:
     guest: dict[str, typing.Any]
     unknown_fields: dict[str, typing.Any] = dataclasses.field(default_factory=dict)
 
-    @classmethod
-    def from_record(cls, values: dict[str, typing.Any]) -> PoolRecord:
-        values = dict(values)
-        values['previous_host'] = values.pop(PREVIOUS_HOST)
-        return utils.from_known(cls, values)
-
-    def to_record(self) -> dict[str, typing.Any]:
-        values = utils.to_record(self)
-        values[PREVIOUS_HOST] = values.pop('previous_host')
-        return values
-
     @property
     def disks(self) -> set[str]:
         """Return the names of the guest's disks in the pool."""
@@ -65,22 +51,28 @@ class PoolRecord:
     @property
     def digest(self) -> str:
         """Return a value that is equal on two hosts only for the same pool."""
-        return hashlib.sha256(json.dumps(self.to_record(), sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(utils.to_record(self), sort_keys=True).encode()).hexdigest()
 
 
+def _from_version_1(values: dict[str, typing.Any]) -> dict[str, typing.Any]:
+    return {'previous_host' if name == 'before' else name: value for name, value in values.items()}
+
+
+# pools are not converted with the stored files, so version 1 is read: its field ``before`` is the previous host
 FORMAT = versioned_records.RecordFormat(
-    name='record of the owner of disks in the pool', fields=frozenset({'host', PREVIOUS_HOST, 'successor', 'guest'}),
-    required=frozenset({'host', PREVIOUS_HOST, 'successor', 'guest'}))
+    name='record of the owner of disks in the pool', version=2, readable_by=2, upgrades={1: _from_version_1},
+    fields=frozenset({'host', 'previous_host', 'successor', 'guest'}),
+    required=frozenset({'host', 'previous_host', 'successor', 'guest'}))
 
 
 class Owners:
     """Reader and writer of PoolRecords.
 
-    :param pool: a base.Pool; None: disks are files, and there are no records
+    :param pool: a base.SharedPlace; None: disks are files, and there are no records
     :param host: name of this host
     """
 
-    def __init__(self, pool: base.Pool | None, host: str | None) -> None:
+    def __init__(self, pool: base.SharedPlace | None, host: str | None) -> None:
         self._pool, self._host = pool, host
         self._written: dict[str, PoolRecord] = {}
 
@@ -95,7 +87,8 @@ class Owners:
         if text is None:
             return None
         try:
-            found = FORMAT.made(FORMAT.decode(text, uuid), PoolRecord.from_record, uuid)
+            found = FORMAT.made(FORMAT.decode(text, uuid),
+                                lambda values: utils.from_known(PoolRecord, values), uuid)
         except exception.RecordUnreadable as error:
             raise exception.VirtError(operation='find the owner of the disks', reason=error.message) from None
         self._written[uuid] = found
@@ -144,16 +137,14 @@ class Owners:
         if is_in_migration(directory):
             return True
         note = self.read(uuid)
-        if note is None:                 # the guest is of an older release: the record in the directory decides
+        if note is None:                 # the record in the directory decides
             return False
-        if note.successor is not None:
-            return note.successor != self._host
-        return note.host != self._host
+        return (note.successor or note.host) != self._host
 
     def _put(self, uuid: str, note: PoolRecord) -> None:
         if self._written.get(uuid) != note:
             self._pool.put_note(  # type: ignore[union-attr]
-                uuid, json.dumps(FORMAT.with_header(note.to_record()), sort_keys=True))
+                uuid, json.dumps(FORMAT.with_header(utils.to_record(note)), sort_keys=True))
             self._written[uuid] = note
 
 

@@ -1,6 +1,4 @@
 """Ceph pool, accessed by Ceph's command line tools."""
-from __future__ import annotations
-
 import errno
 import json
 import re
@@ -8,11 +6,13 @@ import subprocess
 import time
 import typing
 
+from oslo_config.cfg import ConfigOpts
+
 from nova import exception
 
-QUICK_S = 60  # timeout in seconds of commands that move no data; an unreachable Ceph would block forever
-WATCHED_S = 40  # timeout in seconds to remove an image: Ceph drops the watch of a dead client after 30 s
-POLL = 1
+COMMAND_TIMEOUT_S = 60  # timeout in seconds of commands that move no data; an unreachable Ceph would block forever
+REMOVE_TIMEOUT_S = 40  # timeout in seconds to remove an image: Ceph drops the watch of a dead client after 30 s
+POLL_INTERVAL_S = 1
 VERSION_ONE = 'v1'
 LOOK = 'look at a disk'
 FENCED_S = 365 * 86400                   # seconds; a client address is never reused, because it has a random part
@@ -42,17 +42,17 @@ class Pool:
 
     def info(self, image: str) -> dict[str, typing.Any] | None:
         """Return rbd's description of an image or snapshot (image@snapshot), or None if it does not exist."""
-        try:
-            return dict(json.loads(self.rbd('look at a disk', 'info', '--format', 'json', image)))
-        except Failed as error:
-            if error.code != errno.ENOENT:
-                raise
-            return None
+        found = self._existing('info', '--format', 'json', image)
+        return None if found is None else dict(json.loads(found))
 
     def metadata(self, image: str, key: str) -> str | None:
         """Return a metadata value of an image, or None without the value or the image."""
+        found = self._existing('image-meta', 'get', image, key)
+        return None if found is None else found.rstrip('\n')
+
+    def _existing(self, *arguments: str) -> str | None:
         try:
-            return self.rbd('look at a disk', 'image-meta', 'get', image, key).rstrip('\n')
+            return self.rbd(LOOK, *arguments)
         except Failed as error:
             if error.code != errno.ENOENT:
                 raise
@@ -63,7 +63,7 @@ class Pool:
 
         :raises VirtError: the image is open, or has clones
         """
-        end = time.monotonic() + WATCHED_S
+        end = time.monotonic() + REMOVE_TIMEOUT_S
         while True:
             try:
                 self.rbd('remove a disk', 'snap', 'purge', '--no-progress', image)
@@ -74,11 +74,11 @@ class Pool:
                     return
                 if error.code != errno.EBUSY or time.monotonic() > end:
                     raise
-            time.sleep(POLL)             # the watch of a killed QEMU must expire
+            time.sleep(POLL_INTERVAL_S)             # the watch of a killed QEMU must expire
 
     # ---- clients, for images in any pool ----
 
-    def watchers(self, image: str, timeout: float = QUICK_S) -> set[str]:
+    def watchers(self, image: str, timeout: float = COMMAND_TIMEOUT_S) -> set[str]:
         """Return the client addresses with a watch on an image, renewed within the last 30 s.
 
         :param image: pool/image
@@ -99,7 +99,7 @@ class Pool:
 
         Clients that connect later have the new OSD map, and pass it to the OSDs.
         """
-        self._run('shut a client out', ['ceph', *self._access, 'osd', 'blocklist', 'add', address, str(seconds)])
+        self._run('block a Ceph client', ['ceph', *self._access, 'osd', 'blocklist', 'add', address, str(seconds)])
 
     def is_monitored_by(self, hosts: typing.Collection[str]) -> bool:
         """Return whether one of these hosts is a monitor of this Ceph cluster.
@@ -138,9 +138,9 @@ class Pool:
         :raises VirtError: the command failed or timed out
         """
         return self._run(operation, ['rbd', *self._access, '-p', self.name, *arguments],
-                         self._data_s if data else QUICK_S)
+                         self._data_s if data else COMMAND_TIMEOUT_S)
 
-    def _run(self, operation: str, command: list[str], timeout: float = QUICK_S) -> str:
+    def _run(self, operation: str, command: list[str], timeout: float = COMMAND_TIMEOUT_S) -> str:
         try:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
         except subprocess.TimeoutExpired:
@@ -150,6 +150,11 @@ class Pool:
         if done.returncode:
             raise _failed(operation, last_line(done.stderr, command[0]), done.returncode)
         return done.stdout
+
+
+def configured(options: ConfigOpts.GroupAttr) -> Pool:
+    """Return the Pool of [libvirt] images_rbd_pool, which need not exist for commands on other pools."""
+    return Pool(options.images_rbd_pool, options.images_rbd_ceph_conf, options.rbd_user, options.qemu_img_timeout)
 
 
 def last_line(text: str, program: str) -> str:

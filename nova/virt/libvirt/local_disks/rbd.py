@@ -9,8 +9,6 @@
 
 Files become images by ``rbd import``. Untrusted formats are read only in the sandbox and are raw at the import.
 """
-from __future__ import annotations
-
 import datetime
 import errno
 import logging
@@ -18,21 +16,20 @@ import os
 import time
 import typing
 
+import libvirt
+from oslo_config.cfg import ConfigOpts
+
 from nova import exception
 from nova.disk_files import files
+from nova.disk_files.qemu_img import Tool
 from nova.runtime import disk_space
 from nova.runtime import progress
+from nova.virt.libvirt import calls
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.domain.volume_disks import DiskSource
 from nova.virt.libvirt.local_disks import base as places
-from nova.virt.libvirt.local_disks import ceph_login
 from nova.virt.libvirt.local_disks import image_cache
 from nova.virt.libvirt.local_disks import pool as pools
-
-if typing.TYPE_CHECKING:
-    from nova.disk_files.qemu_img import Tool
-    from nova.virt.libvirt.domain.volume_disks import DiskSource
-    from nova.virt.libvirt.local_disks.ceph_login import Hypervisor
-    from oslo_config.cfg import ConfigOpts
 
 LOG = logging.getLogger(__name__)
 
@@ -41,10 +38,11 @@ IMAGE, PART = 'image_', '.part'
 RECORD, NOTE = '_record', 'nova'         # image with the record of the owner, and the metadata key
 CACHE = 'writeback'                      # librbd's own cache: QEMU passes each flush of the guest to it
 COPY = 'disk.copy'                       # file in the guest's directory during a snapshot
+LOGIN = 'use Ceph'                       # operation of the functions on the login
 CONVERTED = 50                          # percentage done when the image is raw, before the import
 
 
-class Rbd:
+class Rbd(places.SharedPlace):
     """Storage backend of a Ceph pool.
 
     :param host: name of this host
@@ -54,7 +52,7 @@ class Rbd:
     :param reserve: nova.runtime.disk_space.Reserve: space that files must leave free on this host
     """
 
-    pooled: typing.ClassVar[bool] = True
+    pooled = True
 
     def __init__(self, pool: pools.Pool, qemu_img: Tool, host: str | None, auth: dict[str, str] | None,
                  cache: str, max_age: float, reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
@@ -67,14 +65,13 @@ class Rbd:
     @classmethod
     def configured(cls, conf: ConfigOpts, directory: str, qemu_img: Tool, host: str) -> typing.Self:
         options = conf.libvirt
-        found = pools.Pool(options.images_rbd_pool, options.images_rbd_ceph_conf, options.rbd_user,
-                           options.qemu_img_timeout)
-        return cls(found, qemu_img, host, ceph_login.of(options), options.disk_cachemodes.get('network', CACHE),
-                   options.remove_unused_base_images_after, disk_space.reserve_of(conf))
+        return cls(pools.configured(options), qemu_img, host, login_of(options),
+                   options.disk_cachemodes.get('network', CACHE), options.remove_unused_base_images_after,
+                   disk_space.reserve_of(conf))
 
-    def check_hypervisor(self, hypervisor: Hypervisor) -> None:
+    def check_hypervisor(self, hypervisor: places.Hypervisor) -> None:
         if self._auth:
-            ceph_login.check(self._auth['uuid'], hypervisor)
+            _check_secret(self._auth['uuid'], hypervisor)
 
     def prepare(self) -> None:
         self._monitors = self._pool.monitors()
@@ -84,21 +81,21 @@ class Rbd:
 
     # ---- disks ----
 
-    def from_image(self, path: str, image_id: str, base: image_cache.Base, size: int, target: str,
+    def from_image(self, path: str, image_id: str, image: image_cache.Base, size: int, target: str,
                    bus: str, report: progress.Report = progress.ignore) -> xml.Disk:
-        snapshot, image = f'{IMAGE}{image_id}@{BASE}', name_of(path)
-        if not self._clone(snapshot, image):
-            self._bring(image_id, base, path, progress.part(report, 0, CONVERTED))
-            if not self._clone(snapshot, image):
-                raise exception.VirtError(operation='make a disk', reason='the image has left the pool meanwhile')
-        if size > base.virtual_size:
-            self._pool.rbd('resize a disk', 'resize', '--no-progress', '--size', f'{size}B', image)
+        snapshot, name = f'{IMAGE}{image_id}@{BASE}', name_of(path)
+        if not self._clone(snapshot, name):
+            self._bring(image_id, image, path, progress.part(report, 0, CONVERTED))
+            if not self._clone(snapshot, name):
+                raise exception.VirtError(operation='make a disk', reason='the image was removed from the pool')
+        if size > image.virtual_size:
+            self._pool.rbd('resize a disk', 'resize', '--no-progress', '--size', f'{size}B', name)
         return self._disk(path, target, bus)
 
     def _clone(self, snapshot: str, image: str) -> bool:
         return self._pool.try_rbd(errno.ENOENT, 'make a disk', 'clone', snapshot, f'{self._pool.name}/{image}')
 
-    def _bring(self, image_id: str, base: image_cache.Base, path: str, report: progress.Report) -> None:
+    def _bring(self, image_id: str, image: image_cache.Base, path: str, report: progress.Report) -> None:
         """Import an image into the pool; another host may import it concurrently.
 
         :param path: path of a temporary file
@@ -107,12 +104,12 @@ class Rbd:
         name = f'{IMAGE}{image_id}'
         part = name + self._part
         try:
-            source = base.path
-            if base.format != 'raw':
-                size = self._qemu_img.measure(base.path, base.format)
+            source = image.path
+            if image.format != 'raw':
+                size = self._qemu_img.measure(image.path, image.format)
                 with self._reserve.claimed(os.path.dirname(path), size, path), progress.watched(
-                        path, [base.path], report):
-                    self._qemu_img.convert(base.path, base.format, path, 'raw')
+                        path, [image.path], report):
+                    self._qemu_img.convert(image.path, image.format, path, 'raw')
                 source = path
             self._remove_image(part)     # left by an interrupted attempt
             self._import(source, part)
@@ -121,7 +118,7 @@ class Rbd:
             if not self._pool.try_rbd(errno.EEXIST, 'keep an image', 'rename', part, f'{self._pool.name}/{name}'):
                 self._remove_image(part)
         finally:
-            if path != base.path:
+            if path != image.path:
                 files.remove(path)
 
     def from_file(self, path: str, target: str, bus: str, readonly: bool = False) -> xml.Disk:
@@ -132,7 +129,7 @@ class Rbd:
         return self._disk(path, target, bus, readonly)
 
     def _import(self, path: str, image: str) -> None:
-        self._pool.rbd('bring a disk into the pool', 'import', '--no-progress', path,
+        self._pool.rbd('import a disk into the pool', 'import', '--no-progress', path,
                        f'{self._pool.name}/{image}', data=True)
 
     def _disk(self, path: str, target: str, bus: str, readonly: bool = False) -> xml.Disk:
@@ -177,7 +174,7 @@ class Rbd:
                 f'the pool {self._pool.name} has disks of this server already, and neither this host nor the pool has '
                 'a record of it; only hosts that share the directory of the guests may take it over'))
 
-    def size(self, disk: xml.Disk, path: str | None = None) -> int:
+    def size(self, disk: xml.Disk) -> int:
         found = self._pool.info(name_of(disk.file))
         if found is None:
             raise exception.VirtError(operation='look at a disk', reason='the pool does not have it')
@@ -186,9 +183,6 @@ class Rbd:
     def grow(self, disk: xml.Disk, size: int) -> None:
         if not disk.keeps_size and size > self.size(disk):
             self._pool.rbd('resize a disk', 'resize', '--no-progress', '--size', f'{size}B', name_of(disk.file))
-
-    def rebase(self, disk: xml.Disk) -> None:
-        """Do nothing: the parent of the disk is in the pool and is the same for every host."""
 
     def keep_moment(self, disk: xml.Disk) -> None:
         name = f'{name_of(disk.file)}@{MOMENT}'
@@ -272,3 +266,30 @@ def name_of(path: str) -> str:
 def made_at(info: dict[str, typing.Any]) -> float:
     """Return seconds since 1970; rbd prints the host's local time, like "Mon Nov 23 11:38:41 2026"."""
     return datetime.datetime.strptime(info['create_timestamp'], '%a %b %d %H:%M:%S %Y').timestamp()
+
+
+def login_of(options: ConfigOpts.GroupAttr) -> dict[str, str] | None:
+    """Return {'username', 'uuid'}, or None if Ceph requires no authentication.
+
+    :raises VirtError: the user has no secret
+    """
+    if bool(options.rbd_user) != bool(options.rbd_secret_uuid):
+        raise exception.VirtError(operation=LOGIN, reason='[libvirt] rbd_user and rbd_secret_uuid are needed together')
+    return {'username': options.rbd_user, 'uuid': options.rbd_secret_uuid.lower()} if options.rbd_user else None
+
+
+def _check_secret(uuid: str, hypervisor: places.Hypervisor) -> None:
+    """Check a secret.
+
+    :raises VirtError: libvirt does not know the secret
+    """
+    if not hypervisor.run('find the secret of Ceph', _has_secret, uuid):
+        raise exception.VirtError(operation=LOGIN, reason='libvirt has no secret with the id in [libvirt] '
+                                  'rbd_secret_uuid; create it with virsh secret-define and secret-set-value')
+
+
+def _has_secret(connection: libvirt.virConnect, uuid: str) -> bool:
+    with calls.suppressed(libvirt.VIR_ERR_NO_SECRET):
+        connection.secretLookupByUUIDString(uuid)
+        return True
+    return False

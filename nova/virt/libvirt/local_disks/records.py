@@ -1,6 +1,4 @@
 """The record of a guest: a file in its directory that describes its disks."""
-from __future__ import annotations
-
 import os
 import re
 

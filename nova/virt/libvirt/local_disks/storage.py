@@ -4,20 +4,18 @@
                        disk             root: qcow2 overlay on a cached image, or raw
                        disk.ephemeral0, disk.swap      raw
                        disk.config      config drive
-                       disk.plain       temporary input of an encrypted disk: local_disks/encrypted.py
+                       disk.plain       temporary input of an encrypted disk: local_disks/files.py
                        root             file system of a container, owned by its users
                        kernel, ramdisk  of images with three parts
                        *.rescue, disk.configrescue     files of a rescue: features/rescue.py
                        frozen           exists while its file systems are frozen: features/agent.py
                        console.log
+    <instances>/<uuid>_kept/            disks and record before a resize: features/resize.py
     <instances>/_base/                  the image cache
 
 A guest may write any header into its disks. So the format is read from the record and never from a disk.
 """
-from __future__ import annotations
-
 import contextlib
-import functools
 import glob
 import itertools
 import logging
@@ -26,28 +24,33 @@ import pathlib
 import pwd
 import shutil
 import tempfile
-import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any
 
+from nova import exception
 from nova.disk_files import files
 from nova.disk_files import reflink
-from nova import exception
+from nova.disk_files.qemu_img import Tool
 from nova.runtime import disk_space
 from nova.runtime import privileges
+from nova.runtime import versioned_records
+from nova.virt.driver import ImageSource
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.container_root import unpack
-from nova.virt.libvirt.local_disks import encrypted as encrypted_disks
+from nova.virt.libvirt.local_disks import backends
 from nova.virt.libvirt.local_disks import files as local_files
-from nova.virt.libvirt.local_disks import guest_files
+from nova.virt.libvirt.local_disks import image_cache
+from nova.virt.libvirt.local_disks import owners
 from nova.virt.libvirt.local_disks import records
-from nova.virt.libvirt.local_disks.guest_files import BASE, DIRECTORY_MODE
-from nova.virt.libvirt.local_disks.new_disks import NewDisks
-from nova.virt.libvirt.local_disks.resize_backups import ResizeBackups
+from nova.virt.libvirt.local_disks.base import Place
 
 LOG = logging.getLogger(__name__)
 
 GIB = 1024 ** 3
+BASE = '_base'                           # directory of the image cache
 SNAPSHOT = 'snapshot-'                   # prefix of the temporary directory of a snapshot
+BACKUP = '_kept'                         # suffix of the directory of a resize backup
+DIRECTORY_MODE = 0o711                   # QEMU runs as another user, who must pass through to reach its own files
 
 
 def instances_directory(state_path: str | None) -> str:
@@ -83,16 +86,89 @@ def take_over(directory: str, user: pwd.struct_passwd) -> None:
         os.fchown(descriptor, user.pw_uid, user.pw_gid)
 
 
-class Storage(guest_files.GuestFiles):
-    """Files of all guests, their backups and new disks; parameters as in GuestFiles."""
+class Storage:
+    """Files of all guests: their directories, records and backups, and the image cache.
 
-    @functools.cached_property
-    def resize_backups(self) -> ResizeBackups:
-        return ResizeBackups(self, self._pool, self.host)
+    :param directory: directory of all guests of this deployment on this host
+    :param inspect: see ImageCache
+    :param disks: base.Place of new disks; None: qcow2 files
+    :param max_age: seconds; see ImageCache
+    :param reserve: nova.runtime.disk_space.Reserve: space that snapshots, images and arriving guests must leave free
+    :param verify: see ImageCache
+    :param host: owner of the guests saved and listed here; others may share the directory. None: all owners
+    :param key: function(uuid of a guest) -> the passphrase of its disks; raises VirtError
+    """
 
-    @functools.cached_property
-    def new_disks(self) -> NewDisks:
-        return NewDisks(self, self._images)
+    def __init__(self, directory: str, images: ImageSource, qemu_img: Tool,
+                 inspect: Callable[[str, str], None] | None = None, disks: Place | None = None, max_age: int = 86400,
+                 reserve: disk_space.Reserve = disk_space.Reserve(), verify: Callable[..., Any] | None = None,
+                 host: str | None = None, key: Callable[[str], str] = backends.no_key) -> None:
+        self.directory, self.images, self.reserve, self.host = directory, images, reserve, host
+        self._base = os.path.join(directory, BASE)
+        self.cache = image_cache.ImageCache(self._base, images, qemu_img, inspect, max_age, verify, reserve)
+        self.backends = backends.Backends(directory, qemu_img, disks, reserve, key)
+        self.owners = owners.Owners(self.backends.pool, host)
+        self.unreadable = versioned_records.UnreadableRecords()          # keyed by directory
+        self._shares = False                     # whether files share blocks with their images
+        self._parsed: dict[str, tuple[records.Stamp, xml.Guest]] = {}    # {uuid: record}, see records()
+
+    def path(self, uuid: str, name: str = '') -> str:
+        """Return the path of a guest's directory or of a file in it.
+
+        :raises VirtError: the uuid is invalid
+        """
+        if not records.UUID.match(uuid):
+            raise exception.VirtError(operation='find the disks', reason='the instance id is not a UUID')
+        return os.path.join(self.directory, uuid, name) if name else os.path.join(self.directory, uuid)
+
+    def exists(self, uuid: str) -> bool:
+        return os.path.isdir(self.path(uuid))
+
+    def load(self, uuid: str) -> xml.Guest | None:
+        """Return the recorded Guest, or None if there is no record."""
+        return records.read(self.path(uuid))
+
+    def backup_path(self, uuid: str) -> str:
+        """Return the directory of the resize backup of a guest."""
+        return self.path(uuid) + BACKUP
+
+    def load_backup(self, uuid: str) -> xml.Guest | None:
+        """Return the record of a backup, or None if there is none. Its paths are those of the guest's own directory."""
+        return records.read(self.backup_path(uuid))
+
+    def backups(self) -> dict[str, xml.Guest | None]:
+        """Return {uuid: record, or None if it is missing} of this host's backups; unreadable records are omitted."""
+        found = {}
+        for name in sorted(os.listdir(self.directory)):
+            uuid = name.removesuffix(BACKUP)
+            if not name.endswith(BACKUP) or not records.UUID.match(uuid):
+                continue
+            guest = self.readable(self.backup_path(uuid), self.load_backup, uuid)
+            if self.backup_path(uuid) not in self.unreadable and (guest is None or self.is_ours(guest)):
+                found[uuid] = guest
+        return found
+
+    def is_ours(self, guest: xml.Guest) -> bool:
+        """Return whether the record belongs to this host."""
+        return self.host is None or guest.ownership.host in (None, self.host)
+
+    def readable(self, directory: str, load: Callable[[str], xml.Guest | None], uuid: str) -> xml.Guest | None:
+        """Return the result of ``load`` for a guest; None, and an entry in ``unreadable``, if its record is unreadable.
+        """
+        try:
+            guest = load(uuid)
+        except exception.VirtError as error:
+            self.unreadable.add(directory, error)
+            return None
+        self.unreadable.discard(directory)
+        return guest
+
+    def make_directory(self, uuid: str, exist_ok: bool = False) -> str:
+        """Create a guest's directory, which QEMU's user can pass through, and return its path."""
+        path = self.path(uuid)
+        os.makedirs(path, exist_ok=exist_ok)
+        os.chmod(path, DIRECTORY_MODE)
+        return path
 
     def prepare(self) -> None:
         """Create the directories, remove orphans of a crash, and detect the file system's features."""
@@ -104,12 +180,12 @@ class Storage(guest_files.GuestFiles):
         for path in glob.glob(os.path.join(glob.escape(self.directory), '*', SNAPSHOT + '*')):
             if self._may_clean(os.path.dirname(path), others):
                 shutil.rmtree(path, ignore_errors=True)
-        for path in glob.glob(os.path.join(glob.escape(self.directory), '*', encrypted_disks.PLAIN)):
+        for path in glob.glob(os.path.join(glob.escape(self.directory), '*', local_files.PLAIN)):
             if self._may_clean(os.path.dirname(path), others):
                 files.remove(path)
         self.cache.clean()
         self.cache.protect()
-        for place in {self._files, self._disks}:
+        for place in {self.backends.files, self.backends.new}:
             place.prepare()
         self._shares = reflink.possible(self.directory)
 
@@ -122,8 +198,8 @@ class Storage(guest_files.GuestFiles):
 
         :raises VirtError: neither the pool nor this host has a record
         """
-        if self.load(uuid) is None and self.resize_backups.load(uuid) is None and self.owners.read(uuid) is None:
-            self._disks.check_new(uuid)
+        if self.load(uuid) is None and self.load_backup(uuid) is None and self.owners.read(uuid) is None:
+            self.backends.new.check_new(uuid)
 
     def guests(self) -> list[xml.Guest]:
         """Return [Guest] of the records of this host."""
@@ -133,7 +209,7 @@ class Storage(guest_files.GuestFiles):
         if self.host is not None:
             owner = guest.ownership
             if owner.host not in (None, self.host):
-                owner.taken_from = owner.host
+                owner.previous_host = owner.host
             owner.host = self.host
         self.owners.write(guest, self.path(guest.uuid))
         self.record(guest)
@@ -149,21 +225,12 @@ class Storage(guest_files.GuestFiles):
         return (guest is not None and guest.ownership.host == self.host and any(disk.source for disk in guest.disks)
                 and self.owners.are_others(uuid, self.path(uuid)))
 
-    def pool_images(self, uuid: str) -> list[str]:
-        """Return [pool/image] of a guest's disks in Ceph; empty if disks are files."""
-        return [] if self._pool is None else self._pool.images_of(uuid)
-
-    def release(self, guest: xml.Guest) -> None:
-        """Delete the earlier state of a guest's disks that was kept for a restore."""
-        for disk in guest.disks:
-            self.of(disk).release(disk)
-
     def forget(self, uuid: str) -> None:
         """Remove a guest's directory but no disk outside of it."""
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.path(uuid))
 
-    def remove(self, uuid: str, again: bool = False, kept: typing.Collection[str] = ()) -> None:
+    def remove(self, uuid: str, again: bool = False, kept: Collection[str] = ()) -> None:
         """Remove a guest's directory with its content and its disks elsewhere; no error if there is none.
 
         :param again: the guest will be recreated: also remove another host's disks in a pool
@@ -192,11 +259,12 @@ class Storage(guest_files.GuestFiles):
         """
         if guest is None and not self.exists(uuid):
             return
-        kept = self.resize_backups.load(uuid)
+        kept = self.load_backup(uuid)
         names = {os.path.basename(disk.file) for disk in kept.disks} if kept else set()
-        places_of = {self.of(disk) for disk in guest.files()} if guest else {self._disks}
-        if kept is None and not again and self._pool in places_of and self.owners.are_others(uuid, self.path(uuid)):
-            places_of.discard(self._pool)
+        places_of = {self.backends.of(disk) for disk in guest.files()} if guest else {self.backends.new}
+        pool = self.backends.pool
+        if kept is None and not again and pool in places_of and self.owners.are_others(uuid, self.path(uuid)):
+            places_of.discard(pool)
         for place in places_of:
             place.erase(uuid, names)
         self.owners.forget(uuid)
@@ -210,14 +278,14 @@ class Storage(guest_files.GuestFiles):
 
     def room(self) -> int:
         """Return the bytes that arriving guests may use now."""
-        return self.unused_bytes() if self._disks.room() else self.reserve.room(self.directory)
+        return self.backends.unused_bytes() if self.backends.new.room() else self.reserve.room(self.directory)
 
     def check_free(self) -> None:
         """Check the reserve of the guests' file system.
 
         :raises VirtError: less than the reserve is free
         """
-        if self._disks.room():
+        if self.backends.new.room():
             return
         try:
             self.check_room()
@@ -242,28 +310,15 @@ class Storage(guest_files.GuestFiles):
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 
-    def unused_bytes(self) -> int:
-        """Return the free bytes, including those promised to guests."""
-        room = self._disks.room()
-        if room:
-            return room.unused
-        status = os.statvfs(self.directory)
-        return status.f_frsize * status.f_bavail
-
     def free_bytes(self) -> int:
         """Return the free bytes not promised to a guest: disks are sparse and will grow.
 
         For a pool, return its free bytes, because hosts do not know what was promised to other users of the pool.
         """
-        room = self._disks.room()
-        if room:
-            return room.unused
-        status = os.statvfs(self.directory)
-        promised = 0
-        for guest in self.records():
-            for disk in guest.files():
-                promised += max(0, _promised(disk, self._shares))
-        return status.f_frsize * status.f_bavail - promised
+        if room := self.backends.new.room():
+            return int(room.unused)
+        promised = sum(max(0, _promised(disk, self._shares)) for guest in self.records() for disk in guest.files())
+        return self.backends.unused_bytes() - promised
 
     def records(self) -> list[xml.Guest]:
         """Return the recorded Guest of every directory, also of hosts that share it; callers must not change them.
@@ -289,21 +344,18 @@ class Storage(guest_files.GuestFiles):
 
     def remove_unused_images(self) -> None:
         self.unreadable.discard_missing()
-        guests = [*self.records(), *self.resize_backups.guests().values()]
+        guests = [*self.records(), *self.backups().values()]
         if self.unreadable:
             LOG.warning('Unused cached images are not removed: guest records that cannot be read may need them.')
             return
         self.cache.remove_unused({disk.backing_file for guest in guests if guest for disk in guest.files()})
-        self._disks.remove_unused()
+        self.backends.new.remove_unused()
 
 
 def _promised(disk: xml.Disk, shares: bool) -> int:
     """Return the bytes that a disk may still allocate; ``shares`` includes blocks shared with the image."""
     try:
-        status = os.stat(disk.file)
-        size = status.st_size
-        if disk.format == 'qcow2':
-            size = local_files.qcow2_size(disk.file)
-        return size - status.st_blocks * 512 + (reflink.shared_bytes(disk.file) if shares else 0)
+        unallocated = local_files.size_of(disk.file, disk.format) - os.stat(disk.file).st_blocks * 512
+        return unallocated + (reflink.shared_bytes(disk.file) if shares else 0)
     except OSError:
         return 0

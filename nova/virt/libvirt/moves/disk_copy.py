@@ -1,6 +1,4 @@
 """Blockwise copy of one file from another host."""
-from __future__ import annotations
-
 import contextlib
 import os
 import time
@@ -126,4 +124,4 @@ def _download(connection: libvirt.virConnect, volume: libvirt.virStorageVol, fil
             stream.abort()
         raise
     if file.tell() != offset + length:
-        raise exception.VirtError(operation='fetch the disks from the other host', reason='a block was not whole')
+        raise exception.VirtError(operation='fetch the disks from the other host', reason='a block is incomplete')

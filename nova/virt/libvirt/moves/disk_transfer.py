@@ -4,15 +4,15 @@ libvirt's storage API streams a file of a directory, which becomes a temporary p
 of the file are sent and never parsed as a format, because the guest may have written any header.
 https://libvirt.org/html/libvirt-libvirt-storage.html describes the calls.
 """
-from __future__ import annotations
-
 import collections.abc
 import contextlib
 import os
+import re
 import time
 from xml.etree import ElementTree as etree
 
 import libvirt
+from oslo_config import cfg
 
 from nova import exception
 from nova.runtime import concurrency
@@ -103,3 +103,29 @@ def pool(connection: libvirt.virConnect, directory: str) -> collections.abc.Iter
     finally:
         with contextlib.suppress(libvirt.libvirtError):
             made.destroy()                               # removes the pool and keeps the files
+
+
+ADDRESS = re.compile(r'[0-9A-Za-z][0-9A-Za-z.:-]{0,254}\Z')
+
+
+class LibvirtAddresses:
+    """Addresses of the libvirt daemons of this host and of others, for migrations and for transfers of files."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+
+    @property
+    def own(self) -> str:
+        """Address of this host's libvirt for other hosts."""
+        return str(self._conf.libvirt.live_migration_inbound_addr or self._conf.my_ip)
+
+    def uri_of(self, address: str) -> str:
+        """Return the URI of the libvirt of another host.
+
+        :param address: sent by that host; it is checked, because libvirt runs commands that a URI contains
+        :raises VirtError: the value is not an address
+        """
+        if not isinstance(address, str) or not ADDRESS.match(address):
+            raise exception.VirtError(operation='reach the other host',
+                                      reason='the value that it reported is not an address')
+        return str(self._conf.libvirt.live_migration_uri).replace('%s', f'[{address}]' if ':' in address else address)

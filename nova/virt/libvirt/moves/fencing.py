@@ -2,14 +2,12 @@
 
 A host that counts as failed may only have lost its nova-compute or its network to the conductors. Its QEMU then still
 runs, and Ceph would let both QEMUs write in turn. The client addresses of that guest are added to Ceph's blocklist;
-other guests of the host continue (ADR 0051).
+other guests of the host continue (ADR 0014).
 
 * ``gather`` reads the facts
 * ``decide`` is a pure function of them
 * ``fence`` applies the decision
 """
-from __future__ import annotations
-
 import collections.abc
 import dataclasses
 import logging
@@ -17,12 +15,10 @@ import typing
 
 from nova import exception
 from nova.objects import disk_clients
+from nova.virt.driver import FormerHost
+from nova.virt.libvirt.local_disks import pool as pools
 from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.moves import shared_storage
-
-if typing.TYPE_CHECKING:
-    from nova.virt.driver import FormerHost
-    from nova.virt.libvirt.local_disks import pool as pools
 
 LOG = logging.getLogger(__name__)
 
@@ -101,13 +97,13 @@ def gather(stored: storage.Storage, ceph: pools.Pool, uuid: str, former: FormerH
     :param ceph: Ceph access of this host, for any pool
     """
     try:
-        parts = [_in_ceph(ceph, f'its disk {image}', image, False) for image in stored.pool_images(uuid)]
+        parts = [_in_ceph(ceph, f'its disk {image}', image, False) for image in stored.backends.images_of(uuid)]
     except exception.VirtError as error:
         parts = [Part('its disks', CEPH, problem=_reason(error))]
     guest = stored.load(uuid)
     if shared_storage.was_taken_over(guest, former.host, stored.host or '') and guest is not None and any(
             disk.source is None and not disk.readonly for disk in guest.disks):
-        parts.append(Part('its disks', 'they are files of a directory that the hosts share, which no fence closes'))
+        parts.append(Part('its disks', 'they are files in a shared directory, which cannot be fenced'))
     for device in former.block_devices:
         if device.get('destination_type') == 'volume' and device.get('volume_id'):
             parts.append(_of_volume(ceph, device))
@@ -117,13 +113,13 @@ def gather(stored: storage.Storage, ceph: pools.Pool, uuid: str, former: FormerH
 def _of_volume(ceph: pools.Pool, device: dict[str, typing.Any]) -> Part:
     name, info = f'volume {device["volume_id"]}', device.get('connection_info')
     if info is None:
-        return Part(name, 'nothing says how its former host reached it', volume=True)
+        return Part(name, 'its connection to the former host is unknown', volume=True)
     kind, data = info.get('driver_volume_type'), info.get('data') or {}
     shared = bool(info.get('multiattach') or data.get('multiattach'))
     if kind == NBD and data.get('export') and data['export'] == device.get('attachment_id') and not data.get('socket'):
         return Part(name, CLOSED, volume=True)
     if kind != RBD:
-        return Part(name, f'no fence closes volumes of kind {str(kind)[:20]}', shared=shared, volume=True)
+        return Part(name, f'volumes of kind {str(kind)[:20]} cannot be fenced', shared=shared, volume=True)
     image = str(data.get('name'))
     return dataclasses.replace(_in_ceph(ceph, name, image, shared, data.get('hosts') or ()), volume=True)
 
@@ -132,7 +128,7 @@ def _in_ceph(ceph: pools.Pool, name: str, image: str, shared: bool,
              monitors: collections.abc.Collection[str] = ()) -> Part:
     try:
         if not ceph.is_monitored_by(monitors):
-            return Part(name, CEPH, image, shared, problem='it is in another Ceph than the one of this host')
+            return Part(name, CEPH, image, shared, problem='it is in another Ceph cluster than that of this host')
         return Part(name, CEPH, image, shared, frozenset(ceph.clients(image)))
     except exception.VirtError as error:
         return Part(name, CEPH, image, shared, problem=_reason(error))
@@ -178,3 +174,29 @@ def _check(uuid: str, former: FormerHost, unfenced: collections.abc.Sequence[tup
     LOG.warning('Server %s is not evacuated, because host %s may still write: %s', uuid, former.host, text)
     more = f' (and {len(unfenced) - 1} more)' if len(unfenced) > 1 else ''
     raise exception.NotFenced(part=unfenced[0][0], reason=unfenced[0][1], more=more, details=text)
+
+
+# A documentation address (RFC 5737) with a client number. The test blocks it for one second, so no real client.
+PROBE_CLIENT, PROBE_S = '192.0.2.1:0/1', 1
+
+
+def missing_rights(ceph: pools.Pool, images: collections.abc.Iterable[str]) -> list[str]:
+    """Return sentences on missing permissions.
+
+    :param ceph: Ceph access of the host, for any pool
+    :param images: pool/image of servers' disks and volumes; one of each pool is checked
+    """
+    found = []
+    try:
+        ceph.shut_out(PROBE_CLIENT, PROBE_S)
+    except exception.VirtError as error:
+        found.append('The Ceph user of this host cannot block clients, which needs the right "profile rbd" for mon: '
+                     f'{error.kwargs.get("reason", error)}')
+    for image in {image.rpartition('/')[0]: image for image in sorted(images)}.values():
+        try:
+            ceph.clients(image)
+        except exception.VirtError as error:
+            found.append(f'The Ceph user of this host cannot look at {image}, which needs the right "profile '
+                         'rbd-read-only" for osd in its pool and in the pool of the image that it is a clone of: '
+                         f'{error.kwargs.get("reason", error)}')
+    return found

@@ -3,8 +3,6 @@
 libvirt requires the same guest-visible machine on both sides. So the running definition is sent with the guest, and
 only the backends of its devices change: files, bridges, taps, CPUs and NUMA nodes.
 """
-from __future__ import annotations
-
 import copy
 from xml.etree import ElementTree as etree
 
@@ -90,16 +88,16 @@ def cpu_of(text: str) -> str | None:
     found = etree.fromstring(text).find('cpu')
     if found is None or found.find('model') is None:
         return None
-    made = etree.Element('cpu', mode='custom', match='exact')
-    made.extend(copy.deepcopy(child) for child in found if child.tag in ('model', 'vendor', 'feature'))
-    return etree.tostring(made, encoding='unicode')
+    return _custom_cpu(found)
 
 
 def host_cpu(capabilities: str) -> str | None:
     """Return the guest-visible host processor from libvirt's domain capabilities."""
     found = etree.fromstring(capabilities).find("./cpu/mode[@name='host-model'][@supported='yes']")
-    if found is None:
-        return None
+    return None if found is None else _custom_cpu(found)
+
+
+def _custom_cpu(found: etree.Element) -> str:
     made = etree.Element('cpu', mode='custom', match='exact')
     made.extend(child for child in found if child.tag in ('model', 'vendor', 'feature'))
     return etree.tostring(made, encoding='unicode')
@@ -135,5 +133,5 @@ def _replace(parent: etree.Element, old: etree.Element | None, new: etree.Elemen
 
 def _wanted(element: etree.Element | None, name: str) -> etree.Element:
     if element is None:
-        raise exception.VirtError(operation='migrate the guest', reason=f'the destination has not made its {name}')
+        raise exception.VirtError(operation='migrate the guest', reason=f'the destination has not prepared its {name}')
     return element

@@ -3,22 +3,19 @@
 Source and destination communicate directly (peer to peer), so a migration continues when nova-compute stops.
 https://libvirt.org/migration.html
 """
-from __future__ import annotations
-
-import contextlib
+import os
 import threading
 import time
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import libvirt
+from oslo_config.cfg import ConfigOpts
 
 from nova import exception
 from nova import states
+from nova.virt.libvirt import calls
+from nova.virt.libvirt.host import Host
 from nova.virt.libvirt.moves import migration_xml
-
-if TYPE_CHECKING:
-    from nova.virt.libvirt.host import Host
-    from oslo_config.cfg import ConfigOpts
 
 OPERATION = 'migrate the guest'
 GIB = 1 << 30
@@ -44,7 +41,7 @@ class Job:
             self.done.set()
 
     def _send(self, domain: libvirt.virDomain, uri: str, parameters: dict[str, Any], flags: int) -> None:
-        if self.begun:       # repeated after a connection error: look up the result of the first call
+        if self.begun:       # repeated after a connection error: the caller looks up the result of the first call
             raise exception.VirtError(operation=OPERATION, reason='the connection to libvirt was lost')
         self.begun = True
         domain.migrateToURI3(uri, parameters, flags)
@@ -129,10 +126,6 @@ def running_xml(domain: libvirt.virDomain) -> str:
     return domain.XMLDesc(libvirt.VIR_DOMAIN_XML_MIGRATABLE | libvirt.VIR_DOMAIN_XML_SECURE)
 
 
-def set_downtime(domain: libvirt.virDomain, milliseconds: int) -> None:
-    domain.migrateSetMaxDowntime(milliseconds)
-
-
 def progress(domain: libvirt.virDomain) -> dict[str, int] | None:
     """Return the figures of the driver interface, or None if libvirt reports none."""
     stats = domain.jobStats()
@@ -140,11 +133,6 @@ def progress(domain: libvirt.virDomain) -> dict[str, int] | None:
         return None
     return {f'{part}_{name}_bytes': stats.get(f'{part}_{name}', 0)
             for part in ('memory', 'disk') for name in ('total', 'processed', 'remaining')}
-
-
-def abort(domain: libvirt.virDomain) -> None:
-    with contextlib.suppress(libvirt.libvirtError):
-        domain.abortJob()
 
 
 def hurry(domain: libvirt.virDomain, post_copy: bool) -> None:
@@ -176,7 +164,7 @@ def settled(domain: libvirt.virDomain) -> bool:
         return True
     if domain.jobStats().get('operation', 0) != libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT:
         return True
-    abort(domain)
+    calls.abort_job(domain)
     return False
 
 
@@ -184,13 +172,11 @@ def arrived(domain: libvirt.virDomain) -> bool:
     """Return whether the domain is active and not in an incoming migration."""
     if not domain.isActive():
         return False
-    try:
+    # a domain reports a migration only at its source
+    with calls.suppressed(libvirt.VIR_ERR_OPERATION_UNSUPPORTED, libvirt.VIR_ERR_OPERATION_INVALID):
         domain.jobStats()
-    except libvirt.libvirtError as error:                # a domain reports a migration only at its source
-        if error.get_error_code() in (libvirt.VIR_ERR_OPERATION_UNSUPPORTED, libvirt.VIR_ERR_OPERATION_INVALID):
-            return False
-        raise
-    return True
+        return True
+    return False
 
 
 def cpu_features(connection: libvirt.virConnect, virt_type: str, cpu: str | None = None) -> list[str] | None:
@@ -202,13 +188,10 @@ def cpu_features(connection: libvirt.virConnect, virt_type: str, cpu: str | None
     cpu = cpu or migration_xml.host_cpu(text)
     if cpu is None:
         return None
-    try:
+    with calls.suppressed(libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_CONFIG_UNSUPPORTED):
         return migration_xml.features(connection.baselineHypervisorCPU(
             None, None, None, virt_type, [cpu], libvirt.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES))
-    except libvirt.libvirtError as error:
-        if error.get_error_code() in (libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_CONFIG_UNSUPPORTED):
-            return None
-        raise
+    return None
 
 
 def is_at(uri: str, uuid: str, coming: bool = False) -> bool:
@@ -219,14 +202,46 @@ def is_at(uri: str, uuid: str, coming: bool = False) -> bool:
     """
     connection = libvirt.open(uri)
     try:
-        domain = connection.lookupByUUIDString(uuid)
-        return bool(domain.isActive()) if coming else arrived(domain)
-    except libvirt.libvirtError as error:
-        if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
-            raise
-        return False
+        with calls.suppressed(libvirt.VIR_ERR_NO_DOMAIN):
+            domain = connection.lookupByUUIDString(uuid)
+            return bool(domain.isActive()) if coming else arrived(domain)
     finally:
         connection.close()
+    return False
 
 
 ACTIVE = (states.RUNNING, states.POWER_PAUSED)
+
+
+TLS_DIRECTORY = '/etc/pki/qemu'          # default of qemu.conf
+TLS_DIRECTORIES = ('migrate_tls_x509_cert_dir', 'default_tls_x509_cert_dir')
+# https://libvirt.org/kbase/secureusage.html: a host is the server for incoming guests and the client for outgoing ones
+TLS_FILES = ('ca-cert.pem', 'server-cert.pem', 'server-key.pem', 'client-cert.pem', 'client-key.pem')
+
+
+def can_encrypt(wanted: bool | None, settings: dict[str, str]) -> bool:
+    """Return whether guests can migrate encrypted in both directions.
+
+    :param wanted: [libvirt] live_migration_with_native_tls
+    :param settings: the readable settings of qemu.conf
+    """
+    if wanted is not None:
+        return wanted
+    places = [settings[name].strip() for name in TLS_DIRECTORIES if settings.get(name, '').strip()]
+    return all(os.path.exists(os.path.join((*places, TLS_DIRECTORY)[0], name)) for name in TLS_FILES)
+
+
+def agree_on_tls(wanted: bool | None, here: bool, demanded: bool, there: bool) -> bool:
+    """Return whether a migration is encrypted, which requires that both hosts support it.
+
+    :param wanted: the option of this host
+    :param here: whether this host supports encryption
+    :param demanded: whether the destination requires encryption
+    :param there: whether the destination supports encryption
+    :raises MigrationPreCheckError: one host requires encryption and the other does not support it
+    """
+    if (wanted or demanded) and not (here and there):
+        raise exception.MigrationPreCheckError(
+            reason='[libvirt] live_migration_with_native_tls is on at one of the hosts alone, and the other has no '
+                   'certificates for it, or has it off')
+    return here and there

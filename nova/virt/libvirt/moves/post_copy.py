@@ -4,13 +4,11 @@ Such a guest cannot resume here, and the destination must not remove it, however
 arguments of the migration are stored next to the guest's record, because libvirt requires the same ones to resume it.
 So a restart of nova-compute can resume it too.
 """
-from __future__ import annotations
-
 import dataclasses
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import libvirt
 
@@ -19,15 +17,13 @@ from nova import exception
 from nova import utils
 from nova.runtime import concurrency
 from nova.runtime import versioned_records
+from nova.virt.libvirt.host import Host
+from nova.virt.libvirt.local_disks.storage import Storage
 from nova.virt.libvirt.moves import outgoing
-
-if TYPE_CHECKING:
-    from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.local_disks.storage import Storage
 
 LOG = logging.getLogger(__name__)
 
-POLL = 0.2                               # seconds between two polls of a migration
+POLL_INTERVAL_S = 0.2                    # seconds between two polls of a migration
 RESUME_S = 5                             # between two attempts to resume a broken migration
 Report = Callable[[dict[str, int]], None]
 
@@ -56,7 +52,7 @@ class PostCopy:
         self._hypervisor, self._storage, self._host = hypervisor, storage, host
 
     def _file(self, uuid: str) -> str:
-        return self._storage.path(uuid, f'leaving.{self._host}.json')
+        return self._storage.path(uuid, f'post-copy.{self._host}.json')
 
     def keep(self, uuid: str, call: Call) -> None:
         """Store the arguments of a migration before it begins, for its post-copy phase."""
@@ -102,7 +98,7 @@ class PostCopy:
         job = outgoing.Job()
         concurrency.spawn('migration', job.run, self._hypervisor, uuid, call.uri, call.parameters,
                           call.flags | libvirt.VIR_MIGRATE_POSTCOPY_RESUME)
-        while not job.done.wait(POLL):
+        while not job.done.wait(POLL_INTERVAL_S):
             self.report(uuid, progress)
         self.report(uuid, progress)
         if job.error is not None:

@@ -11,24 +11,26 @@ To detect shared storage, both hosts read the record and compare it; neither wri
 The destination also has its own connections to the guest's volumes. While the record belongs to the source, they are in
 a file next to it that is named after the destination.
 """
-from __future__ import annotations
-
+import collections.abc
 import dataclasses
 import hashlib
 import os
 
+from nova import exception
 from nova.disk_files import files
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt.local_disks import storage
+from nova.virt.libvirt.moves import tpm_state
+from nova.virt.libvirt.moves import transfer_progress
+from nova.virt.libvirt.moves import transferred_record
 
-
-RECORD_NEEDED = ('its disks lie in a pool of Ceph, and the other host neither finds its record there nor shares the '
+RECORD_NEEDED = ('its disks are in a Ceph pool, and the other host neither finds its record there nor shares the '
                  'directory of the guests')
 # why an adopted guest (features/adoption.py) stays on its host
-ELSEWHERE = ('its disks lie where the program put them that made it; a resize on its host brings them to where the '
-             'others are')
-MIXED = ('some of its disks lie in a pool of Ceph and others are files of its host, which does not share the '
+ELSEWHERE = ('it was adopted, and its disks are outside of the directory of the guests; a resize on its host copies '
+             'them into that directory')
+MIXED = ('some of its disks are in a Ceph pool and others are files of its host, which does not share the '
          'directory of the guests')
 
 
@@ -86,5 +88,80 @@ def was_taken_over(guest: xml.Guest | None, owner: str, host: str) -> bool:
     if guest is None:
         return False
     if guest.ownership.host == host:
-        return guest.ownership.taken_from == owner
+        return guest.ownership.previous_host == owner
     return guest.ownership.host == owner
+
+
+def leftovers(stored: storage.Storage, host: str, known: collections.abc.Container[str]) -> dict[str, bool]:
+    """Return {uuid: whether ``host`` owns the directory according to the record of the guest or of its transfer} of the
+    directories of guests that the hypervisor does not know.
+
+    Directories of another host, or kept for one, are omitted. A directory without a record may be a new one of another
+    host that shares the parent directory.
+    :param known: guests of the hypervisor
+    """
+    found = {}
+    for uuid in sorted(os.listdir(stored.directory)):
+        if not records.UUID.match(uuid) or uuid in known or not stored.exists(uuid):
+            continue
+        try:
+            guest = stored.load(uuid)
+            owner = transfer_progress.host_of(stored.path(uuid)) if guest is None else guest.ownership.host
+        except (OSError, exception.NovaException):       # the record does not name the owner
+            guest = owner = None
+        if owner in (None, host) and may_remove(guest, host):
+            found[uuid] = owner is not None
+    return found
+
+
+# ---- guests with disks in a pool, on hosts that share the pool but no directory. The guest's entry in owners.py is
+# sufficient for an evacuation.
+
+def take_from_pool(stored: storage.Storage, uuid: str, source: str, virt_type: str) -> None:
+    """Record a guest of the failed host ``source`` here from the pool, as if both hosts shared the directory.
+
+    Does nothing if there is a record, or if the pool has no guest of that host.
+
+    :raises VirtError: required data is only on that host
+    """
+    note = stored.owners.read(uuid) if stored.load(uuid) is None else None
+    if note is None or note.host != source:
+        return
+    known = transferred_record.known(note.guest)    # the host may run a newer release
+    guest = transferred_record.unpacked({**known, 'owner': '', 'console_log': ''}, uuid, stored, virt_type, [])
+    if guest.boot.kernel or guest.boot.ramdisk:
+        raise _refusal('its kernel is a file of the host that is down')
+    if tpm_state.version(guest.hardware.settings) is not None:
+        raise _refusal('the state of its TPM is on the host that is down')
+    if any(disk.source is None for disk in guest.disks):
+        raise _refusal(MIXED)
+    stored.backends.clear_pool(guest)             # left by a rescue
+    guest.ownership.host = source
+    stored.make_directory(uuid, exist_ok=True)
+    stored.record(guest)
+
+
+def check_pool_disks(stored: storage.Storage, guest: xml.Guest, seen: str | None) -> bool:
+    """Return whether all disks of a guest are in a pool that both hosts use; False if they are files.
+
+    :param seen: ``pool_digest`` of the other host
+    :raises MigrationPreCheckError: the guest can migrate neither with nor without its disks
+    """
+    pooled = [bool(disk.source) for disk in guest.disks]
+    if not any(pooled):
+        return False
+    if not all(pooled):
+        raise exception.MigrationPreCheckError(reason=MIXED)
+    if seen is None or seen != pool_digest(stored, guest.uuid):
+        raise exception.MigrationPreCheckError(reason=RECORD_NEEDED)
+    return True
+
+
+def pool_digest(stored: storage.Storage, uuid: str) -> str | None:
+    """Return a value that is equal on two hosts only in the same pool; None if the pool has no such guest."""
+    note = stored.owners.read(uuid)
+    return None if note is None else note.digest
+
+
+def _refusal(reason: str) -> exception.VirtError:
+    return exception.VirtError(operation='take the guest over', reason=reason)

@@ -4,8 +4,7 @@ Only root and swtpm can read libvirt's TPM state. So libvirt sends it at the sou
 the destination libvirt writes it over the state that it created for the new guest, which has the owner and permissions
 that swtpm needs. https://libvirt.org/formatdomain.html#tpm-device
 """
-from __future__ import annotations
-
+import io
 import os
 from xml.etree import ElementTree as etree
 
@@ -14,10 +13,10 @@ import libvirt
 from nova import exception
 from nova.virt.libvirt.moves import disk_transfer
 
-PLACE = '/var/lib/libvirt/swtpm'         # contains a directory for each guest uuid
+SWTPM_DIRECTORY = '/var/lib/libvirt/swtpm'         # contains a directory for each guest uuid
 # version: (directory, file)
 STATES = {'2.0': ('tpm2', 'tpm2-00.permall'), '1.2': ('tpm1.2', 'tpm-00.permall')}
-LARGEST = 1 << 20                        # maximum bytes; a real state has a few thousand
+MAX_BYTES = 1 << 20                        # maximum bytes; a real state has a few thousand
 COPY = 'tpm.state'                       # file next to the disks until libvirt has stored the state
 
 
@@ -34,7 +33,7 @@ def fetch(uri: str, uuid: str, kind: str, target: str, timeout_s: float) -> str:
     """
     directory, name = STATES[kind]
     path = os.path.join(target, COPY)
-    disk_transfer.fetch(uri, os.path.join(PLACE, uuid, directory), [name], target, timeout_s)
+    disk_transfer.fetch(uri, os.path.join(SWTPM_DIRECTORY, uuid, directory), [name], target, timeout_s)
     os.replace(os.path.join(target, name), path)
     os.chmod(path, 0o600)
     return path
@@ -46,16 +45,16 @@ def read(path: str) -> bytes:
     :raises VirtError: the state is too large
     """
     with open(path, 'rb') as file:
-        state = file.read(LARGEST + 1)
-    if len(state) > LARGEST:
-        raise exception.VirtError(operation='take in the TPM', reason='what its host sends is no state of a TPM')
+        state = file.read(MAX_BYTES + 1)
+    if len(state) > MAX_BYTES:
+        raise exception.VirtError(operation='take in the TPM', reason='the data from its host is not a TPM state')
     return state
 
 
 def put(connection: libvirt.virConnect, uuid: str, kind: str, state: bytes) -> None:
     """Replace libvirt's TPM state of a guest that is off with a transferred state; through Host.run."""
     directory, name = STATES[kind]
-    with disk_transfer.pool(connection, os.path.join(PLACE, uuid, directory)) as pool:
+    with disk_transfer.pool(connection, os.path.join(SWTPM_DIRECTORY, uuid, directory)) as pool:
         made = pool.storageVolLookupByName(name)
         rights = etree.fromstring(made.XMLDesc()).find('./target/permissions')
         root = etree.Element('volume')
@@ -70,17 +69,8 @@ def put(connection: libvirt.virConnect, uuid: str, kind: str, state: bytes) -> N
         stream = connection.newStream(0)
         try:
             volume.upload(stream, 0, len(state))
-            stream.sendAll(_Reader(state), None)
+            stream.sendAll(lambda _stream, size, data: data.read(size), io.BytesIO(state))
             stream.finish()
         except Exception:
             stream.abort()
             raise
-
-
-class _Reader:
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    def __call__(self, _stream: libvirt.virStream, size: int, _opaque: object) -> bytes:
-        part, self._data = self._data[:size], self._data[size:]
-        return part

@@ -1,22 +1,22 @@
-"""Progress of the transfer of an arriving guest's files: a record in their directory for a resume after a restart.
+"""Progress of the transfer of an incoming guest's files: a record in their directory for a resume after a restart.
 
 The record exists from the beginning of the copies until the guest is recorded, before its first start. It is ignored
 once the guest has a record. Until then no guest has written to the files.
 """
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import shutil
 from typing import Any
 
 from nova import exception
+from nova.disk_files import files
 from nova.runtime import versioned_records
 
-NAME = 'arriving.json'
+NAME = 'transfer.json'
 FORMAT = versioned_records.RecordFormat(
-    name='record of an arriving guest', fields=frozenset({'move', 'host', 'files'}),
+    name='record of the transfer of an incoming guest', fields=frozenset({'move', 'host', 'files'}),
     parts={'files': frozenset({'size', 'written', 'offset'})}, required=frozenset({'move', 'files'}))
 PART = '.part'                           # suffix of an incomplete file
 
@@ -94,8 +94,7 @@ class IncomingTransfer:
 
     def end(self) -> None:
         """Remove the record of the transfer, because the guest is recorded now."""
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(os.path.join(self._directory, NAME))
+        files.remove(os.path.join(self._directory, NAME))
 
 
 def is_there(directory: str) -> bool:

@@ -3,21 +3,18 @@
 The receiver trusts the guest's properties. File paths, owners and network backends are the receiver's own. Only the
 last part of each path counts, and only if it is a file name that this driver creates.
 """
-from __future__ import annotations
-
 import dataclasses
 import os
 import re
 from typing import Any
 
 from nova import exception
-from nova.hardware import guest_option_contradictions
+from nova.hardware import guest_options
 from nova.runtime import versioned_records
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import image_cache
-from nova.virt.libvirt.local_disks import resize_backups
 from nova.virt.libvirt.local_disks import storage
 
 DISK = re.compile(r'disk(\.[a-z0-9]{1,20})?\Z')
@@ -33,7 +30,6 @@ NOT_KEPT = ('size', 'pooled', 'source')
 SETTING = 255                            # characters of a value
 BOOT_FILES = ('kernel', 'ramdisk')
 SIZES = range(1 << 50)                   # bytes of a disk
-_FIELDS = xml.FIELDS | {'serial_ports'}                 # older hosts send serial_ports
 _DISK_FIELDS = versioned_records.fields_of(xml.Disk).union(NOT_KEPT)
 
 
@@ -47,18 +43,10 @@ def packed(guest: xml.Guest, directory: str | None = None) -> dict[str, Any]:
     for disk in values['disks']:
         path = os.path.join(directory, os.path.basename(disk['file'])) if directory else disk['file']
         # a disk that is not a file is visible to both hosts; otherwise the move is refused
-        disk['size'] = 0 if disk['source'] else size_of(path, disk['format'])
-        if disk['secret'] is None:       # older hosts refuse a disk with a secret, which they could not open
-            del disk['secret']
-        if not disk.pop('source'):
-            continue
-        disk['pooled'] = True            # older hosts refuse a disk with this field, which they could not reach
+        disk['size'] = 0 if disk['source'] else local_files.size_of(path, disk['format'])
+        if disk.pop('source'):
+            disk['pooled'] = True
     return values
-
-
-def size_of(path: str, disk_format: str) -> int:
-    """Return the guest-visible bytes of a disk with the recorded format."""
-    return local_files.qcow2_size(path) if disk_format == 'qcow2' else os.path.getsize(path)
 
 
 def sizes(values: dict[str, Any]) -> dict[str, int]:
@@ -74,7 +62,7 @@ def sizes(values: dict[str, Any]) -> dict[str, int]:
 
 def known(values: dict[str, Any]) -> dict[str, Any]:
     """Select the fields that this release has of a guest and its disks."""
-    return {**{name: value for name, value in values.items() if name in _FIELDS},
+    return {**{name: value for name, value in values.items() if name in xml.FIELDS},
             'disks': [{name: value for name, value in disk.items() if name in _DISK_FIELDS}
                       for disk in values['disks']]}
 
@@ -101,7 +89,7 @@ def unpacked(values: dict[str, Any], uuid: str, stored: storage.Storage, virt_ty
     if (guest.uuid != uuid or len(disks) > DISKS or not xml.MACHINE_TYPE.match(machine)
             or model not in xml.VIF_MODELS or len({disk.file for disk in disks}) < len(disks)
             or not _are_settings(hardware.settings) or hardware.arch not in (None, *xml.MACHINES)
-            or hardware.serial_ports not in range(1, guest_option_contradictions.MOST_SERIAL_PORTS + 1)):
+            or hardware.serial_ports not in range(1, guest_options.MAX_SERIAL_PORTS + 1)):
         raise _refusal()
     guest.boot.nvram = stored.path(uuid, spec.NVRAM)
     for part in BOOT_FILES:
@@ -124,7 +112,7 @@ def place(source: object, uuid: str) -> tuple[str, str]:
     address, directory = given.get('address'), given.get('directory')
     names = directory.split('/') if isinstance(directory, str) else []
     if not isinstance(address, str) or len(names) < 2 or names[0] or '..' in names or names[-1] not in (
-            uuid, uuid + resize_backups.KEPT):
+            uuid, uuid + storage.BACKUP):
         raise _refusal()
     return address, '/'.join(names)
 
@@ -161,13 +149,13 @@ def _own(disk: xml.Disk, uuid: str, stored: storage.Storage, pooled: bool) -> xm
             disk.secret and pooled):
         raise _refusal()
     if pooled:                           # this host's own configuration locates the pool
-        return stored.pooled(disk, stored.path(uuid, name))
+        return stored.backends.pooled(disk, stored.path(uuid, name))
     # The cache mode depends on the file system of this host.
-    cache = disk.cache if disk.readonly else stored.disk_cache
+    cache = disk.cache if disk.readonly else stored.backends.files.cache
     return dataclasses.replace(
         disk, file=stored.path(uuid, name), cache=cache,
         backing_file=stored.cache.path_of(base) if base else None)
 
 
 def _refusal() -> exception.VirtError:
-    return exception.VirtError(operation='take the guest', reason='what its host says about it is not valid')
+    return exception.VirtError(operation='accept the guest', reason='the record from its host is not valid')

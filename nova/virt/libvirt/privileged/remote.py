@@ -25,8 +25,6 @@ A path must be one that the driver creates, below the directory of the guests. I
 one hard link, without symbolic links in the path (sandbox.opened). There are two formats, and sizes are numbers in a
 range. The privileged part reads all other values from the configuration.
 """
-from __future__ import annotations
-
 import base64
 import contextlib
 import dataclasses
@@ -42,7 +40,9 @@ from nova import exception
 from nova.disk_files import files
 from nova.disk_files import qemu_img
 from nova.disk_files import sandbox
+from nova.json_types import Json
 from nova.runtime import privileges
+from nova.runtime import validators as v
 from nova.virt.libvirt import isolation
 from nova.virt.libvirt import vifs
 from nova.virt.libvirt.privileged import steps
@@ -53,14 +53,11 @@ CAPABILITIES = (privileges.CHOWN, privileges.DAC_OVERRIDE, privileges.FOWNER, pr
 NEUTRON, LXC = 'neutron', 'lxc'
 ARCHIVES = 2                             # the image, and the content of a config drive
 FORMATS = ('raw', 'qcow2')
-SIZES = range(1 << 62)
-_UUID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
-UUID = re.compile(_UUID + r'\Z')
-KEY = re.compile(r'[0-9a-f]{64}\Z')      # key of a disk
-CACHED = re.compile(r'_base/[0-9A-Za-z][0-9A-Za-z_-]{0,63}\.(?:raw|qcow2|vmdk|vdi|vhdx|vhd)(?:\.part)?\Z')
-CONVERTED = re.compile(r'_base/[0-9A-Za-z][0-9A-Za-z_-]{0,63}\.qcow2\.part\Z')
-SNAPSHOT = re.compile('snapshot-')
-DISK = re.compile(_UUID + r'/(?:disk(?:\.[a-z0-9]{1,20})?|snapshot-[0-9A-Za-z_]{1,20}/disk\.qcow2)\Z')
+UUID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
+CACHED = r'_base/[0-9A-Za-z][0-9A-Za-z_-]{0,63}\.(?:raw|qcow2|vmdk|vdi|vhdx|vhd)(?:\.part)?'
+CONVERTED = r'_base/[0-9A-Za-z][0-9A-Za-z_-]{0,63}\.qcow2\.part'
+SNAPSHOT = 'snapshot-'
+DISK = UUID + r'/(?:disk(?:\.[a-z0-9]{1,20})?|snapshot-[0-9A-Za-z_]{1,20}/disk\.qcow2)'
 
 
 class RemoteSteps:
@@ -92,6 +89,9 @@ class RemoteSteps:
 
     def qemu_settings(self) -> dict[str, str]:
         return self._helper.call('host.qemu_settings')
+
+
+HostSteps = steps.LocalSteps | RemoteSteps
 
 
 class RemoteQemuImg:
@@ -168,153 +168,68 @@ def failure(**facts: str) -> exception.VirtError:
     return exception.VirtError(**{'operation': 'do a privileged step', **facts})
 
 
-class _Operations:
-    """Steps that validate their arguments.
+def operations(conf: cfg.ConfigOpts, directory: str, uid: int) -> dict[str, typing.Callable[..., typing.Any]]:
+    """Return {name: function} of the privileged operations for RemoteSteps. Each validates its arguments.
 
     :param uid: user that gets read access to disks
     """
+    local = steps.LocalSteps(conf, directory)
+    tool = local.qemu_img
+    disk, file = _path(directory, DISK), _path(directory, DISK, CACHED)
 
-    def __init__(self, conf: cfg.ConfigOpts, directory: str, uid: int) -> None:
-        self._allowed, self._local, self._uid = _Allowed(directory), steps.LocalSteps(conf, directory), uid
-        self._directory, self._tool = directory, self._local.qemu_img
+    def let_read(path: str) -> None:
+        with sandbox.opened(path, os.O_RDONLY) as descriptor:
+            if os.path.basename(os.path.dirname(path)).startswith(SNAPSHOT):
+                # it is complete, and the service's user uploads it
+                os.fchown(descriptor, uid, -1)
+            files.let_read(descriptor, uid)
 
-    def prepare(self) -> str:
-        return self._tool.prepare(self._directory)
-
-    def info(self, path: str, disk_format: str) -> dict[str, typing.Any]:
-        return self._tool.info(self._allowed.file(path), self._allowed.source(disk_format))
-
-    def measure(self, path: str, disk_format: str, backing_file: str | None) -> int:
-        ok = self._allowed
-        return self._tool.measure(ok.file(path), ok.source(disk_format), ok.backing(backing_file))
-
-    def create(self, path: str, disk_format: str, size: int, backing_file: str | None, backing_format: str | None,
-               key: str | None = None) -> None:
-        ok = self._allowed
-        self._tool.create(ok.disk(path), ok.format(disk_format), ok.size(size), ok.backing(backing_file),
-                          backing_format and ok.format(backing_format), ok.key(key))
-
-    def resize(self, path: str, disk_format: str, size: int, backing_file: str | None, key: str | None = None) -> None:
-        ok = self._allowed
-        self._tool.resize(ok.disk(path), ok.format(disk_format), ok.size(size), ok.backing(backing_file), ok.key(key))
-
-    def rebase(self, path: str, disk_format: str, backing_file: str, backing_format: str,
-               key: str | None = None) -> None:
-        ok = self._allowed
-        self._tool.rebase(ok.disk(path), ok.format(disk_format), ok.file(backing_file), ok.format(backing_format),
-                          ok.key(key))
-
-    def convert(self, path: str, disk_format: str, target: str, target_format: str, backing_file: str | None,
-                key: str | None = None) -> None:
-        ok = self._allowed
-        self._tool.convert(ok.file(path), ok.source(disk_format), ok.target(target), ok.format(target_format),
-                           ok.backing(backing_file), ok.key(key))
-
-    def console(self, uuid: str) -> str:
-        return base64.b64encode(self._local.console(self._allowed.uuid(uuid))).decode()
-
-    def let_read(self, path: str) -> None:
-        with sandbox.opened(self._allowed.disk(path), os.O_RDONLY) as file:
-            if SNAPSHOT.match(os.path.basename(os.path.dirname(path))):      # complete: the service's user uploads it
-                os.fchown(file, self._uid, -1)
-            files.let_read(file, self._uid)
-
-    def settings(self) -> dict[str, str]:
-        return {name: value for name, value in self._local.qemu_settings().items() if name in isolation.SETTINGS}
-
-    def plug(self, uuid: str, port: dict[str, typing.Any]) -> None:
-        self._local.plug(self._allowed.uuid(uuid), self._allowed.port(port))
-
-    def unplug(self, uuid: str, port: dict[str, typing.Any]) -> None:
-        self._local.unplug(self._allowed.uuid(uuid), self._allowed.port(port))
-
-    def unpack(self, uuid: str, archives: list[str], size: int) -> None:
-        if not isinstance(archives, list) or len(archives) > ARCHIVES:
-            raise ValueError('there are too many archives')
-        ok = self._allowed
-        self._local.unpack(ok.uuid(uuid), [ok.file(path) for path in archives], ok.size(size))
-
-    def remove_root(self, uuid: str) -> None:
-        self._local.remove_root(self._allowed.uuid(uuid))
-
-
-def operations(conf: cfg.ConfigOpts, directory: str, uid: int) -> dict[str, typing.Callable[..., typing.Any]]:
-    """Return {name: function} of the privileged operations for RemoteSteps."""
-    does = _Operations(conf, directory, uid)
     made: dict[str, typing.Callable[..., typing.Any]] = {
-        'guest.let_read': does.let_read, 'guest.console': does.console, 'host.qemu_settings': does.settings}
+        'guest.let_read': v.operation(let_read, path=disk),
+        'guest.console': v.operation(lambda uuid: base64.b64encode(local.console(uuid)).decode(), uuid=_uuid),
+        'host.qemu_settings': v.operation(lambda: {
+            name: value for name, value in local.qemu_settings().items() if name in isolation.SETTINGS})}
     if conf.network.backend == NEUTRON:
-        made |= {'vif.plug': does.plug, 'vif.unplug': does.unplug}
+        made |= {'vif.plug': v.operation(local.plug, uuid=_uuid, port=_port),
+                 'vif.unplug': v.operation(local.unplug, uuid=_uuid, port=_port)}
     if conf.libvirt.virt_type == LXC:
-        made |= {'container.unpack': does.unpack, 'container.remove': does.remove_root}
+        made |= {'container.unpack': v.operation(local.unpack, uuid=_uuid, archives=v.items(file, ARCHIVES),
+                                                 size=_size),
+                 'container.remove': v.operation(local.remove_root, uuid=_uuid)}
     if conf.libvirt.sandbox_qemu_img:      # without a sandbox qemu-img would run as root
-        made |= {'qemu_img.prepare': does.prepare, 'qemu_img.info': does.info, 'qemu_img.measure': does.measure,
-                 'qemu_img.create': does.create, 'qemu_img.resize': does.resize, 'qemu_img.convert': does.convert,
-                 'qemu_img.rebase': does.rebase}
+        made |= {
+            'qemu_img.prepare': v.operation(lambda: tool.prepare(directory)),
+            'qemu_img.info': v.operation(tool.info, path=file, disk_format=_source_format),
+            'qemu_img.measure': v.operation(tool.measure, path=file, disk_format=_source_format,
+                                            backing_file=v.maybe(file)),
+            'qemu_img.create': v.operation(tool.create, path=disk, disk_format=_format, size=_size,
+                                           backing_file=v.maybe(file), backing_format=v.maybe(_format), key=_key),
+            'qemu_img.resize': v.operation(tool.resize, path=disk, disk_format=_format, size=_size,
+                                           backing_file=v.maybe(file), key=_key),
+            'qemu_img.rebase': v.operation(tool.rebase, path=disk, disk_format=_format, backing_file=file,
+                                           backing_format=_format, key=_key),
+            'qemu_img.convert': v.operation(tool.convert, path=file, disk_format=_source_format,
+                                            target=_path(directory, DISK, CONVERTED), target_format=_format,
+                                            backing_file=v.maybe(file), key=_key)}
     return made
 
 
-_PORT = {field.name for field in dataclasses.fields(vifs.Port)}
+def _path(directory: str, *names: str) -> v.Validator[str]:
+    """Accept paths below the directory of the guests.
+
+    :param names: patterns of the rest of the path
+    """
+    return v.text(f'{re.escape(directory)}/(?:{"|".join(names)})', 'the path of a disk')
 
 
-class _Allowed:
-    """Validation of arguments; each method raises ValueError for invalid ones."""
-
-    def __init__(self, directory: str) -> None:
-        self._prefix = directory + '/'
-
-    def file(self, path: str) -> str:
-        """Return a disk or a cached image."""
-        return self._plain(path, DISK, CACHED)
-
-    def disk(self, path: str) -> str:
-        return self._plain(path, DISK)
-
-    def target(self, path: str) -> str:
-        """Return a new disk, or a cached image converted from another format."""
-        return self._plain(path, DISK, CONVERTED)
-
-    def backing(self, path: str | None) -> str | None:
-        return None if path is None else self._plain(path, CACHED, DISK)
-
-    def _plain(self, path: str, *patterns: re.Pattern[str]) -> str:
-        rest = _text(path).removeprefix(self._prefix)
-        if rest == path or not any(pattern.match(rest) for pattern in patterns):
-            raise ValueError(f'{path[-80:]!r} is no path of a disk')
-        return path
-
-    def format(self, name: str) -> str:
-        if name not in FORMATS:
-            raise ValueError(f'{name!r:.40} is not a format of disks')
-        return name
-
-    def source(self, name: str) -> str:
-        """Return the format of an input file."""
-        return name if name in qemu_img.FOREIGN else self.format(name)
-
-    def size(self, number: int) -> int:
-        if type(number) is not int or number not in SIZES:
-            raise ValueError(f'{number!r:.40} is not a size')
-        return number
-
-    def key(self, text: str | None) -> str | None:
-        if text is not None and not KEY.match(_text(text)):
-            raise ValueError('the key is none of a disk')
-        return text
-
-    def port(self, values: dict[str, typing.Any]) -> dict[str, typing.Any]:
-        if not isinstance(values, dict) or set(values) != _PORT or not all(
-                isinstance(value, (str, int)) for value in values.values()):
-            raise ValueError('the port is not described as one is')
-        return values
-
-    def uuid(self, text: str) -> str:
-        if not UUID.match(_text(text)):
-            raise ValueError('the id of the instance is not a UUID')
-        return text
-
-
-def _text(given: object) -> str:
-    if not isinstance(given, str):
-        raise ValueError('there is something else where a text should be')
+def _text_or_int(given: Json) -> str | int:
+    if not isinstance(given, (str, int)):
+        raise ValueError(f'{given!r:.40} is neither a string nor an integer')
     return given
+
+
+_uuid, _size = v.text(UUID, 'the UUID of an instance'), v.number(0, (1 << 62) - 1)
+_format, _source_format = v.one_of(*FORMATS), v.one_of(*FORMATS, *qemu_img.FOREIGN)
+_key = v.maybe(v.text('[0-9a-f]{64}', 'the key of a disk', shown=0))
+_port: v.Validator[dict[str, typing.Any]] = v.record(
+    dict, **{field.name: _text_or_int for field in dataclasses.fields(vifs.Port)})       # vifs.check checks the values

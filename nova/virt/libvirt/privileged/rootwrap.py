@@ -15,8 +15,6 @@ Command                                                                     Step
 
 Each step validates its own arguments. Pure functions.
 """
-from __future__ import annotations
-
 import getopt
 import os
 import re
@@ -40,28 +38,28 @@ def step(words: Sequence[str], users: Sequence[str], directory: str) -> Step:
     """
     name = os.path.basename(words[0]) if words else ''
     if name not in COMMANDS:
-        raise ValueError(f'{name[:40]!r} is not a command that stands for a privileged step; '
-                         f'{", ".join(sorted(COMMANDS))} are.')
+        raise ValueError(f'{name[:40]!r} is not a supported command; the commands are '
+                         f'{", ".join(sorted(COMMANDS))}.')
     return COMMANDS[name](list(words[1:]), users, directory)
 
 
 def _cat(words: list[str], users: Sequence[str], directory: str) -> Step:
     uuid, name = os.path.split(os.path.relpath(words[0], directory)) if len(words) == 1 else ('', '')
     if name != CONSOLE_LOG:
-        raise ValueError(f'cat is for {directory}/UUID/{CONSOLE_LOG} alone.')
+        raise ValueError(f'cat is only supported for {directory}/UUID/{CONSOLE_LOG}.')
     return 'guest.console', {'uuid': uuid}
 
 
 def _chown(words: list[str], users: Sequence[str], directory: str) -> Step:
     if len(words) != 2 or words[0] not in users:
-        raise ValueError('chown is for one disk and the user who calls, who may read it then.')
+        raise ValueError('chown takes the calling user and one disk, to which that user gets read access.')
     return 'guest.let_read', {'path': words[1]}
 
 
 def _qemu_img(words: list[str], users: Sequence[str], directory: str) -> Step:
     kind = words[0] if words else ''
     if kind not in _IMAGES:
-        raise ValueError(f'qemu-img {kind[:40]} stands for no privileged step; {", ".join(sorted(_IMAGES))} do.')
+        raise ValueError(f'qemu-img {kind[:40]} is not supported; the subcommands are {", ".join(sorted(_IMAGES))}.')
     count, make = _IMAGES[kind]
     try:
         options, rest = getopt.gnu_getopt(words[1:], 'f:O:b:F:o:U', _LONG)
@@ -71,7 +69,7 @@ def _qemu_img(words: list[str], users: Sequence[str], directory: str) -> Step:
     for pair in filter(None, found.pop('-o', '').split(',')):
         key, _, value = pair.partition('=')
         if key not in ('backing_file', 'backing_fmt'):
-            raise ValueError(f'qemu-img {kind}: the option {key[:40]} is not taken.')
+            raise ValueError(f'qemu-img {kind}: the option {key[:40]} is not supported.')
         found[{'backing_file': '-b', 'backing_fmt': '-F'}[key]] = value
     if len(rest) != count or '-f' not in found or found.get('--output', 'json') != 'json':
         raise ValueError(f'qemu-img {kind} takes {count} words, -f with a format, which is never guessed, and '

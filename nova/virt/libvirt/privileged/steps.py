@@ -3,8 +3,6 @@
 LocalSteps runs them in this process, which is root or has no helper. The module remote has the steps of a process that
 has dropped its privileges.
 """
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -12,13 +10,14 @@ from typing import Any
 from oslo_config import cfg
 
 from nova.disk_files import qemu_img
-from nova.virt.libvirt import console
+from nova.disk_files import sandbox
 from nova.virt.libvirt import isolation
 from nova.virt.libvirt import vifs
 from nova.virt.libvirt.container_root import unpack
 from nova.virt.libvirt.container_root import users
 
 CONSOLE_LOG = 'console.log'
+TAIL = 100 * 1024                        # bytes that the compute API returns
 
 
 class LocalSteps:
@@ -36,7 +35,7 @@ class LocalSteps:
 
     def console(self, uuid: str) -> bytes:
         """Return the end of a guest's console output."""
-        return console.tail(os.path.join(self._directory, uuid, CONSOLE_LOG))
+        return tail(os.path.join(self._directory, uuid, CONSOLE_LOG))
 
     def let_read(self, path: str) -> None:
         """Grant this process read access to a disk written by QEMU; root has it anyway."""
@@ -61,3 +60,22 @@ class LocalSteps:
     def qemu_settings(self) -> dict[str, str]:
         """Return {name: value} of isolation.SETTINGS that qemu.conf contains."""
         return isolation.read_settings(isolation.QEMU_CONF)
+
+
+def tail(path: str, size: int = TAIL) -> bytes:
+    """Return the last ``size`` bytes of a log of virtlogd and its rotated predecessor; b'' without a log."""
+    data = b''
+    for name in (path, path + '.0'):
+        if len(data) < size:
+            data = _tail(name, size - len(data)) + data
+    return data
+
+
+def _tail(path: str, size: int) -> bytes:
+    try:
+        with sandbox.opened(path, os.O_RDONLY) as descriptor, open(descriptor, 'rb', closefd=False) as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(0, end - size))
+            return file.read(size)
+    except FileNotFoundError:
+        return b''

@@ -1,22 +1,17 @@
 """Connections of volumes to this host, and their secrets in libvirt."""
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
 from nova import exception
+from nova.objects.instance import Instance
 from nova.virt.libvirt.domain import volume_disks as disk
+from nova.virt.libvirt.host import Host
+from nova.virt.libvirt.local_disks.storage import Storage
 from nova.virt.libvirt.volumes import operations
-
-if TYPE_CHECKING:
-    from nova.objects.instance import Instance
-    from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.local_disks.storage import Storage
-    from nova.virt.libvirt.volumes.connectors import Connectors
-    from nova.virt.libvirt.xml import Disk
+from nova.virt.libvirt.volumes.connectors import Connectors
+from nova.virt.libvirt.xml import Disk
 
 
 class VolumeConnections:
@@ -65,7 +60,8 @@ class VolumeConnections:
 
     def _choices(self) -> disk.Choices:
         options = self._conf.libvirt
-        cache = {'file': self._storage.disk_cache, 'block': 'none', 'network': 'writeback', **options.disk_cachemodes}
+        cache = {'file': self._storage.backends.files.cache, 'block': 'none', 'network': 'writeback',
+                 **options.disk_cachemodes}
         return disk.Choices(cache, options.detect_zeroes)
 
     def define_secrets(self, volumes: Iterable[disk.Volume]) -> None:

@@ -3,8 +3,6 @@
 A connector is a class with ``connect`` and ``disconnect``. The table OURS lists those of this package. Other packages
 register theirs in the entry point group GROUP. Its name is Cinder's ``driver_volume_type`` of such connections.
 """
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 import dataclasses
 import importlib.util
@@ -110,7 +108,7 @@ class Nbd(Connector):
         if data.get('socket'):
             return {**made, 'socket': data['socket']}
         if not data.get('tls'):
-            raise _refused('an export over the network without TLS would show its blocks to everybody on the way')
+            raise _refused('its export uses the network without TLS, so others could read its data')
         return {**made, 'hosts': [[data['host'], data['port']]], 'tls': True, 'tls_hostname': data.get('tls_hostname')}
 
 
@@ -139,7 +137,7 @@ class Iscsi(Connector):
         _check_login(data)
         portal = PORTAL.match(data['target_portal'])
         if portal is None:
-            raise _refused('the address of its target is none')
+            raise _refused('the address of its target is invalid')
         name = f'{data["target_iqn"]}/{int(data.get("target_lun") or 0)}'
         made: disk.DiskSource = {'type': 'network', 'protocol': 'iscsi', 'name': name, 'initiator': self.initiator,
                         'hosts': [[portal['host'], int(portal['port'])]]}
@@ -147,7 +145,7 @@ class Iscsi(Connector):
             made['auth'] = {'username': data['auth_username'], 'type': 'iscsi', 'usage': name}
             made['secret'] = {'usage': name, 'value': data['auth_password'], 'base64': False}
         elif data.get('auth_method'):
-            raise _refused(f'{data["auth_method"]!r:.40} is no way to log in that this host knows')
+            raise _refused(f'{data["auth_method"]!r:.40} is not a supported authentication method')
         return made
 
 
@@ -158,7 +156,7 @@ class Nfs(Connector):
         host, colon, directory = str(data['export']).rpartition(':/')
         host, name = host.strip('[]'), str(data['name'])
         if not (colon and HOST.match(host)) or '..' in f'{directory}/{name}'.split('/') or not name:
-            raise _refused('the place of its file is none')
+            raise _refused('the location of its file is invalid')
         return {'type': 'network', 'protocol': 'nfs', 'name': f'/{directory.strip("/")}/{name}'.replace('//', '/'),
                 'hosts': [[host, None]]}
 
@@ -229,12 +227,12 @@ class Connectors:
         kind = str(info.get('driver_volume_type'))
         if form != chain.RAW and (form != chain.QCOW2 or kind not in words.CHAINS or data.get('encrypted')):
             # only the author of a file may follow its backing file name
-            raise _refused(f'it is a file of the format {str(form)!r:.40}, and this host opens raw ones, and of qcow2 '
-                           f'those that are not encrypted of {" and ".join(words.CHAINS)} volumes')
+            raise _refused(f'it is a file of the format {str(form)!r:.40}; this host opens only raw files, and '
+                           f'unencrypted qcow2 files of {" and ".join(words.CHAINS)} volumes')
         source = self._of(info).connect(data)
         if form == chain.QCOW2:
             source = disk.with_files(source, [(disk.files_of(source)[0][0], form)])
-            source['below'] = [list(each) for each in self.below(info, source)]
+            source['backing_files'] = [list(each) for each in self.below(info, source)]
         if data.get('access_mode') == 'ro':
             source['readonly'] = True
         if data.get('multiattach') or info.get('multiattach'):
@@ -343,8 +341,8 @@ def _check_login(data: Data) -> None:
     """
     demands = sorted(key for key, value in data.items() if value and LOGIN.search(key) and key not in LOGINS)
     if demands:
-        raise _refused(f'its connection has {demands[0]!r:.40}: hosts here prove themselves to an iSCSI target, and '
-                       'cannot have it prove itself to them (mutual CHAP)')
+        raise _refused(f'its connection has {demands[0]!r:.40}: hosts authenticate themselves to an iSCSI target, but '
+                       'cannot authenticate the target (mutual CHAP)')
 
 
 def _limits(specs: Mapping[str, typing.Any]) -> dict[str, int]:
@@ -357,7 +355,7 @@ def _limits(specs: Mapping[str, typing.Any]) -> dict[str, int]:
     for name in disk.LIMITS:
         value = str(specs.get(name, 0))
         if not re.fullmatch('[0-9]{1,18}', value):
-            raise _refused(f'its QoS spec {name} is {value!r:.40} and no number')
+            raise _refused(f'its QoS spec {name} is {value!r:.40}, which is not a number')
         if int(value):
             found[name] = int(value)
     return found

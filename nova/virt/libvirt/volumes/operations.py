@@ -1,12 +1,11 @@
 """Operations on the volumes of one domain; see nova/virt/libvirt/calls.py."""
-from __future__ import annotations
-
 import base64
 from typing import Any
 from xml.etree import ElementTree as etree
 
 import libvirt
 
+from nova.virt.libvirt import calls
 from nova.virt.libvirt.domain import volume_disks as disk
 
 _COPY = libvirt.VIR_DOMAIN_BLOCK_COPY_REUSE_EXT | libvirt.VIR_DOMAIN_BLOCK_COPY_TRANSIENT_JOB
@@ -25,24 +24,14 @@ def define_passphrase(connection: libvirt.virConnect, _uuid: str, secret: str, p
 
 
 def forget_passphrase(connection: libvirt.virConnect, _uuid: str, secret: str) -> None:
-    try:
+    with calls.suppressed(libvirt.VIR_ERR_NO_SECRET):
         connection.secretLookupByUUIDString(secret).undefine()
-    except libvirt.libvirtError as error:
-        if error.get_error_code() != libvirt.VIR_ERR_NO_SECRET:
-            raise
 
 
 def resize(domain: libvirt.virDomain, target: str, size: int) -> None:
     """Set the size of a disk that a running guest sees to ``size`` bytes."""
     if domain.isActive():
         domain.blockResize(target, size, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
-
-
-def begin_copy(domain: libvirt.virDomain, text: str) -> None:
-    """Begin to copy a disk into an existing file."""
-    if domain.jobStats().get('type', libvirt.VIR_DOMAIN_JOB_NONE) != libvirt.VIR_DOMAIN_JOB_NONE:
-        domain.abortJob()
-    domain.backupBegin(text, None, libvirt.VIR_DOMAIN_BACKUP_BEGIN_REUSE_EXTERNAL)
 
 
 def uses(domain: libvirt.virDomain, target: str, text: str) -> bool:

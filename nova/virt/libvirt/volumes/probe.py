@@ -3,8 +3,6 @@
 QEMU opens a disk in its main loop without a timeout. A hanging storage would freeze a running guest that gets the
 volume, or block the start of a guest. If a storage hangs later, only the guest waits for it.
 """
-from __future__ import annotations
-
 from collections.abc import Callable
 import functools
 import socket
@@ -46,11 +44,8 @@ def _ways(source: disk.DiskSource) -> list[Callable[[float], socket.socket]]:
     """Return a connect function for each server of a source."""
     if source.get('socket'):
         return [functools.partial(_unix, source['socket'])]
-    return [functools.partial(_tcp, host, int(port or NFS_PORT)) for host, port in source.get('hosts', ())]
-
-
-def _tcp(host: str, port: int, seconds: float) -> socket.socket:
-    return socket.create_connection((host, port), seconds)
+    return [functools.partial(socket.create_connection, (host, int(port or NFS_PORT)))
+            for host, port in source.get('hosts', ())]
 
 
 def _unix(path: str, seconds: float) -> socket.socket:
@@ -77,10 +72,10 @@ def _failure(connect: Callable[[float], socket.socket], words: bytes, greeting: 
                 if not more:
                     return 'closed the connection'
                 found += more
-            return None if found.startswith(greeting) else 'is something else than it should be'
+            return None if found.startswith(greeting) else 'does not speak the expected protocol'
     except PermissionError:                # only this process lacks access: QEMU runs as another user
         return None
     except TimeoutError:
         return f'did not answer within {seconds:.0f} seconds'
     except OSError as error:
-        return f'is not reached: {error.strerror or error}'
+        return f'is unreachable: {error.strerror or error}'

@@ -135,8 +135,9 @@ export async function all(service, path, key, options = {}) {
     const document = await call(service, path, {...options, query});
     const rows = document[key] ?? [];
     found.push(...rows);
-    const next = (document[`${key}_links`] ?? []).find((/** @type {any} */ link) => link.rel === 'next');
-    if (!next || !rows.length || found.length >= (options.most ?? 5000)) return found;
-    query = {...query, marker: new URL(next.href, location.href).searchParams.get('marker')};
+    const href =
+      document.next ?? (document[`${key}_links`] ?? []).find((/** @type {any} */ link) => link.rel === 'next')?.href;
+    if (!href || !rows.length || found.length >= (options.most ?? 5000)) return found;
+    query = {...query, marker: new URL(href, location.href).searchParams.get('marker')};
   }
 }

@@ -88,6 +88,7 @@ onChange(() => {
   running?.abort();
   running = null;
   live = false;
+  if (current() && told.size) begin();
 });
 
 /**

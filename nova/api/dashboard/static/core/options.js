@@ -1,6 +1,6 @@
 // Choices for forms, asked of the APIs.
 import {all, call} from './api.js';
-import {mebibytes, bytes} from './text.js';
+import {bytes, mebibytes, t} from './text.js';
 
 /** @typedef {import('../parts/form.js').Option} Option */
 
@@ -16,20 +16,66 @@ export const images = async () =>
   (await call('image', '/images', {query: {status: 'active', limit: 500, sort: 'name:asc'}})).images.map(
     (/** @type {any} */ row) => option(row, row.size ? bytes(row.size) : undefined),
   );
+const UNBOOTABLE = ['aki', 'ari']; // kernels and ramdisks
+/** Images that a server can start from. */
+export const bootImages = async () =>
+  (await call('image', '/images', {query: {status: 'active', limit: 500, sort: 'name:asc'}})).images
+    .filter(
+      (/** @type {any} */ row) =>
+        !UNBOOTABLE.includes(row.disk_format) && !row.os_hidden && (row.size || row.block_device_mapping),
+    )
+    .map((/** @type {any} */ row) => option(row, row.size ? bytes(row.size) : undefined));
 export const networks = async () =>
   (await call('network', '/networks')).networks.map((/** @type {any} */ row) =>
-    option(row, row.shared ? 'shared' : undefined),
+    option(row, row.shared ? t('shared') : undefined),
   );
-export const subnets = async () =>
-  (await call('network', '/subnets')).subnets.map((/** @type {any} */ row) =>
-    option({id: row.id, name: row.name || row.cidr}, row.cidr),
+/** Networks that give addresses to servers. */
+export const serverNetworks = async () =>
+  (await call('network', '/networks')).networks
+    .filter((/** @type {any} */ row) => row.subnets.length && !row['router:external'])
+    .map((/** @type {any} */ row) => option(row, row.shared ? t('shared') : undefined));
+export const externalNetworks = async () =>
+  (await call('network', '/networks', {query: {'router:external': true}})).networks.map((/** @type {any} */ row) =>
+    option(row),
   );
-export const ports = async () =>
-  (await call('network', '/ports')).ports
-    .filter((/** @type {any} */ row) => row.device_id)
-    .map((/** @type {any} */ row) =>
-      option({id: row.id, name: row.name || row.fixed_ips?.[0]?.ip_address}, row.id.slice(0, 8)),
-    );
+export const subnets = async () => {
+  const [{subnets: found}, {networks: known}] = await Promise.all([call('network', '/subnets'), call('network', '/networks')]);
+  const names = new Map(known.map((/** @type {any} */ row) => [row.id, row.name]));
+  return found.map((/** @type {any} */ row) =>
+    option({id: row.id, name: row.name || row.cidr}, [names.get(row.network_id), row.cidr].filter(Boolean).join(' ')),
+  );
+};
+export const routers = async () =>
+  (await call('network', '/routers')).routers.map((/** @type {any} */ row) =>
+    option(row, row.external_gateway_info ? undefined : t('no gateway')),
+  );
+export const qosPolicies = async () =>
+  (await call('network', '/qos/policies')).policies.map((/** @type {any} */ row) => option(row));
+/** Ports of servers, by the names of these; the note says which ones no router with a gateway reaches. */
+export const ports = async () => {
+  const [{ports: found}, {routers: known}, servers] = await Promise.all([
+    call('network', '/ports'),
+    call('network', '/routers'),
+    all('compute', '/servers', 'servers'),
+  ]);
+  const names = new Map(servers.map(row => [row.id, row.name]));
+  const out = new Set(
+    known.filter((/** @type {any} */ row) => row.external_gateway_info).map((/** @type {any} */ row) => row.id),
+  );
+  const reached = new Set(
+    found
+      .filter((/** @type {any} */ row) => row.device_owner === 'network:router_interface' && out.has(row.device_id))
+      .flatMap((/** @type {any} */ row) => row.fixed_ips.map((/** @type {any} */ one) => one.subnet_id)),
+  );
+  return found
+    .filter((/** @type {any} */ row) => row.device_id && !row.device_owner.startsWith('network:'))
+    .map((/** @type {any} */ row) => ({
+      value: row.id,
+      label: `${names.get(row.device_id) ?? row.device_id.slice(0, 8)} ${row.fixed_ips?.[0]?.ip_address ?? ''}`,
+      note: row.fixed_ips.some((/** @type {any} */ one) => reached.has(one.subnet_id)) ? undefined : t('no router'),
+    }))
+    .sort((/** @type {Option} */ one, /** @type {Option} */ other) => Number(!!one.note) - Number(!!other.note));
+};
 export const keypairs = async () =>
   (await call('compute', '/os-keypairs')).keypairs.map((/** @type {any} */ row) => ({
     value: row.keypair.name,
@@ -46,6 +92,10 @@ export const zones = async () =>
   (await call('compute', '/os-availability-zone')).availabilityZoneInfo
     .filter((/** @type {any} */ row) => row.zoneState.available && row.zoneName !== 'internal')
     .map((/** @type {any} */ row) => ({value: row.zoneName, label: row.zoneName}));
+export const categories = async () =>
+  (await call('compute', '/os-instance-categories')).instance_categories
+    .filter((/** @type {any} */ row) => row.name !== 'regular')
+    .map((/** @type {any} */ row) => ({value: row.name, label: row.name, note: row.description}));
 export const serverGroups = async () =>
   (await call('compute', '/os-server-groups')).server_groups.map((/** @type {any} */ row) =>
     option(row, row.policy ?? row.policies?.[0]),
@@ -58,10 +108,26 @@ export const volumes = async () =>
   (await call('volume', '/volumes/detail')).volumes.map((/** @type {any} */ row) => option(row, `${row.size} GiB`));
 export const snapshots = async () =>
   (await call('volume', '/snapshots')).snapshots.map((/** @type {any} */ row) => option(row, `${row.size} GiB`));
+export const backups = async () =>
+  (await call('volume', '/backups')).backups.map((/** @type {any} */ row) => option(row));
 export const volumeTypes = async () =>
   (await call('volume', '/types')).volume_types.map((/** @type {any} */ row) => ({value: row.name, label: row.name}));
-export const servers = async () =>
-  (await call('compute', '/servers', {query: {limit: 500}})).servers.map((/** @type {any} */ row) => option(row));
+/** Servers of all pages that fit a name, an address or an id. @param {any} _values @param {string} [text] */
+export const servers = async (_values, text = '') =>
+  (await call('compute', '/servers', {query: {limit: 100, ...serverFilter(text.trim())}})).servers.map(
+    (/** @type {any} */ row) => option(row, row.id.slice(0, 8)),
+  );
+
+/** The filter of the API for what was typed. @param {string} text @returns {Record<string, string>} */
+export function serverFilter(text) {
+  if (!text) return {};
+  if (/^[0-9a-f]{8}-[0-9a-f-]{27}$/i.test(text)) return {uuid: text};
+  if (/^\d+\.[\d.]+$/.test(text)) return {ip: '^' + text.replaceAll('.', '\\.')};
+  return {name: text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')};
+}
+/** Security groups by id. */
+export const groups = async () =>
+  (await call('network', '/security-groups')).security_groups.map((/** @type {any} */ row) => option(row));
 export const hosts = async () =>
   (await call('compute', '/os-services', {query: {binary: 'nova-compute'}})).services.map((/** @type {any} */ row) => ({
     value: row.host,

@@ -1,4 +1,4 @@
-// Who is logged in. The token lives in this tab's sessionStorage and leaves it in a header alone (ADR 0029).
+// Who is logged in. The token lives in this tab's sessionStorage and leaves it in a header alone (ADR 0028).
 
 const KEY = 'nova.session';
 
@@ -6,13 +6,15 @@ const KEY = 'nova.session';
  * @typedef {{id: string, name: string}} Named
  * @typedef {{token: string, expires: string, user: Named & {domain: Named}, project: (Named & {domain: Named}) | null,
  *   roles: string[], region: string, endpoints: Record<string, string>}} Session
- * @typedef {{identity: string | null, base: string | null, version: string}} Config
+ * @typedef {{identity: string | null, base: string | null, version: string, release: string}} Config
  */
 
 /** @type {Config} */
-export let config = {identity: null, base: null, version: ''};
+export let config = {identity: null, base: null, version: '', release: ''};
 /** @type {Session | null} */
 let session = read();
+/** The last session that was not ended by the user. @type {Session | null} */
+let latest = session;
 /** @type {Set<(reason: string) => void>} */
 const listeners = new Set();
 let timer = 0;
@@ -39,12 +41,12 @@ export async function loadConfig() {
 
 /** The session, or null. */
 export const current = () => session;
-/** The session of a page that is shown to users who are logged in alone. @returns {Session} */
+/** The session of the pages that are shown: an expired one until the next login. @returns {Session} */
 export function required() {
-  if (!session) throw new Error('nobody is logged in');
-  return session;
+  if (!latest) throw new Error('nobody is logged in');
+  return latest;
 }
-export const isAdmin = () => !!session?.roles.includes('admin');
+export const isAdmin = () => !!latest?.roles.includes('admin');
 
 /** @param {(reason: string) => void} listener  told when the session begins or ends */
 export function onChange(listener) {
@@ -90,6 +92,7 @@ export function begin(token, document) {
     endpoints,
     roles: (body.roles ?? []).map((/** @type {Named} */ role) => role.name),
   };
+  latest = session;
   sessionStorage.setItem(KEY, JSON.stringify(session));
   watch();
   tell('');
@@ -98,6 +101,7 @@ export function begin(token, document) {
 /** Forget the session. @param {string} reason  what the login page says */
 export function end(reason) {
   session = null;
+  if (!reason) latest = null;
   sessionStorage.removeItem(KEY);
   clearTimeout(timer);
   tell(reason);

@@ -1,13 +1,24 @@
 // Texts in the user's language, and numbers and times as people read them.
 
+const LANGUAGE = 'nova.language';
 /** @type {{language: string, texts: Record<string, string>}} */
 let catalog = {language: 'en', texts: {}};
 
 /** Load the texts of the browser's language; those of the code where there are none. */
 export async function loadTexts() {
-  const answer = await fetch(new URL('texts.json', document.baseURI));
+  const chosen = localStorage.getItem(LANGUAGE);
+  const answer = await fetch(new URL('texts.json', document.baseURI), chosen ? {headers: {'Accept-Language': chosen}} : {});
   if (answer.ok) catalog = await answer.json();
   document.documentElement.lang = catalog.language;
+}
+
+/** The language of the page. */
+export const language = () => catalog.language;
+
+/** Choose another language than that of the browser, and load the page again. @param {string} chosen */
+export function setLanguage(chosen) {
+  localStorage.setItem(LANGUAGE, chosen);
+  location.reload();
 }
 
 /**

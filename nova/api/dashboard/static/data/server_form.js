@@ -1,6 +1,8 @@
 // The form of a new server, what is sent, and the command of it.
 import {openstack} from '../core/command.js';
 import * as options from '../core/options.js';
+import {may} from '../core/permissions.js';
+import {terraform} from '../core/terraform.js';
 
 /** @type {{title: string, folded?: boolean, service?: import('../core/api.js').Service, fields: import('../parts/form.js').Field[]}[]} */
 export const GROUPS = [
@@ -32,7 +34,7 @@ export const GROUPS = [
         label: 'Image',
         type: 'select',
         required: true,
-        options: options.images,
+        options: options.bootImages,
         when: values => values.source !== 'volume',
       },
       {
@@ -67,7 +69,7 @@ export const GROUPS = [
         name: 'networks',
         label: 'Networks',
         type: 'many',
-        options: options.networks,
+        options: options.serverNetworks,
         help: 'None chosen: the API chooses.',
       },
       {name: 'key', label: 'Key pair', type: 'select', options: options.keypairs, none: 'none'},
@@ -86,6 +88,14 @@ export const GROUPS = [
     fields: [
       {name: 'zone', label: 'Zone', type: 'select', options: options.zones, none: 'any'},
       {name: 'group', label: 'Server group', type: 'select', options: options.serverGroups, none: 'none'},
+      {
+        name: 'category',
+        label: 'Instance category',
+        type: 'select',
+        none: 'regular',
+        options: options.categories,
+        when: () => may('nova:servers:create:category'),
+      },
       {name: 'description', label: 'Description'},
       {name: 'tags', label: 'Tags', help: 'Separated by commas'},
       {name: 'metadata', label: 'Metadata', type: 'textarea', help: 'key=value, one a line'},
@@ -143,6 +153,7 @@ export function body(values) {
         : {}),
       ...(values.user_data ? {user_data: encoded(values.user_data)} : {}),
       ...(values.config_drive ? {config_drive: true} : {}),
+      ...(values.category ? {'os-instance-categories:category': values.category} : {}),
     },
     ...(values.group ? {'os:scheduler_hints': {group: values.group}} : {}),
   };
@@ -170,3 +181,32 @@ export const command = values =>
     ['', ''],
     values.name ? `'${values.name.replaceAll("'", "'\\''")}'` : 'NAME',
   );
+
+/** @param {any} values */
+export const hcl = values =>
+  terraform('compute_instance_v2', values.name, {
+    name: values.name,
+    flavor_id: values.flavor,
+    image_id: values.source === 'image' ? values.image : undefined,
+    key_pair: values.key,
+    security_groups: values.groups,
+    availability_zone: values.zone,
+    config_drive: values.config_drive || undefined,
+    user_data: values.user_data,
+    tags: words(values.tags),
+    count: Number(values.count) > 1 ? Number(values.count) : undefined,
+    network: values.networks.map((/** @type {string} */ uuid) => ({uuid})),
+    ...(values.source === 'image'
+      ? {}
+      : {
+          block_device: {
+            uuid: values.source === 'volume' ? values.volume : values.image,
+            source_type: values.source === 'volume' ? 'volume' : 'image',
+            destination_type: 'volume',
+            volume_size: values.source === 'new' ? Number(values.size) : undefined,
+            boot_index: 0,
+            delete_on_termination: !!values.ends,
+          },
+        }),
+    ...(values.group ? {scheduler_hints: {group: values.group}} : {}),
+  });

@@ -4,8 +4,8 @@ import {call} from '../core/api.js';
 import {openstack} from '../core/command.js';
 import * as options from '../core/options.js';
 import {link} from '../core/router.js';
-import {short} from '../core/text.js';
 import {Badge} from '../parts/basics.js';
+import {Named} from '../parts/named.js';
 
 /**
  * @typedef {{name: string, title: string, service?: import('../core/api.js').Service, read: (server: any, signal: AbortSignal) => Promise<any[]>,
@@ -33,13 +33,13 @@ export const PARTS = [
         name: 'network',
         label: 'Network',
         value: row => row.net_id,
-        show: row => html`<a href=${link('networks', row.net_id)}>${short(row.net_id)}</a>`,
+        show: row => html`<${Named} kind="network" id=${row.net_id} />`,
       },
       {
         name: 'port',
         label: 'Port',
         value: row => row.port_id,
-        show: row => html`<span class="mono">${short(row.port_id)}</span>`,
+        show: row => html`<${Named} kind="port" id=${row.port_id} />`,
       },
       {
         name: 'state',
@@ -50,8 +50,10 @@ export const PARTS = [
     ],
     add: {
       name: 'attach-interface',
-      label: 'Attach an interface',
-      form: [{name: 'net_id', label: 'Network', type: 'select', required: true, options: options.networks}],
+      label: 'Attach interface',
+      done: 'Interface attached to {name}',
+      rule: 'os_compute_api:os-attach-interfaces:create',
+      form: [{name: 'net_id', label: 'Network', type: 'select', required: true, options: options.serverNetworks}],
       request: (server, values) => ({
         method: 'POST',
         path: `/servers/${server.id}/os-interface`,
@@ -63,6 +65,8 @@ export const PARTS = [
       {
         name: 'detach-interface',
         label: 'Detach',
+        done: 'Interface detached',
+        rule: 'os_compute_api:os-attach-interfaces:delete',
         danger: true,
         ask: 'The guest loses this interface and its address.',
         request: row => ({method: 'DELETE', path: `/servers/${row.server}/os-interface/${row.port_id}`}),
@@ -82,7 +86,7 @@ export const PARTS = [
         name: 'volume',
         label: 'Volume',
         value: row => row.volumeId,
-        show: row => html`<a href=${link('volumes', row.volumeId)}>${short(row.volumeId)}</a>`,
+        show: row => html`<${Named} kind="volume" id=${row.volumeId} />`,
       },
       {name: 'device', label: 'Device', value: row => row.device},
       {name: 'tag', label: 'Tag', value: row => row.tag},
@@ -95,7 +99,9 @@ export const PARTS = [
     ],
     add: {
       name: 'attach-volume',
-      label: 'Attach a volume',
+      label: 'Attach volume',
+      done: 'Volume attached to {name}',
+      rule: 'os_compute_api:os-volumes-attachments:create',
       form: [
         {name: 'volumeId', label: 'Volume', type: 'select', required: true, options: options.freeVolumes},
         {name: 'delete_on_termination', label: 'Delete it with the server', type: 'check'},
@@ -117,6 +123,8 @@ export const PARTS = [
       {
         name: 'detach-volume',
         label: 'Detach',
+        done: 'Volume detached',
+        rule: 'os_compute_api:os-volumes-attachments:delete',
         danger: true,
         ask: 'Unmount it in the guest first.',
         request: row => ({method: 'DELETE', path: `/servers/${row.serverId}/os-volume_attachments/${row.volumeId}`}),
@@ -138,7 +146,9 @@ export const PARTS = [
     ],
     add: {
       name: 'add-metadata',
-      label: 'Add a key',
+      label: 'Add metadata',
+      done: 'Metadata of {name} set',
+      rule: 'os_compute_api:server-metadata:create',
       form: [
         {name: 'key', label: 'Key', required: true},
         {name: 'value', label: 'Value', required: true},
@@ -153,7 +163,9 @@ export const PARTS = [
     actions: [
       {
         name: 'change-metadata',
-        label: 'Change',
+        label: 'Edit',
+        done: 'Metadata changed',
+        rule: 'os_compute_api:server-metadata:update',
         form: row => [{name: 'value', label: 'Value', required: true, value: row.value}],
         request: (row, {value}) => ({
           method: 'PUT',
@@ -165,6 +177,8 @@ export const PARTS = [
       {
         name: 'remove-metadata',
         label: 'Remove',
+        done: 'Metadata removed',
+        rule: 'os_compute_api:server-metadata:delete',
         danger: true,
         request: row => ({method: 'DELETE', path: `/servers/${row.server}/metadata/${encodeURIComponent(row.key)}`}),
         command: row => openstack('server unset', ['--property', row.key], row.server),
@@ -183,7 +197,9 @@ export const PARTS = [
     columns: [{name: 'tag', label: 'Tag', value: row => row.key}],
     add: {
       name: 'add-tag',
-      label: 'Add a tag',
+      label: 'Add tag',
+      done: 'Tag added to {name}',
+      rule: 'os_compute_api:os-server-tags:update',
       form: [{name: 'tag', label: 'Tag', required: true}],
       request: (server, {tag}) => ({method: 'PUT', path: `/servers/${server.id}/tags/${encodeURIComponent(tag)}`}),
       command: (server, {tag}) => openstack('server set', ['--tag', tag], server.id),
@@ -192,6 +208,8 @@ export const PARTS = [
       {
         name: 'remove-tag',
         label: 'Remove',
+        done: 'Tag removed',
+        rule: 'os_compute_api:os-server-tags:delete',
         danger: true,
         request: row => ({method: 'DELETE', path: `/servers/${row.server}/tags/${encodeURIComponent(row.key)}`}),
         command: row => openstack('server unset', ['--tag', row.key], row.server),
@@ -217,7 +235,9 @@ export const PARTS = [
     ],
     add: {
       name: 'add-group',
-      label: 'Add a security group',
+      label: 'Add security group',
+      done: 'Security group added to {name}',
+      rule: 'os_compute_api:os-security-groups:add',
       form: [{name: 'name', label: 'Security group', type: 'select', required: true, options: options.securityGroups}],
       request: (server, {name}) => ({
         method: 'POST',
@@ -230,6 +250,8 @@ export const PARTS = [
       {
         name: 'remove-group',
         label: 'Remove',
+        done: 'Security group removed',
+        rule: 'os_compute_api:os-security-groups:remove',
         danger: true,
         request: row => ({
           method: 'POST',

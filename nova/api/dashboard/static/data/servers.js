@@ -1,8 +1,9 @@
 // Servers as lists show them.
 import {html} from '../core/html.js';
 import {link} from '../core/router.js';
-import {ago, mebibytes, short} from '../core/text.js';
+import {mebibytes, t} from '../core/text.js';
 import {Badge, Ago} from '../parts/basics.js';
+import {Named} from '../parts/named.js';
 
 /** What a list can be narrowed to. */
 export const STATUSES = [
@@ -59,17 +60,18 @@ export const SERVER_COLUMNS = [
     show: server =>
       html`<span title=${`${server.flavor?.vcpus} vCPU, ${mebibytes(server.flavor?.ram)}`}>${server.flavor?.original_name ?? '–'}</span>`,
   },
+  {name: 'project', label: 'Project', admin: true, value: server => server.tenant_id, show: server => html`<${Named} kind="project" id=${server.tenant_id} />`},
   {name: 'zone', label: 'Zone', value: server => server['OS-EXT-AZ:availability_zone'] || '–'},
   {name: 'host', label: 'Host', sort: 'host', admin: true, value: server => server['OS-EXT-SRV-ATTR:host'] || '–'},
   {
     name: 'created',
     label: 'Created',
     sort: 'created_at',
-    value: server => ago(server.created),
+    value: server => server.created,
     show: server => html`<${Ago} at=${server.created} />`,
   },
 ];
 
 /** What a server is made from. @param {any} server */
 export const source = server =>
-  server.image?.id ? html`<a href=${link('images', server.image.id)}>${short(server.image.id)}</a>` : 'volume';
+  server.image?.id ? html`<${Named} kind="image" id=${server.image.id} />` : t('volume');

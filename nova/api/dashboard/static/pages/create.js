@@ -7,7 +7,7 @@ import * as options from '../core/options.js';
 import {go} from '../core/router.js';
 import {isAdmin} from '../core/session.js';
 import {mebibytes, number, t} from '../core/text.js';
-import {GROUPS, body, command} from '../data/server_form.js';
+import {GROUPS, body, command, hcl} from '../data/server_form.js';
 import {Badge, Busy, Card, Command, Facts, Head, Meter, Refusal} from '../parts/basics.js';
 import {Fields, initial} from '../parts/form.js';
 
@@ -34,7 +34,7 @@ export default function Create({query}) {
         body: body(values),
         headers: {'Idempotency-Key': crypto.randomUUID?.() ?? String(Math.random())},
       });
-      done(`${t('Create a server')}: ${values.name}`);
+      done(t('Server {name} is being created', {name: values.name}));
       go(Number(values.count) > 1 ? '/servers' : `/servers/${server.id}/timeline`);
     } catch (why) {
       setError(/** @type {Error} */ (why));
@@ -43,7 +43,7 @@ export default function Create({query}) {
     }
   };
   return html`
-    <${Head} title=${t('Create a server')} back=${['#/servers', t('Servers')]} />
+    <${Head} title=${t('Create server')} back=${['#/servers', t('Servers')]} />
     <form class="create" onSubmit=${submit}>
       <div class="create-fields">${groups.map(
         group => html`
@@ -54,8 +54,8 @@ export default function Create({query}) {
         }`,
       )}</div>
       <aside class="create-side"><${Check} values=${values} />
-        <div class="card"><${Refusal} error=${error} /><${Command} command=${command(values)} />
-          <button class="primary large" disabled=${busy}>${busy ? t('One moment …') : Number(values.count) > 1 ? t('Create {count} servers', {count: values.count}) : t('Create the server')}</button></div></aside>
+        <div class="card"><${Refusal} error=${error} /><${Command} command=${command(values)} terraform=${hcl(values)} />
+          <button class="primary large" disabled=${busy}>${busy ? t('One moment …') : Number(values.count) > 1 ? t('Create {count} servers', {count: values.count}) : t('Create server')}</button></div></aside>
     </form>`;
 }
 

@@ -11,6 +11,7 @@ const MEASURES = [
   {name: 'disk', label: 'Disk', used: 'local_gb_used', total: 'local_gb'},
 ];
 const MOST = 20000;
+const FEW = 60; // hosts that are shown with their names
 
 /** @param {AbortSignal} signal */
 async function read(signal) {
@@ -51,7 +52,7 @@ export default function Hosts() {
       html`<div class="grid">
       <${Card} title=${t('All hosts')} class="span"><div class="meters">
         <${Meter} label=${t('CPUs')} used=${sum('vcpus_used')} total=${sum('vcpus')} show=${number} /><${Meter} label=${t('Memory')} used=${sum('memory_mb_used')} total=${sum('memory_mb')} show=${mebibytes} /><${Meter} label=${t('Disk')} used=${sum('local_gb_used')} total=${sum('local_gb')} show=${(/** @type {number} */ size) => `${number(size)} GiB`} /></div></${Card}>
-      ${zones.map(zone => html`<${Card} key=${zone} title=${t('Zone {name}', {name: zone})} class="span"><${Squares} rows=${rows.filter(row => row.zone === zone)} by=${by} onChoose=${setChosen} chosen=${chosen} /></${Card}>`)}
+      ${zones.map(zone => html`<${Card} key=${zone} title=${t('Zone {name}', {name: zone})} class="span"><${rows.length > FEW ? Squares : Tiles} rows=${rows.filter(row => row.zone === zone)} by=${by} onChoose=${setChosen} chosen=${chosen} /></${Card}>`)}
       <${Card} title=${chosen ? chosen.hypervisor_hostname : t('A host')} class="span">${
         chosen
           ? html`<${Facts} rows=${[
@@ -68,6 +69,16 @@ export default function Hosts() {
       <p class="quiet"><a href="#/hypervisors">${t('The same as a table')}</a></p></div>`
     }`;
 }
+
+/** Few hosts, with names, load and state. @param {{rows: any[], by: any, chosen: any, onChoose: (row: any) => void}} props */
+const Tiles = ({rows, by, chosen, onChoose}) =>
+  html`<div class="tiles">${rows.map(
+    row => html`
+    <button type="button" key=${row.id} class="tile" aria-pressed=${chosen?.id === row.id} onClick=${() => onChoose(row)}><strong>${row.host ?? row.hypervisor_hostname}</strong>
+      ${row.state === 'up' ? row.status === 'disabled' && html`<${Badge} state="disabled" />` : html`<${Badge} state=${row.state} />`}
+      <progress max=${row[by.total] || 1} value=${row[by.used] ?? 0} aria-label=${t(by.label)}></progress>
+      <span class="quiet">${t('{count} servers', {count: number(row.running_vms ?? 0)})}</span></button>`,
+  )}</div>`;
 
 /** @param {{rows: any[], by: any, chosen: any, onChoose: (row: any) => void}} props */
 function Squares({rows, by, chosen, onChoose}) {

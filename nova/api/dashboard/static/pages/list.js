@@ -1,17 +1,23 @@
 // The list of any resource: what its row in data/resources says. With an id in the address, the detail of one.
-import {html, useMemo, useState} from '../core/html.js';
+import {html, useEffect, useMemo, useRef, useState} from '../core/html.js';
 import {all, call} from '../core/api.js';
-import {useLoad} from '../core/load.js';
+import {useServerEvents} from '../core/events.js';
+import {offer} from '../core/here.js';
+import {useLoad, useSettled} from '../core/load.js';
+import {failed} from '../core/notices.js';
 import {link, setQuery} from '../core/router.js';
 import {isAdmin} from '../core/session.js';
-import {t} from '../core/text.js';
+import {number, t} from '../core/text.js';
 import {Busy, Card, Empty, Facts, Head, Refusal} from '../parts/basics.js';
-import {ActionDialog, ActionMenu, allowed} from '../parts/actions.js';
+import {ActionDialog, ActionMenu, allowed, offered, save} from '../parts/actions.js';
 import {Icon} from '../parts/icons.js';
 import {Table, sorted} from '../parts/table.js';
 import {RESOURCES} from '../data/resources.js';
 
+const SIZES = [20, 50, 100, 500];
 const SIZE = 50;
+const MOST = 5000; // rows that are read to search, sort or select all of them
+const RENEW_MS = 1500;
 
 /** @typedef {import('../data/resources.js').Resource} Resource */
 
@@ -22,7 +28,7 @@ export default function List({page, path, query}) {
   if (!loaded.data) return html`<${Busy} label=${t('Loading …')} />`;
   return path[1] && loaded.data.facts
     ? html`<${Detail} key=${path[1]} resource=${loaded.data} page=${page} id=${path[1]} />`
-    : html`<${Rows} resource=${loaded.data} page=${page} query=${query} />`;
+    : html`<${Rows} key=${query.get('do') ?? ''} resource=${loaded.data} page=${page} query=${query} />`;
 }
 
 /** @param {Resource} resource @param {any} row */
@@ -31,104 +37,309 @@ export const idOf = (resource, row) => String((resource.id ? resource.id(row) : 
 const nameOf = (resource, row) =>
   row ? String((resource.nameOf ? resource.nameOf(row) : row.name) || idOf(resource, row)) : '';
 
-/** Ask for one page, or for all where the API has no pages. @param {Resource} resource @param {string} marker @param {AbortSignal} signal */
-async function read(resource, marker, signal) {
+/** What is asked for. @typedef {{find: string, sort: import('../parts/table.js').Sort | null, filters: Record<string, string>, size: number}} View */
+
+/** Whether the API itself searches and sorts; otherwise all rows are read. @param {Resource} resource @param {View} view */
+const served = (resource, view) =>
+  !!resource.paged &&
+  (!view.find || !!resource.search) &&
+  (!view.sort || !!resource.columns.find(column => column.name === view.sort?.by)?.sort);
+
+/** The query of the API for a view. @param {Resource} resource @param {View} view */
+function queryOf(resource, view) {
+  /** @type {Record<string, any>} */
   const query = {...(typeof resource.query === 'function' ? resource.query() : resource.query)};
-  const options = {signal, version: resource.version};
-  const found = resource.paged
-    ? (await call(resource.service, resource.path, {...options, query: {...query, limit: SIZE, marker}}))[resource.key]
-    : await all(resource.service, resource.path, resource.key, {...options, query});
-  const rows = resource.unwrap ? found.map(resource.unwrap) : found;
-  return {rows: resource.fill ? await resource.fill(rows) : rows, more: !!resource.paged && found.length === SIZE};
+  for (const filter of resource.filters ?? []) {
+    if (view.filters[filter.name]) query[filter.query ?? filter.name] = view.filters[filter.name];
+  }
+  if (view.find && resource.search) Object.assign(query, resource.search(view.find));
+  const key = resource.columns.find(column => column.name === view.sort?.by)?.sort;
+  if (view.sort && key && resource.paged) {
+    delete query.sort;
+    Object.assign(query, {sort_key: key, sort_dir: view.sort.down ? 'desc' : 'asc'});
+  }
+  return query;
 }
+
+/** @param {Resource} resource @param {any[]} found */
+async function filled(resource, found) {
+  const rows = resource.unwrap ? found.map(resource.unwrap) : found;
+  return resource.fill ? await resource.fill(rows) : rows;
+}
+
+/** All rows that fit a view. @param {Resource} resource @param {View} view @param {AbortSignal} [signal] */
+async function readAll(resource, view, signal) {
+  const query = {...queryOf(resource, view), ...(resource.paged ? {limit: 500} : {})};
+  const options = {signal, version: resource.version, query, most: MOST};
+  const found = resource.read ? await resource.read() : await all(resource.service, resource.path, resource.key, options);
+  const rows = await filled(resource, found);
+  const text = resource.search ? '' : view.find.toLowerCase();
+  const columns = resource.columns;
+  return sorted(
+    rows.filter(
+      row =>
+        !text ||
+        columns.some(column =>
+          String(column.value(row) ?? '')
+            .toLowerCase()
+            .includes(text),
+        ) ||
+        String(row.id ?? '').startsWith(text),
+    ),
+    columns,
+    view.sort,
+  );
+}
+
+/** One page. @param {Resource} resource @param {View} view @param {string} marker @param {AbortSignal} signal */
+async function readPage(resource, view, marker, signal) {
+  const query = {...queryOf(resource, view), limit: view.size, marker, ...(resource.counted ? {with_count: true} : {})};
+  const document = await call(resource.service, resource.path, {signal, version: resource.version, query});
+  const rows = await filled(resource, document[resource.key]);
+  return {rows, more: rows.length === view.size, total: document.count ?? null};
+}
+
+/** Keep a list as the event stream says. @param {{loaded: import('../core/load.js').Loaded<any>, all: boolean}} props */
+function Live({loaded, all: everyone}) {
+  const timer = useRef(0);
+  const latest = useRef(loaded);
+  latest.current = loaded;
+  const later = () => {
+    timer.current ||= setTimeout(() => {
+      timer.current = 0;
+      latest.current.reload();
+    }, RENEW_MS);
+  };
+  const on = useServerEvents(server => {
+    const {data, set} = latest.current;
+    const place = data?.rows.findIndex((/** @type {any} */ row) => row.id === server.id) ?? -1;
+    if (!data || place < 0 || server.status === 'DELETED') {
+      later();
+      return;
+    }
+    set({...data, rows: data.rows.map((/** @type {any} */ row, /** @type {number} */ at) => (at === place ? {...row, ...server} : row))});
+  }, later);
+  const live = on && !everyone; // the stream is of one project
+  return html`<span class="live ${live ? 'on' : ''}">${live ? t('Live') : t('Not live')}</span>`;
+}
+
+/** A choice that the browser keeps. @param {string} key @param {any} otherwise */
+function useKept(key, otherwise) {
+  const [value, set] = useState(() => {
+    try {
+      return JSON.parse(localStorage.getItem(key) ?? 'null') ?? otherwise;
+    } catch {
+      return otherwise;
+    }
+  });
+  return [
+    value,
+    (/** @type {any} */ next) => {
+      localStorage.setItem(key, JSON.stringify(next));
+      set(next);
+    },
+  ];
+}
+
+/** @param {any} value */
+const cell = value => {
+  const text = String(value ?? '');
+  const safe = /^[=+\-@\t\r]/.test(text) && !/^-?[\d.]+$/.test(text) ? `'${text}` : text; // no formula of a spreadsheet
+  return /[",\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+};
+/** @param {any[]} rows @param {import('../parts/table.js').Column[]} columns */
+const csv = (rows, columns) =>
+  [columns.map(column => cell(t(column.label))), ...rows.map(row => columns.map(column => cell(column.value(row))))]
+    .map(line => line.join(','))
+    .join('\r\n');
 
 /** @param {{resource: Resource, page: any, query: URLSearchParams}} props */
 function Rows({resource, page, query}) {
-  const [markers, setMarkers] = useState(/** @type {string[]} */ (['']));
-  const [find, setFind] = useState(query.get('find') ?? '');
-  const [sort, setSort] = useState(/** @type {any} */ (null));
-  const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
-  const [doing, setDoing] = useState(/** @type {any} */ (null));
-  const loaded = useLoad(signal => read(resource, markers[markers.length - 1], signal), [markers, resource]);
-  const columns = [
-    ...resource.columns
-      .filter(column => !column.admin || isAdmin())
-      .map((column, place) =>
-        place || !resource.facts
-          ? column
-          : {
-              ...column,
-              show: (/** @type {any} */ row) =>
-                html`<a href=${link(page.path, idOf(resource, row))}>${column.show ? column.show(row) : column.value(row) || idOf(resource, row)}</a>`,
-            },
-      ),
-  ];
-  const rows = useMemo(
-    () =>
-      sorted(
-        (loaded.data?.rows ?? []).filter(
-          (/** @type {any} */ row) =>
-            !find ||
-            columns.some(column =>
-              String(column.value(row) ?? '')
-                .toLowerCase()
-                .includes(find.toLowerCase()),
-            ),
-        ),
-        columns,
-        sort,
-      ),
-    [loaded.data, find, sort],
+  const shownFilters = (resource.filters ?? []).filter(filter => !filter.admin || isAdmin());
+  const [keptSize, keepSize] = useKept('nova.size', SIZE);
+  const [hidden, hide] = useKept(`nova.columns.${page.path}`, []);
+  const [view, setView] = useState(
+    /** @returns {View} */ () => ({
+      find: query.get('find') ?? '',
+      sort: query.get('sort') ? {by: query.get('sort') ?? '', down: query.get('down') === '1'} : (resource.sort ?? null),
+      filters: Object.fromEntries(shownFilters.map(filter => [filter.name, query.get(filter.name) ?? ''])),
+      size: Number(query.get('size')) || keptSize,
+    }),
   );
-  const picked = rows.filter(row => selected.has(idOf(resource, row)));
-  const bulk = resource.actions.filter(action => action.bulk && (!action.admin || isAdmin()));
-  const search = (/** @type {any} */ event) => {
-    setFind(event.target.value);
-    setQuery({find: event.target.value});
+  const [markers, setMarkers] = useState(/** @type {string[]} */ (['']));
+  const [selected, setSelected] = useState(/** @type {Map<string, any>} */ (new Map()));
+  const create = resource.create && offered(resource.create) ? resource.create : null;
+  const [doing, setDoing] = useState(
+    /** @type {any} */ (query.get('do') === 'create' && create ? {action: create, rows: [{}]} : null),
+  );
+  const wanted = useSettled(view.find.trim(), 250);
+  const settled = {...view, find: wanted};
+  const byApi = served(resource, settled);
+  const marker = byApi ? markers[markers.length - 1] : '';
+  const asked = JSON.stringify({...settled, marker, byApi, resource: page.path, ...(byApi ? {} : {size: 0})});
+  const loaded = useLoad(
+    async signal => {
+      if (byApi) return readPage(resource, settled, marker, signal);
+      const rows = await readAll(resource, settled, signal);
+      return {rows, more: false, total: rows.length};
+    },
+    [asked],
+  );
+  const counted = useLoad(
+    async () =>
+      byApi && resource.count && (loaded.data?.more || markers.length > 1) ? resource.count(queryOf(resource, settled)) : null,
+    [asked, !!loaded.data?.more],
+  );
+  const change = (/** @type {Partial<View>} */ by) => {
+    const next = {...view, ...by};
+    setView(next);
+    setMarkers(['']);
+    setSelected(new Map());
+    setQuery({
+      find: next.find,
+      ...next.filters,
+      ...(next.sort && next.sort !== resource.sort ? {sort: next.sort.by, down: next.sort.down ? '1' : ''} : {}),
+      size: next.size === SIZE ? '' : String(next.size),
+    });
   };
-  const create = resource.create && (!resource.create.admin || isAdmin()) ? resource.create : null;
+  const columns = resource.columns.filter(column => !column.admin || isAdmin());
+  const seen = useMemo(
+    () =>
+      columns
+        .filter((column, place) => !place || !hidden.includes(column.name))
+        .map((column, place) =>
+          place || !resource.facts
+            ? column
+            : {
+                ...column,
+                show: (/** @type {any} */ row) =>
+                  html`<a href=${link(page.path, idOf(resource, row))}>${column.show ? column.show(row) : column.value(row) || idOf(resource, row)}</a>`,
+              },
+        ),
+    [hidden, resource],
+  );
+  const every = loaded.data?.rows ?? [];
+  const at = byApi ? 0 : (markers.length - 1) * view.size;
+  const rows = byApi ? every : every.slice(at, at + view.size);
+  const more = byApi ? !!loaded.data?.more : at + view.size < every.length;
+  const total = loaded.data?.total ?? counted.data ?? (byApi && !more && loaded.data ? (markers.length - 1) * view.size + rows.length : null);
+  const from = (markers.length - 1) * view.size;
+  const picked = [...selected.values()];
+  const bulk = resource.actions.filter(action => action.bulk && offered(action));
+  const choose = (/** @type {any} */ action, /** @type {any[]} */ on) => {
+    if (action.go) location.hash = action.go(on[0]);
+    else setDoing({action, rows: on});
+  };
+  const select = (/** @type {Set<string>} */ ids) => {
+    const known = new Map(selected);
+    for (const row of rows) known.set(idOf(resource, row), row);
+    setSelected(new Map([...ids].map(id => [id, known.get(id)])));
+  };
+  const selectAll = () =>
+    readAll(resource, settled).then(
+      found => setSelected(new Map(found.map((/** @type {any} */ row) => [idOf(resource, row), row]))),
+      error => failed(t('Select all'), error),
+    );
+  const exported = (/** @type {string} */ kind) =>
+    readAll(resource, settled).then(
+      found =>
+        save(
+          new Blob([kind === 'csv' ? csv(found, seen) : JSON.stringify(found, null, 1)], {type: kind === 'csv' ? 'text/csv' : 'application/json'}),
+          `${page.path}.${kind}`,
+        ),
+      error => failed(t('Export'), error),
+    );
+  useEffect(() => {
+    offer(create ? [{label: t(create.label), run: () => choose(create, [{}])}] : []);
+    return () => offer([]);
+  }, [resource]);
+  const finder = t(resource.find ?? 'Find in this list');
+  const fits = wanted || Object.values(view.filters).some(Boolean);
+  const button = create && html`<button type="button" class="primary" onClick=${() => choose(create, [{}])}><${Icon} name="plus" size=${16} /> ${t(create.label)}</button>`;
   return html`
-    <${Head} title=${t(page.label)}>${create && html`<button type="button" class="primary" onClick=${() => setDoing({action: create, rows: [{}]})}><${Icon} name="plus" size=${16} /> ${t(create.label)}</button>`}</${Head}>
+    <${Head} title=${t(page.label)}>${button}</${Head}>
     ${resource.note && html`<p class="quiet note">${t(resource.note)}</p>`}
-    <div class="toolbar"><input type="search" aria-label=${resource.paged ? t('Find on this page') : t('Find in this list')} placeholder=${resource.paged ? t('Find on this page') : t('Find in this list')} value=${find} onInput=${search} /><span class="grow"></span>
-      <span class="quiet" role="status">${loaded.data ? t('{count} shown', {count: rows.length}) : ''}</span>
+    <div class="toolbar"><input type="search" aria-label=${finder} placeholder=${finder} value=${view.find} onInput=${(/** @type {any} */ event) => change({find: event.target.value})} />
+      ${shownFilters.map(filter =>
+        filter.options
+          ? html`<select aria-label=${t(filter.label)} value=${view.filters[filter.name]} onChange=${(/** @type {any} */ event) => change({filters: {...view.filters, [filter.name]: event.target.value}})}>
+          <option value="">${t(filter.none ?? 'Any')}</option>${filter.options.map(one => html`<option value=${one.value} selected=${one.value === view.filters[filter.name]}>${one.label}</option>`)}</select>`
+          : html`<label class="inline"><input type="checkbox" checked=${!!view.filters[filter.name]} onChange=${(/** @type {any} */ event) => change({filters: {...view.filters, [filter.name]: event.target.checked ? '1' : ''}})} /> ${t(filter.label)}</label>`,
+      )}
+      <span class="grow"></span>
+      ${resource.follow && html`<${Live} loaded=${loaded} all=${!!view.filters.all} />`}
+      <span class="quiet" role="status">${loaded.data && rows.length > 0 ? (total === null ? t('{from} to {to}', {from: from + 1, to: from + rows.length}) : t('{from} to {to} of {total}', {from: from + 1, to: from + rows.length, total: number(total)})) : ''}</span>
+      <${Choices} columns=${columns} hidden=${hidden} hide=${hide} size=${view.size} resize=${(/** @type {number} */ size) => {
+        keepSize(size);
+        change({size});
+      }} onExport=${exported} />
       <button type="button" class="icon-button" aria-label=${t('Load again')} title=${t('Load again')} onClick=${loaded.reload}><${Icon} name="reload" /></button></div>
-    ${
-      picked.length > 0 &&
-      html`<div class="bulk"><strong>${t('{count} selected', {count: picked.length})}</strong>${bulk.map(
-        action => html`
-      <button type="button" class=${action.danger ? 'danger small' : 'small'} onClick=${() => setDoing({action, rows: picked})}>${t(action.label)}</button>`,
-      )}</div>`
-    }
+    <${Bulk} rows=${picked} bulk=${bulk} onChoose=${choose} onClear=${() => setSelected(new Map())}
+      onAll=${rows.length > 0 && rows.every((/** @type {any} */ row) => selected.has(idOf(resource, row))) && picked.length < (total ?? Infinity) && (more || from > 0) ? selectAll : null} total=${total} />
     <${Refusal} error=${loaded.error} />
     ${!loaded.data && loaded.loading && html`<${Busy} label=${t('Loading …')} />`}
-    ${loaded.data && !rows.length && html`<${Empty} icon=${page.icon} text=${find ? t('Nothing fits.') : t(resource.empty)} />`}
+    ${loaded.data && !rows.length && html`<${Empty} icon=${page.icon} text=${fits ? t('Nothing fits.') : t(resource.empty)}>${!fits && button}</${Empty}>`}
     ${
       rows.length > 0 &&
-      html`<${Table} label=${t(page.label)} ...${{columns, rows, sort, selected}} idOf=${(/** @type {any} */ row) => idOf(resource, row)} nameOf=${(/** @type {any} */ row) => nameOf(resource, row)}
-      sortable=${() => true} onSort=${setSort} actions=${resource.actions} onAction=${(/** @type {any} */ action, /** @type {any[]} */ on) => setDoing({action, rows: on})} onSelect=${bulk.length ? setSelected : null} />`
+      html`<${Table} label=${t(page.label)} ...${{rows, sort: view.sort}} columns=${seen} selected=${new Set(selected.keys())} idOf=${(/** @type {any} */ row) => idOf(resource, row)} nameOf=${(/** @type {any} */ row) => nameOf(resource, row)}
+      sortable=${() => true} onSort=${(/** @type {any} */ sort) => change({sort})} actions=${resource.actions} onAction=${choose} onSelect=${bulk.length ? select : null} />`
     }
     ${loaded.data && resource.board && html`<div class="below">${resource.board(loaded.data.rows, loaded.reload)}</div>`}
     ${
-      resource.paged &&
-      (markers.length > 1 || loaded.data?.more) &&
+      (markers.length > 1 || more) &&
       html`<nav class="pager" aria-label=${t('Pages of the list')}>
       <button type="button" disabled=${markers.length === 1} onClick=${() => setMarkers(markers.slice(0, -1))}>${t('Back')}</button><span class="quiet">${t('Page {number}', {number: markers.length})}</span>
-      <button type="button" disabled=${!loaded.data?.more} onClick=${() => setMarkers([...markers, idOf(resource, loaded.data?.rows[loaded.data.rows.length - 1])])}>${t('Next')}</button></nav>`
+      <button type="button" disabled=${!more} onClick=${() => setMarkers([...markers, idOf(resource, rows[rows.length - 1])])}>${t('Next')}</button></nav>`
     }
     ${
       doing &&
       html`<${ActionDialog} ...${doing} nameOf=${(/** @type {any} */ row) => nameOf(resource, row)} onClose=${() => setDoing(null)} onDone=${() => {
-        setSelected(new Set());
+        setSelected(new Map());
         loaded.reload();
       }} />`
     }`;
+}
+
+/**
+ * Columns, rows of a page, and files of the list.
+ * @param {{columns: import('../parts/table.js').Column[], hidden: string[], hide: (names: string[]) => void, size: number,
+ *   resize: (size: number) => void, onExport: (kind: string) => void}} props
+ */
+const Choices = ({columns, hidden, hide, size, resize, onExport}) => html`
+  <details class="choices-menu"><summary class="button small">${t('View')}</summary>
+    <div class="choices-body">
+      <fieldset><legend>${t('Columns')}</legend>${columns.slice(1).map(
+        column =>
+          html`<label class="inline"><input type="checkbox" checked=${!hidden.includes(column.name)} onChange=${(/** @type {any} */ event) => hide(event.target.checked ? hidden.filter(one => one !== column.name) : [...hidden, column.name])} /> ${t(column.label)}</label>`,
+      )}</fieldset>
+      <label class="inline">${t('Rows of a page')} <select value=${size} onChange=${(/** @type {any} */ event) => resize(Number(event.target.value))}>${SIZES.map(one => html`<option value=${one} selected=${one === size}>${one}</option>`)}</select></label>
+      <div class="inline"><button type="button" class="small" onClick=${() => onExport('csv')}>${t('Export as CSV')}</button><button type="button" class="small" onClick=${() => onExport('json')}>${t('Export as JSON')}</button></div>
+    </div></details>`;
+
+/**
+ * What can be done to all that are selected. Every button has its place, lest one comes under the pointer while states change.
+ * @param {{rows: any[], bulk: import('../parts/actions.js').Action[], onChoose: (action: any, rows: any[]) => void, onClear: () => void,
+ *   onAll: (() => void) | null, total: number | null}} props
+ */
+function Bulk({rows, bulk, onChoose, onClear, onAll, total}) {
+  if (!rows.length) return null;
+  return html`<div class="bulk"><strong role="status">${t('{count} selected', {count: number(rows.length)})}</strong>
+    ${onAll && html`<button type="button" class="small" onClick=${onAll}>${total === null ? t('Select all matches') : t('Select all {count} matches', {count: number(total)})}</button>`}
+    <button type="button" class="small" onClick=${onClear}>${t('Clear selection')}</button>${bulk.map(action => {
+      const on = rows.filter(row => !action.when || action.when(row));
+      return html`
+    <button type="button" class=${action.danger ? 'danger small' : 'small'} disabled=${!on.length} onClick=${() => onChoose(action, on)}>${t(action.label)}</button>`;
+    })}</div>`;
 }
 
 /** @param {{resource: Resource, page: any, id: string}} props */
 function Detail({resource, page, id}) {
   const loaded = useLoad(
     async signal => {
+      if (resource.show) {
+        const row = await resource.show(id);
+        return {row, more: await resource.more?.(row)};
+      }
       const document = await call(resource.service, `${resource.item ?? resource.path}/${encodeURIComponent(id)}`, {
         signal,
         version: resource.version,
@@ -139,19 +350,28 @@ function Detail({resource, page, id}) {
     [id],
   );
   const [doing, setDoing] = useState(/** @type {any} */ (null));
+  const choose = (/** @type {any} */ action, /** @type {any} */ on) => {
+    if (action.go) location.hash = action.go(on);
+    else setDoing({action, rows: [on]});
+  };
+  const doable = loaded.data ? allowed(resource.actions, loaded.data.row) : [];
+  useEffect(() => {
+    offer(doable.map(action => ({label: t(action.label), run: () => choose(action, loaded.data?.row)})));
+    return () => offer([]);
+  }, [loaded.data]);
   if (!loaded.data)
     return loaded.error
       ? html`<${Head} title=${t(page.label)} back=${['#/' + page.path, t(page.label)]} /><${Refusal} error=${loaded.error} />`
       : html`<${Busy} label=${t('Loading …')} />`;
   const {row, more} = loaded.data;
-  const doable = allowed(resource.actions, row);
   return html`
-    <${Head} title=${nameOf(resource, row)} back=${['#/' + page.path, t(page.label)]}><${ActionMenu} text=${t('Actions')} label=${t('Actions')} actions=${doable} onChoose=${(/** @type {any} */ action) => setDoing({action, rows: [row]})} /></${Head}>
+    <${Head} title=${nameOf(resource, row)} back=${['#/' + page.path, t(page.label)]}><${ActionMenu} text=${t('Actions')} label=${t('Actions')} actions=${doable} onChoose=${(/** @type {any} */ action) => choose(action, row)} /></${Head}>
+    <${Refusal} error=${loaded.error} />
     <div class="grid"><${Card} title=${t('Details')}><${Facts} rows=${resource.facts?.(row).map(([name, value]) => [t(name), value])} /></${Card}>
-      ${resource.parts?.(row, more, loaded.reload, (/** @type {any} */ action, /** @type {any} */ on) => setDoing({action, rows: [on]}))}</div>
+      ${resource.parts?.(row, more, loaded.reload, choose)}</div>
     ${
       doing &&
-      html`<${ActionDialog} ...${doing} nameOf=${(/** @type {any} */ one) => nameOf(resource, one)} onClose=${() => setDoing(null)} onDone=${
+      html`<${ActionDialog} ...${doing} nameOf=${(/** @type {any} */ one) => (one === row ? nameOf(resource, one) : one.name || one.id || '')} onClose=${() => setDoing(null)} onDone=${
         doing.action.gone
           ? () => {
               location.hash = '#/' + page.path;

@@ -16,8 +16,8 @@ function names() {
   }
 }
 
-/** @param {{reason: string}} props */
-export function Login({reason}) {
+/** @param {{reason: string, onCancel?: () => void}} props */
+export function Login({reason, onCancel}) {
   const kept = names();
   const [given, setGiven] = useState({
     user: kept.user ?? '',
@@ -44,6 +44,8 @@ export function Login({reason}) {
       if (found) setChoice(found);
     } catch (why) {
       if (why instanceof PasscodeNeeded) setFactor({receipt: why.receipt, userId: why.userId, passcode: ''});
+      else if (/** @type {any} */ (why).code === 401)
+        setError(new Error(factor ? t('The passcode is wrong or has expired.') : t('User name, password, domain or project is wrong.')));
       else setError(/** @type {Error} */ (why));
     } finally {
       setBusy(false);
@@ -77,6 +79,7 @@ export function Login({reason}) {
           <button class="primary" disabled=${busy}>${busy ? t('One moment …') : t('Log in')}</button></form>`
         }
         <${Refusal} error=${error} />
+        ${onCancel && html`<p><button type="button" class="small" onClick=${onCancel}>${t('Discard the open page')}</button></p>`}
       </div>
     </main>`;
 }

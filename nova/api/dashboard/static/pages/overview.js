@@ -45,7 +45,7 @@ export default function Overview() {
   const [compute, volume] = quota.data ?? [];
   return html`
     <${Head} title=${t('Overview')} note=${html`<span class="quiet thin">${required().project?.name}</span>`}>
-      <a class="button primary" href="#/create"><${Icon} name="plus" size=${16} /> ${t('Create a server')}</a></${Head}>
+      <a class="button primary" href="#/create"><${Icon} name="plus" size=${16} /> ${t('Create server')}</a></${Head}>
     <${Refusal} error=${quota.error} />
     <div class="grid">
       <${Card} title=${t('Quota')} class="span">

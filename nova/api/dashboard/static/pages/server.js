@@ -2,16 +2,19 @@
 import {html, useEffect, useRef, useState} from '../core/html.js';
 import {call, has} from '../core/api.js';
 import {useServerEvents} from '../core/events.js';
+import {offer} from '../core/here.js';
 import {useLoad} from '../core/load.js';
 import {link} from '../core/router.js';
-import {isAdmin} from '../core/session.js';
+import {may} from '../core/permissions.js';
+import {isAdmin, reached} from '../core/session.js';
 import {date, mebibytes, bytes, span, t} from '../core/text.js';
 import {SERVER_ACTIONS} from '../data/server_actions.js';
 import {PARTS} from '../data/server_parts.js';
 import {addresses, source} from '../data/servers.js';
-import {ActionDialog, ActionMenu, allowed} from '../parts/actions.js';
+import {ActionDialog, ActionMenu, allowed, offered} from '../parts/actions.js';
 import {Ago, Badge, Busy, Card, Empty, Facts, Head, Refusal, Tabs} from '../parts/basics.js';
 import {Icon} from '../parts/icons.js';
+import {Named} from '../parts/named.js';
 import {Table} from '../parts/table.js';
 
 const LOG_LINES = 300,
@@ -34,15 +37,20 @@ export function Server({id, tab}) {
     if (server.id === id) renew();
   }, renew);
   const server = loaded.data;
+  const doable = server ? allowed(SERVER_ACTIONS, server) : [];
+  useEffect(() => {
+    offer(doable.map(action => ({label: t(action.label), run: () => setDoing({action, rows: [server]})})));
+    return () => offer([]);
+  }, [server]);
   if (!server)
     return loaded.error
       ? html`<${Head} title=${t('Server')} back=${['#/servers', t('Servers')]} /><${Refusal} error=${loaded.error} />`
       : html`<${Busy} label=${t('Loading …')} />`;
-  const doable = allowed(SERVER_ACTIONS, server);
   const choose = (/** @type {any} */ action, /** @type {any} */ row = server) => setDoing({action, rows: [row]});
   const tabs = [
     {name: 'overview', label: t('Overview')},
     {name: 'timeline', label: t('Timeline')},
+    ...(may(CONSOLES) && server.status === 'ACTIVE' ? [{name: 'console', label: t('Console')}] : []),
     {name: 'log', label: t('Console log')},
     ...PARTS.filter(part => !part.service || has(part.service)).map(part => ({name: part.name, label: t(part.title)})),
   ];
@@ -68,6 +76,8 @@ export function Server({id, tab}) {
           ? html`<${Timeline} id=${id} round=${round} />`
           : tab === 'log'
             ? html`<${ConsoleLog} id=${id} />`
+            : tab === 'console'
+            ? html`<${Console} server=${server} />`
             : part
               ? html`<${Part} key=${part.name} ...${{part, server, round, choose}} />`
               : html`<${Empty} text=${t('There is no such page.')} />`
@@ -122,8 +132,8 @@ const Overview = ({server}) => html`
         [...new Set((server.security_groups ?? []).map((/** @type {any} */ group) => group.name))].join(', '),
       ],
       [t('Host status'), server.host_status],
-      [t('Project'), server.tenant_id],
-      [t('User'), server.user_id],
+      [t('Project'), html`<${Named} kind="project" id=${server.tenant_id} />`],
+      [t('User'), html`<${Named} kind="user" id=${server.user_id} plain />`],
     ]} /></${Card}>
     <${Card} title=${t('Tags')}><div class="chips">${(server.tags ?? []).map((/** @type {string} */ tag) => html`<span class="chip">${tag}</span>`)}${!server.tags?.length && html`<span class="quiet">${t('There are none.')}</span>`}</div></${Card}>
   </div>`;
@@ -163,6 +173,42 @@ function Timeline({id, round}) {
           ${event.details && html`<p class="quiet">${event.details}</p>`}</li>`,
         )}</ul></li>`,
   )}</ol>`;
+}
+
+const CONSOLES = 'os_compute_api:os-remote-consoles';
+const KINDS = [
+  {value: 'novnc', label: 'Screen (VNC)'},
+  {value: 'spice-html5', label: 'Screen (SPICE)'},
+  {value: 'serial', label: 'Serial line'},
+];
+/** @type {Record<string, string>} */
+const PROTOCOLS = {novnc: 'vnc', 'spice-html5': 'spice', serial: 'serial'};
+
+/** A console in the page. Consoles of another origin open in a tab of their own. @param {{server: any}} props */
+function Console({server}) {
+  const [kind, setKind] = useState('novnc');
+  const [state, setState] = useState(/** @type {{url?: string, error?: Error, busy?: boolean}} */ ({}));
+  const frame = useRef(/** @type {HTMLIFrameElement | null} */ (null));
+  const connect = async () => {
+    setState({busy: true});
+    try {
+      const {remote_console: found} = await call('compute', `/servers/${server.id}/remote-consoles`, {
+        method: 'POST',
+        body: {remote_console: {type: kind, protocol: PROTOCOLS[kind]}},
+      });
+      setState({url: reached(found.url.replace(/^ws/, 'http'))}); // the page of a serial console has the address of its WebSocket
+    } catch (error) {
+      setState({error: /** @type {Error} */ (error)});
+    }
+  };
+  const inside = state.url && new URL(state.url).origin === location.origin;
+  return html`
+    <div class="toolbar"><label class="inline">${t('Console')} <select value=${kind} onChange=${(/** @type {any} */ event) => setKind(event.target.value)}>${KINDS.map(one => html`<option value=${one.value} selected=${one.value === kind}>${t(one.label)}</option>`)}</select></label>
+      <button type="button" class="primary" disabled=${state.busy} onClick=${connect}>${state.url ? t('Connect again') : t('Connect')}</button>
+      ${inside && html`<button type="button" onClick=${() => frame.current?.requestFullscreen()}>${t('Full screen')}</button>`}</div>
+    <${Refusal} error=${state.error ?? null} />
+    ${state.url && !inside && html`<p><a class="button primary" href=${state.url} target="_blank" rel="noopener noreferrer">${t('Open the console')}</a></p>`}
+    ${inside && html`<iframe class="console" ref=${frame} src=${state.url} title=${t('Console of {name}', {name: server.name})} allow="fullscreen; clipboard-read; clipboard-write"></iframe>`}`;
 }
 
 /** The end of what the guest writes to its serial line, read again while it is looked at. @param {{id: string}} props */
@@ -218,7 +264,7 @@ function Part({part, server, round, choose}) {
   const loaded = useLoad(signal => part.read(server, signal), [server.id, round]);
   const rows = loaded.data ?? [];
   return html`
-    <div class="toolbar"><span class="grow"></span>${part.add && html`<button type="button" onClick=${() => choose(part.add, server)}><${Icon} name="plus" size=${16} /> ${t(part.add.label)}</button>`}</div>
+    <div class="toolbar"><span class="grow"></span>${part.add && offered(part.add) && html`<button type="button" onClick=${() => choose(part.add, server)}><${Icon} name="plus" size=${16} /> ${t(part.add.label)}</button>`}</div>
     <${Refusal} error=${loaded.error} />
     ${loaded.data && !rows.length && html`<${Empty} text=${t('There are none.')} />`}
     ${

@@ -1,7 +1,8 @@
 // Doing something to one thing or to many: a question or a form, the command, the request, and what became of it.
-import {html, useEffect, useState} from '../core/html.js';
+import {html, useEffect, useLayoutEffect, useRef, useState} from '../core/html.js';
 import {call} from '../core/api.js';
 import {done, failed} from '../core/notices.js';
+import {may} from '../core/permissions.js';
 import {isAdmin} from '../core/session.js';
 import {t} from '../core/text.js';
 import {Command, Copied, Refusal} from './basics.js';
@@ -11,17 +12,22 @@ import {Icon} from './icons.js';
 
 /**
  * @typedef {{service?: import('../core/api.js').Service, method: string, path: string, body?: any, version?: string}} Asked
- * @typedef {{name: string, label: string, danger?: boolean, bulk?: boolean, admin?: boolean, main?: boolean,
+ * @typedef {{name: string, label: string, done?: string, rule?: string, danger?: boolean, bulk?: boolean, admin?: boolean, main?: boolean, gone?: boolean,
  *   when?: (row: any) => boolean, ask?: string, form?: import('./form.js').Field[] | ((row: any) => import('./form.js').Field[]),
  *   request?: (row: any, values: any) => Asked, perform?: (row: any, values: any, progress: (share: number) => void) => Promise<any>,
  *   many?: (rows: any[], values: any) => Promise<{row: any, error: Error | null}[]>,
- *   command: (row: any, values: any) => string, secret?: (answer: any) => {label: string, text: string, file?: string} | null,
- *   open?: (answer: any) => string | null}} Action
+ *   command: (row: any, values: any) => string, terraform?: (row: any, values: any) => string, secret?: (answer: any) => {label: string, text: string, file?: string} | null,
+ *   open?: (answer: any) => string | null, go?: (row: any) => string}} Action
+ *
+ * rule   the policy rule of its operation; done: the message afterwards, {name} stands for the thing
+ * gone   the thing does not exist afterwards; go: the page that the action is, in place of a dialog
  */
 
-/** The actions that a thing's state allows. @param {Action[]} actions @param {any} row */
-export const allowed = (actions, row) =>
-  actions.filter(action => (!action.admin || isAdmin()) && (!action.when || action.when(row)));
+/** Whether the caller may do an action at all. @param {Action} action */
+export const offered = action => (!action.admin || isAdmin()) && may(action.rule);
+
+/** The actions that the rules and a thing's state allow. @param {Action[]} actions @param {any} row */
+export const allowed = (actions, row) => actions.filter(action => offered(action) && (!action.when || action.when(row)));
 
 /** @param {Action} action @param {any} row @param {any} values @param {(share: number) => void} progress */
 const perform = (action, row, values, progress) => {
@@ -43,6 +49,13 @@ export function ActionDialog({action, rows, onClose, onDone, nameOf}) {
   const [secret, setSecret] = useState(/** @type {any} */ (null));
   const many = rows.length > 1;
   const what = many ? t('{count} selected', {count: rows.length}) : nameOf(rows[0]);
+  /** @param {number} count */
+  const said = count =>
+    many
+      ? `${t(action.label)}: ${t('{count} done', {count})}`
+      : action.done
+        ? t(action.done, {...values, name: what || values.name})
+        : [t(action.label), what || values.name].filter(Boolean).join(': ');
 
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
@@ -50,19 +63,14 @@ export function ActionDialog({action, rows, onClose, onDone, nameOf}) {
     setError(null);
     try {
       const results =
-        action.many && many ? await action.many(rows, values) : await each(action, rows, values, setShare);
+        action.many && many ? await batches(action.many, rows, values, setShare) : await each(action, rows, values, setShare);
       const refused = results.filter(result => result.error);
       if (!many && refused.length) {
         setError(refused[0].error);
         return;
       }
       for (const {row, error: why} of refused) failed(`${t(action.label)}: ${nameOf(row)}`, /** @type {Error} */ (why));
-      if (refused.length < results.length)
-        done(
-          [t(action.label), many ? t('{count} done', {count: results.length - refused.length}) : what || values.name]
-            .filter(Boolean)
-            .join(': '),
-        );
+      if (refused.length < results.length) done(said(results.length - refused.length));
       onDone();
       const shown = !many && action.secret?.(/** @type {any} */ (results[0]).answer);
       const opened = !many && action.open?.(/** @type {any} */ (results[0]).answer);
@@ -87,17 +95,31 @@ export function ActionDialog({action, rows, onClose, onDone, nameOf}) {
         ${many && html`<ul class="names">${rows.slice(0, 12).map(row => html`<li>${nameOf(row)}</li>`)}${rows.length > 12 && html`<li>…</li>`}</ul>`}
         <${Fields} fields=${fields} values=${values} onChange=${setValues} />
         ${busy && share > 0 && html`<progress max="1" value=${share} aria-label=${t('Progress')}></progress>`}
+        ${busy && many && html`<p class="quiet" role="status">${t('{count} of {total}', {count: Math.round(share * rows.length), total: rows.length})}</p>`}
         <${Refusal} error=${error} />
         <${Command} command=${rows
           .slice(0, 20)
           .map(row => action.command(row, values))
-          .join('\n')} />
+          .join('\n')} terraform=${rows.length === 1 && action.terraform?.(rows[0], values)} />
         <div class="dialog-foot">
           <button type="button" onClick=${onClose}>${t('Cancel')}</button>
           <button class=${action.danger ? 'danger' : 'primary'} disabled=${busy} autofocus=${!fields.length}>${busy ? t('One moment …') : t(action.label)}</button>
         </div>
       </form>
     </${Dialog}>`;
+}
+
+const BATCH = 100; // servers that one request acts on
+
+/** Batches of one request each. @param {NonNullable<Action['many']>} act @param {any[]} rows @param {any} values @param {(share: number) => void} progress */
+async function batches(act, rows, values, progress) {
+  /** @type {{row: any, error: Error | null, answer?: any}[]} */
+  const results = [];
+  for (let at = 0; at < rows.length; at += BATCH) {
+    results.push(...(await act(rows.slice(at, at + BATCH), values)));
+    progress(results.length / rows.length);
+  }
+  return results;
 }
 
 /** One request after the other. @param {Action} action @param {any[]} rows @param {any} values @param {(share: number) => void} progress */
@@ -110,63 +132,107 @@ async function each(action, rows, values, progress) {
     } catch (error) {
       results.push({row, error: /** @type {Error} */ (error)});
     }
+    if (rows.length > 1) progress(results.length / rows.length);
   }
   return results;
 }
 
+/** Let the browser save a file. @param {Blob} content @param {string} name */
+export function save(content, name) {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(content);
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
 /** @param {{secret: {label: string, text?: string, file?: string, link?: string}, onClose: () => void}} props */
 function Secret({secret, onClose}) {
-  const save = () => {
-    const link = document.createElement('a');
-    link.href = URL.createObjectURL(new Blob([secret.text ?? ''], {type: 'application/octet-stream'}));
-    link.download = secret.file ?? 'secret.txt';
-    link.click();
-    URL.revokeObjectURL(link.href);
-  };
   return html`<div class="dialog-body"><p>${secret.label}</p>
     ${secret.link && html`<p><a class="button primary" href=${secret.link} target="_blank" rel="noopener noreferrer">${t('Open the console')}</a></p>`}
     ${secret.text && html`<${Copied} text=${secret.text} />`}
-    <div class="dialog-foot">${secret.file && html`<button type="button" class="primary" onClick=${save}>${t('Save as a file')}</button>`}
+    <div class="dialog-foot">${secret.file && html`<button type="button" class="primary" onClick=${() => save(new Blob([secret.text ?? ''], {type: 'application/octet-stream'}), secret.file ?? 'secret.txt')}>${t('Save as a file')}</button>`}
       <button type="button" onClick=${onClose}>${t('Close')}</button></div></div>`;
 }
 
+const EDGE = 8; // pixels between a menu and the edge of the window
+
 /**
- * A button with a menu of actions.
+ * A button with a menu of actions. The menu stays inside the window: it opens where there is more room, and scrolls.
  * @param {{actions: Action[], onChoose: (action: Action) => void, label: string, text?: string}} props
  */
 export function ActionMenu({actions, onChoose, label, text}) {
   const [open, setOpen] = useState(false);
+  const button = useRef(/** @type {HTMLButtonElement | null} */ (null));
+  const menu = useRef(/** @type {HTMLElement | null} */ (null));
+  const typed = useRef({text: '', at: 0});
+  const items = () => /** @type {HTMLElement[]} */ ([...(menu.current?.querySelectorAll('[role=menuitem]') ?? [])]);
+  const close = (/** @type {boolean} */ back) => {
+    setOpen(false);
+    if (back) button.current?.focus();
+  };
+  useLayoutEffect(() => {
+    if (!open || !menu.current || !button.current) return;
+    const at = button.current.getBoundingClientRect();
+    const below = innerHeight - at.bottom - EDGE,
+      above = at.top - EDGE;
+    const {style, scrollHeight, offsetWidth} = menu.current;
+    const down = below >= scrollHeight || below >= above;
+    style.maxHeight = `${down ? below : above}px`;
+    style.top = down ? `${at.bottom}px` : 'auto';
+    style.bottom = down ? 'auto' : `${innerHeight - at.top}px`;
+    style.left = `${Math.max(EDGE, Math.min(at.right - offsetWidth, innerWidth - offsetWidth - EDGE))}px`;
+    items()[0]?.focus({preventScroll: true});
+  }, [open]);
   useEffect(() => {
     if (!open) return;
-    const close = () => setOpen(false);
-    addEventListener('click', close);
-    return () => removeEventListener('click', close);
+    const leave = (/** @type {Event} */ event) => {
+      if (!menu.current?.contains(/** @type {Node} */ (event.target))) close(false);
+    };
+    for (const event of ['click', 'scroll', 'resize']) addEventListener(event, leave, true);
+    return () => {
+      for (const event of ['click', 'scroll', 'resize']) removeEventListener(event, leave, true);
+    };
   }, [open]);
   /** @param {KeyboardEvent} event */
   const keys = event => {
-    if (event.key === 'Escape') {
-      setOpen(false);
+    const found = items();
+    const at = found.indexOf(/** @type {HTMLElement} */ (document.activeElement));
+    /** @type {Record<string, number>} */
+    const places = {ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: -1};
+    if (!open) {
+      if (event.key === 'ArrowDown') {
+        event.preventDefault();
+        setOpen(true);
+      }
       return;
     }
-    if (event.key !== 'ArrowDown' && event.key !== 'ArrowUp') return;
-    event.preventDefault();
-    const items = [.../** @type {HTMLElement} */ (event.currentTarget).querySelectorAll('[role=menuitem]')];
-    const at = items.indexOf(/** @type {Element} */ (document.activeElement)) + (event.key === 'ArrowDown' ? 1 : -1);
-    /** @type {HTMLElement} */ (items[(at + items.length) % items.length])?.focus();
+    if (event.key === 'Escape' || event.key === 'Tab') {
+      close(true);
+    } else if (event.key in places) {
+      event.preventDefault();
+      found[(places[event.key] + found.length) % found.length]?.focus();
+    } else if (event.key.length === 1 && event.key !== ' ' && !event.ctrlKey && !event.metaKey) {
+      const now = Date.now();
+      const word = (now - typed.current.at < 800 ? typed.current.text : '') + event.key.toLowerCase();
+      typed.current = {text: word, at: now};
+      const order = word.length > 1 ? found : [...found.slice(at + 1), ...found.slice(0, at + 1)];
+      order.find(item => item.textContent?.trim().toLowerCase().startsWith(word))?.focus();
+    }
   };
   if (!actions.length) return null;
   return html`
     <div class="menu" onKeyDown=${keys}>
-      <button type="button" class=${text ? '' : 'icon-button'} aria-haspopup="menu" aria-expanded=${open} aria-label=${text ? undefined : label}
-        onClick=${(/** @type {Event} */ event) => {
-          event.stopPropagation();
-          setOpen(!open);
-        }}>${text} <${Icon} name=${text ? 'down' : 'more'} /></button>
+      <button type="button" ref=${button} class=${text ? '' : 'icon-button'} aria-haspopup="menu" aria-expanded=${open} aria-label=${text ? undefined : label}
+        onClick=${() => setOpen(!open)}>${text} <${Icon} name=${text ? 'down' : 'more'} /></button>
       ${
         open &&
-        html`<div class="menu-items" role="menu" aria-label=${label}>${actions.map(
+        html`<div class="menu-items" role="menu" aria-label=${label} ref=${menu}>${actions.map(
           action => html`
-        <button type="button" role="menuitem" class=${action.danger ? 'dangerous' : ''} onClick=${() => onChoose(action)}>${t(action.label)}</button>`,
+        <button type="button" role="menuitem" tabindex="-1" class=${action.danger ? 'dangerous' : ''} onClick=${() => {
+          close(true);
+          onChoose(action);
+        }}>${t(action.label)}</button>`,
         )}</div>`
       }
     </div>`;

@@ -149,9 +149,15 @@ export function Copied({text, label = t('Copy')}) {
     <button type="button" class="small" onClick=${copy}>${said || label}</button></div>`;
 }
 
-/** "Show as command". @param {{command: string}} props */
-export const Command = ({command}) =>
-  command &&
-  html`
-  <details class="command"><summary><${Icon} name="console" size=${15} /> ${t('Show as command')}</summary>
-    <${Copied} text=${command} /></details>`;
+/** The action as a command, and as a resource of Terraform if there is one. @param {{command: string, terraform?: string | false | null}} props */
+export const Command = ({command, terraform}) => html`
+  ${
+    command &&
+    html`<details class="command"><summary><${Icon} name="console" size=${15} /> ${t('Show as command')}</summary>
+    <${Copied} text=${command} /></details>`
+  }
+  ${
+    terraform &&
+    html`<details class="command"><summary><${Icon} name="console" size=${15} /> ${t('Show as Terraform')}</summary>
+    <${Copied} text=${terraform} /></details>`
+  }`;

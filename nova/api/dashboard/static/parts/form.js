@@ -1,14 +1,17 @@
 // Forms made of rows. A field's options may be asked of an API; they are asked for when the form is shown.
 import {html, useEffect, useState} from '../core/html.js';
+import {useSettled} from '../core/load.js';
 import {t} from '../core/text.js';
 
 /**
  * @typedef {{value: string, label: string, note?: string}} Option
  * @typedef {Record<string, any>} Values
- * @typedef {{name: string, label: string, type?: 'text' | 'textarea' | 'number' | 'select' | 'many' | 'check' | 'password' | 'file',
+ * @typedef {{name: string, label: string, type?: 'text' | 'find' | 'textarea' | 'number' | 'select' | 'many' | 'check' | 'password' | 'file',
  *   required?: boolean, help?: string, value?: any, min?: number, max?: number, pattern?: string,
- *   options?: Option[] | ((values: Values) => Promise<Option[]>), when?: (values: Values) => boolean,
- *   depends?: string[], none?: string}} Field
+ *   options?: Option[] | ((values: Values, text: string) => Promise<Option[]>), when?: (values: Values) => boolean,
+ *   depends?: string[], none?: string, preset?: boolean, more?: boolean, suggestions?: string[]}} Field
+ * preset: the first option is chosen once the options are known; more: the field is in the folded part of the form
+ * find: a choice among more things than a list can hold; the options are asked for with the text that was typed
  */
 
 /** The values that a form begins with. @param {Field[]} fields @returns {Values} */
@@ -21,14 +24,15 @@ export const initial = fields =>
   );
 
 /** @param {{fields: Field[], values: Values, onChange: (change: (before: Values) => Values) => void}} props */
-export const Fields = ({fields, values, onChange}) => html`
-  <div class="fields">${fields
-    .filter(field => !field.when || field.when(values))
-    .map(
-      field => html`
+export const Fields = ({fields, values, onChange}) => {
+  const shown = fields.filter(field => !field.when || field.when(values));
+  const one = (/** @type {Field} */ field) => html`
     <${One} key=${field.name} field=${field} values=${values}
-      set=${(/** @type {any} */ value) => onChange(before => ({...before, [field.name]: value}))} />`,
-    )}</div>`;
+      set=${(/** @type {any} */ value) => onChange(before => ({...before, [field.name]: value}))} />`;
+  const more = shown.filter(field => field.more);
+  return html`<div class="fields">${shown.filter(field => !field.more).map(one)}
+    ${more.length > 0 && html`<details class="more" key="more"><summary>${t('More')}</summary><div class="fields">${more.map(one)}</div></details>`}</div>`;
+};
 
 /** @param {{field: Field, values: Values, set: (value: any) => void}} props */
 function One({field, values, set}) {
@@ -37,16 +41,19 @@ function One({field, values, set}) {
     /** @type {Option[] | null} */ (Array.isArray(field.options) ? field.options : null),
   );
   const [error, setError] = useState('');
+  const [text, setText] = useState('');
+  const settled = useSettled(text, 250);
   useEffect(
     () => {
       if (typeof field.options !== 'function') return;
       let wanted = true;
-      field.options(values).then(
+      field.options(values, settled).then(
         found => {
           if (!wanted) return;
           setOptions(found);
+          if (field.preset && !values[field.name] && found.length) set(found[0].value);
           if (
-            field.type === 'select' &&
+            (field.type === 'select' || field.type === 'find') &&
             field.required &&
             !field.none &&
             !found.some(one => one.value === values[field.name])
@@ -59,7 +66,7 @@ function One({field, values, set}) {
         wanted = false;
       };
     },
-    (field.depends ?? []).map(name => values[name]),
+    [settled, ...(field.depends ?? []).map(name => values[name])],
   );
   const help = field.help || error;
   const common = {id, name: field.name, required: field.required, 'aria-describedby': help ? id + '-help' : undefined};
@@ -71,6 +78,7 @@ function One({field, values, set}) {
   }
   if (field.type === 'many') return html`<${Many} ...${{id, field, options, said, values, set}} />`;
   return html`<div class="field"><label for=${id}>${t(field.label)}${field.required ? '' : html` <span class="quiet">${t('optional')}</span>`}</label>
+    ${field.type === 'find' && html`<input type="search" aria-label=${t('Find: {label}', {label: t(field.label)})} placeholder=${t('Find by name, address or id')} value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} />`}
     ${control(field, options, values, set, common)}${said}</div>`;
 }
 
@@ -102,7 +110,7 @@ const Many = ({field, options, said, values, set}) => html`
 function control(field, options, values, set, common) {
   const value = values[field.name];
   const typed = (/** @type {any} */ event) => set(event.target.value);
-  if (field.type === 'select') {
+  if (field.type === 'select' || field.type === 'find') {
     return html`<select ...${common} value=${value} onChange=${typed} disabled=${!options}>
       ${(field.none || !field.required || !options) && html`<option value="">${options ? (field.none ? t(field.none) : '–') : t('Loading …')}</option>`}
       ${(options ?? []).map(option => html`<option key=${option.value} value=${option.value} selected=${option.value === value}>${Array.isArray(field.options) ? t(option.label) : option.label}${option.note ? ` · ${option.note}` : ''}</option>`)}
@@ -112,6 +120,6 @@ function control(field, options, values, set, common) {
     return html`<textarea ...${common} rows="4" spellcheck="false" onInput=${typed} value=${value}></textarea>`;
   if (field.type === 'file')
     return html`<input type="file" ...${common} onChange=${(/** @type {any} */ event) => set(event.target.files[0] ?? null)} />`;
-  return html`<input type=${field.type ?? 'text'} ...${common} min=${field.min} max=${field.max} pattern=${field.pattern} value=${value}
+  return html`${field.suggestions && html`<datalist id=${`${common.id}-known`}>${field.suggestions.map(one => html`<option value=${one} />`)}</datalist>`}<input type=${field.type ?? 'text'} ...${common} list=${field.suggestions && `${common.id}-known`} min=${field.min} max=${field.max} pattern=${field.pattern} value=${value}
     autocomplete=${field.type === 'password' ? 'new-password' : 'off'} onInput=${typed} />`;
 }

@@ -1,8 +1,10 @@
 // The command palette: pages, servers and what can be done, by a few letters.
 import {html, useEffect, useRef, useState} from '../core/html.js';
 import {call} from '../core/api.js';
+import {offeredHere} from '../core/here.js';
 import {useSettled} from '../core/load.js';
 import {logout} from '../core/login.js';
+import {may} from '../core/permissions.js';
 import {go} from '../core/router.js';
 import {t} from '../core/text.js';
 import {Dialog} from './dialog.js';
@@ -14,7 +16,16 @@ import {toggleTheme} from './theme.js';
 
 /** @returns {Entry[]} */
 const fixed = () => [
-  {label: t('Create a server'), note: t('Action'), icon: 'plus', run: () => go('/create')},
+  ...(may('os_compute_api:servers:create')
+    ? [{label: t('Create server'), note: t('Action'), icon: 'plus', run: () => go('/create')}]
+    : []),
+  ...offeredHere().map(entry => ({...entry, note: t('On this page'), icon: 'play'})),
+  ...sections().flatMap(section => section.pages.filter(page => page.create && may(page.create.rule)).map(page => ({
+    label: t(page.create?.label ?? ''),
+    note: t('Action'),
+    icon: 'plus',
+    run: () => go(`/${page.path}?do=create`),
+  }))),
   ...sections().flatMap(section =>
     section.pages.map(page => ({
       label: t(page.label),

@@ -3,7 +3,8 @@ import {html, useEffect, useRef, useState} from '../core/html.js';
 import {call, has} from '../core/api.js';
 import {logout, switchProject} from '../core/login.js';
 import {failed} from '../core/notices.js';
-import {isAdmin, required} from '../core/session.js';
+import {loadPermissions} from '../core/permissions.js';
+import {config, isAdmin, required} from '../core/session.js';
 import {usePlace} from '../core/router.js';
 import {t} from '../core/text.js';
 import {PAGES, SECTIONS} from '../data/navigation.js';
@@ -17,7 +18,7 @@ import {ThemeButton} from './theme.js';
 export const sections = () =>
   SECTIONS.filter(section => !section.admin || isAdmin()).map(section => ({
     ...section,
-    pages: section.pages.filter(page => !page.hidden && (!page.service || has(page.service))),
+    pages: section.pages.filter(page => !page.hidden && (!page.service || has(page.service)) && (!page.offered || page.offered())),
   }));
 
 export function Shell() {
@@ -61,7 +62,7 @@ function Top({openPalette, openDrawer, drawer}) {
       <a class="brand" href="#/"><span class="logo"><${Icon} name="flavor" size=${18} /></span><span>${t('Cloud')}</span></a>
       <button type="button" class="finder" onClick=${openPalette} aria-keyshortcuts="Control+K"><${Icon} name="search" size=${16} /><span>${t('Go to or find …')}</span><kbd>Ctrl K</kbd></button>
       <${ProjectChoice} />
-      <span class="who" title=${session.roles.join(', ')}>${session.user.name}</span>
+      <a class="who" href="#/account" title=${session.roles.join(', ')}>${session.user.name}</a>
       <${ThemeButton} />
       <button type="button" class="icon-button" aria-label=${t('Log out')} title=${t('Log out')} onClick=${logout}><${Icon} name="out" /></button>
     </header>`;
@@ -95,7 +96,16 @@ const Side = ({at}) => html`
       page => html`
       <li><a href=${'#/' + page.path} aria-current=${page.path === at || (page.path === 'servers' && at === 'create') ? 'page' : undefined}><${Icon} name=${page.icon} /><span>${t(page.label)}</span></a></li>`,
     )}</ul></div>`,
-  )}</nav>`;
+  )}<p class="release">${t('Version {release}', {release: config.release})}</p></nav>`;
+
+const RENEWED = 'nova.renewed';
+/** Load the page again, once for each release, because its modules belong to an older release. */
+function renewed() {
+  if (sessionStorage.getItem(RENEWED) === config.version) return false;
+  sessionStorage.setItem(RENEWED, config.version);
+  location.reload();
+  return true;
+}
 
 /** The page of a place; its module is loaded when it is first shown. @param {{place: import('../core/router.js').Place}} props */
 function Outlet({place}) {
@@ -104,9 +114,10 @@ function Outlet({place}) {
   const moved = useRef(false);
   useEffect(() => {
     let wanted = true;
-    page?.load().then(
-      module => wanted && setShown({path: page.path, component: module.default, page}),
-      error => wanted && setShown({path: page.path, error}),
+    page &&
+      Promise.all([page.load(), loadPermissions()]).then(
+      ([module]) => wanted && setShown({path: page.path, component: module.default, page}),
+      error => wanted && !renewed() && setShown({path: page.path, error}),
     );
     return () => {
       wanted = false;
@@ -123,7 +134,7 @@ function Outlet({place}) {
     return html`<${Empty} icon="question" text=${t('There is no such page.')}><a class="button" href="#/">${t('Overview')}</a></${Empty}>`;
   if (!shown || shown.path !== page.path) return html`<${Busy} label=${t('Loading …')} />`;
   if (shown.error) {
-    return html`<${Empty} icon="reload" text=${t('The dashboard was renewed.')}><button type="button" class="primary" onClick=${() => location.reload()}>${t('Load it again')}</button><${Refusal} error=${shown.error} /></${Empty}>`;
+    return html`<${Empty} icon="reload" text=${t('This page cannot be loaded. The server does not answer, or has another release.')}><button type="button" class="primary" onClick=${() => location.reload()}>${t('Load again')}</button><${Refusal} error=${shown.error} /></${Empty}>`;
   }
   return html`<${shown.component} key=${page.path} page=${page} path=${place.path} query=${place.query} />`;
 }

@@ -68,7 +68,9 @@ export default {
   ],
   create: {
     name: 'make-aggregate',
-    label: 'Make an aggregate',
+    label: 'Create aggregate',
+    done: 'Aggregate {name} created',
+    rule: 'os_compute_api:os-aggregates:create',
     form: [
       {name: 'name', label: 'Name', required: true},
       {name: 'availability_zone', label: 'Zone'},
@@ -83,14 +85,18 @@ export default {
   actions: [
     {
       name: 'add-host',
-      label: 'Add a host',
+      label: 'Add host',
+      done: 'Host added to {name}',
+      rule: 'os_compute_api:os-aggregates:add_host',
       form: [{name: 'host', label: 'Host', type: 'select', required: true, options: options.hosts}],
       request: (row, {host}) => act('add_host', row, {host}),
       command: (row, {host}) => openstack('aggregate add host', String(row.id), host || 'HOST'),
     },
     {
       name: 'remove-host',
-      label: 'Remove a host',
+      label: 'Remove host',
+      done: 'Host removed from {name}',
+      rule: 'os_compute_api:os-aggregates:remove_host',
       when: row => row.hosts.length > 0,
       form: row => [{name: 'host', label: 'Host', type: 'select', required: true, options: () => own(row)}],
       request: (row, {host}) => act('remove_host', row, {host}),
@@ -99,6 +105,8 @@ export default {
     {
       name: 'metadata',
       label: 'Set metadata',
+      done: 'Metadata of {name} set',
+      rule: 'os_compute_api:os-aggregates:set_metadata',
       form: [
         {name: 'key', label: 'Key', required: true},
         {name: 'value', label: 'Value', help: 'Empty: the key is removed.'},
@@ -113,7 +121,9 @@ export default {
     },
     {
       name: 'maintain',
-      label: 'Begin maintenance of a host',
+      label: 'Start maintenance of a host',
+      done: 'Maintenance of {host} started',
+      rule: 'nova:os-aggregates:maintenance',
       when: row => row.hosts.length > 1,
       ask: 'Its servers move to other hosts of the aggregate.',
       form: row => [{name: 'host', label: 'Host', type: 'select', required: true, options: () => own(row)}],
@@ -124,6 +134,8 @@ export default {
     {
       name: 'maintained',
       label: 'End maintenance of a host',
+      done: 'Maintenance of {host} ended',
+      rule: 'nova:os-aggregates:maintenance',
       when: row => row.hosts.length > 1,
       form: row => [{name: 'host', label: 'Host', type: 'select', required: true, options: () => own(row)}],
       request: (row, {host}) => act('os-host-maintenance:stop', row, {host}),
@@ -133,6 +145,8 @@ export default {
     {
       name: 'delete',
       label: 'Delete',
+      done: 'Aggregate {name} deleted',
+      rule: 'os_compute_api:os-aggregates:delete',
       danger: true,
       when: row => !row.hosts.length,
       request: row => ({method: 'DELETE', path: `/os-aggregates/${row.id}`}),

@@ -3,6 +3,7 @@ import {html} from '../../core/html.js';
 import {isAdmin} from '../../core/session.js';
 import {short} from '../../core/text.js';
 import {Ago, Badge} from '../../parts/basics.js';
+import {Named} from '../../parts/named.js';
 
 /** @type {import('../resources.js').Resource} */
 export default {
@@ -10,6 +11,14 @@ export default {
   path: '/os-audit',
   key: 'audit_records',
   paged: true,
+  filters: [
+    {
+      name: 'outcome',
+      label: 'Outcome',
+      none: 'Any outcome',
+      options: ['accepted', 'denied', 'failed', 'unknown'].map(value => ({value, label: value})),
+    },
+  ],
   query: () => (isAdmin() ? {all_projects: true} : {}),
   empty: 'Nothing was done yet.',
   columns: [
@@ -32,7 +41,7 @@ export default {
       name: 'user',
       label: 'User',
       value: row => row.user_id,
-      show: row => html`<span class="mono" title=${row.user_id}>${short(row.user_id)}</span>`,
+      show: row => html`<${Named} kind="user" id=${row.user_id} plain />`,
     },
     {name: 'from', label: 'From', value: row => row.remote_address},
     {name: 'reason', label: 'Reason', value: row => row.reason || '–'},

@@ -32,7 +32,9 @@ export default {
   ],
   create: {
     name: 'make-credential',
-    label: 'Make a credential',
+    label: 'Create application credential',
+    done: 'Application credential {name} created',
+    rule: 'identity:create_application_credential',
     form: [
       {name: 'name', label: 'Name', required: true},
       {name: 'description', label: 'Description'},
@@ -72,6 +74,8 @@ export default {
     {
       name: 'delete',
       label: 'Delete',
+      done: 'Application credential {name} deleted',
+      rule: 'identity:delete_application_credential',
       danger: true,
       bulk: true,
       ask: 'Programs that log in with it are refused from now on.',

@@ -2,9 +2,14 @@
 import {html} from '../../core/html.js';
 import {call} from '../../core/api.js';
 import {openstack} from '../../core/command.js';
+import * as options from '../../core/options.js';
+import {terraform} from '../../core/terraform.js';
 import {bytes, mebibytes, number, t} from '../../core/text.js';
 import {Badge, Card, Empty} from '../../parts/basics.js';
+import {offered} from '../../parts/actions.js';
+import {Named} from '../../parts/named.js';
 import {Table} from '../../parts/table.js';
+import {Rows} from '../common.js';
 
 /** Known extra specs, explained; the API checks their values. @type {Record<string, string>} */
 const KNOWN = {
@@ -27,9 +32,11 @@ const KNOWN = {
 /** @type {import('../../parts/actions.js').Action} */
 const setSpec = {
   name: 'set-spec',
-  label: 'Set an extra spec',
+  label: 'Set extra spec',
+  done: 'Extra spec of {name} set',
+  rule: 'os_compute_api:os-flavor-extra-specs:create',
   form: [
-    {name: 'key', label: 'Key', required: true, help: Object.keys(KNOWN).slice(0, 6).join(', ') + ' …'},
+    {name: 'key', label: 'Key', required: true, suggestions: Object.keys(KNOWN)},
     {name: 'value', label: 'Value', required: true},
   ],
   request: (row, {key, value}) => ({
@@ -43,9 +50,34 @@ const setSpec = {
 const removeSpec = {
   name: 'remove-spec',
   label: 'Remove',
+  done: 'Extra spec removed',
+  rule: 'os_compute_api:os-flavor-extra-specs:delete',
   danger: true,
   request: row => ({method: 'DELETE', path: `/flavors/${row.flavor}/os-extra_specs/${encodeURIComponent(row.id)}`}),
   command: row => openstack('flavor unset', ['--property', row.id], row.flavor),
+};
+
+/** @type {import('../../parts/actions.js').Action} */
+const addAccess = {
+  name: 'add-access',
+  label: 'Grant access',
+  done: 'Access to {name} granted',
+  rule: 'os_compute_api:os-flavor-access:add_tenant_access',
+  when: row => !row['os-flavor-access:is_public'],
+  form: [{name: 'tenant', label: 'Project', type: 'select', required: true, options: options.projects}],
+  request: (row, values) => ({method: 'POST', path: `/flavors/${row.id}/action`, body: {addTenantAccess: values}}),
+  command: (row, {tenant}) => openstack('flavor set', ['--project', tenant], row.id),
+  terraform: (row, {tenant}) => terraform('compute_flavor_access_v2', row.name, {flavor_id: row.id, tenant_id: tenant}),
+};
+/** @type {import('../../parts/actions.js').Action} */
+const removeAccess = {
+  name: 'remove-access',
+  label: 'Revoke access',
+  done: 'Access revoked',
+  rule: 'os_compute_api:os-flavor-access:remove_tenant_access',
+  danger: true,
+  request: row => ({method: 'POST', path: `/flavors/${row.flavor}/action`, body: {removeTenantAccess: {tenant: row.id}}}),
+  command: row => openstack('flavor unset', ['--project', row.id], row.flavor),
 };
 
 /** @type {import('../resources.js').Resource} */
@@ -79,14 +111,26 @@ export default {
     ['Swap', `${row.swap || 0} MiB`],
     ['Description', row.description],
   ],
-  more: async row =>
-    Object.entries((await call('compute', `/flavors/${row.id}/os-extra_specs`)).extra_specs).map(([id, value]) => ({
+  more: async row => ({
+    specs: Object.entries((await call('compute', `/flavors/${row.id}/os-extra_specs`)).extra_specs).map(([id, value]) => ({
       id,
       value,
       flavor: row.id,
     })),
-  parts: (row, specs, _reload, choose) =>
-    html`<${Card} title=${t('Extra specs')} action=${html`<button type="button" class="small" onClick=${() => choose(setSpec, row)}>${t('Set an extra spec')}</button>`}>${
+    access: row['os-flavor-access:is_public']
+      ? []
+      : (await call('compute', `/flavors/${row.id}/os-flavor-access`)).flavor_access.map((/** @type {any} */ one) => ({
+          id: one.tenant_id,
+          flavor: row.id,
+        })),
+  }),
+  parts: (row, {specs, access}, _reload, choose) =>
+    html`${
+      !row['os-flavor-access:is_public'] &&
+      html`<${Rows} title=${t('Access')} icon="people" rows=${access} choose=${choose} actions=${[removeAccess]} add=${offered(addAccess) && html`<button type="button" class="small" onClick=${() => choose(addAccess, row)}>${t(addAccess.label)}</button>`} columns=${[
+        {name: 'project', label: 'Project', value: (/** @type {any} */ one) => one.id, show: (/** @type {any} */ one) => html`<${Named} kind="project" id=${one.id} />`},
+      ]} />`
+    }<${Card} title=${t('Extra specs')} action=${offered(setSpec) && html`<button type="button" class="small" onClick=${() => choose(setSpec, row)}>${t('Set an extra spec')}</button>`}>${
       specs.length
         ? html`<${Table} label=${t('Extra specs')} rows=${specs} idOf=${(/** @type {any} */ spec) => spec.id} nameOf=${(/** @type {any} */ spec) => spec.id}
     columns=${[
@@ -106,13 +150,18 @@ export default {
     }</${Card}>`,
   create: {
     name: 'make-flavor',
-    label: 'Make a flavor',
+    label: 'Create flavor',
+    done: 'Flavor {name} created',
+    rule: 'os_compute_api:os-flavor-manage:create',
     form: [
       {name: 'name', label: 'Name', required: true},
       {name: 'vcpus', label: 'Virtual CPUs', type: 'number', min: 1, value: 1, required: true},
       {name: 'ram', label: 'Memory (MiB)', type: 'number', min: 1, value: 512, required: true},
       {name: 'disk', label: 'Root disk (GiB)', type: 'number', min: 0, value: 1, required: true},
+      {name: 'ephemeral', label: 'Ephemeral disk (GiB)', type: 'number', min: 0, value: 0},
+      {name: 'swap', label: 'Swap (MiB)', type: 'number', min: 0, value: 0},
       {name: 'isPublic', label: 'Public', type: 'check', value: true},
+      {name: 'description', label: 'Description', more: true},
     ],
     request: (_row, values) => ({
       method: 'POST',
@@ -123,25 +172,52 @@ export default {
           vcpus: Number(values.vcpus),
           ram: Number(values.ram),
           disk: Number(values.disk),
+          'OS-FLV-EXT-DATA:ephemeral': Number(values.ephemeral),
+          swap: Number(values.swap),
+          ...(values.description ? {description: values.description} : {}),
           'os-flavor-access:is_public': values.isPublic,
         },
       },
     }),
+    terraform: (_row, values) =>
+      terraform('compute_flavor_v2', values.name, {
+        name: values.name,
+        vcpus: Number(values.vcpus),
+        ram: Number(values.ram),
+        disk: Number(values.disk),
+        ephemeral: Number(values.ephemeral) || undefined,
+        swap: Number(values.swap) || undefined,
+        is_public: values.isPublic,
+      }),
     command: (_row, values) =>
       openstack(
         'flavor create',
         ['--vcpus', values.vcpus],
         ['--ram', values.ram],
         ['--disk', values.disk],
+        ['--ephemeral', Number(values.ephemeral)],
+        ['--swap', Number(values.swap)],
         !values.isPublic && '--private',
         values.name || 'NAME',
       ),
   },
   actions: [
     setSpec,
+    addAccess,
+    {
+      name: 'edit',
+      label: 'Edit',
+      done: 'Flavor {name} changed',
+      rule: 'os_compute_api:os-flavor-manage:update',
+      form: row => [{name: 'description', label: 'Description', value: row.description}],
+      request: (row, {description}) => ({method: 'PUT', path: `/flavors/${row.id}`, body: {flavor: {description: description || null}}}),
+      command: (row, {description}) => openstack('flavor set', ['--description', description], row.id),
+    },
     {
       name: 'delete',
       label: 'Delete',
+      done: 'Flavor {name} deleted',
+      rule: 'os_compute_api:os-flavor-manage:delete',
       danger: true,
       bulk: true,
       ask: 'Servers that have it keep it.',

@@ -1,6 +1,7 @@
 // Key pairs: made by the API, or imported.
 import {html} from '../../core/html.js';
 import {openstack} from '../../core/command.js';
+import {terraform} from '../../core/terraform.js';
 import {t} from '../../core/text.js';
 import {Ago} from '../../parts/basics.js';
 
@@ -34,7 +35,9 @@ export default {
   ],
   create: {
     name: 'make-keypair',
-    label: 'Make or import',
+    label: 'Create or import',
+    done: 'Key pair {name} created',
+    rule: 'os_compute_api:os-keypairs:create',
     form: [
       {name: 'name', label: 'Name', required: true},
       {
@@ -58,12 +61,15 @@ export default {
             file: `${answer.keypair.name}.pem`,
           }
         : null,
+    terraform: (_row, {name, public_key: key}) => terraform('compute_keypair_v2', name, {name, public_key: key?.trim()}),
     command: (_row, {name, public_key: key}) => openstack('keypair create', key && '--public-key FILE', name || 'NAME'),
   },
   actions: [
     {
       name: 'delete',
       label: 'Delete',
+      done: 'Key pair {name} deleted',
+      rule: 'os_compute_api:os-keypairs:delete',
       danger: true,
       bulk: true,
       ask: 'Servers that have it keep it.',

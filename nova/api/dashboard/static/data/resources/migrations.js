@@ -2,9 +2,9 @@
 import {html} from '../../core/html.js';
 import {call} from '../../core/api.js';
 import {openstack} from '../../core/command.js';
-import {link} from '../../core/router.js';
 import {short, t} from '../../core/text.js';
 import {Ago, Badge} from '../../parts/basics.js';
+import {Named} from '../../parts/named.js';
 
 /** What is said of a live migration only while it runs, at the server's own path. @param {any[]} rows */
 const withProgress = rows =>
@@ -36,7 +36,7 @@ export default {
       name: 'server',
       label: 'Server',
       value: row => row.instance_uuid,
-      show: row => html`<a href=${link('servers', row.instance_uuid)}>${short(row.instance_uuid)}</a>`,
+      show: row => html`<${Named} kind="server" id=${row.instance_uuid} />`,
     },
     {name: 'kind', label: 'Kind', value: row => row.migration_type},
     {
@@ -54,6 +54,8 @@ export default {
     {
       name: 'abort',
       label: 'Abort',
+      done: 'Migration aborted',
+      rule: 'os_compute_api:servers:migrations:delete',
       danger: true,
       when: row => row.migration_type === 'live-migration' && ['queued', 'preparing', 'running'].includes(row.status),
       request: row => ({method: 'DELETE', path: `/servers/${row.instance_uuid}/migrations/${row.id}`}),
@@ -61,7 +63,9 @@ export default {
     },
     {
       name: 'force',
-      label: 'Force its completion',
+      label: 'Force completion',
+      done: 'Completion of the migration forced',
+      rule: 'os_compute_api:servers:migrations:force_complete',
       when: row => row.migration_type === 'live-migration' && row.status === 'running',
       perform: row =>
         call('compute', `/servers/${row.instance_uuid}/migrations/${row.id}/action`, {

@@ -1,20 +1,94 @@
 // Projects, and what each may use.
 import {html} from '../../core/html.js';
-import {call} from '../../core/api.js';
+import {call, has} from '../../core/api.js';
 import {openstack} from '../../core/command.js';
+import {terraform} from '../../core/terraform.js';
 import {number, t} from '../../core/text.js';
+import {offered} from '../../parts/actions.js';
 import {Badge, Card, Meter} from '../../parts/basics.js';
 
-/** What can be set, and the option of the command. @type {[string, string, string][]} */
+/** @typedef {import('../../core/api.js').Service} Service */
+/** Quotas: service, name, label, option of the command. @type {[Service, string, string, string][]} */
 const QUOTAS = [
-  ['instances', 'Servers', '--instances'],
-  ['cores', 'Virtual CPUs', '--cores'],
-  ['ram', 'Memory (MiB)', '--ram'],
-  ['key_pairs', 'Key pairs', '--key-pairs'],
-  ['server_groups', 'Server groups', '--server-groups'],
-  ['server_group_members', 'Servers in a group', '--server-group-members'],
-  ['metadata_items', 'Metadata of a server', '--properties'],
+  ['compute', 'instances', t('Servers'), '--instances'],
+  ['compute', 'cores', t('Virtual CPUs'), '--cores'],
+  ['compute', 'ram', t('Memory (MiB)'), '--ram'],
+  ['compute', 'key_pairs', t('Key pairs'), '--key-pairs'],
+  ['compute', 'server_groups', t('Server groups'), '--server-groups'],
+  ['compute', 'server_group_members', t('Servers in a group'), '--server-group-members'],
+  ['compute', 'metadata_items', t('Metadata of a server'), '--properties'],
+  ['volume', 'volumes', t('Volumes'), '--volumes'],
+  ['volume', 'gigabytes', t('Volumes (GiB)'), '--gigabytes'],
+  ['volume', 'snapshots', t('Snapshots'), '--snapshots'],
+  ['volume', 'backups', t('Backups'), '--backups'],
+  ['network', 'network', t('Networks'), '--networks'],
+  ['network', 'subnet', t('Subnets'), '--subnets'],
+  ['network', 'port', t('Ports'), '--ports'],
+  ['network', 'router', t('Routers'), '--routers'],
+  ['network', 'floatingip', t('Floating addresses'), '--floating-ips'],
+  ['network', 'security_group', t('Security groups'), '--secgroups'],
+  ['network', 'security_group_rule', t('Rules'), '--secgroup-rules'],
 ];
+const field = (/** @type {Service} */ service, /** @type {string} */ name) => `${service}-${name}`;
+/** The three documents of a project: {service: {name: {used, limit}}}. @param {string} id */
+async function quotas(id) {
+  const [compute, volume, network] = await Promise.all([
+    call('compute', `/os-quota-sets/${id}/detail`).then(found => found.quota_set),
+    has('volume') ? call('volume', `/os-quota-sets/${id}`, {query: {usage: true}}).then(found => found.quota_set) : {},
+    has('network') ? call('network', `/quotas/${id}/details`).then(found => found.quota) : {},
+  ]);
+  /** @type {Record<string, any>} */
+  const found = {compute, volume, network};
+  return QUOTAS.filter(([service, name]) => found[service][name]).map(([service, name, label]) => {
+    const {limit, in_use: inUse, used} = found[service][name];
+    return {service, name, label, limit, used: inUse ?? used ?? 0};
+  });
+}
+
+/** The fields of the form. @param {any[]} found @returns {import('../../parts/form.js').Field[]} */
+const limits = found =>
+  found.map(one => ({
+    name: field(one.service, one.name),
+    label: one.label,
+    type: 'number',
+    min: -1,
+    required: true,
+    value: one.limit,
+    more: one.service !== 'compute',
+  }));
+const changed = (/** @type {any} */ row, /** @type {any} */ values) =>
+  row.found.filter((/** @type {any} */ one) => Number(values[field(one.service, one.name)]) !== one.limit);
+
+/** @type {import('../../parts/actions.js').Action} */
+const setQuota = {
+  name: 'quota',
+  label: 'Set quota',
+  done: 'Quota of {name} set',
+  rule: 'os_compute_api:os-quota-sets:update',
+  ask: 'The value -1 stands for no limit.',
+  perform: async (row, values) => {
+    for (const service of /** @type {Service[]} */ (['compute', 'volume', 'network'])) {
+      const set = Object.fromEntries(
+        changed(row, values)
+          .filter((/** @type {any} */ one) => one.service === service)
+          .map((/** @type {any} */ one) => [one.name, Number(values[field(service, one.name)])]),
+      );
+      if (!Object.keys(set).length) continue;
+      if (service === 'network') await call('network', `/quotas/${row.id}`, {method: 'PUT', body: {quota: set}});
+      else if (service === 'volume') await call('volume', `/os-quota-sets/${row.id}`, {method: 'PUT', body: {quota_set: set}});
+      else await call('compute', `/os-quota-sets/${row.id}`, {method: 'PUT', body: {quota_set: set}});
+    }
+  },
+  command: (row, values) =>
+    openstack(
+      'quota set',
+      ...changed(row, values).map((/** @type {any} */ one) => [
+        QUOTAS.find(([service, name]) => service === one.service && name === one.name)?.[3] ?? '',
+        values[field(one.service, one.name)],
+      ]),
+      row.id,
+    ),
+};
 
 /** @type {import('../resources.js').Resource} */
 export default {
@@ -40,12 +114,14 @@ export default {
     ['Enabled', row.enabled ? t('yes') : t('no')],
     ['Description', row.description],
   ],
-  more: async row => (await call('compute', `/os-quota-sets/${row.id}/detail`)).quota_set,
-  parts: (_row, quota) =>
-    html`<${Card} title=${t('Quota')} class="span"><div class="meters">${QUOTAS.filter(([name]) => quota[name]).map(([name, label]) => html`<${Meter} label=${t(label)} used=${quota[name].in_use} total=${quota[name].limit} show=${number} />`)}</div></${Card}>`,
+  more: row => quotas(row.id),
+  parts: (row, found, _reload, choose) =>
+    html`<${Card} title=${t('Quota')} class="span" action=${offered(setQuota) && html`<button type="button" class="small" onClick=${() => choose({...setQuota, form: limits(found)}, {...row, found})}>${t(setQuota.label)}</button>`}><div class="meters">${found.map((/** @type {any} */ one) => html`<${Meter} label=${one.label} used=${one.used} total=${one.limit} show=${number} />`)}</div></${Card}>`,
   create: {
     name: 'make-project',
-    label: 'Make a project',
+    label: 'Create project',
+    done: 'Project {name} created',
+    rule: 'identity:create_project',
     form: [
       {name: 'name', label: 'Name', required: true},
       {name: 'description', label: 'Description'},
@@ -56,34 +132,15 @@ export default {
       path: '/projects',
       body: {project: {name, description}},
     }),
+    terraform: (_row, {name, description}) => terraform('identity_project_v3', name, {name, description}),
     command: (_row, {name, description}) => openstack('project create', ['--description', description], name || 'NAME'),
   },
   actions: [
     {
-      name: 'quota',
-      label: 'Change the quota',
-      form: [
-        {
-          name: 'resource',
-          label: 'Of what',
-          type: 'select',
-          required: true,
-          value: 'instances',
-          options: QUOTAS.map(([value, label]) => ({value, label})),
-        },
-        {name: 'limit', label: 'Limit', type: 'number', min: -1, required: true, help: '-1: any number'},
-      ],
-      request: (row, {resource, limit}) => ({
-        method: 'PUT',
-        path: `/os-quota-sets/${row.id}`,
-        body: {quota_set: {[resource]: Number(limit)}},
-      }),
-      command: (row, {resource, limit}) =>
-        openstack('quota set', [/** @type {any} */ (QUOTAS.find(([name]) => name === resource))[2], limit], row.id),
-    },
-    {
       name: 'disable',
       label: 'Disable',
+      done: 'Project {name} disabled',
+      rule: 'identity:update_project',
       when: row => row.enabled,
       danger: true,
       request: row => ({
@@ -97,6 +154,8 @@ export default {
     {
       name: 'enable',
       label: 'Enable',
+      done: 'Project {name} enabled',
+      rule: 'identity:update_project',
       when: row => !row.enabled,
       request: row => ({
         service: 'identity',

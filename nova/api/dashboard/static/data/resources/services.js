@@ -38,6 +38,8 @@ export default {
     {
       name: 'disable',
       label: 'Disable',
+      done: '{name} disabled',
+      rule: 'os_compute_api:os-services:update',
       bulk: true,
       when: row => row.status === 'enabled' && row.binary === 'nova-compute',
       form: [{name: 'reason', label: 'Reason', required: true}],
@@ -53,6 +55,8 @@ export default {
     {
       name: 'enable',
       label: 'Enable',
+      done: '{name} enabled',
+      rule: 'os_compute_api:os-services:update',
       bulk: true,
       when: row => row.status === 'disabled',
       request: row => ({method: 'PUT', path: `/os-services/${row.id}`, body: {status: 'enabled'}}),
@@ -60,7 +64,9 @@ export default {
     },
     {
       name: 'force-down',
-      label: 'Say that it is down',
+      label: 'Force down',
+      done: '{name} forced down',
+      rule: 'os_compute_api:os-services:update',
       danger: true,
       when: row => !row.forced_down && row.binary === 'nova-compute',
       ask: 'Only when its host is off for certain: its servers may be evacuated then.',
@@ -69,7 +75,9 @@ export default {
     },
     {
       name: 'unforce',
-      label: 'Believe its heartbeats again',
+      label: 'Undo force down',
+      done: '{name} no longer forced down',
+      rule: 'os_compute_api:os-services:update',
       when: row => row.forced_down,
       request: row => ({method: 'PUT', path: `/os-services/${row.id}`, body: {forced_down: false}}),
       command: row => openstack('compute service set --up', row.host, row.binary),

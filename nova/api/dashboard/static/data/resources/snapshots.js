@@ -1,42 +1,30 @@
 // Snapshots of volumes.
-import {html} from '../../core/html.js';
 import {openstack} from '../../core/command.js';
-import {link} from '../../core/router.js';
-import {short} from '../../core/text.js';
-import {Ago, Badge} from '../../parts/basics.js';
+import {terraform} from '../../core/terraform.js';
+import {CREATED, DESCRIPTION, NAME, SIZE, STATUS, VOLUME, remove} from '../common.js';
 
 /** @type {import('../resources.js').Resource} */
 export default {
   service: 'volume',
   path: '/snapshots/detail',
   key: 'snapshots',
+  paged: true,
+  counted: true,
   empty: 'There are no snapshots yet.',
   columns: [
-    {name: 'name', label: 'Name', value: row => row.name || short(row.id)},
-    {
-      name: 'status',
-      label: 'Status',
-      value: row => row.status,
-      show: row => html`<span><${Badge} state=${row.status} /></span>`,
-    },
-    {name: 'size', label: 'Size', number: true, value: row => row.size, show: row => `${row.size} GiB`},
-    {
-      name: 'volume',
-      label: 'Volume',
-      value: row => row.volume_id,
-      show: row => html`<a href=${link('volumes', row.volume_id)}>${short(row.volume_id)}</a>`,
-    },
-    {
-      name: 'created',
-      label: 'Created',
-      value: row => row.created_at,
-      show: row => html`<${Ago} at=${row.created_at} />`,
-    },
+    NAME,
+    STATUS,
+    SIZE,
+    VOLUME,
+    CREATED,
   ],
   actions: [
     {
       name: 'restore',
-      label: 'Make a volume of it',
+      label: 'Create volume',
+      done: 'Volume {name} is being created',
+      rule: 'volume:create',
+      when: row => row.status === 'available',
       form: row => [
         {name: 'name', label: 'Name', value: `${row.name || 'snapshot'}-volume`},
         {name: 'size', label: 'Size (GiB)', type: 'number', min: row.size, value: row.size, required: true},
@@ -48,14 +36,20 @@ export default {
         body: {volume: {snapshot_id: row.id, name, size: Number(size)}},
       }),
       command: (row, {name, size}) => openstack('volume create', ['--snapshot', row.id], ['--size', size], name),
+      terraform: (row, {name, size}) => terraform('blockstorage_volume_v3', name, {name, size: Number(size), snapshot_id: row.id}),
     },
     {
-      name: 'delete',
-      label: 'Delete',
-      danger: true,
-      bulk: true,
-      request: row => ({service: 'volume', method: 'DELETE', path: `/snapshots/${row.id}`}),
-      command: row => openstack('volume snapshot delete', row.id),
+      name: 'edit',
+      label: 'Edit',
+      done: '{name} changed',
+      rule: 'volume:update_snapshot',
+      form: row => [
+        {name: 'name', label: 'Name', value: row.name},
+        {...DESCRIPTION, value: row.description},
+      ],
+      request: (row, values) => ({service: 'volume', method: 'PUT', path: `/snapshots/${row.id}`, body: {snapshot: values}}),
+      command: (row, {name, description}) => openstack('volume snapshot set', ['--name', name], ['--description', description], row.id),
     },
+    remove('volume', '/snapshots', 'volume:delete_snapshot', 'volume snapshot delete', {done: '{name} is being deleted'}),
   ],
 };

@@ -25,7 +25,9 @@ export default {
   ],
   create: {
     name: 'make-user',
-    label: 'Make a user',
+    label: 'Create user',
+    done: 'User {name} created',
+    rule: 'identity:create_user',
     form: [
       {name: 'name', label: 'Name', required: true},
       {name: 'password', label: 'Password', type: 'password', required: true},
@@ -50,7 +52,9 @@ export default {
   actions: [
     {
       name: 'role',
-      label: 'Give a role',
+      label: 'Grant role',
+      done: 'Role granted to {name}',
+      rule: 'identity:create_grant',
       form: [
         {name: 'project', label: 'Project', type: 'select', required: true, options: options.projects},
         {name: 'role', label: 'Role', type: 'select', required: true, options: options.roles},
@@ -64,7 +68,9 @@ export default {
     },
     {
       name: 'unrole',
-      label: 'Take a role away',
+      label: 'Revoke role',
+      done: 'Role of {name} revoked',
+      rule: 'identity:revoke_grant',
       danger: true,
       form: [
         {name: 'project', label: 'Project', type: 'select', required: true, options: options.projects},
@@ -79,7 +85,9 @@ export default {
     },
     {
       name: 'password',
-      label: 'Set the password',
+      label: 'Set password',
+      done: 'Password of {name} set',
+      rule: 'identity:update_user',
       form: [{name: 'password', label: 'New password', type: 'password', required: true}],
       request: (row, {password}) => ({
         service: 'identity',
@@ -92,6 +100,8 @@ export default {
     {
       name: 'disable',
       label: 'Disable',
+      done: 'User {name} disabled',
+      rule: 'identity:update_user',
       when: row => row.enabled,
       danger: true,
       bulk: true,
@@ -106,6 +116,8 @@ export default {
     {
       name: 'enable',
       label: 'Enable',
+      done: 'User {name} enabled',
+      rule: 'identity:update_user',
       when: row => !row.enabled,
       request: row => ({service: 'identity', method: 'PATCH', path: `/users/${row.id}`, body: {user: {enabled: true}}}),
       command: row => openstack('user set --enable', row.id),
@@ -113,6 +125,8 @@ export default {
     {
       name: 'delete',
       label: 'Delete',
+      done: 'User {name} deleted',
+      rule: 'identity:delete_user',
       danger: true,
       request: row => ({service: 'identity', method: 'DELETE', path: `/users/${row.id}`}),
       command: row => openstack('user delete', row.id),

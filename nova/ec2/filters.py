@@ -1,0 +1,178 @@
+"""Filters and pagination of Describe operations."""
+import base64
+import binascii
+from collections.abc import Callable, Collection, Mapping, Sequence
+import fnmatch
+import functools
+import re
+from typing import Any
+
+from nova.ec2 import errors
+
+MAX_FILTERS, MAX_VALUES = 50, 200
+MAX_PATTERNS = 50                # values with wildcards in one request; every item is compared with all of them
+Item = dict[str, Any]
+Values = str | Callable[[Item], Any]     # path of names in an item, through objects and lists, or a getter
+
+
+def answer(name: str, items: Sequence[Item], given: dict[str, Any], key: Values, rows: Mapping[str, Values],
+           least: int = 5, most: int = 1000, prefix: str | None = None) -> Item:
+    """Return the response of a Describe operation: a page of the items that match the filters, below a name.
+
+    :param given: the request. With a prefix, its list of IDs, such as VpcIds for the key VpcId, selects items
+    :param key, least, most: see ``page``
+    :param rows: see ``apply``
+    :raises Ec2Error: an ID is unknown, or see ``apply`` and ``page``
+    """
+    if prefix is not None:
+        items = choose(items, str(key), given.get(f'{key}s'), prefix)
+    shown, token = page(apply(items, given.get('Filters'), rows), given, key, least, most)
+    return {name: shown, 'NextToken': token}
+
+
+def apply(items: Sequence[Item], given: Sequence[dict[str, Any]] | None, rows: Mapping[str, Values]) -> list[Item]:
+    """Return the items that match every filter. A filter matches if one of its values does (``*`` and ``?``).
+
+    :param given: filters of the request: [{'Name', 'Values'}]
+    :param rows: {filter: value or values of an item}; tag filters are always supported
+    :raises Ec2Error: unsupported filter
+    """
+    found = list(items)
+    if len(given or ()) > MAX_FILTERS:
+        raise errors.Ec2Error('FilterLimitExceeded', f'A request can have at most {MAX_FILTERS} filters.')
+    if sum('*' in value for filter_ in given or () for value in filter_.get('Values') or ()) > MAX_PATTERNS:
+        raise errors.Ec2Error('FilterLimitExceeded',
+                              f'The filters of a request can have at most {MAX_PATTERNS} values with stars.')
+    for filter_ in given or ():
+        values = _values_of(filter_.get('Name') or '', rows)
+        wanted = filter_.get('Values') or []
+        if len(wanted) > MAX_VALUES:
+            raise errors.Ec2Error('FilterLimitExceeded', f'A filter can have at most {MAX_VALUES} values.')
+        pattern = _pattern(tuple(wanted))
+        found = [item for item in found if any(pattern.match(text) for text in _texts(_value(item, values)))]
+    return found
+
+
+def unset(names: str) -> dict[str, Values]:
+    """Return filters on attributes that no item has; nothing matches them.
+
+    :param names: names separated by spaces
+    """
+    return dict.fromkeys(names.split(), lambda item: None)
+
+
+def fixed(value: str, names: str) -> dict[str, Values]:
+    """Return filters on attributes with the same value for all items."""
+    return dict.fromkeys(names.split(), lambda item: value)
+
+
+def _value(item: Any, values: Values) -> Any:
+    """Return the value of an item, or a list of values; None if a name is missing."""
+    if callable(values):
+        return values(item)
+    if isinstance(item, list):
+        return [_value(part, values) for part in item]
+    name, _dot, rest = values.partition('.')
+    found = item.get(name) if item else None
+    return _value(found, rest) if rest else found
+
+
+def _tags(item: Item) -> Sequence[dict[str, str]]:
+    return item.get('Tags') or item.get('TagSet') or ()            # network interfaces have TagSet
+
+
+def _values_of(name: str, rows: Mapping[str, Values]) -> Values:
+    if name in rows:
+        return rows[name]
+    if name == 'tag-key':
+        return lambda item: [tag['Key'] for tag in _tags(item)]
+    if name == 'tag-value':
+        return lambda item: [tag['Value'] for tag in _tags(item)]
+    if name.startswith('tag:'):
+        return lambda item: [tag['Value'] for tag in _tags(item) if tag['Key'] == name[4:]]
+    raise errors.Ec2Error('InvalidParameterValue', f'The filter {name[:255]!r} is invalid.')
+
+
+@functools.lru_cache(256)
+def _pattern(wanted: tuple[str, ...]) -> re.Pattern[str]:
+    """Compile one regular expression for all values. ``[`` is literal; repeated stars are merged for speed."""
+    parts = []
+    for value in wanted:
+        text = re.sub(r'\*+', '*', value)
+        if text.count('*') > 8:
+            raise errors.Ec2Error('InvalidParameterValue', 'A filter value can have at most 8 stars.')
+        parts.append(fnmatch.translate(text.replace('[', '[[]')))
+    return re.compile('|'.join(parts) or r'(?!)')
+
+
+def _texts(values: object) -> list[str]:
+    if values is None:
+        return []
+    if isinstance(values, bool):
+        return ['true' if values else 'false']
+    if isinstance(values, (list, tuple, set)):
+        return [text for value in values for text in _texts(value)]
+    return [str(values)]
+
+
+def page(items: Sequence[Item], given: dict[str, Any], key: Values, least: int = 5,
+         most: int = 1000) -> tuple[list[Item], str | None]:
+    """Return the items of one page, and the token of the next one.
+
+    :param given: parameters of the request (MaxResults, NextToken)
+    :param key: unique value of an item, such as its ID, by which items are sorted
+    :raises Ec2Error: malformed token, or size out of range
+    """
+    size, token = given.get('MaxResults'), given.get('NextToken')
+    if size is None and token is None:
+        return list(items), None
+    size = most if size is None else size
+    if not least <= size <= most:
+        raise errors.invalid('MaxResults', size)
+    ordered = sorted((str(_value(item, key)), number) for number, item in enumerate(items))
+    if token is not None:
+        after = _opened(token)
+        ordered = [each for each in ordered if each[0] > after]
+    following = base64.urlsafe_b64encode(ordered[size - 1][0].encode()).decode() if len(ordered) > size else None
+    return [items[number] for _place, number in ordered[:size]], following
+
+
+def _opened(token: str) -> str:
+    try:
+        return base64.urlsafe_b64decode(token.encode()).decode()
+    except (binascii.Error, ValueError):
+        raise errors.Ec2Error('InvalidNextToken', 'NextToken is invalid.') from None
+
+
+def choose(items: Sequence[Item], key: str, wanted: Collection[str] | None, prefix: str) -> list[Item]:
+    """Return the items with the requested IDs, default all.
+
+    :raises Ec2Error: an ID is unknown
+    """
+    if not wanted:
+        return list(items)
+    by_id = {item[key]: item for item in items}
+    long = {shown: shown if len(shown.partition('-')[2]) == 17 else
+            f'{shown.partition("-")[0]}-{shown.partition("-")[2]:0>17}' for shown in wanted}
+    long |= {shown: shown for shown in wanted if shown in by_id}
+    for shown in wanted:
+        if long[shown] not in by_id:
+            raise errors.not_found(prefix, shown)
+    return [by_id[long[shown]] for shown in dict.fromkeys(wanted)]
+
+
+def choose_named(items: Sequence[Item], key: str, wanted: Collection[str] | None, code: str,
+                 sentence: str) -> list[Item]:
+    """Return the items with the requested names, default all.
+
+    :param code: code of the error
+    :param sentence: message of the error, with {} for the unknown name
+    :raises Ec2Error: a name is unknown
+    """
+    if not wanted:
+        return list(items)
+    known = {item[key] for item in items}
+    for name in wanted:
+        if name not in known:
+            raise errors.Ec2Error(code, sentence.format(repr(name[:255])))
+    return [item for item in items if item[key] in wanted]

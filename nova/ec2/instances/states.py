@@ -1,0 +1,32 @@
+"""EC2 states of instances, derived from servers."""
+from typing import Any
+
+
+STATES = {'pending': 0, 'running': 16, 'shutting-down': 32, 'terminated': 48, 'stopping': 64, 'stopped': 80}
+# Task states of servers with a corresponding EC2 state.
+TASKS = {'deleting': 'shutting-down', 'soft-deleting': 'shutting-down', 'powering-off': 'stopping',
+         'powering-on': 'pending', 'shelving': 'stopping', 'shelving_offloading': 'stopping',
+         'suspending': 'stopping', 'resuming': 'pending', 'unshelving': 'pending'}
+STATUSES = {'BUILD': 'pending', 'SHUTOFF': 'stopped', 'SUSPENDED': 'stopped', 'PAUSED': 'stopped', 'SHELVED': 'stopped',
+            'SHELVED_OFFLOADED': 'stopped', 'DELETED': 'terminated', 'SOFT_DELETED': 'terminated'}
+MOVING = ('RESIZE', 'VERIFY_RESIZE', 'REVERT_RESIZE')           # statuses of servers that may be running or stopped
+SHUTDOWN = 4                                                    # power state of the compute API
+# vm_state of a stopped server: action that starts it
+STARTS = {'stopped': 'os-start', 'suspended': 'resume', 'paused': 'unpause', 'shelved': 'unshelve',
+          'shelved_offloaded': 'unshelve'}
+
+
+def state_of(server: dict[str, Any]) -> str:
+    """Return the EC2 state of a server. A server with a failed build is terminated, so that waiters end."""
+    task = server.get('OS-EXT-STS:task_state')
+    if task in TASKS:
+        return TASKS[task]
+    if server['status'] == 'ERROR':
+        return 'stopped' if server.get('OS-SRV-USG:launched_at') else 'terminated'
+    if server['status'] in MOVING and server.get('OS-EXT-STS:power_state') == SHUTDOWN:
+        return 'stopped'
+    return STATUSES.get(server['status'], 'running')
+
+
+def shown(name: str) -> dict[str, Any]:
+    return {'Code': STATES[name], 'Name': name}

@@ -1,0 +1,141 @@
+"""EC2 operations on security groups."""
+from typing import Any
+
+from nova import exception
+from nova.db.ec2 import vpcs as db
+from nova.ec2 import errors
+from nova.ec2 import filters
+from nova.ec2 import operations
+from nova.ec2 import tags
+from nova.ec2.networks import routing
+from nova.ec2.networks import vpcs
+from nova.network import group_rules
+
+DIRECTIONS = {'ingress': 'IpPermissions', 'egress': 'IpPermissionsEgress'}
+ALL = '-1'                                        # all protocols
+ICMP = ('icmp', 'icmpv6')
+
+
+def protocol(given: str | None, ethertype: str | None) -> str:
+    """Return the name or number of a protocol in EC2's form.
+
+    :raises Ec2Error: the protocol is unknown
+    """
+    try:
+        return group_rules.canonical_protocol(given, ethertype) or ALL
+    except exception.InvalidInput as error:
+        raise errors.Ec2Error('InvalidParameterValue', error.message) from None
+
+
+def shown_protocol(stored: str | None, ethertype: str | None) -> str:
+    """Return the protocol of a stored rule; a name that only the Networking service knows is unchanged."""
+    try:
+        return group_rules.canonical_protocol(stored, ethertype) or ALL
+    except exception.InvalidInput:
+        return ALL if stored in ('ip', 'hopopt') else str(stored)
+
+
+def group_of(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    """Return the group that a request names by ID or name.
+
+    :raises Ec2Error: the group does not exist
+    """
+    if given.get('GroupId'):
+        return dict(req.find('sg', given['GroupId'], 'network', '/security-groups/{}')['security_group'])
+    name = given.get('GroupName')
+    if not name:
+        raise errors.missing('GroupId')
+    for group in routing.groups(req):
+        if group['name'] == name:
+            return group
+    raise errors.Ec2Error('InvalidGroup.NotFound', f'The security group {name[:255]!r} does not exist.')
+
+
+def _permission(req: operations.Request, rule: dict[str, Any], names: dict[Any, Any]) -> dict[str, Any]:
+    shown: dict[str, Any] = {'IpProtocol': shown_protocol(rule['protocol'], rule['ethertype']),
+                             'FromPort': rule['port_range_min'], 'ToPort': rule['port_range_max']}
+    if shown['IpProtocol'] in ICMP and rule['port_range_max'] is None and rule['port_range_min'] is not None:
+        shown['ToPort'] = -1
+    if rule['remote_group_id']:
+        shown['UserIdGroupPairs'] = [{'GroupId': names.get(rule['remote_group_id']), 'UserId': req.project_id,
+                                      'Description': rule.get('description') or None}]
+    elif rule['ethertype'] == 'IPv6':
+        shown['Ipv6Ranges'] = [{'CidrIpv6': rule['remote_ip_prefix'] or '::/0',
+                                'Description': rule.get('description') or None}]
+    else:
+        shown['IpRanges'] = [{'CidrIp': rule['remote_ip_prefix'] or '0.0.0.0/0',
+                              'Description': rule.get('description') or None}]
+    return shown
+
+
+def _rule_filters(prefix: str, permissions: str) -> dict[str, filters.Values]:
+    """Return the filters on the rules of one direction."""
+    paths = {'protocol': 'IpProtocol', 'from-port': 'FromPort', 'to-port': 'ToPort', 'cidr': 'IpRanges.CidrIp',
+             'ipv6-cidr': 'Ipv6Ranges.CidrIpv6', 'group-id': 'UserIdGroupPairs.GroupId',
+             'group-name': 'UserIdGroupPairs.GroupName', 'user-id': 'UserIdGroupPairs.UserId',
+             'prefix-list-id': 'PrefixListIds.PrefixListId'}
+    return {prefix + name: f'{permissions}.{path}' for name, path in paths.items()}
+
+
+FILTERS: dict[str, filters.Values] = {
+    'group-id': 'GroupId', 'group-name': 'GroupName', 'vpc-id': 'VpcId', 'description': 'Description',
+    'owner-id': 'OwnerId', **_rule_filters('ip-permission.', 'IpPermissions'),
+    **_rule_filters('egress.ip-permission.', 'IpPermissionsEgress')}
+
+
+def describe_security_groups(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    groups = routing.groups(req)
+    rules = [rule for group in groups for rule in group['security_group_rules']]
+    names = req.ids.shown('sg', [group['id'] for group in groups] + [rule['remote_group_id'] for rule in rules])
+    kept = tags.of(req, 'sg', [group['id'] for group in groups])
+    known, places = vpcs.Vpcs(req), db.groups_of_project(req.api_db, req.project_id)
+    shown = []
+    for group in groups:
+        sorted_rules = {key: [_permission(req, rule, names) for rule in group['security_group_rules']
+                              if rule['direction'] == direction] for direction, key in DIRECTIONS.items()}
+        shown.append({'GroupId': names[group['id']], 'GroupName': group['name'], 'OwnerId': req.project_id,
+                      'VpcId': known.shown(places.get(group['id'])), 'Tags': kept[group['id']],
+                      'Description': group.get('description') or '', 'SecurityGroupArn':
+                          f'arn:aws:ec2:{req.region}:{req.project_id}:security-group/{names[group["id"]]}',
+                      **sorted_rules})
+    shown = filters.choose(shown, 'GroupId', given.get('GroupIds'), 'sg')
+    shown = filters.choose_named(shown, 'GroupName', given.get('GroupNames'), 'InvalidGroup.NotFound',
+                                 'The security group {} does not exist.')
+    return filters.answer('SecurityGroups', shown, given, 'GroupId', FILTERS)
+
+
+def create_security_group(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    if not given.get('GroupName'):
+        raise errors.missing('GroupName')
+    vpc = vpcs.Vpcs(req).find(given['VpcId']) if given.get('VpcId') else None
+    places = db.groups_of_project(req.api_db, req.project_id)
+    if any(group['name'] == given['GroupName'] and places.get(group['id']) == vpc for group in routing.groups(req)):
+        raise errors.Ec2Error('InvalidGroup.Duplicate', f'The security group {given["GroupName"]!r} already exists.')
+    found = tags.given(given.get('TagSpecifications'), 'security-group')
+    made = req.call('network', 'POST', '/security-groups', {'security_group': {
+        'name': given['GroupName'], 'description': given.get('Description') or ''}})['security_group']
+    if vpc:
+        req.api_db.run(db.add_group, req.project_id, made['id'], vpc)
+    tags.put(req, 'sg', made['id'], found)
+    return {'GroupId': req.ids.one('sg', made['id']), 'Tags': tags.shown(found)}
+
+
+def delete_security_group(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    group = group_of(req, given)
+    try:
+        req.call('network', 'DELETE', f'/security-groups/{group["id"]}')
+    except errors.ServiceRefused as refused:
+        if refused.status == 409:
+            shown = refused.message.replace(group['id'], req.ids.one('sg', group['id']))
+            raise errors.Ec2Error('DependencyViolation', shown) from None
+        raise
+    req.api_db.run(db.remove_group, group['id'])
+    return {'Return': True, 'GroupId': req.ids.one('sg', group['id'])}
+
+
+OPERATIONS = [
+    operations.row('DescribeSecurityGroups', describe_security_groups, 'GroupIds GroupNames' + operations.PAGED),
+    operations.row('CreateSecurityGroup', create_security_group, 'GroupName Description TagSpecifications VpcId',
+                   makes='security_group'),
+    operations.row('DeleteSecurityGroup', delete_security_group, 'GroupId GroupName'),
+]

@@ -1,0 +1,183 @@
+"""Operation (row) and Request types of the EC2 API."""
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Sequence
+import dataclasses
+import functools
+import time
+from typing import Any
+
+from nova.db import engine
+from nova.ec2 import calls
+from nova.ec2 import errors
+from nova.ec2 import ids
+from nova.ec2 import xml_cache
+from nova.ec2.images import imports
+from nova.runtime import fairness
+from nova.runtime import queues
+
+
+PAGE = 1000                       # items of one page of a service's list
+MAX_SINGLE_READS = 8              # maximum number of resources that are read one by one instead of as a list
+# prefix of IDs that the metadata service or images show before a request lists them: (service, list). For instances see
+# nova.db.ec2.ids
+SHOWN_BEFORE = {'ami': ('image', 'images'), 'eni': ('network', 'ports'), 'snap': ('volume', 'snapshots'),
+                'subnet': ('network', 'subnets')}
+MAX_WAITS = 8                    # maximum requests of a process that wait for a server; one project may have half
+
+
+@dataclasses.dataclass(frozen=True)
+class Bundles:
+    """Dependencies for bundled images.
+
+    decrypt   (project ID, hexadecimal text) -> plain text; decrypts with the project's authority in nova-cert
+    signed    (project ID, digest, signature: hexadecimal) -> True if a user of the project signed it
+    limit     maximum size of an image in bytes
+    imports   image imports of this process
+    """
+
+    decrypt: Callable[[str, str], str]
+    signed: Callable[[str, str, str], bool]
+    limit: int
+    imports: imports.Imports
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """Argument of the handlers.
+
+    caller       the services of the cloud, called as the user
+    ids          converter of EC2 IDs
+    api_db       the API database, for tags
+    region       name of the region
+    url          endpoint of the EC2 API
+    request_id   ID of this request
+    bundles      see Bundles; None: bundles are not supported
+    waits        limit on requests that wait for a server, see ``waits``
+    fragments    cache of XML responses
+    own_network  the embedded network service serves metadata to guests
+    began        monotonic start time
+    """
+
+    caller: calls.Caller
+    ids: ids.Ids
+    api_db: engine.Database
+    region: str
+    url: str
+    request_id: str
+    bundles: Bundles | None = None
+    waits: fairness.ConcurrencyLimit = dataclasses.field(
+        default_factory=lambda: fairness.ConcurrencyLimit(queues.EC2_WAITS, MAX_WAITS))
+    fragments: xml_cache.XmlCache = dataclasses.field(default_factory=xml_cache.XmlCache)
+    own_network: bool = True
+    began: float = dataclasses.field(default_factory=time.monotonic)
+
+    @property
+    def project_id(self) -> str:
+        return self.caller.user.project_id
+
+    @functools.cached_property
+    def vpc(self) -> str:
+        """ID of the project's default VPC."""
+        return self.ids.one('vpc', ids.derived('vpc', self.project_id))
+
+    def call(self, service: str, method: str, path: str, body: calls.Document | calls.Body | None = None,
+             query: dict[str, Any] | None = None, headers: dict[str, str] | None = None, hidden: bool = False) -> Any:
+        """See ``calls.Caller.call``."""
+        return self.caller.call(service, method, path, body, query, headers, hidden)
+
+    def writes(self) -> None:
+        """Must be called before each write to tables of the EC2 API; ends a dry run."""
+        self.caller.writes()
+
+    def uuid(self, prefix: str, shown: str) -> str:
+        """See ``uuids``."""
+        return self.uuids(prefix, [shown])[0]
+
+    def uuids(self, prefix: str, given: Collection[str]) -> list[str]:
+        """Return the UUIDs of IDs in a request, see ``ids.Ids.uuids``.
+
+        Guests and images may show an ID that no request has used. Such an ID is searched in the list of visible
+        resources; if digits collide, the oldest resource has the ID.
+        """
+        try:
+            return self.ids.uuids(prefix, given)
+        except errors.Ec2Error as error:
+            if prefix not in SHOWN_BEFORE or error.code != errors.NOT_FOUND[prefix][0]:
+                raise
+        service, noun = SHOWN_BEFORE[prefix]
+        rows = sorted(self.pages(service, f'/{noun}', noun), key=lambda row: (row.get('created_at') or '', row['id']))
+        self.ids.numbers(prefix, [row['id'] for row in rows])
+        return self.ids.uuids(prefix, given)
+
+    def find(self, prefix: str, shown: str, service: str, path: str) -> dict[str, Any]:
+        """Return the document of a resource that is visible to the caller.
+
+        :param path: path with ``{}`` in place of the UUID
+        :raises Ec2Error: the ID is malformed or unknown
+        """
+        with errors.OnStatus(404, lambda _refused: errors.not_found(prefix, shown)):
+            return dict(self.call(service, 'GET', path.format(self.uuid(prefix, shown))))
+
+    def chosen(self, prefix: str, wanted: Sequence[str] | None, service: str, noun: str) -> list[dict[str, Any]]:
+        """Return detailed items: at least those with the requested IDs, default all.
+
+        :param noun: used for the path, the key of the list and, without its s, the key of one item
+        :raises Ec2Error: a requested item does not exist
+        """
+        if wanted and len(wanted) <= MAX_SINGLE_READS:
+            return [self.find(prefix, shown, service, f'/{noun}/{{}}')[noun.removesuffix('s')]
+                    for shown in dict.fromkeys(wanted)]
+        return self.pages(service, f'/{noun}/detail', noun)
+
+    def pages(self, service: str, path: str, key: str, query: dict[str, Any] | None = None,
+              enough: Callable[[dict[str, Any]], bool] = lambda _last: False,
+              headers: dict[str, str] | None = None) -> list[dict[str, Any]]:
+        """Return all items of a paginated list.
+
+        :param key: key of the list in the response
+        :param query: filters of all pages
+        :param enough: function(last item of a page) -> True if further pages are not needed
+        """
+        found: list[dict[str, Any]] = []
+        place: dict[str, Any] = {'limit': PAGE}
+        while True:
+            document = self.call(service, 'GET', path, query={**(query or {}), **place}, headers=headers)
+            rows = document[key]
+            found += rows
+            links = document.get(f'{key}_links') or []          # those of networks have the previous page, too
+            more = 'next' in document or any(link['rel'] == 'next' for link in links)
+            whole = not rows or len(rows) < PAGE and not more
+            if whole or enough(rows[-1]):
+                return found
+            place = {'limit': PAGE, 'marker': rows[-1]['id']}
+
+
+Given = dict[str, Any]
+Handler = Callable[[Request, Given], dict[str, Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Operation:
+    """One operation.
+
+    name       name in EC2's documentation
+    handler    (request, given) -> values of the response; keys are names of the model
+    takes      supported parameters (names of the model); others are refused
+    ignores    accepted parameters without effect
+    makes      created resource, a key of errors.QUOTA
+    """
+
+    name: str
+    handler: Handler
+    takes: frozenset[str] = frozenset()
+    ignores: frozenset[str] = frozenset()
+    makes: str | None = None
+
+
+def row(name: str, handler: Handler, takes: str = '', ignores: str = '', makes: str | None = None) -> Operation:
+    """Build an Operation; parameters are separated by spaces."""
+    return Operation(name, handler, frozenset(takes.split()), frozenset(ignores.split()), makes)
+
+
+PAGED = ' Filters MaxResults NextToken'

@@ -1,0 +1,63 @@
+"""Volume types: EC2's names for general purpose volumes stand for the default type of the cloud."""
+from collections.abc import Mapping
+from typing import Any
+
+from nova.ec2 import neutral
+from nova.ec2 import operations
+from nova.ec2 import tags
+
+ALIASES = ('gp3', 'gp2', 'standard')
+DEFAULT = 'standard'                             # EC2's oldest type
+NAME = tags.HIDDEN + 'volume-type'               # metadata item of a volume: the alias in its request
+# metadata item of a server: aliases of the volumes that were created with it, such as ``/dev/vda=gp3 /dev/vdb=gp2``
+DEVICES = tags.HIDDEN + 'volume-types'
+IOPS_PER_GIB, MIN_IOPS, MAX_IOPS = 3, 100, 16000           # of a gp2 volume, in EC2's documentation
+
+
+def resolved(req: operations.Request, given: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Return (volume type, alias) of the VolumeType in a request; None: the default type, no alias.
+
+    A volume type of the cloud with the name of an alias takes precedence.
+    """
+    name = given.get('VolumeType')
+    if name not in ALIASES:
+        return name or None, None
+    known = {row['name'] for row in req.call('volume', 'GET', '/types')['volume_types']}
+    return (name, None) if name in known else (None, name)
+
+
+def text_of(aliases: Mapping[str, str | None]) -> str:
+    """Return the text for an item of metadata or an image property; empty without aliases.
+
+    :param aliases: {device name: volume type}
+    """
+    text = ' '.join(f'{device}={alias}' for device, alias in aliases.items() if alias in ALIASES)
+    return text if len(text) <= tags.VALUE_LENGTH else ''
+
+
+def of_text(text: str | None) -> dict[str, str]:
+    """Parse the result of ``text_of``; users can change it."""
+    found = dict(each.split('=', 1) for each in (text or '').split() if '=' in each)
+    return {device: alias for device, alias in found.items() if alias in ALIASES}
+
+
+def aliases(req: operations.Request, rows: list[dict[str, Any]]) -> dict[str, str]:
+    """Return {UUID: alias} of volumes with an alias."""
+    found = {row['id']: row['metadata'][NAME] for row in rows if row['metadata'].get(NAME) in ALIASES}
+    left = {row['id']: row['attachments'][0] for row in rows if row['id'] not in found and row['attachments']}
+    servers = {part['server_id'] for part in left.values()}
+    if servers:
+        held = {server['id']: server['metadata'] for server in req.pages('compute', '/servers/detail', 'servers')
+                if server['id'] in servers}
+        for uuid, part in left.items():
+            alias = of_text(held.get(part['server_id'], {}).get(DEVICES)).get(part.get('device') or '')
+            if alias:
+                found[uuid] = alias
+    return found
+
+
+def performance(alias: str | None, size: int) -> dict[str, int]:
+    """Return the nominal performance of an alias, as EC2 shows it; the real one depends on the volume type."""
+    if alias == 'gp3':
+        return {'Iops': neutral.BASE_IOPS, 'Throughput': neutral.BASE_THROUGHPUT}
+    return {'Iops': min(MAX_IOPS, max(MIN_IOPS, IOPS_PER_GIB * size))} if alias == 'gp2' else {}

@@ -1,0 +1,69 @@
+"""Bounded waiting for a server: each request occupies an HTTP thread, so number and time are limited."""
+from collections.abc import Callable
+from collections.abc import Iterator
+import contextlib
+import time
+from typing import Any
+
+from nova.ec2 import errors
+from nova.ec2 import operations
+
+IMAGE_TASKS = 'image_'                 # prefix of the task states of a server whose image is created
+WAIT_S, POLL_INTERVAL_S = 20, 0.2          # maximum seconds of a request, less than client timeouts; polling interval
+
+
+def when_idle(req: operations.Request, server_id: str, change: Callable[[], Any]) -> Any:
+    """Call a function that changes a server; while an image of the server is created, wait and call it again.
+
+    EC2 allows such changes during the creation of an image, and its clients send them.
+    """
+    try:
+        return change()
+    except errors.ServiceRefused as refused:
+        if refused.status != 409 or not _task(req, server_id).startswith(IMAGE_TASKS) or not wait(
+                req, server_id, lambda server: not server['OS-EXT-STS:task_state']):
+            raise
+    return change()
+
+
+def _task(req: operations.Request, server_id: str) -> str:
+    return str(req.call('compute', 'GET', f'/servers/{server_id}')['server']['OS-EXT-STS:task_state'] or '')
+
+
+@contextlib.contextmanager
+def slot(req: operations.Request) -> Iterator[None]:
+    """Reserve the wait of a request before it changes anything.
+
+    :raises Ec2Error: too many requests wait
+    """
+    if not req.waits.acquire(req.project_id):
+        raise errors.Ec2Error('RequestLimitExceeded', 'Too many requests wait for instances. Try again later.', 503)
+    try:
+        yield
+    finally:
+        req.waits.release(req.project_id)
+
+
+def wait(req: operations.Request, server_id: str, reached: Callable[[dict[str, Any]], bool]) -> bool:
+    """Return True if a server reaches a condition; False at the timeout, or if too many requests wait.
+
+    :param reached: predicate of the server's document
+    """
+    if not req.waits.acquire(req.project_id):
+        return False
+    try:
+        return poll(req, server_id, reached)
+    finally:
+        req.waits.release(req.project_id)
+
+
+def poll(req: operations.Request, server_id: str, reached: Callable[[dict[str, Any]], bool]) -> bool:
+    """Return True if a server reaches a condition, False at the timeout. The request has a slot.
+
+    :param reached: predicate of the server's document
+    """
+    while time.monotonic() < req.began + WAIT_S:
+        if reached(req.call('compute', 'GET', f'/servers/{server_id}')['server']):
+            return True
+        time.sleep(POLL_INTERVAL_S)
+    return False

@@ -1,0 +1,64 @@
+"""Access rules of users: the requests that their application credentials may be limited to."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+import uuid
+
+from nova import exception
+from nova import utils
+from nova.db import engine
+from nova.db.identity import directory as queries
+
+MAX_ACCESS_RULES = 500                   # access rules of a user
+FIELDS = ('service', 'method', 'path')
+
+
+def ids_of(conn: engine.Connection, user_id: str, given: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the ids of a user's access rules, and create those that do not exist. The caller has locked the user.
+
+    :param given: rows of {'id'} or {'service', 'method', 'path'}
+    :raises Forbidden: the user has too many rules
+    :raises IdentityNotFound: unknown id
+    """
+    known = queries.rows(conn, 'access_rule', user_id=user_id)
+    ids = {tuple(row[name] for name in FIELDS): row['id'] for row in known}
+    own = set(ids.values())
+    found = []
+    for rule in given:
+        if 'id' in rule and rule['id'] not in own:
+            raise exception.IdentityNotFound(noun='access rule', id=rule['id'])
+        rule_id = rule.get('id') or ids.get(tuple(rule[name] for name in FIELDS))
+        if rule_id is None:
+            if len(ids) >= MAX_ACCESS_RULES:
+                raise exception.Forbidden(f'A user can have {MAX_ACCESS_RULES} access rules.')
+            rule_id = uuid.uuid4().hex
+            queries.create(conn, 'access_rule', {
+                'id': rule_id, 'user_id': user_id, 'created_at': utils.utcnow(),
+                **{name: rule[name] for name in FIELDS}})
+            ids[tuple(rule[name] for name in FIELDS)] = rule_id
+        if rule_id not in found:
+            found.append(rule_id)
+    return found
+
+
+def shown(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return access rules as the API shows them in a credential or token."""
+    return [{name: row[name] for name in ('id', *FIELDS)} for row in rows]
+
+
+def of(conn: engine.Connection, ids: Sequence[str] | None) -> list[dict[str, Any]] | None:
+    """Return the access rules of a credential, or None if all requests are allowed."""
+    return None if ids is None else shown(queries.rows(conn, 'access_rule', ids))
+
+
+def delete(conn: engine.Connection, user_id: str, rule_id: str) -> bool:
+    """Delete an access rule.
+
+    :raises Forbidden: a credential uses it
+    """
+    queries.lock(conn, 'user', user_id)
+    if any(rule_id in (row['access_rule_ids'] or ()) for row in queries.rows(
+            conn, 'application_credential', user_id=user_id)):
+        raise exception.Forbidden(f'Cannot delete access rule {rule_id}: an application credential uses it.')
+    return queries.delete(conn, 'access_rule', rule_id)

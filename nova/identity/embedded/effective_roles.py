@@ -1,0 +1,86 @@
+"""Effective roles of users: the default roles, implied and inherited roles."""
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from nova.db import engine
+from nova.db.identity import assignments as queries
+from nova.db.identity import directory as rows
+from nova.db.identity.assignments import Target
+
+Row = dict[str, Any]
+Rows = list[Row]
+
+DOMAIN: dict[str, Any] = {'id': 'default', 'name': 'Default', 'description': 'The default domain', 'enabled': True}
+SYSTEM = 'all'            # the system as target of a role and as scope of a token
+
+# kind of target: kind of the assignments that the projects below it inherit
+BELOW = {'project': 'below_project', 'domain': 'below_domain'}
+
+# Each default role implies the next one; service is independent. These rules cannot be changed.
+LADDER = ('admin', 'manager', 'member', 'reader')
+ROLES = (*LADDER, 'service')
+
+
+def known_roles(conn: engine.Connection) -> Rows:
+    """Return all roles, oldest first; ``implied`` is the set of ids that a role implies directly."""
+    found = queries.roles(conn)
+    ids = {role['name']: role['id'] for role in found}
+    for role in found:
+        if role['name'] in LADDER[:-1]:
+            implied = ids.get(LADDER[LADDER.index(role['name']) + 1])
+            role['implied'] |= {implied} - {None}
+    return found
+
+
+def expand(held_ids: Collection[str], roles: Rows) -> Rows:
+    """Return the rows of ``known_roles`` with these ids, and those that they imply."""
+    implied = {role['id']: role['implied'] for role in roles}
+    found: set[str] = set()
+    todo = [role_id for role_id in held_ids if role_id in implied]
+    while todo:
+        role_id = todo.pop()
+        if role_id not in found:
+            found.add(role_id)
+            todo += implied[role_id]
+    return [role for role in roles if role['id'] in found]
+
+
+def chosen(held: Sequence[Row], wanted: Sequence[Row], refusal: Callable[[str], Exception]) -> list[str]:
+    """Return the ids of the wanted roles.
+
+    :param held: roles to choose from
+    :param wanted: rows of {'id'} or {'name'}
+    :param refusal: function(id or name) -> error about a role that is not held
+    """
+    found: list[str] = []
+    for role in wanted:
+        key = 'id' if 'id' in role else 'name'
+        row = next((row for row in held if row[key] == role[key]), None)
+        if row is None:
+            raise refusal(role[key])
+        found.append(row['id'])
+    return found
+
+
+def targets_of(conn: engine.Connection, kind: str, target_id: str) -> list[Target]:
+    """Return the targets whose assignments give roles on a project, the domain or the system."""
+    found = [(kind, target_id)]
+    if kind == 'project':
+        project = rows.get(conn, 'project', id=target_id)
+        above = rows.above(conn, project) if project else []
+        found += [(BELOW['project'], parent['id']) for parent in above] + [(BELOW['domain'], DOMAIN['id'])]
+    return found
+
+
+def effective(conn: engine.Connection, user_id: str, kind: str, target_id: str, known: Rows | None = None) -> Rows:
+    """Return the roles that a token of a user for a target has, including implied ones.
+
+    Domain-specific roles are left out: they only imply other roles.
+
+    :param known: result of ``known_roles``
+    """
+    known = known_roles(conn) if known is None else known
+    held = queries.held_role_ids(conn, user_id, targets_of(conn, kind, target_id))
+    return [role for role in expand(held, known) if role['domain_id'] is None]

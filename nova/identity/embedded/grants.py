@@ -1,0 +1,269 @@
+"""Inference rules, groups, and lists of role assignments."""
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+import dataclasses
+import functools
+from typing import Any, TYPE_CHECKING
+
+from nova import exception
+from nova.db import engine
+from nova.db.identity import assignments as queries
+from nova.db.identity import directory as rows
+from nova.db.identity.assignments import Target
+from nova.identity.embedded import effective_roles
+
+if TYPE_CHECKING:
+    from nova.identity.embedded.directory import Directory
+
+BELOW, DOMAIN = effective_roles.BELOW, effective_roles.DOMAIN
+Row = dict[str, Any]
+Rows = list[Row]
+
+MAX_INFERENCE_RULES = 1000         # inference rules
+MAX_MEMBERS = 10000      # users of a group
+MAX_GROUPS_OF_USER = 200
+MAX_LISTED = 10000       # role assignments in one list
+
+
+@dataclasses.dataclass
+class Wanted:
+    """Filters of a list of role assignments.
+
+    kind, target_id   target: project, domain or system, and its id
+    subtree           also the projects below the target
+    inherited         only assignments that projects inherit
+    """
+
+    user_id: str | None = None
+    group_id: str | None = None
+    role_id: str | None = None
+    kind: str | None = None
+    target_id: str | None = None
+    subtree: bool = False
+    inherited: bool = False
+
+
+class Grants:
+    """Inference rules, groups and lists of assignments.
+
+    :param directory: has the database and the users
+    """
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory, self._db = directory, directory.db
+
+    # ---- inference rules
+
+    def roles(self) -> Rows:
+        """Return ``effective_roles.known_roles``."""
+        with self._db.reader() as conn:
+            return effective_roles.known_roles(conn)
+
+    def imply(self, prior_id: str, implied_id: str) -> None:
+        """Make a role imply another.
+
+        :raises Forbidden: the implied role is admin, or there are too many rules
+        """
+        prior, implied = self._directory.get('role', prior_id), self._directory.get('role', implied_id)
+        if implied['name'] == 'admin' or prior_id == implied_id or implied['domain_id'] is not None:
+            raise exception.Forbidden(f'Role {implied["name"]} cannot be implied by role {prior["name"]}.')
+        known = self.roles()
+        if implied_id in next(role['implied'] for role in known if role['id'] == prior_id):
+            return
+        if sum(len(role['implied']) for role in known) >= MAX_INFERENCE_RULES:
+            raise exception.Forbidden(f'There can be {MAX_INFERENCE_RULES} inference rules.')
+        self._directory.write(queries.imply, prior_id, implied_id)
+
+    def check_implied(self, prior_id: str, implied_id: str) -> tuple[Row, Row]:
+        """Return the roles of an inference rule.
+
+        :raises IdentityNotFound: there is no such rule
+        """
+        roles = {role['id']: role for role in self.roles()}
+        for role_id in (prior_id, implied_id):
+            if role_id not in roles:
+                raise exception.IdentityNotFound(noun='role', id=role_id)
+        if implied_id not in roles[prior_id]['implied']:
+            raise exception.IdentityNotFound(noun=f'inference rule of role {prior_id} for role', id=implied_id)
+        return roles[prior_id], roles[implied_id]
+
+    def unimply(self, prior_id: str, implied_id: str) -> None:
+        prior, implied = self.check_implied(prior_id, implied_id)
+        if not self._directory.write(queries.unimply, prior_id, implied_id):
+            raise exception.Forbidden(f'The default role {prior["name"]} always implies {implied["name"]}.')
+
+    # ---- groups
+
+    def add_member(self, group_id: str, user_id: str) -> None:
+        """Add a user to a group; repeating it has no effect."""
+        self._directory.get('user', user_id)
+        self._directory.get('group', group_id)
+        self._directory.write(_add_member, group_id, user_id)
+
+    def remove_member(self, group_id: str, user_id: str) -> None:
+        if not self._directory.write(queries.remove_member, group_id, user_id):
+            raise exception.IdentityNotFound(noun=f'user in group {group_id}', id=user_id)
+
+    def members(self, group_id: str) -> Rows:
+        """Return the users of a group."""
+        self._directory.get('group', group_id)
+        with self._db.reader() as conn:
+            return rows.rows(conn, 'user', [user for _group, user, _name in queries.memberships(conn, [group_id])])
+
+    def groups_of(self, user_id: str) -> Rows:
+        self._directory.get('user', user_id)
+        with self._db.reader() as conn:
+            found = queries.memberships(conn, user_id=user_id)
+            return rows.rows(conn, 'group', [group for group, _user, _name in found])
+
+    def role_ids_of(self, group_id: str) -> set[str]:
+        """Return the ids of the roles that a group has on any target, and of those that they imply."""
+        with self._db.reader() as conn:
+            assigned = queries.assigned_role_ids(conn, 'group', group_id)
+            return {role['id'] for role in effective_roles.expand(assigned, effective_roles.known_roles(conn))}
+
+    def role_ids_of_user(self, user_id: str) -> set[str]:
+        """Return the ids of the roles that a user has on any target, by groups and trusts too, and of implied ones."""
+        with self._db.reader() as conn:
+            found = queries.held_role_ids(conn, user_id)
+            found.update(*(trust['role_ids'] for trust in rows.rows(conn, 'trust', trustee_user_id=user_id)))
+            return {role['id'] for role in effective_roles.expand(found, effective_roles.known_roles(conn))}
+
+    def is_member(self, group_id: str, user_id: str) -> bool:
+        with self._db.reader() as conn:
+            return bool(queries.memberships(conn, [group_id], user_id))
+
+    # ---- lists of assignments
+
+    def listed(self, wanted: Wanted) -> Rows:
+        """Return the stored assignments that match, at most ``MAX_LISTED``: see ``queries.listed``.
+
+        Assignments on projects have ``project_name``.
+        """
+        with self._db.reader() as conn:
+            targets = self._targets(conn, wanted)
+            found = []
+            for actor, actor_id in (('user', wanted.user_id), ('group', wanted.group_id)):
+                if (wanted.group_id if actor == 'user' else wanted.user_id) is None:
+                    found += queries.listed(conn, actor, None if actor_id is None else [actor_id], wanted.role_id,
+                                            targets, MAX_LISTED)
+            names = _names(conn)
+        return [row | {'project_name': names.get(row['target_id'])} for row in found
+                if not wanted.inherited or row['target_type'] in BELOW.values()][:MAX_LISTED]
+
+    def effective(self, wanted: Wanted) -> Rows:
+        """Return the assignments of users that result from groups, inheritance and implied roles.
+
+        Each has ``project_name`` if the target is a project, and ``group_id`` if the role is that of a group.
+        """
+        with self._db.reader() as conn:
+            known = effective_roles.known_roles(conn)
+            on, projects = self._direct(conn, wanted), rows.rows(conn, 'project')
+            targets = None if on is None else _sources(on, projects)
+            users = None if wanted.user_id is None else [wanted.user_id]
+            found = queries.listed(conn, 'user', users, None, targets, MAX_LISTED)
+            mine = None if users is None else [group for group, _user, _name in queries.memberships(
+                conn, user_id=wanted.user_id)]
+            of_groups = queries.listed(conn, 'group', mine, None, targets, MAX_LISTED)
+            members = queries.memberships(conn, {row['actor_id'] for row in of_groups}, wanted.user_id)
+        return _expanded(found + of_groups, members, known, projects, on, wanted.role_id)
+
+    def _targets(self, conn: engine.Connection, wanted: Wanted) -> list[Target] | None:
+        """Return the targets of stored assignments, with those that projects inherit."""
+        on = self._direct(conn, wanted)
+        return None if on is None else on + [(BELOW[kind], target_id) for kind, target_id in on if kind in BELOW]
+
+    def _direct(self, conn: engine.Connection, wanted: Wanted) -> list[Target] | None:
+        if wanted.kind is None or wanted.target_id is None:
+            return None
+        found = [(wanted.kind, wanted.target_id)]
+        if wanted.subtree and wanted.target_id == DOMAIN['id']:
+            found = [('project', project['id']) for project in rows.rows(conn, 'project')]
+        elif wanted.subtree:
+            found += [('project', project['id']) for project in rows.below(conn, [wanted.target_id])]
+        return found
+
+
+def _add_member(conn: engine.Connection, group_id: str, user_id: str) -> None:
+    for noun, row_id in (('user', user_id), ('group', group_id)):         # concurrent requests cannot exceed the limits
+        if not rows.lock(conn, noun, row_id):
+            raise exception.IdentityNotFound(noun=noun, id=row_id)
+    groups = [group for group, _user, _name in queries.memberships(conn, user_id=user_id)]
+    if group_id in groups:
+        return
+    if len(groups) >= MAX_GROUPS_OF_USER:
+        raise exception.Forbidden(f'A user can be in {MAX_GROUPS_OF_USER} groups.')
+    if len(queries.memberships(conn, [group_id])) >= MAX_MEMBERS:
+        raise exception.Forbidden(f'A group can have {MAX_MEMBERS} users.')
+    queries.add_member(conn, group_id, user_id)
+
+
+def _names(conn: engine.Connection) -> dict[str, str]:
+    return {project['id']: project['name'] for project in rows.rows(conn, 'project')}
+
+
+def _sources(on: Collection[Target], projects: Collection[Any]) -> set[Target]:
+    """Return the targets whose assignments give roles on these, as ``effective_roles.targets_of``."""
+    parents: dict[str, str | None] = {project['id']: project['parent_id'] for project in projects}
+    found = set(on)
+    for kind, target_id in on:
+        if kind == 'project':
+            found.add((BELOW['domain'], DOMAIN['id']))
+            parent_id = parents.get(target_id)
+            while parent_id is not None:
+                found.add((BELOW['project'], parent_id))
+                parent_id = parents.get(parent_id)
+    return found
+
+
+def _expanded(found: Rows, members: Collection[tuple[str, str, str]], known: Rows, projects: Collection[Any],
+              on: Collection[Target] | None, role_id: str | None) -> Rows:
+    """Return the assignments of users that result from stored ones, at most ``MAX_LISTED``.
+
+    Inherited assignments become those on projects, and those of groups become those of the members. Implied roles are
+    added, and duplicates dropped.
+
+    :param members: result of ``queries.memberships``
+    :param on: the wanted targets, or None
+    """
+    names = {project['id']: project['name'] for project in projects}
+    children: dict[str | None, list[str]] = {}
+    for project in projects:
+        children.setdefault(project['parent_id'], []).append(project['id'])
+    users: dict[str, list[Row]] = {}
+    for group_id, user_id, name in members:
+        users.setdefault(group_id, []).append({
+            'actor': 'user', 'actor_id': user_id, 'actor_name': name, 'group_id': group_id})
+    wanted = None if on is None else set(on)
+
+    def below(project_id: str) -> Iterator[str]:
+        for child in children.get(project_id, ()):
+            yield child
+            yield from below(child)
+
+    @functools.cache
+    def targets(kind: str, target_id: str) -> list[Target]:
+        if kind in BELOW.values():
+            inheriting = names if kind == BELOW['domain'] else below(target_id)
+            reached = [('project', project_id) for project_id in inheriting]
+        else:
+            reached = [(kind, target_id)]
+        return reached if wanted is None else [target for target in reached if target in wanted]
+
+    @functools.cache
+    def roles(assigned_id: str) -> Rows:
+        return [role for role in effective_roles.expand([assigned_id], known)
+                if role_id in (None, role['id']) and role['domain_id'] is None]
+    result: dict[tuple[str, str, str, str], Row] = {}
+    for row in found:
+        for kind, target_id in targets(row['target_type'], row['target_id']):
+            for role in roles(row['role_id']):
+                for actor in [{}] if row['actor'] == 'user' else users.get(row['actor_id'], ()):
+                    made = row | actor
+                    result.setdefault((made['actor_id'], kind, target_id, role['id']), made | {
+                        'target_type': kind, 'target_id': target_id, 'project_name': names.get(target_id),
+                        'role_id': role['id'], 'role_name': role['name']})
+                if len(result) >= MAX_LISTED:
+                    return list(result.values())[:MAX_LISTED]
+    return list(result.values())

@@ -1,0 +1,329 @@
+"""Resources that differ in little more than their columns: projects, users, roles, groups, the catalog and limits.
+
+The services, endpoints and regions of this deployment come from its configuration and cannot be changed. Clients can
+add others, which the catalog of tokens shows beside them.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+import re
+from typing import Any, TYPE_CHECKING
+import uuid
+
+from nova import exception
+from nova import utils
+from nova.db import engine
+from nova.db.audit import log
+from nova.db.identity import directory as queries
+from nova.identity.embedded import catalog as catalogs
+from nova.identity.embedded import effective_roles
+
+if TYPE_CHECKING:
+    from nova.identity.embedded.directory import Directory
+
+Row = dict[str, Any]
+Rows = list[Row]
+BuiltIn = Callable[[], catalogs.Catalog]
+
+_PLACEHOLDER = re.compile(r'[$%]\(([^)]*)\)s')
+PLACEHOLDERS = frozenset(('project_id', 'tenant_id', 'user_id'))
+LIMIT_KEY = ('service_id', 'region_id', 'resource_name')         # identify a registered limit
+
+
+class Resources:
+    """The resources of one noun.
+
+    :param directory: has the database
+    :param built_in: callable() -> catalog of this deployment
+    :cvar most: maximum number of stored rows
+    """
+
+    noun: str
+    most = 1000
+
+    def __init__(self, directory: Directory, built_in: BuiltIn) -> None:
+        self.directory, self.catalog = directory, built_in
+
+    def built_in(self) -> Rows:
+        """Return the rows that the configuration defines."""
+        return []
+
+    def list(self, **match: Any) -> Rows:
+        own = [row for row in self.built_in() if all(row.get(name) == value for name, value in match.items())]
+        return own + self.directory.list(self.noun, **match)
+
+    def get(self, row_id: str) -> Row:
+        return next((row for row in self.built_in() if row['id'] == row_id), None) or self.directory.get(
+            self.noun, row_id)
+
+    def create(self, given: Sequence[Row]) -> Rows:
+        """Create rows in one transaction.
+
+        :raises Forbidden: there would be too many
+        """
+        found = [{'id': uuid.uuid4().hex, **values, 'created_at': utils.utcnow()} for values in given]
+        known = {row['id'] for row in self.built_in()}
+
+        def insert(conn: engine.Connection) -> None:
+            if queries.count(conn, self.noun) + len(found) > self.most:
+                raise exception.Forbidden(f'There can be {self.most} of the resource {self.noun}.')
+            for row in found:
+                if row['id'] in known or queries.get(conn, self.noun, id=row['id']):
+                    raise exception.IdentityExists(noun=self.noun, name=row['id'])
+                self.check(conn, row, None)
+                queries.create(conn, self.noun, row)
+        log.about(found[0]['id'])
+        self.directory.write(insert, noun=self.noun, name=str(found[0].get('name') or found[0]['id']))
+        return found
+
+    def update(self, row_id: str, values: Row) -> Row:
+        self._refuse_built_in(row_id)
+        return self.directory.update_row(self.noun, row_id, values, lambda conn, row: self.check(
+            conn, row | values, row))
+
+    def delete(self, row_id: str) -> None:
+        self._refuse_built_in(row_id)
+
+        def remove(conn: engine.Connection, found: str) -> bool:
+            self.release(conn, found)
+            return queries.delete(conn, self.noun, found)
+        self.directory.delete_with(self.noun, remove, row_id)
+
+    def expect(self, conn: engine.Connection, row_id: str) -> None:
+        """Check that a row exists that a request refers to.
+
+        :raises BadRequest: unknown id
+        """
+        if queries.get(conn, self.noun, id=row_id) is None and not self._is_built_in(row_id):
+            raise exception.BadRequest(f'Could not find {self.noun}: {row_id}.')
+
+    def _is_built_in(self, row_id: str) -> bool:
+        return any(row['id'] == row_id for row in self.built_in())
+
+    def _refuse_built_in(self, row_id: str) -> None:
+        if self._is_built_in(row_id):
+            raise exception.Forbidden(f'The {self.noun} {row_id} is part of the configuration and cannot be changed.')
+
+    def check(self, conn: engine.Connection, row: Row, before: Row | None) -> None:
+        """Check a row before it is stored.
+
+        :param row: complete row
+        :param before: the row before an update, None for a new one
+        """
+
+    def release(self, conn: engine.Connection, row_id: str) -> None:
+        """Delete what belongs to a row that is being deleted, or refuse the deletion."""
+
+    def refuse_use(self, conn: engine.Connection, noun: str, row_id: str, **match: str) -> None:
+        if queries.count(conn, noun, **match):
+            raise exception.Forbidden(f'Cannot delete {self.noun.replace("_", " ")} {row_id}: '
+                                      f'a {noun.replace("_", " ")} belongs to it.')
+
+
+class Managed(Resources):
+    """Resources that the directory itself changes.
+
+    :param create, update, delete: its methods
+    """
+
+    def __init__(self, directory: Directory, noun: str, create: Callable[..., Row], update: Callable[..., Row],
+                 delete: Callable[[str], None]) -> None:
+        super().__init__(directory, list)
+        self.noun, self._create, self._update, self._delete = noun, create, update, delete
+
+    def create(self, given: Sequence[Row]) -> Rows:
+        return [self._create(**values) for values in given]
+
+    def update(self, row_id: str, values: Row) -> Row:
+        return self._update(row_id, **values)
+
+    def delete(self, row_id: str) -> None:
+        self._delete(row_id)
+
+
+class Groups(Resources):
+    noun = 'group'
+
+    def delete(self, row_id: str) -> None:
+        self.directory.delete_with(self.noun, queries.delete_group, row_id)
+
+
+class Regions(Resources):
+    noun = 'region'
+
+    def built_in(self) -> Rows:
+        names = {endpoint['region_id'] for service in self.catalog() for endpoint in service['endpoints']}
+        return [{'id': name, 'description': '', 'parent_region_id': None} for name in sorted(
+            names or {catalogs.REGION})]
+
+    def check(self, conn: engine.Connection, row: Row, before: Row | None) -> None:
+        """Check the parent, which must not be below the region itself."""
+        parent_id, seen = row['parent_region_id'], {row['id']}
+        while parent_id is not None:
+            if parent_id in seen:
+                raise exception.BadRequest(f'Region {parent_id} cannot be its own parent.')
+            seen.add(parent_id)
+            self.expect(conn, parent_id)
+            parent = queries.get(conn, 'region', id=parent_id)
+            parent_id = parent['parent_region_id'] if parent else None
+
+    def release(self, conn: engine.Connection, row_id: str) -> None:
+        self.refuse_use(conn, 'region', row_id, parent_region_id=row_id)
+        for noun in ('endpoint', 'registered_limit'):
+            self.refuse_use(conn, noun, row_id, region_id=row_id)
+
+
+class Services(Resources):
+    noun = 'service'
+
+    def built_in(self) -> Rows:
+        return [{'id': row['id'], 'type': row['type'], 'name': row['name'], 'enabled': True, 'description': ''}
+                for row in self.catalog()]
+
+    def release(self, conn: engine.Connection, row_id: str) -> None:
+        self.refuse_use(conn, 'registered_limit', row_id, service_id=row_id)
+        queries.delete_matching(conn, 'endpoint', service_id=row_id)
+
+
+class OfService(Resources):
+    """Resources that belong to a service, and maybe to a region."""
+
+    def __init__(self, directory: Directory, built_in: BuiltIn) -> None:
+        super().__init__(directory, built_in)
+        self.services, self.regions = Services(directory, built_in), Regions(directory, built_in)
+
+
+class Endpoints(OfService):
+    noun = 'endpoint'
+
+    def built_in(self) -> Rows:
+        return [{**endpoint, 'service_id': row['id'], 'enabled': True}
+                for row in self.catalog() for endpoint in row['endpoints']]
+
+    def check(self, conn: engine.Connection, row: Row, before: Row | None) -> None:
+        self.services.expect(conn, row['service_id'])
+        if row['region_id'] is not None:
+            self.regions.expect(conn, row['region_id'])
+        unknown = {name for name in _PLACEHOLDER.findall(row['url']) if name not in PLACEHOLDERS}
+        if unknown:
+            raise exception.BadRequest(f'The URL of an endpoint may contain $(project_id)s, $(tenant_id)s and '
+                                       f'$(user_id)s, but not: {", ".join(sorted(unknown))[:255]}.')
+
+
+class RegisteredLimits(OfService):
+    noun = 'registered_limit'
+
+    def check(self, conn: engine.Connection, row: Row, before: Row | None) -> None:
+        self.services.expect(conn, row['service_id'])
+        if row['region_id']:
+            self.regions.expect(conn, row['region_id'])
+        if before is not None and any(row[name] != before[name] for name in LIMIT_KEY):
+            self._refuse_change(conn, row['id'])
+        same = queries.get(conn, 'registered_limit', **{name: row[name] for name in LIMIT_KEY})
+        if same is not None and same['id'] != row['id']:
+            raise exception.IdentityExists(noun='registered limit', name=row['resource_name'])
+
+    def _refuse_change(self, conn: engine.Connection, row_id: str) -> None:
+        if queries.count(conn, 'limit', registered_limit_id=row_id):
+            raise exception.Forbidden(f'Cannot change service, region or resource name of registered limit {row_id}: '
+                                      'a limit belongs to it.')
+
+    def release(self, conn: engine.Connection, row_id: str) -> None:
+        self.refuse_use(conn, 'limit', row_id, registered_limit_id=row_id)
+
+
+class Limits(Resources):
+    """Rows also have the fields LIMIT_KEY of the registered limit."""
+
+    noun = 'limit'
+    most = 10000
+
+    def list(self, **match: Any) -> Rows:
+        registered = {row['id']: row for row in self.directory.list('registered_limit')}
+        return [row for row in (_with_names(row, registered) for row in self.directory.list(self.noun))
+                if all(row[name] == value for name, value in match.items())]
+
+    def get(self, row_id: str) -> Row:
+        row = self.directory.get(self.noun, row_id)
+        return _with_names(row, {row['registered_limit_id']: self.directory.get(
+            'registered_limit', row['registered_limit_id'])})
+
+    def create(self, given: Sequence[Row]) -> Rows:
+        rows = []
+        for values in given:
+            wanted = {name: values[name] for name in LIMIT_KEY}
+            registered = self.directory.find('registered_limit', **wanted)
+            if registered is None:
+                raise exception.BadRequest('There is no registered limit for this service, region and resource: '
+                                           f'{wanted["resource_name"]}.')
+            rows.append({**{name: value for name, value in values.items() if name not in LIMIT_KEY},
+                         'registered_limit_id': registered['id']})
+        return [self.get(row['id']) for row in super().create(rows)]
+
+    def update(self, row_id: str, values: Row) -> Row:
+        super().update(row_id, values)
+        return self.get(row_id)
+
+    def check(self, conn: engine.Connection, row: Row, before: Row | None) -> None:
+        if before is not None:
+            return
+        if bool(row['project_id']) == bool(row['domain_id']):
+            raise exception.BadRequest('A limit is for a project or for the domain: give one of project_id and '
+                                       'domain_id.')
+        if row['domain_id'] not in ('', effective_roles.DOMAIN['id']):
+            raise exception.BadRequest(f'Could not find domain: {row["domain_id"]}.')
+        if row['project_id'] and not queries.lock(conn, 'project', row['project_id']):
+            raise exception.BadRequest(f'Could not find project: {row["project_id"]}.')
+        if not queries.lock(conn, 'registered_limit', row['registered_limit_id']):
+            raise exception.BadRequest('The registered limit was deleted.')
+        if queries.get(conn, 'limit', **{name: row[name] for name in (
+                'registered_limit_id', 'project_id', 'domain_id')}):
+            raise exception.IdentityExists(noun='limit', name=row['project_id'] or row['domain_id'])
+
+
+def _with_names(row: Row, registered: Mapping[str, Row]) -> Row:
+    found = registered[row['registered_limit_id']]
+    return row | {name: found[name] for name in LIMIT_KEY}
+
+
+KINDS = (Groups, Regions, Services, Endpoints, RegisteredLimits, Limits)
+
+
+def of(directory: Directory, built_in: BuiltIn) -> dict[str, Resources]:
+    """Return {noun: Resources}."""
+    d = directory
+    managed = (Managed(d, 'project', d.create_project, d.update_project, d.delete_project),
+               Managed(d, 'user', d.create_user, d.update_user, d.delete_user),
+               Managed(d, 'role', d.create_role, d.update_role, d.delete_role))
+    return {kind.noun: kind for kind in (*managed, *(kind(d, built_in) for kind in KINDS))}
+
+
+def catalog(db: engine.Database, built_in: catalogs.Catalog, values: Mapping[str, str | None]) -> catalogs.Catalog:
+    """Return the catalog of a token.
+
+    An endpoint is left out if its URL needs a value that the token does not have.
+
+    :param values: {name of PLACEHOLDERS: value}
+    """
+    with db.reader() as conn:
+        endpoints = queries.rows(conn, 'endpoint', enabled=True)
+        if not endpoints:
+            return built_in
+        services = queries.rows(conn, 'service', {row['service_id'] for row in endpoints}, enabled=True)
+    found = {row['id']: row | {'endpoints': [*row['endpoints']]} for row in built_in}
+    found |= {row['id']: {'id': row['id'], 'type': row['type'], 'name': row['name'] or '', 'endpoints': []}
+              for row in services}
+    for row in endpoints:
+        url = _filled(row['url'], values)
+        if url is not None and row['service_id'] in found:
+            found[row['service_id']]['endpoints'].append({
+                'id': row['id'], 'interface': row['interface'], 'region': row['region_id'],
+                'region_id': row['region_id'], 'url': url})
+    return list(found.values())
+
+
+def _filled(url: str, values: Mapping[str, str | None]) -> str | None:
+    """Replace the placeholders of a URL; None if a value is missing."""
+    if any(not values.get(name) for name in _PLACEHOLDER.findall(url)):
+        return None
+    return _PLACEHOLDER.sub(lambda match: str(values[match[1]]), url)

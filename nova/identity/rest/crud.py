@@ -1,0 +1,318 @@
+"""Operations that kinds of resources have in common: list, create, show, update and delete."""
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from nova import exception
+from nova.identity.embedded import directory
+from nova.identity.embedded import password_rules
+from nova.identity.embedded.resources import Resources
+from nova.identity.rest import operations
+from nova.identity.rest import resources
+from nova.identity.rest import schemas
+from nova.identity.rest.operations import Request
+from nova.identity.rest.operations import Stored
+from nova.identity.rest.schemas import Page
+from nova.json_types import JsonObject
+from nova.web.resource import closed
+from nova.web.resource import Document
+from nova.web.resource import One
+from nova.web.routes import Route
+
+Rows = list[dict[str, Any]]
+Rules = tuple[str | None, tuple[str, ...]]
+Match = dict[str, str | bool | None]
+
+
+class Crud:
+    """Operations of a kind of resources, for which one rule each is checked.
+
+    :cvar exact: an empty filter matches empty values; else it is ignored
+    :cvar filters: query parameters beside those of the fields
+    :param shown: what the operation "show" answers; None: the same as the others
+    """
+
+    exact = False
+    filters: tuple[str, ...] = ()
+
+    def __init__(self, kind: schemas.Kind, shown: schemas.Kind | None = None) -> None:
+        self.kind, self.shown = kind, shown or kind
+
+    def store(self, req: Request) -> Resources:
+        return req.service.resources[self.kind.name]
+
+    def match(self, req: Request) -> Match:
+        """Return {column: value} of the filters of the query."""
+        match: Match = {name: text for name in self.kind.filters
+                         if (text := req.query.get(name)) is not None and (text or self.exact)}
+        if 'enabled' in match:
+            match['enabled'] = operations.flag(req.query, 'enabled')
+        return match
+
+    def list(self, req: Request) -> Rows:
+        rows = self.visible(req, self.store(req).list(**self.match(req)))
+        return operations.compared(req, rows, self.kind.filters)
+
+    def visible(self, req: Request, rows: Rows) -> Rows:
+        """Return the rows that the caller asks for and may see."""
+        return rows
+
+    def create(self, req: Request, **parts: str) -> Stored:
+        return self.store(req).create([self.kind.values(req.body, new=True)])[0]
+
+    def show(self, req: Request, **parts: str) -> Stored:
+        return self.store(req).get(*parts.values())
+
+    def update(self, req: Request, **parts: str) -> Stored:
+        """Update a resource.
+
+        :raises Forbidden: a field cannot be changed
+        """
+        values, (row_id,) = self.kind.values(req.body, new=False), parts.values()
+        values.pop('id', None)
+        fixed = [name for name in self.kind.fixed if name in values]
+        row = self.store(req).get(row_id) if fixed else {}
+        for name in fixed:
+            if values.pop(name) != row[name]:
+                raise exception.Forbidden(f'The {self.kind.fixed[name]} of a {self.kind.name} cannot be changed.')
+        return self.store(req).update(row_id, values)
+
+    def delete(self, req: Request, **parts: str) -> None:
+        self.store(req).delete(*parts.values())
+
+    # ---- routes
+
+    def rules(self, verb: str, plural: bool = False) -> Rules:
+        """Return the rules of an operation: ``policy`` and ``checks`` of its route."""
+        return f'identity:{verb}_{self.kind.plural if plural else self.kind.name}', ()
+
+    def creation(self) -> Route:
+        kind = self.kind
+        return Route('POST', f'/v3/{kind.plural}', self.create, *self.rules('create'), status=201,
+                     name=f'create_{kind.name}', answer=One(kind, 'show'),
+                     body=schemas.Body(kind.content('create'), kind.name))
+
+    def routes(self) -> Iterator[Route]:
+        kind, path = self.kind, f'/v3/{self.kind.plural}'
+        noun, one = kind.name, f'{path}/{{{kind.name}_id}}'
+        yield Route('GET', path, self.list, *self.rules('list', plural=True), name=f'list_{kind.plural}',
+                    query=schemas.Query(*kind.filters, *self.filters), answer=Page(kind))
+        yield self.creation()
+        yield Route('GET', one, self.show, *self.rules('get'), name=f'show_{noun}', answer=One(self.shown, 'show'))
+        yield Route('PATCH', one, self.update, *self.rules('update'), name=f'update_{noun}', answer=One(kind, 'show'),
+                    body=schemas.Body(kind.content('update'), noun))
+        yield Route('DELETE', one, self.delete, *self.rules('delete'), name=f'delete_{noun}', status=204)
+
+
+class Projects(Crud):
+    exact, filters = True, ('is_domain', *resources.TAG_FILTERS)
+
+    def match(self, req: Request) -> Match:
+        match = super().match(req)
+        if match.get('parent_id') == directory.DOMAIN['id']:
+            match['parent_id'] = None
+        return match
+
+    def list(self, req: Request) -> Rows:
+        return [] if req.query.get('is_domain', '').lower() in ('1', 'true') else super().list(req)
+
+    def visible(self, req: Request, rows: Rows) -> Rows:
+        wanted = {name: set(req.query[name].split(',')) for name in _TAGGED if req.query.get(name)}
+        return [row for row in rows if all(_TAGGED[name](tags, set(row['tags'])) for name, tags in wanted.items())]
+
+    def show(self, req: Request, **parts: str) -> Stored:
+        """Return a project, and the projects above and below it in the forms that the query asks for.
+
+        Lists have only projects on which the caller has a role, unless the caller is an administrator.
+
+        :raises BadRequest: two forms of the same
+        """
+        row: dict[str, Any] = super().show(req, **parts)
+        query = req.query
+        if not any(f'{name}_as_{form}' in query for name in ('parents', 'subtree') for form in ('list', 'ids')):
+            return row
+        shown: dict[str, Any] = {}
+        above, below = req.service.tree(row['id'])
+        seen = None if req.is_admin else {own['id'] for own in req.service.projects_of(req.caller.user_id)}
+        build = self.kind.view('show').documents(req)
+        for name, rows in (('parents', above), ('subtree', below)):
+            if f'{name}_as_list' in query and f'{name}_as_ids' in query:
+                raise exception.BadRequest(f'Use one of {name}_as_list and {name}_as_ids.')
+            if f'{name}_as_list' in query:
+                shown[name] = [{'project': build(found)} for found in rows if seen is None or found['id'] in seen]
+        if 'parents_as_ids' in query:
+            shown['parents'] = None
+            for parent_id in (directory.DOMAIN['id'], *(parent['id'] for parent in reversed(above))):
+                shown['parents'] = {parent_id: shown['parents']}
+        if 'subtree_as_ids' in query:
+            children: dict[str | None, list[str]] = {}
+            for found in below:
+                children.setdefault(found['parent_id'], []).append(found['id'])
+            shown['subtree'] = _nested(row['id'], children)
+        return row | shown
+
+
+_TAGGED: dict[str, Callable[[set[str], set[str]], bool]] = dict(zip(resources.TAG_FILTERS, (
+    lambda wanted, tags: wanted <= tags, lambda wanted, tags: bool(wanted & tags),
+    lambda wanted, tags: not wanted <= tags, lambda wanted, tags: not wanted & tags), strict=True))
+
+
+def _nested(project_id: str, children: Mapping[str | None, Sequence[str]]) -> JsonObject | None:
+    """Return {id of a child: the same for that child}, or None without children."""
+    return {child: _nested(child, children) for child in children.get(project_id, ())} or None
+
+
+class Users(Crud):
+    exact, filters = True, ('password_expires_at',)
+
+    def visible(self, req: Request, rows: Rows) -> Rows:
+        """Apply the filter ``password_expires_at=lt:2026-11-28T00:00:00Z``; without an operator: equal."""
+        text = req.query.get('password_expires_at')
+        if text is None:
+            return rows
+        op, _colon, rest = text.partition(':')
+        compare, moment = (_COMPARE[op], rest) if op in _COMPARE else (operator.eq, text)
+        limit = operations.moment_of(moment, 'password_expires_at')
+        return [row for row in rows if (end := password_rules.end_of(row)) is not None and compare(end, limit)]
+
+    def update(self, req: Request, **parts: str) -> Stored:
+        self._expect_roles_of(req, **parts)
+        return super().update(req, **parts)
+
+    def delete(self, req: Request, **parts: str) -> None:
+        self._expect_roles_of(req, **parts)
+        super().delete(req, **parts)
+
+    def _expect_roles_of(self, req: Request, user_id: str) -> None:
+        """Check that the caller has the roles of a user: with a new password, the caller could use them.
+
+        :raises Forbidden: the caller is no administrator and lacks one of the roles
+        """
+        req.expect_roles(req.service.grants.role_ids_of_user(user_id),
+                         'You can change only users whose roles you have.')
+
+
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    'lt': operator.lt, 'lte': operator.le, 'gt': operator.gt, 'gte': operator.ge, 'eq': operator.eq,
+    'neq': operator.ne}
+
+
+class Roles(Crud):
+    """Domain-specific roles have rules of their own."""
+
+    exact = True
+
+    def rules(self, verb: str, plural: bool = False) -> Rules:
+        return None, _of_role(verb, 's' if plural else '')
+
+    def match(self, req: Request) -> Match:
+        return {'domain_id': None} | super().match(req)            # domain-specific roles are listed on demand
+
+    def _authorized(self, req: Request, verb: str, role_id: str) -> dict[str, Any]:
+        """Return a role after checking the rule of an operation on it.
+
+        :raises IdentityNotFound: the role does not exist
+        """
+        row = req.service.find('role', id=role_id)
+        req.authorize_path(_of_role(verb)[bool(row and row['domain_id'])], {'role_id': role_id})
+        if row is None:
+            raise exception.IdentityNotFound(noun='role', id=role_id)
+        return row
+
+    def list(self, req: Request) -> Rows:
+        req.authorize(_of_role('list', 's')['domain_id' in req.query])
+        return super().list(req)
+
+    def create(self, req: Request, **parts: str) -> Stored:
+        req.authorize(_of_role('create')[bool(req.body.get('domain_id'))])
+        return super().create(req)
+
+    def show(self, req: Request, **parts: str) -> Stored:
+        return self._authorized(req, 'get', **parts)
+
+    def update(self, req: Request, **parts: str) -> Stored:
+        self._authorized(req, 'update', **parts)
+        return super().update(req, **parts)
+
+    def delete(self, req: Request, **parts: str) -> None:
+        self._authorized(req, 'delete', **parts)
+        super().delete(req, **parts)
+
+
+def _of_role(verb: str, plural: str = '') -> tuple[str, str]:
+    """Return the rules of an operation: of roles, and of domain-specific roles."""
+    return f'identity:{verb}_role{plural}', f'identity:{verb}_domain_role{plural}'
+
+
+class Regions(Crud):
+    """Clients may choose the ID of a region."""
+
+    def create(self, req: Request, **parts: str) -> Stored:
+        values, (named,) = self.kind.values(req.body, new=True), parts.values() or (None,)
+        if named and len(named) > (most := resources.MAX_REGION_ID):
+            raise exception.BadRequest(f'The id of a region can have {most} characters.')
+        if named and values.setdefault('id', named) != named:
+            raise exception.BadRequest('The id of the region differs from that in the path.')
+        return self.store(req).create([values])[0]
+
+    def routes(self) -> Iterator[Route]:
+        yield from super().routes()
+        yield Route('PUT', '/v3/regions/{region_id}', self.create, *self.rules('create'), status=201,
+                    name='create_region', answer=One(self.kind, 'show'),
+                    body=schemas.Body(self.kind.content('update'), 'region'))
+
+
+class RegisteredLimits(Crud):
+    """One request creates several."""
+
+    def create_all(self, req: Request) -> JsonObject:
+        rows = self.store(req).create([self.kind.values(given, new=True) for given in req.body])
+        return {self.kind.plural: [*map(self.kind.view('show').documents(req), rows)]}
+
+    def creation(self) -> Route:
+        plural, content = self.kind.plural, schemas.array(self.kind.content('create'), 1, 100)
+        return Route('POST', f'/v3/{plural}', self.create_all, f'identity:create_{plural}', status=201,
+                     name=f'create_{plural}', answer=Document({plural: [self.kind.view('show')]}),
+                     body=schemas.Body(content, plural))
+
+
+class Limits(RegisteredLimits):
+    """Callers see the limits that the rule for one allows, or those of the project or domain of their token."""
+
+    SHOW = 'identity:get_limit'
+
+    def rules(self, verb: str, plural: bool = False) -> Rules:
+        return (None, (self.SHOW,)) if verb == 'get' else super().rules(verb, plural)
+
+    def visible(self, req: Request, rows: Rows) -> Rows:
+        if req.allows(self.SHOW):
+            return rows
+        return [row for row in rows if row['project_id'] and row['project_id'] == req.caller.project_id
+                or row['domain_id'] and row['domain_id'] == req.caller.domain_id]
+
+    def show(self, req: Request, **parts: str) -> Stored:
+        row: dict[str, Any] = super().show(req, **parts)
+        # an attribute that the limit lacks must not equal the missing domain of a caller
+        target = {'target.limit.domain.id': row['domain_id']} if not row['project_id'] else {
+            'target.limit.project_id': row['project_id'], 'target.limit.project.domain_id': directory.DOMAIN['id']}
+        if not req.allows(self.SHOW, target):
+            raise exception.IdentityNotFound(noun='limit', id=row['id'])
+        return row
+
+
+def limit_model(req: Request) -> JsonObject:
+    return {'model': {'name': 'flat', 'description': 'A limit of a project or the domain replaces the registered '
+                                                     'limit; limits of different projects are independent.'}}
+
+
+_CRUD: tuple[Crud, ...] = (
+    Projects(resources.PROJECT, resources.RELATED), Users(resources.USER), Roles(resources.ROLE), Crud(resources.GROUP),
+    Regions(resources.REGION), Crud(resources.SERVICE), Crud(resources.ENDPOINT),
+    RegisteredLimits(resources.REGISTERED_LIMIT), Limits(resources.LIMIT))
+ROUTES = [
+    Route('GET', '/v3/limits/model', limit_model, 'identity:get_limit_model', answer=Document({'model': (
+          closed('name', 'description', name=schemas.STRING, description=schemas.STRING))})),
+    *(row for crud in _CRUD for row in crud.routes()),
+]

@@ -1,0 +1,62 @@
+"""The OpenAPI 3.1 document of the Identity API."""
+from __future__ import annotations
+
+import http.client
+from collections.abc import Iterator
+
+from nova.identity.rest import resources
+from nova.web import json_schema
+from nova.web import openapi
+from nova.web.openapi import Document
+from nova.web.resource import closed
+from nova.web.routes import Route
+
+VERSION = resources.version('')['id']
+
+
+class IdentityDescriber(openapi.Describer):
+    """Generator of the document of the Identity API."""
+
+    title = 'Identity API'
+    url = '.'
+    microversions = False
+    always, of_bodies, of_parts = (400, 404, 503), (409, 413, 415), ()
+
+    def version_text(self, version: int) -> str:
+        return str(VERSION)
+
+    def description(self, version: int) -> str:
+        return ('Every operation of the embedded identity service.\n\nGET operations also support HEAD. Lists can be '
+                'filtered by the text of a field, too: `name__contains=web`, with `startswith` and `endswith`, and an '
+                '`i` before the operator to ignore case. Projects, users, roles, groups, regions, services and '
+                'endpoints have the additional attributes that clients store.\n')
+
+    def tag(self, row: Route) -> str:
+        return [*row.path.strip('/').split('/'), 'versions'][1]
+
+    def header_names(self, row: Route) -> Iterator[str]:
+        if row.path == '/v3/auth/tokens' and row.method != 'POST':
+            yield 'subject'
+
+    def header_parameters(self, version: int) -> Document:
+        return {'subject': {'name': 'X-Subject-Token', 'in': 'header', 'required': True,
+                            'description': 'The token that the request is about.', 'schema': {'type': 'string'}}}
+
+    def headers(self, version: int) -> Document:
+        return {'x-openstack-request-id': {'description': 'ID of the request.', 'required': True,
+                                           'schema': openapi.REQUEST_ID}}
+
+    def fault(self, code: int) -> Document:
+        """Return the response of an error code. A login with too few methods gets a receipt."""
+        schema: Document = closed('error', error={'$ref': '#/components/schemas/Fault'})
+        return {'description': openapi.phrase(code), 'content': {openapi.JSON: {
+            'schema': {'anyOf': [schema, resources.RECEIPT]} if code == http.client.UNAUTHORIZED else schema}}}
+
+    def fault_schema(self) -> Document:
+        found = super().fault_schema()
+        return {**found, 'required': ['code', 'message', 'title'], 'properties': {
+            **json_schema.part(found, 'properties'),
+            'title': {'type': 'string', 'description': 'The phrase of the status.'}}}
+
+
+DESCRIBER = IdentityDescriber()

@@ -1,0 +1,106 @@
+"""Address scopes: subnet pools of one scope have no prefix in common.
+
+Routers connect networks of one scope without address translation, and do not connect networks of different scopes.
+"""
+from __future__ import annotations
+
+import ipaddress
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any, TYPE_CHECKING
+
+from nova.context import RequestContext
+from nova.db.engine import Connection
+from nova.db.networks import address_scopes as db
+from nova.db.networks import networks as db_networks
+from nova.db.projects import quotas as db_quotas
+from nova.db.tables import network as t
+from nova.network import ranges
+from nova.network.rest import faults
+from nova.network.rest import schemas as s
+from nova.network.rest.rows import BOTH
+from nova.network.rest.rows import Field
+from nova.network.rest.rows import found
+from nova.network.rest.rows import IDENT
+from nova.network.rest.rows import load_shared
+from nova.network.rest.rows import NAME
+from nova.network.rest.rows import new_owner
+from nova.network.rest.rows import OWNER
+from nova.network.rest.rows import Resource
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import AddressScopesRow
+    from nova.network.rest.request import Deps
+
+MAX_SCOPES = 1000               # maximum of a project: the reference has no quota
+
+
+def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
+    project = new_owner(context, values)
+    db_quotas.lock(conn, project)
+    if db_networks.count(conn, t.address_scopes, project) >= MAX_SCOPES:
+        raise faults.OverQuota(resource='address_scope')
+    row = {'id': str(uuid.uuid4()), 'project_id': project, 'name': values['name'], 'shared': values['shared'],
+           'ip_version': values['ip_version'], 'description': ''}
+    db_networks.insert(conn, t.address_scopes, [row])
+    return row['id']
+
+
+def update(conn: Connection, deps: Deps, context: RequestContext, row: AddressScopesRow,
+           values: dict[str, Any]) -> None:
+    row = _locked(conn, row['id'])
+    if row['shared'] and values.get('shared') is False:
+        raise faults.AddressScopeUpdateError(address_scope_id=row['id'], reason='a shared scope cannot be unshared.')
+    db_networks.update(conn, t.address_scopes, row['id'], SCOPES.stored(values))
+
+
+def delete(conn: Connection, deps: Deps, context: RequestContext, row: AddressScopesRow) -> None:
+    _locked(conn, row['id'])
+    if db.pools(conn, row['id']):
+        raise faults.AddressScopeInUse(address_scope_id=row['id'])
+    db_networks.end_shares(conn, row['id'])
+    db_networks.delete(conn, t.address_scopes, row['id'])
+
+
+def _locked(conn: Connection, ident: str) -> AddressScopesRow:
+    return found(db_networks.lock(conn, t.address_scopes, ident), faults.AddressScopeNotFound(address_scope_id=ident))
+
+
+def check_pool(conn: Connection, context: RequestContext, ident: str, pool: Mapping[str, Any]) -> None:
+    """Check that a subnet pool may join a scope. The scope stays locked until the transaction ends.
+
+    :param pool: row of the pool with its new values
+    :raises AddressScopeNotFound, IllegalSubnetPoolAssociationToAddressScope, AddressScopePrefixConflict:
+    """
+    scope = found(db.locked(conn, context, ident), faults.AddressScopeNotFound(address_scope_id=ident))
+    reason = None
+    if scope['ip_version'] != pool['ip_version']:
+        reason = f"the scope is for IPv{scope['ip_version']}."
+    elif pool['shared'] and not scope['shared']:
+        reason = 'a shared pool needs a shared scope.'
+    if reason:
+        raise faults.IllegalSubnetPoolAssociationToAddressScope(
+            subnetpool_id=pool['id'], address_scope_id=ident, reason=reason)
+    check_prefixes(conn, ident, pool['id'], [ipaddress.ip_network(each) for each in pool['prefixes']])
+
+
+def check_prefixes(conn: Connection, ident: str, pool_id: str, prefixes: Iterable[ranges.Cidr]) -> None:
+    """Check that no other pool of a scope has a part of these prefixes.
+
+    :raises AddressScopePrefixConflict:
+    """
+    db_networks.lock(conn, t.address_scopes, ident)
+    taken = [ipaddress.ip_network(each) for pool in db.pools(conn, ident) if pool['id'] != pool_id
+             for each in pool['prefixes']]
+    for prefix in prefixes:
+        if any(prefix.overlaps(other) for other in taken):
+            raise faults.AddressScopePrefixConflict(prefix=prefix, address_scope_id=ident)
+
+
+SCOPES = Resource('address_scope', 'address_scopes', t.address_scopes, (
+    IDENT, *OWNER, NAME,
+    Field('ip_version', s.NUMBER, 'ip_version', 'IP version.', write='create', accepts=s.OPTION_VERSION, required=True),
+    Field('shared', s.FLAG, 'is_shared', 'Whether other projects can use it.', column='shared', load=load_shared,
+          columns=('id', 'shared'), write=BOTH, accepts=s.BOOLEAN, default=False, guarded=True),
+), visible=db.visible, create=create, update=update, delete=delete,
+    missing=lambda ident: faults.AddressScopeNotFound(address_scope_id=ident))

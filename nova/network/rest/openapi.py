@@ -1,0 +1,57 @@
+"""The OpenAPI 3.1 document of the Networking API."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nova.json_types import JsonDocument
+from nova.network.rest import faults
+from nova.web import openapi
+from nova.web.routes import Route
+
+VERSION = 1              # minor version of the rows: the API has extensions instead of microversions
+_REVISION = 'revision'
+
+
+class NetworkDescriber(openapi.Describer):
+    """Generator of the document of the Networking API."""
+
+    title = 'Networking API'
+    url = 'v2.0'
+    microversions = False
+    always, of_callers = (400, 404, 503), (401, 403)
+
+    def version_text(self, version: int) -> str:
+        return '2.0'
+
+    def description(self, version: int) -> str:
+        return ('Every operation of the Networking API.\n\nPaths are below the endpoint of the catalog, and may end '
+                'with `.json`. GET operations also support HEAD. The parameter `fields` of lists and single resources '
+                'selects fields and may be repeated.\n')
+
+    def errors_of(self, row: Route) -> set[int]:
+        changes = row.method != 'GET' or row.path.startswith('/auto-allocated-topology')
+        return super().errors_of(row) | ({409, 412, 413, 415} if changes else set())
+
+    def header_parameters(self, version: int) -> JsonDocument:
+        return {_REVISION: {
+            'name': 'If-Match', 'in': 'header', 'required': False,
+            'description': 'Revision that the resource must have.',
+            'schema': {'type': 'string', 'pattern': '^revision_number=[0-9]{1,18}$'}}}
+
+    def header_names(self, row: Route) -> Iterator[str]:
+        yield from (_REVISION,) if row.called.startswith(('update_', 'delete_')) and row.path.endswith('{id}') else ()
+
+    def fault(self, code: int) -> JsonDocument:
+        return {'description': openapi.phrase(code), 'content': {openapi.JSON: {'schema': {
+            'type': 'object', 'properties': {faults.KEY: {'$ref': '#/components/schemas/Fault'}},
+            'required': [faults.KEY], 'additionalProperties': False}}}}
+
+    def fault_schema(self) -> JsonDocument:
+        return {'type': 'object', 'description': 'Why the request was refused or failed.', 'properties': {
+            'type': {'type': 'string', 'description': 'Kind of the error.'},
+            'message': {'type': 'string', 'description': 'Message for the user.'},
+            'detail': {'type': 'string', 'description': 'Always empty.'}},
+            'required': ['type', 'message', 'detail'], 'additionalProperties': False}
+
+
+DESCRIBER = NetworkDescriber()

@@ -1,0 +1,401 @@
+"""Rules of the embedded identity service; names, defaults and scopes are those of the Identity API."""
+from nova.policies.service import Operations
+from nova.policies.service import PROJECT
+from nova.policies.service import Rule
+from nova.policies.service import Service
+from nova.policies.service import names
+
+# (rule, check, description)
+BASE = (
+    ('admin_required',
+     'role:admin or is_admin:1',
+     'Administrators: the role admin on the project, domain or system of the token.'),
+    ('service_role', 'role:service', 'Other services.'),
+    ('service_or_admin', 'rule:admin_required or rule:service_role', 'Other services, and administrators.'),
+    ('owner', 'user_id:%(user_id)s', 'The user whose resource it is.'),
+    ('admin_or_owner', 'rule:admin_required or rule:owner', 'Administrators, and the user whose resource it is.'),
+    ('token_subject', 'user_id:%(target.token.user_id)s', 'The user of the token that is checked.'),
+    ('admin_or_token_subject',
+     'rule:admin_required or rule:token_subject',
+     'Administrators, and the user of the token. For older policy files.'),
+    ('service_admin_or_token_subject',
+     'rule:service_or_admin or rule:token_subject',
+     'Other services, administrators, and the user of the token. For older policy files.'),
+    ('domain_managed_target_role',
+     "'manager':%(target.role.name)s or 'member':%(target.role.name)s or 'reader':%(target.role.name)s",
+     'Roles that managers of a domain may see: manager, member and reader.'),
+)
+
+_ADMIN = 'rule:admin_required'
+_READER = 'rule:admin_required or (role:reader and system_scope:all)'
+_PROJECT_MANAGER = (
+    '(rule:admin_required) or (role:manager and domain_id:%(target.project.domain_id)s and not '
+    'None:%(target.project.domain_id)s)')
+_USER_MANAGER = '(rule:admin_required) or (role:manager and token.domain.id:%(target.user.domain_id)s)'
+_CREDENTIAL_OWNER = '(rule:admin_required) or user_id:%(target.credential.user_id)s'
+_OWN_OR_READER = '(rule:admin_required) or (role:reader and system_scope:all) or rule:owner'
+_EC2_OWNER = '(rule:admin_required) or (role:member and user_id:%(target.credential.user_id)s)'
+_ASSIGNMENT_READER = (
+    '(rule:admin_required) or (role:reader and system_scope:all) or (role:reader and '
+    'domain_id:%(target.domain_id)s and not None:%(target.domain_id)s)')
+_GRANT_READER = (
+    '(rule:admin_required) or ((role:reader and system_scope:all) or (role:reader and '
+    'domain_id:%(target.user.domain_id)s and domain_id:%(target.project.domain_id)s) or (role:reader and '
+    'domain_id:%(target.user.domain_id)s and domain_id:%(target.domain.id)s) or (role:reader and '
+    'domain_id:%(target.group.domain_id)s and domain_id:%(target.project.domain_id)s) or (role:reader and '
+    'domain_id:%(target.group.domain_id)s and domain_id:%(target.domain.id)s))')
+_GRANT_CHECKER = (
+    '(rule:admin_required) or ((role:reader and system_scope:all) or ((role:reader and '
+    'domain_id:%(target.user.domain_id)s and domain_id:%(target.project.domain_id)s) or (role:reader and '
+    'domain_id:%(target.user.domain_id)s and domain_id:%(target.domain.id)s) or (role:reader and '
+    'domain_id:%(target.group.domain_id)s and domain_id:%(target.project.domain_id)s) or (role:reader and '
+    'domain_id:%(target.group.domain_id)s and domain_id:%(target.domain.id)s)) and '
+    '(domain_id:%(target.role.domain_id)s or None:%(target.role.domain_id)s))')
+_GRANT_MANAGER = (
+    '(rule:admin_required) or ((role:admin and domain_id:%(target.user.domain_id)s and '
+    'domain_id:%(target.project.domain_id)s) or (role:admin and domain_id:%(target.user.domain_id)s and '
+    'domain_id:%(target.domain.id)s) or (role:admin and domain_id:%(target.group.domain_id)s and '
+    'domain_id:%(target.project.domain_id)s) or (role:admin and domain_id:%(target.group.domain_id)s and '
+    'domain_id:%(target.domain.id)s)) and (domain_id:%(target.role.domain_id)s or None:%(target.role.domain_id)s) '
+    'or ((role:manager and domain_id:%(target.user.domain_id)s and domain_id:%(target.project.domain_id)s) or '
+    '(role:manager and domain_id:%(target.user.domain_id)s and domain_id:%(target.domain.id)s) or (role:manager '
+    'and domain_id:%(target.group.domain_id)s and domain_id:%(target.project.domain_id)s) or (role:manager and '
+    'domain_id:%(target.group.domain_id)s and domain_id:%(target.domain.id)s)) and rule:domain_managed_target_role')
+_PROJECT_READER = (
+    '(rule:admin_required) or (role:reader and system_scope:all) or (role:reader and '
+    'domain_id:%(target.project.domain_id)s and not None:%(target.project.domain_id)s) or '
+    'project_id:%(target.project.id)s or rule:service_role')
+_DOMAIN_READER = (
+    'rule:admin_required or (role:reader and system_scope:all) or token.domain.id:%(target.domain.id)s or '
+    'token.project.domain.id:%(target.domain.id)s')
+_USER_GROUP_READER = (
+    '(rule:admin_required) or (role:reader and system_scope:all) or (role:reader and '
+    'domain_id:%(target.user.domain_id)s) or user_id:%(user_id)s')
+_USER_READER = (
+    '(rule:admin_required) or (role:reader and system_scope:all) or (role:reader and '
+    'token.domain.id:%(target.user.domain_id)s) or user_id:%(target.user.id)s or rule:service_role')
+_TOKEN_READER = 'rule:admin_required or (role:reader and system_scope:all) or rule:service_role or rule:token_subject'
+_USER_PROJECT_READER = (
+    '(rule:admin_required) or (role:reader and system_scope:all) or (role:reader and '
+    'domain_id:%(target.user.domain_id)s) or user_id:%(target.user.id)s')
+_DOMAIN_LISTER = (
+    'rule:admin_required or (role:reader and system_scope:all) or (role:reader and domain_id:%(target.domain.id)s)')
+_LISTER = (
+    '(rule:admin_required) or (role:reader and system_scope:all) or (role:reader and domain_id:%(target.domain_id)s)')
+_GROUP_READER = (
+    '(rule:admin_required) or (role:reader and system_scope:all) or (role:reader and '
+    'domain_id:%(target.group.domain_id)s)')
+_ROLE_READER = (
+    '(rule:admin_required or (role:reader and system_scope:all)) or (role:manager and '
+    'rule:domain_managed_target_role)')
+_ROLE_LISTER = '(rule:admin_required or (role:reader and system_scope:all)) or (role:manager and not domain_id:None)'
+_TOKEN_CHECKER = 'rule:admin_required or (role:reader and system_scope:all) or rule:token_subject'
+_TAG_READER = (
+    '(rule:admin_required) or (role:reader and system_scope:all) or (role:reader and '
+    'domain_id:%(target.project.domain_id)s and not None:%(target.project.domain_id)s) or '
+    'project_id:%(target.project.id)s')
+_GROUP_MANAGER = '(rule:admin_required) or (role:manager and domain_id:%(target.group.domain_id)s)'
+_MEMBER_MANAGER = (
+    '(rule:admin_required) or (role:manager and domain_id:%(target.group.domain_id)s and '
+    'domain_id:%(target.user.domain_id)s)')
+_MEMBER_READER = (
+    '(rule:admin_required) or (role:reader and system_scope:all) or (role:reader and '
+    'domain_id:%(target.group.domain_id)s and domain_id:%(target.user.domain_id)s)')
+_TRUST_READER = (
+    '(rule:admin_required) or (role:reader and system_scope:all or user_id:%(target.trust.trustor_user_id)s or '
+    'user_id:%(target.trust.trustee_user_id)s)')
+_ACCESS_RULE_READER = '(role:reader and system_scope:all) or user_id:%(target.user.id)s'
+_LIMIT_READER = (
+    'rule:admin_required or (role:reader and system_scope:all) or (domain_id:%(target.limit.domain.id)s or '
+    'domain_id:%(target.limit.project.domain_id)s) or (project_id:%(target.limit.project_id)s and not '
+    'None:%(target.limit.project_id)s)')
+_TRUSTOR_READER = (
+    '(rule:admin_required) or (role:reader and system_scope:all or '
+    'user_id:%(target.trust.trustor_user_id)s)')
+_TRUSTEE_READER = (
+    '(rule:admin_required) or (role:reader and system_scope:all or '
+    'user_id:%(target.trust.trustee_user_id)s)')
+_NO_DOMAIN = ('system', *PROJECT)
+_ALL = ('domain', *_NO_DOMAIN)
+
+
+def _granted(method: str, one: str = '') -> Operations:
+    """Return the operations on roles of users and groups on projects and domains, also on inherited roles.
+
+    :param one: end of the path of one role
+    """
+    return tuple((method, f'/v3{prefix}/{target}s/{{{target}_id}}/{actor}s/{{{actor}_id}}/roles{one}{suffix}')
+                 for prefix, suffix in (('', ''), ('/OS-INHERIT', '/inherited_to_projects'))
+                 for target in ('project', 'domain') for actor in ('user', 'group'))
+
+
+RULES = (
+    Rule('identity:get_auth_catalog', '', 'Show the catalog of the token.', (('GET', '/v3/auth/catalog'),), _ALL),
+    Rule('identity:get_auth_projects', '', 'List the projects for which the user can get a token.',
+         (('GET', '/v3/auth/projects'),), _ALL),
+    Rule('identity:get_auth_domains', '', 'List the domains for which the user can get a token.',
+         (('GET', '/v3/auth/domains'),), _ALL),
+    Rule('identity:get_auth_system', '', 'Show whether the user can get a token for the system.',
+         (('GET', '/v3/auth/system'),), _ALL),
+    Rule('identity:check_token', _TOKEN_CHECKER, 'Check whether a token is valid, without reading it.',
+         (('HEAD', '/v3/auth/tokens'),), _ALL),
+    Rule('identity:validate_token', _TOKEN_READER, 'Show the user, scope and roles of a token.',
+         (('GET', '/v3/auth/tokens'),), _ALL),
+    Rule('identity:revoke_token', 'rule:admin_required or rule:token_subject', 'Revoke a token.',
+         (('DELETE', '/v3/auth/tokens'),), _ALL),
+    Rule('identity:list_regions', '', 'List regions.', (('GET', '/v3/regions'),), _ALL),
+    Rule('identity:get_region', '', 'Show a region.', (('GET', '/v3/regions/{region_id}'),), _ALL),
+    Rule('identity:list_services', _READER, 'List the services of the catalog.',
+         (('GET', '/v3/services'),), _NO_DOMAIN),
+    Rule('identity:get_service', _READER, 'Show a service of the catalog.',
+         (('GET', '/v3/services/{service_id}'),), _NO_DOMAIN),
+    Rule('identity:list_endpoints', _READER, 'List the endpoints of the catalog.',
+         (('GET', '/v3/endpoints'),), _NO_DOMAIN),
+    Rule('identity:get_endpoint', _READER, 'Show an endpoint of the catalog.',
+         (('GET', '/v3/endpoints/{endpoint_id}'),), _NO_DOMAIN),
+    Rule('identity:list_domains', _DOMAIN_LISTER, 'List domains.', (('GET', '/v3/domains'),), _ALL),
+    Rule('identity:get_domain', _DOMAIN_READER, 'Show a domain.', (('GET', '/v3/domains/{domain_id}'),), _ALL),
+    Rule('identity:create_domain', _ADMIN, 'Create a domain. This service refuses it: it has one domain.',
+         (('POST', '/v3/domains'),), _NO_DOMAIN),
+    Rule('identity:update_domain', _ADMIN, 'Change a domain. This service refuses it.',
+         (('PATCH', '/v3/domains/{domain_id}'),), _NO_DOMAIN),
+    Rule('identity:delete_domain', _ADMIN, 'Delete a domain. This service refuses it.',
+         (('DELETE', '/v3/domains/{domain_id}'),), _NO_DOMAIN),
+    Rule('identity:list_projects', _LISTER, 'List projects.', (('GET', '/v3/projects'),), _ALL),
+    Rule('identity:get_project', _PROJECT_READER, 'Show a project.', (('GET', '/v3/projects/{project_id}'),), _ALL),
+    Rule('identity:create_project', _PROJECT_MANAGER, 'Create a project.', (('POST', '/v3/projects'),), _ALL),
+    Rule('identity:update_project', _PROJECT_MANAGER, 'Change a project.',
+         (('PATCH', '/v3/projects/{project_id}'),), _ALL),
+    Rule('identity:delete_project', _PROJECT_MANAGER, 'Delete a project.',
+         (('DELETE', '/v3/projects/{project_id}'),), _ALL),
+    Rule('identity:list_user_projects', _USER_PROJECT_READER, 'List the projects of a user.',
+         (('GET', '/v3/users/{user_id}/projects'),), _ALL),
+    Rule('identity:list_users', _LISTER, 'List users.', (('GET', '/v3/users'),), _ALL),
+    Rule('identity:get_user', _USER_READER, 'Show a user.', (('GET', '/v3/users/{user_id}'),), _ALL),
+    Rule('identity:create_user', _USER_MANAGER, 'Create a user.', (('POST', '/v3/users'),), _ALL),
+    Rule('identity:update_user', _USER_MANAGER,
+         'Change a user, including the password. Callers who are no administrators must have the roles of the user.',
+         (('PATCH', '/v3/users/{user_id}'),), _ALL),
+    Rule('identity:delete_user', _USER_MANAGER,
+         'Delete a user. Callers who are no administrators must have the roles of the user.',
+         (('DELETE', '/v3/users/{user_id}'),), _ALL),
+    Rule('identity:list_groups', _GROUP_READER, 'List groups of users.', (('GET', '/v3/groups'),), _ALL),
+    Rule('identity:list_groups_for_user', _USER_GROUP_READER, 'List the groups of a user.',
+         (('GET', '/v3/users/{user_id}/groups'),), _ALL),
+    Rule('identity:list_roles', _ROLE_LISTER, 'List roles.', (('GET', '/v3/roles'),), _ALL),
+    Rule('identity:get_role', _ROLE_READER, 'Show a role.', (('GET', '/v3/roles/{role_id}'),), _ALL),
+    Rule('identity:create_role', _ADMIN, 'Create a role.', (('POST', '/v3/roles'),), _NO_DOMAIN),
+    Rule('identity:update_role', _ADMIN, 'Change a role.', (('PATCH', '/v3/roles/{role_id}'),), _NO_DOMAIN),
+    Rule('identity:delete_role', _ADMIN, 'Delete a role.', (('DELETE', '/v3/roles/{role_id}'),), _NO_DOMAIN),
+    Rule('identity:list_role_inference_rules', _READER, 'List all implied roles.',
+         (('GET', '/v3/role_inferences'),), _NO_DOMAIN),
+    Rule('identity:list_implied_roles', _READER, 'List the roles that a role implies.',
+         (('GET', '/v3/roles/{prior_role_id}/implies'),), _NO_DOMAIN),
+    Rule('identity:list_role_assignments', _ASSIGNMENT_READER, 'List role assignments.',
+         (('GET', '/v3/role_assignments'),), _ALL),
+    Rule('identity:list_role_assignments_for_tree', _ASSIGNMENT_READER,
+         'List role assignments of a project and the projects below it (include_subtree).',
+         (('GET', '/v3/role_assignments'),), _ALL),
+    Rule('identity:list_grants', _GRANT_READER, 'List the roles of a user or group on a project or domain.',
+         _granted('GET'), _ALL),
+    Rule('identity:check_grant', _GRANT_CHECKER, 'Check whether a user or group has a role on a project or domain.',
+         _granted('GET', '/{role_id}'), _ALL),
+    Rule('identity:create_grant', _GRANT_MANAGER, 'Assign a role on a project or domain to a user or group.',
+         _granted('PUT', '/{role_id}'), _ALL),
+    Rule('identity:revoke_grant', _GRANT_MANAGER, 'Remove a role on a project or domain from a user or group.',
+         _granted('DELETE', '/{role_id}'), _ALL),
+    Rule('identity:list_system_grants_for_user', _READER, 'List the roles of a user on the system.',
+         (('GET', '/v3/system/users/{user_id}/roles'),), _NO_DOMAIN),
+    Rule('identity:check_system_grant_for_user', _READER, 'Check whether a user has a role on the system.',
+         (('GET', '/v3/system/users/{user_id}/roles/{role_id}'),), _NO_DOMAIN),
+    Rule('identity:create_system_grant_for_user', _ADMIN, 'Assign a role on the system to a user.',
+         (('PUT', '/v3/system/users/{user_id}/roles/{role_id}'),), _NO_DOMAIN),
+    Rule('identity:revoke_system_grant_for_user', _ADMIN, 'Remove a role on the system from a user.',
+         (('DELETE', '/v3/system/users/{user_id}/roles/{role_id}'),), _NO_DOMAIN),
+    Rule('identity:list_application_credentials', _OWN_OR_READER, 'List the application credentials of a user.',
+         (('GET', '/v3/users/{user_id}/application_credentials'),), _NO_DOMAIN),
+    Rule('identity:get_application_credential', _OWN_OR_READER, 'Show an application credential.',
+         (('GET', '/v3/users/{user_id}/application_credentials/{application_credential_id}'),), _NO_DOMAIN),
+    Rule('identity:create_application_credential', 'user_id:%(user_id)s', 'Create an application credential.',
+         (('POST', '/v3/users/{user_id}/application_credentials'),)),
+    Rule('identity:delete_application_credential', 'rule:admin_or_owner', 'Delete an application credential.',
+         (('DELETE', '/v3/users/{user_id}/application_credentials/{application_credential_id}'),), _NO_DOMAIN),
+    Rule('identity:list_credentials', _CREDENTIAL_OWNER, 'List credentials: secrets of one-time codes and EC2 keys.',
+         (('GET', '/v3/credentials'),), _ALL),
+    Rule('identity:get_credential', _CREDENTIAL_OWNER, 'Show a credential.',
+         (('GET', '/v3/credentials/{credential_id}'),), _ALL),
+    Rule('identity:create_credential', _CREDENTIAL_OWNER, 'Create a credential.',
+         (('POST', '/v3/credentials'),), _ALL),
+    Rule('identity:update_credential', _CREDENTIAL_OWNER, 'Change a credential.',
+         (('PATCH', '/v3/credentials/{credential_id}'),), _ALL),
+    Rule('identity:delete_credential', _CREDENTIAL_OWNER, 'Delete a credential.',
+         (('DELETE', '/v3/credentials/{credential_id}'),), _ALL),
+    Rule('identity:ec2_list_credentials', _OWN_OR_READER, 'List the EC2 keys of a user.',
+         (('GET', '/v3/users/{user_id}/credentials/OS-EC2'),), _NO_DOMAIN),
+    Rule('identity:ec2_get_credential', _CREDENTIAL_OWNER, 'Show an EC2 key.',
+         (('GET', '/v3/users/{user_id}/credentials/OS-EC2/{credential_id}'),), _NO_DOMAIN),
+    Rule('identity:ec2_create_credential', _EC2_OWNER, 'Create an EC2 key.',
+         (('POST', '/v3/users/{user_id}/credentials/OS-EC2'),), _NO_DOMAIN),
+    Rule('identity:ec2_delete_credential', _EC2_OWNER, 'Delete an EC2 key.',
+         (('DELETE', '/v3/users/{user_id}/credentials/OS-EC2/{credential_id}'),), _NO_DOMAIN),
+    Rule('identity:ec2tokens_validate', 'rule:service_or_admin', 'Get a token for the owner of a signed EC2 request.',
+         (('POST', '/v3/ec2tokens'),), _ALL),
+    Rule('identity:s3tokens_validate', 'rule:service_or_admin', 'Identify the owner of a signed S3 request.',
+         (('POST', '/v3/s3tokens'),), _ALL),
+    Rule('identity:list_project_tags', _TAG_READER, 'List the tags of a project.',
+         (('GET', '/v3/projects/{project_id}/tags'),), _ALL),
+    Rule('identity:update_project_tags', _PROJECT_MANAGER, 'Replace the tags of a project.',
+         (('PUT', '/v3/projects/{project_id}/tags'),), _ALL),
+    Rule('identity:delete_project_tags', _PROJECT_MANAGER, 'Delete the tags of a project.',
+         (('DELETE', '/v3/projects/{project_id}/tags'),), _ALL),
+    Rule('identity:get_project_tag', _TAG_READER, 'Check whether a project has a tag.',
+         (('GET', '/v3/projects/{project_id}/tags/{value}'),), _ALL),
+    Rule('identity:create_project_tag', _PROJECT_MANAGER, 'Add a tag to a project.',
+         (('PUT', '/v3/projects/{project_id}/tags/{value}'),), _ALL),
+    Rule('identity:delete_project_tag', _PROJECT_MANAGER, 'Delete a tag of a project.',
+         (('DELETE', '/v3/projects/{project_id}/tags/{value}'),), _ALL),
+    Rule('identity:list_domain_roles', _READER, 'List domain-specific roles (domain_id).',
+         (('GET', '/v3/roles'),), _NO_DOMAIN),
+    Rule('identity:create_domain_role', _ADMIN, 'Create a domain-specific role.', (('POST', '/v3/roles'),), _NO_DOMAIN),
+    Rule('identity:get_domain_role', _READER, 'Show a domain-specific role.',
+         (('GET', '/v3/roles/{role_id}'),), _NO_DOMAIN),
+    Rule('identity:update_domain_role', _ADMIN, 'Change a domain-specific role.',
+         (('PATCH', '/v3/roles/{role_id}'),), _NO_DOMAIN),
+    Rule('identity:delete_domain_role', _ADMIN, 'Delete a domain-specific role.',
+         (('DELETE', '/v3/roles/{role_id}'),), _NO_DOMAIN),
+    Rule('identity:list_users_in_group', _GROUP_READER, 'List the users of a group.',
+         (('GET', '/v3/groups/{group_id}/users'),), _ALL),
+    Rule('identity:check_user_in_group', _MEMBER_READER, 'Check whether a user is in a group.',
+         (('GET', '/v3/groups/{group_id}/users/{user_id}'),), _ALL),
+    Rule('identity:add_user_to_group', _MEMBER_MANAGER,
+         'Add a user to a group. Callers who are no administrators must have the roles of the group.',
+         (('PUT', '/v3/groups/{group_id}/users/{user_id}'),), _ALL),
+    Rule('identity:remove_user_from_group', _MEMBER_MANAGER, 'Remove a user from a group.',
+         (('DELETE', '/v3/groups/{group_id}/users/{user_id}'),), _ALL),
+    Rule('identity:check_implied_role', _READER, 'Check whether a role implies another, without reading the rule.',
+         (('HEAD', '/v3/roles/{prior_role_id}/implies/{implied_role_id}'),), _NO_DOMAIN),
+    Rule('identity:get_implied_role', _READER, 'Show that a role implies another.',
+         (('GET', '/v3/roles/{prior_role_id}/implies/{implied_role_id}'),), _NO_DOMAIN),
+    Rule('identity:create_implied_role', _ADMIN, 'Make a role imply another.',
+         (('PUT', '/v3/roles/{prior_role_id}/implies/{implied_role_id}'),), _NO_DOMAIN),
+    Rule('identity:delete_implied_role', _ADMIN, 'Delete the rule that a role implies another.',
+         (('DELETE', '/v3/roles/{prior_role_id}/implies/{implied_role_id}'),), _NO_DOMAIN),
+    Rule('identity:list_system_grants_for_group', _READER, 'List the roles of a group on the system.',
+         (('GET', '/v3/system/groups/{group_id}/roles'),), _NO_DOMAIN),
+    Rule('identity:check_system_grant_for_group', _READER, 'Check whether a group has a role on the system.',
+         (('GET', '/v3/system/groups/{group_id}/roles/{role_id}'),), _NO_DOMAIN),
+    Rule('identity:create_system_grant_for_group', _ADMIN, 'Assign a role on the system to a group.',
+         (('PUT', '/v3/system/groups/{group_id}/roles/{role_id}'),), _NO_DOMAIN),
+    Rule('identity:revoke_system_grant_for_group', _ADMIN, 'Remove a role on the system from a group.',
+         (('DELETE', '/v3/system/groups/{group_id}/roles/{role_id}'),), _NO_DOMAIN),
+    Rule('identity:list_trusts_for_trustee', _TRUSTEE_READER,
+         'List the trusts for a user (trustee_user_id).',
+         (('GET', '/v3/OS-TRUST/trusts'),), _NO_DOMAIN),
+    Rule('identity:list_trusts', _READER, 'List the trusts of all users.',
+         (('GET', '/v3/OS-TRUST/trusts'),), _NO_DOMAIN),
+    Rule('identity:list_trusts_for_trustor', _TRUSTOR_READER,
+         'List the trusts of a user (trustor_user_id).',
+         (('GET', '/v3/OS-TRUST/trusts'),), _NO_DOMAIN),
+    Rule('identity:create_trust', 'user_id:%(target.trust.trustor_user_id)s', 'Create a trust.',
+         (('POST', '/v3/OS-TRUST/trusts'),)),
+    Rule('identity:get_trust', _TRUST_READER, 'Show a trust.',
+         (('GET', '/v3/OS-TRUST/trusts/{trust_id}'),), _NO_DOMAIN),
+    Rule('identity:delete_trust', 'rule:admin_required or user_id:%(target.trust.trustor_user_id)s', 'Delete a trust.',
+         (('DELETE', '/v3/OS-TRUST/trusts/{trust_id}'),), _NO_DOMAIN),
+    Rule('identity:list_roles_for_trust', _TRUST_READER, 'List the roles of a trust.',
+         (('GET', '/v3/OS-TRUST/trusts/{trust_id}/roles'),), _NO_DOMAIN),
+    Rule('identity:get_role_for_trust', _TRUST_READER, 'Show a role of a trust.',
+         (('GET', '/v3/OS-TRUST/trusts/{trust_id}/roles/{role_id}'),), _NO_DOMAIN),
+    Rule('identity:list_access_rules', _ACCESS_RULE_READER, 'List the access rules of a user.',
+         (('GET', '/v3/users/{user_id}/access_rules'),), _NO_DOMAIN),
+    Rule('identity:get_access_rule', _ACCESS_RULE_READER, 'Show an access rule.',
+         (('GET', '/v3/users/{user_id}/access_rules/{access_rule_id}'),), _NO_DOMAIN),
+    Rule('identity:delete_access_rule', '(role:admin and system_scope:all) or user_id:%(target.user.id)s',
+         'Delete an access rule.',
+         (('DELETE', '/v3/users/{user_id}/access_rules/{access_rule_id}'),), _NO_DOMAIN),
+    Rule('identity:list_revoke_events', 'rule:service_or_admin',
+         'List revoked tokens, and users whose tokens were revoked.',
+         (('GET', '/v3/OS-REVOKE/events'),), _NO_DOMAIN),
+    Rule('identity:get_limit_model', '', 'Show how limits are enforced.', (('GET', '/v3/limits/model'),), _ALL),
+    Rule('identity:create_group', _GROUP_MANAGER, 'Create a group.', (('POST', '/v3/groups'),), _ALL),
+    Rule('identity:get_group', _GROUP_READER, 'Show a group.', (('GET', '/v3/groups/{group_id}'),), _ALL),
+    Rule('identity:update_group', _GROUP_MANAGER, 'Change a group.', (('PATCH', '/v3/groups/{group_id}'),), _ALL),
+    Rule('identity:delete_group', _GROUP_MANAGER, 'Delete a group.', (('DELETE', '/v3/groups/{group_id}'),), _ALL),
+    Rule('identity:create_region', _ADMIN, 'Create a region.',
+         (('POST', '/v3/regions'), ('PUT', '/v3/regions/{region_id}')), _NO_DOMAIN),
+    Rule('identity:update_region', _ADMIN, 'Change a region.', (('PATCH', '/v3/regions/{region_id}'),), _NO_DOMAIN),
+    Rule('identity:delete_region', _ADMIN, 'Delete a region.', (('DELETE', '/v3/regions/{region_id}'),), _NO_DOMAIN),
+    Rule('identity:create_service', _ADMIN, 'Create a service.', (('POST', '/v3/services'),), _NO_DOMAIN),
+    Rule('identity:update_service', _ADMIN, 'Change a service.', (('PATCH', '/v3/services/{service_id}'),), _NO_DOMAIN),
+    Rule('identity:delete_service', _ADMIN, 'Delete a service.',
+         (('DELETE', '/v3/services/{service_id}'),), _NO_DOMAIN),
+    Rule('identity:create_endpoint', _ADMIN, 'Create an endpoint.', (('POST', '/v3/endpoints'),), _NO_DOMAIN),
+    Rule('identity:update_endpoint', _ADMIN, 'Change an endpoint.',
+         (('PATCH', '/v3/endpoints/{endpoint_id}'),), _NO_DOMAIN),
+    Rule('identity:delete_endpoint', _ADMIN, 'Delete an endpoint.',
+         (('DELETE', '/v3/endpoints/{endpoint_id}'),), _NO_DOMAIN),
+    Rule('identity:list_registered_limits', '', 'List registered limits.', (('GET', '/v3/registered_limits'),), _ALL),
+    Rule('identity:create_registered_limits', _ADMIN, 'Create registered limits.',
+         (('POST', '/v3/registered_limits'),), _NO_DOMAIN),
+    Rule('identity:get_registered_limit', '', 'Show a registered limit.',
+         (('GET', '/v3/registered_limits/{registered_limit_id}'),), _ALL),
+    Rule('identity:update_registered_limit', _ADMIN, 'Change a registered limit.',
+         (('PATCH', '/v3/registered_limits/{registered_limit_id}'),), _NO_DOMAIN),
+    Rule('identity:delete_registered_limit', _ADMIN, 'Delete a registered limit.',
+         (('DELETE', '/v3/registered_limits/{registered_limit_id}'),), _NO_DOMAIN),
+    Rule('identity:list_limits', '',
+         'List limits. Callers without the rule identity:get_limit see those of their project or domain.',
+         (('GET', '/v3/limits'),), _ALL),
+    Rule('identity:create_limits', _ADMIN, 'Create limits of projects or of the domain.',
+         (('POST', '/v3/limits'),), _NO_DOMAIN),
+    Rule('identity:get_limit', _LIMIT_READER, 'Show a limit.', (('GET', '/v3/limits/{limit_id}'),), _ALL),
+    Rule('identity:update_limit', _ADMIN, 'Change a limit.', (('PATCH', '/v3/limits/{limit_id}'),), _NO_DOMAIN),
+    Rule('identity:delete_limit', _ADMIN, 'Delete a limit.', (('DELETE', '/v3/limits/{limit_id}'),), _NO_DOMAIN),
+)
+
+# Rules of operations that this service does not have.
+ABSENT = names({
+    'rule:admin_required': '''
+        identity:authorize_request_token identity:get_access_token identity:get_access_token_role
+        identity:list_access_tokens identity:list_access_token_roles identity:delete_access_token
+        identity:create_consumer identity:update_consumer identity:delete_consumer identity:create_domain_config
+        identity:update_domain_config identity:delete_domain_config identity:create_endpoint_group
+        identity:update_endpoint_group identity:delete_endpoint_group identity:add_endpoint_group_to_project
+        identity:remove_endpoint_group_from_project identity:create_identity_provider
+        identity:update_identity_provider identity:delete_identity_provider identity:create_mapping
+        identity:delete_mapping identity:update_mapping identity:create_policy identity:update_policy
+        identity:delete_policy identity:create_policy_association_for_endpoint
+        identity:delete_policy_association_for_endpoint identity:create_policy_association_for_service
+        identity:delete_policy_association_for_service identity:create_policy_association_for_region_and_service
+        identity:delete_policy_association_for_region_and_service identity:add_endpoint_to_project
+        identity:remove_endpoint_from_project identity:create_protocol identity:update_protocol
+        identity:delete_protocol identity:create_service_provider identity:update_service_provider
+        identity:delete_service_provider
+    ''',
+    'rule:admin_required or (role:reader and system_scope:all)': '''
+        identity:get_consumer identity:list_consumers identity:get_domain_config
+        identity:get_domain_config_default identity:list_endpoint_groups identity:get_endpoint_group
+        identity:list_projects_associated_with_endpoint_group
+        identity:list_endpoints_associated_with_endpoint_group identity:get_endpoint_group_in_project
+        identity:list_endpoint_groups_for_project identity:list_identity_providers
+        identity:get_identity_provider identity:get_mapping identity:list_mappings identity:get_policy
+        identity:list_policies identity:check_policy_association_for_endpoint
+        identity:check_policy_association_for_service identity:check_policy_association_for_region_and_service
+        identity:get_policy_for_endpoint identity:list_endpoints_for_policy identity:list_projects_for_endpoint
+        identity:check_endpoint_in_project identity:list_endpoints_for_project identity:get_protocol
+        identity:list_protocols identity:list_service_providers identity:get_service_provider
+    ''',
+    '': '''
+        identity:get_security_compliance_domain_config identity:list_projects_for_user
+        identity:list_domains_for_user
+    ''',
+    'rule:service_or_admin': '''
+        identity:revocation_list
+    ''',
+    'rule:admin_or_owner': '''
+        identity:revoke_tokens_for_user
+    ''',
+})
+
+IDENTITY = Service('identity', 'identity', 'identity_policy.yaml', BASE, RULES, ABSENT, 'admin_required',
+                   none=('domain_id',))

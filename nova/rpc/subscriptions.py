@@ -1,0 +1,50 @@
+"""Subscriptions of servers: what oslo.messaging 18.3.1 lacks.
+
+It declares the queues of a server again after a lost connection or a deleted queue, without an event. Messages may have
+been lost then.
+
+At a shutdown it stops reading, but keeps its subscription until the work has ended. The broker therefore keeps sending.
+When oslo.messaging closes the connection, it acknowledges the received messages, which are then lost.
+"""
+from collections.abc import Callable
+import functools
+import logging
+import operator
+
+from nova.rpc import delivery
+from nova.rpc.rabbit import driver as rabbit_driver
+from nova.runtime.hooks import oslo_messaging as messaging_hooks
+
+LOG = logging.getLogger(__name__)
+
+
+def follow(listener: delivery.Listener, again: Callable[[], None]) -> None:
+    """Call ``again()``, which must not block, after each redeclaration of a listener's queue.
+
+    :param listener: listener of a started server
+    """
+    if isinstance(listener, rabbit_driver.Listener):
+        listener.follow(again)
+        return
+    for consumer in messaging_hooks.consumers_of(listener):
+        consumer.declare = functools.partial(_declare, consumer.declare, again)
+
+
+def _declare(declare: Callable[[object], None], again: Callable[[], None], connection: object) -> None:
+    declare(connection)
+    again()
+
+
+def requeue(listener: delivery.Listener | None) -> None:
+    """End the subscriptions of a stopped listener and requeue messages that are on their way, for the next process.
+
+    :param listener: listener of a stopped server; None: it has not started
+    """
+    consumers = messaging_hooks.consumers_of(listener)
+    for consumer in consumers:
+        consumer.callback = operator.methodcaller('requeue')
+    try:
+        for consumer, tag in consumers.items():
+            consumer.cancel(tag)
+    except Exception as error:           # without a connection the broker has requeued them
+        LOG.info('Cannot cancel the consumers at the broker: %s', error)

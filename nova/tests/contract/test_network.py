@@ -1,0 +1,156 @@
+"""The Networking API and its OpenAPI document: valid, served, and what every operation answers."""
+import gzip
+import json
+import urllib.parse
+
+import hypothesis
+import openapi_spec_validator
+import pytest
+import schemathesis
+
+from nova.network.rest import app
+from nova.network.rest import openapi
+from nova.network.rest import rows
+from nova.tests import openapi_answers
+from nova.tests.contract import network_walk
+from nova.web import openapi as web_openapi
+
+RESOURCES = [*app.RESOURCES.values()]
+# operations that always refuse, or need what the walk does not have
+NEVER = {'GET /agents/{}', 'PUT /default-security-group-rules/{}'}
+
+
+def checked(method, path, body, response):
+    """Compare an answer with the document, unless it is compressed."""
+    if 'Content-Encoding' in response.headers:
+        return
+    openapi_answers.NETWORK.check(method, path.partition('?')[0], body, response.status_int, response.headers,
+                                  response.text)
+
+
+@pytest.fixture
+def api(tmp_path):
+    made = network_walk.Api(tmp_path, checked)
+    yield made
+    made.db.dispose()
+
+
+def test_an_independent_validator_finds_the_document_valid():
+    document = openapi.DESCRIBER.document(app.ROUTES, openapi.VERSION)
+    openapi_spec_validator.validate(document, cls=openapi_spec_validator.OpenAPIV31SpecValidator)
+    assert {web_openapi.operation_of(row) for row in app.ROUTES} == {
+        f'{method.upper()} {web_openapi.nameless(path)}' for path, item in document['paths'].items()
+        for method in item.keys() - {'parameters'}}
+
+
+def test_every_field_is_described_and_its_column_exists():
+    assert len(RESOURCES) > 10
+    for resource in RESOURCES:
+        assert [field.name for field in resource.fields if not field.doc.endswith('.')] == []
+        columns = {*resource.table.c.keys()}
+        named = {name for field in resource.fields for name in (*field.columns, field.column) if name}
+        assert named - columns == set(), resource.name
+        for field in resource.fields:             # a list with only this field reads what it needs
+            assert resource.columns(frozenset({field.name})) is not None, (resource.name, field.name)
+            assert not isinstance(field.get, str) or field.get in columns or field.load, (resource.name, field.name)
+
+
+def test_every_answer_with_a_body_is_described():
+    without = {web_openapi.operation_of(row): row.status for row in app.ROUTES if row.answer is None}
+    assert {name for name, status in without.items() if name.startswith('GET ') and status == 200} == set()
+
+
+def test_every_operation_has_a_name():
+    assert [web_openapi.operation_of(row) for row in app.ROUTES if not row.called] == []
+
+
+def test_the_document_is_served_to_anybody(api):
+    answer = api.call('GET', '/openapi.json', who=None, status=200)
+    assert answer.json == json.loads(json.dumps(openapi.DESCRIBER.document(app.ROUTES, openapi.VERSION)))
+    packed = api.call('GET', '/openapi.json', who=None, headers={'Accept-Encoding': 'gzip'})
+    assert json.loads(gzip.decompress(packed.body)) == answer.json
+    again = api.call('GET', '/openapi.json', who=None, headers={'If-None-Match': answer.headers['ETag']})
+    assert (again.status_int, again.body) == (304, b'')
+
+
+@pytest.mark.timeout(900)
+def test_every_operation_answers_as_documented(api):
+    seen = openapi_answers.NETWORK.seen
+    seen.clear()
+    things = network_walk.setting(api)
+    network_walk.nested(api, things)
+    network_walk.documents(api, things)
+    network_walk.lives(api, things)
+    network_walk.topology(api)
+    expected = {web_openapi.operation_of(row) for row in app.ROUTES if row.status != 400}
+    assert expected - {name for name, status in seen if status < 400} - NEVER == set()
+    assert {status for _name, status in seen} >= {200, 201, 204, 400, 401, 403, 404, 409, 412}
+
+
+def test_a_hidden_field_neither_filters_nor_sorts(api):
+    things = network_walk.setting(api)
+    api.call('PUT', f'ports/{things["port"]}', {'port': {'binding:host_id': 'secret'}}, 'admin', 200)
+    for query in ('binding:host_id=secret', 'binding:host_id=other', 'sort_key=binding:host_id'):
+        assert 'you may not read it' in api.call('GET', f'ports?{query}', status=400).text
+    assert [row['id'] for row in api.call('GET', 'ports?binding:host_id=secret', who='admin').json['ports']] == [
+        things['port']]
+    for kind, resource in app.RESOURCES.items():
+        for name in resource.read_rules:
+            assert api.call('GET', f'{kind}?fields={name}&fields=id', status=200).json[resource.plural][0].keys() == {
+                'id'}
+            api.call('GET', f'{kind}?{name}=x', status=400)
+
+
+def test_a_rule_for_owners_filters_their_own_rows_only(tmp_path):
+    """The owner of a shared network sees the ports of others without the fields that the rule hides."""
+    from nova import policies
+    from nova import policy
+    path = tmp_path / 'policy.yaml'
+    path.write_text('"get_port:binding:host_id": "rule:admin_or_owner"\n')
+    made = network_walk.Api(tmp_path, checked)
+    made.conf.set_override('policy_file', str(path), policies.NETWORK.group)
+    made.application = app.Application(made.conf, made.db, rules=policy.Policy(made.conf, policies.NETWORK))
+    things = network_walk.setting(made)
+    made.call('PUT', f'networks/{things["network"]}', {'network': {'shared': True}}, 'admin', 200)
+    other = made.made('ports', 'port', 'other', network_id=things['network'])
+    for port in (things['port'], other):
+        made.call('PUT', f'ports/{port}', {'port': {'binding:host_id': 'secret'}}, 'admin', 200)
+    seen = {row['id']: row.get('binding:host_id') for row in made.call('GET', 'ports').json['ports']}
+    assert (seen[things['port']], seen[other]) == ('secret', None)
+    assert [row['id'] for row in made.call('GET', 'ports?binding:host_id=secret').json['ports']] == [things['port']]
+    made.db.dispose()
+
+
+@pytest.mark.timeout(900)
+def test_values_of_every_type_get_documented_answers(api):
+    things = network_walk.setting(api)
+    network_walk.values_of_fields(api, things, ('ports', 'security-group-rules'))
+    assert not [request for request, status, _text in api.answers if status >= 500]
+
+
+@pytest.mark.timeout(900)
+def test_requests_generated_from_the_document_get_documented_answers(api):
+    """schemathesis generates requests for each operation; Api.call validates the answers."""
+    document = openapi.DESCRIBER.document(app.ROUTES, openapi.VERSION, web_openapi.SPLIT)
+    document['security'] = []
+    sent = []
+    for number, found in enumerate(schemathesis.openapi.from_dict(document).get_all_operations()):
+        @hypothesis.seed(number)
+        @hypothesis.settings(max_examples=2, deadline=None, database=None, phases=[hypothesis.Phase.generate],
+                             suppress_health_check=list(hypothesis.HealthCheck))
+        @hypothesis.given(found.ok().as_strategy())
+        def send(case):
+            body = case.body if isinstance(case.body, dict) else None
+            query = urllib.parse.urlencode(case.query or {}, doseq=True)
+            answer = api.call(case.method, f'/v2.0{case.formatted_path.partition("#")[0]}?{query}', body, 'admin')
+            assert answer.status_int < 500, (case.method, case.path, body)
+            sent.append(case.operation.label)
+        send()
+    assert len({*sent}) == len(app.ROUTES)
+
+
+def test_rows_declare_what_requests_accept():
+    assert rows.NAME.write == 'create update'
+    accepted = app.RESOURCES['ports'].accepted('create')
+    assert accepted['required'] == ['network_id'] and accepted['additionalProperties'] is False
+    assert 'network_id' not in app.RESOURCES['ports'].accepted('update')['properties']

@@ -1,0 +1,430 @@
+"""Storage, lists, keys, trouble, the account and administration in the dashboard, in a real browser."""
+import csv
+import json
+import time
+
+import pytest
+
+from nova.tests.functional import callers
+from nova.tests.integration import browser as browsers
+from nova.tests.integration import dashboard_cloud
+from nova.tests.integration.dashboard_cloud import admin
+from nova.tests.integration.dashboard_cloud import browser
+from nova.tests.integration.dashboard_cloud import cloud
+from nova.tests.integration.dashboard_cloud import confirm
+from nova.tests.integration.dashboard_cloud import credentials
+from nova.tests.integration.dashboard_cloud import demo
+from nova.tests.integration.dashboard_cloud import logged_in
+from nova.tests.integration.dashboard_cloud import modules
+from nova.tests.integration.dashboard_cloud import picture
+from nova.tests.integration.dashboard_cloud import reader
+from nova.tests.integration.dashboard_cloud import reader_login
+from nova.tests.integration.dashboard_cloud import sound
+from nova.tests.integration.dashboard_cloud import user
+from nova.tests.integration.dashboard_cloud import wait
+
+__all__ = ('admin', 'browser', 'cloud', 'demo', 'modules', 'reader', 'reader_login', 'user')
+pytestmark = dashboard_cloud.NEEDS_CHROMIUM
+VOLUMES, KEYS = '/volume/v3/volumes', 70               # key pairs: more than one page
+
+
+def volume(client, name):
+    found, = client.get(f'{VOLUMES}/detail?name={name}').json()['volumes']
+    return found
+
+
+def create_volume(browser, client, name, *choices):
+    browser.go('/volumes', 'Volumes')
+    browser.press('Create volume')
+    browser.type('Name', name)
+    for label, value in choices:
+        browser.choose(label, value)
+    confirm(browser, 'Create volume')
+    browser.says(f'Volume {name} is being created')
+    wait(lambda: volume(client, name)['status'] == 'available')
+    browser.press('Load again')
+    browser.until(lambda: browser.one(f"//main//a[normalize-space()='{name}']"), f'{name} is not in the list')
+
+
+def act(browser, name, action):
+    browser.press(f'Actions of {name}')
+    browser.press(action, within="//*[@role='menu']")
+
+
+@pytest.fixture(scope='module')
+def keys(demo):
+    """Key pairs for lists of several pages."""
+    for number in range(KEYS):
+        made = demo.post('/os-keypairs', {'keypair': {
+            'name': f'key-{number:03}', 'type': 'ssh', 'public_key': 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE'
+            'YVDRFzYbjqnYMHZ5MTW8NQfgmLZRbKOlqWYfbYpGnT'}})
+        assert made.status_code == 201, made.text
+    return demo
+
+
+# ---- volumes and images ----------------------------------------------------------
+
+def test_a_volume_from_a_snapshot_and_a_backup(user, demo, modules):
+    create_volume(user, demo, 'source')
+    act(user, 'source', 'Create snapshot')
+    confirm(user, 'Create snapshot')
+    act(user, 'source', 'Create backup')
+    confirm(user, 'Create backup')
+    wait(lambda: demo.get('/volume/v3/backups/detail').json()['backups'][0]['status'] == 'available')
+    create_volume(user, demo, 'of-snapshot', ('Source', 'Snapshot'), ('Snapshot', 'source-snapshot'))
+    create_volume(user, demo, 'of-backup', ('Source', 'Backup'), ('Backup', 'source-backup'))
+    create_volume(user, demo, 'of-image', ('Source', 'Image'), ('Image', 'small'))
+    assert volume(demo, 'of-snapshot')['snapshot_id'] and volume(demo, 'of-image')['bootable'] == 'true'
+    sound(user, modules)
+    user.go('/backups', 'Backups')
+    act(user, 'source-backup', 'Restore')
+    user.type('Name of the new volume', 'restored')
+    confirm(user, 'Restore')
+    user.says('source-backup is being restored')
+    wait(lambda: volume(demo, 'restored')['status'] == 'available')
+    sound(user, modules)
+
+
+def test_attach_finds_any_server_and_detach_asks_which(user, demo):
+    create_volume(user, demo, 'moving')
+    act(user, 'moving', 'Attach to a server')
+    user.type('Find: Server', 'web-2')
+    user.until(lambda: [one.text for one in browsers.Select(user.field('Server')).options if 'web' in one.text
+                        or 'alpha' in one.text][:1] == ['web-2 · ' + demo.servers[2][:8]], 'the list is not narrowed')
+    confirm(user, 'Attach to a server')
+    wait(lambda: volume(demo, 'moving')['status'] == 'in-use')
+    user.press('Load again')
+    user.until(lambda: user.one("//td//a[normalize-space()='web-2']"), 'the server is not named')
+    act(user, 'moving', 'Detach')
+    user.choose('Server', 'web-2')
+    confirm(user, 'Detach')
+    wait(lambda: volume(demo, 'moving')['status'] == 'available')
+
+
+def test_a_volume_moves_to_another_project(browser, user, cloud, demo):
+    identity = callers.Identity(cloud.admin())
+    other = identity.project('receiver')
+    name, password, _user = identity.user(f'/projects/{other}', 'member')
+    create_volume(user, demo, 'gift')
+    act(user, 'gift', 'Transfer to another project')
+    user.press('Transfer to another project', within='//dialog[@open]')
+    user.says('Give these two values')
+    ident, key = user.css('dialog code')[0].text.split()
+    logged_in(browser, name, password)
+    browser.go('/transfers', 'Volume transfers')
+    browser.press('Accept transfer')
+    browser.type('Id of the transfer', ident)
+    browser.type('Key', key)
+    confirm(browser, 'Accept transfer')
+    browser.says('Transfer accepted')
+    assert demo.get(f'{VOLUMES}?name=gift').json()['volumes'] == []
+
+
+def test_images_are_edited_shared_and_downloaded(user, cloud, demo, modules):
+    demo.upload_image(name='house')
+    user.go('/images', 'Images')
+    user.press('house', within='//main')
+    user.heading('house')
+    user.press('Actions', within="//header[@class='page-head']")
+    user.press('Edit', within="//*[@role='menu']")
+    user.type('Minimum disk', '2')
+    user.type('Tags', 'blue, green')
+    confirm(user, 'Edit')
+    user.says('Image house changed')
+    user.press('Set property', within="//section//*[@class='card-head']")
+    user.type('Key', 'hw_disk_bus')
+    user.type('Value', 'scsi')
+    confirm(user, 'Set property')
+    user.until(lambda: user.one("//td[normalize-space()='hw_disk_bus']"), 'no property')
+    user.press('Share', within="//section//*[@class='card-head']")
+    user.type('Id of the project', cloud.admin().project_id)
+    confirm(user, 'Share')
+    user.says('Image house shared')
+    sound(user, modules)
+    image = demo.get('/image/v2/images?name=house').json()['images'][0]
+    assert (image['min_disk'], image['hw_disk_bus'], sorted(image['tags'])) == (2, 'scsi', ['blue', 'green'])
+    members = demo.get(f'/image/v2/images/{image["id"]}/members').json()['members']
+    assert [row['member_id'] for row in members] == [cloud.admin().project_id]
+    user.press('Actions', within="//header[@class='page-head']")
+    user.press('Download', within="//*[@role='menu']")
+    confirm(user, 'Download')
+    user.says('Image house downloaded')
+
+
+def test_only_bootable_images_are_offered(user, demo):
+    demo.upload_image(name='kernel', disk_format='aki', container_format='aki')
+    user.go('/create', 'Create server')
+    user.until(lambda: len(browsers.Select(user.field('Image')).options) > 1, 'no images')
+    offered = [option.text for option in browsers.Select(user.field('Image')).options]
+    assert any(text.startswith('small') for text in offered)
+    assert not any(text.startswith('kernel') for text in offered)
+
+
+def test_buckets_and_objects(user, modules, tmp_path):
+    file, content = tmp_path / "a b & c's.txt", b'bytes of an object'
+    file.write_bytes(content)
+    user.driver.execute_cdp_cmd('Browser.setDownloadBehavior', {
+        'behavior': 'allow', 'downloadPath': str(tmp_path / 'x')})
+    user.go('/buckets', 'Object store')
+    user.press('Create bucket')
+    user.type('Name', 'by-browser')
+    confirm(user, 'Create bucket')
+    user.says('Bucket by-browser created')
+    user.press('by-browser', within='//main')
+    user.heading('by-browser')
+    user.press('Upload object', within="//section//*[@class='card-head']")
+    user.field('File').send_keys(str(file))
+    confirm(user, 'Upload object')
+    user.until(lambda: user.one(f'//td[normalize-space()="{file.name}"]'), 'the object is not in the list')
+    sound(user, modules)
+    act(user, file.name, 'Download')
+    confirm(user, 'Download')
+    wait(lambda: any(path.read_bytes() == content for path in (tmp_path / 'x').glob('*.txt')))
+    act(user, file.name, 'Delete')
+    confirm(user, 'Delete')
+    user.until(lambda: not user.one(f'//td[normalize-space()="{file.name}"]'), 'the object stays')
+
+
+# ---- lists -----------------------------------------------------------------------
+
+def test_a_list_has_a_total_pages_columns_and_an_address(user, keys, modules):
+    user.go('/keypairs', 'Key pairs')
+    user.until(lambda: f'1 to 50 of {KEYS}' in user.text(), 'no total')
+    user.press('Next')
+    user.says(f'51 to {KEYS} of {KEYS}')
+    user.type('Find in this list', 'key-06')
+    user.says('1 to 10 of 10')
+    assert 'find=key-06' in user.driver.current_url
+    user.press('Name', within='//thead')
+    user.press('Name', within='//thead')
+    user.until(lambda: user.css('tbody td.first')[0].text == 'key-069', 'it is not sorted')
+    user.driver.refresh()
+    user.says('1 to 10 of 10')
+    assert user.css('tbody td.first')[0].text == 'key-069', 'the address holds the order'
+    user.one("//summary[normalize-space()='View']").click()
+    user.field('Fingerprint').click()
+    user.until(lambda: not user.one("//thead//*[normalize-space()='Fingerprint']"), 'the column stays')
+    sound(user, modules)
+
+
+def test_all_matches_are_selected_and_named_before_they_are_deleted(user, keys, demo):
+    user.go('/keypairs?find=key-0&size=20', 'Key pairs')
+    user.says(f'1 to 20 of {KEYS}')
+    user.css('thead input[type=checkbox]')[0].click()
+    user.says('20 selected')
+    user.press(f'Select all {KEYS} matches')
+    user.says(f'{KEYS} selected')
+    user.press('Delete', within="//div[@class='bulk']")
+    user.until(lambda: user.one("//dialog[@open]//li[normalize-space()='key-000']"), 'they are not named')
+    user.press('Delete', within='//dialog[@open]')
+    user.says(f'{KEYS} done')
+    wait(lambda: demo.get('/os-keypairs').json()['keypairs'] == [])
+
+
+def test_a_list_is_exported(user, demo, tmp_path):
+    user.driver.execute_cdp_cmd('Browser.setDownloadBehavior', {'behavior': 'allow', 'downloadPath': str(tmp_path)})
+    user.go('/servers', 'Servers')
+    user.one("//summary[normalize-space()='View']").click()
+    for kind in ('CSV', 'JSON'):
+        user.press(f'Export as {kind}')
+    wait(lambda: {path.name for path in tmp_path.iterdir()} >= {'servers.csv', 'servers.json'})
+    rows = list(csv.DictReader((tmp_path / 'servers.csv').read_text().splitlines()))
+    assert {'alpha', 'db-1'} <= {row['Name'] for row in rows}
+    assert {row['id'] for row in json.loads((tmp_path / 'servers.json').read_text())} >= set(demo.servers)
+
+
+def test_nothing_is_cut_at_1024_and_menus_fit_768(user, demo):
+    try:
+        user.size((1024, 768))
+        for path, heading in (('servers', 'Servers'), ('volumes', 'Volumes'), ('ports', 'Ports'),
+                              ('floating-ips', 'Floating addresses')):
+            user.go('/' + path, heading)
+            wide = user.driver.execute_script(
+                'const frame = document.querySelector(".table-frame");'
+                'return [document.documentElement.scrollWidth, frame ? frame.scrollWidth - frame.clientWidth : 0]')
+            assert wide[0] <= 1024 and wide[1] <= 1, (path, wide)
+        user.go('/servers', 'Servers')
+        user.press('Actions of db-1')
+        box = user.driver.execute_script(
+            'const menu = document.querySelector(".menu-items").getBoundingClientRect();'
+            'return [menu.top, menu.bottom, menu.left, menu.right]')
+        assert 0 <= box[0] and box[1] <= 768 and 0 <= box[2] and box[3] <= 1024, box
+        user.press('Delete', within="//*[@role='menu']")
+        user.says('gone for good')
+    finally:
+        user.size(browsers.DESK)
+
+
+# ---- keys, trouble, the account ----------------------------------------------------
+
+def test_menus_by_keys_and_the_way_back_of_the_focus(user, demo):
+    user.go('/servers', 'Servers')
+    focused = 'return document.activeElement.textContent.trim() || document.activeElement.getAttribute("aria-label")'
+    user.press('Actions of alpha')
+    keys = browsers.Keys
+    user.keys(keys.END)
+    assert user.driver.execute_script(focused) == 'Delete'
+    user.keys(keys.HOME)
+    assert user.driver.execute_script(focused) == 'Stop'
+    user.keys('l', 'o')
+    assert user.driver.execute_script(focused) == 'Lock'
+    user.keys(keys.ENTER)
+    user.until(lambda: user.css('dialog[open]'), 'no dialog')
+    user.keys(keys.ESCAPE)
+    user.until(lambda: user.driver.execute_script(focused) == 'Actions of alpha', 'the focus is lost')
+    user.palette('createnetw')
+    user.keys(keys.ENTER)
+    user.heading('Networks')
+    user.until(lambda: user.css('dialog[open]'), 'the palette opens no form')
+
+
+def test_a_form_survives_an_expired_token(user, cloud, demo):
+    name, password = credentials(cloud, 'demo')
+    user.go('/networks', 'Networks')
+    user.press('Create network')
+    user.type('Name', 'kept')
+    user.field('With a subnet').click()
+    token = user.driver.execute_script('return JSON.parse(sessionStorage.getItem("nova.session")).token')
+    headers = {'X-Auth-Token': token, 'X-Subject-Token': token}
+    demo.session.delete(cloud.url + '/identity/v3/auth/tokens', headers=headers)
+    user.press('Create network', within='//dialog[@open]')
+    user.says('Your session has ended.')
+    user.type('User', name)
+    user.type('Password', password)
+    user.press('Log in')
+    user.until(lambda: user.field('Name').get_attribute('value') == 'kept', 'the form is empty')
+    confirm(user, 'Create network')
+    user.says('Network kept created')
+
+
+def test_the_password_is_changed(browser, cloud, demo):
+    identity = callers.Identity(cloud.admin())
+    name, password, _user = identity.user(f'/projects/{demo.project_id}', 'member')
+    logged_in(browser, name, password)
+    browser.go('/account', 'Account')
+    browser.press('Change password')
+    browser.type('Present password', password)
+    for label in ('New password', 'New password again'):
+        browser.type(label, 'Ein-langes-Wort-9')
+    browser.press('Change password', within='//dialog[@open]')
+    wait(lambda: demo.session.post(cloud.url + '/identity/v3/auth/tokens', json={
+        'auth': callers.by_password(name, 'Ein-langes-Wort-9', 'unscoped')}).status_code == 201)
+
+
+def test_keys_and_files_of_the_account(user, demo, modules, tmp_path):
+    user.driver.execute_cdp_cmd('Browser.setDownloadBehavior', {'behavior': 'allow', 'downloadPath': str(tmp_path)})
+    user.go('/account', 'Account')
+    user.press('Create EC2 key')
+    user.press('Create EC2 key', within='//dialog[@open]')
+    user.says('AWS_SECRET_ACCESS_KEY=')
+    user.press('Close')
+    made = demo.get(f'/identity/v3/users/{demo.user_id}/credentials/OS-EC2').json()['credentials']
+    user.says(made[0]['access'])
+    for name in ('clouds.yaml', 'openrc.sh'):
+        user.press(name)
+        wait(lambda name=name: (tmp_path / name).exists())
+    assert 'username: "demo"' in (tmp_path / 'clouds.yaml').read_text()
+    assert "export OS_USERNAME='demo'" in (tmp_path / 'openrc.sh').read_text()
+    sound(user, modules)
+    picture(user, 'account')
+
+
+def test_the_console_is_inside_the_page(user, demo, modules):
+    user.go(f'/servers/{demo.servers[0]}/console', 'alpha')
+    sound(user, modules)
+    user.press('Connect')
+    user.until(lambda: user.css('iframe.console') or user.css('main .refusal'), 'neither a console nor a refusal')
+    frames = user.css('iframe.console')
+    assert frames, user.text()
+    user.driver.switch_to.frame(frames[0])
+    try:
+        user.until(lambda: user.css('#console'), 'the frame is refused')
+    finally:
+        user.driver.switch_to.default_content()
+    time.sleep(0.2)                                      # until the connection of the fake guest fails
+    user.complaints()
+
+
+def test_readers_are_offered_no_change(reader, demo, modules):
+    for path, heading in (('volumes', 'Volumes'), ('snapshots', 'Snapshots'), ('backups', 'Backups'),
+                          ('images', 'Images'), ('server-groups', 'Server groups')):
+        reader.go('/' + path, heading)
+        assert not reader.css('main .page-actions .primary'), path
+        assert not reader.one("//*[starts-with(@aria-label, 'Select ')]"), path
+    reader.go(f'/servers/{demo.servers[0]}', 'alpha')
+    assert not reader.one("//main//button[normalize-space()='Stop']")
+    sound(reader, modules)
+
+
+# ---- administration ----------------------------------------------------------------
+
+def test_quotas_of_every_service(admin, cloud, demo, modules):
+    admin.go('/projects', 'Projects and quotas')
+    admin.press('demo', within='//main')
+    admin.heading('demo')
+    admin.press('Set quota')
+    admin.type('Servers', '33')
+    admin.one("//dialog[@open]//summary[normalize-space()='More']").click()
+    admin.type('Volumes', '44')
+    admin.type('Routers', '7')
+    admin.press('Show as command')
+    admin.says('--instances 33 --volumes 44 --routers 7')
+    confirm(admin, 'Set quota')
+    admin.says('Quota of demo set')
+    boss, project = cloud.admin(), demo.project_id
+    assert boss.get(f'/os-quota-sets/{project}').json()['quota_set']['instances'] == 33
+    assert boss.get(f'/volume/v3/os-quota-sets/{project}').json()['quota_set']['volumes'] == 44
+    assert boss.get(f'/network/v2.0/quotas/{project}').json()['quota']['router'] == 7
+    sound(admin, modules)
+
+
+def test_categories_with_requirements_are_edited_and_purged(admin, cloud, modules):
+    admin.go('/categories', 'Instance categories')
+    admin.press('Create category')
+    admin.type('Name', 'storage')
+    admin.choose('Flavor', 'm1.nano')
+    admin.type('Requirements of hosts', 'local_ssd=true')
+    confirm(admin, 'Create category')
+    admin.says('Category storage created')
+    act(admin, 'storage', 'Edit')
+    admin.type('Description', 'controllers')
+    confirm(admin, 'Edit')
+    found = cloud.admin().get('/os-instance-categories/storage').json()['instance_category']
+    assert (found['description'], found['requirements']) == ('controllers', {'local_ssd': 'true'})
+    admin.go('/create', 'Create server')
+    admin.one("//summary[normalize-space()='More']").click()
+    admin.choose('Instance category', 'storage')
+    admin.go('/categories?deleted=1', 'Instance categories')
+    act(admin, 'storage', 'Delete')
+    confirm(admin, 'Delete')
+    act(admin, 'storage', 'Purge')
+    confirm(admin, 'Purge')
+    admin.says('Category storage purged')
+    sound(admin, modules)
+
+
+def test_flavors_with_swap_and_access(admin, cloud, demo, modules):
+    admin.go('/flavors', 'Flavors')
+    admin.press('Create flavor')
+    admin.type('Name', 'private-flavor')
+    admin.type('Swap', '64')
+    admin.type('Ephemeral disk', '2')
+    admin.field('Public').click()
+    confirm(admin, 'Create flavor')
+    admin.says('Flavor private-flavor created')
+    admin.press('private-flavor', within='//main')
+    admin.heading('private-flavor')
+    admin.press('Grant access', within="//section//*[@class='card-head']")
+    admin.choose('Project', 'demo')
+    confirm(admin, 'Grant access')
+    admin.says('Access to private-flavor granted')
+    flavor = next(row for row in demo.get('/flavors/detail').json()['flavors'] if row['name'] == 'private-flavor')
+    assert (flavor['swap'], flavor['OS-FLV-EXT-DATA:ephemeral']) == (64, 2)
+    sound(admin, modules)
+
+
+def test_hosts_have_names_while_they_are_few(admin, modules):
+    admin.go('/hosts', 'Hosts')
+    admin.until(lambda: [tile for tile in admin.css('.tile') if 'host2' in tile.text], 'no tile')[0].click()
+    admin.until(lambda: admin.one("//h2[starts-with(., 'host2')]"), 'no host is chosen')
+    sound(admin, modules)

@@ -1,0 +1,61 @@
+"""The scripts of tools/clients: what they read from the programs that they run."""
+import importlib
+import pathlib
+import sys
+
+import pytest
+
+CLIENTS = pathlib.Path(__file__).resolve().parents[3] / 'tools' / 'clients'
+GO = """=== RUN   TestOne
+    one_test.go:12: Attempting to create
+--- PASS: TestOne (0.25s)
+=== RUN   TestTwo
+=== RUN   TestTwo/part
+    two_test.go:40: \x1b[1;31mFailure in two_test.go, line 40: unexpected error\x1b[0m "got 400"
+--- FAIL: TestTwo (1.00s)
+    --- FAIL: TestTwo/part (1.00s)
+=== RUN   TestThree
+    three_test.go:5: this test requires trunk
+--- SKIP: TestThree (0.00s)
+FAIL
+"""
+
+
+@pytest.fixture
+def script(monkeypatch):
+    """A function that imports a script."""
+    if not CLIENTS.exists():
+        pytest.skip('tools/clients is not part of an installed nova')
+    monkeypatch.syspath_prepend(str(CLIENTS.parent))
+    monkeypatch.syspath_prepend(str(CLIENTS))
+    yield importlib.import_module
+    for name in ('common', 'gophercloud', 'terraform', 'ansible'):
+        sys.modules.pop(name, None)
+
+
+def test_results_of_go_tests_have_their_reasons(script):
+    found = script('gophercloud').parse(GO)
+    assert {name: (result.outcome, result.seconds) for name, result in found.items()} == {
+        'TestOne': ('passed', 0.25), 'TestTwo': ('failed', 1.0), 'TestThree': ('skipped', 0.0)}
+    assert found['TestTwo'].text == 'two_test.go:40: Failure in two_test.go, line 40: unexpected error "got 400"'
+    assert found['TestThree'].text == 'three_test.go:5: this test requires trunk'
+
+
+def test_the_difference_of_a_plan_names_attributes_with_both_values(script):
+    assert script('terraform').difference({
+        'before': {'name': 'a', 'tags': []}, 'after': {'name': 'b', 'tags': []}, 'after_unknown': {'port': True}}) == (
+        'name "a" -> "b", port null -> null')
+
+
+def test_a_task_of_ansible_that_reports_a_change_is_not_settled(script):
+    ansible = script('ansible')
+    assert ansible.outcome({'changed': True}, settled=False).outcome == 'passed'
+    assert ansible.outcome({'changed': True}, settled=True).outcome == 'failed'
+    assert ansible.outcome({'failed': True, 'msg': 'no\nsuch'}, settled=False) == ('failed', 'no such', 0.0)
+
+
+def test_all_packages_have_a_version(script):
+    common = script('common')
+    for client, registry in (('gophercloud', 'go'), ('terraform', 'go'), ('ansible', 'pypi')):
+        assert all(pin.package and pin.version for pin in common.pins(client, registry))
+        assert common.pins(client, registry) != []

@@ -1,0 +1,55 @@
+"""Launches of the EC2 API: the wait of a request, its volumes, and the cleanup after an error."""
+import time
+import types
+
+import pytest
+
+from nova.ec2 import errors
+from nova.ec2 import waits
+from nova.ec2.instances import block_devices
+from nova.ec2.instances import launches
+from nova.ec2.networks import public_addresses
+from nova.runtime import fairness
+from nova.runtime import queues
+
+
+def test_a_project_without_a_free_wait_gets_a_retryable_error_and_returns_its_own():
+    req = types.SimpleNamespace(waits=fairness.ConcurrencyLimit(queues.EC2_WAITS, 2), project_id='p1')
+    with waits.slot(req):
+        with pytest.raises(errors.Ec2Error) as refused, waits.slot(req):
+            raise AssertionError('a second wait')
+        assert (refused.value.code, refused.value.status) == ('RequestLimitExceeded', 503)
+    with waits.slot(req):
+        assert not req.waits.acquire('p1')
+
+
+def test_only_devices_that_become_volumes_are_counted():
+    local = {'destination_type': 'local', 'boot_index': 0}
+    volume = {'destination_type': 'volume', 'boot_index': -1}
+    assert block_devices.count_volumes({'imageRef': 'x'}) == 0
+    assert block_devices.count_volumes({'block_device_mapping_v2': [local]}) == 0
+    assert block_devices.count_volumes({'block_device_mapping_v2': [local, volume, volume]}) == 2
+
+
+def test_each_step_of_a_cleanup_is_tried_and_the_error_is_no_server_error():
+    done = []
+
+    def call(service, method, path, body=None, query=None):
+        if method == 'GET' and service == 'compute':
+            return {'server': {'id': path[-1], 'status': 'ACTIVE'}}
+        if (method, path) == ('GET', '/ports'):
+            return {'ports': [{'id': 'port-' + query['device_id']}]}
+        if (method, path) == ('GET', '/floatingips'):
+            return {'floatingips': [{'id': f'{name}-{query["port_id"]}', 'description': public_addresses.DESCRIPTION}
+                                    for name in 'xy']}
+        done.append((method, path))
+        if method == 'POST' or path in ('/servers/a', '/floatingips/x-port-a', '/floatingips/x-port-b'):
+            raise errors.ServiceRefused(503, 'refused')
+        return None
+    req = types.SimpleNamespace(call=call, began=time.monotonic())
+    with pytest.raises(errors.Ec2Error) as refused:
+        launches._finish(req, ['a', 'b'], 'outside', {}, 0)
+    assert (refused.value.code, refused.value.status) == ('IncorrectInstanceState', 400)
+    assert done == [('POST', '/floatingips')] + [
+        ('DELETE', path) for name in 'ab' for path in (
+            f'/servers/{name}', f'/floatingips/x-port-{name}', f'/floatingips/y-port-{name}')]

@@ -1,0 +1,375 @@
+"""OpenAPI 3.1 documents of one API at one minor version, generated from its Route rows.
+
+Pure functions: rows in, a dict out. Each API is a subclass of Describer, which says what differs.
+"""
+from __future__ import annotations
+
+import gzip
+import hashlib
+import http
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+import orjson
+
+from nova.json_types import Encodable
+from nova.json_types import JsonDocument
+from nova.web import faults
+from nova.web import json_types
+from nova.web.request import BaseRequest
+from nova.web.request import Response
+from nova.web.routes import Route
+
+Document = JsonDocument                      # a part of the OpenAPI document
+JSON = 'application/json'
+VERSION = {'$ref': '#/components/parameters/version'}
+MERGED, SPLIT = 'merged', 'split'
+MAX_AGE_S = 3600         # clients may cache the document for this time; an upgrade changes it
+REQUEST_ID = {'type': 'string', 'pattern': '^req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'}
+
+# String formats of this API as standard JSON Schema. They never accept less than the API.
+_FORMATS = {
+    'name': {'pattern': r'^\S(.*\S)?$'},
+    'name_with_leading_trailing_spaces': {'pattern': r'\S'},
+    'az_name': {'pattern': r'^[^:\s]([^:]*[^:\s])?$'},
+    'az_name_with_leading_trailing_spaces': {'pattern': r'^[^:]*[^:\s][^:]*$'},
+    'digits': {'pattern': '^[0-9]+$'}, 'signed': {'pattern': '^-?[0-9]+$'},
+    'base64': {'contentEncoding': 'base64'}, 'printable': {},
+    'mac-address': {'pattern': '^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$'},
+    'cidr': {'pattern': '^[0-9a-fA-F.:]+/[0-9]+$'},
+}
+
+
+class Describer:
+    """Generator of the documents of one API.
+
+    :cvar title: name of the API
+    :cvar url: path of the version next to the document
+    :cvar microversions: requests select a minor version
+    :cvar always, of_callers, of_bodies, of_parts: error codes of every request, and of requests with a caller, a body
+     or an ID in the path
+    """
+
+    title = ''
+    url = ''
+    microversions = True
+    always: Collection[int] = (400, 503)
+    of_callers: Collection[int] = (401, 403)
+    of_bodies: Collection[int] = (413,)
+    of_parts: Collection[int] = (404,)
+
+    # ---- what differs between APIs
+
+    def version_text(self, version: int) -> str:
+        """Return a minor version as text."""
+        raise NotImplementedError
+
+    def description(self, version: int) -> str:
+        """Return the introduction of the document."""
+        raise NotImplementedError
+
+    def header_parameters(self, version: int) -> JsonDocument:
+        """Return the request headers that operations refer to."""
+        return {}
+
+    def header_names(self, row: Route) -> Iterator[str]:
+        """Return the keys of the request headers of an operation."""
+        yield from ('version',) if self.microversions else ()
+
+    def headers(self, version: int) -> JsonDocument:
+        """Return the response headers of every operation."""
+        return {}
+
+    def more_headers(self, code: int, rows: list[Route], version: int) -> JsonDocument:
+        """Return further response headers of operations that share a path."""
+        return {}
+
+    def fault(self, code: int) -> JsonDocument:
+        """Return the response of an error code."""
+        key = faults.BODY_KEYS.get(code, faults.INTERNAL)
+        return {'description': phrase(code), 'content': {JSON: {'schema': {
+            'type': 'object', 'properties': {key: {'$ref': '#/components/schemas/Fault'}}, 'required': [key],
+            'additionalProperties': False}}}}
+
+    def fault_schema(self) -> JsonDocument:
+        """Return the schema of an error."""
+        return {'type': 'object', 'description': 'Why the request was refused or failed.',
+                'properties': {'code': {'type': 'integer', 'description': 'The HTTP status.'},
+                               'message': {'type': 'string', 'description': 'Message for the user.'}},
+                'required': ['code', 'message'], 'additionalProperties': False}
+
+    def errors_of(self, row: Route) -> set[int]:
+        """Return all error codes of a row."""
+        codes = {*self.always, *row.errors}
+        if not row.public:
+            codes.update(self.of_callers)
+        if '{' in row.path:
+            codes.update(self.of_parts)
+        if row.method in ('POST', 'PUT', 'PATCH'):
+            codes.update(self.of_bodies)
+        return codes
+
+    def meaning(self, row: Route) -> str:
+        """Return a one-sentence description of a row: the first line of its handler, or its name as a sentence."""
+        documented = (row.handler.__doc__ or '').strip().split('\n')[0] if hasattr(row.handler, '__name__') else ''
+        if row.name or not documented:
+            documented = row.called.replace('_', ' ').capitalize() + '.'
+        return documented
+
+    def tag(self, row: Route) -> str:
+        """Return the group of an operation."""
+        return row.path.strip('/').partition('/')[0] or 'versions'
+
+    def media_type(self, row: Route) -> str | None:
+        """Return the media type of a response that is not JSON, else None."""
+        return None
+
+    def body_types(self, row: Route, schema: json_types.Schema) -> dict[str, json_types.Schema]:
+        """Return {media type: schema} of a request body.
+
+        :param schema: schema of the row's body
+        """
+        return {JSON: schema}
+
+    def body_of_answer(self, row: Route, version: int) -> json_types.Schema | None:
+        """Return the schema of a successful response, or None if it has no body."""
+        return None if row.answer is None else row.answer.schema(version)
+
+    # ---- documents
+
+    def document(self, rows: Iterable[Route], version: int, actions: str = MERGED) -> JsonDocument:
+        """Build the OpenAPI document.
+
+        :param rows: Route rows; rows outside the API's root are ignored
+        :param version: minor version
+        :param actions: MERGED: one operation for POST …/action, whose body has one alternative for each action. SPLIT:
+         one operation for each action with '#' and its name in the path, for tools that need one response for each
+         operation.
+        """
+        operations: dict[str, dict[str, list[Route]]] = {}
+        shown = served(rows, version)
+        for row in shown:
+            path = nameless(row.path)
+            if actions == SPLIT and row.action:
+                path += '#' + row.action
+            operations.setdefault(path, {}).setdefault(row.method.lower(), []).append(row)
+        used = set[int]()
+        paths: dict[str, dict[str, Encodable]] = {}
+        for path, methods in operations.items():
+            first = next(iter(methods.values()))[0]
+            named = first.path + path[len(nameless(first.path)):]
+            paths[named] = {'parameters': _parts(first.path)} if '{' in path else {}
+            for method, same in methods.items():
+                paths[named][method] = self._operation(same, first.path, version, used, actions == MERGED)
+        return {
+            'openapi': '3.1.0',
+            'info': {'title': self.title, 'version': self.version_text(version),
+                     'description': self.description(version)},
+            'servers': [{'url': self.url, 'description': 'The API next to this document.'}],
+            'security': [{'token': []}],
+            'tags': [{'name': name} for name in sorted({self.tag(row) for row in shown})],
+            'paths': paths,
+            'components': {
+                'securitySchemes': {'token': {'type': 'apiKey', 'in': 'header', 'name': 'X-Auth-Token',
+                                              'description': 'A token of the identity service.'}},
+                'parameters': self.header_parameters(version), 'headers': self.headers(version),
+                'responses': {str(code): self.fault(code) for code in sorted(used)},
+                'schemas': {'Fault': self.fault_schema()},
+            },
+        }
+
+    def _operation(self, rows: list[Route], path: str, version: int, used: set[int], merge: bool) -> JsonDocument:
+        """Build one operation; several rows are actions of one path.
+
+        :param used: set that receives the error codes of the operation
+        :param merge: actions are distinguished by the body
+        """
+        row = rows[0]
+        merged = merge and row.action is not None
+        errors = set().union(*map(self.errors_of, rows))
+        used |= errors
+        name = re.sub(r'[^a-zA-Z0-9]+', '_', f'{row.method.lower()}{path}').strip('_')
+        found: dict[str, Encodable] = {
+            'operationId': name if merged or not row.action else f'{name}_{row.action}',
+            'tags': [self.tag(row)],
+            'summary': 'Run an action.' if merged else self.meaning(row),
+            'parameters': [*self._parameters(row, version)],
+            'responses': {**self._successes(rows, version),
+                          **{str(code): {'$ref': f'#/components/responses/{code}'} for code in sorted(errors)}},
+        }
+        if row.public:
+            found['security'] = []
+        if all(410 in each.errors for each in rows):
+            found['deprecated'] = True
+        body = _body(rows, version)
+        if body is not None:
+            found['requestBody'] = {'required': True, 'content': {
+                name: {'schema': schema} for name, schema in self.body_types(row, body).items()}}
+        if merged:
+            found['x-openstack-actions'] = {str(each.action): {
+                'summary': self.meaning(each), **self._facts_of(each), 'responses': {
+                    **{str(code): self.schema(each, code, version) for code in codes_of_success(each, version)},
+                    **{str(code): None for code in sorted(self.errors_of(each))}}} for each in rows}
+        else:
+            found.update({f'x-openstack-{key}': value for key, value in self._facts_of(row).items()})
+        return found
+
+    def _facts_of(self, row: Route) -> JsonDocument:
+        """Return the x-openstack extensions of a row."""
+        found: dict[str, Encodable] = {'min-version': self.version_text(row.since)} if self.microversions else {}
+        found['policies'] = [*filter(None, (row.policy, *row.checks))]
+        if row.until is not None:
+            found['max-version'] = self.version_text(row.until)
+        return found
+
+    def _parameters(self, row: Route, version: int) -> Iterator[JsonDocument]:
+        for name in self.header_names(row):
+            yield {'$ref': f'#/components/parameters/{name}'}
+        for param in row.query.params if row.query else ():
+            if not param.at(version):
+                continue
+            schema = published(param.type.schema(version))
+            if param.pattern is None:
+                yield {'name': param.name, 'in': 'query', 'required': param.required, 'schema': schema}
+            else:
+                yield {'name': 'others', 'in': 'query', 'style': 'form', 'explode': True,
+                       'description': 'Keys that match a pattern.',
+                       'schema': {'type': 'object', 'patternProperties': {json_types.portable(param.pattern): schema},
+                                  'additionalProperties': False}}
+        if not (row.query and row.query.is_closed(version)):
+            yield {'name': 'ignored', 'in': 'query', 'style': 'form', 'explode': True,
+                   'description': 'Any other key; it is ignored.',
+                   'schema': {'type': 'object', 'additionalProperties': {'type': 'string'}}}
+
+    def _successes(self, rows: list[Route], version: int) -> JsonDocument:
+        found: dict[int, list[Route]] = {}
+        for row in rows:
+            for code in codes_of_success(row, version):
+                found.setdefault(code, []).append(row)
+        return {str(code): self._success(code, same, version) for code, same in sorted(found.items())}
+
+    def _success(self, code: int, rows: list[Route], version: int) -> JsonDocument:
+        answer: dict[str, Encodable] = {'description': phrase(code), 'headers': {
+            **{name: {'$ref': f'#/components/headers/{name}'} for name in self.headers(version)},
+            **self.more_headers(code, rows, version)}}
+        bodies = [(row, schema) for row in rows if (schema := self.schema(row, code, version)) is not None]
+        if bodies and len(rows) == 1:
+            answer['content'] = {name: {'schema': schema} for name, schema in self.answer_types(*bodies[0]).items()}
+        elif bodies:
+            answer['content'] = {JSON: {'schema': {
+                'anyOf': [{'title': row.action, **schema} for row, schema in bodies]}}}
+            answer['description'] = f'{phrase(code)}; no body for: ' + ', '.join(
+                row.action or '' for row in rows if self.schema(row, code, version) is None)
+        return answer
+
+    def answer_types(self, row: Route, schema: json_types.Schema) -> dict[str, json_types.Schema]:
+        """Return {media type: schema} of the bodies of an operation's response."""
+        return {self.media_type(row) or JSON: schema}
+
+    def schema(self, row: Route, code: int, version: int) -> json_types.Schema | None:
+        """Return the schema of a response body for a success code, or None if it has no body."""
+        if code in (204, 304):
+            return None
+        return {'type': 'string'} if self.media_type(row) else self.body_of_answer(row, version)
+
+
+def served(rows: Iterable[Route], version: int) -> list[Route]:
+    """Return the rows of the API that are served at a version."""
+    return [row for row in rows if row.api and row.since <= version and (row.until is None or version <= row.until)]
+
+
+def nameless(path: str) -> str:
+    """Return a path without the names of its parameters."""
+    return re.sub(r'\{\w+\}', '{}', path)
+
+
+def operation_of(row: Route) -> str:
+    """Return the key of an operation: method, path without names, action."""
+    return f'{row.method} {nameless(row.path)} {row.action or ""}'.strip()
+
+
+def codes_of_success(row: Route, version: int) -> tuple[int, ...]:
+    """Return the success codes of a row at a version, the default first; empty for a removed operation."""
+    return () if 410 in row.errors else (row.code(version), *row.also)
+
+
+def phrase(code: int) -> str:
+    """Return the reason phrase of a status code."""
+    try:
+        return http.HTTPStatus(code).phrase
+    except ValueError:
+        return 'Refused'
+
+
+def _parts(path: str) -> list[JsonDocument]:
+    return [{'name': name, 'in': 'path', 'required': True, 'schema': {'type': 'string', 'pattern': '^[^/]+$'}}
+            for name in re.findall(r'\{(\w+)\}', path)]
+
+
+def _body(rows: Sequence[Route], version: int) -> json_types.Schema | None:
+    """Return the schema of the body, or None if there is no body."""
+    forms = [(row, published(row.body.schema(version))) for row in rows if row.body is not None]
+    if not forms:
+        return None
+    if len(forms) == 1:
+        return forms[0][1]
+    return {'oneOf': [{'title': row.action, **schema} for row, schema in forms]}
+
+
+# ---- schemas of requests -----------------------------------------------------
+
+def published(schema: json_types.Schema) -> json_types.Schema:
+    """Convert a JSON Schema of params: formats of this API become patterns."""
+    found: dict[str, Encodable] = {key: _published_value(key, value) for key, value in schema.items()}
+    name = found.pop('format', None)
+    if isinstance(name, str):
+        found = {**(_bounded(name) or _FORMATS.get(name, {'format': name})), **found}
+    if 'pattern' in found:
+        found['pattern'] = json_types.portable(str(found['pattern']))
+    return found
+
+
+def _bounded(name: str) -> json_types.Schema | None:
+    """Return the pattern of an integer sent as a string, derived from its bounds; None for other formats."""
+    match = re.fullmatch(r'integer from (\S+) to (\S+)', name)
+    if match is None or match[1] == 'None' or int(match[1]) < 0:
+        return match and {}
+    digits = 20 if match[2] == 'None' else len(match[2])
+    return {'pattern': r'^0*[1-9][0-9]{0,%d}$' % (digits - 1) if int(match[1]) else r'^0*[0-9]{1,%d}$' % digits}
+
+
+def _published_value(key: str, value: Encodable) -> Encodable:
+    if key in ('enum', 'const', 'required'):
+        return value
+    if isinstance(value, list):
+        return [_published_value('', item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if key in ('properties', 'patternProperties'):
+        return {json_types.portable(name) if key == 'patternProperties' else name: _published_value('', inner)
+                for name, inner in value.items()}
+    return published(value)
+
+
+# ---- over HTTP ---------------------------------------------------------------
+
+def encoded(document: JsonDocument) -> tuple[bytes, str]:
+    """Return (compressed document, its entity tag)."""
+    body = orjson.dumps(document)
+    return gzip.compress(body, mtime=0), f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
+
+
+def response(req: BaseRequest, body: bytes, tag: str, *vary: str) -> Response:
+    """Return the response to GET /openapi.json.
+
+    :param body, tag: see ``encoded``
+    :param vary: request headers that select the version
+    """
+    headers = [('ETag', tag), ('Cache-Control', f'public, max-age={MAX_AGE_S}'),
+               ('Vary', ', '.join(('Accept-Encoding', *vary)))]
+    known = {each.strip() for each in req.header('If-None-Match').split(',')}
+    if known & {tag, '*'}:
+        return Response(b'', 304, headers)
+    if 'gzip' in req.header('Accept-Encoding'):
+        return Response(body, headers=[*headers, ('Content-Encoding', 'gzip')])
+    return Response(gzip.decompress(body), headers=headers)

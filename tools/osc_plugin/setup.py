@@ -1,0 +1,4 @@
+"""Packaging; see setup.cfg."""
+import setuptools
+
+setuptools.setup()
