@@ -425,16 +425,17 @@ def _send(pids: collections.abc.Iterable[int], number: int) -> None:
 def verdict(run: Run, passed_alone: collections.abc.Collection[str], unstable: collections.abc.Sequence[plan.Unstable],
             today: datetime.date) -> tuple[list[str], list[str]]:
     """What fails the run, and what is only told."""
-    listed = {row.name: row for row in unstable if (today - row.date).days <= plan.UNSTABLE_DAYS}
+    valid = [row for row in unstable if (today - row.date).days <= plan.UNSTABLE_DAYS]
     faults, told = [], []
     for part in run.parts:
         faults += [f'{part.part.name}: {fault}' for fault in part.faults]
         for name in part.failed():
+            listed = next((row for row in valid if plan.is_listed(name, {row.name})), None)
             if name not in passed_alone:
                 faults.append(f'{part.part.name}: {name} failed')
-            elif name in listed:
-                told.append(f'{name} failed beside others and passed alone: unstable since {listed[name].date}: '
-                            f'{listed[name].reason}')
+            elif listed is not None:
+                told.append(f'{name} failed beside others and passed alone: unstable since {listed.date}: '
+                            f'{listed.reason}')
             else:
                 faults.append(f'{part.part.name}: {name} failed beside others and passed alone: mend what it shows')
     return faults, told

@@ -41,7 +41,9 @@ def test_it(shared, number):
 """
 ONCE = """
 import pathlib
-def test_once():
+import pytest
+@pytest.mark.parametrize('number', [1])
+def test_once(number):
     file = pathlib.Path(__file__).with_name('once')
     if not file.exists():
         file.touch()
@@ -109,10 +111,10 @@ def test_failing_test_fails_the_run_and_the_rest_continues(run, tmp_path, capsys
 
 def test_a_test_that_fails_and_then_passes_fails_the_run_unless_it_is_listed(run):
     found = run([_part('once')], once=ONCE)
-    name = 'tests/test_once.py::test_once'
+    name = 'tests/test_once.py::test_once[1]'
     assert found.again() == {name}
     assert _faults(found, {name})[0] == [f'part: {name} failed beside others and passed alone: mend what it shows']
-    row = plan.Unstable(name, TODAY - datetime.timedelta(14), 'a pause of a second')
+    row = plan.Unstable('tests/test_once.py::test_once', TODAY - datetime.timedelta(14), 'a pause of a second')
     faults, told = _faults(found, {name}, [row])
     assert faults == [] and told == [f'{name} failed beside others and passed alone: unstable since 2026-05-06: '
                                      'a pause of a second']
@@ -148,7 +150,7 @@ def test_a_process_that_hangs_and_is_ended_fails_the_run_beside_a_forgiven_failu
     """Its exit code is 1, as that of a process with a failed test."""
     found = run([_part('once', 'hangs')], once=ONCE, hangs=HANGS)
     forgiven = plan.Unstable('tests/test_once.py::test_once', TODAY, 'a pause of a second')
-    faults, _ = _faults(found, {forgiven.name}, [forgiven])
+    faults, _ = _faults(found, {'tests/test_once.py::test_once[1]'}, [forgiven])
     assert sorted(faults) == ['part: part has ended with code 1', 'part: tests/test_hangs.py::test_hangs failed']
 
 

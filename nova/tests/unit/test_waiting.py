@@ -1,0 +1,42 @@
+"""Limits of waits in tests: nova/tests/support/waiting.py."""
+import itertools
+import time
+
+import pytest
+
+from nova.tests.support import waiting
+
+
+@pytest.fixture
+def busy(monkeypatch, tmp_path):
+    """Files of the kernel that say for how many seconds tasks have waited for a processor."""
+    file = tmp_path / 'cpu'
+
+    def write(seconds):
+        file.write_text(f'some avg10=0.00 avg60=0.00 avg300=0.00 total={round(seconds * 1e6)}\nfull avg10=0.00 total=0\n')
+    write(1.0)
+    monkeypatch.setattr(waiting, 'PRESSURE', (file, tmp_path / 'missing'))
+    return write
+
+
+def test_limit_on_quiet_machine_is_over_after_its_seconds(busy):
+    limit = waiting.Limit(0.02)
+    assert not limit.is_over()
+    time.sleep(0.03)
+    assert limit.is_over()
+
+
+def test_limit_on_busy_machine_lasts_up_to_four_times_as_long(busy):
+    limit = waiting.Limit(0.1)
+    busy(2.0)
+    time.sleep(0.15)
+    assert not limit.is_over()
+    time.sleep(0.3)
+    assert limit.is_over()
+
+
+def test_wait_returns_the_value_and_names_what_did_not_come(busy):
+    values = itertools.chain([0, None], itertools.repeat('here'))
+    assert waiting.wait_for(lambda: next(values), 5) == 'here'
+    with pytest.raises(AssertionError, match='waited 0.01 s for the agent to report'):
+        waiting.wait_for(lambda: False, 0.01, 'the agent to report')
