@@ -20,6 +20,8 @@ root=no; [ "$(id -u)" = 0 ] && root=yes
 action=install from= driver=auto listen= port= guests= outside= server=yes data=no follow=
 state=/var/lib/nova; [ $root = yes ] || state=$HOME/.local/share/nova
 given=("$@")
+declare -A belongs=([--no-server]=install [--data]=remove [-f]=logs)
+asked=()
 while [ $# -gt 0 ]; do
     case $1 in
         install|check|status|start|stop|logs|remove|environment) action=$1 ;;
@@ -30,13 +32,16 @@ while [ $# -gt 0 ]; do
         --port) port=${2:?--port needs a value}; shift ;;
         --guests) guests=${2:?--guests needs a value}; shift ;;
         --outside) outside=${2:?--outside needs a value}; shift ;;
-        --no-server) server=no ;;
-        --data) data=yes ;;
-        -f) follow=-f ;;
+        --no-server) server=no; asked+=("$1") ;;
+        --data) data=yes; asked+=("$1") ;;
+        -f) follow=-f; asked+=("$1") ;;
         -h|--help) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit ;;
         *) say "'$1' is not an option or action of this command." >&2; usage ;;
     esac
     shift
+done
+for option in "${asked[@]}"; do
+    [ "$action" = "${belongs[$option]}" ] || fail "$option is an option of ${belongs[$option]}, not of $action."
 done
 case $driver in auto|libvirt|fake) ;; *) fail "--driver is '$driver'; choose auto, libvirt or fake." ;; esac
 [ -z "$port" ] || { [[ $port =~ ^[0-9]{1,5}$ ]] && ((10#$port > 0 && 10#$port < 65536)); } || fail "--port is '$port'; choose 1 to 65535."

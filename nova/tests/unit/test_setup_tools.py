@@ -279,6 +279,9 @@ def _quickstart(directory, *words):
     ('--outside fd00::/64', "--outside: Expected 4 octets in 'fd00::'."),
     ('--listen example.org', "--listen: 'example.org' does not appear to be an IPv4 or IPv6 address."),
     ('instal', "'instal' is not an option or action of this command."),
+    ('upgrade --no-server', '--no-server is an option of install, not of upgrade.'),
+    ('status -f', '-f is an option of logs, not of status.'),
+    ('--data', '--data is an option of remove, not of install.'),
 ])
 def test_quickstart_refuses_bad_options_before_it_does_anything(words, expected, tmp_path):
     done = _quickstart(tmp_path, *words.split())
