@@ -57,7 +57,9 @@ class Process:
     label: str
     child: subprocess.Popen[bytes]
     began: float
-    read: int = 0
+    results: list[Result] = dataclasses.field(default_factory=list)
+    offset: int = 0                 # in the file of results, of what is not in the list
+    read: int = 0                   # of the list, by the part
 
 
 class Part:
@@ -320,10 +322,16 @@ class Run:
 
     def _results(self, process: Process) -> list[Result]:
         file = self._file(process.label, 'results')
-        if not file.exists():
-            return []
-        rows = [line.split('\t', 3) for line in file.read_text().split('\n')[:-1]]
-        return [Result(outcome, float(seconds), float(processor), name) for outcome, seconds, processor, name in rows]
+        if file.exists() and file.stat().st_size > process.offset:
+            with file.open('rb') as written:
+                written.seek(process.offset)
+                lines = written.read().rpartition(b'\n')[0]
+            if lines:
+                process.offset += len(lines) + 1
+                rows = [line.split('\t', 3) for line in lines.decode().split('\n')]
+                process.results += [Result(outcome, float(seconds), float(processor), name)
+                                    for outcome, seconds, processor, name in rows]
+        return process.results
 
     def _part(self, process: Process) -> Part:
         return next(part for part in self.parts if part.part is process.part)
