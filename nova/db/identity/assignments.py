@@ -162,7 +162,8 @@ def memberships(conn: sa.Connection, group_ids: Collection[str] | None = None, u
                 ) -> list[tuple[str, str, str, str]]:
     """Return [(group id, user id, user name, domain of the user)] in these groups or of this user."""
     table, users = tables.identity_memberships, tables.identity_users
-    query = (sa.select(table.c.group_id, table.c.user_id, users.c.name, users.c.domain_id).join(users, users.c.id == table.c.user_id)
+    query = (sa.select(table.c.group_id, table.c.user_id, users.c.name, users.c.domain_id)
+             .join(users, users.c.id == table.c.user_id)
              .order_by(users.c.created_at, users.c.id))
     if group_ids is not None:
         query = query.where(table.c.group_id.in_(sorted(group_ids)))
