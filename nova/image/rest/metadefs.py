@@ -327,8 +327,8 @@ ROUTES = (
           body=Whole(closed('namespace', **_FIELDS, **_NEW_ITEMS)), answer=Plain(_SHOWN_NAMESPACE)),
     Route('GET', ONE, show_metadef_namespace, None, ('get_metadef_namespace',), answer=Plain(_SHOWN_NAMESPACE),
           query=Query(params.Param('resource_type', TEXT))),
-    Route('PUT', ONE, update_metadef_namespace, None, ('modify_metadef_namespace',), errors=(409,), answer=Plain(_SHOWN_NAMESPACE),
-          body=Whole(closed(**_FIELDS, **_MADE, **dict.fromkeys(_NEW_ITEMS, {})))),
+    Route('PUT', ONE, update_metadef_namespace, None, ('modify_metadef_namespace',), errors=(409,),
+          answer=Plain(_SHOWN_NAMESPACE), body=Whole(closed(**_FIELDS, **_MADE, **dict.fromkeys(_NEW_ITEMS, {})))),
     Route('DELETE', ONE, delete_metadef_namespace, None, ('delete_metadef_namespace',), status=204),
     Route('GET', '/v2/metadefs/resource_types', list_metadef_resource_types, 'list_metadef_resource_types',
           answer=Document({'resource_types': {'type': 'array', 'items': closed(

@@ -139,7 +139,8 @@ def test_users_see_public_and_own_namespaces_and_change_none(app, admin, alice):
         assert alice('GET', f'{ROOT}/hidden{path}').status == 404
     for method, path, body in (
             ('POST', '', {'namespace': 'x'}), ('PUT', '/own', {'description': 'x'}), ('DELETE', '/own', None),
-            ('POST', '/own/objects', {'name': 'x'}), ('POST', '/own/tags/x', None), ('DELETE', '/shown/objects/o', None),
+            ('POST', '/own/objects', {'name': 'x'}), ('POST', '/own/tags/x', None),
+            ('DELETE', '/shown/objects/o', None),
             ('POST', '/own/properties', {'name': 'x', 'title': 'x', 'type': 'string'}),
             ('POST', '/own/resource_types', {'name': 'x'})):
         assert alice(method, ROOT + path, body).status == 403, (method, path)
