@@ -4,9 +4,9 @@ from PyPI, against an all-in-one with the fake driver.
 
     tools/client_suites.py [--keep] [--suite NAME] [--only EXPRESSION]
 
-``openstackclient``, ``novaclient`` and ``openstacksdk`` are their tests of the Compute API. ``networks`` and the suites
-that begin with ``sdk-`` are openstacksdk's tests of other APIs, ``image`` is openstackclient's. The suite of the
-Networking API has a cloud where projects make networks between hosts.
+``openstackclient``, ``novaclient`` and ``openstacksdk`` are their tests of the Compute API. The suites that begin with
+``sdk-`` are openstacksdk's tests of other APIs, those that begin with ``osc-`` are openstackclient's. The suites of the
+Networking API have a cloud where projects make networks between hosts.
 What does not pass is compared with tools/client-suites-expected.tsv: a failure that is not in that list, or a listed
 test that passes, makes the exit code 1.
 """
@@ -33,12 +33,15 @@ SUITES = {
     'sdk-block-storage': 'openstack.tests.functional.block_storage.v3',
     'sdk-image': 'openstack.tests.functional.image.v2',
     'sdk-identity': 'openstack.tests.functional.identity.v3',
-    'image': 'openstackclient.tests.functional.image.v2',
-    'networks': 'openstack.tests.functional.network.v2',
+    'osc-image': 'openstackclient.tests.functional.image.v2',
+    'osc-volume': 'openstackclient.tests.functional.volume.v3',
+    'osc-identity': 'openstackclient.tests.functional.identity.v3',
+    'sdk-network': 'openstack.tests.functional.network.v2',
+    'osc-network': 'openstackclient.tests.functional.network.v2',
 }
 # one host: a suite asks for hypervisors by a part of their name, and expects one
 CLOUD = ['[quota]', 'instances = 100', 'cores = 200', 'ram = 409600', '[network]', 'driver = fake']
-RANGES = {'networks': []}                                # suite: more options of [network]
+RANGES = {'sdk-network': [], 'osc-network': []}          # suite: more options of [network]
 FLAT = ['project_ranges = 0.0.0.0/0']
 TEST_S = 300                 # seconds that one test may take
 

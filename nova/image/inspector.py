@@ -13,7 +13,6 @@ import os
 from pathlib import Path
 
 from nova import exception
-from nova.hardware import disks
 from nova.image import formats
 from nova.objects.image import Image
 
@@ -28,13 +27,11 @@ BOOT_PARTS = frozenset({'raw', 'gpt', 'mbr', 'kernel', 'ramdisk'})
 CONTENTS = BOOT_PARTS | COMPRESSED       # plain bytes without references to files
 PLAIN = BOOT_PARTS | {'luks'}
 
-# Special cases of disk_format raw. archive: a container's file system, which may be compressed. mapped: an image of
-# volumes, which may have no data.
-ARCHIVE, MAPPED = 'archive', 'mapped'
+ARCHIVE = 'archive'              # a container's file system, of disk_format raw, which may be compressed
 
 # disk_format -> formats of the data
 ACCEPTS = {
-    'raw': PLAIN, MAPPED: PLAIN, ARCHIVE: PLAIN | COMPRESSED,
+    'raw': PLAIN, ARCHIVE: PLAIN | COMPRESSED,
     'ami': PLAIN, 'aki': PLAIN | COMPRESSED, 'ari': PLAIN | COMPRESSED,
     'qcow2': {'qcow2'}, 'vmdk': {'vmdk'}, 'vhd': {'vhd'}, 'vhdx': {'vhdx'}, 'vdi': {'vdi'}, 'iso': {'iso'},
 }
@@ -225,13 +222,13 @@ def inspect_file(path: Path | str) -> formats.Report:
 
 
 def expected(image: Image) -> str:
-    """Return the expected format: a key of ACCEPTS, equal to disk_format except for some raw images."""
+    """Return the expected format: a key of ACCEPTS, equal to disk_format except for containers."""
     properties = image['properties']
     if image['disk_format'] != 'raw':
         return str(image['disk_format'])
     if any(str(properties.get(name, '')).lower() == 'lxc' for name in HYPERVISOR):
         return ARCHIVE
-    return MAPPED if properties.get(disks.MAPPING) else 'raw'
+    return 'raw'
 
 
 def refusal(report: formats.Report, disk_format: str, max_virtual_size: int | None = None) -> str | None:
@@ -253,14 +250,16 @@ def refusal(report: formats.Report, disk_format: str, max_virtual_size: int | No
     return None
 
 
-def verify(report: formats.Report, disk_format: str, max_virtual_size: int | None = None, image_id: str = '') -> None:
+def verify(report: formats.Report, disk_format: str, max_virtual_size: int | None = None, image_id: str = '',
+           may_be_empty: bool = False) -> None:
     """Raise ImageUnacceptable unless the data has the image's disk format and refers to no other file.
 
     :param report: a complete Report
     :param max_virtual_size: maximum in bytes, or None for no limit
+    :param may_be_empty: accept no data for a raw format, as the Image API does
     """
     reason = refusal(report, disk_format, max_virtual_size)
-    if reason is None and not report.size and disk_format != MAPPED:
+    if reason is None and not report.size and not may_be_empty:
         reason = 'it has no data: a guest finds nothing to boot'
     if reason is None and report.virtual_size is None:
         reason = 'its header has no virtual size'

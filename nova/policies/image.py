@@ -9,6 +9,8 @@ BASE = (
      'Administrators of images, with a token that is scoped to a project. They see the images of all projects.'),
     ('service_api', 'role:service or role:admin',
      'Other services, and administrators.'),
+    ('metadef_admin', 'rule:context_is_admin', 'Who changes metadata definitions.'),
+    ('default', '', 'All users.'),
 )
 
 _ADMIN = 'rule:context_is_admin'
@@ -16,7 +18,10 @@ _MEMBER = 'rule:context_is_admin or (role:member and project_id:%(project_id)s)'
 _SHARED = ("(project_id:%(project_id)s or project_id:%(member_id)s or 'community':%(visibility)s or "
            "'public':%(visibility)s or 'shared':%(visibility)s)")
 _MEMBERS = 'rule:context_is_admin or role:reader and (project_id:%(project_id)s or project_id:%(member_id)s)'
+_DEFINED = "rule:context_is_admin or (role:reader and (project_id:%(project_id)s or 'public':%(visibility)s))"
+_DEFINER = 'rule:metadef_admin'
 _IMAGE = '/v2/images/{image_id}'
+_NAMESPACES, _NAMESPACE = '/v2/metadefs/namespaces', '/v2/metadefs/namespaces/{namespace_name}'
 
 RULES = (
     Rule('add_image', 'rule:context_is_admin or (role:member and project_id:%(project_id)s and project_id:%(owner)s)',
@@ -47,23 +52,65 @@ RULES = (
     Rule('deactivate', _MEMBER, 'Refuse downloads of an image to all but administrators.',
          (('POST', f'{_IMAGE}/actions/deactivate'),)),
     Rule('reactivate', _MEMBER, 'Allow downloads of an image again.', (('POST', f'{_IMAGE}/actions/reactivate'),)),
+    Rule('get_tasks', 'rule:default', 'List tasks. The list is always empty.', (('GET', '/v2/tasks'),)),
+    Rule('get_metadef_namespaces', 'rule:context_is_admin or (role:reader and project_id:%(project_id)s)',
+         'List namespaces of metadata definitions.', (('GET', _NAMESPACES),)),
+    Rule('get_metadef_namespace', _DEFINED, 'Show a namespace of metadata definitions.', (('GET', _NAMESPACE),)),
+    Rule('add_metadef_namespace', _DEFINER, 'Create a namespace of metadata definitions.', (('POST', _NAMESPACES),)),
+    Rule('modify_metadef_namespace', _DEFINER, 'Change a namespace of metadata definitions.', (('PUT', _NAMESPACE),)),
+    Rule('delete_metadef_namespace', _DEFINER, 'Delete a namespace of metadata definitions.',
+         (('DELETE', _NAMESPACE),)),
+    Rule('get_metadef_objects', _DEFINED, 'List the objects of a namespace.', (('GET', f'{_NAMESPACE}/objects'),)),
+    Rule('get_metadef_object', _DEFINED, 'Show an object of a namespace.',
+         (('GET', f'{_NAMESPACE}/objects/{{object_name}}'),)),
+    Rule('add_metadef_object', _DEFINER, 'Add an object to a namespace.', (('POST', f'{_NAMESPACE}/objects'),)),
+    Rule('modify_metadef_object', _DEFINER, 'Change an object of a namespace.',
+         (('PUT', f'{_NAMESPACE}/objects/{{object_name}}'),)),
+    Rule('delete_metadef_object', _DEFINER, 'Delete objects of a namespace.',
+         (('DELETE', f'{_NAMESPACE}/objects/{{object_name}}'), ('DELETE', f'{_NAMESPACE}/objects'))),
+    Rule('get_metadef_properties', _DEFINED, 'List the properties of a namespace.',
+         (('GET', f'{_NAMESPACE}/properties'),)),
+    Rule('get_metadef_property', _DEFINED, 'Show a property of a namespace.',
+         (('GET', f'{_NAMESPACE}/properties/{{property_name}}'),)),
+    Rule('add_metadef_property', _DEFINER, 'Add a property to a namespace.', (('POST', f'{_NAMESPACE}/properties'),)),
+    Rule('modify_metadef_property', _DEFINER, 'Change a property of a namespace.',
+         (('PUT', f'{_NAMESPACE}/properties/{{property_name}}'),)),
+    Rule('remove_metadef_property', _DEFINER, 'Delete properties of a namespace.',
+         (('DELETE', f'{_NAMESPACE}/properties/{{property_name}}'), ('DELETE', f'{_NAMESPACE}/properties'))),
+    Rule('get_metadef_tags', _DEFINED, 'List the tags of a namespace.', (('GET', f'{_NAMESPACE}/tags'),)),
+    Rule('get_metadef_tag', _DEFINED, 'Show a tag of a namespace.', (('GET', f'{_NAMESPACE}/tags/{{tag_name}}'),)),
+    Rule('add_metadef_tag', _DEFINER, 'Add a tag to a namespace.', (('POST', f'{_NAMESPACE}/tags/{{tag_name}}'),)),
+    Rule('add_metadef_tags', _DEFINER, 'Replace or add to the tags of a namespace.',
+         (('POST', f'{_NAMESPACE}/tags'),)),
+    Rule('modify_metadef_tag', _DEFINER, 'Rename a tag of a namespace.', (('PUT', f'{_NAMESPACE}/tags/{{tag_name}}'),)),
+    Rule('delete_metadef_tag', _DEFINER, 'Delete a tag of a namespace.',
+         (('DELETE', f'{_NAMESPACE}/tags/{{tag_name}}'),)),
+    Rule('delete_metadef_tags', _DEFINER, 'Delete all tags of a namespace.', (('DELETE', f'{_NAMESPACE}/tags'),)),
+    Rule('list_metadef_resource_types', _DEFINED, 'List the resource types of all namespaces.',
+         (('GET', '/v2/metadefs/resource_types'),)),
+    Rule('get_metadef_resource_type', _DEFINED, 'List the resource types of a namespace.',
+         (('GET', f'{_NAMESPACE}/resource_types'),)),
+    Rule('add_metadef_resource_type_association', _DEFINER, 'Add a resource type to a namespace.',
+         (('POST', f'{_NAMESPACE}/resource_types'),)),
+    Rule('remove_metadef_resource_type_association', _DEFINER, 'Remove a resource type from a namespace.',
+         (('DELETE', f'{_NAMESPACE}/resource_types/{{name}}'),)),
 )
 
-# Image caches, tasks, metadata definitions and locations do not exist in the embedded service.
+# Image caches, tasks and locations do not exist in the embedded service.
 ABSENT = names({
     '': '''
-        default metadef_default
+        metadef_default
     ''',
     ('rule:context_is_admin or (role:member and (project_id:%(project_id)s or project_id:%(member_id)s or '
      "'community':%(visibility)s or 'public':%(visibility)s or 'shared':%(visibility)s))"): '''
         download_from_store
     ''',
     'rule:context_is_admin': '''
-        delete_image_location manage_image_cache copy_image list_cached_nodes tasks_api_access metadef_admin
+        delete_image_location manage_image_cache copy_image list_cached_nodes tasks_api_access
         cache_image cache_list cache_delete cache_clean cache_prune
     ''',
     'rule:context_is_admin or (role:reader and project_id:%(project_id)s)': '''
-        get_image_location get_metadef_namespaces
+        get_image_location
     ''',
     'rule:context_is_admin or (role:member and project_id:%(project_id)s)': '''
         set_image_location
@@ -75,17 +122,7 @@ ABSENT = names({
         fetch_image_location
     ''',
     'rule:default': '''
-        get_task get_tasks add_task modify_task
-    ''',
-    "rule:context_is_admin or (role:reader and (project_id:%(project_id)s or 'public':%(visibility)s))": '''
-        get_metadef_namespace get_metadef_object get_metadef_objects list_metadef_resource_types
-        get_metadef_resource_type get_metadef_property get_metadef_properties get_metadef_tag get_metadef_tags
-    ''',
-    'rule:metadef_admin': '''
-        modify_metadef_namespace add_metadef_namespace delete_metadef_namespace modify_metadef_object
-        add_metadef_object delete_metadef_object add_metadef_resource_type_association
-        remove_metadef_resource_type_association modify_metadef_property add_metadef_property remove_metadef_property
-        modify_metadef_tag add_metadef_tag add_metadef_tags delete_metadef_tag delete_metadef_tags
+        get_task add_task modify_task
     ''',
     'rule:context_is_admin or rule:service_api': '''
         stores_info_detail

@@ -206,7 +206,12 @@ class Walk:
         for method, path in (('POST', '/v3/domains'), ('PATCH', '/v3/domains/default'),
                              ('DELETE', '/v3/domains/default')):
             for who in self.everybody:
-                self.ask(method, path, {'domain': {'name': 'x'}}, who)
+                self.ask(method, path, {'domain': {'name': 'x', 'enabled': False}}, who)
+        one = f'/v3/domains/{self.make("domain", "/v3/domains", {"domain": {"name": "other", "tags": ["a"]}})}'
+        for method, body in (('PATCH', {'domain': {'description': 'd'}}), ('DELETE', None),
+                             ('PATCH', {'domain': {'enabled': False}}), ('DELETE', None), ('DELETE', None)):
+            for who in self.everybody:
+                self.ask(method, one, body, who)
 
     def fields(self, path, noun, good, required):
         """Create and update with each field missing, wrong, and right."""

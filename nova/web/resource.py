@@ -380,3 +380,17 @@ class Body:
             return {**value, **{name: type_.convert(name, value[name]) for name, type_ in self._converted.items()
                                 if name in value}}
         return value
+
+
+class Whole(Body):
+    """A body without a key around its values."""
+
+    def __init__(self, content: Schema, refused: Mapping[str, str] | None = None) -> None:
+        super().__init__('body', content, refused=refused)
+
+    def schema(self, version: int, relaxed: bool = False) -> Schema:
+        return self.content
+
+    def validate(self, document: JsonObject, version: int = 0, relaxed: bool = False) -> Any:
+        """Validate a body and return it; see Body."""
+        return super().validate({self.key: document}, version, relaxed)

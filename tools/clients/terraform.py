@@ -47,6 +47,7 @@ NOT_READ = {
     'openstack_networking_secgroup_v2': ('delete_default_rules', 'tags'),
     'openstack_networking_subnet_v2': ('prefix_length', 'tags'),
     'openstack_networking_subnetpool_v2': ('tags',),
+    'openstack_networking_trunk_v2': ('tags',),
 }
 
 

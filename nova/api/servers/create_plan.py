@@ -12,12 +12,12 @@ from nova import states
 from nova.api import request as api_request
 from nova.api.servers import device_sources
 from nova.api.servers import devices as server_devices
-from nova.api.servers import image_references
 from nova.api.servers import spec as server_spec
 from nova.db.projects import quotas
 from nova.db.servers import block_devices
 from nova.hardware import guest_options
 from nova.hardware import pci_spec
+from nova.image import fields as image_fields
 from nova.objects import numa
 from nova.objects import pci
 
@@ -139,7 +139,8 @@ def plan(request: Request, facts: Facts) -> Plan:
     server, image, backed = request.server, facts.image, server_devices.is_volume_backed(facts.devices)
     properties, devices = device_sources.fitted(facts.devices, facts.sources, image)
     check_flavor(image, facts.flavor, backed, facts.zero_disk)
-    image_references.check_active(facts.references)
+    for reference in facts.references:
+        image_fields.check_data(reference)
     image = {**(image or {}), 'id': None if backed else typing.cast(Document, image)['id'], 'properties': properties,
              **server_spec.trusted(server.get('trusted_image_certificates'), backed)}
     flavor = server_spec.with_devices(facts.flavor, properties, facts.aliases, facts.of_ports)

@@ -3,7 +3,6 @@
 Users can store any ID in the properties of their images. Each reference is therefore looked up with the caller's
 rights, like an ID in a request body. Hosts download only images that were found here.
 """
-import collections.abc
 import typing
 
 from nova import context as nova_context
@@ -28,22 +27,13 @@ def read(req: api_request.Request, properties: Properties, context: nova_context
                 else server_category.bootable_image(req, image_id) for image_id in named(properties)]
 
 
-def check_active(images: collections.abc.Iterable[dict[str, typing.Any]]) -> None:
-    """Check the status of images.
-
-    :raises ImageInactive: an image has no data
-    """
-    for image in images:
-        if image['status'] != 'active':
-            raise exception.ImageInactive(image_id=image['id'])
-
-
 def check(req: api_request.Request, properties: Properties) -> None:
     """Check the images that properties refer to.
 
     :raises BadRequest: an image is not visible to the caller, or has no data
     """
-    check_active(read(req, properties))
+    for image in read(req, properties):
+        fields.check_data(image)
 
 
 def named(properties: Properties | None) -> list[str]:

@@ -245,8 +245,7 @@ def check_image(image: Document, flavor: Document) -> None:
 
     :raises ImageInactive, ImageUnacceptable, FlavorTooSmall: the image cannot boot with the flavor
     """
-    if image['status'] != 'active':
-        raise exception.ImageInactive(image_id=image['id'])
+    image_fields.check_data(image)
     for name, known in (('disk_format', image_fields.DISK_FORMATS),
                         ('container_format', image_fields.CONTAINER_FORMATS)):
         if image.get(name) and image[name] not in known:

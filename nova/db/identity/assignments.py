@@ -89,7 +89,7 @@ def held_targets(conn: sa.Connection, user_id: str) -> set[Target]:
 
 def listed(conn: sa.Connection, actor: str, actor_ids: Collection[str] | None = None, role_id: str | None = None,
            targets: Collection[Target] | None = None, most: int = 0) -> list[dict[str, Any]]:
-    """Return assignments: target_type, target_id, role_id, actor, actor_id, and the names actor_name and role_name.
+    """Return assignments: target_type, target_id, role_id, role_name, actor, actor_id, actor_name, actor_domain_id.
 
     :param actor: 'user' or 'group'
     :param most: maximum number of rows
@@ -97,7 +97,8 @@ def listed(conn: sa.Connection, actor: str, actor_ids: Collection[str] | None = 
     table, roles = ACTORS[actor], tables.identity_roles
     actors = tables.identity_users if actor == 'user' else tables.identity_groups
     query = (sa.select(_actor(actor).label('actor_id'), table.c.target_type, table.c.target_id, table.c.role_id,
-                       actors.c.name.label('actor_name'), roles.c.name.label('role_name'))
+                       actors.c.name.label('actor_name'), actors.c.domain_id.label('actor_domain_id'),
+                       roles.c.name.label('role_name'))
              .join(actors, actors.c.id == _actor(actor)).join(roles, roles.c.id == table.c.role_id)
              .order_by(_actor(actor), table.c.target_type, table.c.target_id, table.c.role_id).limit(most))
     if actor_ids is not None:
@@ -158,13 +159,14 @@ def delete_memberships(conn: sa.Connection, **match: str) -> None:
 
 
 def memberships(conn: sa.Connection, group_ids: Collection[str] | None = None, user_id: str | None = None,
-                ) -> list[tuple[str, str, str]]:
-    """Return [(group id, user id, user name)] in these groups or of this user."""
+                ) -> list[tuple[str, str, str, str]]:
+    """Return [(group id, user id, user name, domain of the user)] in these groups or of this user."""
     table, users = tables.identity_memberships, tables.identity_users
-    query = (sa.select(table.c.group_id, table.c.user_id, users.c.name).join(users, users.c.id == table.c.user_id)
+    query = (sa.select(table.c.group_id, table.c.user_id, users.c.name, users.c.domain_id)
+             .join(users, users.c.id == table.c.user_id)
              .order_by(users.c.created_at, users.c.id))
     if group_ids is not None:
         query = query.where(table.c.group_id.in_(sorted(group_ids)))
     if user_id is not None:
         query = query.where(table.c.user_id == user_id)
-    return [(group_id, found, name) for group_id, found, name in conn.execute(query)]
+    return [tuple(row) for row in conn.execute(query)]

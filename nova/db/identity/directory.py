@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nova.db.types import ColumnValues
 
 NOUNS = {
+    'domain': tables.identity_domains,
     'project': tables.identity_projects,
     'user': tables.identity_users,
     'role': tables.identity_roles,
@@ -67,9 +68,31 @@ def count(conn: sa.Connection, noun: str, **match: object) -> int:
 
 
 def enabled_projects(conn: sa.Connection, ids: Collection[str]) -> set[str]:
-    """Return the ids of the existing and enabled projects."""
+    """Return the ids of the existing and enabled projects of enabled domains."""
     table = tables.identity_projects
-    return set(conn.execute(sa.select(table.c.id).where(table.c.id.in_(sorted(ids)), table.c.enabled)).scalars())
+    return set(conn.execute(sa.select(table.c.id).where(table.c.id.in_(sorted(ids)), *_USABLE)).scalars())
+
+
+_DISABLED = sa.select(tables.identity_domains.c.id).where(sa.not_(tables.identity_domains.c.enabled))
+_USABLE = (tables.identity_projects.c.enabled, tables.identity_projects.c.domain_id.not_in(_DISABLED))
+
+
+def delete_domain(conn: sa.Connection, domain_id: str) -> bool:
+    """Remove a domain with its users, groups, projects and roles; return False if it does not exist."""
+    for noun, remove in (('project', delete_project), ('user', delete_user), ('group', delete_group),
+                         ('role', delete_role)):
+        for row in rows(conn, noun, domain_id=domain_id):
+            remove(conn, row['id'])
+    for kind in ('domain', 'below_domain'):
+        assignments.delete_of(conn, target_type=kind, target_id=domain_id)
+    statements.delete(conn, tables.identity_limits, domain_id=domain_id)
+    return delete(conn, 'domain', domain_id)
+
+
+def revoke_tokens_of_domain(conn: sa.Connection, domain_id: str, now: datetime.datetime) -> None:
+    """Revoke the tokens that users of a domain have."""
+    users = tables.identity_users
+    conn.execute(users.update().where(users.c.domain_id == domain_id).values(tokens_revoked_until=now))
 
 
 def delete_project(conn: sa.Connection, project_id: str) -> bool:
@@ -193,15 +216,15 @@ def above(conn: sa.Connection, project: Mapping[str, Any]) -> list[IdentityProje
 
 
 def projects_of(conn: sa.Connection, user_id: str) -> list[IdentityProjectsRow]:
-    """Return the enabled projects on which a user has a role, oldest first."""
+    """Return the enabled projects of enabled domains on which a user has a role, oldest first."""
     held = assignments.held_targets(conn, user_id)
     projects = tables.identity_projects
-    query = sa.select(projects).where(projects.c.enabled).order_by(projects.c.created_at, projects.c.id)
-    if not any(kind == 'below_domain' for kind, _id in held):
-        ids = {target_id for kind, target_id in held if kind == 'project'}
-        ids |= {row['id'] for row in below(conn, [row_id for kind, row_id in held if kind == 'below_project'])}
-        query = query.where(projects.c.id.in_(sorted(ids)))
-    return statements.dicts(conn.execute(query))
+    ids = {target_id for kind, target_id in held if kind == 'project'}
+    ids |= {row['id'] for row in below(conn, [row_id for kind, row_id in held if kind == 'below_project'])}
+    domains = sorted(row_id for kind, row_id in held if kind == 'below_domain')
+    query = sa.select(projects).where(*_USABLE, sa.or_(
+        projects.c.id.in_(sorted(ids)), projects.c.domain_id.in_(domains)))
+    return statements.dicts(conn.execute(query.order_by(projects.c.created_at, projects.c.id)))
 
 
 def revoke(conn: sa.Connection, audit_id: str, expires_at: datetime.datetime, now: datetime.datetime) -> None:

@@ -5,6 +5,18 @@ from nova.db import types
 from nova.db.tables.api import table
 from nova.db.tables.rows import IdentityProjectsRow
 
+# the default domain has no row
+identity_domains = table(
+    'identity_domains',
+    sa.Column('id', sa.String(64), primary_key=True),
+    sa.Column('name', sa.String(64), nullable=False, unique=True),
+    sa.Column('description', types.LongText, nullable=False),
+    sa.Column('enabled', sa.Boolean, nullable=False),
+    sa.Column('tags', types.Json, nullable=False),
+    sa.Column('extra', types.Json),
+    sa.Column('created_at', types.DateTime, nullable=False),
+)
+
 identity_projects: types.Table[IdentityProjectsRow] = table(
     'identity_projects',
     sa.Column('id', sa.String(64), primary_key=True),

@@ -68,3 +68,28 @@ image_tombstones = table(
     sa.Column('id', sa.String(36), primary_key=True),
     sa.Column('deleted_at', types.DateTime, nullable=False),
 )
+
+# metadata definitions: descriptions of properties that images, flavors and other resources may have
+metadef_namespaces = table(
+    'metadef_namespaces',
+    sa.Column('id', sa.String(36), primary_key=True),
+    sa.Column('namespace', sa.String(80), nullable=False, unique=True),
+    sa.Column('display_name', sa.String(80)),
+    sa.Column('description', types.LongText),
+    sa.Column('visibility', sa.String(16), nullable=False),      # public, private
+    sa.Column('protected', sa.Boolean, nullable=False),
+    sa.Column('owner', sa.String(255), nullable=False),
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('updated_at', types.DateTime, nullable=False),
+)
+
+metadef_items = table(
+    'metadef_items',
+    sa.Column('namespace_id', sa.String(36), primary_key=True),
+    sa.Column('kind', sa.String(16), primary_key=True),          # object, property, tag, resource_type
+    sa.Column('name', sa.String(80), primary_key=True),
+    sa.Column('document', types.Json, nullable=False),           # fields beside the name
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('updated_at', types.DateTime, nullable=False),
+    sa.Index('ix_metadef_items_kind', 'kind', 'name'),
+)

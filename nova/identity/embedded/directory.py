@@ -19,6 +19,7 @@ from nova.identity import hashing as hash_pool
 from nova.identity import passwords
 from nova.identity import tokens
 from nova.identity.embedded import access_rules
+from nova.identity.embedded import domains
 from nova.identity.embedded import effective_roles
 from nova.identity.embedded import password_rules
 
@@ -36,13 +37,8 @@ Projects = list[IdentityProjectsRow]
 DOMAIN, SYSTEM, ROLES = effective_roles.DOMAIN, effective_roles.SYSTEM, effective_roles.ROLES
 
 MAX_CREDENTIALS = 200    # application credentials of a user
-MAX_DEPTH = 5             # levels of projects below the domain
+MAX_DEPTH = 5             # levels of projects below a domain
 MAX_EXTRA = 4096          # bytes of the additional attributes of a resource
-
-
-def is_domain(id: str | None = None, name: str | None = None) -> bool:
-    """Return True if an ID or name (case-insensitive) is that of the only domain."""
-    return id == DOMAIN['id'] if id is not None else (name or '').lower() == DOMAIN['name'].lower()
 
 
 class UserValues(TypedDict, total=False):
@@ -150,17 +146,17 @@ class Directory:
 
     def create_project(self, name: str, *, description: str = '', enabled: bool = True, tags: Sequence[str] = (),
                        project_id: str | None = None, parent_id: str | None = None,
-                       extra: JsonObject | None = None) -> dict[str, Any]:
+                       domain_id: str = DOMAIN['id'], extra: JsonObject | None = None) -> dict[str, Any]:
         """Create a project.
 
         :param parent_id: None or the domain: a top-level project
-        :raises BadRequest: unknown parent
+        :raises BadRequest: unknown parent, or of another domain
         :raises Forbidden: the parent is disabled, or the new project would be too deep
         """
         return self.create_row('project', {
-            'id': project_id, 'domain_id': DOMAIN['id'], 'name': name, 'description': description,
+            'id': project_id, 'domain_id': domain_id, 'name': name, 'description': description,
             'enabled': enabled, 'tags': list(tags), 'extra': extra,
-            'parent_id': None if parent_id == DOMAIN['id'] else parent_id}, _insert_project)
+            'parent_id': None if parent_id == domain_id else parent_id}, _insert_project)
 
     def update_project(self, project_id: str, **values: Json) -> dict[str, Any]:
         """Update a project.
@@ -205,12 +201,20 @@ class Directory:
         with self.db.reader() as conn:
             return queries.projects_of(conn, user_id)
 
+    def domains_of(self, user_id: str) -> Rows:
+        """Return the enabled domains on which the user has a role."""
+        with self.db.reader() as conn:
+            held = sorted(assignments.held_targets(conn, user_id))
+            found = [domains.find(conn, {'id': domain_id}) for kind, domain_id in held
+                     if kind == 'domain' and effective_roles.effective(conn, user_id, 'domain', domain_id)]
+        return [row for row in found if row is not None and row['enabled']]
+
     # ---- users
 
     def create_user(self, name: str, password: str | None = None, *, description: str | None = None,
                     email: str | None = None, enabled: bool = True, default_project_id: str | None = None,
                     options: dict[str, Any] | None = None, user_id: str | None = None,
-                    extra: JsonObject | None = None) -> dict[str, Any]:
+                    domain_id: str = DOMAIN['id'], extra: JsonObject | None = None) -> dict[str, Any]:
         """Create a user. Without a password the user cannot log in.
 
         :raises PasswordRefused: the password violates the rules
@@ -218,11 +222,11 @@ class Directory:
         if password is not None:
             self.rules.check(password)
         return self.create_row('user', {
-            'id': user_id, 'domain_id': DOMAIN['id'], 'name': name, 'description': description,
+            'id': user_id, 'domain_id': domain_id, 'name': name, 'description': description,
             'email': email, 'enabled': enabled, 'default_project_id': default_project_id,
             'options': _merged({}, options or {}), 'extra': extra,
             'password_hash': None if password is None else self._hashed('', password),
-            'password_expires_at': None if password is None else self.rules.expires_at()})
+            'password_expires_at': None if password is None else self.rules.expires_at()}, _insert_in_domain)
 
     def update_user(self, user_id: str, by_rules: bool = True, **given: Unpack[UserValues]) -> dict[str, Any]:
         """Update a user; a new password, or disabling, invalidates tokens.
@@ -269,7 +273,7 @@ class Directory:
         :param domain_id: of a domain-specific role, which tokens do not have, but the roles that it implies
         """
         return self.create_row('role', {'id': role_id, 'name': name, 'description': description, 'domain_id': domain_id,
-                                     'extra': extra})
+                                     'extra': extra}, _insert_in_domain)
 
     def update_role(self, role_id: str, **values: Json) -> dict[str, Any]:
         self._refuse_default(role_id)
@@ -311,8 +315,15 @@ class Directory:
     def check_target(self, target_type: str, target_id: str) -> None:
         if target_type in ('project', effective_roles.BELOW['project']):
             self.get('project', target_id)
-        elif target_type != 'system' and not is_domain(id=target_id):
-            raise exception.IdentityNotFound(noun='domain', id=target_id)
+        elif target_type != 'system':
+            self.domain(target_id)
+
+    def domain(self, domain_id: str) -> Row:
+        with self.db.reader() as conn:
+            row = domains.find(conn, {'id': domain_id})
+        if row is None:
+            raise exception.IdentityNotFound(noun='domain', id=domain_id)
+        return row
 
     def held_roles(self, actor_id: str, target_type: str, target_id: str, actor: str = 'user') -> Rows:
         """Return the roles assigned to a user or group itself, without implied ones."""
@@ -360,17 +371,25 @@ class Directory:
         self.delete_with(noun, lambda conn, found: queries.delete(conn, noun, found), row_id)
 
 
+def _insert_in_domain(conn: engine.Connection, noun: str, row: dict[str, Any]) -> None:
+    if row['domain_id'] is not None:
+        domains.expect(conn, row['domain_id'])
+    queries.create(conn, noun, row)
+
+
 def _insert_project(conn: engine.Connection, noun: str, row: dict[str, Any]) -> None:
     if row['parent_id'] is not None:
         parent = queries.get(conn, noun, id=row['parent_id']) if queries.lock(conn, noun, row['parent_id']) else None
         if parent is None:
             raise exception.BadRequest(f'Could not find the parent project: {row["parent_id"]}.')
+        if parent['domain_id'] != row['domain_id']:
+            raise exception.BadRequest(f'The parent project {parent["id"]} belongs to another domain.')
         above = [parent, *queries.above(conn, parent)]
         if not all(project['enabled'] for project in above):
             raise exception.Forbidden(f'Cannot create a project below project {parent["id"]}: it is disabled.')
         if len(above) >= MAX_DEPTH:
             raise exception.Forbidden(f'Projects can be nested in {MAX_DEPTH} levels.')
-    queries.create(conn, noun, row)
+    _insert_in_domain(conn, noun, row)
 
 
 def _delete_leaf(conn: engine.Connection, project_id: str) -> bool:

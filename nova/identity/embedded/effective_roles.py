@@ -65,12 +65,13 @@ def chosen(held: Sequence[Row], wanted: Sequence[Row], refusal: Callable[[str], 
 
 
 def targets_of(conn: engine.Connection, kind: str, target_id: str) -> list[Target]:
-    """Return the targets whose assignments give roles on a project, the domain or the system."""
+    """Return the targets whose assignments give roles on a project, a domain or the system."""
     found = [(kind, target_id)]
     if kind == 'project':
         project = rows.get(conn, 'project', id=target_id)
-        above = rows.above(conn, project) if project else []
-        found += [(BELOW['project'], parent['id']) for parent in above] + [(BELOW['domain'], DOMAIN['id'])]
+        if project is not None:
+            found += [(BELOW['project'], parent['id']) for parent in rows.above(conn, project)]
+            found.append((BELOW['domain'], project['domain_id']))
     return found
 
 

@@ -11,12 +11,14 @@ from nova.db import engine
 from nova.db.identity import assignments as queries
 from nova.db.identity import directory as rows
 from nova.db.identity.assignments import Target
+from nova.identity.embedded import domains
 from nova.identity.embedded import effective_roles
 
 if TYPE_CHECKING:
     from nova.identity.embedded.directory import Directory
 
-BELOW, DOMAIN = effective_roles.BELOW, effective_roles.DOMAIN
+BELOW = effective_roles.BELOW
+OF_DOMAIN = ('domain', BELOW['domain'])
 Row = dict[str, Any]
 Rows = list[Row]
 
@@ -109,13 +111,13 @@ class Grants:
         """Return the users of a group."""
         self._directory.get('group', group_id)
         with self._db.reader() as conn:
-            return rows.rows(conn, 'user', [user for _group, user, _name in queries.memberships(conn, [group_id])])
+            return rows.rows(conn, 'user', [member[1] for member in queries.memberships(conn, [group_id])])
 
     def groups_of(self, user_id: str) -> Rows:
         self._directory.get('user', user_id)
         with self._db.reader() as conn:
             found = queries.memberships(conn, user_id=user_id)
-            return rows.rows(conn, 'group', [group for group, _user, _name in found])
+            return rows.rows(conn, 'group', [member[0] for member in found])
 
     def role_ids_of(self, group_id: str) -> set[str]:
         """Return the ids of the roles that a group has on any target, and of those that they imply."""
@@ -137,10 +139,7 @@ class Grants:
     # ---- lists of assignments
 
     def listed(self, wanted: Wanted) -> Rows:
-        """Return the stored assignments that match, at most ``MAX_LISTED``: see ``queries.listed``.
-
-        Assignments on projects have ``project_name``.
-        """
+        """Return the stored assignments that match, at most ``MAX_LISTED``: see ``queries.listed`` and ``_named``."""
         with self._db.reader() as conn:
             targets = self._targets(conn, wanted)
             found = []
@@ -148,14 +147,13 @@ class Grants:
                 if (wanted.group_id if actor == 'user' else wanted.user_id) is None:
                     found += queries.listed(conn, actor, None if actor_id is None else [actor_id], wanted.role_id,
                                             targets, MAX_LISTED)
-            names = _names(conn)
-        return [row | {'project_name': names.get(row['target_id'])} for row in found
-                if not wanted.inherited or row['target_type'] in BELOW.values()][:MAX_LISTED]
+            return _named(conn, [row for row in found if not wanted.inherited or row['target_type'] in BELOW.values()
+                                 ][:MAX_LISTED], rows.rows(conn, 'project'))
 
     def effective(self, wanted: Wanted) -> Rows:
         """Return the assignments of users that result from groups, inheritance and implied roles.
 
-        Each has ``project_name`` if the target is a project, and ``group_id`` if the role is that of a group.
+        Each has the names of ``_named``, and ``group_id`` if the role is that of a group.
         """
         with self._db.reader() as conn:
             known = effective_roles.known_roles(conn)
@@ -163,11 +161,11 @@ class Grants:
             targets = None if on is None else _sources(on, projects)
             users = None if wanted.user_id is None else [wanted.user_id]
             found = queries.listed(conn, 'user', users, None, targets, MAX_LISTED)
-            mine = None if users is None else [group for group, _user, _name in queries.memberships(
+            mine = None if users is None else [member[0] for member in queries.memberships(
                 conn, user_id=wanted.user_id)]
             of_groups = queries.listed(conn, 'group', mine, None, targets, MAX_LISTED)
             members = queries.memberships(conn, {row['actor_id'] for row in of_groups}, wanted.user_id)
-        return _expanded(found + of_groups, members, known, projects, on, wanted.role_id)
+            return _named(conn, _expanded(found + of_groups, members, known, projects, on, wanted.role_id), projects)
 
     def _targets(self, conn: engine.Connection, wanted: Wanted) -> list[Target] | None:
         """Return the targets of stored assignments, with those that projects inherit."""
@@ -178,8 +176,8 @@ class Grants:
         if wanted.kind is None or wanted.target_id is None:
             return None
         found = [(wanted.kind, wanted.target_id)]
-        if wanted.subtree and wanted.target_id == DOMAIN['id']:
-            found = [('project', project['id']) for project in rows.rows(conn, 'project')]
+        if wanted.subtree and domains.find(conn, {'id': wanted.target_id}) is not None:
+            found = [('project', project['id']) for project in rows.rows(conn, 'project', domain_id=wanted.target_id)]
         elif wanted.subtree:
             found += [('project', project['id']) for project in rows.below(conn, [wanted.target_id])]
         return found
@@ -189,7 +187,7 @@ def _add_member(conn: engine.Connection, group_id: str, user_id: str) -> None:
     for noun, row_id in (('user', user_id), ('group', group_id)):         # concurrent requests cannot exceed the limits
         if not rows.lock(conn, noun, row_id):
             raise exception.IdentityNotFound(noun=noun, id=row_id)
-    groups = [group for group, _user, _name in queries.memberships(conn, user_id=user_id)]
+    groups = [member[0] for member in queries.memberships(conn, user_id=user_id)]
     if group_id in groups:
         return
     if len(groups) >= MAX_GROUPS_OF_USER:
@@ -199,25 +197,40 @@ def _add_member(conn: engine.Connection, group_id: str, user_id: str) -> None:
     queries.add_member(conn, group_id, user_id)
 
 
-def _names(conn: engine.Connection) -> dict[str, str]:
-    return {project['id']: project['name'] for project in rows.rows(conn, 'project')}
+def _named(conn: engine.Connection, found: Rows, projects: Collection[Any]) -> Rows:
+    """Add to assignments ``target_name``, and the domains of actor and project: ``actor_domain``, ``project_domain``.
+
+    A domain has ``id`` and ``name``.
+    """
+    of_project = {project['id']: project for project in projects}
+    ids = {row['actor_domain_id'] for row in found} | {project['domain_id'] for project in projects}
+    names = domains.names(conn, ids | {row['target_id'] for row in found if row['target_type'] in OF_DOMAIN})
+    refs = {domain_id: {'id': domain_id, 'name': name} for domain_id, name in names.items()}
+    named = []
+    for row in found:
+        project = None if row['target_type'] in OF_DOMAIN else of_project.get(row['target_id'])
+        named.append(row | {'actor_domain': refs.get(row['actor_domain_id']),
+                            'project_domain': refs.get(project['domain_id']) if project else None,
+                            'target_name': project['name'] if project else names.get(row['target_id'])})
+    return named
 
 
 def _sources(on: Collection[Target], projects: Collection[Any]) -> set[Target]:
     """Return the targets whose assignments give roles on these, as ``effective_roles.targets_of``."""
     parents: dict[str, str | None] = {project['id']: project['parent_id'] for project in projects}
+    domain_ids: dict[str, str] = {project['id']: project['domain_id'] for project in projects}
     found = set(on)
     for kind, target_id in on:
-        if kind == 'project':
-            found.add((BELOW['domain'], DOMAIN['id']))
-            parent_id = parents.get(target_id)
+        if kind == 'project' and target_id in parents:
+            found.add((BELOW['domain'], domain_ids[target_id]))
+            parent_id = parents[target_id]
             while parent_id is not None:
                 found.add((BELOW['project'], parent_id))
                 parent_id = parents.get(parent_id)
     return found
 
 
-def _expanded(found: Rows, members: Collection[tuple[str, str, str]], known: Rows, projects: Collection[Any],
+def _expanded(found: Rows, members: Collection[tuple[str, str, str, str]], known: Rows, projects: Collection[Any],
               on: Collection[Target] | None, role_id: str | None) -> Rows:
     """Return the assignments of users that result from stored ones, at most ``MAX_LISTED``.
 
@@ -227,14 +240,15 @@ def _expanded(found: Rows, members: Collection[tuple[str, str, str]], known: Row
     :param members: result of ``queries.memberships``
     :param on: the wanted targets, or None
     """
-    names = {project['id']: project['name'] for project in projects}
     children: dict[str | None, list[str]] = {}
+    of_domain: dict[str, list[str]] = {}
     for project in projects:
         children.setdefault(project['parent_id'], []).append(project['id'])
+        of_domain.setdefault(project['domain_id'], []).append(project['id'])
     users: dict[str, list[Row]] = {}
-    for group_id, user_id, name in members:
-        users.setdefault(group_id, []).append({
-            'actor': 'user', 'actor_id': user_id, 'actor_name': name, 'group_id': group_id})
+    for group_id, user_id, name, domain_id in members:
+        users.setdefault(group_id, []).append({'actor': 'user', 'actor_id': user_id, 'actor_name': name,
+                                               'actor_domain_id': domain_id, 'group_id': group_id})
     wanted = None if on is None else set(on)
 
     def below(project_id: str) -> Iterator[str]:
@@ -245,7 +259,7 @@ def _expanded(found: Rows, members: Collection[tuple[str, str, str]], known: Row
     @functools.cache
     def targets(kind: str, target_id: str) -> list[Target]:
         if kind in BELOW.values():
-            inheriting = names if kind == BELOW['domain'] else below(target_id)
+            inheriting = of_domain.get(target_id, ()) if kind == BELOW['domain'] else below(target_id)
             reached = [('project', project_id) for project_id in inheriting]
         else:
             reached = [(kind, target_id)]
@@ -262,7 +276,7 @@ def _expanded(found: Rows, members: Collection[tuple[str, str, str]], known: Row
                 for actor in [{}] if row['actor'] == 'user' else users.get(row['actor_id'], ()):
                     made = row | actor
                     result.setdefault((made['actor_id'], kind, target_id, role['id']), made | {
-                        'target_type': kind, 'target_id': target_id, 'project_name': names.get(target_id),
+                        'target_type': kind, 'target_id': target_id,
                         'role_id': role['id'], 'role_name': role['name']})
                 if len(result) >= MAX_LISTED:
                     return list(result.values())[:MAX_LISTED]

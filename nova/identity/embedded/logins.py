@@ -14,6 +14,7 @@ from nova.identity import tokens
 from nova.identity.embedded import checks as secret_checks
 from nova.identity.embedded import credentials as user_credentials
 from nova.identity.embedded import directory
+from nova.identity.embedded import domains
 from nova.identity.embedded import factors
 from nova.identity.embedded import password_rules
 from nova.identity.embedded import token_service
@@ -94,6 +95,7 @@ class Logins:
                                        *(before.methods if before else ()))))
         with self._directory.db.reader() as conn:
             user = _usable(queries.get(conn, 'user', id=user_id), earlier)
+            user |= {'domain_name': domains.enabled(conn, {user['domain_id']})[user['domain_id']]}
             factors.check(self._keys, user, methods, earlier, now)
             ends = [now + self._lifetime] + [proof.expires_at for proof in proofs if proof.expires_at]
             scope, scope_id = _scope(conn, auth.get('scope'), user_id, bound)
@@ -162,9 +164,9 @@ class Logins:
     def _user_of(self, credentials: dict[str, Any]) -> directory.Row | None:
         if 'id' in credentials:
             return self._directory.find('user', id=credentials['id'])
-        if not directory.is_domain(**_words(credentials.get('domain'))):
-            return None
-        return self._directory.find('user', domain_id=directory.DOMAIN['id'], name=credentials.get('name') or '')
+        with self._directory.db.reader() as conn:
+            domain = domains.find(conn, credentials.get('domain') or {})
+            return domain and queries.get(conn, 'user', domain_id=domain['id'], name=credentials.get('name') or '')
 
     def change_password(self, user_id: str, original: str, new: str, address: str = '') -> None:
         """Change the password of a user who knows the present one; tokens become invalid.
@@ -202,11 +204,6 @@ def _trust_of(conn: engine.Connection, trust_id: str, trustee_id: str) -> dict[s
     return trust
 
 
-def _words(mapping: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the ID or name of a referenced object."""
-    return {key: mapping[key] for key in ('id', 'name') if key in mapping} if mapping else {}
-
-
 def _name(credentials: dict[str, Any]) -> str:
     return str(credentials.get('id') or credentials.get('name') or '').lower()
 
@@ -228,8 +225,8 @@ def _scope(conn: engine.Connection, scope: str | dict[str, Any] | None, user_id:
     if kind == 'unscoped':
         return None, None
     found = None
-    if kind == 'domain' and directory.is_domain(**_words(wanted)):
-        found = directory.DOMAIN['id']
+    if kind == 'domain' and (domain := domains.find(conn, wanted)) is not None:
+        found = domain['id']
     elif kind == 'system' and wanted.get('all') is True:
         found = directory.SYSTEM
     elif kind == 'project':
@@ -252,10 +249,9 @@ def _kind_of(scope: str | dict[str, Any] | None) -> tuple[str | None, dict[str, 
 def _project_id(conn: engine.Connection, wanted: dict[str, Any]) -> str | None:
     if 'id' in wanted:
         return wanted['id']
-    if not directory.is_domain(**_words(wanted.get('domain'))):
-        return None
-    project = queries.get(conn, 'project', domain_id=directory.DOMAIN['id'], name=wanted.get('name'))
-    return project['id'] if project is not None else None
+    domain = domains.find(conn, wanted.get('domain') or {})
+    project = domain and queries.get(conn, 'project', domain_id=domain['id'], name=wanted.get('name'))
+    return project['id'] if project else None
 
 
 def _default_scope(conn: engine.Connection, user_id: str) -> tuple[str | None, str | None]:

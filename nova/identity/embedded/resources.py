@@ -1,4 +1,6 @@
-"""Resources that differ in little more than their columns: projects, users, roles, groups, the catalog and limits.
+"""Resources that differ in little more than their columns.
+
+They are domains, projects, users, roles, groups, the catalog and limits.
 
 The services, endpoints and regions of this deployment come from its configuration and cannot be changed. Clients can
 add others, which the catalog of tokens shows beside them.
@@ -16,7 +18,7 @@ from nova.db import engine
 from nova.db.audit import log
 from nova.db.identity import directory as queries
 from nova.identity.embedded import catalog as catalogs
-from nova.identity.embedded import effective_roles
+from nova.identity.embedded import domains
 
 if TYPE_CHECKING:
     from nova.identity.embedded.directory import Directory
@@ -141,8 +143,45 @@ class Managed(Resources):
         self._delete(row_id)
 
 
+class Domains(Resources):
+    """The default domain is part of the configuration. Names are unique."""
+
+    noun = 'domain'
+
+    def built_in(self) -> Rows:
+        return [domains.DEFAULT]
+
+    def list(self, **match: Any) -> Rows:
+        if str(match.get('name')).lower() == domains.DEFAULT['name'].lower():
+            match['name'] = domains.DEFAULT['name']
+        return super().list(**match)
+
+    def check(self, conn: engine.Connection, row: Row, before: Row | None) -> None:
+        if row['name'].lower() == domains.DEFAULT['name'].lower():
+            raise exception.IdentityExists(noun=self.noun, name=row['name'])
+        if before is not None and before['enabled'] and not row['enabled']:
+            queries.revoke_tokens_of_domain(conn, row['id'], utils.utcnow())
+
+    def delete(self, row_id: str) -> None:
+        """Delete a domain with its users, groups, projects and roles.
+
+        :raises Forbidden: it is enabled
+        """
+        self._refuse_built_in(row_id)
+
+        def remove(conn: engine.Connection, found: str) -> bool:
+            row = queries.get(conn, self.noun, id=found) if queries.lock(conn, self.noun, found) else None
+            if row is not None and row['enabled']:
+                raise exception.Forbidden(f'Cannot delete domain {found}: it is enabled. Disable it first.')
+            return queries.delete_domain(conn, found)
+        self.directory.delete_with(self.noun, remove, row_id)
+
+
 class Groups(Resources):
     noun = 'group'
+
+    def check(self, conn: engine.Connection, row: Row, before: Row | None) -> None:
+        domains.expect(conn, row['domain_id'])
 
     def delete(self, row_id: str) -> None:
         self.directory.delete_with(self.noun, queries.delete_group, row_id)
@@ -268,9 +307,9 @@ class Limits(Resources):
         if before is not None:
             return
         if bool(row['project_id']) == bool(row['domain_id']):
-            raise exception.BadRequest('A limit is for a project or for the domain: give one of project_id and '
+            raise exception.BadRequest('A limit is for a project or for a domain: give one of project_id and '
                                        'domain_id.')
-        if row['domain_id'] not in ('', effective_roles.DOMAIN['id']):
+        if row['domain_id'] and domains.find(conn, {'id': row['domain_id']}) is None:
             raise exception.BadRequest(f'Could not find domain: {row["domain_id"]}.')
         if row['project_id'] and not queries.lock(conn, 'project', row['project_id']):
             raise exception.BadRequest(f'Could not find project: {row["project_id"]}.')
@@ -286,7 +325,7 @@ def _with_names(row: Row, registered: Mapping[str, Row]) -> Row:
     return row | {name: found[name] for name in LIMIT_KEY}
 
 
-KINDS = (Groups, Regions, Services, Endpoints, RegisteredLimits, Limits)
+KINDS = (Domains, Groups, Regions, Services, Endpoints, RegisteredLimits, Limits)
 
 
 def of(directory: Directory, built_in: BuiltIn) -> dict[str, Resources]:

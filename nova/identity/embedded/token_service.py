@@ -16,6 +16,7 @@ from nova.db.cells.cells import UNREACHABLE
 from nova.db.identity import directory as queries
 from nova.identity import tokens
 from nova.identity.embedded import access_rules
+from nova.identity.embedded import domains
 from nova.identity.embedded import effective_roles
 from nova.identity.embedded import password_rules
 from nova.identity.embedded import trusts
@@ -108,22 +109,23 @@ def load(conn: engine.Connection, claims: tokens.Claims, user: dict[str, Any] | 
     """Load the current TokenData of these claims.
 
     :param user: the user's row, if already read
-    :raises Unauthorized: revoked, or user, project or roles were removed, disabled or changed
+    :raises Unauthorized: revoked, or user, project, domains or roles were removed, disabled or changed
     """
     user = user or queries.get(conn, 'user', id=claims.user_id)
     if (user is None or not user['enabled'] or queries.revoked(conn, claims.audit_ids[0])
             or user['tokens_revoked_until'] and claims.issued_at <= user['tokens_revoked_until']):
         raise exception.Unauthorized()
-    domain = effective_roles.DOMAIN
+    project = queries.get(conn, 'project', id=claims.scope_id) if claims.scope == 'project' else None
+    scope_domain = project['domain_id'] if project else claims.scope_id if claims.scope == 'domain' else None
+    names = domains.enabled(conn, {user['domain_id'], scope_domain or user['domain_id']})
     facts: dict[str, Any] = {}
     if claims.scope == 'project':
-        project = queries.get(conn, 'project', id=claims.scope_id)
         if project is None or not project['enabled']:
             raise exception.Unauthorized()
         facts = {'project_id': project['id'], 'project_name': project['name'],
-                 'project_domain_id': domain['id'], 'project_domain_name': domain['name']}
-    elif claims.scope == 'domain':
-        facts = {'domain_id': domain['id'], 'domain_name': domain['name']}
+                 'project_domain_id': scope_domain, 'project_domain_name': names[project['domain_id']]}
+    elif scope_domain is not None:
+        facts = {'domain_id': scope_domain, 'domain_name': names[scope_domain]}
     elif claims.scope == 'system':
         facts = {'system_scope': claims.scope_id}
     if claims.scope:
@@ -140,7 +142,7 @@ def load(conn: engine.Connection, claims: tokens.Claims, user: dict[str, Any] | 
         facts['role_rows'] = tuple({'id': role['id'], 'name': role['name']} for role in roles)
     return tokens.TokenData(claims=claims, user_id=user['id'], user_name=user['name'],
                             password_expires_at=password_rules.end_of(user),
-                            user_domain_id=domain['id'], user_domain_name=domain['name'], **facts)
+                            user_domain_id=user['domain_id'], user_domain_name=names[user['domain_id']], **facts)
 
 
 def _bounded(conn: engine.Connection, claims: tokens.Claims, held: list[dict[str, Any]],

@@ -11,6 +11,7 @@ from nova.db import engine
 from nova.db.audit import log
 from nova.db.identity import directory as queries
 from nova.identity import tokens
+from nova.identity.embedded import domains
 from nova.identity.embedded import effective_roles
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ def load(conn: engine.Connection, claims: tokens.Claims, known: list[Row]) -> tu
         if (user is None or not user['enabled']
                 or user['tokens_revoked_until'] and claims.issued_at <= user['tokens_revoked_until']):
             raise exception.Unauthorized()
+        domains.enabled(conn, {user['domain_id']})
     held = effective_roles.effective(conn, row['trustor_user_id'], 'project', row['project_id'], known)
     if not set(row['role_ids']) <= {role['id'] for role in held}:
         raise exception.Unauthorized()

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from nova import exception
-from nova.identity.embedded import directory
 from nova.identity.embedded import password_rules
 from nova.identity.embedded.resources import Resources
 from nova.identity.rest import operations
@@ -106,14 +105,61 @@ class Crud:
         yield Route('DELETE', one, self.delete, *self.rules('delete'), name=f'delete_{noun}', status=204)
 
 
-class Projects(Crud):
+class Domains(Crud):
+    """A caller with a token of a domain sees this domain, unless the caller is an administrator."""
+
+    def visible(self, req: Request, rows: Rows) -> Rows:
+        own = req.caller.domain_id
+        return rows if own is None or req.is_admin else [row for row in rows if row['id'] == own]
+
+
+class InDomain(Crud):
+    """Resources of a domain. With a token of a domain, a list has those of this domain."""
+
+    def match(self, req: Request) -> Match:
+        match = super().match(req)
+        return match if req.caller.domain_id is None else {'domain_id': req.caller.domain_id} | match
+
+    def create(self, req: Request, **parts: str) -> Stored:
+        values = self.kind.values(req.body, new=True)
+        values['domain_id'] = values.get('domain_id') or self.default_domain(req, values)
+        policy, _checks = self.rules('create')
+        req.authorize(str(policy), req.in_domain(values['domain_id']))
+        return self.store(req).create([values])[0]
+
+    def default_domain(self, req: Request, values: dict[str, Any]) -> str:
+        return req.domain_id
+
+    def update(self, req: Request, **parts: str) -> Stored:
+        if req.body.get('domain_id', ...) is None:
+            del req.body['domain_id']
+        return super().update(req, **parts)
+
+
+class Projects(InDomain):
     exact, filters = True, ('is_domain', *resources.TAG_FILTERS)
 
     def match(self, req: Request) -> Match:
         match = super().match(req)
-        if match.get('parent_id') == directory.DOMAIN['id']:
-            match['parent_id'] = None
+        parent_id = match.get('parent_id')
+        if isinstance(parent_id, str) and any(row['id'] == parent_id for row in req.service.resources['domain'].list()):
+            match |= {'parent_id': None, 'domain_id': match.get('domain_id', parent_id)}
         return match
+
+    def update(self, req: Request, **parts: str) -> Stored:
+        row: dict[str, Any] = super().show(req, **parts)
+        if req.body.get('parent_id', ...) in (None, row['domain_id']):
+            req.body['parent_id'] = None                    # a top-level project
+        return super().update(req, **parts)
+
+    def default_domain(self, req: Request, values: dict[str, Any]) -> str:
+        """Return the domain of the parent, which may be a domain itself."""
+        parent_id = values.get('parent_id')
+        if not parent_id:
+            return req.domain_id
+        parent = req.service.find('project', id=parent_id)
+        with exception.AsBadRequest(exception.IdentityNotFound):
+            return str(parent['domain_id'] if parent else req.service.domain(parent_id)['id'])
 
     def list(self, req: Request) -> Rows:
         return [] if req.query.get('is_domain', '').lower() in ('1', 'true') else super().list(req)
@@ -144,7 +190,7 @@ class Projects(Crud):
                 shown[name] = [{'project': build(found)} for found in rows if seen is None or found['id'] in seen]
         if 'parents_as_ids' in query:
             shown['parents'] = None
-            for parent_id in (directory.DOMAIN['id'], *(parent['id'] for parent in reversed(above))):
+            for parent_id in (row['domain_id'], *(parent['id'] for parent in reversed(above))):
                 shown['parents'] = {parent_id: shown['parents']}
         if 'subtree_as_ids' in query:
             children: dict[str | None, list[str]] = {}
@@ -164,7 +210,7 @@ def _nested(project_id: str, children: Mapping[str | None, Sequence[str]]) -> Js
     return {child: _nested(child, children) for child in children.get(project_id, ())} or None
 
 
-class Users(Crud):
+class Users(InDomain):
     exact, filters = True, ('password_expires_at',)
 
     def visible(self, req: Request, rows: Rows) -> Rows:
@@ -296,19 +342,21 @@ class Limits(RegisteredLimits):
         row: dict[str, Any] = super().show(req, **parts)
         # an attribute that the limit lacks must not equal the missing domain of a caller
         target = {'target.limit.domain.id': row['domain_id']} if not row['project_id'] else {
-            'target.limit.project_id': row['project_id'], 'target.limit.project.domain_id': directory.DOMAIN['id']}
+            'target.limit.project_id': row['project_id'],
+            'target.limit.project.domain_id': req.service.get('project', row['project_id'])['domain_id']}
         if not req.allows(self.SHOW, target):
             raise exception.IdentityNotFound(noun='limit', id=row['id'])
         return row
 
 
 def limit_model(req: Request) -> JsonObject:
-    return {'model': {'name': 'flat', 'description': 'A limit of a project or the domain replaces the registered '
+    return {'model': {'name': 'flat', 'description': 'A limit of a project or a domain replaces the registered '
                                                      'limit; limits of different projects are independent.'}}
 
 
 _CRUD: tuple[Crud, ...] = (
-    Projects(resources.PROJECT, resources.RELATED), Users(resources.USER), Roles(resources.ROLE), Crud(resources.GROUP),
+    Domains(resources.DOMAINS), Projects(resources.PROJECT, resources.RELATED), Users(resources.USER),
+    Roles(resources.ROLE), InDomain(resources.GROUP),
     Regions(resources.REGION), Crud(resources.SERVICE), Crud(resources.ENDPOINT),
     RegisteredLimits(resources.REGISTERED_LIMIT), Limits(resources.LIMIT))
 ROUTES = [

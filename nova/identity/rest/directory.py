@@ -1,15 +1,13 @@
-"""Domains, tags of projects, passwords, projects of users, and application credentials."""
+"""Tags of projects, passwords, projects of users, and application credentials."""
 from __future__ import annotations
 
 from typing import Any
 
 from nova import exception
 from nova.identity.embedded import access_rules
-from nova.identity.embedded import directory
 from nova.identity.rest import resources
 from nova.identity.rest import schemas
 from nova.identity.rest.operations import end_of
-from nova.identity.rest.operations import flag
 from nova.identity.rest.operations import HASHES
 from nova.identity.rest.operations import Request
 from nova.identity.rest.operations import Stored
@@ -26,25 +24,6 @@ from nova.web.routes import Route
 
 Row = dict[str, Any]
 _TAGS = Body(schemas.obj(['tags'], tags=resources.TAGS))
-
-
-# ---- domains (only one)
-
-def list_domains(req: Request) -> list[Row]:
-    name = req.query.get('name')
-    named = name is None or directory.is_domain(name=name)
-    return [directory.DOMAIN] if named and flag({'enabled': 'true', **req.query}, 'enabled') else []
-
-
-def show_domain(req: Request, domain_id: str) -> Stored:
-    if not directory.is_domain(id=domain_id):
-        raise exception.IdentityNotFound(noun='domain', id=domain_id)
-    return directory.DOMAIN
-
-
-def change_domain(req: Request, **parts: str) -> None:
-    """Refuse the operation: there is only the default domain."""
-    raise exception.Forbidden(resources.ONE_DOMAIN)
 
 
 # ---- tags
@@ -142,12 +121,6 @@ def delete_credential(req: Request, user_id: str, credential_id: str) -> None:
 CREDENTIALS, TAGS = '/v3/users/{user_id}/application_credentials', '/v3/projects/{project_id}/tags'
 _TAG_LIST = Document({'tags': schemas.STRINGS, 'links': schemas.LINKS})
 ROUTES = [
-    Route('GET', '/v3/domains', list_domains, 'identity:list_domains', query=Query(*resources.DOMAINS.filters),
-          answer=Page(resources.DOMAINS)),
-    Route('POST', '/v3/domains', change_domain, 'identity:create_domain', name='create_domain'),
-    Route('GET', '/v3/domains/{domain_id}', show_domain, 'identity:get_domain', answer=One(resources.DOMAINS, 'show')),
-    Route('PATCH', '/v3/domains/{domain_id}', change_domain, 'identity:update_domain', name='update_domain'),
-    Route('DELETE', '/v3/domains/{domain_id}', change_domain, 'identity:delete_domain', name='delete_domain'),
     Route('GET', TAGS, list_tags, 'identity:list_project_tags', answer=_TAG_LIST),
     Route('PUT', TAGS, replace_tags, 'identity:update_project_tags', body=_TAGS, answer=_TAG_LIST),
     Route('DELETE', TAGS, delete_tags, 'identity:delete_project_tags', status=204),

@@ -112,7 +112,7 @@ def list_assignments(req: Request) -> Rows:
     """
     query, wanted = req.query, grants.Wanted()
     wanted.subtree, effective = (operations.flag(query, name) for name in ('include_subtree', 'effective'))
-    req.authorize(OF_TREE if wanted.subtree else OF_ONE)
+    req.authorize(OF_TREE if wanted.subtree else OF_ONE, req.in_domain(req.domain_id))
     wanted.user_id, wanted.group_id, wanted.role_id = (query.get(f'{noun}.id') or None for noun in (
         'user', 'group', 'role'))
     targets = [(kind, query[f'scope.{kind}.id']) for kind in ('project', 'domain') if query.get(f'scope.{kind}.id')]
@@ -128,7 +128,11 @@ def list_assignments(req: Request) -> Rows:
                                    'effective assignments are those of users on projects.')
     if targets:
         wanted.kind, wanted.target_id = targets[0]
-    return req.service.grants.effective(wanted) if effective else req.service.grants.listed(wanted)
+    found = req.service.grants.effective(wanted) if effective else req.service.grants.listed(wanted)
+    if req.caller.domain_id is None or req.is_admin:
+        return found
+    return [row for row in found if req.caller.domain_id in (
+        row['project_domain']['id'] if row['project_domain'] else row['target_id'],)]
 
 
 FILTERS = ('user.id', 'group.id', 'role.id', 'scope.project.id', 'scope.domain.id', 'scope.system',

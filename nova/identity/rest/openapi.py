@@ -28,8 +28,8 @@ class IdentityDescriber(openapi.Describer):
     def description(self, version: int) -> str:
         return ('Every operation of the embedded identity service.\n\nGET operations also support HEAD. Lists can be '
                 'filtered by the text of a field, too: `name__contains=web`, with `startswith` and `endswith`, and an '
-                '`i` before the operator to ignore case. Projects, users, roles, groups, regions, services and '
-                'endpoints have the additional attributes that clients store.\n')
+                '`i` before the operator to ignore case. Domains, projects, users, roles, groups, regions, services '
+                'and endpoints have the additional attributes that clients store.\n')
 
     def tag(self, row: Route) -> str:
         return [*row.path.strip('/').split('/'), 'versions'][1]

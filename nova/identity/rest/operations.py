@@ -22,14 +22,13 @@ Stored = dict[str, Json | datetime.datetime]       # row of the directory
 
 HASHES = (401, 403, 429)     # errors of an operation without a token that computes a slow hash
 
-# attributes of every resource: there is one domain, and roles belong to none
-_EVERYWHERE = {**dict.fromkeys((
-    'target.domain_id', 'target.domain.id', 'target.user.domain_id', 'target.group.domain_id',
-    'target.project.domain_id'), directory.DOMAIN['id']), 'target.role.domain_id': 'None'}
 # part of a path: names of the attribute in rules
 _ATTRIBUTES = {'domain_id': ('target.domain.id',), 'project_id': ('target.project.id',), 'user_id': (
     'user_id', 'target.user.id', 'target.credential.user_id'), 'group_id': ('target.group.id',)}
-_ROLE_NAME = 'target.role.name'
+# noun of a resource that a path names: columns that rules compare
+_COMPARED = {'project': ('domain_id',), 'user': ('domain_id',), 'group': ('domain_id',), 'role': ('domain_id', 'name')}
+_OF_DOMAIN = ('target.domain_id', 'target.domain.id', *(f'target.{noun}.domain_id' for noun in (
+    'project', 'user', 'group')))
 
 
 class Request(request.BaseRequest):
@@ -53,8 +52,13 @@ class Request(request.BaseRequest):
         self.caller = caller
         self.actor = context.RequestContext(
             user_id=caller.user_id, project_id=caller.project_id, domain_id=caller.domain_id,
-            system_scope=caller.system_scope, roles=list(caller.roles), user_domain_id=directory.DOMAIN['id'],
-            project_domain_id=directory.DOMAIN['id'] if caller.project_id else None, overwrite=False)
+            system_scope=caller.system_scope, roles=list(caller.roles), user_domain_id=caller.user_domain_id,
+            project_domain_id=caller.project_domain_id, overwrite=False)
+
+    @property
+    def domain_id(self) -> str:
+        """Domain of what the caller creates and lists, unless the request names another one."""
+        return self.caller.domain_id or self.caller.project_domain_id or directory.DOMAIN['id']
 
     @property
     def is_admin(self) -> bool:
@@ -63,12 +67,11 @@ class Request(request.BaseRequest):
     def allows(self, rule: str, target: collections.abc.Mapping[str, str | None] | None = None) -> bool:
         """Return whether a rule allows the caller an operation, and accepts the scope of the token.
 
-        :param target: attributes of the resource as rules name them, in addition to its domain
+        :param target: attributes of the resource as rules name them
         """
         caller = self.actor
         scope = 'system' if caller.system_scope else 'domain' if caller.domain_id else 'project'
-        return scope in self.policy.service.scopes[rule] and self.policy.allows(
-            caller, rule, {**_EVERYWHERE, **(target or {})})
+        return scope in self.policy.service.scopes[rule] and self.policy.allows(caller, rule, target or {})
 
     def authorize(self, rule: str, target: collections.abc.Mapping[str, str | None] | None = None) -> None:
         """Check a rule.
@@ -99,16 +102,25 @@ class Request(request.BaseRequest):
             raise exception.Forbidden('The token of a trust may not manage credentials or trusts.')
 
     def authorize_path(self, rule: str, parts: collections.abc.Mapping[str, str]) -> None:
-        """Check a rule for the resources that a path names.
+        """Check a rule for the resources that a path names, or for the domain of a list.
+
+        A resource that does not exist counts as one of the caller's domain; the response is then 404.
 
         :param parts: {name: value} of the path
         :raises Forbidden: it does not allow the operation
         """
+        compared = self.policy.compares(rule)
         target = {name: parts[part] for part, names in _ATTRIBUTES.items() if part in parts for name in names}
-        if 'role_id' in parts and _ROLE_NAME in self.policy.compares(rule):
-            found = self.service.list('role', id=parts['role_id'])
-            target |= {_ROLE_NAME: found[0]['name']} if found else {}
-        self.authorize(rule, target)
+        for noun, columns in _COMPARED.items():
+            wanted = [column for column in columns if f'target.{noun}.{column}' in compared]
+            if wanted and f'{noun}_id' in parts:
+                row = self.service.find(noun, id=parts[f'{noun}_id']) or {'domain_id': self.domain_id}
+                target |= {f'target.{noun}.{column}': str(row[column]) for column in wanted if column in row}
+        self.authorize(rule, target if parts else self.in_domain(self.query.get('domain_id') or self.domain_id))
+
+    def in_domain(self, domain_id: str) -> dict[str, str]:
+        """Return the attributes of resources of a domain."""
+        return dict.fromkeys(_OF_DOMAIN, domain_id)
 
     @property
     def remote_address(self) -> str:

@@ -37,21 +37,13 @@ if TYPE_CHECKING:
     from nova.json_types import JsonObject
 
 Row = Mapping[str, Any]
-DOMAIN, DOMAIN_REF = directory.DOMAIN, {'id': directory.DOMAIN['id'], 'name': directory.DOMAIN['name']}
-ONE_DOMAIN = ('The embedded identity service has only the default domain, which cannot be changed. '
-              'Use Keystone for further domains.')
+NO_DOMAIN = 'Only a domain can act as a domain. Create a domain instead.'
 WRITE: dict[str, Any] = {'write': 'create update'}
-
-
-def _only_domain(_name: str, value: Any) -> Any:
-    if value not in (None, DOMAIN['id']):
-        raise exception.IdentityNotFound(noun='domain', id=value)
-    return value
 
 
 def _no_domain(_name: str, value: bool | str) -> bool | str:
     if str(value).lower() == 'true':
-        raise exception.Forbidden(ONE_DOMAIN)
+        raise exception.Forbidden(NO_DOMAIN)
     return value
 
 
@@ -82,13 +74,12 @@ def _time(moment: datetime.datetime | None) -> str | None:
 
 
 _EXACT: Schema = {'type': ['string', 'null'], 'pattern': r'^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}$'}
-_DOMAIN_ID = Converted(maybe(s.ID), _only_domain)
 _TEXT, _REF = maybe(s.TEXT), maybe(s.ID)
 # Projects and roles cannot be made immutable, so this option is refused.
 _NO_OPTIONS: Schema = {**obj(immutable={'enum': [False, None]}), 'additionalProperties': False}
 _ID = Field('id', s.STRING, 'id', 'ID.')
-_IN_DOMAIN = Field('domain_id', s.STRING, Constant(DOMAIN['id']), 'Domain; there is only the default domain.',
-                   filter='domain_id', accepts=_DOMAIN_ID, **WRITE)
+_IN_DOMAIN = Field('domain_id', s.STRING, 'domain_id', 'Domain; without it, that of the token.', filter='domain_id',
+                   accepts=_REF, **WRITE)
 # of other resources than projects
 _NO_DOMAIN = Field('is_domain', s.FLAG, None, 'Must be false.', '', accepts=Converted({}, _no_domain), **WRITE)
 
@@ -107,20 +98,19 @@ def _enabled(of: str) -> Field:
 
 # ---- domains, projects, users, roles and groups
 
-DOMAINS = Resource('domain', 'domains', None, (
-    _ID,
-    Field('name', s.STRING, 'name', 'Name.', filter='name'),
-    Field('description', s.STRING, 'description', 'Description.'),
-    Field('enabled', s.FLAG, 'enabled', 'Always true.', filter='enabled'),
-    Field('tags', s.STRINGS, Constant([]), 'Always empty.'),
-    Field('options', closed(), Constant({}), 'Always empty.'),
-    linked('domains/{id}'),
-))
-
 SYSTEM = Resource('', 'system', None, (Field('all', {'const': True}, Constant(True), 'Always true.'),))
 TAGS = s.array({**s.ID, 'maxLength': 255, 'pattern': r'^[^,/\x00]*$'}, 0, 80, uniqueItems=True)
 TAG_FILTERS = ('tags', 'tags-any', 'not-tags', 'not-tags-any')
 
+DOMAINS = OpenKind('domain', 'domains', t.identity_domains, (
+    _ID,
+    _name(64),
+    _description(s.STRING),
+    _enabled('users and projects of the domain'),
+    Field('tags', s.STRINGS, lambda row, req: row.get('tags') or [], 'Tags.', column='tags', accepts=TAGS, **WRITE),
+    Field('options', closed(), Constant({}), 'Always empty.', accepts=_NO_OPTIONS, **WRITE),
+    linked('domains/{id}'),
+), {'description': '', 'enabled': True, 'tags': []})
 
 PROJECT = OpenKind('project', 'projects', t.identity_projects, (
     _ID,
@@ -129,14 +119,13 @@ PROJECT = OpenKind('project', 'projects', t.identity_projects, (
     _description(s.STRING),
     _enabled('it'),
     _IN_DOMAIN,
-    Field('parent_id', s.STRING, lambda row, req: row['parent_id'] or DOMAIN['id'], 'Parent, or the domain.',
-          column='parent_id', filter='parent_id', **WRITE, accepts=Converted(
-              _REF, lambda name, value: None if value == DOMAIN['id'] else value)),
+    Field('parent_id', s.STRING, lambda row, req: row['parent_id'] or row['domain_id'], 'Parent, or the domain.',
+          column='parent_id', filter='parent_id', accepts=_REF, **WRITE),
     Field('is_domain', {'const': False}, Constant(False), 'Always false.', **WRITE,
           accepts=Converted({'type': ['boolean', 'string']}, _flag)),
     Field('tags', s.STRINGS, 'tags', 'Tags.', accepts=TAGS, **WRITE),
     linked('projects/{id}'),
-), {'description': ''}, {'parent_id': 'parent'})
+), {'description': ''}, {'parent_id': 'parent', 'domain_id': 'domain'})
 RELATED = OpenKind('project', 'projects', None, (*PROJECT.fields, *(
     Field(name, {'type': ['array', 'object', 'null']}, _given(name), f'Projects {where} it: a list, or nested IDs.',
           optional=True) for name, where in (('parents', 'above'), ('subtree', 'below')))))
@@ -165,7 +154,7 @@ USER = OpenKind('user', 'users', t.identity_users, (
     Field('password_expires_at', _EXACT, lambda row, req: utils.exact_time(password_rules.end_of(row)),
           'End of the password.'),
     linked('users/{id}'),
-))
+), fixed={'domain_id': 'domain'})
 PASSWORD = obj(['password', 'original_password'], password=s.SECRET,
                original_password={'type': 'string', 'maxLength': 4096})
 
@@ -177,7 +166,7 @@ ROLE = OpenKind('role', 'roles', t.identity_roles, (
     _name(255),
     _description(),
     Field('domain_id', s.STRING_OR_NULL, 'domain_id', 'Domain of a domain-specific role.', filter='domain_id',
-          accepts=_DOMAIN_ID, **WRITE),
+          accepts=_REF, **WRITE),
     _NO_DOMAIN,
     linked('roles/{id}'),
 ), fixed={'domain_id': 'domain'})
@@ -191,10 +180,9 @@ GROUP = OpenKind('group', 'groups', t.identity_groups, (
     _ID,
     _name(64),
     _description(s.STRING),
-    Field('domain_id', s.STRING, 'domain_id', 'Domain; there is only the default domain.', filter='domain_id',
-          accepts=_DOMAIN_ID, **WRITE),
+    _IN_DOMAIN,
     linked('groups/{id}'),
-), {'description': '', 'domain_id': DOMAIN['id']})
+), {'description': ''}, {'domain_id': 'domain'})
 
 # ---- role assignments: rows of grants.Grants
 
@@ -213,14 +201,14 @@ def _with_name(req: Request, row_id: str, **named: Any) -> JsonObject:
 
 def _actor(kind: str) -> Getter:
     return lambda row, req: ABSENT if row['actor'] != kind else _with_name(
-        req, row['actor_id'], name=row['actor_name'], domain=DOMAIN_REF)
+        req, row['actor_id'], name=row['actor_name'], domain=row['actor_domain'])
 
 
 def _scope(row: Row, req: Request) -> JsonObject:
     kind = _kind(row)
     shown: JsonObject = {'system': {'all': True}} if kind == 'system' else {kind: _with_name(
-        req, row['target_id'], **({'name': row['project_name'], 'domain': DOMAIN_REF} if kind == 'project' else
-                                  {'name': DOMAIN['name']}))}
+        req, row['target_id'], name=row['target_name'], **(
+            {'domain': row['project_domain']} if kind == 'project' else {}))}
     return shown | ({'OS-INHERIT:inherited_to': 'projects'} if _inherited(row) else {})
 
 
@@ -447,20 +435,26 @@ def _if(shown: bool, value: Any) -> Any:
     return value if shown else ABSENT
 
 
+def _ref(domain_id: str | None, name: str | None) -> JsonObject:
+    return {'id': domain_id, 'name': name}
+
+
 TOKEN = View(                            # (TokenData, catalog or None)
     Field('methods', s.STRINGS, lambda data, catalog: list(data.claims.methods), 'Methods of the login.'),
     Field('audit_ids', s.STRINGS, lambda data, catalog: list(data.claims.audit_ids), 'IDs of the token in events.'),
     Field('issued_at', s.TIME, lambda data, catalog: _time(data.claims.issued_at), 'Time of the login.'),
     Field('expires_at', s.TIME, lambda data, catalog: _time(data.claims.expires_at), 'End.'),
     Field('user', closed(*_USER_OF_TOKEN, **_USER_OF_TOKEN), lambda data, catalog: {
-        'id': data.user_id, 'name': data.user_name, 'domain': DOMAIN_REF,
+        'id': data.user_id, 'name': data.user_name, 'domain': _ref(data.user_domain_id, data.user_domain_name),
         'password_expires_at': utils.exact_time(data.password_expires_at)}, 'User.'),
     Field('project', closed('id', 'name', 'domain', id=s.STRING, name=s.STRING, domain=s.NAMED),
           lambda data, catalog: _if(data.project_id, {
-              'id': data.project_id, 'name': data.project_name, 'domain': DOMAIN_REF}), 'Scope.', optional=True),
+              'id': data.project_id, 'name': data.project_name,
+              'domain': _ref(data.project_domain_id, data.project_domain_name)}), 'Scope.', optional=True),
     Field('is_domain', {'const': False}, lambda data, catalog: _if(data.project_id, False), 'Always false.',
           optional=True),
-    Field('domain', s.NAMED, lambda data, catalog: _if(data.domain_id, DOMAIN_REF), 'Scope.', optional=True),
+    Field('domain', s.NAMED, lambda data, catalog: _if(data.domain_id, _ref(data.domain_id, data.domain_name)),
+          'Scope.', optional=True),
     Field('system', closed('all', all=s.FLAG), lambda data, catalog: _if(
         data.system_scope, {data.system_scope: True}), 'Scope.', optional=True),
     Field('roles', {'type': 'array', 'items': s.NAMED}, lambda data, catalog: _if(
@@ -492,7 +486,8 @@ def receipt(missing: exception.FactorsMissing) -> JsonObject:
     user = missing.user
     return {'receipt': {'methods': list(missing.methods), 'issued_at': _time(missing.issued_at),
                         'expires_at': _time(missing.expires_at),
-                        'user': {'id': user['id'], 'name': user['name'], 'domain': DOMAIN_REF}},
+                        'user': {'id': user['id'], 'name': user['name'],
+                                 'domain': _ref(user['domain_id'], user['domain_name'])}},
             'required_auth_methods': [[*rule] for rule in missing.rules]}
 
 

@@ -76,7 +76,7 @@ class Files:
                     if upload.inspector.report.findings:
                         break
                 report = upload.inspector.finish()
-                inspector.verify(report, disk_format, max_virtual_size, image_id)
+                inspector.verify(report, disk_format, max_virtual_size, image_id, may_be_empty=True)
                 concurrency.blocking(upload.finish)
             return {**_sizes(report), **hashes.columns()}
 

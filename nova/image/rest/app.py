@@ -12,6 +12,7 @@ from wsgiref.types import WSGIEnvironment
 
 from nova import exception
 from nova.db.audit import log
+from nova.image.embedded import metadefs
 from nova.image.rest import handlers
 from nova.image.rest import openapi
 from nova.image.rest import views
@@ -44,10 +45,10 @@ class ImageApi(application.Api[ImageRequest]):
 
     def __init__(self, store: Store) -> None:
         super().__init__(handlers.ROUTES)
-        self.store = store
+        self.store, self._metadefs = store, metadefs.Metadefs(store.db, store.policy)
 
     def request(self, environ: WSGIEnvironment) -> ImageRequest:
-        return ImageRequest(environ, self.store)
+        return ImageRequest(environ, self.store, self._metadefs)
 
     def find(self, req: ImageRequest) -> tuple[Methods | None, list[str]] | Response:
         path = req.path.rstrip('/')
@@ -62,8 +63,9 @@ class ImageApi(application.Api[ImageRequest]):
 
     def authorize(self, req: ImageRequest, row: Route, parts: application.Values) -> None:
         values = [*parts.values(), None, None]
-        log.named(f'image:{row.handler.__name__}', route=_PART.sub('{id}', row.path), code=row.status,
-                  target_type='images', target_id=values[0], target_part=values[1])
+        log.named(f'image:{row.called}', route=_PART.sub('{id}', row.path), code=row.status,
+                  target_type='metadefs' if 'namespace' in parts else 'images', target_id=values[0],
+                  target_part=values[1])
         if req.context is None:
             raise exception.Unauthorized()
         if not row.any_scope:

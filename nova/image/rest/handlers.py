@@ -16,6 +16,7 @@ from nova.image.embedded import files
 from nova.image.embedded import search
 from nova.image.embedded import service
 from nova.image.rest import forms
+from nova.image.rest import metadefs
 from nova.image.rest import patch
 from nova.image.rest import views
 from nova.json_types import Json
@@ -236,6 +237,17 @@ def show_schema(req: ImageRequest, name: str) -> JsonDocument:
     return views.SCHEMAS[name]
 
 
+def show_metadef_schema(req: ImageRequest, name: str) -> JsonDocument:
+    if name not in metadefs.SCHEMAS:
+        raise exception.NotFound()
+    return metadefs.SCHEMAS[name]
+
+
+def list_all_tasks(req: ImageRequest) -> JsonObject:
+    """Return the tasks of the service, always an empty list: uploads are no tasks."""
+    return {'tasks': [], 'first': '/v2/tasks', 'schema': '/v2/schemas/tasks'}
+
+
 def show_import(req: ImageRequest) -> JsonObject:
     return views.IMPORT
 
@@ -321,6 +333,9 @@ ROUTES = (
           body=forms.MEMBER_STATUS, answer=views.ANSWER_MEMBER),
     Route('DELETE', _MEMBER, delete_member, None, ('delete_member',), status=204),
     Route('GET', '/v2/schemas/{name}', show_schema, any_scope=True, answer=views.ANSWER_SCHEMA),
+    Route('GET', '/v2/schemas/metadefs/{name}', show_metadef_schema, any_scope=True, answer=views.ANSWER_SCHEMA),
+    *metadefs.ROUTES,
+    Route('GET', '/v2/tasks', list_all_tasks, 'get_tasks', answer=views.ANSWER_ALL_TASKS),
     Route('GET', '/v2/info/import', show_import, any_scope=True, answer=views.ANSWER_IMPORT),
     Route('GET', '/v2/info/stores', show_stores, any_scope=True, answer=views.ANSWER_STORES),
     Route('GET', '/v2/info/usage', show_usage, answer=views.ANSWER_USAGE),

@@ -7,14 +7,15 @@ from wsgiref.types import WSGIEnvironment
 from nova.web.request import BaseRequest
 
 if typing.TYPE_CHECKING:
+    from nova.image.embedded.metadefs import Metadefs
     from nova.image.embedded.service import Store
 
 
 class ImageRequest(BaseRequest):
-    """Request to a handler; ``store`` is the image store."""
+    """Request to a handler; ``store`` has the images, ``metadefs`` the metadata definitions."""
 
-    __slots__ = ('store',)
+    __slots__ = ('metadefs', 'store')
 
-    def __init__(self, environ: WSGIEnvironment, store: Store) -> None:
+    def __init__(self, environ: WSGIEnvironment, store: Store, definitions: Metadefs) -> None:
         super().__init__(environ)
-        self.store = store
+        self.store, self.metadefs = store, definitions

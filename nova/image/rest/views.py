@@ -135,8 +135,10 @@ ANSWER_IMAGE, ANSWER_MEMBER = OneImage({}), OneMember({})
 ANSWER_IMAGES = Document({'images': [ANSWER_IMAGE], 'first': TEXT, 'schema': TEXT}, {'next': TEXT})
 ANSWER_MEMBERS = Members({'members': [MEMBER.view('show')], 'schema': TEXT})
 ANSWER_TASKS = Document({'tasks': {'type': 'array', 'maxItems': 0}})
+ANSWER_ALL_TASKS = Document({'tasks': {'type': 'array', 'maxItems': 0}, 'first': TEXT, 'schema': TEXT})
 ANSWER_SCHEMA = Document({'name': TEXT, 'properties': _ANY},
-                         {'additionalProperties': _ANY, 'links': [closed('rel', 'href', rel=TEXT, href=TEXT)]})
+                         {'required': {'type': 'array', 'items': TEXT}, 'additionalProperties': _ANY,
+                          'links': [closed('rel', 'href', rel=TEXT, href=TEXT)]})
 ANSWER_IMPORT = Document({'import-methods': closed('description', 'type', 'value', description=TEXT, type=TEXT, value={
     'type': 'array', 'maxItems': 0})})
 ANSWER_STORES = Document({'stores': [closed('id', 'description', 'default', id=TEXT, description=TEXT, default=TEXT)]})

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 import uuid
 
 from nova import exception
@@ -31,20 +31,6 @@ _SHORT: Schema = {'type': 'string', 'minLength': 1, 'maxLength': 255}
 _URL: Schema = {'type': 'string', 'minLength': 1, 'maxLength': 500}
 _REF_NAME: Schema = {'type': ['string', 'null'], 'maxLength': 255}
 _SECRET_ID = re.compile(r'(?:.*/)?v1/secrets/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/?', re.DOTALL)
-
-
-class Whole(resource.Body):
-    """A body without a key around its values."""
-
-    def __init__(self, content: Schema, refused: dict[str, str] | None = None) -> None:
-        super().__init__('body', content, refused=refused)
-
-    def schema(self, version: int, relaxed: bool = False) -> Schema:
-        return self.content
-
-    def validate(self, document: JsonObject, version: int = 0, relaxed: bool = False) -> Any:
-        """Validate a body and return it; see Body."""
-        return super().validate({self.key: document}, version, relaxed)
 
 
 def expiration(text: str | None) -> datetime.datetime | None:
@@ -76,7 +62,7 @@ def secret_id(ref: str) -> str:
 
 _NO_TRANSPORT = 'Transport keys are not supported. Send the payload over TLS.'
 _NEW = resources.SECRET.properties('create')
-NEW_SECRET = Whole(closed(
+NEW_SECRET = resource.Whole(closed(
     **_NEW, payload={'type': ['string', 'null'], 'maxLength': 2 * payloads.MAX_BYTES},
     payload_content_type={'type': ['string', 'null'], 'maxLength': 80},
     payload_content_encoding={'enum': ['base64', None]}, transport_key_id={}, transport_key_needed={}),
@@ -84,19 +70,19 @@ NEW_SECRET = Whole(closed(
 PAYLOAD = resource.Plain({})
 METADATA = resource.Body('metadata', {'type': 'object', 'maxProperties': MAX_KEYS, 'propertyNames': _KEY,
                                       'additionalProperties': {'type': 'string', 'maxLength': 255}})
-METADATUM = Whole(closed('key', 'value', key=_KEY, value={'type': 'string', 'maxLength': 255}))
+METADATUM = resource.Whole(closed('key', 'value', key=_KEY, value={'type': 'string', 'maxLength': 255}))
 _USER: Schema = {'type': 'string', 'maxLength': 255, 'pattern': r'^[A-Za-z0-9_.:@-]+$'}
 _USERS: Schema = {'type': 'array', 'items': _USER, 'maxItems': MAX_USERS}
-ACL = Whole(closed(read=closed(users=_USERS, **{'project-access': resources.BOOLEAN})))
-SECRET_CONSUMER = Whole(closed('service', 'resource_type', 'resource_id', service=_SHORT, resource_type=_SHORT,
+ACL = resource.Whole(closed(read=closed(users=_USERS, **{'project-access': resources.BOOLEAN})))
+SECRET_CONSUMER = resource.Whole(closed('service', 'resource_type', 'resource_id', service=_SHORT, resource_type=_SHORT,
                                resource_id=_SHORT))
-CONTAINER_CONSUMER = Whole(closed('name', 'URL', name=_SHORT, URL=_URL))
+CONTAINER_CONSUMER = resource.Whole(closed('name', 'URL', name=_SHORT, URL=_URL))
 _SECRET_REF = closed('secret_ref', name=_REF_NAME, secret_ref=_URL)
-SECRET_REF = Whole(_SECRET_REF)
-NEW_CONTAINER = Whole(closed('type', **resources.CONTAINER.properties('create'), secret_refs={
+SECRET_REF = resource.Whole(_SECRET_REF)
+NEW_CONTAINER = resource.Whole(closed('type', **resources.CONTAINER.properties('create'), secret_refs={
     'type': 'array', 'items': _SECRET_REF, 'maxItems': store.MAX_SECRETS}))
 _NO_PASSPHRASE = 'The order would show it. Restrict the private key with an access control list.'
-NEW_ORDER = Whole(closed('type', 'meta', type={'enum': [*generation.ALGORITHMS]}, meta=closed(
+NEW_ORDER = resource.Whole(closed('type', 'meta', type={'enum': [*generation.ALGORITHMS]}, meta=closed(
     'algorithm', 'bit_length', name=_NEW['name'], mode=_NEW['mode'], expiration=_NEW['expiration'],
     algorithm=_SHORT, bit_length={'type': 'integer', 'minimum': 1, 'maximum': 32767},
     payload_content_type={'enum': [payloads.OCTETS, None]}, passphrase={})))

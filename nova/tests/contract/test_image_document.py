@@ -108,9 +108,30 @@ def test_every_operation_answers_as_documented(application):
         for caller in (owner, service.Client(application, None)):
             caller('GET', '/v2/' + path)
     owner('DELETE', url)
+    definitions(service.Client(application, service.ADMIN))
+    owner('GET', '/v2/tasks')
     done = {name for name, status in seen if status < 400}
     assert done == {web_openapi.operation_of(row) for row in handlers.ROUTES}
     assert {status for _name, status in seen} >= {200, 201, 204, 206, 400, 401, 403, 404, 409, 415, 416}
+
+
+def definitions(admin):
+    """Every operation of metadata definitions."""
+    admin('GET', '/v2/schemas/metadefs/namespace')
+    admin('POST', '/v2/metadefs/namespaces', {'namespace': 'n'})
+    admin('PUT', '/v2/metadefs/namespaces/n', {'description': 'd'})
+    for plural, fields in (('objects', {}), ('properties', {'title': 'T', 'type': 'string'}), ('resource_types', {})):
+        admin('POST', f'/v2/metadefs/namespaces/n/{plural}', {'name': 'i', **fields})
+    admin('POST', '/v2/metadefs/namespaces/n/tags', {'tags': []})
+    admin('POST', '/v2/metadefs/namespaces/n/tags/i')
+    for plural in ('objects', 'properties', 'tags', 'resource_types'):
+        path = f'/v2/metadefs/namespaces/n/{plural}'
+        for method, end in (('GET', ''), ('GET', '/i'), ('PUT', '/i'), ('DELETE', '/i'), ('DELETE', '')):
+            if plural != 'resource_types' or (method, end) in (('GET', ''), ('DELETE', '/i')):
+                admin(method, path + end, {'name': 'i'} if method == 'PUT' else None)
+    for path in ('resource_types', 'namespaces', 'namespaces/n'):
+        admin('GET', f'/v2/metadefs/{path}')
+    admin('DELETE', '/v2/metadefs/namespaces/n')
 
 
 def test_requests_generated_from_the_document_get_documented_answers(application):

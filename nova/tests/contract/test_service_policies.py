@@ -26,7 +26,8 @@ WITHOUT_RULE = {
         *(f'{method} /{path}' for method, path, _reason in documents.REFUSED)},
     'block storage': {'GET /attachments', 'GET /attachments/detail', 'GET /attachments/{ident}',
                       'GET /os-availability-zone', 'GET /extensions', 'GET /resource_filters'},
-    'image': {'GET /v2/schemas/{name}', 'GET /v2/info/import', 'GET /v2/info/stores', 'GET /v2/info/usage'}}
+    'image': {'GET /v2/schemas/{name}', 'GET /v2/schemas/metadefs/{name}', 'GET /v2/info/import',
+              'GET /v2/info/stores', 'GET /v2/info/usage'}}
 
 
 def routes(service):

@@ -95,12 +95,12 @@ def test_assignment_filters(cloud):
     assert found('scope.system=all&include_names=true') == ['admin'] and found('group.id=g') == []
 
 
-def test_default_roles_and_the_domain_stay(cloud):
+def test_default_roles_and_the_default_domain_stay(cloud):
     token = cloud.token()
     role = f'/v3/roles/{cloud.id_of("role", "reader")}'
     assert cloud.call('DELETE', role, token=token).status_int == 403
     assert cloud.call('PATCH', role, {'role': {'name': 'x'}}, token).status_int == 403
-    assert cloud.call('POST', '/v3/domains', {'domain': {'name': 'x'}}, token).status_int == 403
+    assert cloud.call('DELETE', '/v3/domains/default', token=token).status_int == 403
     made = cloud.call('POST', '/v3/roles', {'role': {'name': 'auditor'}}, token).json['role']
     assert cloud.call('DELETE', f'/v3/roles/{made["id"]}', token=token).status_int == 204
 

@@ -267,10 +267,10 @@ def test_only_keystone_has_it(admin, cloud):
         for token in (admin.token, cloud.token('demo')):
             reply = cloud.call('GET', '/v3/' + path, token=token)
             assert reply.status_int == 501 and 'Use Keystone for that.' in reply.json['error']['message'], path
-    for noun, body in (('domain', {'name': 'x'}), ('project', {'name': 'x', 'is_domain': True}),
-                       ('project', {'name': 'x', 'is_domain': 'true'}), ('role', {'name': 'x', 'is_domain': True})):
+    for noun, body in (('project', {'name': 'x', 'is_domain': True}), ('project', {'name': 'x', 'is_domain': 'true'}),
+                       ('role', {'name': 'x', 'is_domain': True})):
         reply = cloud.call('POST', f'/v3/{noun}s', {noun: body}, admin.token)
-        assert reply.status_int == 403 and 'Keystone' in reply.json['error']['message']
+        assert reply.status_int == 403 and 'Create a domain instead.' in reply.json['error']['message']
 
 
 def test_is_domain_takes_the_values_that_keystone_documents(admin):

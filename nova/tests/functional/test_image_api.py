@@ -121,6 +121,21 @@ def test_the_archive_of_a_container_may_be_compressed(alice):
     assert alice('PUT', url(container, '/file'), packed, kind=OCTETS).status == 204
 
 
+@pytest.mark.parametrize('how', [{}, {'CONTENT_LENGTH': '', 'HTTP_TRANSFER_ENCODING': 'chunked'}], ids=['length', 'chunks'])
+def test_an_upload_without_data_makes_an_active_image(alice, how):
+    """``openstack image create`` without a terminal uploads its empty standard input."""
+    image = alice.create()
+    assert alice('PUT', url(image, '/file'), b'', kind=OCTETS, environ=how).status == 204
+    image = alice('GET', url(image)).json
+    assert (image['status'], image['size'], image['virtual_size']) == ('active', 0, 0)
+    assert image['checksum'] == hashlib.md5().hexdigest()
+    answer = alice('GET', url(image, '/file'))
+    assert (answer.status, answer.body) == (200, b'')
+    disk = alice.create(disk_format='qcow2')
+    assert alice('PUT', url(disk, '/file'), b'', kind=OCTETS).status == 400
+    assert alice('GET', url(disk)).json['status'] == 'queued'
+
+
 class Broken(io.BytesIO):
     def read(self, size=-1):
         if self.tell() > 500000:

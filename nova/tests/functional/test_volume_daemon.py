@@ -77,18 +77,21 @@ def test_it_is_among_the_services(cloud, daemon):
     assert daemon[1].ready() and time.monotonic() - before < 30
 
 
-def test_it_says_what_runs(cloud, daemon):
-    """The list was empty, always."""
+def test_its_services_have_the_names_of_the_block_storage_api(cloud, daemon):
     url, admin = f'{daemon[0]}/v3/os-services', cloud.admin()
     wait_for(lambda: 'nova-volume' in str(admin.get('/os-services').json()), 20, 'its heartbeat')
     code, shown = ask(admin, url)
-    (row,) = shown['services']
-    assert code == 200 and row.pop('updated_at') and row == {
-        'binary': 'nova-volume', 'host': cloud.conf.host, 'zone': 'internal', 'state': 'up', 'status': 'enabled',
-        'disabled_reason': None, 'replication_status': 'disabled', 'active_backend_id': None,
-        'frozen': False}
-    for query, count in (('binary=nova-volume', 1), ('service=cinder-backup', 0), ('host=other', 0),
-                         (f'host={cloud.conf.host}&binary=nova-volume', 1)):
+    rows = {row.pop('binary'): row for row in shown['services']}
+    hosts = {binary: row.pop('host') for binary, row in rows.items()}
+    assert code == 200 and all(row.pop('updated_at') for row in rows.values())
+    assert hosts == {'cinder-volume': 'nova@embedded', 'cinder-scheduler': cloud.conf.host,
+                     'cinder-backup': cloud.conf.host}
+    assert all(row == {
+        'zone': 'internal', 'state': 'up', 'status': 'enabled', 'disabled_reason': None,
+        'replication_status': 'disabled', 'active_backend_id': None, 'frozen': False} for row in rows.values())
+    for query, count in (('binary=cinder-volume', 1), ('service=cinder-backup', 1), ('host=other', 0),
+                         ('host=nova@embedded', 1), ('host=nova', 1), ('binary=nova-volume', 0),
+                         (f'host={cloud.conf.host}&binary=cinder-scheduler', 1)):
         assert len(ask(admin, f'{url}?{query}')[1]['services']) == count, query
     assert 'Invalid filters zone' in str(ask(admin, f'{url}?zone=nova'))
     newest = ask(admin, url, **{'OpenStack-API-Version': 'volume 3.49'})[1]['services'][0]
@@ -102,7 +105,9 @@ def test_a_daemon_that_is_silent_is_down(cloud, daemon):
         conn.execute(sa.update(tables_cell.services).where(tables_cell.services.c.host == 'gone').values(
             last_seen_at=utils.utcnow() - datetime.timedelta(hours=1)))
     rows = ask(cloud.admin(), f'{daemon[0]}/v3/os-services?host=gone')[1]['services']
-    assert [(row['host'], row['state']) for row in rows] == [('gone', 'down')]
+    assert [(row['host'], row['binary'], row['state']) for row in rows] == [
+        ('gone@embedded', 'cinder-volume', 'down'), ('gone', 'cinder-scheduler', 'down'),
+        ('gone', 'cinder-backup', 'down')]
 
 
 def test_another_backend_is_refused(cloud):

@@ -274,6 +274,23 @@ def test_an_image_of_a_server_on_volumes_is_of_snapshots(cloud, user, image_id):
     assert show(user, own['volumeId'])['snapshot_id'] == mapping['snapshot_id']
 
 
+def test_image_without_data_starts_no_guest_and_fills_no_volume(user, image_id):
+    """``openstack image create`` without a terminal makes such an image; Glance accepts it."""
+    empty, server = user.upload_image(b''), boot(user, image_id)
+    kernel = user.upload_image(kernel_id=empty)
+    user.wait_for(server)
+    for path, body in (
+            ('/servers', {'server': {'name': 's', 'imageRef': empty, 'flavorRef': '42', 'networks': 'none'}}),
+            ('/servers', {'server': {'name': 's', 'imageRef': kernel, 'flavorRef': '42', 'networks': 'none'}}),
+            ('/servers', {'server': {'name': 's', 'flavorRef': '42', 'networks': 'none', 'block_device_mapping_v2': [
+                _boot_device(source_type='image', uuid=empty)]}}),
+            (f'/servers/{server}/action', {'rebuild': {'imageRef': empty}}),
+            (f'/servers/{server}/action', {'rescue': {'rescue_image_ref': empty}}),
+            ('/volume/v3/volumes', {'volume': {'size': 1, 'imageRef': empty}})):
+        answer = user.post(path, body, version='2.67')
+        assert answer.status_code == 400 and 'it has no data' in answer.text, (path, body, answer.text)
+
+
 def test_a_volume_of_an_image_that_names_a_snapshot(cloud, user, image_id):
     """It was empty: a guest found nothing to start. Tempest found it on three hosts."""
     late = cloud.client()

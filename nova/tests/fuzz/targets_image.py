@@ -85,7 +85,7 @@ def outside(declared: str, data: bytes) -> str | None:
 
     Written without a look at the inspector's parsers: by offsets, on the whole data.
     """
-    if declared in ('raw', 'ami', 'aki', 'ari', 'iso', inspector.ARCHIVE, inspector.MAPPED):
+    if declared in ('raw', 'ami', 'aki', 'ari', 'iso', inspector.ARCHIVE):
         containers = b'QFI\xfb', b'KDMV', b'COWD', b'QED\0', b'vhdxfile'
         head = next((magic for magic in containers if data.startswith(magic)), None)
         return head and f'it begins with {head!r}'

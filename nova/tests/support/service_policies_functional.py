@@ -79,6 +79,12 @@ class World:
         assert answer.status_code == 204
         answer = self.member.post(f'/image/v2/images/{made["image"]}/members', {'member': 'friend'})
         assert answer.status_code == 200, answer.text
+        made['namespace'] = f'of-{made["project"]}'
+        answer = self.admin.post('/image/v2/metadefs/namespaces', {
+            'namespace': made['namespace'], 'owner': made['project'], 'objects': [{'name': 'one'}],
+            'properties': {'one': {'title': 'One', 'type': 'string'}}, 'tags': [{'name': 'one'}],
+            'resource_type_associations': [{'name': 'one'}]})
+        assert answer.status_code == 201, answer.text
 
     def _volumes(self, made):
         root = '/volume/v3'
@@ -188,9 +194,17 @@ def of_image(rule, things):
         change = [{'op': 'replace', 'path': '/visibility', 'value': patched[rule.name]}]
         return Probe('PATCH', image, change, headers=PATCH)
     method, path = rule.operations[0]
-    path = path.format(image_id=things['image'], member_id='friend', tag='tag')
+    path = path.format(image_id=things['image'], member_id='friend', tag='tag', namespace_name=things['namespace'],
+                       object_name='one', property_name='one', name='one',
+                       tag_name='two' if rule.name == 'add_metadef_tag' else 'one')
     body = {'add_image': {'name': 'i'}, 'add_member': {'member': 'other'}, 'modify_member': {'status': 'accepted'},
-            'modify_image': [{'op': 'replace', 'path': '/name', 'value': 'x'}]}.get(rule.name)
+            'modify_image': [{'op': 'replace', 'path': '/name', 'value': 'x'}],
+            'add_metadef_namespace': {'namespace': 'other'}, 'modify_metadef_namespace': {'description': 'x'},
+            'add_metadef_object': {'name': 'two'}, 'modify_metadef_object': {'description': 'x'},
+            'add_metadef_property': {'name': 'two', 'title': 'Two', 'type': 'string'},
+            'modify_metadef_property': {'title': 'x'}, 'add_metadef_tags': {'tags': [{'name': 'one'}]},
+            'modify_metadef_tag': {'name': 'one'}, 'add_metadef_resource_type_association': {'name': 'two'},
+            }.get(rule.name)
     headers = PATCH if method == 'PATCH' else OCTETS if path.endswith('/file') and method == 'PUT' else {}
     return Probe(method, path, body, hidden=rule.name == 'get_image', headers=headers)
 

@@ -166,9 +166,17 @@ def test_a_descriptor_of_only_comments_takes_no_time():
     assert time.thread_time() - started < 2
 
 
-def test_an_image_that_is_made_of_volumes_may_have_no_data():
+@pytest.mark.parametrize('disk_format, reason', [('raw', 'no data'), ('qcow2', 'its data is raw')])
+def test_a_disk_has_data(disk_format, reason):
     report = inspector.Inspector().finish()
-    mapped = {'disk_format': 'raw', 'properties': {'block_device_mapping': '[]'}}
-    inspector.verify(report, inspector.expected(mapped))
-    with pytest.raises(exception.ImageUnacceptable, match='no data'):
-        inspector.verify(report, inspector.expected({'disk_format': 'raw', 'properties': {}}))
+    with pytest.raises(exception.ImageUnacceptable, match=reason):
+        inspector.verify(report, disk_format)
+
+
+def test_an_upload_of_no_data_fits_raw_formats_only():
+    report = inspector.Inspector().finish()
+    for disk_format in ('raw', 'ami', 'aki', 'ari'):
+        inspector.verify(report, disk_format, may_be_empty=True)
+    for disk_format in ('qcow2', 'iso', 'vmdk'):
+        with pytest.raises(exception.ImageUnacceptable):
+            inspector.verify(report, disk_format, may_be_empty=True)

@@ -11,6 +11,7 @@ from nova.volume.rest import resources
 from nova.volume.rest import schemas
 from nova.volume.rest.schemas import flag
 from nova.volume.rest.schemas import route
+from nova.volume.store import services
 from nova.volume.store import types
 from nova.web.resource import closed
 from nova.web.resource import Document
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _SHOWN = ('volume_backend_name', 'pool_name', 'storage_protocol', 'thin_provisioning_support', 'multiattach',
           'QoS_support')
 GIB = 1024 ** 3
-HOST, POOL = 'nova@embedded', types.BACKEND['pool_name']          # of os-vol-host-attr:host, which volumes show
+HOST, POOL = services.BACKEND_HOST, types.BACKEND['pool_name']    # of os-vol-host-attr:host, which volumes show
 SINCE_MESSAGES, SINCE_FILTERS = 3, 33
 LISTED = {'volume': resources.VOLUME, 'snapshot': resources.SNAPSHOT, 'backup': resources.BACKUP}
 

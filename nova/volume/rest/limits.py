@@ -99,10 +99,12 @@ def zones(request: VolumeRequest) -> JsonObject:
 
 
 def services(request: VolumeRequest) -> JsonObject:
-    wanted = {SERVICE.filters[name]: value for name, value in request.query.items()}.items()
+    """List services. The filter ``host`` accepts the host of a backend with and without the name of the backend."""
+    wanted = {SERVICE.filters[name]: value for name, value in request.query.items()}
     build = SERVICE.view('show').documents(request)
     return {'services': [build(row) for row in request.store.services.every()
-                         if wanted <= {'host': row['host'], 'binary': row['binary']}.items()]}
+                         if wanted.get('binary') in (None, row['binary'])
+                         and wanted.get('host') in (None, row['host'], row['host'].partition('@')[0])]}
 
 
 def empty_list(key: str) -> Callable[[VolumeRequest], dict[str, Any]]:

@@ -318,7 +318,7 @@ def _state(row: dict[str, Any], _request: VolumeRequest) -> str:
 
 
 SERVICE = Resource('service', 'services', None, (
-    Field('binary', s.TEXT, 'binary', 'Program.', filter='binary service'),
+    Field('binary', s.TEXT, 'binary', 'Program of Cinder that the service replaces.', filter='binary service'),
     Field('host', s.TEXT, 'host', 'Host.', filter='host'),
     Field('zone', s.TEXT, 'availability_zone', 'Availability zone.'),
     Field('state', {'enum': ['up', 'down']}, _state, 'Whether it reports.'),

@@ -1,4 +1,5 @@
-"""Services of the embedded block storage."""
+"""Services of the embedded block storage, as the Block Storage API names them."""
+from collections.abc import Iterator
 import datetime
 from typing import TypedDict
 
@@ -9,6 +10,10 @@ from nova.db.cells import cells as db_cells
 from nova.db.services import services as db
 
 BINARY, TOPIC = 'nova-volume', 'volume'
+BACKEND, BACKEND_HOST = 'embedded', 'nova@embedded'      # host of the backend that volumes show
+# One process does the work of these programs. Clients look for the programs by these names.
+BACKEND_BINARY = 'cinder-volume'
+BINARIES = (BACKEND_BINARY, 'cinder-scheduler', 'cinder-backup')
 
 
 class Service(TypedDict):
@@ -35,6 +40,16 @@ class Services:
 
     def every(self) -> list[Service]:
         """Return the services. This process counts as up, even without a row (in nova-all)."""
+        return [service for process in self._processes() for service in self._services(process)]
+
+    def _services(self, process: Service) -> Iterator[Service]:
+        """Yield the services of a process. ``cinder-volume`` has the host of its backend."""
+        host = process['host']
+        backend = BACKEND_HOST if host == self._conf.host else f'{host}@{BACKEND}'
+        for binary in BINARIES:
+            yield {**process, 'binary': binary, 'host': backend if binary == BACKEND_BINARY else host}
+
+    def _processes(self) -> list[Service]:
         now, own = utils.utcnow(), self._conf.host
         answers = self._cells.read(lambda conn: db.list(conn, binary=BINARY))[0] if self._cells is not None else []
         found: list[Service] = [

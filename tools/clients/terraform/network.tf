@@ -58,6 +58,48 @@ resource "openstack_networking_subnet_route_v2" "this" {
   next_hop         = "192.168.41.254"
 }
 
+resource "openstack_networking_addressscope_v2" "this" {
+  name       = "tf-${local.text}"
+  ip_version = local.key == "f" ? 4 : 6
+  shared     = local.text == "two"
+}
+
+resource "openstack_networking_addressscope_v2" "of_pool" {
+  name       = "tf-pool"
+  ip_version = 4
+}
+
+resource "openstack_networking_subnetpool_v2" "scoped" {
+  name             = "tf-scoped"
+  prefixes         = ["192.168.128.0/18"]
+  address_scope_id = openstack_networking_addressscope_v2.of_pool.id
+}
+
+resource "openstack_networking_trunk_v2" "this" {
+  name           = "tf-${local.text}"
+  description    = local.text
+  admin_state_up = true
+  tags           = [local.text]
+  port_id        = local.key == "f" ? openstack_networking_port_v2.parent.id : openstack_networking_port_v2.other_parent.id
+  sub_port {
+    port_id           = openstack_networking_port_v2.carried.id
+    segmentation_id   = local.text == "one" ? 100 : 200
+    segmentation_type = "vlan"
+  }
+}
+
+resource "openstack_networking_port_v2" "parent" {
+  network_id = openstack_networking_network_v2.routes.id
+}
+
+resource "openstack_networking_port_v2" "other_parent" {
+  network_id = openstack_networking_network_v2.routes.id
+}
+
+resource "openstack_networking_port_v2" "carried" {
+  network_id = openstack_networking_network_v2.routes.id
+}
+
 resource "openstack_networking_secgroup_v2" "this" {
   name                 = "tf-${local.text}"
   description          = local.text
@@ -321,6 +363,14 @@ data "openstack_networking_qos_bandwidth_limit_rule_v2" "this" {
 data "openstack_networking_qos_dscp_marking_rule_v2" "this" {
   qos_policy_id = openstack_networking_qos_policy_v2.this.id
   dscp_mark     = openstack_networking_qos_dscp_marking_rule_v2.this.dscp_mark
+}
+
+data "openstack_networking_addressscope_v2" "this" {
+  name = openstack_networking_addressscope_v2.of_pool.name
+}
+
+data "openstack_networking_trunk_v2" "this" {
+  trunk_id = openstack_networking_trunk_v2.this.id
 }
 
 data "openstack_networking_quota_v2" "this" {
