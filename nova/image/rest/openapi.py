@@ -45,7 +45,9 @@ class ImageDescriber(openapi.Describer):
     def more_headers(self, code: int, rows: list[Route], version: int) -> JsonDocument:
         text = {'type': 'string'}
         if code == 201:
-            return {'Location': {'description': 'URL of the image.', 'required': True, 'schema': text}}
+            return {'Location': {'description': 'URL of the image.', 'required': True, 'schema': text},
+                    views.IMPORT_METHODS: {'description': 'Methods to import data into the image.', 'required': True,
+                                           'schema': text}}
         return {'Content-Range': {'description': 'The returned range.', 'required': True, 'schema': text}
                 } if code == 206 else {}
 
