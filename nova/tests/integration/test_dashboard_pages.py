@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from nova.identity import totp
 from nova.tests.functional import callers
 from nova.tests.integration import browser as browsers
 from nova.tests.integration import dashboard_cloud
@@ -309,6 +310,44 @@ def test_the_password_is_changed(browser, cloud, demo):
     browser.press('Change password', within='//dialog[@open]')
     wait(lambda: demo.session.post(cloud.url + '/identity/v3/auth/tokens', json={
         'auth': callers.by_password(name, 'Ein-langes-Wort-9', 'unscoped')}).status_code == 201)
+
+
+def code_of(secret):
+    return totp.code(totp.secret_of(secret), int(time.time() // totp.STEP_S))
+
+
+def test_a_second_factor_is_set_up_and_required(browser, cloud, demo, modules):
+    identity = callers.Identity(cloud.admin())
+    name, password, user = identity.user(f'/projects/{demo.project_id}', 'member')
+    logged_in(browser, name, password)
+    browser.go('/account', 'Account')
+    browser.says('A login needs the password only.')
+    browser.press('Add device')
+    secret = browser.field('Secret').get_attribute('value')
+    assert browser.one(f"//dialog//code[contains(., 'secret={secret}&')]")
+    browser.type('Code', '000000' if code_of(secret) != '000000' else '000001')
+    browser.press('Add device', within='//dialog[@open]')
+    browser.says('The code is wrong or has expired.')
+    browser.press('Show as command')
+    browser.says(f'openstack credential create --type totp {user} {secret}')
+    assert browser.axe(modules) == []
+    browser.type('Code', code_of(secret))
+    confirm(browser, 'Add device')
+    browser.says('No second factor is required: a code replaces the password.')
+    devices = cloud.admin().get(f'/identity/v3/credentials?user_id={user}').json()['credentials']
+    assert [row['blob'] for row in devices] == [secret]
+    sound(browser, modules)
+    logged_in(browser, *credentials(cloud, 'admin'))
+    browser.go('/users', 'Users')
+    act(browser, name, 'Require second factor')
+    confirm(browser, 'Require second factor')
+    browser.says(f'Login of {name} needs a second factor')
+    act(browser, 'demo', 'Require second factor')
+    browser.press('Require second factor', within='//dialog[@open]')
+    browser.says('The user has no device and could not log in any more.')
+    answer = demo.session.post(cloud.url + '/identity/v3/auth/tokens', json={
+        'auth': callers.by_password(name, password, 'unscoped')})
+    assert (answer.status_code, answer.json()['required_auth_methods']) == (401, [['password', 'totp']])
 
 
 def test_keys_and_files_of_the_account(user, demo, modules, tmp_path):
