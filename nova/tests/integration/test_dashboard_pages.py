@@ -395,6 +395,40 @@ def test_readers_are_offered_no_change(reader, demo, modules):
     sound(reader, modules)
 
 
+def test_server_groups_with_several_policies_and_metadata(user, demo, modules):
+    user.go('/server-groups', 'Server groups')
+    user.press('Create server group')
+    user.type('Name', 'database')
+    user.one("//dialog//label[contains(., 'network-proximity')]/input").click()
+    user.type('Servers on one host at most', '2')
+    user.press('Show as command')
+    user.says('server policy group create --policy anti-affinity --policy network-proximity database')
+    confirm(user, 'Create server group')
+    user.says('Server group database created')
+
+    def stored():
+        return next(row for row in demo.get('/os-server-groups').json()['server_groups'] if row['name'] == 'database')
+    assert stored()['nova:policies'] == ['anti-affinity', 'network-proximity']
+    assert stored()['rules'] == {'max_server_per_host': 2}
+    user.press('database', within='//main')
+    user.heading('database')
+    user.press('Set metadata')
+    user.type('Key', 'tier')
+    user.type('Value', 'gold')
+    confirm(user, 'Set metadata')
+    user.until(lambda: user.one("//td[normalize-space()='tier']"), 'no metadata')
+    path = f'/os-server-groups/{stored()["id"]}/metadata'
+    assert demo.get(path).json()['metadata'] == {'tier': 'gold'}
+    sound(user, modules)
+    user.press('Actions', within="//header[@class='page-head']")
+    user.press('Edit', within="//*[@role='menu']")
+    user.one("//dialog//label[starts-with(normalize-space(), 'anti-affinity')]/input").click()
+    assert user.axe(modules) == []
+    confirm(user, 'Edit')
+    user.says('Server group database changed')
+    assert stored()['policy'] == 'network-proximity'
+
+
 # ---- administration ----------------------------------------------------------------
 
 def test_quotas_of_every_service(admin, cloud, demo, modules):
