@@ -496,6 +496,32 @@ def test_flavors_with_swap_and_access(admin, cloud, demo, modules):
     sound(admin, modules)
 
 
+def test_a_host_is_drained_on_the_map(admin, cloud, demo, modules):
+    boss = cloud.admin()
+    made = boss.post('/os-aggregates', {'aggregate': {'name': 'pool'}}).json()['aggregate']
+    for host in ('host1', 'host2', 'host3'):
+        assert boss.post(f'/os-aggregates/{made["id"]}/action', {'add_host': {'host': host}}).status_code == 200
+    shown = boss.get(f'/servers/{demo.servers[0]}').json()['server']
+    host = shown['OS-EXT-SRV-ATTR:host']
+    admin.go('/hosts', 'Hosts')
+    admin.until(lambda: [tile for tile in admin.css('.tile') if host in tile.text], 'no tile')[0].click()
+    admin.press('Drain', within='//section')
+    admin.press('Show as command')
+    admin.says(f'openstack host maintenance start --aggregate pool {host}')
+    assert admin.axe(modules) == []
+    confirm(admin, 'Drain')
+    admin.says(f'Host {host} is being drained')
+    admin.until(lambda: any(host in tile.text and 'maintenance' in tile.text for tile in admin.css('.tile')),
+                'the map does not follow the maintenance', 60)
+    shown = boss.get(f'/servers/{demo.servers[0]}').json()['server']
+    assert shown['OS-EXT-SRV-ATTR:host'] != host
+    sound(admin, modules)
+    admin.press('End maintenance', within='//section')
+    confirm(admin, 'End maintenance')
+    admin.until(lambda: not admin.one("//section[.//h2[normalize-space()='Maintenance']]"), 'it does not end', 60)
+    wait(lambda: boss.get(f'/servers/{demo.servers[0]}').json()['server']['OS-EXT-SRV-ATTR:host'] == host)
+
+
 def test_hosts_have_names_while_they_are_few(admin, modules):
     admin.go('/hosts', 'Hosts')
     admin.until(lambda: [tile for tile in admin.css('.tile') if 'host2' in tile.text], 'no tile')[0].click()
