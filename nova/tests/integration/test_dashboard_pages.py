@@ -89,7 +89,8 @@ def test_a_volume_from_a_snapshot_and_a_backup(user, demo, modules):
 # whether the choice is valid just after a text was typed, and after the former text was typed again
 SEARCH = '''
     const [other, same, done] = arguments;
-    const search = document.querySelector('dialog input[type=search]'), choice = document.querySelector('dialog select');
+    const search = document.querySelector('dialog input[type=search]');
+    const choice = document.querySelector('dialog select');
     const type = text => new Promise(shown => {
       search.value = text;
       search.dispatchEvent(new Event('input', {bubbles: true}));
