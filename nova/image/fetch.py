@@ -30,6 +30,7 @@ ANSWER_S = 60                            # timeout of the TLS handshake and the 
 TIME_S = 4 * 3600                        # timeout of the whole download
 CHUNK = 1 << 20
 OK, MOVED = 200, (301, 302, 303, 307, 308)
+NAT64 = ipaddress.IPv6Network('64:ff9b::/96')       # RFC 6052: the last 32 bits are an IPv4 address
 DIGESTS = {'sha256': 64, 'sha512': 128}  # algorithm: hexadecimal digits
 
 
@@ -143,7 +144,7 @@ class Fetcher:
             raise exception.InvalidInput(self._refusal.format(host=host, address=address))
 
     def _may_reach(self, address: Address) -> bool:
-        mapped = address.ipv4_mapped or address.sixtofour if isinstance(address, ipaddress.IPv6Address) else None
+        mapped = _mapped(address) if isinstance(address, ipaddress.IPv6Address) else None
         if any(address in network for network in self._allowed if network.version == address.version):
             return True
         public = address.is_global and not (address.is_multicast or address.is_reserved)
@@ -178,6 +179,13 @@ def _addresses(host: str, port: int | None) -> list[Address]:
     """Resolve a host name; raises OSError or UnicodeError."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     return [ipaddress.ip_address(str(entry[4][0]).partition('%')[0]) for entry in found]
+
+
+def _mapped(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """Return the IPv4 address to which a gateway translates an IPv6 address, or None."""
+    if address in NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xffffffff)
+    return address.ipv4_mapped or address.sixtofour
 
 
 def _is_local(address: Address) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import datetime
+import functools
 import logging
 import threading
 import typing
@@ -95,13 +96,16 @@ class Imports:
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
-        self.methods, self._store = settings.methods, store
-        self._fetcher = fetch.Fetcher(store.files.max_size, settings.networks, schemes=('https', 'http'),
-                                      own=settings.own, refusal=REFUSAL)
+        self.methods, self._settings, self._store = settings.methods, settings, store
         self._tasks: collections.OrderedDict[str, collections.deque[Task]] = collections.OrderedDict()
         self._waiting: collections.deque[Download] = collections.deque()
         self._running = 0
         self._lock = threading.Lock()
+
+    @functools.cached_property
+    def _fetcher(self) -> fetch.Fetcher:
+        return fetch.Fetcher(self._store.files.max_size, self._settings.networks, schemes=('https', 'http'),
+                             own=self._settings.own, refusal=REFUSAL)
 
     def tasks(self, image_id: str) -> list[Task]:
         """Return the tasks of an image, oldest first."""
