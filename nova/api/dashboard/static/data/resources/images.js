@@ -30,10 +30,10 @@ const send = (id, file, progress) =>
 
 /** Where the data of a new image comes from: this computer, or a URL if the cloud downloads. */
 const sources = async () => {
-  const found = await call('image', '/info/import');
+  const found = await call('image', '/info/import').catch(() => null); // older services have no imports
   return [
     {value: 'file', label: t('File')},
-    ...(found['import-methods'].value.includes('web-download') ? [{value: 'url', label: t('URL')}] : []),
+    ...(found?.['import-methods'].value.includes('web-download') ? [{value: 'url', label: t('URL')}] : []),
   ];
 };
 const ofUrl = (/** @type {any} */ values) => values.from === 'url';
@@ -147,7 +147,7 @@ export default {
   ],
   more: async row => ({
     members: mine(row) && row.visibility === 'shared' ? (await call('image', `/images/${row.id}/members`)).members : [],
-    tasks: mine(row) ? (await call('image', `/images/${row.id}/tasks`)).tasks : [],
+    tasks: mine(row) ? await call('image', `/images/${row.id}/tasks`).then(found => found.tasks, () => []) : [],
   }),
   parts: (row, {members, tasks}, _reload, choose) => {
     const add = (/** @type {Action} */ action) =>
