@@ -1,6 +1,8 @@
 """Storage, lists, keys, trouble, the account and administration in the dashboard, in a real browser."""
 import csv
+import http.server
 import json
+import threading
 import time
 
 import pytest
@@ -165,6 +167,45 @@ def test_images_are_edited_shared_and_downloaded(user, cloud, demo, modules):
     user.press('Download', within="//*[@role='menu']")
     confirm(user, 'Download')
     user.says('Image house downloaded')
+
+
+@pytest.fixture
+def site():
+    """URL of a server with one file."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200 if self.path == '/disk' else 404)
+            self.end_headers()
+            self.wfile.write(b'data of a disk')
+
+        def log_message(self, *words):
+            pass
+    with http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f'http://127.0.0.1:{server.server_port}'
+        server.shutdown()
+
+
+def test_an_image_is_imported_from_a_url(user, demo, site, modules):
+    for name, path, status in (('by-url', '/disk', 'active'), ('by-wrong-url', '/missing', 'queued')):
+        user.go('/images', 'Images')
+        user.press('Upload image')
+        user.type('Name', name)
+        user.choose('Source', 'URL')
+        user.type('URL', site + path)
+        user.choose('Format', 'raw')
+        user.press('Show as command')
+        user.says(f'openstack image import --method web-download --uri {site}{path} {name}')
+        assert user.axe(modules) == []
+        confirm(user, 'Upload image')
+        user.says(f'Image {name} created')
+        wait(lambda name=name, status=status: demo.get(
+            f'/image/v2/images?name={name}').json()['images'][0]['status'] == status)
+    image = demo.get('/image/v2/images?name=by-wrong-url').json()['images'][0]['id']
+    wait(lambda: demo.get(f'/image/v2/images/{image}/tasks').json()['tasks'][0]['status'] == 'failure')
+    user.go(f'/images/{image}', 'by-wrong-url')
+    user.says('returned 404')
+    sound(user, modules)
 
 
 def test_only_bootable_images_are_offered(user, demo):
