@@ -206,7 +206,8 @@ def _ask(connection: _Pinned, url: str) -> http.client.HTTPResponse:
     timer.daemon = True
     timer.start()
     try:
-        connection.request('GET', path, headers={'Accept-Encoding': 'identity', 'User-Agent': 'nova'})
+        connection.request('GET', path, headers={
+            'Host': parts.netloc, 'Accept-Encoding': 'identity', 'User-Agent': 'nova'})
         answer = connection.getresponse()
     finally:
         timer.cancel()
@@ -231,13 +232,13 @@ def _parsed(url: str, schemes: Sequence[str]) -> tuple[str, str, int]:
 
     :raises InvalidInput: not an allowed URL
     """
+    printable = len(url) <= MAX_URL_LENGTH and url.isascii() and url.isprintable() and ' ' not in url
     try:
         parts = urllib.parse.urlsplit(url)
-        scheme, host, port = parts.scheme, parts.hostname, parts.port
+        scheme, port, host = parts.scheme, parts.port, parts.hostname if '@' not in parts.netloc else None
     except ValueError:
-        parts, scheme, host, port = None, '', None, None
-    printable = len(url) <= MAX_URL_LENGTH and url.isascii() and url.isprintable() and ' ' not in url
-    if parts is None or scheme not in schemes or not host or not printable or '@' in parts.netloc:
+        scheme, port, host = '', None, None
+    if scheme not in schemes or not host or not printable:
         raise exception.InvalidInput(f'{url[:200]!r} is not an {" or ".join(schemes)} URL without user name.')
     return scheme, host, port or (443 if scheme == 'https' else 80)
 
@@ -246,7 +247,6 @@ class _Pinned(http.client.HTTPConnection):
     """A connection to a fixed address. With TLS it checks the certificate of the host name."""
 
     def __init__(self, host: str, port: int, address: str, tls: ssl.SSLContext | None) -> None:
-        self.default_port = 443 if tls else 80           # omitted in the header Host
         super().__init__(host, port, timeout=WAIT_S)
         self._address, self._tls, self.is_cut = address, tls, False
 

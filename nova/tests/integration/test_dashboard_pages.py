@@ -380,7 +380,7 @@ def test_a_second_factor_is_set_up_and_required(browser, cloud, demo, modules):
     browser.says('A login needs the password only.')
     browser.press('Add device')
     secret = browser.field('Secret').get_attribute('value')
-    assert browser.one(f"//dialog//code[contains(., 'secret={secret}&')]")
+    assert browser.one(f"//dialog//code[contains(., 'secret={secret}&')]") and browser.css('dialog svg.qr path')
     browser.type('Code', '000000' if code_of(secret) != '000000' else '000001')
     browser.press('Add device', within='//dialog[@open]')
     browser.says('The code is wrong or has expired.')

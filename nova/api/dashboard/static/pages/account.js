@@ -10,6 +10,7 @@ import {date, language, setLanguage, short, t} from '../core/text.js';
 import {may} from '../core/permissions.js';
 import {ActionDialog, ActionMenu, offered, save} from '../parts/actions.js';
 import {Busy, Card, Copied, Empty, Facts, Head, Refusal} from '../parts/basics.js';
+import {QrCode} from '../parts/qr.js';
 
 /** @typedef {import('../parts/actions.js').Action} Action */
 
@@ -82,9 +83,9 @@ const addDevice = {
   label: 'Add device',
   done: 'Device added',
   rule: 'identity:create_credential',
-  ask: 'Enter the secret into the app of your device: TOTP, six digits, 30 seconds. Then type the code that it shows.',
+  ask: 'Read the QR code with the app of your device, or type the secret: TOTP, six digits, 30 seconds. Then type the code that it shows.',
   form: () => [
-    {name: 'secret', label: 'Secret', required: true, value: newSecret(), pattern: '[A-Za-z2-7]{26,103}=*', copied: ofDevice},
+    {name: 'secret', label: 'Secret', required: true, value: newSecret(), pattern: '[A-Za-z2-7]{26,103}=*', below: value => html`<${QrCode} text=${ofDevice(value)} label=${t('The secret as a QR code')} /><${Copied} text=${ofDevice(value)} />`},
     {name: 'code', label: 'Code', required: true, pattern: '[0-9]{6}'},
   ],
   perform: async (_row, {secret, code}) => {

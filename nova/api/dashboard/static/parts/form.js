@@ -2,7 +2,6 @@
 import {html, useEffect, useState} from '../core/html.js';
 import {useSettled} from '../core/load.js';
 import {t} from '../core/text.js';
-import {Copied} from './basics.js';
 
 /**
  * @typedef {{value: string, label: string, note?: string}} Option
@@ -10,9 +9,9 @@ import {Copied} from './basics.js';
  * @typedef {{name: string, label: string, type?: 'text' | 'find' | 'textarea' | 'number' | 'select' | 'many' | 'check' | 'password' | 'file',
  *   required?: boolean, help?: string, value?: any, min?: number, max?: number, pattern?: string,
  *   options?: Option[] | ((values: Values, text: string) => Promise<Option[]>), when?: (values: Values) => boolean,
- *   depends?: string[], none?: string, preset?: boolean, more?: boolean, suggestions?: string[], copied?: (value: any) => string}} Field
+ *   depends?: string[], none?: string, preset?: boolean, more?: boolean, suggestions?: string[], below?: (value: any) => any}} Field
  * preset: the first option is chosen once the options are known; more: the field is in the folded part of the form
- * copied: what is offered to be copied below the field
+ * below: what is shown below the field
  * find: a choice among more things than a list can hold; the options are asked for with the text that was typed
  */
 
@@ -89,7 +88,7 @@ function One({field, values, set}) {
   if (field.type === 'many') return html`<${Many} ...${{id, field, options, said, values, set}} />`;
   return html`<div class="field"><label for=${id}>${t(field.label)}${field.required ? '' : html` <span class="quiet">${t('optional')}</span>`}</label>
     ${field.type === 'find' && html`<input type="search" aria-label=${t('Find: {label}', {label: t(field.label)})} placeholder=${t('Find by name, address or id')} value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} />`}
-    ${control(field, options, values, set, common)}${field.copied && html`<${Copied} text=${field.copied(values[field.name])} />`}${said}</div>`;
+    ${control(field, options, values, set, common)}${field.below?.(values[field.name])}${said}</div>`;
 }
 
 /** @param {{id: string, field: Field, options: Option[] | null, said: any, values: Values, set: (value: any) => void}} props */
