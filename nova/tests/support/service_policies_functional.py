@@ -191,7 +191,9 @@ def of_image(rule, things):
     path = path.format(image_id=things['image'], member_id='friend', tag='tag')
     body = {'add_image': {'name': 'i'}, 'add_member': {'member': 'other'}, 'modify_member': {'status': 'accepted'},
             'modify_image': [{'op': 'replace', 'path': '/name', 'value': 'x'}]}.get(rule.name)
-    headers = PATCH if method == 'PATCH' else OCTETS if path.endswith('/file') and method == 'PUT' else {}
+    if path.endswith('/import'):
+        body = {'method': {'name': 'glance-direct'}}
+    headers = PATCH if method == 'PATCH' else OCTETS if path.endswith(('/file', '/stage')) and method == 'PUT' else {}
     return Probe(method, path, body, hidden=rule.name == 'get_image', headers=headers)
 
 
