@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nova.db.engine import Database
     from nova.identity.embedded.service import IdentityService
     from nova.image.api import Images
+    from nova.image.embedded import imports
     from nova.image.embedded.service import Store
     from nova.network import api as network_api
     from nova.network.neutron import api as neutron_api
@@ -350,7 +351,24 @@ def image_store(conf: cfg.ConfigOpts, api_db: Database, rules: Policies | None =
                           max_virtual_size=options.max_virtual_size * embedded.GIB,
                           limits=functools.partial(storage_quotas.of_images, conf),
                           reserve=disk_space.reserve_of(conf),
-                          rules=(rules or policy.Policies(conf)).of(policies.IMAGE))
+                          rules=(rules or policy.Policies(conf)).of(policies.IMAGE),
+                          importing=_importing(conf))
+
+
+def _importing(conf: cfg.ConfigOpts) -> imports.Settings:
+    """Return the settings of image imports.
+
+    :raises InvalidInput: a network cannot be parsed
+    """
+    import ipaddress
+    import urllib.parse
+    from nova.image.embedded import imports
+    try:
+        networks = tuple(ipaddress.ip_network(text) for text in conf.image.import_networks)
+    except ValueError as error:
+        raise exception.InvalidInput(f'[image] import_networks: {error}.') from None
+    own = conf.my_ip, urllib.parse.urlsplit(conf.http.public_url or '').hostname
+    return imports.Settings(tuple(conf.image.import_methods), networks, tuple(host for host in own if host))
 
 
 def volumes(conf: cfg.ConfigOpts, api_db: Database, images: Images, cells: Cells | None = None) -> BlockStorage:

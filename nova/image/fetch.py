@@ -1,15 +1,19 @@
-"""Download a file over https with limits on size, redirects, time and addresses.
+"""Download a file over https, or http, with limits on size, redirects, time and addresses.
 
 A host name is resolved once and all its addresses are checked. The connection uses a checked address, so that a second
 resolution cannot redirect it (DNS rebinding). Proxy settings in the environment are ignored.
 """
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+import contextlib
 import dataclasses
 import hashlib
 import http.client
 import ipaddress
 import socket
 import ssl
+import threading
 import time
 from typing import BinaryIO
 import urllib.parse
@@ -22,9 +26,11 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 REDIRECTS = 5
 MAX_URL_LENGTH = 4096                          # characters
 WAIT_S = 30                              # timeout of the connection and of each read
+ANSWER_S = 60                            # timeout of the TLS handshake and the headers, however slowly they arrive
 TIME_S = 4 * 3600                        # timeout of the whole download
 CHUNK = 1 << 20
 OK, MOVED = 200, (301, 302, 303, 307, 308)
+NAT64 = ipaddress.IPv6Network('64:ff9b::/96')       # RFC 6052: the last 32 bits are an IPv4 address
 DIGESTS = {'sha256': 64, 'sha512': 128}  # algorithm: hexadecimal digits
 
 
@@ -54,10 +60,17 @@ class Fetcher:
     :param max_size: maximum size of a file in bytes
     :param allowed: networks that may be reached although they are not public
     :param ca_file: file with CA certificates in PEM format, or None for the system's certificates
+    :param schemes: allowed schemes of URLs; a redirect never leads from https to http
+    :param own: hosts of the control plane, which are refused like addresses of this machine
+    :param refusal: error message for a refused address, with the fields host and address
     """
 
-    def __init__(self, max_size: int, allowed: Sequence[Network] = (), ca_file: str | None = None) -> None:
-        self._max_size, self._allowed = max_size, tuple(allowed)
+    def __init__(self, max_size: int, allowed: Sequence[Network] = (), ca_file: str | None = None,
+                 schemes: Sequence[str] = ('https',), own: Sequence[str] = (),
+                 refusal: str = '{host} has address {address}, which is not public. Allow its network with '
+                                '--allow-network to reach it.') -> None:
+        self._max_size, self._allowed, self._schemes = max_size, tuple(allowed), tuple(schemes)
+        self._own, self._refusal = tuple(own), refusal
         try:
             self._tls = ssl.create_default_context(cafile=ca_file)
         except (OSError, ssl.SSLError) as error:
@@ -67,31 +80,49 @@ class Fetcher:
     def fetch(self, url: str, target: BinaryIO, wanted: Checksum) -> int:
         """Write the file to ``target``; return its size.
 
-        :raises InvalidInput: the URL, an address or a redirect is refused; the server does not return the file; or the
-            file is too large, truncated, or has another checksum
+        :raises InvalidInput: as ``chunks``, or the file has another checksum
         """
-        deadline = time.monotonic() + TIME_S
+        digest, size = hashlib.new(wanted.algorithm), 0
+        for chunk in self.chunks(url):
+            digest.update(chunk)
+            target.write(chunk)
+            size += len(chunk)
+        check(url, digest.hexdigest(), wanted)
+        return size
+
+    def verify(self, url: str) -> None:
+        """Check a URL without a name lookup; raises InvalidInput if ``chunks`` would refuse it."""
+        _scheme, host, _port = _parsed(url, self._schemes)
+        with contextlib.suppress(ValueError):
+            self._check(host, ipaddress.ip_address(host))
+
+    def chunks(self, url: str) -> Iterator[bytes]:
+        """Yield the file.
+
+        :raises InvalidInput: the URL, an address or a redirect is refused; the server does not return the file; or the
+            file is too large or truncated
+        """
+        deadline, schemes = time.monotonic() + TIME_S, self._schemes
         for _redirect in range(REDIRECTS + 1):
-            connection = self._connected(url)
+            scheme, host, port = _parsed(url, schemes)
+            schemes = ('https',) if scheme == 'https' else schemes
+            connection = _Pinned(host, port, str(self.choose(host, port)), self._tls if scheme == 'https' else None)
             try:
-                answer = self._ask(connection, url)
+                answer = _ask(connection, url)
                 location = answer.getheader('Location')
                 if answer.status in MOVED and location:
                     url = urllib.parse.urljoin(url, location)
                     continue
                 if answer.status != OK:
-                    raise exception.InvalidInput(f'{url} returned {answer.status} {answer.reason[:80]}.')
-                return self._copy(answer, url, target, wanted, deadline)
-            except (OSError, http.client.HTTPException) as error:
-                raise exception.InvalidInput(f'Cannot download {url}: {error or type(error).__name__}.') from None
+                    raise exception.InvalidInput(f'{_shown(url)} returned {answer.status} {answer.reason[:80]}.')
+                yield from self._read(answer, _shown(url), deadline)
+                return
+            except (OSError, ValueError, http.client.HTTPException) as error:      # ValueError: a redirect
+                raise exception.InvalidInput(
+                    f'Cannot download {_shown(url)}: {error or type(error).__name__}.') from None
             finally:
                 connection.close()
-        raise exception.InvalidInput(f'{url} has more than {REDIRECTS} redirects.')
-
-    def _connected(self, url: str) -> http.client.HTTPSConnection:
-        host, port = _parsed(url)
-        address = self.choose(host, port)
-        return _Pinned(host, port, str(address), self._tls)
+        raise exception.InvalidInput(f'{_shown(url)} has more than {REDIRECTS} redirects.')
 
     def choose(self, host: str, port: int) -> Address:
         """Return an address of a host after checking all its addresses.
@@ -99,48 +130,95 @@ class Fetcher:
         :raises InvalidInput: the host has no address, or has an address that must not be reached
         """
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+            addresses = _addresses(host, port)
         except (OSError, UnicodeError) as error:
             raise exception.InvalidInput(f'{host} cannot be resolved: {error}.') from None
-        addresses = [ipaddress.ip_address(str(entry[4][0]).partition('%')[0]) for entry in found]
         for address in addresses:
-            if not self._may_reach(address):
-                raise exception.InvalidInput(f'{host} has address {address}, which is not public. Allow its network '
-                                             'with --allow-network to reach it.')
+            self._check(host, address)
         if not addresses:
             raise exception.InvalidInput(f'{host} has no address.')
         return addresses[0]
 
+    def _check(self, host: str, address: Address) -> None:
+        if not self._may_reach(address):
+            raise exception.InvalidInput(self._refusal.format(host=host, address=address))
+
     def _may_reach(self, address: Address) -> bool:
-        mapped = address.ipv4_mapped or address.sixtofour if isinstance(address, ipaddress.IPv6Address) else None
+        mapped = _mapped(address) if isinstance(address, ipaddress.IPv6Address) else None
         if any(address in network for network in self._allowed if network.version == address.version):
             return True
         public = address.is_global and not (address.is_multicast or address.is_reserved)
-        return public and (mapped is None or self._may_reach(mapped))
+        return public and (mapped is None or self._may_reach(mapped)) and not self._is_own(address)
 
-    def _ask(self, connection: http.client.HTTPSConnection, url: str) -> http.client.HTTPResponse:
-        parts = urllib.parse.urlsplit(url)
-        path = urllib.parse.urlunsplit(('', '', parts.path or '/', parts.query, ''))
-        connection.request('GET', path, headers={'Accept-Encoding': 'identity', 'User-Agent': 'nova-manage'})
-        return connection.getresponse()
+    def _is_own(self, address: Address) -> bool:
+        """Return whether an address belongs to this machine or to a host of the control plane."""
+        if _is_local(address):
+            return True
+        for host in self._own:
+            with contextlib.suppress(OSError, UnicodeError):
+                if address in _addresses(host, None):
+                    return True
+        return False
 
-    def _copy(self, answer: http.client.HTTPResponse, url: str, target: BinaryIO, wanted: Checksum,
-              deadline: float) -> int:
+    def _read(self, answer: http.client.HTTPResponse, url: str, deadline: float) -> Iterator[bytes]:
         if answer.length is not None and answer.length > self._max_size:
             raise exception.InvalidInput(f'{url} has {answer.length} bytes, more than the limit of {self._max_size}.')
-        expected, digest, size = answer.length, hashlib.new(wanted.algorithm), 0
+        expected, size = answer.length, 0
         while chunk := answer.read1(CHUNK):
             size += len(chunk)
             if size > self._max_size:
                 raise exception.InvalidInput(f'{url} has more bytes than the limit of {self._max_size}.')
             if time.monotonic() > deadline:
                 raise exception.InvalidInput(f'{url} takes longer than {TIME_S} s.')
-            digest.update(chunk)
-            target.write(chunk)
+            yield chunk
         if expected not in (None, size):
             raise exception.InvalidInput(f'{url} ended after {size} of {expected} bytes.')
-        check(url, digest.hexdigest(), wanted)
-        return size
+
+
+def _addresses(host: str, port: int | None) -> list[Address]:
+    """Resolve a host name; raises OSError or UnicodeError."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    return [ipaddress.ip_address(str(entry[4][0]).partition('%')[0]) for entry in found]
+
+
+def _mapped(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """Return the IPv4 address to which a gateway translates an IPv6 address, or None."""
+    if address in NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xffffffff)
+    return address.ipv4_mapped or address.sixtofour
+
+
+def _is_local(address: Address) -> bool:
+    """Return whether an address is one of this machine: the kernel then uses it as the source. No packet is sent."""
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((str(address), 9))
+            return ipaddress.ip_address(str(probe.getsockname()[0]).partition('%')[0]) == address
+    except OSError:                      # no route
+        return False
+
+
+def _ask(connection: _Pinned, url: str) -> http.client.HTTPResponse:
+    parts = urllib.parse.urlsplit(url)
+    path = urllib.parse.urlunsplit(('', '', parts.path or '/', parts.query, ''))
+    timer = threading.Timer(ANSWER_S, connection.cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        connection.request('GET', path, headers={
+            'Host': parts.netloc, 'Accept-Encoding': 'identity', 'User-Agent': 'nova'})
+        answer = connection.getresponse()
+    finally:
+        timer.cancel()
+    if connection.is_cut:                # the parser takes the end of the stream for the end of the headers
+        raise TimeoutError(f'no response within {ANSWER_S} s')
+    return answer
+
+
+def _shown(url: str) -> str:
+    """Return a URL without its query, which may contain a signature."""
+    return urllib.parse.urlsplit(url)._replace(query='', fragment='').geturl()
 
 
 def check(name: str, found: str, wanted: Checksum) -> None:
@@ -149,33 +227,37 @@ def check(name: str, found: str, wanted: Checksum) -> None:
         raise exception.InvalidInput(f'{name} has the {wanted.algorithm} checksum {found}, expected {wanted.value}.')
 
 
-def _parsed(url: str) -> tuple[str, int]:
-    """Return (host, port) of a URL.
+def _parsed(url: str, schemes: Sequence[str]) -> tuple[str, str, int]:
+    """Return (scheme, host, port) of a URL.
 
     :raises InvalidInput: not an allowed URL
     """
+    printable = len(url) <= MAX_URL_LENGTH and url.isascii() and url.isprintable() and ' ' not in url
     try:
         parts = urllib.parse.urlsplit(url)
-        host, port = parts.hostname, parts.port or 443
+        scheme, port, host = parts.scheme, parts.port, parts.hostname if '@' not in parts.netloc else None
     except ValueError:
-        parts, host, port = None, None, 443
-    printable = len(url) <= MAX_URL_LENGTH and url.isascii() and url.isprintable() and ' ' not in url
-    if parts is None or parts.scheme != 'https' or not host or not printable or '@' in parts.netloc:
-        raise exception.InvalidInput(f'{url[:200]!r} is not an https URL without user name.')
-    return host, port
+        scheme, port, host = '', None, None
+    if scheme not in schemes or not host or not printable:
+        raise exception.InvalidInput(f'{url[:200]!r} is not an {" or ".join(schemes)} URL without user name.')
+    return scheme, host, port or (443 if scheme == 'https' else 80)
 
 
-class _Pinned(http.client.HTTPSConnection):
-    """A connection to a fixed address that checks the certificate of the host name."""
+class _Pinned(http.client.HTTPConnection):
+    """A connection to a fixed address. With TLS it checks the certificate of the host name."""
 
-    def __init__(self, host: str, port: int, address: str, tls: ssl.SSLContext) -> None:
-        super().__init__(host, port, timeout=WAIT_S, context=tls)
-        self._address, self._tls = address, tls
+    def __init__(self, host: str, port: int, address: str, tls: ssl.SSLContext | None) -> None:
+        super().__init__(host, port, timeout=WAIT_S)
+        self._address, self._tls, self.is_cut = address, tls, False
 
     def connect(self) -> None:
-        sock = socket.create_connection((self._address, self.port), WAIT_S)
-        try:
-            self.sock = self._tls.wrap_socket(sock, server_hostname=self.host)
-        except BaseException:
-            sock.close()
-            raise
+        self.sock = socket.create_connection((self._address, self.port), WAIT_S)
+        if self._tls:
+            self.sock = self._tls.wrap_socket(self.sock, server_hostname=self.host)
+
+    def cut(self) -> None:
+        """End the connection from another thread; its reader gets the end of the stream."""
+        self.is_cut = True
+        if self.sock is not None:
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(self.sock, socket.SHUT_RDWR)      # of the class: TLS sends nothing

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from nova.json_types import JsonObject
 
 VISIBILITIES = ('public', 'private', 'shared', 'community')
-STATUSES = ('queued', 'saving', 'active', 'deactivated')
+STAGED = 'uploading'             # staged data that waits for the import
+STATUSES = ('queued', 'saving', STAGED, 'importing', 'active', 'deactivated')
 MEMBER_STATUSES = ('pending', 'accepted', 'rejected')
+STORE = 'embedded'               # id of the only store
 MAX_PROPERTIES = 128
 MAX_TAGS = 128
 MAX_VALUE = 65535

@@ -37,6 +37,12 @@ def bootstrap(conf: ConfigOpts, api_db: Database) -> str:
     return api_db.run(make)
 
 
+def default_id(api_db: Database) -> str | None:
+    """Return the id of the default network, or None."""
+    with api_db.reader() as conn:
+        return networks.default_id(conn)
+
+
 def metadata_address(conf: ConfigOpts, api_db: Database) -> tuple[str, int]:
     """Return (address, port) of the metadata server that requests to 169.254.169.254 are redirected to."""
     if conf.network.metadata_host:

@@ -40,7 +40,8 @@ RULES = (
          (('PATCH', _IMAGE), ('POST', '/v2/images'))),
     Rule('download_image', f'rule:context_is_admin or (role:member and {_SHARED})',
          'Download the data of an image.', (('GET', f'{_IMAGE}/file'),)),
-    Rule('upload_image', _MEMBER, 'Upload the data of an image.', (('PUT', f'{_IMAGE}/file'),)),
+    Rule('upload_image', _MEMBER, 'Upload, stage or import the data of an image.',
+         (('PUT', f'{_IMAGE}/file'), ('PUT', f'{_IMAGE}/stage'), ('POST', f'{_IMAGE}/import'))),
     Rule('add_member', _MEMBER, 'Share an image with a project.', (('POST', f'{_IMAGE}/members'),)),
     Rule('delete_member', _MEMBER, 'Stop sharing an image with a project.',
          (('DELETE', f'{_IMAGE}/members/{{member_id}}'),)),
@@ -96,7 +97,7 @@ RULES = (
          (('DELETE', f'{_NAMESPACE}/resource_types/{{name}}'),)),
 )
 
-# Image caches, tasks and locations do not exist in the embedded service.
+# Image caches, copies between stores and locations do not exist in the embedded service.
 ABSENT = names({
     '': '''
         metadef_default

@@ -460,7 +460,7 @@ def _nova_schema(fleet):
     if fleet.cell_names:
         cells(fleet)
     if fleet.network != 'neutron':
-        manage('network', 'create')
+        manage('network', 'create', '--default')
 
 
 def cells(fleet):

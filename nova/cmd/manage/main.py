@@ -200,21 +200,6 @@ def _assign_vpn(conf: cfg.ConfigOpts) -> None:
         print(f'{cell.name}: {categories.assign(api_db, cell.db, conf.vpn_image_id, conf.instance_cat_vpn)} servers')
 
 
-def _create_network(conf: cfg.ConfigOpts, **wanted: str | int | None) -> None:
-    """Create the default network of [network], shared by all projects, if it is missing.
-
-    Run this once in a cloud of several daemons, before nova-network starts. Options create other networks instead: for
-    one project or all, and optionally VLANs.
-    """
-    if set(wanted.values()) != {None}:
-        manage_networks.create(conf, **wanted)
-        return
-    from nova.cloud import assembly
-    from nova.network import setup
-    api_db, _cells = assembly.checked_databases(conf)
-    print(setup.bootstrap(conf, api_db))
-
-
 def _network_grants(conf: cfg.ConfigOpts, account: str) -> None:
     """Print SQL that grants an account the rights for nova-network. Run it as an administrator after each upgrade."""
     from nova.cloud import assembly
@@ -282,7 +267,7 @@ COMMANDS: dict[str, Any] = {
     'service': {'list': _list_services, **manage_servers.COMMANDS},
     'host': {'list': _list_hosts, **manage_host.COMMANDS},
     'instance_category': {'assign_vpn': _assign_vpn},
-    'network': {'create': _create_network, **manage_networks.NETWORK,
+    'network': {'create': manage_networks.create, **manage_networks.NETWORK,
                 'teardown': _teardown_network, 'grants': _network_grants},
     'fixed': manage_networks.FIXED,
     'floating': manage_networks.FLOATING,
@@ -320,7 +305,7 @@ OPTIONS: dict[Any, Any] = {
     **manage_projects.OPTIONS, **manage_quotas.OPTIONS, **manage_servers.OPTIONS, **manage_shell.OPTIONS,
     **manage_state.OPTIONS, **manage_tls.OPTIONS,
     **{function: options for module in OPTIONAL.values() for function, options in module.OPTIONS.items()},
-    _create_network: manage_networks.CREATE,
+    manage_networks.create: manage_networks.CREATE,
     _network_grants: {'account': {'metavar': 'ACCOUNT', 'help': 'database account in the notation of the server: '
                                                                 "nova_network@'10.0.0.%%'"}},
     COMMANDS['db']['sync']: manage_cells.SYNC,

@@ -36,28 +36,54 @@ def list_networks(conf: cfg.ConfigOpts) -> None:
         for row in rows])
 
 
-def create(conf: cfg.ConfigOpts, **wanted: str | int | None) -> None:
-    """Create networks, each with a part of the address ranges; print their ids. All are created, or none."""
+def create(conf: cfg.ConfigOpts, default: bool, **wanted: str | int | None) -> None:
+    """Create networks for one project or all, optionally VLANs, each with a part of the address ranges.
+
+    All networks are created, or none. A cloud of several daemons needs the default network of [network], which all
+    projects share, before nova-network starts: --default creates it, unless it exists.
+    """
     from nova import context
     from nova.network import ipam
     from nova.network.rest.request import Deps
     from nova.network.operators import legacy_parameters
     given: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
+    if default:
+        if given:
+            raise exception.InvalidInput('--default allows no other option: [network] describes the default network.')
+        _create_default(conf)
+        return
+    missing = [' or '.join(options) for options in NEEDED if not any(
+        option.removeprefix('--').replace('-', '_') in given for option in options)]
+    if missing:
+        raise exception.InvalidInput(f'A network needs {" and ".join(missing)}. Example: {EXAMPLE}. The default '
+                                     'network of [network] needs --default only.')
     legacy_parameters.refuse(given, REFUSED)
     if 'vlan' in given and given.keys() & {'vlan_start', 'num_networks'}:
         raise exception.InvalidInput('Either --vlan is expected, or --vlan-start and perhaps --num-networks.')
     count, project = given.get('num_networks', 1), given.get('project')
+    networks = _networks(given, count)               # before the database: a wrong option is the first to be reported
+    names = [given['label'] if count == 1 else f'{given["label"]}_{index}' for index in range(count)]
     api_db, admin = _api_db(conf), context.admin_context()
     project = known_projects.find(conf, api_db, project) if project is not None else None
-    deps, networks = Deps(conf, api_db), _networks(given, count)
+    deps = Deps(conf, api_db)
 
     def make(conn: engine.Connection) -> list[str]:
         return [legacy_parameters.make(conn, deps, admin, {
             'project_id': project or EVERYBODY, 'shared': project is None,
-            'name': given['label'] if count == 1 else f'{given["label"]}_{index}', **_kind(given, index)
+            'name': names[index], **_kind(given, index)
         }, subnets, for_all=project is None) for index, subnets in enumerate(networks)]
-    for ident in api_db.run(ipam.retry_on_duplicate(make)):
-        print(ident)
+    idents = api_db.run(ipam.retry_on_duplicate(make))
+    tables.print_table(('Id', 'Name', 'Ranges', 'Project'), [
+        (ident, name, ' '.join(subnet['cidr'] for subnet in subnets), project or 'all projects')
+        for ident, name, subnets in zip(idents, names, networks)])
+
+
+def _create_default(conf: cfg.ConfigOpts) -> None:
+    from nova.network import setup
+    api_db = _api_db(conf)
+    found = setup.default_id(api_db)
+    ident = found or setup.bootstrap(conf, api_db)
+    print(f'Network {ident} is the default network. ' + ('It existed before.' if found else 'It was created.'))
 
 
 def _kind(given: dict[str, Any], index: int) -> dict[str, Any]:
@@ -80,8 +106,6 @@ def _networks(given: dict[str, Any], count: int) -> list[list[dict[str, Any]]]:
     alone = sorted(given.keys() & {'gateway', 'gateway_v6', 'fixed_cidr'})
     if count > 1 and alone:
         raise exception.InvalidInput(f"--{alone[0].replace('_', '-')} allows only one network.")
-    if 'label' not in given or not given.keys() & {'fixed_range_v4', 'fixed_range_v6'}:
-        raise exception.InvalidInput('Give --label, and --fixed-range-v4 or --fixed-range-v6.')
     if 'fixed_range_v4' not in given and given.keys() & {'network_size', 'fixed_cidr', 'gateway', 'dns1', 'dns2'}:
         raise exception.InvalidInput('--network-size, --fixed-cidr, --gateway and --dns1 need --fixed-range-v4.')
     found: list[list[dict[str, Any]]] = [[] for _index in range(count)]
@@ -220,8 +244,11 @@ def _number(metavar: str, text: str) -> dict[str, Any]:
 
 MAX_NETWORKS = 4096              # networks created by one command
 EVERYBODY = 'nova-manage'        # temporary owner of a network without a project, during its creation
+NEEDED = (('--label',), ('--fixed-range-v4', '--fixed-range-v6'))        # one option of each is required
+EXAMPLE = 'nova-manage network create --label private --fixed-range-v4 10.44.0.0/24'
 REFUSED = {'vpn': 'os-cloudpipe sets the port of a VPN instance'}
 CREATE = {
+    '--default': {'action': 'store_true', 'help': 'create the default network of [network] if it is missing'},
     '--label': _text('NAME', 'name of the network; several networks get a number as suffix'),
     '--fixed-range-v4': _text('RANGE', 'IPv4 range, which is divided equally between the networks'),
     '--fixed-range-v6': _text('RANGE', 'IPv6 range, from which each network gets a /64; guests choose their '

@@ -1,5 +1,6 @@
 """[image]: where images come from, and the bounds of the embedded image store."""
 from oslo_config import cfg
+from oslo_config import types
 
 GROUP = 'image'
 
@@ -20,6 +21,16 @@ OPTIONS = [
                     '[barbican].'),
     cfg.IntOpt('max_size', default=256, min=1, max=65536,
                help='Maximum size of one uploaded image in GiB. It prevents one upload from filling the disk.'),
+    cfg.ListOpt('import_methods', default=['glance-direct', 'web-download'],
+                item_type=types.String(choices=['glance-direct', 'web-download']),
+                help='Methods of the embedded image service to import data. glance-direct: clients stage the data '
+                     'first. web-download: the service downloads a URL that the user names, at most max_size and four '
+                     'hours. It reaches only http and https servers with public addresses, follows at most five '
+                     'redirects and checks each. Without this method, users upload the data themselves.'),
+    cfg.ListOpt('import_networks', default=[], item_type=types.String(max_length=64),
+                help='Networks (192.0.2.0/24, 2001:db8::/32) that web-download may reach although their addresses are '
+                     'private or belong to this cloud, for example of an internal mirror. Every user can then send GET '
+                     'requests to all hosts in them.'),
     cfg.IntOpt('free_disk_reserve', default=1024, min=0, max=16777216,
                help='MiB of disk space that the following writers leave free: uploads to the embedded image and '
                     'object stores; volumes created from images, snapshots and volumes; backups; and, on a compute '

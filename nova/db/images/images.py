@@ -14,6 +14,7 @@ from nova.db.tables import image as t
 from nova.db.tables.rows import ImageMembersRow
 from nova.db.types import ColumnValues
 
+UNFINISHED = ('saving', 'importing')      # statuses of images whose data is being transferred
 SHOWN = 20            # characters of an id in the EC2 API: 17 digits with their hyphens
 NOT_EMPTY = {'name': '', 'disk_format': '', 'container_format': '', 'owner': '', 'size': -1}    # NULLs sort first
 OPERATORS: dict[str, Callable[[sa.Column[Any], Any], sa.ColumnElement[bool]]] = {
@@ -157,7 +158,7 @@ def delete(conn: sa.Connection, image_id: str) -> bool:
 
 def reset_saving(conn: sa.Connection) -> None:
     """Reset the images of interrupted uploads, so that they wait for data again."""
-    conn.execute(sa.update(t.images).where(t.images.c.status == 'saving')
+    conn.execute(sa.update(t.images).where(t.images.c.status.in_(UNFINISHED))
                  .values(status='queued', data_id=None, reserved=0, updated_at=utils.utcnow()))
 
 
@@ -189,7 +190,7 @@ def unhashed(conn: sa.Connection) -> list[tuple[str, str]]:
 
 _USED = sa.select(
     sa.func.coalesce(sa.func.sum(sa.func.coalesce(t.images.c.size, 0) + t.images.c.reserved), 0), sa.func.count(),
-    sa.func.coalesce(sa.func.sum(sa.case((t.images.c.status == 'saving', 1), else_=0)), 0)).where(
+    sa.func.coalesce(sa.func.sum(sa.case((t.images.c.status.in_(UNFINISHED), 1), else_=0)), 0)).where(
     t.images.c.owner == sa.bindparam('of_owner'))
 
 
@@ -199,10 +200,16 @@ def used(conn: sa.Connection, owner: str) -> tuple[int, int, int]:
     return int(size), int(images), int(uploads)
 
 
+def staged(conn: sa.Connection, owner: str) -> int:
+    """Return the bytes of a project that wait for their import."""
+    return int(conn.execute(sa.select(sa.func.coalesce(sa.func.sum(t.images.c.size), 0)).where(
+        t.images.c.owner == owner, t.images.c.status == 'uploading')).scalar_one())
+
+
 def lock_upload(conn: sa.Connection, image_id: str, data_id: str) -> bool:
     """Lock the row of an upload; return False if it has ended or its image is deleted."""
     return conn.execute(sa.select(t.images.c.id).where(
-        t.images.c.id == image_id, t.images.c.status == 'saving', t.images.c.data_id == data_id)
+        t.images.c.id == image_id, t.images.c.status.in_(UNFINISHED), t.images.c.data_id == data_id)
         .with_for_update()).first() is not None
 
 

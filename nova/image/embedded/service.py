@@ -29,6 +29,7 @@ from nova.image import grants
 from nova.image import inspector
 from nova.image import resources
 from nova.image.embedded import digests
+from nova.image.embedded import imports
 from nova.image.embedded import pending_hashes
 from nova.image.embedded.files import Files
 from nova.image.embedded.search import Search
@@ -55,15 +56,18 @@ class Store:
     :param limits: function(conn, project id) -> the project's limits of storage_quotas.IMAGES
     :param reserve: nova.runtime.disk_space.Reserve of the directory's file system
     :param rules: policy.Policy of the image API; None: its defaults
+    :param importing: methods and limits of image imports
     """
 
     def __init__(self, db: Database, directory: str, *, max_size: int = 256 * GIB, max_virtual_size: int = 2048 * GIB,
                  limits: Callable[[Connection, str], dict[str, int]] = storage_quotas.unlimited,
-                 reserve: disk_space.Reserve = disk_space.Reserve(), rules: policy.Policy | None = None) -> None:
+                 reserve: disk_space.Reserve = disk_space.Reserve(), rules: policy.Policy | None = None,
+                 importing: imports.Settings = imports.Settings()) -> None:
         self.policy = rules or policy.Policy(None, policies.IMAGE)
         self.db, self.max_virtual_size, self._limits = db, max_virtual_size, limits
         self.files, self.digests = Files(directory, max_size, reserve), digests.Digests()
         self._pending = pending_hashes.PendingHashes(db, self.files)
+        self.imports = imports.Imports(self, importing)
         self._key = grants.new_key()  # one key for each process; after a restart tasks get a new grant
 
     def recover(self) -> None:
@@ -106,17 +110,12 @@ class Store:
     def _backups(self, conn: Connection, ctx: RequestContext, search: Search) -> list[StoredImage]:
         """Return the images that a backup rotation may see: backups of the server that have the new image's owner."""
         grant = grants.load(ctx.image_grant or '', self._key)
-        owner = self._owner_of_copies(conn, grant)
+        owner = _owner_of_copies(conn, grant)
         if not grant.rotate or owner is None or grant.server is None:
             return []
         search.equal['owner'] = [owner]
         search.properties.update(image_type=grants.BACKUP, instance_uuid=grant.server)
         return cast('list[StoredImage]', db_images.page(conn, search, owner, FEW, sizes.first))
-
-    @staticmethod
-    def _owner_of_copies(conn: Connection, grant: grants.Grant) -> str | None:
-        found = [db_images.get(conn, image_id) for image_id in grant.write]
-        return found[0]['owner'] if found and found[0] else None
 
     def open(self, ctx: RequestContext, image_id: str) -> tuple[StoredImage, BinaryIO | None]:
         """Return (row, file open for reading); the file is None if the image has no data.
@@ -178,7 +177,7 @@ class Store:
 
     def _update(self, conn: Connection, ctx: RequestContext, image_id: str,
                 change: Callable[[StoredImage], Change]) -> StoredImage:
-        image = self._changeable(conn, ctx, image_id, 'modify_image')
+        image = self.changeable(conn, ctx, image_id, 'modify_image')
         values, wanted, tags = change(image)
         properties = cast('dict[str, str]', wanted)              # new properties are checked below
         added = {name: value for name, value in properties.items() if image['properties'].get(name, ...) != value}
@@ -204,12 +203,12 @@ class Store:
     def delete(self, ctx: RequestContext, image_id: str) -> None:
         """Delete the image; its data is freed when the last reader closes it."""
         image = self.db.run(self._delete, ctx, image_id)
-        if image['data_id'] and image['status'] != 'saving':
+        if image['data_id'] and image['status'] not in db_images.UNFINISHED:
             self.files.remove(image['data_id'])
             self.digests.forget(image['data_id'])
 
     def _delete(self, conn: Connection, ctx: RequestContext, image_id: str) -> StoredImage:
-        image = self._changeable(conn, ctx, image_id, 'delete_image')
+        image = self.changeable(conn, ctx, image_id, 'delete_image')
         if image['protected']:
             raise exception.Forbidden(f'Image {image_id} is protected and cannot be deleted.')
         db_images.delete(conn, image['id'])
@@ -220,21 +219,22 @@ class Store:
         self.db.run(self._set_active, ctx, image_id, active)
 
     def _set_active(self, conn: Connection, ctx: RequestContext, image_id: str, active: bool) -> None:
-        image = self._changeable(conn, ctx, image_id, 'reactivate' if active else 'deactivate')
+        image = self.changeable(conn, ctx, image_id, 'reactivate' if active else 'deactivate')
         if image['status'] not in ('active', 'deactivated'):
             raise exception.Forbidden(f"Not allowed from status '{image['status']}'.")
         db_images.update(conn, image['id'], {'status': 'active' if active else 'deactivated',
                                              'updated_at': utils.utcnow()})
 
     def upload(self, ctx: RequestContext, image_id: str, chunks: Iterable[bytes], length: int = 0,
-               on_disk: int | None = None) -> None:
-        """Store the data of a queued image and activate it. No transaction is open during the transfer.
+               on_disk: int | None = None, status: str = 'active') -> None:
+        """Store the data of a queued image. No transaction is open during the transfer.
 
         ``length`` bytes of the quota are reserved at the start, and further bytes in steps. A failed upload releases
         them.
 
         :param length: expected number of bytes, or 0 if unknown
         :param on_disk: expected number of bytes without holes; None means ``length``
+        :param status: of the image afterwards: active, or uploading for data that waits for its import
         :raises Conflict: the image is not queued
         :raises QuotaExceeded: the image's project would have too many bytes or uploads
         :raises InsufficientStorage: not enough disk space
@@ -242,7 +242,13 @@ class Store:
         :raises Gone: the image was deleted during the upload
         """
         self.files.check_room(length if on_disk is None else on_disk)
-        with self._saving(ctx, image_id, length) as (image, data_id, columns):
+        data_id = str(uuid.uuid4())
+        self.receive(self.db.run(self.claim, ctx, image_id, data_id, length), data_id, chunks, length, status)
+
+    def receive(self, image: StoredImage, data_id: str, chunks: Iterable[bytes], length: int = 0,
+                status: str = 'active') -> None:
+        """Store the data of an image that ``claim`` returned; the parameters and errors are those of ``upload``."""
+        with self._saving(image, data_id, status) as columns:
             columns.update(self.files.write(data_id, self._counted(image, data_id, chunks, length),
                                             inspector.expected(image), self.max_virtual_size, image['id']))
 
@@ -255,7 +261,9 @@ class Store:
         :returns: False if the file must be uploaded instead; the image is queued
         :raises: as ``upload``
         """
-        with self._saving(ctx, image_id, os.path.getsize(path)) as (image, data_id, columns):
+        data_id = str(uuid.uuid4())
+        image = self.db.run(self.claim, ctx, image_id, data_id, os.path.getsize(path))
+        with self._saving(image, data_id) as columns:
             columns.update(self.files.adopt(data_id, path, inspector.expected(image), self.max_virtual_size,
                                             image['id']) or {})
         if columns:
@@ -263,18 +271,15 @@ class Store:
         return bool(columns)
 
     @contextlib.contextmanager
-    def _saving(self, ctx: RequestContext, image_id: str,
-                length: int) -> Iterator[tuple[StoredImage, str, dict[str, Any]]]:
-        """Context manager of an upload: yields the image, the id of its data and a dict for the data's columns.
+    def _saving(self, image: StoredImage, data_id: str, status: str = 'active') -> Iterator[dict[str, Any]]:
+        """Context manager of an upload: yields a dict for the data's columns.
 
-        The image becomes active at the end of the block. If the block raises or leaves the dict empty, it is queued
+        The image gets its status at the end of the block. If the block raises or leaves the dict empty, it is queued
         again.
         """
-        data_id = str(uuid.uuid4())
-        image = self.db.run(self._claim, ctx, image_id, data_id, length)
         columns: dict[str, Any] = {}
         try:
-            yield image, data_id, columns
+            yield columns
         finally:
             if not columns:
                 self._settle(image['id'], data_id, {'status': 'queued', 'data_id': None})
@@ -282,7 +287,7 @@ class Store:
             return
         settled = False
         try:
-            settled = self._settle(image['id'], data_id, {**columns, 'status': 'active'})
+            settled = self._settle(image['id'], data_id, {**columns, 'status': status})
         finally:
             if not settled:
                 self.files.remove(data_id)
@@ -304,7 +309,7 @@ class Store:
     def _reserve(self, conn: Connection, image: StoredImage, data_id: str, needed: int) -> int:
         """Reserve quota for an upload: ``needed`` bytes, and up to STEP more if available; return the reserved bytes.
         """
-        if not db_images.lock_upload(conn, image['id'], data_id):  # lock order: image before project, as in _claim
+        if not db_images.lock_upload(conn, image['id'], data_id):  # lock order: image before project, as in claim
             raise exception.Gone(f'Image {image["id"]} was deleted while it was uploaded.')
         db_images.update(conn, image['id'], {'reserved': 0})
         room = self._use(conn, image['owner'], 'image_size_total', needed)
@@ -322,21 +327,23 @@ class Store:
         if owner is None:                # an administrator's image without a project
             return None
         db_quotas.lock(conn, owner)
-        return storage_quotas.check(resource, adding, self._limits(conn, owner), self._used(conn, owner))
-
-    @staticmethod
-    def _used(conn: Connection, owner: str) -> dict[str, int]:
-        return dict(zip(storage_quotas.IMAGES, db_images.used(conn, owner), strict=True))
+        return storage_quotas.check(resource, adding, self._limits(conn, owner), _used(conn, owner))
 
     def usage(self, ctx: RequestContext) -> dict[str, tuple[int, int]]:
         """Return {resource: (limit, used)} of the caller's project, in bytes."""
         with self.db.reader() as conn:
-            limits, used = self._limits(conn, ctx.project_id or ''), self._used(conn, ctx.project_id or '')
-        return {name: (limits[name], used[name]) for name in storage_quotas.IMAGES}
+            limits, used = self._limits(conn, ctx.project_id or ''), _used(conn, ctx.project_id or '')
+            staged = db_images.staged(conn, ctx.project_id or '')
+        return {**{name: (limits[name], used[name]) for name in storage_quotas.IMAGES},
+                'image_stage_total': (limits['image_size_total'], staged)}      # part of image_size_total
 
-    def _claim(self, conn: Connection, ctx: RequestContext, image_id: str, data_id: str,
-               length: int) -> StoredImage:
-        image = self._changeable(conn, ctx, image_id, 'upload_image')
+    def claim(self, conn: Connection, ctx: RequestContext, image_id: str, data_id: str, length: int,
+              status: str = 'saving') -> StoredImage:
+        """Reserve a queued image for an upload, with this status during the transfer.
+
+        :raises: as ``upload``
+        """
+        image = self.changeable(conn, ctx, image_id, 'upload_image')
         if image['disk_format'] is None or image['container_format'] is None:
             raise exception.BadRequest('Properties disk_format and container_format must be set before data is '
                                        'uploaded.')
@@ -345,12 +352,12 @@ class Store:
                                      "only to one in status 'queued'.")
         self._use(conn, image['owner'], 'image_count_uploading', 1)
         self._use(conn, image['owner'], 'image_size_total', length)
-        db_images.update(conn, image['id'], {'status': 'saving', 'data_id': data_id, 'reserved': length})
+        db_images.update(conn, image['id'], {'status': status, 'data_id': data_id, 'reserved': length})
         return image
 
     def _settle(self, image_id: str, data_id: str, values: dict[str, Any]) -> bool:
         return self.db.run(db_images.update, image_id, {**values, 'reserved': 0, 'updated_at': utils.utcnow()},
-                           status='saving', data_id=data_id)
+                           data_id=data_id)
 
     # ---- members -------------------------------------------------------------
 
@@ -365,7 +372,7 @@ class Store:
             self._authorize(ctx, 'get_members' if member is None else 'get_member', image)
             self._check_shared(image)
             rows = db_images.members(conn, image['id'], member)
-        if not _may_change(ctx, image):
+        if not may_change(ctx, image):
             rows = [row for row in rows if row['member'] == ctx.project_id]
         if member is not None and not rows:
             raise exception.NotFound(f'{member} is not a member of image {image_id}.')
@@ -380,7 +387,7 @@ class Store:
             raise exception.Conflict(f'{member} is already a member of image {image_id}.') from None
 
     def _add_member(self, conn: Connection, ctx: RequestContext, image_id: str, member: str) -> ImageMembersRow:
-        image = self._changeable(conn, ctx, image_id, 'add_member')
+        image = self.changeable(conn, ctx, image_id, 'add_member')
         self._check_shared(image)
         present = db_images.members(conn, image['id'])
         if any(row['member'] == member for row in present):
@@ -408,7 +415,7 @@ class Store:
         self.db.run(self._delete_member, ctx, image_id, member)
 
     def _delete_member(self, conn: Connection, ctx: RequestContext, image_id: str, member: str) -> None:
-        image = self._changeable(conn, ctx, image_id, 'delete_member')
+        image = self.changeable(conn, ctx, image_id, 'delete_member')
         self._check_shared(image)
         if not db_images.delete_member(conn, image['id'], member):
             raise exception.NotFound(f'{member} is not a member of image {image_id}.')
@@ -425,7 +432,7 @@ class Store:
             raise exception.ImageNotFound(image_id=str(image_id)[:64])
         if image and image['administrative'] and not is_admin(ctx):
             image = None
-        if image and (_may_change(ctx, image) or image['visibility'] in ('public', 'community')
+        if image and (may_change(ctx, image) or image['visibility'] in ('public', 'community')
                       or (image['visibility'] == 'shared' and ctx.project_id
                           and db_images.members(conn, image['id'], ctx.project_id))):
             return image
@@ -435,9 +442,9 @@ class Store:
         """Return whether the caller's grant, signed by this store, covers the image."""
         grant = grants.load(ctx.image_grant or '', self._key)
         return grant.may(image['id'], write) or (
-            grant.has_backup(image) and image['owner'] == self._owner_of_copies(conn, grant))
+            grant.has_backup(image) and image['owner'] == _owner_of_copies(conn, grant))
 
-    def _changeable(self, conn: Connection, ctx: RequestContext, image_id: str, rule: str) -> StoredImage:
+    def changeable(self, conn: Connection, ctx: RequestContext, image_id: str, rule: str) -> StoredImage:
         """Lock and return an image that the caller may change.
 
         :param rule: rule that guards the change, for callers without a grant
@@ -501,7 +508,16 @@ def is_admin(ctx: RequestContext) -> bool:
     return bool(ctx.is_admin) and ctx.image_grant is None
 
 
-def _may_change(ctx: RequestContext, image: StoredImage) -> bool:
+def _owner_of_copies(conn: Connection, grant: grants.Grant) -> str | None:
+    found = [db_images.get(conn, image_id) for image_id in grant.write]
+    return found[0]['owner'] if found and found[0] else None
+
+
+def _used(conn: Connection, owner: str) -> dict[str, int]:
+    return dict(zip(storage_quotas.IMAGES, db_images.used(conn, owner), strict=True))
+
+
+def may_change(ctx: RequestContext, image: StoredImage) -> bool:
     return is_admin(ctx) or bool(ctx.project_id) and image['owner'] == ctx.project_id
 
 

@@ -5,13 +5,17 @@ import urllib.parse
 from typing import Any
 
 from nova import exception
+from nova.image import fetch
 from nova.image import fields
 from nova.image import resources
 from nova.image.embedded import search
 from nova.image.resources import IMAGE
 from nova.image.resources import TEXT
 from nova.image.rest import patch
+from nova.json_types import JsonObject
+from nova.web import json_schema
 from nova.web import params
+from nova.web.resource import closed
 from nova.web.resource import Plain
 from nova.web.resource import Schema
 
@@ -59,4 +63,18 @@ CHANGES_V20: Schema = {'type': 'array', 'maxItems': patch.MAX_OPERATIONS,
                        'items': {'oneOf': [*map(_v20, patch.OPERATIONS)]}}
 NEW_MEMBER = _object('member', member={**TEXT, 'minLength': 1, 'maxLength': 255})
 MEMBER_STATUS = _object('status', status={'enum': [*resources.MEMBER_STATUSES]})
+# the stores are refused unless they name the only one, so that no request is accepted and ignored
+IMPORT = _object('method', more=False,
+                 method=closed('name', name=TEXT, uri={**TEXT, 'maxLength': fetch.MAX_URL_LENGTH}),
+                 stores={'type': 'array', 'items': {'const': resources.STORE}, 'maxItems': 1},
+                 all_stores={'type': 'boolean'}, all_stores_must_succeed={'type': 'boolean'})
+_IMPORT = json_schema.Validator(IMPORT.schema(0))
 DATA = Plain({})
+
+
+def check_import(body: JsonObject) -> None:
+    """Raise BadRequest unless the body is an import request."""
+    error = next(_IMPORT.iter_errors(body), None)
+    if error is not None:
+        where = '.'.join(map(str, error.path)) or 'The body'
+        raise exception.BadRequest(f'{where} is not valid: {error.message[:200]}.')

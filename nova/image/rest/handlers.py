@@ -13,6 +13,7 @@ from nova import exception
 from nova.image import fields
 from nova.image import resources
 from nova.image.embedded import files
+from nova.image.embedded import imports
 from nova.image.embedded import search
 from nova.image.embedded import service
 from nova.image.rest import forms
@@ -64,7 +65,8 @@ def create_image(req: ImageRequest) -> Response:
     columns, properties = fields.split(body)
     row = req.store.create(req.context, columns, properties, tags)
     return Response(views.ANSWER_IMAGE.render(req, row),
-                    headers=[('Location', f'{req.root_url.rstrip("/")}/v2/images/{row["id"]}')])
+                    headers=[('Location', f'{req.root_url.rstrip("/")}/v2/images/{row["id"]}'),
+                             (views.IMPORT_METHODS, ','.join(req.store.imports.methods))])
 
 
 def show_image(req: ImageRequest, image_id: str) -> StoredImage:
@@ -98,6 +100,16 @@ def reactivate(req: ImageRequest, image_id: str) -> None:
 # ---- data --------------------------------------------------------------------
 
 def upload(req: ImageRequest, image_id: str) -> None:
+    _receive(req, image_id, 'active')
+
+
+def stage(req: ImageRequest, image_id: str) -> None:
+    if imports.DIRECT not in req.store.imports.methods:
+        raise exception.NotFound('This cloud does not stage image data.')
+    _receive(req, image_id, resources.STAGED)
+
+
+def _receive(req: ImageRequest, image_id: str, status: str) -> None:
     req.store.show(req.context, image_id)
     if req.content_type != OCTETS:
         raise exception.UnsupportedMediaType(f'The content type must be {OCTETS}.')
@@ -106,10 +118,18 @@ def upload(req: ImageRequest, image_id: str) -> None:
         raise exception.TooLarge(limit=req.store.files.max_size)
     chunks = _received(req.environ, length)
     try:
-        req.store.upload(req.context, image_id, chunks, length or 0)
+        req.store.upload(req.context, image_id, chunks, length or 0, status=status)
     except exception.NovaException:
         _drain(chunks)
         raise
+
+
+def import_image(req: ImageRequest, image_id: str) -> None:
+    req.store.show(req.context, image_id)                    # 404 before the body is read
+    body = _body(req)
+    forms.check_import(body)
+    method = typing.cast(dict[str, str], body['method'])     # checked above
+    req.store.imports.start(req.context, image_id, method['name'], method.get('uri'))
 
 
 def _declared_length(environ: WSGIEnvironment) -> int | None:
@@ -204,9 +224,10 @@ def delete_tag(req: ImageRequest, image_id: str, tag: str) -> None:
 
 
 def list_tasks(req: ImageRequest, image_id: str) -> JsonObject:
-    """Return the tasks of an image, always an empty list."""
-    show_image(req, image_id)
-    return {'tasks': []}
+    """Return the imports of an image. Only callers who may change it see them, because messages name URLs."""
+    image = show_image(req, image_id)
+    found = req.store.imports.tasks(image['id']) if service.may_change(req.context, image) else []
+    return {'tasks': [task.document() for task in found]}
 
 
 def list_members(req: ImageRequest, image_id: str) -> list[ImageMembersRow]:
@@ -249,7 +270,7 @@ def list_all_tasks(req: ImageRequest) -> JsonObject:
 
 
 def show_import(req: ImageRequest) -> JsonObject:
-    return views.IMPORT
+    return views.import_methods(req.store.imports.methods)
 
 
 def show_stores(req: ImageRequest) -> JsonObject:
@@ -320,6 +341,10 @@ ROUTES = (
     Route('GET', _IMAGE + '/file', download, None, ('download_image',), also=(204, 206), errors=(416,)),
     Route('PUT', _IMAGE + '/file', upload, None, ('upload_image',), status=204, streams=True,
           errors=(409, 415, 507), body=forms.DATA),
+    Route('PUT', _IMAGE + '/stage', stage, None, ('upload_image',), status=204, streams=True,
+          errors=(409, 415, 507), body=forms.DATA),
+    Route('POST', _IMAGE + '/import', import_image, None, ('upload_image',), status=202, streams=True,
+          errors=(409, 415, 503, 507), body=forms.IMPORT),
     Route('POST', _IMAGE + '/actions/deactivate', deactivate, None, ('deactivate',), status=204),
     Route('POST', _IMAGE + '/actions/reactivate', reactivate, None, ('reactivate',), status=204),
     Route('PUT', _TAG, add_tag, None, ('modify_image',), status=204),

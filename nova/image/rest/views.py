@@ -9,6 +9,7 @@ from nova.image.resources import IMAGE
 from nova.image.resources import KERNELS
 from nova.image.resources import LINK
 from nova.image.resources import MEMBER
+from nova.image.resources import STORE
 from nova.image.resources import TEXT
 from nova.json_types import JsonObject
 from nova.web import json_schema
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
     from nova.image.rest.request import ImageRequest
 
 MIB = 2 ** 20
-SIZES = ('image_size_total',)
-NOTHING_STAGED: JsonObject = {'limit': 0, 'usage': 0}        # staging is not supported
-# supported features: 2.5 community images, 2.7 hidden images and os_hash_*
+SIZES = ('image_size_total', 'image_stage_total')
+IMPORT_METHODS = 'OpenStack-image-import-methods'            # header of the response to a create
+# supported features: 2.5 community images, 2.6 imports, 2.7 hidden images and os_hash_*
 VERSIONS = ('v2.7', 'v2.5', 'v2.4', 'v2.3', 'v2.2', 'v2.1', 'v2.0')
 _image = IMAGE.view('show').compiled(0)
 _member = MEMBER.view('show').compiled(0)
@@ -89,7 +90,12 @@ def usage(used: Mapping[str, tuple[int, int]]) -> JsonObject:
     shown: JsonObject = {name: {'limit': limit if limit < 0 or name not in SIZES else limit // MIB,
                     'usage': number if name not in SIZES else -(-number // MIB)}
              for name, (limit, number) in used.items()}
-    return {'usage': {**shown, 'image_stage_total': NOTHING_STAGED}}
+    return {'usage': shown}
+
+
+def import_methods(methods: Sequence[str]) -> JsonObject:
+    """Return the document of GET /v2/info/import."""
+    return {'import-methods': {'description': 'Import methods available.', 'type': 'array', 'value': [*methods]}}
 
 
 def versions(root: str) -> JsonObject:
@@ -124,22 +130,28 @@ SCHEMAS: dict[str, Schema] = {
     'members': _schema('members', {'members': {'type': 'array', 'items': _MEMBER}, 'schema': TEXT},
                        describedby='schema'),
 }
-IMPORT: JsonObject = {'import-methods': {'description': 'Import methods available.', 'type': 'array', 'value': []}}
-STORES: JsonObject = {'stores': [{'id': 'embedded', 'description': 'Files of this deployment', 'default': 'true'}]}
+STORES: JsonObject = {'stores': [{'id': STORE, 'description': 'Files of this deployment', 'default': 'true'}]}
 
 # ---- answers -----------------------------------------------------------------
 
 _USED = closed('limit', 'usage', limit={'type': 'integer'}, usage={'type': 'integer'})
 _ANY: Schema = {'type': 'object', 'additionalProperties': True}
+_WORDS: Schema = {'type': ['null', 'string']}
+_SHOWN: dict[str, Schema] = {
+    'id': TEXT, 'type': {'const': 'api_image_import'},
+    'status': {'enum': ['pending', 'processing', 'success', 'failure']}, 'message': TEXT, 'image_id': TEXT,
+    'owner': _WORDS, 'user_id': _WORDS, 'request_id': _WORDS, 'result': {'type': 'null'}, 'input': _ANY,
+    'created_at': TEXT, 'updated_at': TEXT}
+_TASK = closed(*_SHOWN, **_SHOWN)
 ANSWER_IMAGE, ANSWER_MEMBER = OneImage({}), OneMember({})
 ANSWER_IMAGES = Document({'images': [ANSWER_IMAGE], 'first': TEXT, 'schema': TEXT}, {'next': TEXT})
 ANSWER_MEMBERS = Members({'members': [MEMBER.view('show')], 'schema': TEXT})
-ANSWER_TASKS = Document({'tasks': {'type': 'array', 'maxItems': 0}})
 ANSWER_ALL_TASKS = Document({'tasks': {'type': 'array', 'maxItems': 0}, 'first': TEXT, 'schema': TEXT})
+ANSWER_TASKS = Document({'tasks': {'type': 'array', 'items': _TASK}})
 ANSWER_SCHEMA = Document({'name': TEXT, 'properties': _ANY},
                          {'required': {'type': 'array', 'items': TEXT}, 'additionalProperties': _ANY,
                           'links': [closed('rel', 'href', rel=TEXT, href=TEXT)]})
 ANSWER_IMPORT = Document({'import-methods': closed('description', 'type', 'value', description=TEXT, type=TEXT, value={
-    'type': 'array', 'maxItems': 0})})
+    'type': 'array', 'items': TEXT})})
 ANSWER_STORES = Document({'stores': [closed('id', 'description', 'default', id=TEXT, description=TEXT, default=TEXT)]})
 ANSWER_USAGE = Document({'usage': {'type': 'object', 'additionalProperties': _USED}})

@@ -430,5 +430,5 @@ def test_documents(alice):
     for name in ('image', 'images', 'member', 'members'):
         assert alice('GET', f'/v2/schemas/{name}').json['name'] == name
     assert alice('GET', '/v2/schemas/x').status == 404
-    assert alice('GET', '/v2/info/import').json['import-methods']['value'] == []
+    assert alice('GET', '/v2/info/import').json['import-methods']['value'] == ['glance-direct', 'web-download']
     assert len(alice('GET', '/v2/info/stores').json['stores']) == 1

@@ -186,7 +186,7 @@ def test_addresses_that_are_not_public_need_to_be_allowed(site, monkeypatch):
     fetcher = fetch.Fetcher(1)
     for text in ('127.0.0.1', '10.1.2.3', '192.168.1.1', '172.16.0.1', '169.254.169.254', '0.0.0.0', '100.64.0.1',
                  '224.0.0.1', '255.255.255.255', '::1', '::', 'fe80::1', 'fc00::1', 'ff02::1', '::ffff:127.0.0.1',
-                 '::ffff:10.0.0.1', '2002:7f00:1::', '64:ff9b:1::1'):
+                 '::ffff:10.0.0.1', '2002:7f00:1::', '64:ff9b:1::1', '64:ff9b::7f00:1', '64:ff9b::a00:1'):
         with pytest.raises(exception.InvalidInput, match='not public'):
             fetcher.choose(text, 443)
     assert str(fetcher.choose('1.1.1.1', 443)) == '1.1.1.1'

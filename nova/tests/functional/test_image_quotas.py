@@ -85,7 +85,7 @@ class Upload:
 def test_usage_is_that_of_the_image_api(user):
     assert usage(user) == {
         'image_size_total': {'limit': 3, 'usage': 0}, 'image_count_total': {'limit': 5, 'usage': 0},
-        'image_count_uploading': {'limit': 2, 'usage': 0}, 'image_stage_total': {'limit': 0, 'usage': 0}}
+        'image_count_uploading': {'limit': 2, 'usage': 0}, 'image_stage_total': {'limit': 3, 'usage': 0}}
     user.upload_image(b'x' * (MIB + 1))
     assert usage(user)['image_size_total'] == {'limit': 3, 'usage': 2}
     assert usage(user)['image_count_total'] == {'limit': 5, 'usage': 1}

@@ -1,4 +1,6 @@
 """nova-manage network, fixed and floating beside a cloud that runs."""
+import json
+
 import pytest
 
 from nova.db.networks import networks as db_networks
@@ -103,8 +105,11 @@ def test_networks_with_all_that_the_command_takes(cloud, nova_manage):
     assert {name: [row['cidr'] for row in found] for name, found in _subnets(cloud, 'some').items()} == {
         'some_0': ['10.31.0.0/26', 'fd00:31::/64'], 'some_1': ['10.31.0.64/26', 'fd00:31:0:1::/64'],
         'some_2': ['10.31.0.128/26', 'fd00:31:0:2::/64']}
-    assert nova_manage('network', 'create', '--label', 'front', '--fixed-range-v4', '10.32.0.0/24', '--fixed-cidr',
-                       '10.32.0.0/25')[0] == 0
+    code, out, _err = nova_manage('network', 'create', '--label', 'front', '--fixed-range-v4', '10.32.0.0/24',
+                                  '--fixed-cidr', '10.32.0.0/25', '--format', 'json')
+    front, = json.loads(out)
+    assert code == 0 and front == {'id': front['id'], 'name': 'front', 'ranges': '10.32.0.0/24',
+                                   'project': 'all projects'}
     assert _subnets(cloud, 'front')['front'][0]['allocation_pools'] == [{'start': '10.32.0.2', 'end': '10.32.0.127'}]
     for row in rows(nova_manage('network', 'list')):
         if row[1] in ('wide', 'front') or row[1].startswith('some_'):
@@ -117,7 +122,8 @@ NEW = ('--label', 'n', '--fixed-range-v4', '10.33.0.0/24')
 @pytest.mark.parametrize(('words', 'said'), [
     *(((*NEW, f'--{name}', 'x'), f'{name.replace("-", "_")} is not supported: ') for name in (
         'bridge', 'bridge-interface', 'multi-host', 'uuid', 'priority', 'vpn')),
-    (('--label', 'n'), '--fixed-range-v4 or'), (('--fixed-range-v4', '10.33.0.0/24'), 'Give --label'),
+    ((), 'needs --label and --fixed-range-v4 or --fixed-range-v6. Example: nova-manage network create --label'),
+    (('--label', 'n'), 'needs --fixed-range-v4 or'), (('--fixed-range-v4', '10.33.0.0/24'), 'needs --label.'),
     ((*NEW, '--network-size', '48'), 'power of two'), ((*NEW, '--network-size', '512'), 'too small'),
     ((*NEW, '--network-size', '64', '--num-networks', '5'), 'too small'), ((*NEW, '--num-networks', '0'), '1 to 4096'),
     ((*NEW, '--num-networks', '2', '--gateway', '10.33.0.1'), 'allows only one network'),
@@ -131,6 +137,14 @@ def test_networks_that_are_not_made(nova_manage, words, said):
     code, out, err = nova_manage('network', 'create', *words)
     assert code == 1 and said in err and not out, (out, err)
     assert not [row for row in rows(nova_manage('network', 'list')) if row[1] in ('n', 'n_0')]
+
+
+def test_the_default_network_exists_once(cloud, nova_manage):
+    default, = [row['id'] for row in cloud.boss.get('/network/v2.0/networks').json()['networks'] if row['is_default']]
+    code, out, _err = nova_manage('network', 'create', '--default')
+    assert (code, out) == (0, f'Network {default} is the default network. It existed before.\n')
+    code, _out, err = nova_manage('network', 'create', '--default', '--label', 'n')
+    assert code == 1 and '--default allows no other option' in err
 
 
 def test_fixed(cloud, nova_manage):

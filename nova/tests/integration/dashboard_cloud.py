@@ -28,7 +28,7 @@ def modules():
 def cloud(tmp_path_factory):
     hosts = ['host1', 'host2', 'host3']
     with clouds.running(tmp_path_factory.mktemp('dashboard'), hosts, api__event_streams=16,
-                        objectstore__enabled=True) as made:
+                        objectstore__enabled=True, image__import_networks='127.0.0.1/32') as made:
         yield made
 
 

@@ -1,10 +1,13 @@
 """Storage, lists, keys, trouble, the account and administration in the dashboard, in a real browser."""
 import csv
+import http.server
 import json
+import threading
 import time
 
 import pytest
 
+from nova.identity import totp
 from nova.tests.functional import callers
 from nova.tests.integration import browser as browsers
 from nova.tests.integration import dashboard_cloud
@@ -85,12 +88,27 @@ def test_a_volume_from_a_snapshot_and_a_backup(user, demo, modules):
     sound(user, modules)
 
 
+# whether the choice is valid just after a text was typed, and after the former text was typed again
+SEARCH = '''
+    const [other, same, done] = arguments;
+    const search = document.querySelector('dialog input[type=search]');
+    const choice = document.querySelector('dialog select');
+    const type = text => new Promise(shown => {
+      search.value = text;
+      search.dispatchEvent(new Event('input', {bubbles: true}));
+      requestAnimationFrame(() => requestAnimationFrame(() => shown(choice.checkValidity())));
+    });
+    type(other).then(first => type(same).then(second => done([first, second])));'''
+
+
 def test_attach_finds_any_server_and_detach_asks_which(user, demo):
     create_volume(user, demo, 'moving')
     act(user, 'moving', 'Attach to a server')
     user.type('Find: Server', 'web-2')
-    user.until(lambda: [one.text for one in browsers.Select(user.field('Server')).options if 'web' in one.text
-                        or 'alpha' in one.text][:1] == ['web-2 · ' + demo.servers[2][:8]], 'the list is not narrowed')
+    user.until(lambda: [one.text for one in browsers.Select(user.field('Server')).options] == [
+        'web-2 · ' + demo.servers[2][:8]], 'the list is not narrowed')
+    assert user.driver.execute_async_script(SEARCH, 'alpha', 'web-2') == [False, True], \
+        'the form can be sent with a server that was chosen before the search'
     confirm(user, 'Attach to a server')
     wait(lambda: volume(demo, 'moving')['status'] == 'in-use')
     user.press('Load again')
@@ -149,6 +167,45 @@ def test_images_are_edited_shared_and_downloaded(user, cloud, demo, modules):
     user.press('Download', within="//*[@role='menu']")
     confirm(user, 'Download')
     user.says('Image house downloaded')
+
+
+@pytest.fixture
+def site():
+    """URL of a server with one file."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200 if self.path == '/disk' else 404)
+            self.end_headers()
+            self.wfile.write(b'data of a disk')
+
+        def log_message(self, *words):
+            pass
+    with http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f'http://127.0.0.1:{server.server_port}'
+        server.shutdown()
+
+
+def test_an_image_is_imported_from_a_url(user, demo, site, modules):
+    for name, path, status in (('by-url', '/disk', 'active'), ('by-wrong-url', '/missing', 'queued')):
+        user.go('/images', 'Images')
+        user.press('Upload image')
+        user.type('Name', name)
+        user.choose('Source', 'URL')
+        user.type('URL', site + path)
+        user.choose('Format', 'raw')
+        user.press('Show as command')
+        user.says(f'openstack image import --method web-download --uri {site}{path} {name}')
+        assert user.axe(modules) == []
+        confirm(user, 'Upload image')
+        user.says(f'Image {name} created')
+        wait(lambda name=name, status=status: demo.get(
+            f'/image/v2/images?name={name}').json()['images'][0]['status'] == status)
+    image = demo.get('/image/v2/images?name=by-wrong-url').json()['images'][0]['id']
+    wait(lambda: demo.get(f'/image/v2/images/{image}/tasks').json()['tasks'][0]['status'] == 'failure')
+    user.go(f'/images/{image}', 'by-wrong-url')
+    user.says('returned 404')
+    sound(user, modules)
 
 
 def test_only_bootable_images_are_offered(user, demo):
@@ -311,6 +368,44 @@ def test_the_password_is_changed(browser, cloud, demo):
         'auth': callers.by_password(name, 'Ein-langes-Wort-9', 'unscoped')}).status_code == 201)
 
 
+def code_of(secret):
+    return totp.code(totp.secret_of(secret), int(time.time() // totp.STEP_S))
+
+
+def test_a_second_factor_is_set_up_and_required(browser, cloud, demo, modules):
+    identity = callers.Identity(cloud.admin())
+    name, password, user = identity.user(f'/projects/{demo.project_id}', 'member')
+    logged_in(browser, name, password)
+    browser.go('/account', 'Account')
+    browser.says('A login needs the password only.')
+    browser.press('Add device')
+    secret = browser.field('Secret').get_attribute('value')
+    assert browser.one(f"//dialog//code[contains(., 'secret={secret}&')]") and browser.css('dialog svg.qr path')
+    browser.type('Code', '000000' if code_of(secret) != '000000' else '000001')
+    browser.press('Add device', within='//dialog[@open]')
+    browser.says('The code is wrong or has expired.')
+    browser.press('Show as command')
+    browser.says(f'openstack credential create --type totp {user} {secret}')
+    assert browser.axe(modules) == []
+    browser.type('Code', code_of(secret))
+    confirm(browser, 'Add device')
+    browser.says('No second factor is required: a code replaces the password.')
+    devices = cloud.admin().get(f'/identity/v3/credentials?user_id={user}').json()['credentials']
+    assert [row['blob'] for row in devices] == [secret]
+    sound(browser, modules)
+    logged_in(browser, *credentials(cloud, 'admin'))
+    browser.go('/users', 'Users')
+    act(browser, name, 'Require second factor')
+    confirm(browser, 'Require second factor')
+    browser.says(f'Login of {name} needs a second factor')
+    act(browser, 'demo', 'Require second factor')
+    browser.press('Require second factor', within='//dialog[@open]')
+    browser.says('The user has no device and could not log in any more.')
+    answer = demo.session.post(cloud.url + '/identity/v3/auth/tokens', json={
+        'auth': callers.by_password(name, password, 'unscoped')})
+    assert (answer.status_code, answer.json()['required_auth_methods']) == (401, [['password', 'totp']])
+
+
 def test_keys_and_files_of_the_account(user, demo, modules, tmp_path):
     user.driver.execute_cdp_cmd('Browser.setDownloadBehavior', {'behavior': 'allow', 'downloadPath': str(tmp_path)})
     user.go('/account', 'Account')
@@ -354,6 +449,40 @@ def test_readers_are_offered_no_change(reader, demo, modules):
     reader.go(f'/servers/{demo.servers[0]}', 'alpha')
     assert not reader.one("//main//button[normalize-space()='Stop']")
     sound(reader, modules)
+
+
+def test_server_groups_with_several_policies_and_metadata(user, demo, modules):
+    user.go('/server-groups', 'Server groups')
+    user.press('Create server group')
+    user.type('Name', 'database')
+    user.one("//dialog//label[contains(., 'network-proximity')]/input").click()
+    user.type('Servers on one host at most', '2')
+    user.press('Show as command')
+    user.says('server policy group create --policy anti-affinity --policy network-proximity database')
+    confirm(user, 'Create server group')
+    user.says('Server group database created')
+
+    def stored():
+        return next(row for row in demo.get('/os-server-groups').json()['server_groups'] if row['name'] == 'database')
+    assert stored()['nova:policies'] == ['anti-affinity', 'network-proximity']
+    assert stored()['rules'] == {'max_server_per_host': 2}
+    user.press('database', within='//main')
+    user.heading('database')
+    user.press('Set metadata')
+    user.type('Key', 'tier')
+    user.type('Value', 'gold')
+    confirm(user, 'Set metadata')
+    user.until(lambda: user.one("//td[normalize-space()='tier']"), 'no metadata')
+    path = f'/os-server-groups/{stored()["id"]}/metadata'
+    assert demo.get(path).json()['metadata'] == {'tier': 'gold'}
+    sound(user, modules)
+    user.press('Actions', within="//header[@class='page-head']")
+    user.press('Edit', within="//*[@role='menu']")
+    user.one("//dialog//label[starts-with(normalize-space(), 'anti-affinity')]/input").click()
+    assert user.axe(modules) == []
+    confirm(user, 'Edit')
+    user.says('Server group database changed')
+    assert stored()['policy'] == 'network-proximity'
 
 
 # ---- administration ----------------------------------------------------------------
@@ -421,6 +550,32 @@ def test_flavors_with_swap_and_access(admin, cloud, demo, modules):
     flavor = next(row for row in demo.get('/flavors/detail').json()['flavors'] if row['name'] == 'private-flavor')
     assert (flavor['swap'], flavor['OS-FLV-EXT-DATA:ephemeral']) == (64, 2)
     sound(admin, modules)
+
+
+def test_a_host_is_drained_on_the_map(admin, cloud, demo, modules):
+    boss = cloud.admin()
+    made = boss.post('/os-aggregates', {'aggregate': {'name': 'pool'}}).json()['aggregate']
+    for host in ('host1', 'host2', 'host3'):
+        assert boss.post(f'/os-aggregates/{made["id"]}/action', {'add_host': {'host': host}}).status_code == 200
+    shown = boss.get(f'/servers/{demo.servers[0]}').json()['server']
+    host = shown['OS-EXT-SRV-ATTR:host']
+    admin.go('/hosts', 'Hosts')
+    admin.until(lambda: [tile for tile in admin.css('.tile') if host in tile.text], 'no tile')[0].click()
+    admin.press('Drain', within='//section')
+    admin.press('Show as command')
+    admin.says(f'openstack host maintenance start --aggregate pool {host}')
+    assert admin.axe(modules) == []
+    confirm(admin, 'Drain')
+    admin.says(f'Host {host} is being drained')
+    admin.until(lambda: any(host in tile.text and 'maintenance' in tile.text for tile in admin.css('.tile')),
+                'the map does not follow the maintenance', 60)
+    shown = boss.get(f'/servers/{demo.servers[0]}').json()['server']
+    assert shown['OS-EXT-SRV-ATTR:host'] != host
+    sound(admin, modules)
+    admin.press('End maintenance', within='//section')
+    confirm(admin, 'End maintenance')
+    admin.until(lambda: not admin.one("//section[.//h2[normalize-space()='Maintenance']]"), 'it does not end', 60)
+    wait(lambda: boss.get(f'/servers/{demo.servers[0]}').json()['server']['OS-EXT-SRV-ATTR:host'] == host)
 
 
 def test_hosts_have_names_while_they_are_few(admin, modules):

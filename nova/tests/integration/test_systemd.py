@@ -329,7 +329,7 @@ def test_the_daemons_of_a_controller_and_a_host(machine):
     machine.write('/etc/nova/nova.conf', CONFIG)
     machine.write('/etc/nova/nova.conf.d/databases.conf', DATABASES)
     machine.run('sh', '-c', 'chown -R root:nova /etc/nova && chmod -R o= /etc/nova')
-    for command in (('api_db', 'sync'), ('db', 'sync'), ('network', 'create')):
+    for command in (('api_db', 'sync'), ('db', 'sync'), ('network', 'create', '--default')):
         machine.run('nova-manage', *command)
     machine.run('systemctl', 'start', *DAEMONS, check=False)
     for name in DAEMONS:

@@ -63,6 +63,8 @@ def image_rows():
         method, path = row.method, re.sub(r'\{\w+\}', '{}', row.path)
         body = {'POST': {'name': 'a', 'member': 'a'}, 'PUT': {'status': 'accepted'}, 'PATCH': [
             {'op': 'replace', 'path': '/name', 'value': 'stolen'}]}.get(method)
+        if path.endswith('/import'):
+            body = {'method': {'name': 'glance-direct'}}
         yield f'{method} {path}', method, '/image' + path, None, body, set(), row.any_scope
 
 
@@ -114,7 +116,7 @@ def ask(caller, row, path):
     name, method, _path, version, body, *_rest = row
     headers = PATCH if method == 'PATCH' else {}
     more = {'timeout': 60, 'stream': any(path.endswith(each) for each in STREAMS)}
-    if method == 'PUT' and path.endswith('/file'):
+    if method == 'PUT' and path.endswith(('/file', '/stage')):
         return caller.request(method, path, data=b'stolen', headers=OCTETS, **more)
     answer = caller.request(method, path, body, version=version, headers=headers, **more)
     if more['stream']:

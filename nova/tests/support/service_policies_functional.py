@@ -205,7 +205,9 @@ def of_image(rule, things):
             'modify_metadef_property': {'title': 'x'}, 'add_metadef_tags': {'tags': [{'name': 'one'}]},
             'modify_metadef_tag': {'name': 'one'}, 'add_metadef_resource_type_association': {'name': 'two'},
             }.get(rule.name)
-    headers = PATCH if method == 'PATCH' else OCTETS if path.endswith('/file') and method == 'PUT' else {}
+    if path.endswith('/import'):
+        body = {'method': {'name': 'glance-direct'}}
+    headers = PATCH if method == 'PATCH' else OCTETS if path.endswith(('/file', '/stage')) and method == 'PUT' else {}
     return Probe(method, path, body, hidden=rule.name == 'get_image', headers=headers)
 
 

@@ -1,4 +1,6 @@
 """openstack server policy group: server groups with several policies and metadata"""
+from urllib import parse
+
 from solonova_osc import calls
 
 COLUMNS = ('id', 'name', 'policies', 'metadata', 'members')
@@ -14,6 +16,9 @@ class _Group:
 
     def path(self, parsed_args):
         return f'{self.calls.groups()}/{parsed_args.group}'
+
+    def metadata(self, parsed_args):
+        return f'/os-server-groups/{parsed_args.group}/metadata'
 
 
 class _Attributes:
@@ -58,7 +63,7 @@ class Create(_Attributes, calls.ShowOne):
 
 
 class Set(_Attributes, _Group, calls.ShowOne):
-    """Change a server group; its policies only while it has no members."""
+    """Change a server group; its policies only while it has no members. Other items of its metadata stay."""
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
@@ -67,7 +72,25 @@ class Set(_Attributes, _Group, calls.ShowOne):
 
     def take_action(self, parsed_args):
         body = self.attributes(parsed_args) | ({'name': parsed_args.name} if parsed_args.name else {})
+        if 'metadata' in body:
+            self.calls('POST', self.metadata(parsed_args), {'metadata': body.pop('metadata')})
+        if not body:
+            return calls.one(self.calls('GET', self.path(parsed_args))['group'])
         return calls.one(self.calls('PUT', self.path(parsed_args), {'group': body})['group'])
+
+
+class Unset(_Group, calls.Command):
+    """Remove items from the metadata of a server group."""
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('--property', action='append', required=True, metavar='KEY',
+                            help='key of the item; repeatable')
+        return parser
+
+    def take_action(self, parsed_args):
+        for key in parsed_args.property:
+            self.calls('DELETE', f'{self.metadata(parsed_args)}/{parse.quote(key, safe="")}')
 
 
 class Delete(_Group, calls.Command):

@@ -12,7 +12,7 @@ import {t} from './text.js';
 export class PasscodeNeeded extends Error {
   /** @param {string} receipt @param {string} userId */
   constructor(receipt, userId) {
-    super('passcode');
+    super(t('A login needs a passcode now. Log out and log in again.'));
     this.receipt = receipt;
     this.userId = userId;
   }
@@ -68,6 +68,25 @@ export async function login(given, factor) {
   return {token: first.token, projects};
 }
 
+/**
+ * Whether a passcode of the user's device is right, which uses it up.
+ * @param {string} userId @param {string} passcode
+ */
+export async function proved(userId, passcode) {
+  try {
+    const {token: made} = await token({methods: ['totp'], totp: {user: {id: userId, passcode}}}, 'unscoped');
+    await revoke(made);
+  } catch (why) {
+    if (/** @type {any} */ (why).code === 401) return false;
+    if (!(why instanceof PasscodeNeeded)) throw why; // else it is right, and the password is missing
+  }
+  return true;
+}
+
+/** @param {string} old */
+const revoke = old =>
+  call('identity', '/auth/tokens', {method: 'DELETE', token: old, headers: {'X-Subject-Token': old}}).catch(() => null); // it runs out by itself
+
 /** Log in to one of the projects, with the token of a login without one. @param {string} first @param {string} project */
 export async function choose(first, project) {
   take(await token({methods: ['token'], token: {id: first}}, {project: {id: project}}));
@@ -95,11 +114,5 @@ export async function switchProject(project) {
 export async function logout() {
   const session = current();
   end('');
-  if (session) {
-    await call('identity', '/auth/tokens', {
-      method: 'DELETE',
-      token: session.token,
-      headers: {'X-Subject-Token': session.token},
-    }).catch(() => null); // it runs out by itself
-  }
+  if (session) await revoke(session.token);
 }

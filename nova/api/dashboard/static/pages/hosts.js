@@ -2,7 +2,10 @@
 import {html, useEffect, useMemo, useRef, useState} from '../core/html.js';
 import {all, call} from '../core/api.js';
 import {useLoad} from '../core/load.js';
+import {may} from '../core/permissions.js';
 import {mebibytes, number, t} from '../core/text.js';
+import {drain, Maintenance, Moved, undrain} from '../data/resources/aggregates.js';
+import {ActionDialog, allowed} from '../parts/actions.js';
 import {Badge, Busy, Card, Empty, Facts, Head, Meter, Refusal} from '../parts/basics.js';
 
 const MEASURES = [
@@ -12,10 +15,38 @@ const MEASURES = [
 ];
 const MOST = 20000;
 const FEW = 60; // hosts that are shown with their names
+const AGGREGATES = 30; // whose maintenance is asked for
+const AGAIN_MS = 3000; // between two looks while servers move
+const MOVING = ['draining', 'rebalancing'];
+
+/**
+ * A function of a host: its aggregate, the one that maintains it if there is one, and its maintenance.
+ * @param {AbortSignal} signal
+ */
+async function maintained(signal) {
+  if (!may(drain.rule)) return () => ({});
+  const {aggregates} = await call('compute', '/os-aggregates', {signal});
+  const rows = (
+    await Promise.all(
+      aggregates
+        .filter((/** @type {any} */ row) => row.hosts.length)
+        .slice(0, AGGREGATES)
+        .map((/** @type {any} */ row) => call('compute', `/os-aggregates/${row.id}/os-host-maintenance`, {signal})),
+    )
+  ).flatMap(found => found['os-host-maintenance']);
+  const latest = new Map(rows.filter(row => row.status !== 'ended').map(row => [row.host, row]));
+  return (/** @type {string} */ host) => {
+    const maintenance = latest.get(host);
+    const [first] = aggregates.filter(
+      (/** @type {any} */ row) => row.hosts.includes(host) && (!maintenance || row.id === maintenance.aggregate_id),
+    );
+    return {aggregate: first, maintenance};
+  };
+}
 
 /** @param {AbortSignal} signal */
 async function read(signal) {
-  const [hypervisors, services] = await Promise.all([
+  const [hypervisors, services, aggregates] = await Promise.all([
     all('compute', '/os-hypervisors/detail', 'hypervisors', {
       signal,
       version: '2.87',
@@ -23,10 +54,11 @@ async function read(signal) {
       most: MOST,
     }),
     call('compute', '/os-services', {signal, query: {binary: 'nova-compute'}}),
+    maintained(signal),
   ]);
   const zones = new Map(services.services.map((/** @type {any} */ row) => [row.host, row.zone]));
   return hypervisors
-    .map(row => ({...row, host: row.service?.host, zone: zones.get(row.service?.host) ?? '–'}))
+    .map(row => ({...row, host: row.service?.host, zone: zones.get(row.service?.host) ?? '–', ...aggregates(row.service?.host)}))
     .sort(
       (one, other) =>
         one.zone.localeCompare(other.zone) || String(one.host).localeCompare(other.host, undefined, {numeric: true}),
@@ -36,9 +68,19 @@ async function read(signal) {
 export default function Hosts() {
   const loaded = useLoad(read, []);
   const [measure, setMeasure] = useState('memory');
-  const [chosen, setChosen] = useState(/** @type {any} */ (null));
+  const [chosenId, setChosen] = useState(/** @type {any} */ (null));
+  const [doing, setDoing] = useState(/** @type {any} */ (null));
   const by = MEASURES.find(one => one.name === measure) ?? MEASURES[0];
   const rows = loaded.data ?? [];
+  const chosen = rows.find(row => row.id === chosenId) ?? null;
+  const choose = (/** @type {any} */ row) => setChosen(row?.id ?? null);
+  const maintenances = rows.filter(row => row.maintenance);
+  const moving = rows.some(row => MOVING.includes(row.maintenance?.status));
+  useEffect(() => {
+    if (!moving) return;
+    const timer = setInterval(loaded.reload, AGAIN_MS);
+    return () => clearInterval(timer);
+  }, [moving]);
   const sum = (/** @type {string} */ key) => rows.reduce((total, row) => total + (row[key] ?? 0), 0);
   const zones = useMemo(() => [...new Set(rows.map(row => row.zone))], [loaded.data]);
   return html`
@@ -52,8 +94,12 @@ export default function Hosts() {
       html`<div class="grid">
       <${Card} title=${t('All hosts')} class="span"><div class="meters">
         <${Meter} label=${t('CPUs')} used=${sum('vcpus_used')} total=${sum('vcpus')} show=${number} /><${Meter} label=${t('Memory')} used=${sum('memory_mb_used')} total=${sum('memory_mb')} show=${mebibytes} /><${Meter} label=${t('Disk')} used=${sum('local_gb_used')} total=${sum('local_gb')} show=${(/** @type {number} */ size) => `${number(size)} GiB`} /></div></${Card}>
-      ${zones.map(zone => html`<${Card} key=${zone} title=${t('Zone {name}', {name: zone})} class="span"><${rows.length > FEW ? Squares : Tiles} rows=${rows.filter(row => row.zone === zone)} by=${by} onChoose=${setChosen} chosen=${chosen} /></${Card}>`)}
-      <${Card} title=${chosen ? chosen.hypervisor_hostname : t('A host')} class="span">${
+      ${zones.map(zone => html`<${Card} key=${zone} title=${t('Zone {name}', {name: zone})} class="span"><${rows.length > FEW ? Squares : Tiles} rows=${rows.filter(row => row.zone === zone)} by=${by} onChoose=${choose} chosen=${chosen} /></${Card}>`)}
+      ${maintenances.length > 0 && html`<${Card} title=${t('Maintenance')} class="span"><ul class="brief">${maintenances.map(row => html`<${Maintenance} key=${row.id} row=${row.maintenance} />`)}</ul></${Card}>`}
+      <${Card} title=${chosen ? chosen.hypervisor_hostname : t('A host')} class="span" action=${
+        chosen &&
+        html`<div class="chips">${allowed([drain, undrain], chosen).map(action => html`<button type="button" class="small" onClick=${() => setDoing(action)}>${t(action.label)}</button>`)}</div>`
+      }>${
         chosen
           ? html`<${Facts} rows=${[
               [t('State'), html`<${Badge} state=${chosen.state} /> <${Badge} state=${chosen.status} />`],
@@ -63,11 +109,13 @@ export default function Hosts() {
               [t('Memory'), `${mebibytes(chosen.memory_mb_used)} / ${mebibytes(chosen.memory_mb)}`],
               [t('Disk'), `${number(chosen.local_gb_used)} / ${number(chosen.local_gb)} GiB`],
               [t('Address'), chosen.host_ip],
+              [t('Aggregate'), chosen.aggregate?.name ?? (may(drain.rule) && t('none: a host is drained into the other hosts of its aggregate'))],
             ]} />`
           : html`<p class="quiet">${t('Point at a square, or walk through them with the arrow keys.')}</p>`
       }</${Card}>
       <p class="quiet"><a href="#/hypervisors">${t('The same as a table')}</a></p></div>`
-    }`;
+    }
+    ${doing && chosen && html`<${ActionDialog} action=${doing} rows=${[chosen]} nameOf=${(/** @type {any} */ row) => row.host} onClose=${() => setDoing(null)} onDone=${loaded.reload} />`}`;
 }
 
 /** Few hosts, with names, load and state. @param {{rows: any[], by: any, chosen: any, onChoose: (row: any) => void}} props */
@@ -76,7 +124,8 @@ const Tiles = ({rows, by, chosen, onChoose}) =>
     row => html`
     <button type="button" key=${row.id} class="tile" aria-pressed=${chosen?.id === row.id} onClick=${() => onChoose(row)}><strong>${row.host ?? row.hypervisor_hostname}</strong>
       ${row.state === 'up' ? row.status === 'disabled' && html`<${Badge} state="disabled" />` : html`<${Badge} state=${row.state} />`}
-      <progress max=${row[by.total] || 1} value=${row[by.used] ?? 0} aria-label=${t(by.label)}></progress>
+      ${row.maintenance && html`<${Badge} state=${row.maintenance.status} />`}
+      ${MOVING.includes(row.maintenance?.status) ? html`<${Moved} counts=${row.maintenance.counts} />` : html`<progress max=${row[by.total] || 1} value=${row[by.used] ?? 0} aria-label=${t(by.label)}></progress>`}
       <span class="quiet">${t('{count} servers', {count: number(row.running_vms ?? 0)})}</span></button>`,
   )}</div>`;
 

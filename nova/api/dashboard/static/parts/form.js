@@ -9,8 +9,9 @@ import {t} from '../core/text.js';
  * @typedef {{name: string, label: string, type?: 'text' | 'find' | 'textarea' | 'number' | 'select' | 'many' | 'check' | 'password' | 'file',
  *   required?: boolean, help?: string, value?: any, min?: number, max?: number, pattern?: string,
  *   options?: Option[] | ((values: Values, text: string) => Promise<Option[]>), when?: (values: Values) => boolean,
- *   depends?: string[], none?: string, preset?: boolean, more?: boolean, suggestions?: string[]}} Field
+ *   depends?: string[], none?: string, preset?: boolean, more?: boolean, suggestions?: string[], below?: (value: any) => any}} Field
  * preset: the first option is chosen once the options are known; more: the field is in the folded part of the form
+ * below: what is shown below the field
  * find: a choice among more things than a list can hold; the options are asked for with the text that was typed
  */
 
@@ -37,20 +38,23 @@ export const Fields = ({fields, values, onChange}) => {
 /** @param {{field: Field, values: Values, set: (value: any) => void}} props */
 function One({field, values, set}) {
   const id = 'f-' + field.name;
-  const [options, setOptions] = useState(
-    /** @type {Option[] | null} */ (Array.isArray(field.options) ? field.options : null),
-  );
   const [error, setError] = useState('');
   const [text, setText] = useState('');
+  const [known, setKnown] = useState(
+    /** @type {{text: string, options: Option[] | null}} */ ({text, options: Array.isArray(field.options) ? field.options : null}),
+  );
+  const options = known.text === text ? known.options : null; // null: those of the typed text are not there yet
   const settled = useSettled(text, 250);
   useEffect(
     () => {
       if (typeof field.options !== 'function') return;
       let wanted = true;
+      setKnown({text: settled, options: null});
       field.options(values, settled).then(
         found => {
           if (!wanted) return;
-          setOptions(found);
+          setKnown({text: settled, options: found});
+          setError('');
           if (field.preset && !values[field.name] && found.length) set(found[0].value);
           if (
             (field.type === 'select' || field.type === 'find') &&
@@ -59,8 +63,13 @@ function One({field, values, set}) {
             !found.some(one => one.value === values[field.name])
           )
             set(found[0]?.value ?? '');
+          else if (field.type === 'find' && !found.some(one => one.value === values[field.name])) set('');
         },
-        failure => wanted && setError(failure.message),
+        failure => {
+          if (!wanted) return;
+          setKnown({text: settled, options: []});
+          setError(failure.message);
+        },
       );
       return () => {
         wanted = false;
@@ -79,7 +88,7 @@ function One({field, values, set}) {
   if (field.type === 'many') return html`<${Many} ...${{id, field, options, said, values, set}} />`;
   return html`<div class="field"><label for=${id}>${t(field.label)}${field.required ? '' : html` <span class="quiet">${t('optional')}</span>`}</label>
     ${field.type === 'find' && html`<input type="search" aria-label=${t('Find: {label}', {label: t(field.label)})} placeholder=${t('Find by name, address or id')} value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} />`}
-    ${control(field, options, values, set, common)}${said}</div>`;
+    ${control(field, options, values, set, common)}${field.below?.(values[field.name])}${said}</div>`;
 }
 
 /** @param {{id: string, field: Field, options: Option[] | null, said: any, values: Values, set: (value: any) => void}} props */
@@ -111,7 +120,8 @@ function control(field, options, values, set, common) {
   const value = values[field.name];
   const typed = (/** @type {any} */ event) => set(event.target.value);
   if (field.type === 'select' || field.type === 'find') {
-    return html`<select ...${common} value=${value} onChange=${typed} disabled=${!options}>
+    // without its options the field is empty and required, so that no form is sent with a choice that is not shown
+    return html`<select ...${common} required=${field.required || !options} value=${options ? value : ''} onChange=${typed} aria-busy=${!options}>
       ${(field.none || !field.required || !options) && html`<option value="">${options ? (field.none ? t(field.none) : '–') : t('Loading …')}</option>`}
       ${(options ?? []).map(option => html`<option key=${option.value} value=${option.value} selected=${option.value === value}>${Array.isArray(field.options) ? t(option.label) : option.label}${option.note ? ` · ${option.note}` : ''}</option>`)}
     </select>`;

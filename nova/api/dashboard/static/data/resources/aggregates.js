@@ -12,15 +12,50 @@ const act = (/** @type {string} */ name, /** @type {any} */ row, /** @type {any}
   path: `/os-aggregates/${row.id}/action`,
   body: {[name]: body},
 });
+/** @param {'start' | 'stop'} verb @param {any} row @param {string} host */
+const maintenance = (verb, row, host) => ({
+  request: act(`os-host-maintenance:${verb}`, row, {host}),
+  command: openstack(`host maintenance ${verb}`, ['--aggregate', row.name], host || 'HOST'),
+});
+/** Drain one host of an aggregate: the row has the host and its aggregate. @type {import('../../parts/actions.js').Action} */
+export const drain = {
+  name: 'drain',
+  label: 'Drain',
+  done: 'Host {name} is being drained',
+  rule: 'nova:os-aggregates:maintenance',
+  when: row => row.aggregate?.hosts.length > 1 && !['draining', 'maintenance'].includes(row.maintenance?.status),
+  ask: 'The host is disabled, and its servers move to other hosts of its aggregate.',
+  request: row => maintenance('start', row.aggregate, row.host).request,
+  command: row => maintenance('start', row.aggregate, row.host).command,
+};
+/** @type {import('../../parts/actions.js').Action} */
+export const undrain = {
+  name: 'undrain',
+  label: 'End maintenance',
+  done: 'Maintenance of {name} ended',
+  rule: 'nova:os-aggregates:maintenance',
+  when: row => ['draining', 'maintenance', 'incomplete'].includes(row.maintenance?.status),
+  ask: 'The host is enabled, and its servers move back.',
+  request: row => maintenance('stop', row.aggregate, row.host).request,
+  command: row => maintenance('stop', row.aggregate, row.host).command,
+};
+
 const own = async (/** @type {any} */ row) => row.hosts.map((/** @type {string} */ value) => ({value, label: value}));
 
-/** How far the maintenance of one host is. @param {{row: any}} props */
-function Maintenance({row}) {
-  const {waiting = 0, moving = 0, moved = 0, failed = 0} = row.counts ?? {};
+/** Moved servers of a maintenance. @param {{counts: any}} props */
+export function Moved({counts}) {
+  const {waiting = 0, moving = 0, moved = 0, failed = 0} = counts ?? {};
   const all = waiting + moving + moved + failed;
+  return all
+    ? html`<progress max=${all} value=${moved} aria-label=${t('Progress')}></progress><span class="quiet">${t('{count} of {total} servers moved', {count: moved, total: all})}</span>`
+    : null;
+}
+
+/** How far the maintenance of one host is. @param {{row: any}} props */
+export function Maintenance({row}) {
   return html`<li>
     <strong>${row.host}</strong><${Badge} state=${row.status} /><span class="quiet"><${Ago} at=${row.updated_at} /></span>
-    ${all > 0 && html`<progress max=${all} value=${moved} aria-label=${t('Progress')}></progress>`}
+    <${Moved} counts=${row.counts} />
     ${row.message && html`<p class="quiet">${row.message}</p>`}
   </li>`;
 }
@@ -127,9 +162,8 @@ export default {
       when: row => row.hosts.length > 1,
       ask: 'Its servers move to other hosts of the aggregate.',
       form: row => [{name: 'host', label: 'Host', type: 'select', required: true, options: () => own(row)}],
-      request: (row, {host}) => act('os-host-maintenance:start', row, {host}),
-      command: (row, {host}) =>
-        `# no command: POST /os-aggregates/${row.id}/action {"os-host-maintenance:start": {"host": "${host}"}}`,
+      request: (row, {host}) => maintenance('start', row, host).request,
+      command: (row, {host}) => maintenance('start', row, host).command,
     },
     {
       name: 'maintained',
@@ -138,9 +172,8 @@ export default {
       rule: 'nova:os-aggregates:maintenance',
       when: row => row.hosts.length > 1,
       form: row => [{name: 'host', label: 'Host', type: 'select', required: true, options: () => own(row)}],
-      request: (row, {host}) => act('os-host-maintenance:stop', row, {host}),
-      command: (row, {host}) =>
-        `# no command: POST /os-aggregates/${row.id}/action {"os-host-maintenance:stop": {"host": "${host}"}}`,
+      request: (row, {host}) => maintenance('stop', row, host).request,
+      command: (row, {host}) => maintenance('stop', row, host).command,
     },
     {
       name: 'delete',

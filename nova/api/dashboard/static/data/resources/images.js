@@ -1,4 +1,4 @@
-// Images, with their upload.
+// Images, with their upload and their import from a URL.
 import {html} from '../../core/html.js';
 import {ask, call, said, url} from '../../core/api.js';
 import {openstack} from '../../core/command.js';
@@ -27,6 +27,16 @@ const send = (id, file, progress) =>
     request.onerror = () => reject(new Error('The image service does not answer.'));
     request.send(file);
   });
+
+/** Where the data of a new image comes from: this computer, or a URL if the cloud downloads. */
+const sources = async () => {
+  const found = await call('image', '/info/import').catch(() => null); // older services have no imports
+  return [
+    {value: 'file', label: t('File')},
+    ...(found?.['import-methods'].value.includes('web-download') ? [{value: 'url', label: t('URL')}] : []),
+  ];
+};
+const ofUrl = (/** @type {any} */ values) => values.from === 'url';
 
 /** Fields of an image that are no properties. */
 const FIELDS = new Set(
@@ -135,9 +145,11 @@ export default {
     ['Owner', row.owner && html`<${Named} kind="project" id=${row.owner} />`],
     ['Tags', (row.tags ?? []).join(', ')],
   ],
-  more: async row =>
-    mine(row) && row.visibility === 'shared' ? (await call('image', `/images/${row.id}/members`)).members : [],
-  parts: (row, members, _reload, choose) => {
+  more: async row => ({
+    members: mine(row) && row.visibility === 'shared' ? (await call('image', `/images/${row.id}/members`)).members : [],
+    tasks: mine(row) ? await call('image', `/images/${row.id}/tasks`).then(found => found.tasks, () => []) : [],
+  }),
+  parts: (row, {members, tasks}, _reload, choose) => {
     const add = (/** @type {Action} */ action) =>
       action.when?.(row) &&
       offered(action) &&
@@ -146,6 +158,14 @@ export default {
       {name: 'key', label: 'Key', value: (/** @type {any} */ one) => one.id},
       {name: 'value', label: 'Value', value: (/** @type {any} */ one) => one.value},
     ]} />
+    ${
+      tasks.length > 0 &&
+      html`<${Rows} title=${t('Imports')} icon="image" rows=${tasks} choose=${choose} columns=${[
+        STATUS,
+        {name: 'message', label: 'Message', value: (/** @type {any} */ one) => one.message},
+        CREATED,
+      ]} />`
+    }
     ${
       mine(row) &&
       html`<${Rows} title=${t('Shared with')} icon="people" choose=${choose} add=${add(share)} actions=${[unshare]} rows=${members.map((/** @type {any} */ one) => ({...one, id: one.member_id}))} nameOf=${(/** @type {any} */ one) => one.member_id} columns=${[
@@ -157,23 +177,27 @@ export default {
   create: {
     name: 'upload-image',
     label: 'Upload image',
-    done: 'Image {name} uploaded',
+    done: 'Image {name} created',
     rule: 'add_image',
     form: [
       {name: 'name', label: 'Name', required: true},
-      {name: 'file', label: 'File', type: 'file', required: true},
+      {name: 'from', label: 'Source', type: 'select', required: true, preset: true, options: sources},
+      {name: 'file', label: 'File', type: 'file', required: true, when: values => !ofUrl(values)},
+      {name: 'uri', label: 'URL', required: true, pattern: 'https?://.+', when: ofUrl, help: 'The cloud downloads the file. The status of the image says when it is done.'},
       {name: 'disk_format', label: 'Format', type: 'select', required: true, value: 'qcow2', options: FORMATS},
       {name: 'min_disk', label: 'Minimum disk (GiB)', type: 'number', min: 0, value: 0},
       {name: 'min_ram', label: 'Minimum memory (MiB)', type: 'number', min: 0, value: 0},
     ],
     perform: async (_row, values, progress) => {
-      const {file, ...fields} = values;
+      const {file, from: _from, uri, ...fields} = values;
       const made = await call('image', '/images', {
         method: 'POST',
         body: {...fields, container_format: 'bare', min_disk: Number(fields.min_disk), min_ram: Number(fields.min_ram)},
       });
       try {
-        await send(made.id, file, progress);
+        if (ofUrl(values))
+          await call('image', `/images/${made.id}/import`, {method: 'POST', body: {method: {name: 'web-download', uri}}});
+        else await send(made.id, file, progress);
       } catch (error) {
         await call('image', `/images/${made.id}`, {method: 'DELETE'}).catch(() => null); // half an image is of no use
         throw error;
@@ -183,16 +207,21 @@ export default {
     command: (_row, values) =>
       openstack(
         'image create',
-        ['--file', values.file?.name ?? 'FILE'],
+        ofUrl(values) ? '' : ['--file', values.file?.name ?? 'FILE'],
         ['--disk-format', values.disk_format],
         ['--min-disk', Number(values.min_disk) || ''],
         ['--min-ram', Number(values.min_ram) || ''],
         values.name || 'NAME',
-      ),
+      ) +
+      (ofUrl(values)
+        ? '\n' + openstack('image import', '--method web-download', ['--uri', values.uri || 'URL'], values.name || 'NAME')
+        : ''),
     terraform: (_row, values) =>
       terraform('images_image_v2', values.name, {
         name: values.name,
-        local_file_path: values.file?.name ?? 'FILE',
+        ...(ofUrl(values)
+          ? {image_source_url: values.uri || 'URL', web_download: true}
+          : {local_file_path: values.file?.name ?? 'FILE'}),
         disk_format: values.disk_format,
         container_format: 'bare',
         min_disk_gb: Number(values.min_disk) || undefined,

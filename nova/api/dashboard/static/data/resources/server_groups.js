@@ -2,6 +2,7 @@
 import {html} from '../../core/html.js';
 import {call} from '../../core/api.js';
 import {openstack} from '../../core/command.js';
+import {required} from '../../core/session.js';
 import {terraform} from '../../core/terraform.js';
 import {t} from '../../core/text.js';
 import {Card, Empty} from '../../parts/basics.js';
@@ -9,10 +10,33 @@ import {offered} from '../../parts/actions.js';
 import {Named} from '../../parts/named.js';
 import {Rows} from '../common.js';
 
-const POLICIES = ['anti-affinity', 'affinity', 'soft-anti-affinity', 'soft-affinity'].map(value => ({
-  value,
-  label: value,
-}));
+const POLICIES = [
+  {value: 'anti-affinity', label: 'anti-affinity', note: t('Each server on a host of its own')},
+  {value: 'affinity', label: 'affinity', note: t('All servers on one host')},
+  {value: 'soft-anti-affinity', label: 'soft-anti-affinity', note: t('On different hosts if possible')},
+  {value: 'soft-affinity', label: 'soft-affinity', note: t('On one host if possible')},
+  {value: 'network-proximity', label: 'network-proximity', note: t('In one network segment')},
+  {value: 'host-capabilities', label: 'host-capabilities', note: t('On hosts with the capabilities in the metadata')},
+];
+const policiesOf = (/** @type {any} */ row) => row['nova:policies'] ?? (row.policy ? [row.policy] : (row.policies ?? []));
+/** Groups with several policies are outside the versioned API. @param {string} id  empty: all */
+const groups = id => `/../v3.0/${required().project?.id}/groups${id && '/'}${id}`;
+const most = (/** @type {any} */ value) => ({max_server_per_host: Number(value)});
+/** @type {import('../../parts/form.js').Field} */
+const MOST = {
+  name: 'most',
+  label: 'Servers on one host at most',
+  type: 'number',
+  min: 1,
+  when: values => values.policies.includes('anti-affinity'),
+};
+/** Set the bound of anti-affinity, after the policies. @param {any} group @param {any} values */
+const bounded = async (group, values) => {
+  if (values.most && values.policies.includes('anti-affinity') && Number(values.most) !== group.rules?.max_server_per_host)
+    await call('compute', `/os-server-groups/${group.id}`, {method: 'PUT', body: {server_group: {rules: most(values.most)}}});
+  return group;
+};
+const several = (/** @type {string[]} */ policies) => policies.map(one => /** @type {[string, any]} */ (['--policy', one]));
 
 /** @type {import('../../parts/actions.js').Action} */
 const setMetadata = {
@@ -25,7 +49,7 @@ const setMetadata = {
     {name: 'value', label: 'Value', required: true},
   ],
   request: (row, {key, value}) => ({method: 'POST', path: `/os-server-groups/${row.id}/metadata`, body: {metadata: {[key]: value}}}),
-  command: row => `# no command: POST /os-server-groups/${row.id}/metadata`,
+  command: (row, {key, value}) => openstack('server policy group set', ['--property', `${key}=${value}`], row.id),
 };
 /** @type {import('../../parts/actions.js').Action} */
 const removeMetadata = {
@@ -35,8 +59,14 @@ const removeMetadata = {
   rule: 'nova:os-server-groups:metadata:update',
   danger: true,
   request: row => ({method: 'DELETE', path: `/os-server-groups/${row.group}/metadata/${encodeURIComponent(row.id)}`}),
-  command: row => `# no command: DELETE /os-server-groups/${row.group}/metadata/${row.id}`,
+  command: row => openstack('server policy group unset', ['--property', row.id], row.group),
 };
+
+/** What of a group a form changes. @param {any} row @param {any} values @returns {{name?: string, policies?: string[]}} */
+const changed = (row, {name, policies}) => ({
+  ...(name === row.name ? {} : {name}),
+  ...([...policies].sort().join() === [...policiesOf(row)].sort().join() ? {} : {policies}),
+});
 
 /** @type {import('../resources.js').Resource} */
 export default {
@@ -46,13 +76,13 @@ export default {
   empty: 'There are no server groups yet.',
   columns: [
     {name: 'name', label: 'Name', value: row => row.name},
-    {name: 'policy', label: 'Policy', value: row => row['nova:policies']?.join(', ') ?? row.policy ?? row.policies?.join(', ')},
+    {name: 'policy', label: 'Policy', value: row => policiesOf(row).join(', ')},
     {name: 'members', label: 'Members', number: true, value: row => row.members.length},
   ],
   one: 'server_group',
   facts: row => [
     ['Id', row.id],
-    ['Policy', row['nova:policies']?.join(', ') ?? row.policy],
+    ['Policy', policiesOf(row).join(', ')],
     ['Servers on one host', row.rules?.max_server_per_host],
     ['Project', row.project_id],
   ],
@@ -69,36 +99,39 @@ export default {
     label: 'Create server group',
     done: 'Server group {name} created',
     rule: 'os_compute_api:os-server-groups:create',
+    ask: 'All policies of a group must hold.',
     form: [
       {name: 'name', label: 'Name', required: true},
-      {name: 'policy', label: 'Policy', type: 'select', required: true, value: 'anti-affinity', options: POLICIES},
-      {
-        name: 'most',
-        label: 'Servers on one host at most',
-        type: 'number',
-        min: 1,
-        when: values => values.policy === 'anti-affinity',
-      },
+      {name: 'policies', label: 'Policies', type: 'many', value: ['anti-affinity'], options: POLICIES},
+      MOST,
     ],
-    request: (_row, {name, policy, most}) => ({
-      method: 'POST',
-      path: '/os-server-groups',
-      body: {
-        server_group: {
-          name,
-          policy,
-          ...(most && policy === 'anti-affinity' ? {rules: {max_server_per_host: Number(most)}} : {}),
-        },
-      },
-    }),
-    terraform: (_row, {name, policy}) => terraform('compute_servergroup_v2', name, {name, policies: [policy]}),
-    command: (_row, {name, policy, most}) =>
-      openstack(
-        'server group create',
-        ['--policy', policy],
-        most && `--rule max_server_per_host=${most}`,
-        name || 'NAME',
-      ),
+    perform: async (_row, values) => {
+      const {name, policies} = values;
+      if (policies.length === 1)
+        return call('compute', '/os-server-groups', {
+          method: 'POST',
+          body: {
+            server_group: {
+              name,
+              policy: policies[0],
+              ...(values.most && policies[0] === 'anti-affinity' ? {rules: most(values.most)} : {}),
+            },
+          },
+        });
+      const {group} = await call('compute', groups(''), {method: 'POST', body: {group: {name, policies}}});
+      return bounded(group, values);
+    },
+    terraform: (_row, {name, policies}) =>
+      policies.length === 1 ? terraform('compute_servergroup_v2', name, {name, policies}) : '',
+    command: (_row, {name, policies, most: bound}) =>
+      policies.length === 1
+        ? openstack(
+            'server group create',
+            ['--policy', policies[0]],
+            bound && policies[0] === 'anti-affinity' && `--rule max_server_per_host=${bound}`,
+            name || 'NAME',
+          )
+        : openstack('server policy group create', ...several(policies), name || 'NAME'),
   },
   actions: [
     {
@@ -106,16 +139,21 @@ export default {
       label: 'Edit',
       done: 'Server group {name} changed',
       rule: 'nova:os-server-groups:update',
+      ask: 'Policies change only while the group has no members.',
       form: row => [
         {name: 'name', label: 'Name', required: true, value: row.name},
-        {name: 'policy', label: 'Policy', type: 'select', required: true, options: POLICIES, value: row.policy},
+        {name: 'policies', label: 'Policies', type: 'many', value: policiesOf(row), options: POLICIES},
+        {...MOST, value: row.rules?.max_server_per_host ?? ''},
       ],
-      request: (row, {name, policy}) => ({
-        method: 'PUT',
-        path: `/os-server-groups/${row.id}`,
-        body: {server_group: {...(name === row.name ? {} : {name}), ...(policy === row.policy ? {} : {policy})}},
-      }),
-      command: row => `# no command: PUT /os-server-groups/${row.id}`,
+      perform: async (row, values) => {
+        const group = changed(row, values);
+        if (Object.keys(group).length) await call('compute', groups(row.id), {method: 'PUT', body: {group}});
+        return bounded(row, values);
+      },
+      command: (row, values) => {
+        const {name, policies = []} = changed(row, values);
+        return openstack('server policy group set', ['--name', name], ...several(policies), row.id);
+      },
     },
     {
       name: 'delete',

@@ -98,6 +98,40 @@ export default {
       command: row => openstack('user set --password-prompt', row.id),
     },
     {
+      name: 'require-factor',
+      label: 'Require second factor',
+      done: 'Login of {name} needs a second factor',
+      rule: 'identity:update_user',
+      when: row => !row.options?.multi_factor_auth_enabled,
+      ask: 'A login then needs the password and a code of a device. The user adds the device on the account page first.',
+      perform: async row => {
+        const {credentials} = await call('identity', '/credentials', {query: {user_id: row.id, type: 'totp'}});
+        if (!credentials.length) throw new Error(t('The user has no device and could not log in any more.'));
+        return call('identity', `/users/${row.id}`, {
+          method: 'PATCH',
+          body: {user: {options: {multi_factor_auth_enabled: true, multi_factor_auth_rules: [['password', 'totp']]}}},
+        });
+      },
+      command: row =>
+        openstack('user set --enable-multi-factor-auth --multi-factor-auth-rule password,totp', row.id),
+    },
+    {
+      name: 'free-factor',
+      label: 'Do not require second factor',
+      done: 'Login of {name} needs the password only',
+      rule: 'identity:update_user',
+      when: row => row.options?.multi_factor_auth_enabled,
+      danger: true,
+      ask: 'For a user who has lost the device. The devices remain and can be removed on the account page.',
+      request: row => ({
+        service: 'identity',
+        method: 'PATCH',
+        path: `/users/${row.id}`,
+        body: {user: {options: {multi_factor_auth_enabled: false}}},
+      }),
+      command: row => openstack('user set --disable-multi-factor-auth', row.id),
+    },
+    {
       name: 'disable',
       label: 'Disable',
       done: 'User {name} disabled',

@@ -1,0 +1,263 @@
+"""Imports of image data over HTTP: downloads of URLs with their limits, staged data, and the clients."""
+import hashlib
+import http.server
+import ipaddress
+import json
+import os
+import socket
+import threading
+import time
+
+import pytest
+
+from nova.image import fetch
+from nova.image.embedded import imports
+from nova.tests import image_corpus as corpus
+from nova.tests import image_service as service
+from nova.tests import warm_client
+from nova.tests.functional import cloud as cloud_fixture
+from nova.tests.support.waiting import wait_for
+
+OCTETS = {'Content-Type': 'application/octet-stream'}
+RAW = {'name': 'imported', 'disk_format': 'raw', 'container_format': 'bare'}
+DISK = os.urandom(3 * 2 ** 20 // 2)
+
+
+class Site(http.server.BaseHTTPRequestHandler):
+    """``files``: {path: (status, headers, body)}; ``asked`` has the paths."""
+
+    files: dict = {}
+    asked: list = []
+
+    def do_GET(self):
+        self.asked.append(self.path)
+        status, headers, body = self.files.get(self.path, (404, {}, b''))
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words):
+        pass
+
+
+@pytest.fixture(scope='module')
+def site():
+    """URL of an http server at 127.0.0.1."""
+    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Site)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    Site.files.update({
+        '/disk?signature=hidden': (200, {'Content-Length': str(len(DISK))}, DISK),
+        '/moved': (302, {'Location': '/disk?signature=hidden'}, b''),
+        '/inside': (302, {'Location': f'http://127.0.0.2:{server.server_port}/disk'}, b''),
+        '/metadata': (302, {'Location': 'http://169.254.169.254/latest'}, b''),
+        '/file': (302, {'Location': 'file:///etc/passwd'}, b''),
+        '/short': (200, {'Content-Length': '99'}, b'x'),
+        '/dangerous': (200, {}, corpus.qcow2(backing=b'/etc/passwd')),
+        '/endless': (200, {}, bytes(2 ** 20) * 70)})
+    yield f'http://127.0.0.1:{server.server_port}'
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope='module')
+def cloud(tmp_path_factory):
+    with cloud_fixture.running(tmp_path_factory.mktemp('import'), image__import_networks='127.0.0.1/32') as made:
+        yield made
+
+
+@pytest.fixture(scope='module')
+def user(cloud):
+    return cloud.client()
+
+
+def queued(user, **fields):
+    answer = user.post('/image/v2/images', {**RAW, **fields})
+    assert answer.status_code == 201, answer.text
+    assert answer.headers['OpenStack-image-import-methods'] == 'glance-direct,web-download'
+    return f'/image/v2/images/{answer.json()["id"]}'
+
+
+def download(user, image, url):
+    return user.post(image + '/import', {'method': {'name': 'web-download', 'uri': url}})
+
+
+def ended(user, image):
+    """Wait for the end of the last import; return its task."""
+    return wait_for(lambda: next((task for task in user.get(image + '/tasks').json()['tasks'][-1:]
+                                  if task['status'] in ('success', 'failure')), None), 30)
+
+
+def test_a_url_becomes_the_data_of_an_image(user, site):
+    assert user.get('/image/v2/info/import').json()['import-methods']['value'] == ['glance-direct', 'web-download']
+    image = queued(user)
+    answer = download(user, image, site + '/moved')
+    assert (answer.status_code, answer.text) == (202, '')
+    task = ended(user, image)
+    assert (task['status'], task['message'], task['type']) == ('success', '', 'api_image_import')
+    assert task['request_id'].startswith('req-') and task['owner'] == user.project_id
+    shown = user.get(image).json()
+    assert (shown['status'], shown['size']) == ('active', len(DISK))
+    assert shown['os_hash_value'] == hashlib.sha512(DISK).hexdigest()
+    assert user.get(image + '/file').content == DISK
+    assert download(user, image, site + '/moved').status_code == 409
+
+
+@pytest.mark.parametrize('path, reason', [
+    ('/inside', 'not public'), ('/metadata', 'not public'), ('/file', 'not an https or http URL'),
+    ('/missing', 'returned 404'), ('/short', 'ended after 1 of 99|Cannot download'), ('/dangerous', 'unacceptable')])
+def test_a_failed_download_leaves_the_image_queued_and_says_why(user, site, path, reason):
+    image = queued(user, disk_format='qcow2')
+    assert download(user, image, site + path).status_code == 202
+    task = ended(user, image)
+    assert task['status'] == 'failure' and any(part in task['message'] for part in reason.split('|')), task
+    shown = user.get(image).json()
+    assert (shown['status'], shown['size']) == ('queued', None)
+    assert user.get('/image/v2/info/usage').json()['usage']['image_count_uploading']['usage'] == 0
+
+
+@pytest.mark.parametrize('url', [
+    'file:///etc/passwd', 'ftp://example.org/x', 'http://u:p@example.org/x', 'http://169.254.169.254/latest',
+    'http://127.0.0.2/x', 'http://[::1]/x', 'http://10.0.0.1/x', 'https://[::ffff:10.0.0.1]/x', 'x'])
+def test_urls_that_cannot_be_allowed_are_refused_at_once(user, url):
+    image = queued(user)
+    answer = download(user, image, url)
+    assert answer.status_code == 400, answer.text
+    assert user.get(image).json()['status'] == 'queued' and user.get(image + '/tasks').json()['tasks'] == []
+
+
+@pytest.mark.parametrize('body', [
+    {}, {'method': {}}, {'method': 'web-download'}, {'method': {'name': 'web-download'}},
+    {'method': {'name': 'copy-image'}}, {'method': {'name': 'glance-direct', 'uri': 'http://example.org/x'}},
+    {'method': {'name': 'glance-direct'}, 'stores': ['other']}, {'method': {'name': 'glance-direct'}, 'x': 1}, []])
+def test_requests_that_are_not_understood_are_refused(user, body):
+    assert user.post(queued(user) + '/import', body).status_code == 400
+
+
+def test_staged_data_becomes_the_data_of_an_image(user):
+    image = queued(user)
+    assert user.post(image + '/import', {'method': {'name': 'glance-direct'}}).status_code == 409
+    assert user.request('PUT', image + '/stage', data=DISK, headers=OCTETS).status_code == 204
+    shown = user.get(image).json()
+    assert (shown['status'], user.get(image + '/file').status_code) == ('uploading', 204)
+    usage = user.get('/image/v2/info/usage').json()['usage']
+    assert usage['image_stage_total']['usage'] == 2 and usage['image_size_total']['usage'] >= 2
+    assert user.request('PUT', image + '/file', data=DISK, headers=OCTETS).status_code == 409
+    answer = user.post(image + '/import', {'method': {'name': 'glance-direct'}, 'all_stores': True})
+    assert answer.status_code == 202
+    assert ended(user, image)['status'] == 'success'
+    assert user.get(image).json()['status'] == 'active' and user.get(image + '/file').content == DISK
+
+
+def test_other_projects_neither_import_nor_see_urls(cloud, user, site):
+    image = queued(user, visibility='community')
+    other = cloud.admin()
+    download(user, image, site + '/missing')
+    ended(user, image)
+    assert other.get(image + '/tasks').json()['tasks']          # an administrator
+    store = cloud.images.store
+    application = service.Application(store)
+    stranger = service.Client(application, service.BOB)
+    path = image.removeprefix('/image')
+    assert stranger('GET', path + '/tasks').json == {'tasks': []}
+    assert stranger('POST', path + '/import', {'method': {'name': 'web-download', 'uri': 'http://example.org/'}}
+                    ).status == 403
+    assert stranger('PUT', path + '/stage', b'x', kind='application/octet-stream').status == 403
+
+
+def test_deleted_during_the_download(user, site):
+    image = queued(user)
+    assert download(user, image, site + '/endless').status_code == 202
+    assert user.delete(image).status_code == 204
+    assert user.get(image).status_code == 404
+
+
+def test_a_restart_queues_interrupted_imports_again_and_keeps_staged_data(tmp_path):
+    store = service.store(tmp_path)
+    alice = service.Client(service.Application(store))
+    ids = [alice.create()['id'] for _number in range(2)]
+    store.db.run(store.claim, alice.ctx, ids[0], 'cut-off', 0, 'importing')
+    assert alice('PUT', f'/v2/images/{ids[1]}/stage', b'data', kind='application/octet-stream').status == 204
+    again = service.Client(service.Application(service.store(tmp_path)))
+    assert [again('GET', f'/v2/images/{image}').json['status'] for image in ids] == ['queued', 'uploading']
+
+
+def test_methods_and_the_number_of_waiting_downloads_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(imports, 'MAX_RUNNING', 0)
+    monkeypatch.setattr(imports, 'MAX_WAITING', 1)
+    (tmp_path / 'one').mkdir()
+    alice = service.Client(service.application(tmp_path / 'one'))
+    urls = [f'/v2/images/{alice.create()["id"]}/import' for _number in range(2)]
+    body = {'method': {'name': 'web-download', 'uri': 'https://example.org/disk'}}
+    assert [alice('POST', url, body).status for url in urls] == [202, 503]
+    (tmp_path / 'two').mkdir()
+    none = service.Client(service.application(tmp_path / 'two', importing=imports.Settings(methods=())))
+    path = f'/v2/images/{none.create()["id"]}'
+    assert none('POST', path + '/import', body).status == 400
+    assert none('PUT', path + '/stage', b'x', kind='application/octet-stream').status == 404
+    assert none('GET', '/v2/info/import').json['import-methods']['value'] == []
+
+
+# ---- the fetcher -----------------------------------------------------------------
+
+def test_addresses_of_this_machine_and_of_the_control_plane_are_refused(monkeypatch):
+    fetcher = fetch.Fetcher(1, schemes=('http',), own=('controller.example',))
+    monkeypatch.setattr(socket, 'getaddrinfo', lambda host, *_words, **_more: [
+        (socket.AF_INET, 0, 0, '', ('1.1.1.1' if 'example' in host else host, 80))])
+    for host in ('controller.example', 'other-name.example', '1.1.1.1'):
+        with pytest.raises(Exception, match='not public'):
+            fetcher.choose(host, 80)
+    assert str(fetcher.choose('1.0.0.1', 80)) == '1.0.0.1'
+    monkeypatch.setattr(fetch, '_is_local', lambda address: str(address) == '1.0.0.1')
+    with pytest.raises(Exception, match='not public'):
+        fetcher.choose('1.0.0.1', 80)
+
+
+def test_an_address_of_this_machine_is_recognized():
+    assert fetch._is_local(ipaddress.ip_address('127.0.0.1'))
+    assert not fetch._is_local(ipaddress.ip_address('192.0.2.1'))
+
+
+def test_headers_that_never_end_are_cut_off(monkeypatch):
+    monkeypatch.setattr(fetch, 'ANSWER_S', 0.5)
+    with socket.create_server(('127.0.0.1', 0)) as server:
+        def drip():
+            peer, _address = server.accept()
+            with peer:
+                try:
+                    while True:
+                        peer.sendall(b'HTTP/1.1 200 OK\r\nX: y')
+                        time.sleep(0.05)
+                except OSError:
+                    pass
+        threading.Thread(target=drip, daemon=True).start()
+        began = time.monotonic()
+        with pytest.raises(Exception, match='Cannot download'):
+            list(fetch.Fetcher(1000, [ipaddress.ip_network('127.0.0.1/32')], schemes=('http',)).chunks(
+                f'http://127.0.0.1:{server.getsockname()[1]}/x'))
+        assert time.monotonic() - began < 5
+
+
+# ---- clients ---------------------------------------------------------------------
+
+@pytest.fixture
+def openstack(cloud, user):
+    pytest.importorskip('openstackclient', reason='python-openstackclient is not installed')
+
+    def run(*words):
+        status, printed = warm_client.client().run(
+            ['--os-cloud', 'nova-demo', *words], {**os.environ, 'OS_CLIENT_CONFIG_FILE': str(cloud.clouds_yaml)})
+        assert status == 0, printed
+        return printed
+    return run
+
+
+def test_the_openstack_client_imports_a_url_and_staged_data(openstack, user, site, tmp_path):
+    queued(user, name='by-url')                  # the command would read standard input, which is no terminal here
+    openstack('image', 'import', '--method', 'web-download', '--uri', site + '/moved', 'by-url')
+    wait_for(lambda: json.loads(openstack('image', 'show', 'by-url', '-f', 'json'))['status'] == 'active', 30)
+    file = tmp_path / 'disk'
+    file.write_bytes(DISK)
+    openstack('image', 'create', '--import', '--disk-format', 'raw', '--file', str(file), 'by-stage')
+    wait_for(lambda: json.loads(openstack('image', 'show', 'by-stage', '-f', 'json'))['status'] == 'active', 30)
