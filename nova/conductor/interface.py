@@ -175,7 +175,8 @@ INTERFACE = Interface(
     Method('report_power_states', ('host', 'states'), call=True,
            doc='Correct the power states of servers without a running task: {uuid: power state} of the hypervisor.'),
 
-    Method('report_counters', ('host', 'boot', 'at', 'servers', 'nodes'), since='1.5', optional=True,
+    Method('report_counters', ('host', 'boot', 'at', 'servers', 'nodes'), call=True, since='1.5', timeout=20,
+           optional=True,
            doc='Add a sample of counters to the rings of the servers and the nodes of a host. ``boot``: id of the boot '
                'of the host; ``at``: its monotonic time in seconds; ``servers``, ``nodes``: {uuid or node: values of '
                'nova/objects/counters.py}. Servers of other hosts are ignored.'),

@@ -15,6 +15,7 @@ from nova.db.servers import counter_rings as stored_rings
 from nova.db.tables import cell as tables_cell
 from nova.objects import counter_rings
 from nova.objects import counters
+from nova.runtime import metrics
 from nova.tests.functional import callers
 from nova.tests.functional import cloud
 from nova.tests.support.waiting import wait_for
@@ -219,3 +220,24 @@ def test_a_driver_that_fails_leaves_a_gap(world, server, monkeypatch, caplog):
     reporter.report()
     assert 'Cannot read the counters: no such file' in caplog.text and reporter.guests == {}
     monkeypatch.undo()
+
+
+def test_metrics_of_a_compute_have_a_bounded_number_of_servers(world, server):
+    """Without the option there are none."""
+    others = [world.boot() for _ in range(2)]
+    reporter = world.managers['left'].counters
+    world.sample(server)
+    assert server not in metrics.exposed()[0].decode()
+    world.running.conf.set_override('server_series', 2, group='monitoring')
+    exposed = compute_counters.Reporter(reporter._host)
+    world.running.conf.clear_override('server_series', group='monitoring')
+    exposed.report()
+    text = metrics.exposed()[0].decode()
+    first, second, third = sorted([server, *others])
+    found = exposed.guests[first]
+    assert f'nova_server_cpu_seconds_total{{server="{first}"}} {found.cpu_ns / 1e9}' in text
+    assert f'nova_server_memory_bytes{{server="{second}"}}' in text and third not in text
+    assert '# TYPE nova_server_disk_read_bytes_total counter' in text
+    for each in others:
+        world.admin.delete(f'/servers/{each}')
+        world.admin.wait_for(each, 'DELETED')
