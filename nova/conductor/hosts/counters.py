@@ -18,8 +18,8 @@ class CounterReports:
     def report_counters(self, ctx: Context | None, host: str, boot: str, at: float, servers: object,
                         nodes: object) -> None:
         try:
-            of_servers, of_nodes = counters.loaded(servers), counters.loaded(nodes)
-        except ValueError as error:
+            of_servers, of_nodes, order = counters.loaded(servers), counters.loaded(nodes), float(at)
+        except (TypeError, ValueError) as error:
             raise exception.InvalidInput(reason=f'a report of counters is malformed: {error}') from None
         now = time.time()
 
@@ -29,7 +29,7 @@ class CounterReports:
             if of_nodes:
                 known = counter_rings.nodes_of(conn, host)
                 samples.update({known[node]: sample for node, sample in of_nodes.items() if node in known})
-            counter_rings.record(conn, f'{host} {boot}', float(at), samples, now)
+            counter_rings.record(conn, f'{host} {boot}', order, samples, now)
         self._cell_db.run(write)
 
     def expire_counters(self) -> int:

@@ -113,7 +113,7 @@ class FakeDriver(driver.ComputeDriver):
         return self.machine.counters()
 
     def node_counters(self) -> dict[str, Counters]:
-        return {self.host: self.machine.sample(self.host, self.conf.fake.vcpus, self.conf.fake.memory_mb)}
+        return {self.host: self.machine.sample(machine.HOST, self.conf.fake.vcpus, self.conf.fake.memory_mb)}
 
     def guests(self) -> dict[str, int]:
         return self.machine.power_states()

@@ -33,6 +33,7 @@ FORMAT = versioned_records.RecordFormat(
         'ran', 'rests', 'shares', 'tpm', 'vcpus', 'volumes'}))
 INCOMING = versioned_records.RecordFormat(name='record of an incoming simulated guest', fields=frozenset())
 CONSOLE_LINES = 1000         # maximum of each guest
+HOST = 'host'                # key of its samples
 STEPS = 10                   # progress reports of an operation that takes time
 DISK_BYTES = MIB = 1024 * 1024      # size of a snapshot
 
@@ -67,7 +68,7 @@ class Machine:
         self.foreign_guests: dict[str, int] = {}
         self.expected: dict[str, list[str]] = {}
         self.tpms: dict[str, str] = {}
-        self._samples: dict[str, int] = {}           # {uuid or host: number of its samples}
+        self._samples: dict[str, int] = {}           # {uuid or HOST: number of its samples}
         self._run = str(time.monotonic_ns())
         self.on_event: Callable[[str, int], None] = lambda uuid, power_state: None
         self.shares_disks = self.maintenance = False
@@ -183,8 +184,8 @@ class Machine:
         """Return {uuid: Counters} of the running guests. They grow with each call, in the same way for every guest."""
         with self.lock:
             running = {uuid: guest for uuid, guest in self.guests.items() if guest['power_state'] == states.RUNNING}
-            self._samples = {name: number for name, number in self._samples.items()
-                             if name in running or name not in self.guests}
+            kept = {*running, HOST}
+            self._samples = {name: number for name, number in self._samples.items() if name in kept}
             return {uuid: self.sample(uuid, guest.get('vcpus', 1), guest.get('memory_mb', 0))
                     for uuid, guest in running.items()}
 
