@@ -75,6 +75,10 @@ class Conductor(typing.Protocol):
 
     def report_nodes(self, ctx: context.RequestContext, *, host: str, nodes: list[Row]) -> None: ...
 
+    def report_counters(self, ctx: context.RequestContext, *, host: str, boot: str, at: float,
+                        servers: dict[str, list[str | int | None]],
+                        nodes: dict[str, list[str | int | None]]) -> None: ...
+
 
 class Moves(typing.Protocol):
     """The same client for moves of servers between hosts: cold and live migrations, evacuations."""

@@ -10,6 +10,7 @@ from nova import exception
 from nova.compute import availability
 from nova.compute import background_actions
 from nova.compute import build
+from nova.compute import counters
 from nova.compute import deletion
 from nova.compute import differences
 from nova.compute import disk_clients
@@ -35,6 +36,7 @@ from nova.compute.moves import resize
 from nova.compute.ports import interfaces
 from nova.compute.ports import lost as lost_ports
 from nova.image import granted
+from nova.objects.counters import SAMPLE_S
 from nova.rpc import retrying_client
 from nova.rpc.interface import Methods
 from nova.runtime import concurrency
@@ -106,6 +108,7 @@ class ComputeManager:
         self._lost_ports = lost_ports.LostPorts(host, events.settle_ports, lambda: reporter.is_waiting)
         self.inventory = inventory.Inventory(host)
         self.availability = availability.Availability(host)
+        self.counters = counters.Reporter(host)
         self.power_states = power_states.PowerStates(host, orphans=orphans_of_host, reporter=reporter)
         self._evacuation = rebuild.Evacuation(host, volumes=volumes, clients=self._disk_clients)
         self._resize = resize.Resize(host, volumes=volumes, orphans=orphans_of_host)
@@ -225,6 +228,7 @@ class ComputeManager:
         tasks: list[tuple[str, float, typing.Callable[[], typing.Any]]] = [
             ('report_nodes', conf.update_resources_interval, self.inventory.report_changes),
             ('sync_power_states', conf.sync_power_state_interval, self.power_states.synchronize),
+            ('report_counters', SAMPLE_S, self.counters.report),
             ('report_availability', RECHECK_INTERVAL_S, self.availability.settle),
             ('look_again', RECHECK_INTERVAL_S, self.power_states.look_again),
             ('clean_evacuated', conf.sync_power_state_interval, self._evacuation.clean_up)]

@@ -260,6 +260,7 @@ RIGHTS = {
     'audit_instance_usage': (host_is_caller,),
     'report_availability': (host_is_caller,),
     'report_nodes': (host_is_caller, _own_nodes),
+    'report_counters': (host_is_caller,),
 }
 
 

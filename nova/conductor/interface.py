@@ -4,7 +4,7 @@ from nova.rpc.interface import OBJECT_BACKPORT, Interface, Method, Newer
 BUILDS_AT_ONCE = 16      # requests that one conductor places concurrently; calls of computes do not wait for them
 
 INTERFACE = Interface(
-    'conductor', '1.4',
+    'conductor', '1.5',
     Method('build_instances', ('instance_uuids', 'spec'), at_once=BUILDS_AT_ONCE,
            doc='Schedule and build servers whose rows and request specs exist, in the context of the user. '
                '``spec``: the RequestSpec that they share, with the password; without it the stored spec of each '
@@ -174,6 +174,12 @@ INTERFACE = Interface(
                'snapshots that are incomplete.'),
     Method('report_power_states', ('host', 'states'), call=True,
            doc='Correct the power states of servers without a running task: {uuid: power state} of the hypervisor.'),
+
+    Method('report_counters', ('host', 'boot', 'at', 'servers', 'nodes'), call=True, since='1.5', timeout=20,
+           optional=True,
+           doc='Add a sample of counters to the rings of the servers and the nodes of a host. ``boot``: id of the boot '
+               'of the host; ``at``: its monotonic time in seconds; ``servers``, ``nodes``: {uuid or node: values of '
+               'nova/objects/counters.py}. Servers of other hosts are ignored.'),
 
     # ---- services
     Method('enroll_host', ('host', 'public', 'token_id', 'number', 'proof'), call=True, since='1.1',

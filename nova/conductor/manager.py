@@ -6,6 +6,7 @@ from nova.conductor import authority
 from nova.conductor import events
 from nova.conductor import interface
 from nova.conductor.cell_services import CellServices
+from nova.conductor.hosts import counters
 from nova.conductor.hosts import enrolment
 from nova.conductor.hosts import heartbeats
 from nova.conductor.hosts import guest_reports
@@ -96,6 +97,7 @@ class ConductorManager:
         self.inventory = inventory.Inventory(services, self.power_states)
         self.guest_reports = guest_reports.GuestReports(services)
         self.usage_audit = usage_audit.UsageAudit(services)
+        self.counters = counters.CounterReports(services)
         self.enrolment = enrolment.Enrolment(services)
 
         self.methods = self._methods()
@@ -148,6 +150,7 @@ class ConductorManager:
             'server_states': inventory.server_states, 'report_guests': self.guest_reports.report_guests,
             'image_cached': inventory.image_cached,
             'report_power_states': inventory.report_power_states, 'report_nodes': inventory.report_nodes,
+            'report_counters': self.counters.report_counters,
             'report_service': registration.report_service, 'register_service': registration.register_service,
             'heartbeat': registration.heartbeat, 'report_availability': registration.report_availability,
             'enroll_host': self.enrolment.enroll_host,
@@ -206,5 +209,6 @@ class ConductorManager:
                 ('offload_shelved', 60, self.deferred.offload_shelved),
                 ('reclaim_deleted', 60, self.deferred.reclaim_deleted),
                 ('count_soft_deleted', 600, self.quota_check.count_soft_deleted),
+                ('expire_counters', 3600, self.counters.expire_counters),
                 ('expire_console_tokens', 600, self.expiry.expire_console_tokens),
                 ('expire_idempotency_keys', 600, self.expiry.expire_idempotency_keys)]

@@ -14,4 +14,9 @@ OPTIONS = [
                      '9773, nova-network 9774, nova-scheduler 9775, nova-api-metadata 9776, nova-api-ec2 9777, '
                      'nova-volume 9778, nova-cert 9779, nova-objectstore 9780. Several daemons of one kind on a '
                      'host need different ports. 0 selects a free port.'),
+    cfg.IntOpt('server_series', default=0, min=0, max=10000,
+               help='Number of servers of a host whose CPU, memory, disk and network counters are in /metrics of '
+                    'nova-compute: ten series each, with the id of the server as a label. Further servers, in the '
+                    'order of their ids, are left out. Off by default, because metrics need no token and Prometheus '
+                    'keeps each series.'),
 ]

@@ -6,6 +6,7 @@
 
 Rows are lists of JSON values in the order of the table's columns. They are portable between kinds of databases.
 """
+import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib
 import datetime
@@ -220,8 +221,14 @@ def _table(name: str, columns: dict[str, Any]) -> engine.Table:
     return types.Table(name, sa.MetaData(), *(sa.Column(column, kind) for column, kind in columns.items()))
 
 
-def _dump(value: _Scalar | datetime.datetime) -> _Scalar:
+def _dump(value: _Scalar | datetime.datetime | bytes) -> _Scalar:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
     return value.isoformat() if isinstance(value, datetime.datetime) else value
+
+
+_LOADERS: dict[type[Any], Callable[[Any], Any]] = {
+    sa.DateTime: datetime.datetime.fromisoformat, sa.LargeBinary: lambda text: base64.b64decode(text, validate=True)}
 
 
 # ---- restoration
@@ -251,12 +258,13 @@ def _present_names(branch: str, table: str, columns: list[Any]) -> list[str]:
 
 
 def _values(known: dict[str, Any], columns: list[Any], rows: list[Any]) -> list[dict[str, Any]]:
-    dates = [isinstance(known[column], sa.DateTime) for column in columns]
+    loaders = [next((load for kind, load in _LOADERS.items() if isinstance(known[column], kind)), None)
+               for column in columns]
     try:
-        return [{column: datetime.datetime.fromisoformat(value) if date and value is not None else value
-                 for column, value, date in zip(columns, row, dates)} for row in rows]
+        return [{column: load(value) if load is not None and value is not None else value
+                 for column, value, load in zip(columns, row, loaders)} for row in rows]
     except (TypeError, ValueError):
-        raise exception.InvalidInput('It has a malformed time.') from None
+        raise exception.InvalidInput('It has a malformed time or binary value.') from None
 
 
 def knows(branch: str, revision: Json) -> bool:

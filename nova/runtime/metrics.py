@@ -6,7 +6,8 @@
     metrics.DB_CONNECTIONS.watch(database, read)        # read(database) -> {labels: value}, called at a scrape
 
 Label values come from the code and the configuration: rows, filters, status codes; never ids, paths or text of a
-client. Each process has one registry, so the values of several clouds in one process are added.
+client. SERVERS alone has ids, up to a configured number. Each process has one registry, so the values of several
+clouds in one process are added.
 """
 from __future__ import annotations
 
@@ -129,16 +130,19 @@ class _During:
 
 
 class Watched:
-    """A gauge that is read from live objects at a scrape; values with equal labels are combined.
+    """A metric that is read from live objects at a scrape; values with equal labels are combined.
 
     :param combine: function of a list of values: sum, max
+    :param kind: gauge or counter
     """
 
-    def __init__(self, name: str, text: str, *labels: str, combine: Callable[[list[float]], float] = sum) -> None:
+    def __init__(self, name: str, text: str, *labels: str, combine: Callable[[list[float]], float] = sum,
+                 kind: str = 'gauge') -> None:
         self._name, self._text, self._labels, self._combine = name, text, labels, combine
+        self._family = core.GaugeMetricFamily if kind == 'gauge' else core.CounterMetricFamily
         self._owners = weakref.WeakKeyDictionary[object, Callable[[Any], Mapping[Any, float]]]()
         self._lock = threading.Lock()
-        ROWS.append(Row(name, 'gauge', labels, text))
+        ROWS.append(Row(name, kind, labels, text))
         REGISTRY.register(self)
 
     def watch(self, owner: Owner, read: Callable[[Owner], Mapping[Labels, float]]) -> None:
@@ -166,7 +170,7 @@ class Watched:
                     found.setdefault(labels, []).append(value)
             except Exception as error:       # the others can still be read
                 LOG.warning('%s cannot be read: %s', self._name, repr(error))
-        family = core.GaugeMetricFamily(self._name, self._text, labels=self._labels)
+        family = self._family(self._name, self._text, labels=self._labels)
         for labels, values in found.items():
             family.add_metric(labels, self._combine(values))
         return [family]
@@ -336,6 +340,18 @@ ORPHANS_REMOVED = _counter(
 ORPHANS = Watched(
     'nova_compute_orphans', 'Orphans of servers that no conductor knows, and those that could not be removed: they '
     'are kept and need attention', 'kind')
+
+# {counter of nova/objects/counters.py: its metric}; empty unless [monitoring] server_series names a number
+SERVERS = {
+    'memory_bytes': Watched('nova_server_memory_bytes', 'Memory that a server of this host uses', 'server'),
+    'cpu_ns': Watched('nova_server_cpu_seconds_total', 'Processor time of a server of this host', 'server',
+                      kind='counter'),
+    **{f'{device}_{way}_{what}': Watched(
+        f'nova_server_{device}_{way}_{what}_total', f'{device.capitalize()} {what} of a server of this host: {way}',
+        'server', kind='counter')
+       for device, ways, things in (('disk', ('read', 'write'), ('bytes', 'requests')),
+                                    ('network', ('receive', 'transmit'), ('bytes', 'packets')))
+       for way in ways for what in things}}
 
 STATE_BACKUP_AGE = Watched(
     'nova_state_backup_age_seconds', 'Time since the newest nightly backup of the control plane, infinite before the '

@@ -18,6 +18,7 @@ from oslo_config.cfg import ConfigOpts
 from nova import exception
 from nova.context import RequestContext
 from nova.objects import pci
+from nova.objects.counters import Counters
 from nova.objects.instance import Instance
 from nova.runtime import privileges
 from nova.runtime import progress
@@ -303,6 +304,14 @@ class ComputeDriver(Hypervisor):
     def host_cpu_stats(self) -> dict[str, int]:
         """Return the result of monitors.local_cpu_stats for this host."""
         return monitors.local_cpu_stats()
+
+    def guest_counters(self) -> dict[str, Counters]:
+        """Return {uuid: Counters} of the running guests whose usage the driver knows."""
+        return {}
+
+    def node_counters(self) -> dict[str, Counters]:
+        """Return {node: Counters} of the nodes whose usage the driver knows."""
+        return {self.host: monitors.local_counters()}
 
     def has_disks(self, instance: Instance, source: str) -> bool:
         """Return whether this host reaches a server's disks on storage shared with its previous host, ``source``."""

@@ -5,13 +5,16 @@
 * the same with percent instead of time, and cpu.percent of all but idle and iowait (0 to 100, since the last sample)
 """
 import os
+import pathlib
 from typing import Any
 
 from nova import exception
+from nova.objects.counters import Counters
 
 PARTS = ('user', 'kernel', 'idle', 'iowait')
 CPU = 'cpu.virt_driver'
 NAMES = (CPU,)
+SECTOR = 512                 # bytes, the unit of /sys/block/*/stat
 
 
 def check(names: list[str]) -> tuple[str, ...]:
@@ -39,6 +42,25 @@ def local_cpu_stats() -> dict[str, int]:
                 break
     return {'user': (user + nice) * tick, 'kernel': (system + irq + softirq) * tick, 'idle': idle * tick,
             'iowait': iowait * tick, 'frequency': frequency}
+
+
+def local_counters() -> Counters:
+    """Return the usage of this machine, with that of its disks and network interfaces, since its boot."""
+    cpu = local_cpu_stats()
+    with open('/proc/meminfo') as file:
+        memory = {name: int(words.split()[0]) for name, _, words in (line.partition(':') for line in file)}
+    disks = [[int(word) for word in (path / 'stat').read_text().split()] for path in _devices('/sys/block')]
+    reads, sectors_read, writes, sectors_written = (sum(disk[place] for disk in disks) for place in (0, 2, 4, 6))
+    ports = _devices('/sys/class/net')
+    traffic = [sum(int((port / 'statistics' / name).read_text()) for port in ports)
+               for name in ('rx_bytes', 'tx_bytes', 'rx_packets', 'tx_packets')]
+    return Counters('', 1024 * (memory['MemTotal'] - memory['MemAvailable']), cpu['user'] + cpu['kernel'],
+                    SECTOR * sectors_read, SECTOR * sectors_written, reads, writes, *traffic)
+
+
+def _devices(directory: str) -> list[pathlib.Path]:
+    """Return the devices that are hardware: no loops, partitions, bridges and taps."""
+    return [path.parent for path in pathlib.Path(directory).glob('*/device')]
 
 
 class CpuMonitor:

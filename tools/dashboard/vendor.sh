@@ -24,4 +24,3 @@ take() {          # take PACKAGE FILE NAME: browsers know no module called "prea
 take preact dist/preact.mjs preact.mjs
 take preact hooks/dist/hooks.mjs hooks.mjs
 take htm dist/htm.mjs htm.mjs
-take uplot dist/uPlot.esm.js uplot.mjs

@@ -12,6 +12,7 @@ from nova.api import paging
 from nova.api import request as api_request
 from nova.api import shapes
 from nova.api.hosts import services as services_api
+from nova.api.servers import usage_series
 from nova.db import engine
 from nova.db.cells import cells as db_cells
 from nova.db.placement import compute_nodes
@@ -228,6 +229,12 @@ def uptime(req: api_request.Request, id: str) -> api_request.Document:
     return {'hypervisor': UPTIME.builder(req, _View(req))(row)}
 
 
+def metrics(req: api_request.Request, id: str) -> api_request.Document:
+    cell, row = _node(req, id)
+    with cell.db.reader() as conn:
+        return {'metrics': usage_series.METRICS.builder(req)(usage_series.window(req, conn, row['uuid']))}
+
+
 def search(req: api_request.Request, id: str) -> api_request.Document:
     return _matching(req, id, None)
 
@@ -252,6 +259,8 @@ ROUTES = (
     Route('GET', '/os-hypervisors/{id}', show, policy=_RULE + 'show', query=ONE, errors=(400, 404)),
     Route('GET', '/os-hypervisors/{id}/search', search, policy=_RULE + 'search', until=52, errors=(404,)),
     Route('GET', '/os-hypervisors/{id}/servers', servers, policy=_RULE + 'servers', until=52, errors=(404,)),
+    Route('GET', '/os-hypervisors/{id}/os-metrics', metrics, policy='nova:hypervisors:metrics',
+          query=usage_series.WINDOW, errors=(400, 404)),
     Route('GET', '/os-hypervisors/{id}/uptime', uptime, policy=_RULE + 'uptime', until=87,
           errors=(400, 404, 501)),
 )

@@ -26,6 +26,7 @@ from nova.api.proxies import volumes as volume_proxies
 from nova.api.server_actions import guest
 from nova.api.servers import fields as server_fields
 from nova.api.servers import instance_actions
+from nova.api.servers import usage_series
 from nova.web.fields import Fields
 
 
@@ -71,6 +72,7 @@ _OBJECTS: tuple[tuple[Any, ...], ...] = (
     ('service', services.VIEW, 'PUT /os-services/{}'),
     ('snapshot', volume_proxies.SNAPSHOT, 'POST /os-snapshots', 'GET /os-snapshots/{}'),
     ('volume', volume_proxies.VOLUME, 'POST /os-volumes', 'GET /os-volumes/{}'),
+    ('metrics', usage_series.METRICS, 'GET /servers/{}/os-metrics', 'GET /os-hypervisors/{}/os-metrics'),
     ('server', server_fields.SHOW, 'GET /servers/{}'),
     ('server', server_fields.UPDATE, 'PUT /servers/{}'),
     ('server', server_fields.REBUILD, 'POST /servers/{}/action rebuild'),

@@ -245,6 +245,14 @@ guest_reports: types.Table[rows.GuestReportsRow] = cell_table(
     sa.UniqueConstraint('host', 'instance_uuid', 'kind', name='uniq_guest_reports_host_instance_kind'),
 )
 
+# usage over time of servers and compute nodes, see nova/objects/counter_rings.py; deleted with their servers
+counter_rings: types.Table[Any] = cell_table(
+    'counter_rings',
+    sa.Column('owner_uuid', sa.String(36), primary_key=True),        # of the server or the compute node
+    sa.Column('step', sa.Integer, primary_key=True, autoincrement=False),        # seconds of a slot
+    sa.Column('data', sa.LargeBinary, nullable=False),
+)
+
 # shared file systems of servers
 share_mappings: types.Table[rows.ShareMappingsRow] = cell_table(
     'share_mappings',

@@ -9,7 +9,7 @@ PATHS = (
     *(('server', 'compute', 'GET', '/servers/{}' + tail, None) for tail in (
         '', '/metadata', '/metadata/key', '/ips', '/ips/private', '/os-interface', '/os-volume_attachments',
         '/os-security-groups', '/os-instance-actions', '/os-server-password', '/tags', '/tags/x', '/topology',
-        '/diagnostics', '/os-console-screenshot', '/migrations',
+        '/diagnostics', '/os-console-screenshot', '/os-metrics', '/migrations',
         '/os-volume_attachments/' + base.MISSING, '/os-interface/' + base.MISSING,
         '/shares', '/shares/' + base.MISSING)),
     ('server', 'compute', 'PUT', '/servers/{}', {'server': {'name': 'taken'}}),

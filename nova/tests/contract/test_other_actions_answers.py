@@ -79,6 +79,7 @@ OPERATIONS = [
     ('GET /os-console-auth-tokens/{}', '/os-console-auth-tokens/{token}', None, 'active'),
     ('GET /servers/{}/diagnostics', '/servers/{server}/diagnostics', None, 'active'),
     ('GET /servers/{}/os-console-screenshot', '/servers/{server}/os-console-screenshot', None, 'active'),
+    ('GET /servers/{}/os-metrics', '/servers/{server}/os-metrics', None, 'active'),
     ('GET /servers/{}/os-server-password', '/servers/{server}/os-server-password', None, 'active'),
     ('DELETE /servers/{}/os-server-password', '/servers/{server}/os-server-password', None, 'active'),
     ('GET /servers/{}/topology', '/servers/{server}/topology', None, 'active'),

@@ -51,6 +51,7 @@ AS_HOST1 = {
     'register_service': {'host': 'host1', 'binary': 'nova-compute', 'topic': 'compute', 'version': 2,
                          'identity': OTHER},
     'report_availability': {'host': 'host1', 'reason': 'it is full'},
+    'report_counters': {'host': 'host1', 'boot': 'b', 'at': 1.0, 'servers': {}, 'nodes': {}},
     'report_nodes': {'host': 'host1', 'nodes': []}, 'resume_live_migration': {'host': 'host1', 'has_guest': True},
     'evacuated_guest_removed': {'migration_id': 1, 'host': 'host1'},
 }

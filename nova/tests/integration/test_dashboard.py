@@ -3,6 +3,7 @@
 Pictures go where NOVA_TEST_PICTURES names a directory, as doc/source/user/dashboard has them.
 """
 import base64
+import math
 import os
 import shutil
 import subprocess
@@ -11,7 +12,9 @@ import time
 import pytest
 
 from nova import actions
+from nova.db.servers import counter_rings
 from nova.identity import totp
+from nova.objects import counters
 from nova.tests import long_runs
 from nova.tests import server_rows
 from nova.tests.support import waiting
@@ -28,6 +31,7 @@ from nova.tests.integration.dashboard_cloud import demo
 from nova.tests.integration.dashboard_cloud import logged_in
 from nova.tests.integration.dashboard_cloud import modules
 from nova.tests.integration.dashboard_cloud import picture
+from nova.tests.integration.dashboard_cloud import sound
 from nova.tests.integration.dashboard_cloud import user
 from nova.tests.integration.dashboard_cloud import wait
 from nova.tests.support.dashboard import ADMIN_PAGES
@@ -196,14 +200,55 @@ def test_pages_of_administrators(admin, modules):
 
 def test_plots_go_on(admin):
     admin.go('/metrics', 'Metrics')
-    admin.until(lambda: len(admin.css('.plot canvas')) == 11, 'a plot is missing')
+    admin.until(lambda: len(admin.css('svg.plot')) == 11, 'a plot is missing')
     admin.until(lambda: 'MiB' in admin.text(), 'the memory of the process is not shown')
     admin.until(lambda: admin.css('.plot-lines li strong')[0].text not in ('–', '0'), 'no request was counted')
     picture(admin, 'metrics')
 
 
+def measure(cloud, server, hours=30):
+    """Store samples as its host would have sent them: a load that rises and falls every two hours."""
+    now, cpu_s = int(time.time()), 0.0
+    with cloud.cell_db.writer() as conn:
+        for number in range(hours * 180):
+            load = 1 + math.sin(number / 57)
+            cpu_s += 20 * load / 4
+            found = counters.Counters('1', int((200 + 100 * load) * 2 ** 20), int(cpu_s * 1e9), *(
+                int(cpu_s * factor) for factor in (2 ** 20, 3 * 2 ** 20, 40, 90, 250_000, 90_000, 300, 150)))
+            counter_rings.record(conn, 'before', number, {server: found}, now - (hours * 180 - 1 - number) * 20)
+
+
+def test_charts_of_a_server(user, cloud, demo, modules):
+    server = demo.servers[0]
+    user.go(f'/servers/{demo.servers[3]}/usage', 'db-1')
+    measure(cloud, server)
+    user.go(f'/servers/{server}/usage', 'alpha')
+    user.until(lambda: len(user.css('svg.plot')) == 6, 'a chart is missing')
+    for period, rows in (('Hour', 170), ('Day', 700), ('Week', 100)):
+        user.press(period)
+        user.until(lambda: user.css('[aria-pressed=true]')[0].text == period, 'the period is not chosen')
+        user.settled()
+        lines = [line.get_attribute('d') for line in user.css('svg.plot path')]
+        assert len(lines) == 10 and all(line.count('L') > 40 and 'NaN' not in line for line in lines)
+        user.css('.plot-values summary')[0].click()
+        user.until(lambda: len(user.css('.plot-table tbody tr')) >= rows, f'the table of the {period} is not complete')
+        assert ' %' in user.css('.plot-table tbody td')[0].text
+        user.css('.plot-values summary')[0].click()
+        picture(user, f'server-usage-{period.lower()}')
+    user.css('.plot-values summary')[2].click()
+    sound(user, modules)
+    user.scheme('dark')
+    user.size(browsers.PHONE)
+    try:
+        assert user.axe(modules) == []
+        picture(user, 'dark-server-usage')
+    finally:
+        user.scheme('light')
+        user.size(browsers.DESK)
+
+
 def test_parts_of_a_server(user, demo, modules):
-    tabs = ('overview', 'timeline', 'log', 'interfaces', 'volumes', 'metadata', 'tags', 'security')
+    tabs = ('overview', 'usage', 'timeline', 'log', 'interfaces', 'volumes', 'metadata', 'tags', 'security')
     walk_pages(user, modules, {f'servers/{demo.servers[0]}/{tab}': 'alpha' for tab in tabs},
                lambda path: 'server-' + path.rpartition('/')[2])
 

@@ -18,11 +18,11 @@ from nova.tests.support import libvirt_xml as test_libvirt_xml
 from nova.tests.support.libvirt_settings import PROOFS
 from nova.tests.support.libvirt_settings import UEFI
 from nova.virt import driver
+from nova.virt.libvirt import calls
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import offered
 from nova.virt.libvirt.domain import processors
-from nova.virt.libvirt.features import diagnostics
 
 
 PORT = {'id': 'p', 'type': 'bridge', 'address': 'fa:16:3e:00:00:01', 'devname': 'tap0', 'network': {'bridge': 'br0'}}
@@ -140,8 +140,8 @@ def test_traits_are_read_from_what_libvirt_says():
 def test_the_balloon_tells_of_the_guests_memory():
     assert domain().find("devices/memballoon[@model='virtio']/stats[@period='10']") is not None
     host = {'balloon.current': 524288, 'balloon.rss': 300000}
-    assert diagnostics.used_kib(host) == 300000
-    assert diagnostics.used_kib({**host, 'balloon.available': 500000, 'balloon.unused': 400000}) == 100000
+    assert calls.used_kib(host) == 300000
+    assert calls.used_kib({**host, 'balloon.available': 500000, 'balloon.unused': 400000}) == 100000
 
 
 def test_number_of_serial_ports():

@@ -15,6 +15,7 @@ from nova.hardware import cpus
 from nova.hardware import guest_options
 from nova.hardware import host as hardware_host
 from nova.objects import numa
+from nova.objects.counters import Counters
 from nova.objects.instance import Instance
 from nova.runtime import privileges
 from nova.virt import driver
@@ -107,6 +108,12 @@ class FakeDriver(driver.ComputeDriver):
     def host_cpu_stats(self) -> dict[str, int]:
         return {**dict.fromkeys((*monitors.PARTS, 'frequency'), 0),
                 **{name: int(value) for name, value in self.conf.fake.cpu_stats.items()}}
+
+    def guest_counters(self) -> dict[str, Counters]:
+        return self.machine.counters()
+
+    def node_counters(self) -> dict[str, Counters]:
+        return {self.host: self.machine.sample(machine.HOST, self.conf.fake.vcpus, self.conf.fake.memory_mb)}
 
     def guests(self) -> dict[str, int]:
         return self.machine.power_states()

@@ -16,9 +16,11 @@ from typing import Any
 import orjson
 
 from nova import exception
+from nova import states
 from nova.json_types import Json, JsonObject
 from nova.objects import instance as instance_object
 from nova.objects import pci
+from nova.objects.counters import Counters
 from nova.objects.instance import Instance
 from nova.runtime import progress
 from nova.runtime import versioned_records
@@ -31,8 +33,9 @@ FORMAT = versioned_records.RecordFormat(
         'ran', 'rests', 'shares', 'tpm', 'vcpus', 'volumes'}))
 INCOMING = versioned_records.RecordFormat(name='record of an incoming simulated guest', fields=frozenset())
 CONSOLE_LINES = 1000         # maximum of each guest
+HOST = 'host'                # key of its samples
 STEPS = 10                   # progress reports of an operation that takes time
-DISK_BYTES = 1024 * 1024     # size of a snapshot
+DISK_BYTES = MIB = 1024 * 1024      # size of a snapshot
 
 
 class Machine:
@@ -65,6 +68,8 @@ class Machine:
         self.foreign_guests: dict[str, int] = {}
         self.expected: dict[str, list[str]] = {}
         self.tpms: dict[str, str] = {}
+        self._samples: dict[str, int] = {}           # {uuid or HOST: number of its samples}
+        self._run = str(time.monotonic_ns())
         self.on_event: Callable[[str, int], None] = lambda uuid, power_state: None
         self.shares_disks = self.maintenance = False
         self.cached_images: list[str] = []
@@ -174,6 +179,23 @@ class Machine:
             console = [*guest['console'], *(f'{instance.hostname}: {line}' for line in lines)]
             guest['console'] = console[-CONSOLE_LINES:]
             self.save()
+
+    def counters(self) -> dict[str, Counters]:
+        """Return {uuid: Counters} of the running guests. They grow with each call, in the same way for every guest."""
+        with self.lock:
+            running = {uuid: guest for uuid, guest in self.guests.items() if guest['power_state'] == states.RUNNING}
+            kept = {*running, HOST}
+            self._samples = {name: number for name, number in self._samples.items() if name in kept}
+            return {uuid: self.sample(uuid, guest.get('vcpus', 1), guest.get('memory_mb', 0))
+                    for uuid, guest in running.items()}
+
+    def sample(self, name: str, vcpus: int, memory_mb: int) -> Counters:
+        """Return the next sample of a guest or the host: a load that rises and falls within 16 samples."""
+        with self.lock:
+            number = self._samples[name] = self._samples.get(name, -1) + 1
+        load = 9 * number + abs(number % 16 - 8)
+        return Counters(self._run, memory_mb * MIB * (8 + number % 8) // 16, load * vcpus * 10 ** 9, *(
+            load * factor for factor in (MIB, 2 * MIB, 100, 200, 300_000, 150_000, 300, 150)))
 
     def power_states(self) -> dict[str, int]:
         """Return {uuid: power state} of the guests."""

@@ -14,6 +14,7 @@ from nova import states
 from nova.context import RequestContext
 from nova.json_types import JsonObject
 from nova.hardware import machines
+from nova.objects.counters import Counters
 from nova.objects.instance import Instance
 from nova.runtime import privileges
 from nova.virt import driver
@@ -76,6 +77,9 @@ class IronicDriver(driver.ComputeDriver):
                                               else node['provision_state'] == AVAILABLE)
         own = [machines.class_name(node['resource_class'])] if usable and node['resource_class'] else []
         return [*(node['traits'] or ()), *own]
+
+    def node_counters(self) -> dict[str, Counters]:
+        return {}                        # this host is not one of its nodes
 
     def guests(self) -> dict[str, int]:
         return {node['instance_uuid']: _power_state(node) for node in self._client.nodes() if self._nodes.is_ours(node)}

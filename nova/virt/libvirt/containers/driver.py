@@ -59,6 +59,7 @@ class ContainerDriver(base.LibvirtBase):
     """
 
     _guests: guests.ContainerGuests
+    _read_counters = staticmethod(calls.container_counters)
 
     def __init__(self, conf: cfg.ConfigOpts, host: str, images: driver.ImageSource,
                  inspect_image: Callable[[str, str], None] | None = None,

@@ -4,6 +4,7 @@ from typing import Any
 import libvirt
 
 from nova.objects.instance import Instance
+from nova.virt.libvirt import calls
 from nova.virt.libvirt.features.agent import Agent
 from nova.virt.libvirt.guests import Guests
 from nova.virt.libvirt.platform import Platform
@@ -39,16 +40,8 @@ class Diagnostics:
             'nic_details': [{'mac_address': macs.get(stats.get(f'net.{number}.name')),
                              **_named(stats, f'net.{number}', _NET), 'rx_rate': None, 'tx_rate': None}
                             for number in range(stats.get('net.count', 0))],
-            'memory_details': {'maximum': stats['balloon.maximum'] // 1024, 'used': used_kib(stats) // 1024},
+            'memory_details': {'maximum': stats['balloon.maximum'] // 1024, 'used': calls.used_kib(stats) // 1024},
             'guest_interfaces': self._agent.network_facts(guest) if guest else []}
-
-
-def used_kib(stats: dict[str, int]) -> int:
-    """Return the KiB that a guest uses: as the guest OS reports it, else the memory of its QEMU process."""
-    available, unused = stats.get('balloon.available'), stats.get('balloon.unused')
-    if available and unused is not None:
-        return max(0, available - unused)
-    return stats.get('balloon.rss', stats['balloon.current'])
 
 
 def _stats(connection: libvirt.virConnect, uuid: str) -> dict[str, Any]:

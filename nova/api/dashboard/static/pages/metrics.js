@@ -1,22 +1,13 @@
 // What the process that answers counts, as plots that go on while the page is seen.
 import {html, useEffect, useRef, useState} from '../core/html.js';
 import {call} from '../core/api.js';
-import {bytes, number, t} from '../core/text.js';
+import {t} from '../core/text.js';
 import {CHARTS, valueOf} from '../data/charts.js';
 import {Busy, Card, Head, Refusal} from '../parts/basics.js';
 import {Plot} from '../parts/plot.js';
 
 const EVERY_MS = 5000;
 const MOST = 360; // looks that are kept: half an hour
-
-/** @type {Record<string, (value: number) => string>} */
-const SHOWN = {
-  second: value => number(value, 2),
-  seconds: value => (value < 1 ? `${number(value * 1000, 1)} ms` : `${number(value, 2)} s`),
-  bytes: value => bytes(value),
-  share: value => `${number(value * 100, 1)} %`,
-  count: value => number(value),
-};
 
 /** @typedef {{host: string, at: number, samples: import('../data/charts.js').Sample[]}} Look */
 
@@ -71,9 +62,8 @@ export default function Metrics() {
     ${
       seen.times.length > 0 &&
       html`<div class="grid plots">${CHARTS.map((chart, place) => {
-        const show = SHOWN[chart.unit];
         const lines = chart.lines.map((line, index) => ({label: t(line.label), values: seen.values[place][index]}));
-        return html`<${Card} key=${chart.title} title=${t(chart.title)}><${Plot} title=${t(chart.title)} times=${seen.times} lines=${lines} show=${show} /></${Card}>`;
+        return html`<${Card} key=${chart.title} title=${t(chart.title)}><${Plot} title=${t(chart.title)} times=${seen.times} lines=${lines} unit=${chart.unit} /></${Card}>`;
       })}</div>`
     }`;
 }

@@ -16,6 +16,7 @@ import {Ago, Badge, Busy, Card, Empty, Facts, Head, Refusal, Tabs} from '../part
 import {Icon} from '../parts/icons.js';
 import {Named} from '../parts/named.js';
 import {Table} from '../parts/table.js';
+import {ServerUsage} from './server_usage.js';
 
 const LOG_LINES = 300,
   LOG_MS = 4000,
@@ -49,6 +50,7 @@ export function Server({id, tab}) {
   const choose = (/** @type {any} */ action, /** @type {any} */ row = server) => setDoing({action, rows: [row]});
   const tabs = [
     {name: 'overview', label: t('Overview')},
+    ...(may(USAGE) ? [{name: 'usage', label: t('Usage')}] : []),
     {name: 'timeline', label: t('Timeline')},
     ...(may(CONSOLES) && server.status === 'ACTIVE' ? [{name: 'console', label: t('Console')}] : []),
     {name: 'log', label: t('Console log')},
@@ -72,6 +74,8 @@ export function Server({id, tab}) {
     ${
       tab === 'overview'
         ? html`<${Overview} server=${server} />`
+        : tab === 'usage'
+          ? html`<${ServerUsage} server=${server} />`
         : tab === 'timeline'
           ? html`<${Timeline} id=${id} round=${round} />`
           : tab === 'log'
@@ -175,7 +179,8 @@ function Timeline({id, round}) {
   )}</ol>`;
 }
 
-const CONSOLES = 'os_compute_api:os-remote-consoles';
+const CONSOLES = 'os_compute_api:os-remote-consoles',
+  USAGE = 'nova:servers:metrics';
 const KINDS = [
   {value: 'novnc', label: 'Screen (VNC)'},
   {value: 'spice-html5', label: 'Screen (SPICE)'},
