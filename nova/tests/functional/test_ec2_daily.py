@@ -561,19 +561,19 @@ def test_a_public_address_stays_when_another_host_builds_the_instance(ec2, image
     try:
         made = launched(ec2, image, subnet)['InstanceId']              # returns when the address is assigned
         address, = set(assigned(demo)) - set(before)
-        server = next(row for row in cloud.admin().get('/servers/detail?all_tenants=1').json()['servers']
-                      if address in str(row['addresses']))
-        port = demo.get(f'/network/v2.0/ports?device_id={server["id"]}').json()['ports'][0]['id']
-        for host in machines.keys() - {server['OS-EXT-SRV-ATTR:host']}:
+        port = next(row['port_id'] for row in demo.get('/network/v2.0/floatingips').json()['floatingips']
+                    if row['floating_ip_address'] == address)
+        server = '/servers/' + demo.get(f'/network/v2.0/ports/{port}').json()['port']['device_id']
+        first = cloud.admin().get(server).json()['server']['OS-EXT-SRV-ATTR:host']
+        for host in machines.keys() - {first}:
             del machines[host].failures['spawn']
         found = running(ec2, made)
     finally:
         for each in machines.values():
             del each.delays['spawn']
             each.failures.pop('spawn', None)
-    assert cloud.admin().get(f'/servers/{server["id"]}').json()['server']['OS-EXT-SRV-ATTR:host'] != (
-        server['OS-EXT-SRV-ATTR:host'])
-    assert demo.get(f'/network/v2.0/ports?device_id={server["id"]}').json()['ports'][0]['id'] == port
+    assert cloud.admin().get(server).json()['server']['OS-EXT-SRV-ATTR:host'] not in (None, first)
+    assert cloud.admin().get(f'/network/v2.0/ports/{port}').json()['port']['binding:host_id'] not in ('', first)
     assert found['PublicIpAddress'] == address
     ec2.terminate_instances(InstanceIds=[made])
     assert assigned(demo) == before
