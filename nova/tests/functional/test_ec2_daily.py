@@ -694,8 +694,15 @@ def test_rules_are_created_with_tags(ec2, subnet):
         {'SecurityGroupRuleId': ident, 'SecurityGroupRule': {**same, 'Description': 'changed'}}])
     assert ec2.describe_security_group_rules(SecurityGroupRuleIds=[ident])['SecurityGroupRules'][0][
         'Description'] == 'changed'
+    changed = {'IpProtocol': 'udp', 'FromPort': 5, 'ToPort': 6, 'CidrIpv4': '192.0.2.0/25'}
+    ec2.modify_security_group_rules(GroupId=group, SecurityGroupRules=[
+        {'SecurityGroupRuleId': ident, 'SecurityGroupRule': changed}])
+    found, = ec2.describe_security_group_rules(SecurityGroupRuleIds=[ident])['SecurityGroupRules']
+    assert found.items() >= changed.items() and 'CidrIpv6' not in found and pairs(found['Tags']) == pairs(TAGS)
+    ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[
+        {'IpProtocol': 'tcp', 'FromPort': 1, 'ToPort': 2, 'Ipv6Ranges': [{'CidrIpv6': '::/0'}]}])
     assert refused(ec2.modify_security_group_rules, GroupId=group, SecurityGroupRules=[
-        {'SecurityGroupRuleId': ident, 'SecurityGroupRule': {**same, 'ToPort': 3}}]) == UNSUPPORTED
+        {'SecurityGroupRuleId': ident, 'SecurityGroupRule': same}]) == ('InvalidPermission.Duplicate', 400)
     assert ec2.describe_security_groups(Filters=[{'Name': 'group-id', 'Values': [group]}, {
         'Name': 'egress.ip-permission.cidr', 'Values': ['192.0.2.0/24']}])['SecurityGroups'] == []
 
