@@ -97,7 +97,7 @@ AWSCLI = (
         'instanceType', 'userData', 'disableApiTermination', 'groupSet', 'instanceInitiatedShutdownBehavior')),
     ('', 'modify-instance-attribute --instance-id {i} --no-disable-api-termination'),
     ('', 'modify-instance-metadata-options --instance-id {i} --http-tokens required'),
-    ('', 'monitor-instances --instance-ids {i}'), ('', 'unmonitor-instances --instance-ids {i}'),
+    ('!UnsupportedOperation', 'monitor-instances --instance-ids {i}'), ('', 'unmonitor-instances --instance-ids {i}'),
     ('', 'get-console-output --instance-id {i}'), ('', 'get-console-screenshot --instance-id {i} --query InstanceId'),
     ('', 'get-password-data --instance-id {i}'),
     ('eni', 'describe-network-interfaces --filters Name=attachment.instance-id,Values={i} --query '

@@ -134,10 +134,17 @@ class Builder:
         host = self._host
         if spec.has_no_networks:
             return []
-        task.undo(host.network.deallocate_for_instance, ctx, instance_uuid=server.uuid, host=host.name)
+        task.undo(self._leave_ports, ctx, task)
         return host.network.allocate_for_instance(
             ctx, instance=server, requested_networks=spec.requested_networks,
             security_groups=spec.security_groups, host=host.name)
+
+    def _leave_ports(self, ctx: context.RequestContext, task: tasks.Task) -> None:
+        """Unbind the ports for the next host, because they may have public addresses; the conductor releases them after
+        the last attempt. Release them if the server was deleted."""
+        network = self._host.network
+        leave = network.deallocate_for_instance if task.superseded else network.unbind_ports
+        leave(ctx, instance_uuid=task.instance.uuid, host=self._host.name)
 
     def _adopt(self, server: objects.Instance, spec: objects.RequestSpec, task: tasks.Task) -> None:
         """Adopt an existing guest. Its network devices are replaced with the server's at its next start."""

@@ -91,6 +91,7 @@ class Task(Undo):
     on_failure vm state when the body fails, None: unchanged
     values     columns to set when the task succeeds
     ended      True once the end was written
+    superseded True once the server was found deleted or changed by another task
     leaves     True: after the task the server has no guest on this host
     keeps_for_return   True: the guest has left, and its files are kept for a return; the code in the frame records this
     """
@@ -108,7 +109,7 @@ class Task(Undo):
         self.values: dict[str, typing.Any] = {'task_state': None}
         if self.after is not None:
             self.values['vm_state'] = self.after
-        self.ended = False
+        self.ended = self.superseded = False
         self.leaves = self.keeps_for_return = False
         self._finish: typing.Callable[[], typing.Any] = self._write_end
 
@@ -238,6 +239,7 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, fr
         try:
             yield current
         except (exception.InstanceChanged, exception.InstanceNotFound):
+            current.superseded = True
             current.unwind()
             raise
         except Exception as error:
@@ -254,6 +256,7 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, fr
             try:
                 current.end()
             except (exception.InstanceChanged, exception.InstanceNotFound):
+                current.superseded = True
                 current.unwind()
                 raise
             run.result = 'success'

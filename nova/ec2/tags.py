@@ -24,6 +24,8 @@ from nova.web import params
 KEY_LENGTH, VALUE_LENGTH = 127, 255
 MAX_TAGS = 50                              # tags of one request
 HIDDEN = db.HIDDEN                         # prefix of internal keys in metadata
+TEMPLATE = HIDDEN + 'launch-template'       # metadata item of a server: ID and version of its launch template
+TEMPLATE_TAGS = ('aws:ec2launchtemplate:id', 'aws:ec2launchtemplate:version')      # as EC2 shows them
 # metadata keys that are not tags, because they require session tokens for the metadata service
 PROTECTED = frozenset({tokens.PROPERTY, tokens.HOPS})
 _METADATA_KEY = re.compile(params.METADATA_KEY)       # of the compute API and Cinder
@@ -48,8 +50,9 @@ TYPES = {
 
 def shown(values: Mapping[str, Any] | None) -> list[dict[str, str]]:
     """Return the tags in a mapping in the form of a response."""
-    return [{'Key': key, 'Value': str(value)} for key, value in sorted((values or {}).items())
-            if not _hidden(key)]
+    found = {key: str(value) for key, value in (values or {}).items() if not _hidden(key)}
+    found |= zip(TEMPLATE_TAGS, str((values or {}).get(TEMPLATE, '')).split())
+    return [{'Key': key, 'Value': value} for key, value in sorted(found.items())]
 
 
 def _hidden(key: str) -> bool:

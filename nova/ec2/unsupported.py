@@ -30,6 +30,7 @@ REASONS = (
     ('Import and export tasks are not supported: use the image service, or RegisterImage with a bundle.',
      'ImportImage ImportSnapshot CancelImportTask ImportInstance ImportVolume ExportImage CreateInstanceExportTask '
      'BundleInstance CancelBundleTask CreateStoreImageTask'),
+    ('There is no detailed monitoring.', 'MonitorInstances'),
     ('Flow logs are not supported.',
      'CreateFlowLogs DeleteFlowLogs'),
 )

@@ -26,7 +26,7 @@ WRITES = (
     'ImportKeyPair', 'ModifyImageAttribute', 'ModifyInstanceAttribute', 'ModifyInstanceMetadataOptions',
     'ModifyLaunchTemplate', 'ModifyNetworkInterfaceAttribute', 'ModifySecurityGroupRules',
     'ModifySubnetAttribute', 'ModifyVolume',
-    'ModifyVpcAttribute', 'MonitorInstances', 'RebootInstances', 'RegisterImage',
+    'ModifyVpcAttribute', 'RebootInstances', 'RegisterImage',
     'ReleaseAddress', 'ReplaceRoute', 'ReplaceRouteTableAssociation', 'ResetImageAttribute',
     'RevokeSecurityGroupEgress', 'RevokeSecurityGroupIngress', 'RunInstances', 'StartInstances', 'StopInstances',
     'TerminateInstances', 'UnmonitorInstances', 'UpdateSecurityGroupRuleDescriptionsEgress',

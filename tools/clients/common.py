@@ -30,7 +30,7 @@ class Missing(Exception):
 class Pin(typing.NamedTuple):
     """A package that a client is made of.
 
-    :ivar registry: go or pypi
+    :ivar registry: go, pypi or terraform
     """
 
     client: str

@@ -53,7 +53,8 @@ STEPS = {
         ('info', 'info s3://cmd/large'), ('get', 'get --force s3://cmd/large s3cmd-back'),
         ('cp', 'cp s3://cmd/large s3://cmd/copy'), ('mv', 'mv s3://cmd/copy s3://cmd/moved'),
         ('modify', 'modify --add-header=x-amz-meta-colour:red s3://cmd/moved'),
-        ('setacl', 'setacl --acl-public s3://cmd/moved'), ('sync', 'sync tree/ s3://cmd/tree/'),
+        ('setacl private', 'setacl --acl-private s3://cmd/moved'),
+        ('setacl public', 'setacl --acl-public s3://cmd/moved'), ('sync', 'sync tree/ s3://cmd/tree/'),
         ('ls', 'ls --recursive s3://cmd/tree/'), ('signurl', 'signurl s3://cmd/tree/one +600'),
         ('multipart', 'multipart s3://cmd'), ('del', 'del --recursive --force s3://cmd'), ('rb', 'rb s3://cmd')),
     'restic': (

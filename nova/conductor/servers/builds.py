@@ -63,7 +63,7 @@ class Builds:
                 fault = {**tried, 'message': f'{tried["message"]} {fault["message"]}'[:255],
                          'details': f'{tried["details"]}\n{fault["details"]}'}
             for uuid in uuids:
-                self.fail_build(uuid, fault, waiting=True)
+                self.fail_build(uuid, fault, waiting=True, has_ports=bool(specs[uuid].retry_hosts))
             return
         for uuid, chosen in zip(uuids, selections, strict=True):
             if chosen:
@@ -145,7 +145,7 @@ class Builds:
             LOG.info('Server %s is not being built on %s any more, or %s is back.', uuid, host, host)
             return
         LOG.info('Host %s is down; another host builds server %s.', host, uuid)
-        self._services.network.deallocate_for_instance(ctx, instance_uuid=uuid, host=host)
+        self._services.network.unbind_ports(ctx, instance_uuid=uuid, host=host)
         self._place_and_send(ctx, [uuid], tried=fault)
 
     def _has_other_host(self, ctx: Context, spec: objects.RequestSpec, row: Row) -> bool:
@@ -159,11 +159,13 @@ class Builds:
                                                      offset=0)
         return any(choice['host'] != row['host'] for choice in explained['choices'])
 
-    def fail_build(self, uuid: str, fault: faults.Fault, waiting: bool = False) -> bool:
-        """Set a server that is being built to ERROR and release its host and claim; return False if it was deleted.
+    def fail_build(self, uuid: str, fault: faults.Fault, waiting: bool = False, has_ports: bool = True) -> bool:
+        """Set a server that is being built to ERROR and release its host, claim and ports; return False if it was
+        deleted.
 
         :param waiting: act only while the server waits for a host. A repeated request finds no resources, because the
             first one has claimed them
+        :param has_ports: a host may have allocated ports; hosts leave them to the next one
         """
         fault = faults.stored(fault)
         spec = self._events.spec(uuid)
@@ -190,6 +192,11 @@ class Builds:
         with self._cell_db.reader() as conn:
             row = instances.get_many(conn, [uuid]).get(uuid)
         self._volumes.release_volumes(context.admin_context(), uuid, row if row and row['host'] is None else None)
+        if has_ports:
+            try:
+                self._services.network.deallocate_for_instance(context.admin_context(), instance_uuid=uuid, host=None)
+            except exception.Unavailable as error:
+                LOG.warning('The ports of server %s stay until it is deleted: %s', uuid, error)
         return True
 
     def _release_host(self, conn: Connection, ctx: Context, uuid: str, host: str, node: str, fault: faults.Fault,

@@ -250,9 +250,7 @@ class Reconciler:
         if row['vm_state'] == states.BUILDING:
             message = ('The host did not finish building the server, and no other host took it.' if row['host']
                        else 'The server was waiting for a host for too long.')
-            if self._builds.fail_build(row['uuid'], faults.fault(error, message)) and row['host']:
-                self._services.network.deallocate_for_instance(context.on_behalf_of(action), instance_uuid=row['uuid'],
-                                                               host=row['host'])
+            self._builds.fail_build(row['uuid'], faults.fault(error, message))
         else:
             fault = faults.fault(error, 'The host did not finish the operation.')
             self._tasks.end_task(None, row['uuid'], 'conductor_reconcile', row['host'], {'task_state': None},

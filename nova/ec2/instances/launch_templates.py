@@ -21,7 +21,7 @@ from nova.ec2.instances import run_parameters
 MAX_DATA, MAX_DESCRIPTION = 32 * 1024, 255          # bytes of JSON, characters
 P = ParamSpec('P')
 R = TypeVar('R')
-PARAMETERS = frozenset(run_parameters.TAKES.split())
+PARAMETERS = frozenset(f'{run_parameters.TAKES} NetworkInterfaces'.split())
 _NAME = re.compile(r'[A-Za-z0-9().\-/_]{3,128}\Z')
 _NUMBER = re.compile(r'[1-9][0-9]{0,8}\Z')
 GROUPS = ('SecurityGroups', 'SecurityGroupIds')              # one of these in a request replaces both in a template
@@ -29,23 +29,25 @@ GROUPS = ('SecurityGroups', 'SecurityGroupIds')              # one of these in a
 VERSION_FILTERS = {
     'ebs-optimized': 'EbsOptimized', 'http-endpoint': 'MetadataOptions.HttpEndpoint', 'image-id': 'ImageId',
     'http-protocol-ipv4': 'MetadataOptions.HttpEndpoint', 'http-tokens': 'MetadataOptions.HttpTokens',
-    'instance-type': 'InstanceType'}
+    'instance-type': 'InstanceType', 'network-card-index': 'NetworkInterfaces.NetworkCardIndex'}
 Row = dict[str, Any]
 
 
-def merged(req: operations.Request, given: operations.Given) -> operations.Given:
+def merged(req: operations.Request, given: operations.Given) -> tuple[operations.Given, dict[str, str]]:
     """Merge the parameters of a request with those of its launch template; the request takes precedence.
 
+    :returns: (parameters, metadata items of the instance)
     :raises Ec2Error: unknown template or version, or unsupported parameters
     """
     specification = given.get('LaunchTemplate')
     if specification is None:
-        return given
+        return given, {}
     template = _template(req, specification)
-    data = _data(_version(req, template, specification.get('Version') or '$Default'))
+    version = _version(req, template, specification.get('Version') or '$Default')
+    data = _data(version)
     if any(given.get(name) for name in GROUPS):
         data = {name: value for name, value in data.items() if name not in GROUPS}
-    return {**_check(data), **given}
+    return {**_check(data), **given}, {tags.TEMPLATE: f'{req.ids.one("lt", template["uuid"])} {version["number"]}'}
 
 
 def _check(data: Row) -> Row:
@@ -55,7 +57,7 @@ def _check(data: Row) -> Row:
     """
     found = neutral.without(data, neutral.LAUNCH)
     neutral.refuse('LaunchTemplateData', found, PARAMETERS)
-    run_parameters.check(found)
+    run_parameters.check(run_parameters.of_request(found))
     if len(orjson.dumps(data)) > MAX_DATA:
         raise errors.Ec2Error('InvalidParameterValue', f'Launch template data can have at most {MAX_DATA} bytes.')
     return found
@@ -234,7 +236,7 @@ def describe_launch_template_versions(req: operations.Request, given: operations
         'create-time': lambda row: protocol.time(row['CreateTime']), 'is-default-version': 'DefaultVersion',
         **{name: f'LaunchTemplateData.{path}' for name, path in VERSION_FILTERS.items()},
         **filters.unset('host-resource-group-arn iam-instance-profile kernel-id license-configuration-arn '
-                        'network-card-index ram-disk-id')}, 1, 200)
+                        'ram-disk-id')}, 1, 200)
 
 
 def _place(row: Row) -> str:

@@ -35,7 +35,9 @@ RESERVATION = 'r-'               # prefix of a reservation ID; UUIDs do not begi
 
 
 def run_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    requested, given = given, run_parameters.of_request(launch_templates.merged(req, given))
+    requested = given
+    given, of_template = launch_templates.merged(req, given)
+    given = run_parameters.of_request(given)
     run_parameters.check(given)
     least, most = given.get('MinCount', 1), given.get('MaxCount', 1)
     if not 1 <= least <= most:
@@ -52,7 +54,7 @@ def run_instances(req: operations.Request, given: operations.Given) -> dict[str,
     body: dict[str, Any] = {'server': {
         'name': given_tags.get('Name') or 'instance', **_category(req, given),
         'metadata': items | metadata_options.items(req, given.get('MetadataOptions') or {}) | of_devices
-        | _image_item(source) | reservations.items(reservation, most, requested.get('ClientToken')),
+        | _image_item(source) | of_template | reservations.items(reservation, most, requested.get('ClientToken')),
         'min_count': least, 'max_count': most,
         'return_reservation_id': most > 1,
         'networks': _networks(req, given), **source}}

@@ -125,8 +125,8 @@ def reboot_instances(req: operations.Request, given: operations.Given) -> dict[s
     return {}
 
 
-def monitor_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    """Accept without effect: all instances are measured, and EC2 monitoring is not supported."""
+def unmonitor_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    """Return the monitoring of instances, which is always disabled: see ``unsupported`` for MonitorInstances."""
     servers = views.servers_of(req, given['InstanceIds'])
     names = req.ids.shown('i', [server['id'] for server in servers])
     return {'InstanceMonitorings': [{'InstanceId': names[server['id']], 'Monitoring': {'State': 'disabled'}}
@@ -137,7 +137,6 @@ OPERATIONS = [
     operations.row('StartInstances', start_instances, 'InstanceIds'),
     operations.row('StopInstances', stop_instances, 'InstanceIds Hibernate', 'Force'),
     operations.row('TerminateInstances', terminate_instances, f'InstanceIds {protocol.CATEGORY}'),
-    operations.row('MonitorInstances', monitor_instances, 'InstanceIds'),
-    operations.row('UnmonitorInstances', monitor_instances, 'InstanceIds'),
+    operations.row('UnmonitorInstances', unmonitor_instances, 'InstanceIds'),
     operations.row('RebootInstances', reboot_instances, f'InstanceIds {protocol.CATEGORY}'),
 ]

@@ -111,16 +111,19 @@ def _describe(direction: str) -> operations.Handler:
         if given.get('IpPermissions') or not wanted:
             for rule in _wanted(req, given, direction):
                 wanted[_present(present, rule)['id']] = rule.get('description') or ''
-        _put_descriptions(req, wanted)                    # all rules exist
+        _put(req, {rule_id: {'description': text} for rule_id, text in wanted.items()})         # all rules exist
         return {'Return': True}
     return handler
 
 
 def modify_security_group_rules(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    """Modify the descriptions of rules. Other parts must be unchanged: the network service cannot modify them."""
+    """Modify rules.
+
+    :raises Ec2Error: Neutron cannot modify other parts than the description
+    """
     group = security_groups.group_of(req, given)
     present = {rule['id']: rule for rule in group['security_group_rules']}
-    wanted: dict[str, str] = {}
+    wanted: dict[str, dict[str, Any]] = {}
     for part in given['SecurityGroupRules']:
         rule = present.get(req.uuid('sgr', part['SecurityGroupRuleId']))
         if rule is None:
@@ -135,20 +138,26 @@ def modify_security_group_rules(req: operations.Request, given: operations.Given
         parts = list(_wanted(req, {'IpPermissions': [permission]}, rule['direction']))
         if len(parts) != 1:
             raise errors.Ec2Error('InvalidParameterCombination', 'A rule has one address range or group.')
+        wanted[rule['id']] = {'description': change.get('Description') or ''}
         if not _same(rule, parts[0]):
-            raise errors.unsupported('Only the description of a rule can be modified: revoke it and authorize another '
-                                     'one.')
-        wanted[rule['id']] = change.get('Description') or ''
-    _put_descriptions(req, wanted)
+            if not req.own_network:
+                raise errors.unsupported('The network service of this cloud can modify only the description of a rule: '
+                                         'revoke it and authorize another one.')
+            wanted[rule['id']] |= {name: parts[0].get(name) for name in _CHANGED}
+    _put(req, wanted)
     return {'Return': True}
 
 
-def _put_descriptions(req: operations.Request, wanted: dict[str, str]) -> None:
-    for rule_id, text in wanted.items():
+def _put(req: operations.Request, wanted: dict[str, dict[str, Any]]) -> None:
+    """Change rules.
+
+    :param wanted: {UUID: fields of the network service}
+    """
+    for rule_id, values in wanted.items():
         with errors.OnStatus((404, 405, 501), lambda _refused: errors.unsupported(             # Neutron cannot
-                'The network service of this cloud cannot modify rules.')):
-            req.call('network', 'PUT', f'/security-group-rules/{rule_id}',
-                     {'security_group_rule': {'description': text}})
+                'The network service of this cloud cannot modify rules.')), errors.OnStatus(
+                409, lambda refused: errors.Ec2Error('InvalidPermission.Duplicate', refused.message)):
+            req.call('network', 'PUT', f'/security-group-rules/{rule_id}', {'security_group_rule': values})
 
 
 def _present(present: list[dict[str, Any]], rule: dict[str, Any]) -> dict[str, Any]:
@@ -158,6 +167,7 @@ def _present(present: list[dict[str, Any]], rule: dict[str, Any]) -> dict[str, A
     raise errors.Ec2Error('InvalidPermission.NotFound', 'The group has no such rule.')
 
 
+_CHANGED = ('ethertype', 'protocol', 'port_range_min', 'port_range_max', 'remote_ip_prefix', 'remote_group_id')
 _ANYWHERE = (None, '0.0.0.0/0', '::/0')
 
 

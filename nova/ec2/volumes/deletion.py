@@ -1,8 +1,10 @@
 """Deletion of volumes with snapshots: in EC2 snapshots outlive their volume.
 
 The Block Storage API refuses to delete such a volume. It stays there with a metadata item, is hidden from the EC2 API,
-and is deleted with its last snapshot.
+and is deleted with its last snapshot. The Block Storage service may delete that snapshot slowly, or for a client of its
+own API: then a later request of the project deletes the volume.
 """
+import contextlib
 from typing import Any
 
 from nova.ec2 import errors
@@ -10,6 +12,7 @@ from nova.ec2 import operations
 from nova.ec2 import tags
 
 DELETED = tags.HIDDEN + 'delete-with-snapshots'          # metadata item of a volume
+SWEPT = ('available', 'error')                           # a volume in another state is in use, or is deleted already
 
 
 def is_deleted(volume: dict[str, Any]) -> bool:
@@ -49,13 +52,23 @@ def hide(req: operations.Request, volume: str) -> bool:
 
 def delete_snapshot(req: operations.Request, snapshot: dict[str, Any]) -> None:
     """Delete a snapshot, and its volume if the volume was deleted before and has no other snapshots."""
-    volume = snapshot['volume_id']
     req.call('volume', 'DELETE', f'/snapshots/{snapshot["id"]}')
-    try:
-        if not is_deleted(req.call('volume', 'GET', f'/volumes/{volume}')['volume']):
-            return
-        if all(row['id'] == snapshot['id'] for row in _snapshots(req, volume)):
-            req.call('volume', 'DELETE', f'/volumes/{volume}')
-    except errors.ServiceRefused as refused:
-        if refused.status >= 500:
-            raise
+    sweep(req, snapshot['id'])
+
+
+def sweep(req: operations.Request, gone: str | None = None) -> None:
+    """Delete the hidden volumes of the project that have no snapshots any more.
+
+    A refusal leaves the volume to a later request: the caller may only read, or a snapshot is still being deleted.
+
+    :param gone: UUID of a snapshot whose deletion was accepted
+    """
+    with contextlib.suppress(errors.ServiceRefused):
+        hidden = [row['id'] for row in req.pages('volume', '/volumes/detail', 'volumes', {
+            'metadata': str({DELETED: 'true'})}) if is_deleted(row) and row['status'] in SWEPT]
+        held = {row['volume_id'] for row in req.pages('volume', '/snapshots', 'snapshots')
+                if row['id'] != gone} if hidden else set()
+        for volume in hidden:
+            if volume not in held:
+                with contextlib.suppress(errors.ServiceRefused):
+                    req.call('volume', 'DELETE', f'/volumes/{volume}')

@@ -52,7 +52,10 @@ FILTERS: dict[str, filters.Values] = {
 
 
 def describe_volumes(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    rows = deletion.present(req.chosen('vol', given.get('VolumeIds'), 'volume', 'volumes'))
+    found = req.chosen('vol', given.get('VolumeIds'), 'volume', 'volumes')
+    rows = deletion.present(found)
+    if len(rows) < len(found):
+        deletion.sweep(req)
     return filters.answer('Volumes', _volumes(req, rows), given, 'VolumeId', FILTERS, prefix='vol')
 
 
@@ -64,6 +67,7 @@ def create_volume(req: operations.Request, given: operations.Given) -> dict[str,
     def make() -> str:
         items, rows = tags.divided('vol', found)
         kind, alias = types.resolved(req, given)
+        deletion.sweep(req)                      # hidden volumes count against the quota
         body: dict[str, Any] = {'size': given.get('Size'), 'volume_type': kind, 'name': found.get('Name'),
                                 'availability_zone': given.get('AvailabilityZone') or given.get('AvailabilityZoneId'),
                                 'metadata': {**items, **({TOKEN: token} if token else {}),

@@ -93,7 +93,7 @@ class NeutronManager:
                 continue
             profile = {vifs.POSITION: position, **({vifs.TAG: request['tag']} if request.get('tag') else {})}
             there[position] = self._allocate_port(ctx, instance, request, networks, groups, host, profile)
-        ports = [self.bindings.move(ctx, port, host) for port in there.values()]
+        ports = [self._move(ctx, port, instance, host) for port in there.values()]
         return self._vifs(ctx, ports)
 
     def _default(self, ctx: nova_context.RequestContext, project_id: str,

@@ -1,8 +1,9 @@
 """Security groups and their rules."""
 from __future__ import annotations
 
+import dataclasses
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TYPE_CHECKING
 
 from nova import exception
@@ -93,18 +94,28 @@ def _load_default(conn: Connection, _context: RequestContext, rows: list[dict[st
 
 def create_rule(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
     new_owner(context, values)
-    group = _group(conn, context, values['security_group_id'])
-    if values['remote_group_id'] and values['remote_group_id'] != group['id']:
-        _group(conn, context, values['remote_group_id'])
-    rule = group_rules.check_rule({name: values[name] for name in RULE_COLUMNS})
-    for known in db_networks.many(conn, t.security_group_rules, [group['id']], 'security_group_id'):
-        if group_rules.key(known) == group_rules.key(rule):
-            raise faults.SecurityGroupRuleExists(rule_id=known['id'])
+    group, rule = _checked(conn, context, values)
     quotas.check(conn, deps.conf, 'security_group_rule', group['project_id'])
     ident = str(uuid.uuid4())
     db_networks.insert(conn, t.security_group_rules, [{
         **rule, 'id': ident, 'project_id': group['project_id'], 'description': values['description'] or ''}])
     return ident
+
+
+def _checked(conn: Connection, context: RequestContext, values: Mapping[str, Any],
+             ident: str | None = None) -> tuple[SecurityGroupsRow, dict[str, Any]]:
+    """Lock the group of a rule; return (group, stored form of the rule).
+
+    :param ident: id of the rule, if it exists
+    """
+    group = _group(conn, context, values['security_group_id'])
+    if values['remote_group_id'] and values['remote_group_id'] != group['id']:
+        _group(conn, context, values['remote_group_id'])
+    rule = group_rules.check_rule({name: values[name] for name in RULE_COLUMNS})
+    for known in db_networks.many(conn, t.security_group_rules, [group['id']], 'security_group_id'):
+        if known['id'] != ident and group_rules.key(known) == group_rules.key(rule):
+            raise faults.SecurityGroupRuleExists(rule_id=known['id'])
+    return group, rule
 
 
 def _group(conn: Connection, context: RequestContext, ident: str) -> SecurityGroupsRow:
@@ -117,8 +128,11 @@ def _group(conn: Connection, context: RequestContext, ident: str) -> SecurityGro
 
 def update_rule(conn: Connection, deps: Deps, context: RequestContext, row: SecurityGroupRulesRow,
                 values: dict[str, Any]) -> None:
-    db_networks.update(conn, t.security_group_rules, row['id'],
-                       {'description': values.get('description') or ''})
+    """Change a rule, also its peers and ports, which Neutron does not change: it keeps its id in the EC2 API."""
+    stored = {'description': values['description'] or ''} if 'description' in values else {}
+    if values.keys() & set(RULE_COLUMNS):
+        stored |= _checked(conn, context, {**row, **values}, row['id'])[1]
+    db_networks.update(conn, t.security_group_rules, row['id'], stored)
 
 
 def delete_rule(conn: Connection, deps: Deps, context: RequestContext, row: SecurityGroupRulesRow) -> None:
@@ -156,10 +170,11 @@ def protocol_field(table: engine.Table[Any]) -> Field:
 
 
 RULES = Resource('security_group_rule', 'security_group_rules', t.security_group_rules, (
-    *COMMON, *MATCH, protocol_field(t.security_group_rules),
+    *COMMON, MATCH[0], *(dataclasses.replace(field, write=BOTH) for field in (
+        *MATCH[1:], protocol_field(t.security_group_rules))),
     Field('security_group_id', s.UUID, 'security_group_id', 'Security group.', write='create', accepts=s.IDENT,
           required=True),
-    Field('remote_group_id', s.UUID_OR_NULL, 'remote_group_id', 'Security group of the peers.', write='create',
+    Field('remote_group_id', s.UUID_OR_NULL, 'remote_group_id', 'Security group of the peers.', write=BOTH,
           accepts=s.nullable(s.IDENT)),
     Field('normalized_cidr', s.TEXT_OR_NULL, lambda row, context: group_rules.normalized(row['remote_ip_prefix']),
           'Range of the peers without host bits.', columns=('remote_ip_prefix',)),

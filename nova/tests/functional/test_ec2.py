@@ -675,7 +675,10 @@ def test_launch_templates(cloud, ec2, image, flavor):
 
 @pytest.mark.parametrize('name, data, code', [
     ('ok1', {'IamInstanceProfile': {'Name': 'x'}}, 'UnsupportedOperation'),
-    ('ok1', {'NetworkInterfaces': [{'DeviceIndex': 0}]}, 'UnsupportedOperation'),
+    ('ok1', {'NetworkInterfaces': [{'DeviceIndex': 1}]}, 'UnsupportedOperation'),
+    ('ok1', {'NetworkInterfaces': [{'Description': 'x'}]}, 'UnsupportedOperation'),
+    ('ok1', {'NetworkInterfaces': [{'DeviceIndex': 0}], 'SecurityGroupIds': ['sg-0123456789abcdef0']},
+     'InvalidParameterCombination'),
     ('ok1', {'Placement': {'Tenancy': 'dedicated'}}, 'UnsupportedOperation'),
     ('ok1', {'BlockDeviceMappings': [{'DeviceName': 'vdb', 'Ebs': {'Iops': 5}}]}, 'UnsupportedOperation'),
     ('ok1', {'TagSpecifications': [{'ResourceType': 'vpc', 'Tags': []}]}, 'InvalidParameterValue'),

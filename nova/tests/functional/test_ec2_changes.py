@@ -329,13 +329,13 @@ def test_unsupported_ec2_operations_return_unsupported_operation(ec2):
     assert set(refusals.OF) <= set(model.operation_names), set(refusals.OF) - set(model.operation_names)
 
 
-def test_types_are_offered_and_monitoring_changes_nothing(ec2, flavor, instance):
+def test_types_are_offered_and_there_is_no_detailed_monitoring(ec2, flavor, instance):
     offered = ec2.describe_instance_type_offerings(LocationType='availability-zone', Filters=[
         {'Name': 'instance-type', 'Values': [flavor]}])['InstanceTypeOfferings']
     assert [(row['InstanceType'], row['Location']) for row in offered] == [(flavor, 'nova')]
-    for call in (ec2.monitor_instances, ec2.unmonitor_instances):
-        assert call(InstanceIds=[instance])['InstanceMonitorings'] == [
-            {'InstanceId': instance, 'Monitoring': {'State': 'disabled'}}]
+    assert refused(ec2.monitor_instances, InstanceIds=[instance]) == ('UnsupportedOperation', 400)
+    assert ec2.unmonitor_instances(InstanceIds=[instance])['InstanceMonitorings'] == [
+        {'InstanceId': instance, 'Monitoring': {'State': 'disabled'}}]
 
 
 def test_a_cluster_is_near_each_other(ec2, demo):

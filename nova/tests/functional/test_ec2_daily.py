@@ -10,6 +10,7 @@ from botocore import xform_name
 from cryptography.hazmat.primitives import serialization
 import pytest
 
+from nova import exception
 from nova.ec2 import absent
 from nova.ec2 import protocol
 from nova.ec2 import table
@@ -26,7 +27,7 @@ TAGS = [{'Key': 'kubernetes.io/cluster/x', 'Value': 'owned=1'}, {'Key': 'Größe
 
 @pytest.fixture(scope='module')
 def cloud(tmp_path_factory):
-    with whole.running(tmp_path_factory.mktemp('daily'), ['host1']) as running:
+    with whole.running(tmp_path_factory.mktemp('daily'), ['host1', 'host2']) as running:
         admin = running.admin()
         project = running.client().project_id
         admin.put(f'/os-quota-sets/{project}', {'quota_set': {'instances': -1, 'cores': -1, 'ram': -1}})
@@ -88,6 +89,35 @@ def shown(ec2, ident):
 @pytest.fixture(scope='module')
 def instance(ec2, image, subnet):
     return run(ec2, image, subnet, ClientToken='daily')
+
+
+def test_a_launch_template_has_a_network_interface(ec2, image, subnet):
+    """They were refused."""
+    group = ec2.create_security_group(GroupName='of-template', Description='x', VpcId=subnet['VpcId'])['GroupId']
+    interface = {'DeviceIndex': 0, 'SubnetId': subnet['SubnetId'], 'Groups': [group], 'DeleteOnTermination': True,
+                 'AssociatePublicIpAddress': True}
+    data = {'ImageId': image, 'InstanceType': 'm1.tiny', 'NetworkInterfaces': [interface]}
+    template = ec2.create_launch_template(LaunchTemplateName='interface', LaunchTemplateData=data)['LaunchTemplate']
+    by_id = {'LaunchTemplateId': template['LaunchTemplateId']}
+    version, = ec2.describe_launch_template_versions(**by_id)['LaunchTemplateVersions']
+    assert version['LaunchTemplateData'] == data
+    made = ec2.run_instances(MinCount=1, MaxCount=1, LaunchTemplate=by_id)['Instances'][0]['InstanceId']
+    found = running(ec2, made)
+    assert found['SubnetId'] == subnet['SubnetId'] and found['PublicIpAddress'].startswith('203.0.113.')
+    assert [each['GroupId'] for each in found['SecurityGroups']] == [group]
+    # as in EC2, which Terraform reads
+    assert {('aws:ec2launchtemplate:id', by_id['LaunchTemplateId']), ('aws:ec2launchtemplate:version', '1')} <= pairs(
+        found['Tags'])
+    tag, = ec2.describe_tags(Filters=[{'Name': 'resource-id', 'Values': [made]},
+                                      {'Name': 'key', 'Values': ['aws:ec2launchtemplate:version']}])['Tags']
+    assert tag['Value'] == '1'
+    ec2.delete_tags(Resources=[made])
+    assert len(shown(ec2, made)['Tags']) == 2
+    start = functools.partial(refused, ec2.run_instances, MinCount=1, MaxCount=1, LaunchTemplate=by_id)
+    assert start(SubnetId=subnet['SubnetId']) == ('InvalidParameterCombination', 400)
+    plain = [{'DeviceIndex': 0, 'SubnetId': subnet['SubnetId']}]
+    assert start(NetworkInterfaces=plain, DryRun=True) == ('DryRunOperation', 412)
+    ec2.terminate_instances(InstanceIds=[made])
 
 
 @pytest.fixture
@@ -413,6 +443,20 @@ def test_snapshots_outlive_their_volume(ec2, zone, volume, demo):
         f'/volume/v3/volumes/{uuid}').json()['volume']['status'] == 'deleting'
 
 
+def test_a_hidden_volume_goes_after_a_snapshot_that_another_client_deleted(ec2, volume, demo):
+    """It stayed for ever, and counted against the quota."""
+    snapshot = snapshot_of(ec2, volume)
+    of_it = [row for row in demo.get('/volume/v3/snapshots/detail').json()['snapshots']
+             if row['id'].replace('-', '').startswith(snapshot.removeprefix('snap-'))][0]
+    ec2.delete_volume(VolumeId=volume)
+    demo.delete(f'/volume/v3/snapshots/{of_it["id"]}')
+    path = f'/volume/v3/volumes/{of_it["volume_id"]}'
+    waiting.wait_for(lambda: demo.get(f'/volume/v3/snapshots/{of_it["id"]}').status_code == 404, 30, 'the deletion')
+    assert demo.get(path).status_code == 200
+    assert volume not in [row['VolumeId'] for row in ec2.describe_volumes()['Volumes']]
+    waiting.wait_for(lambda: demo.get(path).status_code == 404, 30, 'the deletion of the volume')
+
+
 def test_a_root_volume_of_an_image_goes_with_its_instance(ec2, image, subnet, demo):
     """CreateImage makes a snapshot, because of which the volume stayed after the termination."""
     found = run(ec2, image, subnet, BlockDeviceMappings=[{'DeviceName': '/dev/vda', 'Ebs': {'VolumeSize': 1}}])
@@ -506,6 +550,33 @@ def test_a_launch_with_a_public_address_does_not_wait_for_the_build(ec2, image, 
             del each['spawn']
     running(ec2, made['InstanceId'])
     waiting.wait_for(lambda: shown(ec2, made['InstanceId']).get('PublicIpAddress'), 20, 'the public address')
+
+
+def test_a_public_address_stays_when_another_host_builds_the_instance(ec2, image, subnet, cloud, demo):
+    """The first host released the port, and the address stayed without an instance."""
+    machines = {part.host: part.manager.driver.machine for part in cloud.services if part.binary == 'nova-compute'}
+    before = assigned(demo)
+    for each in machines.values():
+        each.delays['spawn'], each.failures['spawn'] = 3, exception.VirtError(operation='spawn', reason='x')
+    try:
+        made = launched(ec2, image, subnet)['InstanceId']              # returns when the address is assigned
+        address, = set(assigned(demo)) - set(before)
+        port = next(row['port_id'] for row in demo.get('/network/v2.0/floatingips').json()['floatingips']
+                    if row['floating_ip_address'] == address)
+        server = '/servers/' + demo.get(f'/network/v2.0/ports/{port}').json()['port']['device_id']
+        first = cloud.admin().get(server).json()['server']['OS-EXT-SRV-ATTR:host']
+        for host in machines.keys() - {first}:
+            del machines[host].failures['spawn']
+        found = running(ec2, made)
+    finally:
+        for each in machines.values():
+            del each.delays['spawn']
+            each.failures.pop('spawn', None)
+    assert cloud.admin().get(server).json()['server']['OS-EXT-SRV-ATTR:host'] not in (None, first)
+    assert cloud.admin().get(f'/network/v2.0/ports/{port}').json()['port']['binding:host_id'] not in ('', first)
+    assert found['PublicIpAddress'] == address
+    ec2.terminate_instances(InstanceIds=[made])
+    assert assigned(demo) == before
 
 
 def test_an_associated_address_replaces_the_assigned_one(ec2, image, subnet, demo):
@@ -623,8 +694,15 @@ def test_rules_are_created_with_tags(ec2, subnet):
         {'SecurityGroupRuleId': ident, 'SecurityGroupRule': {**same, 'Description': 'changed'}}])
     assert ec2.describe_security_group_rules(SecurityGroupRuleIds=[ident])['SecurityGroupRules'][0][
         'Description'] == 'changed'
+    changed = {'IpProtocol': 'udp', 'FromPort': 5, 'ToPort': 6, 'CidrIpv4': '192.0.2.0/25'}
+    ec2.modify_security_group_rules(GroupId=group, SecurityGroupRules=[
+        {'SecurityGroupRuleId': ident, 'SecurityGroupRule': changed}])
+    found, = ec2.describe_security_group_rules(SecurityGroupRuleIds=[ident])['SecurityGroupRules']
+    assert found.items() >= changed.items() and 'CidrIpv6' not in found and pairs(found['Tags']) == pairs(TAGS)
+    ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[
+        {'IpProtocol': 'tcp', 'FromPort': 1, 'ToPort': 2, 'Ipv6Ranges': [{'CidrIpv6': '::/0'}]}])
     assert refused(ec2.modify_security_group_rules, GroupId=group, SecurityGroupRules=[
-        {'SecurityGroupRuleId': ident, 'SecurityGroupRule': {**same, 'ToPort': 3}}]) == UNSUPPORTED
+        {'SecurityGroupRuleId': ident, 'SecurityGroupRule': same}]) == ('InvalidPermission.Duplicate', 400)
     assert ec2.describe_security_groups(Filters=[{'Name': 'group-id', 'Values': [group]}, {
         'Name': 'egress.ip-permission.cidr', 'Values': ['192.0.2.0/24']}])['SecurityGroups'] == []
 

@@ -95,3 +95,33 @@ def test_hosts_get_one_form(face):
         rules = load.load(conn, 'host1', lambda ident: 'tap' + ident[:11]).rules[group_id]
     assert sorted(str(rule['protocol']) for rule in rules if rule['direction'] == 'ingress') == [
         '44', 'None', 'icmpv6', 'tcp']
+
+
+def test_a_rule_is_changed_and_keeps_its_id(face):
+    """EC2 changes ports and peers of a rule. Neutron changes its description only."""
+    group_id = group(face)
+    rule = add(face, group_id, protocol='tcp', port_range_min=22, port_range_max=22, description='kept').json()[
+        'security_group_rule']['id']
+    other = add(face, group_id, protocol='udp', remote_ip_prefix='2001:db8::/64', ethertype='IPv6').json()[
+        'security_group_rule']['id']
+
+    def change(**values):
+        return face('demo', 'PUT', f'security-group-rules/{rule}', {'security_group_rule': values})
+    answer = change(port_range_max=23, remote_ip_prefix='192.0.2.0/24')
+    assert answer.status_code == 200, answer.text
+    found = face('demo', 'GET', f'security-group-rules/{rule}').json()['security_group_rule']
+    assert answer.json()['security_group_rule'] == found
+    assert {name: found[name] for name in ('description', 'ethertype', 'protocol', 'port_range_min', 'port_range_max',
+                                           'remote_ip_prefix')} == {
+        'description': 'kept', 'ethertype': 'IPv4', 'protocol': 'tcp', 'port_range_min': 22, 'port_range_max': 23,
+        'remote_ip_prefix': '192.0.2.0/24'}
+    wrong = ({'port_range_min': 24}, {'ethertype': 'IPv6'}, {'protocol': None}, {'remote_group_id': group_id},
+             {'direction': 'egress'}, {'security_group_id': group_id + '0'})
+    assert [change(**values).status_code for values in wrong] == [400] * len(wrong)
+    assert change(remote_group_id=group(face, 'other'), remote_ip_prefix=None).status_code == 200
+    assert change(remote_group_id='11111111-2222-3333-4444-555555555555').status_code == 404
+    same = {'protocol': 'udp', 'remote_ip_prefix': '2001:db8::/64', 'ethertype': 'IPv6', 'port_range_min': None,
+            'port_range_max': None, 'remote_group_id': None}
+    assert change(**same).status_code == 409
+    face('demo', 'DELETE', f'security-group-rules/{other}')
+    assert change(**same).status_code == 200

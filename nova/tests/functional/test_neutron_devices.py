@@ -63,6 +63,10 @@ def test_the_binding_says_which_device_and_moves_say_another(rig):
     assert vif['pci_slot'] == '0000:0b:00.2'
     rig.manager.unbind_ports(rig.ctx, SERVER, 'host2')
     assert not set(devices.KEYS) & set(row['binding:profile'])
+    vif, = rig.manager.allocate_for_instance(       # the next host of a build
+        rig.ctx, holding(port, '0000:0a:00.2'), [request(port_id=port)], None, 'host1')
+    assert (row['binding:host_id'], row['binding:profile']['pci_slot'], vif['pci_slot']) == (
+        'host1', '0000:0a:00.2', '0000:0a:00.2')
     rig.manager.setup_for_instance(rig.ctx, holding(port, '0000:0a:00.1'), 'host1')
     rig.give_back()
     assert row['binding:profile'] == {} and row['device_id'] == ''

@@ -1,9 +1,10 @@
-"""EC2, STS and S3 with the AWS SDKs for JavaScript v3 and for Go v2. Both sign content-length."""
+"""EC2, STS and S3 with the AWS SDKs for JavaScript v3, for Go v2 and for Python. The first two sign content-length."""
 import json
 import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 
 import pytest
@@ -58,7 +59,12 @@ def go():
     return [directory / 'walk']
 
 
-@pytest.mark.parametrize('language', [javascript, *long_runs.rest([go], 0)], ids=lambda language: language.__name__)
+def python():
+    return [sys.executable, _kept('python') / 'walk.py']
+
+
+@pytest.mark.parametrize('language', [python, javascript, *long_runs.rest([go], 0)],
+                         ids=lambda language: language.__name__)
 def test_an_aws_sdk_logs_in(cloud, language):
     """Every call of theirs was refused with 401."""
     command, demo = language(), cloud.client()

@@ -23,6 +23,7 @@ def mirrored(directory):
     sys.path[:0] = [str(TOOLS), str(TOOLS / 'clients')]
     try:
         import common
+        import plans
         import terraform
     finally:
         del sys.path[:2]
@@ -32,5 +33,5 @@ def mirrored(directory):
     except common.Missing as error:
         pytest.skip(str(error))
     settings = directory / 'terraform.rc'
-    settings.write_text(terraform.SETTINGS.format(mirror))
+    settings.write_text(plans.SETTINGS.format(mirror))
     return settings

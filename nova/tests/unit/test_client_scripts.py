@@ -29,7 +29,7 @@ def script(monkeypatch):
     monkeypatch.syspath_prepend(str(CLIENTS.parent))
     monkeypatch.syspath_prepend(str(CLIENTS))
     yield importlib.import_module
-    for name in ('common', 'gophercloud', 'terraform', 'ansible'):
+    for name in ('common', 'gophercloud', 'plans', 'terraform', 'terraform_aws', 'ansible'):
         sys.modules.pop(name, None)
 
 
@@ -42,9 +42,20 @@ def test_results_of_go_tests_have_their_reasons(script):
 
 
 def test_the_difference_of_a_plan_names_attributes_with_both_values(script):
-    assert script('terraform').difference({
+    assert script('plans').difference({
         'before': {'name': 'a', 'tags': []}, 'after': {'name': 'b', 'tags': []}, 'after_unknown': {'port': True}}) == (
         'name "a" -> "b", port null -> null')
+
+
+def test_an_import_has_the_id_of_its_provider_and_leaves_out_what_it_does_not_read(script):
+    plans = script('plans')
+    provider = plans.Provider({'a_route': '{table}_{range}'}, (), {'a_key': ('public',), 'a_key.one': ('tags',)})
+    route = {'type': 'a_route', 'values': {'id': 'x', 'table': 'rtb-1', 'range': '10.0.0.0/8'}}
+    assert plans.imported_id(provider, route) == 'rtb-1_10.0.0.0/8'
+    assert plans.imported_id(provider, {**route, 'type': 'a_key'}) == 'x'
+    assert plans.ignoring(provider, 'a_route.one', 'a_route') == ''
+    assert plans.ignoring(provider, 'a_key.one', 'a_key') == (
+        'resource "a_key" "one" {\n  lifecycle {\n    ignore_changes = [public, tags]\n  }\n}\n')
 
 
 def test_a_task_of_ansible_that_reports_a_change_is_not_settled(script):
@@ -56,6 +67,7 @@ def test_a_task_of_ansible_that_reports_a_change_is_not_settled(script):
 
 def test_all_packages_have_a_version(script):
     common = script('common')
-    for client, registry in (('gophercloud', 'go'), ('terraform', 'go'), ('ansible', 'pypi')):
+    for client, registry in (('gophercloud', 'go'), ('terraform', 'go'), ('terraform_aws', 'terraform'),
+                             ('ansible', 'pypi')):
         assert all(pin.package and pin.version for pin in common.pins(client, registry))
         assert common.pins(client, registry) != []

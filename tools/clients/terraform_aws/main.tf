@@ -154,7 +154,7 @@ resource "aws_vpc_security_group_ingress_rule" "walk" {
   security_group_id = aws_security_group.rules.id
   cidr_ipv4         = "10.0.0.0/8"
   from_port         = 80
-  to_port           = local.replaced ? 81 : 80
+  to_port           = local.first ? 80 : 81
   ip_protocol       = "tcp"
   description       = local.text
   tags              = local.tags
@@ -213,9 +213,13 @@ resource "aws_instance" "templated" {
   }
   subnet_id = aws_subnet.placed.id
   tags      = { Name = "templated" }
-  lifecycle {
-    ignore_changes = [launch_template]
+}
+resource "aws_instance" "interface" {
+  launch_template {
+    id      = aws_launch_template.interface.id
+    version = "1"
   }
+  depends_on = [aws_internet_gateway.walk]
 }
 
 resource "aws_ebs_volume" "walk" {
@@ -306,6 +310,18 @@ resource "aws_launch_template" "walk" {
   tag_specifications {
     resource_type = "instance"
     tags          = { Name = "templated" }
+  }
+}
+resource "aws_launch_template" "interface" {
+  name          = local.replaced ? "walk-interface-2" : "walk-interface"
+  image_id      = data.aws_ami.small.id
+  instance_type = "m1.tiny"
+  network_interfaces {
+    associate_public_ip_address = true
+    delete_on_termination       = true
+    device_index                = 0
+    security_groups             = [aws_security_group.walk.id]
+    subnet_id                   = aws_subnet.walk.id
   }
 }
 resource "aws_ec2_tag" "walk" {
