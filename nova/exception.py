@@ -39,6 +39,12 @@ class NovaException(Exception):
     code = 500
     template = 'The service could not complete the request.'
 
+    def __init_subclass__(cls, code: int | None = None, template: str | None = None) -> None:
+        """Set the code and the template that the class statement has."""
+        super().__init_subclass__()
+        cls.code = cls.code if code is None else code
+        cls.template = cls.template if template is None else template
+
     def __init__(self, message: str | None = None, **kwargs: Any) -> None:
         self.kwargs = kwargs
         super().__init__(message or self.template % {name: _short(value) for name, value in kwargs.items()})
@@ -76,22 +82,12 @@ class AsBadRequest:
 
 # ---- one class for each HTTP code -------------------------------------------
 
-class BadRequest(NovaException):
-    code = 400
-    template = 'The request is not valid.'
-
-
-class Unauthorized(NovaException):
-    code = 401
-    template = 'The request you have made requires authentication.'
-
-
-class AccessRuleViolation(Unauthorized):
-    template = 'The access rules of the application credential do not allow this request.'
-
-
-class PasswordExpired(Unauthorized):
-    template = 'The password is expired and needs to be changed for user: %(user_id)s.'
+class BadRequest(NovaException, code=400, template='The request is not valid.'): ...
+class Unauthorized(NovaException, code=401, template='The request you have made requires authentication.'): ...
+class AccessRuleViolation(
+        Unauthorized, template='The access rules of the application credential do not allow this request.'): ...
+class PasswordExpired(
+        Unauthorized, template='The password is expired and needs to be changed for user: %(user_id)s.'): ...
 
 
 class FactorsMissing(Unauthorized):
@@ -111,70 +107,30 @@ class FactorsMissing(Unauthorized):
         self.issued_at, self.expires_at = issued_at, expires_at
 
 
-class Forbidden(NovaException):
-    code = 403
-    template = 'You are not allowed to do this.'
+class Forbidden(NovaException, code=403, template='You are not allowed to do this.'): ...
+class NotFound(NovaException, code=404, template='The resource could not be found.'): ...
+class MethodNotAllowed(NovaException, code=405, template='The method is not allowed for this resource.'): ...
+class NotAcceptable(NovaException, code=406, template='The request cannot be answered in an acceptable form.'): ...
+class Conflict(NovaException, code=409, template='The request conflicts with the present state of the resource.'): ...
+class DisksLost(Conflict, template='Server %(instance_id)s cannot be started after the restore: %(reason)s'): ...
+class Gone(NovaException, code=410, template='The resource is no longer there.'): ...
+class TooLarge(NovaException, code=413, template='The request is larger than %(limit)s bytes.'): ...
+class UnsupportedMediaType(
+        NovaException, code=415, template='The content type is not supported; send application/json.'): ...
+class UnsupportedContentEncoding(UnsupportedMediaType, template=(
+        'The content encoding %(encoding)s is not supported; send the body without Content-Encoding.')): ...
+class TooManyRequests(NovaException, code=429, template='Too many requests; try again in %(retry_after)s seconds.'): ...
 
 
-class NotFound(NovaException):
-    code = 404
-    template = 'The resource could not be found.'
-
-
-class MethodNotAllowed(NovaException):
-    code = 405
-    template = 'The method is not allowed for this resource.'
-
-
-class NotAcceptable(NovaException):
-    code = 406
-    template = 'The request cannot be answered in an acceptable form.'
-
-
-class Conflict(NovaException):
-    code = 409
-    template = 'The request conflicts with the present state of the resource.'
-
-
-class DisksLost(Conflict):
-    template = 'Server %(instance_id)s cannot be started after the restore: %(reason)s'
-
-
-class Gone(NovaException):
-    code = 410
-    template = 'The resource is no longer there.'
-
-
-class TooLarge(NovaException):
-    code = 413
-    template = 'The request is larger than %(limit)s bytes.'
-
-
-class UnsupportedMediaType(NovaException):
-    code = 415
-    template = 'The content type is not supported; send application/json.'
-
-
-class UnsupportedContentEncoding(UnsupportedMediaType):
-    template = 'The content encoding %(encoding)s is not supported; send the body without Content-Encoding.'
-
-
-class TooManyRequests(NovaException):
-    code = 429
-    template = 'Too many requests; try again in %(retry_after)s seconds.'
-
-
-class TooManyKeys(TooManyRequests):
+class TooManyKeys(TooManyRequests, template=(
+        'Your project has %(limit)s keys of earlier requests, and no more are kept; send none, or wait.')):
     """The limit of stored idempotency keys of a project is reached."""
 
-    template = 'Your project has %(limit)s keys of earlier requests, and no more are kept; send none, or wait.'
 
-
-class RateLimited(TooManyRequests):
+class RateLimited(TooManyRequests, template=(
+        'Only %(value)s %(verb)s request(s) can be made to %(uri)s every %(unit)s; try again in %(retry_after)s '
+        'seconds.')):
     """The rate limit of a project is exceeded."""
-
-    template = ('Only %(value)s %(verb)s request(s) can be made to %(uri)s every %(unit)s; try again in '
-                '%(retry_after)s seconds.')
 
 
 class OverLimit(RateLimited):
@@ -183,495 +139,228 @@ class OverLimit(RateLimited):
     code = 413
 
 
-class Unsupported(NovaException):
-    code = 501
-    template = 'This is not supported here.'
+class Unsupported(NovaException, code=501, template='This is not supported here.'): ...
+class Unavailable(NovaException, code=503, template='The service is not available at the moment.'): ...
+class InsufficientStorage(
+        NovaException, code=507, template='There is not enough free disk space for this image or snapshot.'): ...
 
 
-class Unavailable(NovaException):
-    code = 503
-    template = 'The service is not available at the moment.'
-
-
-class InsufficientStorage(NovaException):
-    code = 507
-    template = 'There is not enough free disk space for this image or snapshot.'
-
-
-class ServiceBusy(Unavailable):
+class ServiceBusy(Unavailable, template='The service is busy; try again in %(retry_after)s seconds.'):
     """The limit of concurrent requests is reached."""
-
-    template = 'The service is busy; try again in %(retry_after)s seconds.'
 
 
 # ---- 400 --------------------------------------------------------------------
 
-class InvalidInput(BadRequest):
-    template = 'Invalid input received: %(reason)s'
-
-
-class PasswordRefused(BadRequest):
-    template = 'The password does not meet the requirements: %(reason)s'
-
-
-class InvalidMarker(BadRequest):
-    template = 'marker [%(marker)s] not found'
-
-
-class AggregateNotEmpty(BadRequest):
-    template = 'Cannot delete aggregate %(aggregate_id)s: it has hosts.'
-
-
-class ImageUnacceptable(BadRequest):
-    template = 'Image %(image_id)s is unacceptable: %(reason)s'
-
-
-class ImageInactive(BadRequest):
-    template = 'Image %(image_id)s is not active.'
-
-
-class FlavorTooSmall(BadRequest):
-    template = "Flavor's %(resource)s is too small for the requested image: %(have)s is less than %(need)s."
-
-
-class NetworkRequestInvalid(BadRequest):
-    template = 'The requested networks are not usable: %(reason)s'
-
-
-class InvalidVolume(BadRequest):
-    template = 'Invalid volume: %(reason)s'
-
-
-class InvalidBlockDevice(BadRequest):
-    template = 'Block Device Mapping is Invalid: %(reason)s'
-
-
-class NotRescuable(BadRequest):
-    template = 'Instance %(instance_id)s cannot be rescued: %(reason)s'
-
-
-class ConsoleTypeInvalid(BadRequest):
-    template = 'Invalid console type %(console_type)s'
-
-
-class ConsoleTypeUnavailable(BadRequest):
-    template = 'Unavailable console type %(console_type)s.'
-
-
-class NotResized(BadRequest):
-    template = 'Instance %(instance_id)s has not been resized.'
-
-
-class CannotResizeDisk(BadRequest):
-    template = 'Server disk was unable to be resized because: %(reason)s'
-
-
-class KeypairInvalid(BadRequest):
-    template = 'Keypair data is invalid: %(reason)s'
-
-
-class MigrationPreCheckError(BadRequest):
-    template = 'Migration pre-check error: %(reason)s'
-
-
-class InvalidMigrationState(BadRequest):
-    template = ('Migration %(migration_id)s state of instance %(instance_id)s is %(state)s. Cannot %(method)s while '
-                'the migration is in this state.')
-
-
-class ComputeServiceInUse(BadRequest):
-    template = 'Compute service of %(host)s is still in use.'
-
-
-class ComputeServiceUnavailable(BadRequest):
-    template = 'Compute service of %(host)s is unavailable at this time.'
+class InvalidInput(BadRequest, template='Invalid input received: %(reason)s'): ...
+class PasswordRefused(BadRequest, template='The password does not meet the requirements: %(reason)s'): ...
+class InvalidMarker(BadRequest, template='marker [%(marker)s] not found'): ...
+class AggregateNotEmpty(BadRequest, template='Cannot delete aggregate %(aggregate_id)s: it has hosts.'): ...
+class ImageUnacceptable(BadRequest, template='Image %(image_id)s is unacceptable: %(reason)s'): ...
+class ImageInactive(BadRequest, template='Image %(image_id)s is not active.'): ...
+class FlavorTooSmall(BadRequest, template=(
+        "Flavor's %(resource)s is too small for the requested image: %(have)s is less than %(need)s.")): ...
+class NetworkRequestInvalid(BadRequest, template='The requested networks are not usable: %(reason)s'): ...
+class InvalidVolume(BadRequest, template='Invalid volume: %(reason)s'): ...
+class InvalidBlockDevice(BadRequest, template='Block Device Mapping is Invalid: %(reason)s'): ...
+class NotRescuable(BadRequest, template='Instance %(instance_id)s cannot be rescued: %(reason)s'): ...
+class ConsoleTypeInvalid(BadRequest, template='Invalid console type %(console_type)s'): ...
+class ConsoleTypeUnavailable(BadRequest, template='Unavailable console type %(console_type)s.'): ...
+class NotResized(BadRequest, template='Instance %(instance_id)s has not been resized.'): ...
+class CannotResizeDisk(BadRequest, template='Server disk was unable to be resized because: %(reason)s'): ...
+class KeypairInvalid(BadRequest, template='Keypair data is invalid: %(reason)s'): ...
+class MigrationPreCheckError(BadRequest, template='Migration pre-check error: %(reason)s'): ...
+class InvalidMigrationState(BadRequest, template=(
+        'Migration %(migration_id)s state of instance %(instance_id)s is %(state)s. Cannot %(method)s while the '
+        'migration is in this state.')): ...
+class ComputeServiceInUse(BadRequest, template='Compute service of %(host)s is still in use.'): ...
+class ComputeServiceUnavailable(BadRequest, template='Compute service of %(host)s is unavailable at this time.'): ...
 
 
 # ---- 403 --------------------------------------------------------------------
 
-class PolicyDenied(Forbidden):
-    template = "Policy doesn't allow %(rule)s to be performed."
+class PolicyDenied(Forbidden, template="Policy doesn't allow %(rule)s to be performed."): ...
 
 
-class ProjectNeeded(Forbidden):
+class ProjectNeeded(
+        Forbidden, template='This needs a token that is scoped to a project. Yours is scoped to %(scope)s.'):
     """The request needs a token that is scoped to a project."""
 
-    template = 'This needs a token that is scoped to a project. Yours is scoped to %(scope)s.'
+
+class ExternalNetworkAttachForbidden(Forbidden, template=(
+        "It is not allowed to create an interface on external network %(network_id)s: it is another project's, and "
+        'leads outside. A router and a floating address do.')): ...
 
 
-class ExternalNetworkAttachForbidden(Forbidden):
-    template = ('It is not allowed to create an interface on external network %(network_id)s: it is another '
-                "project's, and leads outside. A router and a floating address do.")
-
-
-class HostForbidden(Forbidden):
+class HostForbidden(Forbidden, template='Host %(host)s may not ask for %(method)s of %(topic)s: %(reason)s.'):
     """A compute host sent a request for resources of other hosts."""
 
-    template = 'Host %(host)s may not ask for %(method)s of %(topic)s: %(reason)s.'
 
-
-class HostKeyRefused(Forbidden):
+class HostKeyRefused(Forbidden, template='The key of host %(host)s is not taken: %(reason)s.'):
     """The host key is rejected."""
 
-    template = 'The key of host %(host)s is not taken: %(reason)s.'
 
-
-class MessageRefused(Forbidden):
+class MessageRefused(Forbidden, template='The message is refused: %(reason)s.'):
     """The sender of a message cannot be authenticated."""
 
-    template = 'The message is refused: %(reason)s.'
 
-
-class MessageRepeated(MessageRefused):
+class MessageRepeated(MessageRefused, template='The message came before.'):
     """Repeated delivery of a message; a broker may deliver one twice."""
 
-    template = 'The message came before.'
 
-
-class FatalHookException(Forbidden):
+class FatalHookException(Forbidden, template='An extension of this deployment refused the request.'):
     """A hook (nova.hooks) aborts the wrapped call."""
 
-    template = 'An extension of this deployment refused the request.'
+
+class QuotaExceeded(Forbidden, template=(
+        'Quota exceeded for %(resource)s: Requested %(requested)s, but already used %(used)s of %(limit)s '
+        '%(resource)s')): ...
+class PortLimitExceeded(
+        QuotaExceeded, template='The quota of the Networking service does not allow this: %(reason)s'): ...
+class VolumeLimitExceeded(
+        QuotaExceeded, template="Maximum number of volumes allowed (%(limit)d) exceeded for quota 'volumes'."): ...
+class SnapshotLimitExceeded(QuotaExceeded, template='Maximum number of snapshots allowed (%(limit)d) exceeded'): ...
+class VolumeSizeExceedsLimit(
+        QuotaExceeded, template='Requested volume size %(size)dG is larger than maximum allowed limit %(limit)dG.'): ...
+class VolumeSizeExceedsAvailableQuota(QuotaExceeded, template=(
+        'Requested volume or snapshot exceeds allowed %(resource)s quota. Requested %(requested)sG, quota is '
+        '%(limit)sG and %(used)sG has been consumed.')): ...
 
 
-class QuotaExceeded(Forbidden):
-    template = ('Quota exceeded for %(resource)s: Requested %(requested)s, but already used %(used)s '
-                'of %(limit)s %(resource)s')
-
-
-class PortLimitExceeded(QuotaExceeded):
-    template = 'The quota of the Networking service does not allow this: %(reason)s'
-
-
-class VolumeLimitExceeded(QuotaExceeded):
-    template = "Maximum number of volumes allowed (%(limit)d) exceeded for quota 'volumes'."
-
-
-class SnapshotLimitExceeded(QuotaExceeded):
-    template = 'Maximum number of snapshots allowed (%(limit)d) exceeded'
-
-
-class VolumeSizeExceedsLimit(QuotaExceeded):
-    template = 'Requested volume size %(size)dG is larger than maximum allowed limit %(limit)dG.'
-
-
-class VolumeSizeExceedsAvailableQuota(QuotaExceeded):
-    template = ('Requested volume or snapshot exceeds allowed %(resource)s quota. Requested %(requested)sG, quota is '
-                '%(limit)sG and %(used)sG has been consumed.')
-
-
-class LimitExceeded(Forbidden):
+class LimitExceeded(Forbidden, template='Quota exceeded, too many %(resource)s: at most %(limit)s are allowed.'):
     """One request exceeds a quota."""
 
-    template = 'Quota exceeded, too many %(resource)s: at most %(limit)s are allowed.'
 
-
-class TooManyDiskDevices(Forbidden):
-    template = ('The maximum allowed number of disk devices (%(maximum)d) to attach to a single instance has been '
-                'exceeded.')
+class TooManyDiskDevices(Forbidden, template=(
+        'The maximum allowed number of disk devices (%(maximum)d) to attach to a single instance has been '
+        'exceeded.')): ...
 
 
 # ---- 404 --------------------------------------------------------------------
 
-class InstanceNotFound(NotFound):
-    template = 'Instance %(instance_id)s could not be found.'
-
-
-class FlavorNotFound(NotFound):
-    template = 'Flavor %(flavor_id)s could not be found.'
-
-
-class FlavorExtraSpecsNotFound(NotFound):
-    template = 'Flavor %(flavor_id)s has no extra specs with key %(key)s.'
-
-
-class FlavorAccessNotFound(NotFound):
-    template = 'Flavor access not found for %(flavor_id)s / %(project_id)s combination.'
-
-
-class KeypairNotFound(NotFound):
-    template = 'Keypair %(name)s not found for user %(user_id)s'
-
-
-class ImageNotFound(NotFound):
-    template = 'Image %(image_id)s could not be found.'
-
-
-class NetworkNotFound(NotFound):
-    template = 'Network %(network_id)s could not be found.'
-
-
-class SubnetNotFound(NotFound):
-    template = 'Subnet %(subnet_id)s could not be found.'
-
-
-class PortNotFound(NotFound):
-    template = 'Port %(port_id)s could not be found.'
-
-
-class SecurityGroupNotFound(NotFound):
-    template = 'Security group %(security_group_id)s could not be found.'
-
-
-class SecurityGroupRuleNotFound(NotFound):
-    template = 'Security group rule %(rule_id)s could not be found.'
-
-
-class VolumeNotFound(NotFound):
-    template = 'Volume %(volume_id)s could not be found.'
-
-
-class VolumeSnapshotNotFound(NotFound):
-    template = 'Snapshot %(snapshot_id)s could not be found.'
-
-
-class VolumeBackupNotFound(NotFound):
-    template = 'Backup %(backup_id)s could not be found.'
-
-
-class VolumeTransferNotFound(NotFound):
-    template = 'Transfer %(transfer_id)s could not be found.'
-
-
-class VolumeAttachmentNotFound(NotFound):
-    template = 'Volume attachment %(attachment_id)s could not be found.'
-
-
-class ShareNotFound(NotFound):
-    template = 'Share %(share_id)s could not be found.'
-
-
-class VolumeTypeNotFound(NotFound):
-    template = 'Volume type %(name)s could not be found.'
-
-
-class ServiceNotFound(NotFound):
-    template = 'Service %(service_id)s could not be found.'
-
-
-class AggregateNotFound(NotFound):
-    template = 'Aggregate %(aggregate_id)s could not be found.'
-
-
-class CategoryNotFound(NotFound):
-    template = 'Instance category %(category)s could not be found.'
-
-
-class AggregateHostNotFound(NotFound):
-    template = 'Aggregate %(aggregate_id)s has no host %(host)s.'
-
-
-class HostNotInMaintenance(Conflict):
-    template = 'Host %(host)s is not in maintenance in aggregate %(aggregate_id)s.'
-
-
-class HostInMaintenance(Conflict):
-    template = 'Host %(host)s is in maintenance in aggregate %(aggregate_id)s.'
-
-
-class MaintenanceNotFound(NotFound):
-    template = 'Aggregate %(aggregate_id)s has seen no maintenance of host %(host)s.'
-
-
-class ServerGroupNotFound(NotFound):
-    template = 'Instance group %(group_id)s could not be found.'
-
-
-class ComputeHostNotFound(NotFound):
-    template = 'Compute host %(host)s could not be found.'
-
-
-class MigrationNotFound(NotFound):
-    template = 'Migration %(migration_id)s could not be found.'
-
-
-class InstanceActionNotFound(NotFound):
-    template = 'Action for request_id %(request_id)s on instance %(instance_id)s not found'
-
-
-class ConsoleTokenNotFound(NotFound):
-    template = 'Token not found'
-
-
-class MetadataItemNotFound(NotFound):
-    template = 'Metadata item %(key)s was not found'
-
-
-class ExtensionNotFound(NotFound):
-    template = 'Extension %(alias)s could not be found.'
-
-
-class IdentityNotFound(NotFound):
+class InstanceNotFound(NotFound, template='Instance %(instance_id)s could not be found.'): ...
+class FlavorNotFound(NotFound, template='Flavor %(flavor_id)s could not be found.'): ...
+class FlavorExtraSpecsNotFound(NotFound, template='Flavor %(flavor_id)s has no extra specs with key %(key)s.'): ...
+class FlavorAccessNotFound(
+        NotFound, template='Flavor access not found for %(flavor_id)s / %(project_id)s combination.'): ...
+class KeypairNotFound(NotFound, template='Keypair %(name)s not found for user %(user_id)s'): ...
+class ImageNotFound(NotFound, template='Image %(image_id)s could not be found.'): ...
+class NetworkNotFound(NotFound, template='Network %(network_id)s could not be found.'): ...
+class SubnetNotFound(NotFound, template='Subnet %(subnet_id)s could not be found.'): ...
+class PortNotFound(NotFound, template='Port %(port_id)s could not be found.'): ...
+class SecurityGroupNotFound(NotFound, template='Security group %(security_group_id)s could not be found.'): ...
+class SecurityGroupRuleNotFound(NotFound, template='Security group rule %(rule_id)s could not be found.'): ...
+class VolumeNotFound(NotFound, template='Volume %(volume_id)s could not be found.'): ...
+class VolumeSnapshotNotFound(NotFound, template='Snapshot %(snapshot_id)s could not be found.'): ...
+class VolumeBackupNotFound(NotFound, template='Backup %(backup_id)s could not be found.'): ...
+class VolumeTransferNotFound(NotFound, template='Transfer %(transfer_id)s could not be found.'): ...
+class VolumeAttachmentNotFound(NotFound, template='Volume attachment %(attachment_id)s could not be found.'): ...
+class ShareNotFound(NotFound, template='Share %(share_id)s could not be found.'): ...
+class VolumeTypeNotFound(NotFound, template='Volume type %(name)s could not be found.'): ...
+class ServiceNotFound(NotFound, template='Service %(service_id)s could not be found.'): ...
+class AggregateNotFound(NotFound, template='Aggregate %(aggregate_id)s could not be found.'): ...
+class CategoryNotFound(NotFound, template='Instance category %(category)s could not be found.'): ...
+class AggregateHostNotFound(NotFound, template='Aggregate %(aggregate_id)s has no host %(host)s.'): ...
+class HostNotInMaintenance(Conflict, template='Host %(host)s is not in maintenance in aggregate %(aggregate_id)s.'): ...
+class HostInMaintenance(Conflict, template='Host %(host)s is in maintenance in aggregate %(aggregate_id)s.'): ...
+class MaintenanceNotFound(
+        NotFound, template='Aggregate %(aggregate_id)s has seen no maintenance of host %(host)s.'): ...
+class ServerGroupNotFound(NotFound, template='Instance group %(group_id)s could not be found.'): ...
+class ComputeHostNotFound(NotFound, template='Compute host %(host)s could not be found.'): ...
+class MigrationNotFound(NotFound, template='Migration %(migration_id)s could not be found.'): ...
+class InstanceActionNotFound(
+        NotFound, template='Action for request_id %(request_id)s on instance %(instance_id)s not found'): ...
+class ConsoleTokenNotFound(NotFound, template='Token not found'): ...
+class MetadataItemNotFound(NotFound, template='Metadata item %(key)s was not found'): ...
+class ExtensionNotFound(NotFound, template='Extension %(alias)s could not be found.'): ...
+
+
+class IdentityNotFound(NotFound, template='Could not find %(noun)s: %(id)s.'):
     """A resource of the embedded identity service was not found: project, user, role, …."""
-
-    template = 'Could not find %(noun)s: %(id)s.'
 
 
 # ---- 409 --------------------------------------------------------------------
 
-class InstanceInvalidState(Conflict):
-    template = "Cannot '%(method)s' instance %(instance_id)s while it is in %(attr)s %(state)s"
+class InstanceInvalidState(
+        Conflict, template="Cannot '%(method)s' instance %(instance_id)s while it is in %(attr)s %(state)s"): ...
+class InstanceIsLocked(Conflict, template='Instance %(instance_id)s is locked'): ...
+class VolumeTypeExists(Conflict, template='A volume type with the name %(name)s exists already.'): ...
+class InstanceNotReady(Conflict, template='Instance %(instance_id)s is not ready'): ...
 
 
-class InstanceIsLocked(Conflict):
-    template = 'Instance %(instance_id)s is locked'
-
-
-class VolumeTypeExists(Conflict):
-    template = 'A volume type with the name %(name)s exists already.'
-
-
-class InstanceNotReady(Conflict):
-    template = 'Instance %(instance_id)s is not ready'
-
-
-class InstanceChanged(Conflict):
+class InstanceChanged(Conflict, template='Instance %(instance_id)s changed while the request was being served.'):
     """A conditional write failed, because the row has changed."""
 
-    template = 'Instance %(instance_id)s changed while the request was being served.'
 
-
-class ServerRowIsOld(InstanceChanged):
+class ServerRowIsOld(InstanceChanged, template=(
+        'The host does nothing to server %(instance_id)s, because the database is older than its guest: '
+        '%(reason)s. `nova-manage state differences` lists and settles such differences.')):
     """The database row is older than the host's record: the database was restored from a backup."""
 
-    template = ('The host does nothing to server %(instance_id)s, because the database is older than its guest: '
-                '%(reason)s. `nova-manage state differences` lists and settles such differences.')
 
-
-class NotOnHost(InstanceChanged):
+class NotOnHost(InstanceChanged, template=(
+        'Server %(instance_id)s is not on host %(host)s: %(topic)s does not do %(method)s for it.')):
     """A compute host acts on a server that belongs to another host. A host that lost the server aborts its task."""
 
-    template = 'Server %(instance_id)s is not on host %(host)s: %(topic)s does not do %(method)s for it.'
+
+class IdempotencyKeyInUse(Conflict, template='The Idempotency-Key is in use.'): ...
+class FlavorExists(Conflict, template='Flavor with %(attr)s %(value)s already exists.'): ...
+class FlavorAccessExists(Conflict, template=(
+        'Flavor access already exists for flavor %(flavor_id)s and project %(project_id)s combination.')): ...
+class KeypairExists(Conflict, template="Key pair '%(name)s' already exists."): ...
+class CategoryExists(Conflict, template='Instance category %(category)s already exists.'): ...
+class CategoryInUse(
+        Conflict, template='Instance category %(category)s has servers: it cannot be deleted or get another name.'): ...
+class CategoryIsPredefined(Conflict, template='Instance category %(category)s is predefined: it stays as it is.'): ...
+class AggregateNameExists(Conflict, template='Aggregate %(aggregate_name)s already exists.'): ...
+class AggregateHostExists(Conflict, template='Aggregate %(aggregate_id)s already has host %(host)s.'): ...
 
 
-class IdempotencyKeyInUse(Conflict):
-    template = 'The Idempotency-Key is in use.'
-
-
-class FlavorExists(Conflict):
-    template = 'Flavor with %(attr)s %(value)s already exists.'
-
-
-class FlavorAccessExists(Conflict):
-    template = 'Flavor access already exists for flavor %(flavor_id)s and project %(project_id)s combination.'
-
-
-class KeypairExists(Conflict):
-    template = "Key pair '%(name)s' already exists."
-
-
-class CategoryExists(Conflict):
-    template = 'Instance category %(category)s already exists.'
-
-
-class CategoryInUse(Conflict):
-    template = 'Instance category %(category)s has servers: it cannot be deleted or get another name.'
-
-
-class CategoryIsPredefined(Conflict):
-    template = 'Instance category %(category)s is predefined: it stays as it is.'
-
-
-class AggregateNameExists(Conflict):
-    template = 'Aggregate %(aggregate_name)s already exists.'
-
-
-class AggregateHostExists(Conflict):
-    template = 'Aggregate %(aggregate_id)s already has host %(host)s.'
-
-
-class ZoneConflict(Conflict):
+class ZoneConflict(Conflict, template='Host %(host)s is already in availability zone %(zone)s.'):
     """A host would be in two availability zones."""
 
-    template = 'Host %(host)s is already in availability zone %(zone)s.'
+
+class ServerGroupExists(Conflict, template='Server group %(group_id)s already exists.'): ...
+class ServerGroupNotEmpty(Conflict, template=(
+        'Server group %(group_id)s has members: %(what)s can be changed only while it has none.')): ...
 
 
-class ServerGroupExists(Conflict):
-    template = 'Server group %(group_id)s already exists.'
-
-
-class ServerGroupNotEmpty(Conflict):
-    template = 'Server group %(group_id)s has members: %(what)s can be changed only while it has none.'
-
-
-class HostHasServers(Conflict):
+class HostHasServers(
+        Conflict, template='Host %(host)s has servers: it cannot be moved to another availability zone.'):
     """The availability zone of a host with servers cannot change."""
 
-    template = 'Host %(host)s has servers: it cannot be moved to another availability zone.'
 
-
-class ServiceRunning(Conflict):
+class ServiceRunning(Conflict, template=(
+        'Cannot delete service %(binary)s of host %(host)s: %(reason)s, and repeat the request.')):
     """A service that may be running cannot be deleted, because its next report would insert it again."""
 
-    template = 'Cannot delete service %(binary)s of host %(host)s: %(reason)s, and repeat the request.'
 
-
-class ServiceExists(Conflict):
+class ServiceExists(Conflict, template=(
+        '%(binary)s of host %(host)s belongs to another machine or state directory. Two hosts must not share a '
+        'name: set host in [DEFAULT] to another one.')):
     """Another service has the same name."""
 
-    template = ('%(binary)s of host %(host)s belongs to another machine or state directory. Two hosts must not share '
-                'a name: set host in [DEFAULT] to another one.')
 
-
-class WorkerEnded(NovaException):
-    template = 'Worker %(number)s ended in its start, with exit code %(code)s. It has said why before this line.'
-
-
-class HostInAnotherCell(ServiceExists):
-    template = ('Host %(host)s belongs to cell %(cell)s; the names of hosts are unique in all cells. Give it another '
-                'name, or delete the other host first.')
-
-
-class NetworkInUse(Conflict):
-    template = 'Network %(network_id)s is still in use.'
-
-
-class NoMoreFixedIps(Conflict):
-    template = 'No fixed IP addresses available for network %(network_id)s'
-
-
-class NoAddressLeft(NoMoreFixedIps):
-    template = 'No fixed IP addresses available: %(reason)s'
-
-
-class NetworkAmbiguous(Conflict):
-    template = 'Multiple possible networks found, use a Network ID to be more specific.'
-
-
-class FixedIpInUse(Conflict):
-    template = 'Fixed IP address %(address)s is already in use.'
-
-
-class AddressTaken(FixedIpInUse):
-    template = 'The fixed IP address is already in use: %(reason)s'
-
-
-class NetworkConflict(Conflict):
-    template = 'The Networking service refused the request: %(reason)s'
-
-
-class PortBindingExists(NetworkConflict):
-    pass
-
-
-class PortInUse(Conflict):
-    template = 'Port %(port_id)s is still in use.'
-
-
-class DevicePathInUse(Conflict):
-    template = 'The supplied device path (%(path)s) is in use.'
-
-
-class IdentityExists(Conflict):
-    template = 'Conflict occurred attempting to store %(noun)s - Duplicate entry found with name %(name)s.'
-
-
-class SecurityGroupAmbiguous(Conflict):
-    template = "Multiple security groups found matching '%(name)s'. Use an ID to be more specific."
-
-
-class SecurityGroupInUse(Conflict):
-    template = 'Security group %(security_group_id)s is in use.'
+class WorkerEnded(NovaException, template=(
+        'Worker %(number)s ended in its start, with exit code %(code)s. It has said why before this line.')): ...
+class HostInAnotherCell(ServiceExists, template=(
+        'Host %(host)s belongs to cell %(cell)s; the names of hosts are unique in all cells. Give it another name, '
+        'or delete the other host first.')): ...
+class NetworkInUse(Conflict, template='Network %(network_id)s is still in use.'): ...
+class NoMoreFixedIps(Conflict, template='No fixed IP addresses available for network %(network_id)s'): ...
+class NoAddressLeft(NoMoreFixedIps, template='No fixed IP addresses available: %(reason)s'): ...
+class NetworkAmbiguous(
+        Conflict, template='Multiple possible networks found, use a Network ID to be more specific.'): ...
+class FixedIpInUse(Conflict, template='Fixed IP address %(address)s is already in use.'): ...
+class AddressTaken(FixedIpInUse, template='The fixed IP address is already in use: %(reason)s'): ...
+class NetworkConflict(Conflict, template='The Networking service refused the request: %(reason)s'): ...
+class PortBindingExists(NetworkConflict): ...
+class PortInUse(Conflict, template='Port %(port_id)s is still in use.'): ...
+class DevicePathInUse(Conflict, template='The supplied device path (%(path)s) is in use.'): ...
+class IdentityExists(Conflict, template=(
+        'Conflict occurred attempting to store %(noun)s - Duplicate entry found with name %(name)s.')): ...
+class SecurityGroupAmbiguous(
+        Conflict, template="Multiple security groups found matching '%(name)s'. Use an ID to be more specific."): ...
+class SecurityGroupInUse(Conflict, template='Security group %(security_group_id)s is in use.'): ...
 
 
 # ---- raised and handled within the system -----------------------------------
@@ -684,32 +373,24 @@ class NoValidHost(NovaException):
     removals: Sequence[Any] = ()             # scheduler.explain.Removal of each filter
 
 
-class ClaimFailed(NovaException):
+class ClaimFailed(NovaException, template='Host %(host)s has no room left for instance %(instance_id)s.'):
     """A claim failed: the host has no capacity. The next alternate host is tried."""
 
-    template = 'Host %(host)s has no room left for instance %(instance_id)s.'
 
-
-class BuildFailed(NovaException):
+class BuildFailed(NovaException, template='Build of instance %(instance_id)s failed: %(reason)s'):
     """A build failed on this host; another host may succeed."""
 
-    template = 'Build of instance %(instance_id)s failed: %(reason)s'
+
+class DiskKeyUnavailable(NovaException, template=(
+        'The key of the encrypted disks of server %(instance_id)s cannot be had: %(reason)s')): ...
 
 
-class DiskKeyUnavailable(NovaException):
-    template = 'The key of the encrypted disks of server %(instance_id)s cannot be had: %(reason)s'
-
-
-class VirtError(NovaException):
+class VirtError(NovaException, template='The hypervisor could not %(operation)s: %(reason)s'):
     """The hypervisor rejected or failed an operation."""
 
-    template = 'The hypervisor could not %(operation)s: %(reason)s'
 
-
-class RecordUnreadable(NovaException):
+class RecordUnreadable(NovaException, template='The %(name)s %(source)s cannot be read: %(reason)s.'):
     """A record on the disk of a service is damaged, or its format is from an incompatible release."""
-
-    template = 'The %(name)s %(source)s cannot be read: %(reason)s.'
 
 
 class HypervisorUnreachable(VirtError):
@@ -735,70 +416,48 @@ class NotFenced(NovaException):
                 'then evacuate with accepted_risk two-writers.')
 
 
-class MigrationAborted(NovaException):
-    template = 'The migration of instance %(instance_id)s was aborted.'
+class MigrationAborted(NovaException, template='The migration of instance %(instance_id)s was aborted.'): ...
 
 
-class GuestNotFound(VirtError):
+class GuestNotFound(VirtError, template='The hypervisor has no guest for instance %(instance_id)s.'):
     """The hypervisor has no guest of this instance."""
 
-    template = 'The hypervisor has no guest for instance %(instance_id)s.'
 
-
-class NetworkPlumbingError(NovaException):
+class NetworkPlumbingError(NovaException, template='The host network could not be set up: %(reason)s'):
     """This host failed to set up a bridge, DHCP server or filter."""
 
-    template = 'The host network could not be set up: %(reason)s'
 
-
-class PortBindingFailed(NovaException):
+class PortBindingFailed(NovaException, template='A port could not be bound: %(reason)s'):
     """No agent of the Networking service can plug a port on this host. An agent on another host may succeed."""
 
-    template = 'A port could not be bound: %(reason)s'
 
-
-class VifPluggingFailed(NovaException):
+class VifPluggingFailed(
+        NovaException, template='The network of instance %(instance_id)s was not set up: %(reason)s'):
     """The Networking service reported a failure, or timed out, for ports that a host had plugged."""
 
-    template = 'The network of instance %(instance_id)s was not set up: %(reason)s'
+
+class HostUnavailable(Unavailable, template='The compute host %(host)s does not answer.'): ...
+class ServiceUnavailable(Unavailable, template='The %(service)s service does not answer.'): ...
+class ConsoleUnreachable(
+        Unavailable, template='The console of this server does not answer. It may be starting, or stopped.'): ...
+class TooManyBuilds(Unavailable, template=(
+        'Too many servers wait to be built at the moment; try again in %(retry_after)s seconds.')): ...
 
 
-class HostUnavailable(Unavailable):
-    template = 'The compute host %(host)s does not answer.'
-
-
-class ServiceUnavailable(Unavailable):
-    template = 'The %(service)s service does not answer.'
-
-
-class ConsoleUnreachable(Unavailable):
-    template = 'The console of this server does not answer. It may be starting, or stopped.'
-
-
-class TooManyBuilds(Unavailable):
-    template = 'Too many servers wait to be built at the moment; try again in %(retry_after)s seconds.'
-
-
-class RemoteError(NovaException):
+class RemoteError(NovaException, template='The %(service)s service failed.'):
     """Another service failed with an unexpected error; its log has the details."""
-
-    template = 'The %(service)s service failed.'
 
 
 class InvalidOption(NovaException, ValueError):
     """An option, or a file that an option names, is invalid. Reported at start-up."""
 
 
-class DatabaseTooNew(NovaException):
-    template = ('The %(branch)s database was contracted (%(found)s) by a newer release than this one, which knows '
-                '%(known)s: what this release needs of it may be gone.')
-
-
-class DatabaseNotReady(NovaException):
-    template = 'The %(branch)s database is at schema version %(found)s, expected %(expected)s; run: %(command)s'
-
-
-class DatabaseUnknown(DatabaseNotReady):
-    template = ('The %(branch)s database is at schema version %(found)s, which this release does not know: it needs '
-                '%(expected)s or newer, or converts %(predecessor)s. Use the tree that wrote it to bring it to '
-                '%(predecessor)s, or restore a backup.')
+class DatabaseTooNew(NovaException, template=(
+        'The %(branch)s database was contracted (%(found)s) by a newer release than this one, which knows '
+        '%(known)s: what this release needs of it may be gone.')): ...
+class DatabaseNotReady(NovaException, template=(
+        'The %(branch)s database is at schema version %(found)s, expected %(expected)s; run: %(command)s')): ...
+class DatabaseUnknown(DatabaseNotReady, template=(
+        'The %(branch)s database is at schema version %(found)s, which this release does not know: it needs '
+        '%(expected)s or newer, or converts %(predecessor)s. Use the tree that wrote it to bring it to '
+        '%(predecessor)s, or restore a backup.')): ...

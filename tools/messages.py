@@ -45,6 +45,8 @@ def messages(path):
         elif (isinstance(node, ast.Assign) and path.name == 'exception.py' and _text(node.value)
               and getattr(node.targets[0], 'id', None) == 'template'):
             yield node.lineno, node.value.value
+        elif isinstance(node, ast.ClassDef) and path.name == 'exception.py':
+            yield from ((node.lineno, each.value.value) for each in node.keywords if each.arg == 'template')
 
 
 def _text(node):

@@ -5,6 +5,7 @@ from nova.cert import interface
 from nova.cert import signing
 from nova.context import RequestContext
 from nova.rpc.interface import Methods
+from nova.rpc.interface import named
 from nova.runtime import concurrency
 
 
@@ -15,10 +16,9 @@ class CertManager:
 
     def __init__(self, found: authorities.Authorities) -> None:
         self._authorities = found
-        self.methods = Methods(interface.INTERFACE, {
-            'fetch_ca': self.fetch_ca, 'fetch_crl': self.fetch_crl, 'generate_x509_cert': self.generate_x509_cert,
-            'revoke_certs': self.revoke_certs, 'decrypt_text': self.decrypt_text,
-            'generate_vpn_cert': self.generate_vpn_cert, 'verify_signature': self.verify_signature})
+        self.methods = Methods(interface.INTERFACE, named(
+            self.fetch_ca, self.fetch_crl, self.generate_x509_cert, self.revoke_certs, self.decrypt_text,
+            self.generate_vpn_cert, self.verify_signature))
 
     def start(self) -> None:
         """Check the directories at startup; authorities are created on demand.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
+import dataclasses
 import importlib
 import json
 import sys
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from nova.context import RequestContext
     from nova.policies.files import Rule
+    from nova.policies.service import Service
     from nova.policy import Policy
     from nova.web.routes import Route
 
@@ -189,6 +191,18 @@ def _routes(service: str) -> Iterable[Route]:
     return found
 
 
+def documented(service: Service) -> Service:
+    """Return an API whose rules have their operations: those of the row, or of the routes that check the rule."""
+    if all(rule.operations for rule in service.rules):
+        return service
+    checked: dict[str, dict[tuple[str, str], None]] = {}
+    for row in _routes(service.name):
+        for rule in filter(None, (row.policy, *row.checks)):
+            checked.setdefault(rule, {})[row.method, row.path] = None
+    return dataclasses.replace(service, rules=tuple(
+        rule if rule.operations else rule._replace(operations=tuple(checked[rule.name])) for rule in service.rules))
+
+
 def _rows(service: str, method: str, path: str, action: str) -> list[Route]:
     """Return the routes of an operation.
 
@@ -309,7 +323,7 @@ def _list(conf: cfg.ConfigOpts, given: argparse.Namespace) -> int:
         rules = policy.Policy(conf, service)
         caller = _caller(rules, given)
         own = targets.owned_by(caller.project_id, caller.user_id)
-        for rule in service.rules:
+        for rule in documented(service).rules:
             passes = rules.allows(caller, rule.name, own)
             if passes and given.fails or not passes and given.passes:
                 continue

@@ -26,7 +26,8 @@ def policy(output: TextIO, service: str = 'compute') -> None:
     """
     from nova import policies
     from nova import policy as nova_policy
+    from nova.cmd import policy as operations
     from nova.runtime.hooks import oslo_policy
 
-    for rule in nova_policy.list_rules(policies.named(service)):
+    for rule in nova_policy.list_rules(operations.documented(policies.named(service))):
         output.write(oslo_policy.sample_of(rule) + '\n')

@@ -39,6 +39,7 @@ from nova.image import granted
 from nova.objects.counters import SAMPLE_S
 from nova.rpc import retrying_client
 from nova.rpc.interface import Methods
+from nova.rpc.interface import named
 from nova.runtime import concurrency
 from nova.runtime import host_identity
 from nova.runtime import service
@@ -114,77 +115,37 @@ class ComputeManager:
         self._resize = resize.Resize(host, volumes=volumes, orphans=orphans_of_host)
         builder = build.Builder(host, volumes=volumes, inventory=self.inventory)
 
-        methods: dict[str, typing.Callable[..., typing.Any]] = {
-            'build_instance': builder.build_instance,
-            'terminate_instance': deletions.terminate_instance,
-            'soft_delete_instance': deletions.soft_delete_instance,
-            'restore_instance': deletions.restore_instance,
-            'start_instance': power_operations.start_instance,
-            'stop_instance': power_operations.stop_instance,
-            'reboot_instance': power_operations.reboot_instance,
-            'pause_instance': power_operations.pause_instance,
-            'unpause_instance': power_operations.unpause_instance,
-            'suspend_instance': power_operations.suspend_instance,
-            'resume_instance': power_operations.resume_instance,
-            'rebuild_instance': rebuilds.rebuild_instance,
-            'rescue_instance': rescues.rescue_instance,
-            'unrescue_instance': rescues.unrescue_instance,
-            'snapshot_instance': snapshots.snapshot_instance,
-            'backup_instance': snapshots.backup_instance,
-            'shelve_instance': shelving.shelve_instance,
-            'shelve_offload_instance': shelving.shelve_offload_instance,
-            'unshelve_instance': shelving.unshelve_instance,
-            'attach_interface': ports.attach_interface,
-            'detach_interface': ports.detach_interface,
-            'add_fixed_ip': ports.add_fixed_ip,
-            'remove_fixed_ip': ports.remove_fixed_ip,
-            'attach_volume': volumes.attach_volume,
-            'detach_volume': volumes.detach_volume,
-            'swap_volume': volumes.swap_volume,
-            'create_volume_snapshot': volume_snapshots.create_volume_snapshot,
-            'delete_volume_snapshot': volume_snapshots.delete_volume_snapshot,
-            'attach_share': shares.attach_share,
-            'detach_share': shares.detach_share,
-            'set_admin_password': guests.set_admin_password,
-            'trigger_crash_dump': guests.trigger_crash_dump,
-            'inject_network_info': guests.inject_network_info,
-            'get_diagnostics': guests.get_diagnostics,
-            'get_console': guests.get_console,
-            'get_console_output': guests.get_console_output,
-            'get_console_screenshot': guests.get_console_screenshot,
-            'prep_resize': self._resize.prep_resize,
-            'resize_instance': self._resize.resize_instance,
-            'finish_resize': self._resize.finish_resize,
-            'confirm_resize': self._resize.confirm_resize,
-            'revert_resize': self._resize.revert_resize,
-            'finish_revert_resize': self._resize.finish_revert_resize,
-            'grow_instance': self._resize.grow_instance,
-            'discard_migrated_instance': self._resize.discard_migrated_instance,
-            'check_live_migration_destination': migration.check_live_migration_destination,
-            'check_live_migration_source': migration.check_live_migration_source,
-            'pre_live_migration': migration.pre_live_migration,
-            'live_migrate_instance': migration.live_migrate_instance,
-            'finish_live_migration': migration.finish_live_migration,
-            'rollback_live_migration': migration.rollback_live_migration,
-            'abort_live_migration': migration.abort_live_migration,
-            'force_complete_live_migration': migration.force_complete_live_migration,
-            'resume_live_migration': migration.resume_live_migration,
-            'has_guest': migration.has_guest,
-            'evacuate_instance': self._evacuation.evacuate_instance,
-            'remove_evacuated_guests': self._evacuation.remove_evacuated_guests,
-            'external_instance_event': events.external_instance_event,
-            'host_power_action': self._host_power_action,
-            'set_host_maintenance': self._set_host_maintenance,
-            'cache_images': image_cache.cache_images,
-            'ping': self._ping,
-        }
-        restarts: dict[str, typing.Callable[..., typing.Any]] = {
-            **methods, 'abandon_snapshot': snapshots.abandon_snapshot,
-            'abandon_interface': ports.abandon_interface, 'abandon_fixed_ip': ports.abandon_fixed_ip,
-            'abandon_crash_dump': guests.abandon_crash_dump}
+        methods = named(
+            builder.build_instance,
+            deletions.terminate_instance, deletions.soft_delete_instance, deletions.restore_instance,
+            power_operations.start_instance, power_operations.stop_instance, power_operations.reboot_instance,
+            power_operations.pause_instance, power_operations.unpause_instance, power_operations.suspend_instance,
+            power_operations.resume_instance,
+            rebuilds.rebuild_instance, rescues.rescue_instance, rescues.unrescue_instance,
+            snapshots.snapshot_instance, snapshots.backup_instance,
+            shelving.shelve_instance, shelving.shelve_offload_instance, shelving.unshelve_instance,
+            ports.attach_interface, ports.detach_interface, ports.add_fixed_ip, ports.remove_fixed_ip,
+            volumes.attach_volume, volumes.detach_volume, volumes.swap_volume,
+            volume_snapshots.create_volume_snapshot, volume_snapshots.delete_volume_snapshot, shares.attach_share,
+            shares.detach_share,
+            guests.set_admin_password, guests.trigger_crash_dump, guests.inject_network_info, guests.get_diagnostics,
+            guests.get_console, guests.get_console_output, guests.get_console_screenshot,
+            self._resize.prep_resize, self._resize.resize_instance, self._resize.finish_resize,
+            self._resize.confirm_resize, self._resize.revert_resize, self._resize.finish_revert_resize,
+            self._resize.grow_instance, self._resize.discard_migrated_instance,
+            migration.check_live_migration_destination, migration.check_live_migration_source,
+            migration.pre_live_migration, migration.live_migrate_instance, migration.finish_live_migration,
+            migration.rollback_live_migration, migration.abort_live_migration,
+            migration.force_complete_live_migration, migration.resume_live_migration, migration.has_guest,
+            self._evacuation.evacuate_instance, self._evacuation.remove_evacuated_guests,
+            events.external_instance_event,
+            self.host_power_action, self.set_host_maintenance,
+            image_cache.cache_images,
+            self.ping)
+        restarts = methods | named(snapshots.abandon_snapshot, ports.abandon_interface, ports.abandon_fixed_ip,
+                                   guests.abandon_crash_dump)
         self._background = background_actions.BackgroundActions(host, restarts)
-        self.methods = Methods(interface.INTERFACE, {
-            **methods, 'resume_background': self._background.resume_background})
+        self.methods = Methods(interface.INTERFACE, methods | named(self._background.resume_background))
         self.recovery = recovery.Recovery(
             host, methods=restarts, builder=builder,
             power=power_operations, power_states=self.power_states, orphans=orphans_of_host,
@@ -260,13 +221,13 @@ class ComputeManager:
 
     # ---- the whole host
 
-    def _ping(self, ctx: context.RequestContext) -> str:
+    def ping(self, ctx: context.RequestContext) -> str:
         return 'pong'
 
-    def _host_power_action(self, ctx: context.RequestContext, action: str) -> str:
+    def host_power_action(self, ctx: context.RequestContext, action: str) -> str:
         return self.host.driver_with(virt.HostControl).host_power_action(action)
 
-    def _set_host_maintenance(self, ctx: context.RequestContext, enabled: bool) -> None:
+    def set_host_maintenance(self, ctx: context.RequestContext, enabled: bool) -> None:
         self.host.driver_with(virt.HostControl).set_host_maintenance(enabled)
 
     def _report_alive(self) -> None:

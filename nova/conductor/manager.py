@@ -39,6 +39,7 @@ from nova.db import online_migrations
 from nova.rpc import admission
 from nova.rpc import serializer
 from nova.rpc.interface import Methods
+from nova.rpc.interface import named
 
 PeriodicTask = tuple[str, float, collections.abc.Callable[[], typing.Any]]     # (name, spacing in seconds, function)
 
@@ -106,58 +107,38 @@ class ConductorManager:
         builds, deletion, shelving, rebuilds = self.builds, self.deletion, self.shelving, self.rebuilds
         tasks, volumes, shares, inventory = self.tasks, self.volumes, self.shares, self.inventory
         live, evacuations, moves, registration = self.live, self.evacuations, self.moves, self.registration
-        return Methods(interface.INTERFACE, {
+        return Methods(interface.INTERFACE, named(
             # ---- servers: builds, deletion, tasks
-            'build_instances': builds.build_instances, 'reschedule_instance': builds.reschedule_instance,
-            'delete_instance': deletion.delete_instance, 'instance_destroyed': deletion.instance_destroyed,
-            'unshelve_instance': shelving.unshelve_instance, 'instance_offloaded': shelving.instance_offloaded,
-            'check_rebuild': rebuilds.check_rebuild,
-            'update_instance': tasks.update_instance, 'begin_task': tasks.begin_task, 'end_task': tasks.end_task,
-            'begin_background': tasks.begin_background, 'end_background': tasks.end_background,
-            'background_on_host': tasks.background_on_host, 'release_port_device': tasks.release_port_device,
-            'get_request_spec': self.specs.get_request_spec, 'get_disk_key': self.disk_keys.get_disk_key,
-            'get_volume_key': self.disk_keys.get_volume_key,
+            builds.build_instances, builds.reschedule_instance, deletion.delete_instance, deletion.instance_destroyed,
+            shelving.unshelve_instance, shelving.instance_offloaded, rebuilds.check_rebuild,
+            tasks.update_instance, tasks.begin_task, tasks.end_task, tasks.begin_background, tasks.end_background,
+            tasks.background_on_host, tasks.release_port_device,
+            self.specs.get_request_spec, self.disk_keys.get_disk_key, self.disk_keys.get_volume_key,
             # ---- moves
-            'continue_live_migration': live.continue_live_migration,
-            'check_and_live_migrate': live.check_and_live_migrate,
-            'prepare_live_migration': live.prepare_live_migration, 'report_live_migration': live.report_live_migration,
-            'live_migration_arrived': live.live_migration_arrived,
-            'live_migration_finished': live.live_migration_finished,
-            'live_migration_failed': live.live_migration_failed, 'resume_live_migration': live.resume_live_migration,
-            'continue_evacuation': evacuations.continue_evacuation,
-            'evacuation_finished': evacuations.evacuation_finished, 'evacuation_failed': evacuations.evacuation_failed,
-            'list_evacuated': evacuations.list_evacuated,
-            'evacuated_guest_removed': evacuations.evacuated_guest_removed,
-            'continue_move': moves.continue_move, 'continue_moves': moves.continue_moves,
-            'move_accepted': moves.move_accepted, 'move_refused': moves.move_refused, 'move_sent': moves.move_sent,
-            'move_finished': moves.move_finished, 'move_confirmed': moves.move_confirmed,
-            'reverted_guest_removed': moves.reverted_guest_removed, 'move_reverted': moves.move_reverted,
-            'move_failed': moves.move_failed,
+            live.continue_live_migration, live.check_and_live_migrate, live.prepare_live_migration,
+            live.report_live_migration, live.live_migration_arrived, live.live_migration_finished,
+            live.live_migration_failed, live.resume_live_migration,
+            evacuations.continue_evacuation, evacuations.evacuation_finished, evacuations.evacuation_failed,
+            evacuations.list_evacuated, evacuations.evacuated_guest_removed,
+            moves.continue_move, moves.continue_moves, moves.move_accepted, moves.move_refused, moves.move_sent,
+            moves.move_finished, moves.move_confirmed, moves.reverted_guest_removed, moves.move_reverted,
+            moves.move_failed,
             # ---- volumes and shares of servers
-            'prepare_volumes': volumes.prepare_volumes, 'complete_volumes': volumes.complete_volumes,
-            'disconnect_volumes': volumes.disconnect_volumes, 'connect_volume': volumes.connect_volume,
-            'get_volume_device': volumes.get_volume_device, 'volume_attached': volumes.volume_attached,
-            'volume_detached': volumes.volume_detached, 'volume_detach_failed': volumes.volume_detach_failed,
-            'refresh_volume': volumes.refresh_volume, 'connect_new_volume': volumes.connect_new_volume,
-            'volume_swapped': volumes.volume_swapped, 'volume_swap_failed': volumes.volume_swap_failed,
-            'volume_file_changed': volumes.volume_file_changed,
-            'volume_snapshot_status': volumes.volume_snapshot_status, 'reimage_root': volumes.reimage_root,
-            'snapshot_volumes': volumes.snapshot_volumes,
-            'allow_share': shares.allow_share, 'share_attached': shares.share_attached,
-            'share_detached': shares.share_detached,
+            volumes.prepare_volumes, volumes.complete_volumes, volumes.disconnect_volumes, volumes.connect_volume,
+            volumes.get_volume_device, volumes.volume_attached, volumes.volume_detached, volumes.volume_detach_failed,
+            volumes.refresh_volume, volumes.connect_new_volume, volumes.volume_swapped, volumes.volume_swap_failed,
+            volumes.volume_file_changed, volumes.volume_snapshot_status, volumes.reimage_root,
+            volumes.snapshot_volumes,
+            shares.allow_share, shares.share_attached, shares.share_detached,
             # ---- hosts
-            'get_block_devices': inventory.get_block_devices, 'instances_on_host': inventory.instances_on_host,
-            'server_states': inventory.server_states, 'report_guests': self.guest_reports.report_guests,
-            'image_cached': inventory.image_cached,
-            'report_power_states': inventory.report_power_states, 'report_nodes': inventory.report_nodes,
-            'report_counters': self.counters.report_counters,
-            'report_service': registration.report_service, 'register_service': registration.register_service,
-            'heartbeat': registration.heartbeat, 'report_availability': registration.report_availability,
-            'enroll_host': self.enrolment.enroll_host,
-            'audit_instance_usage': self.usage_audit.audit_instance_usage,
-            'notify': self.events.notify,
-            'object_backport': serializer.object_backport,
-        })
+            inventory.get_block_devices, inventory.instances_on_host, inventory.server_states,
+            self.guest_reports.report_guests,
+            inventory.image_cached, inventory.report_power_states, inventory.report_nodes,
+            self.counters.report_counters,
+            registration.report_service, registration.register_service, registration.heartbeat,
+            registration.report_availability,
+            self.enrolment.enroll_host, self.usage_audit.audit_instance_usage, self.events.notify,
+            serializer.object_backport))
 
     def admission(self) -> admission.Admission:
         """Return the access checks for messages of compute hosts."""

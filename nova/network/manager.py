@@ -38,6 +38,7 @@ from nova.objects import network_info
 from nova.objects.instance import Instance
 from nova.rpc.bus import Client
 from nova.rpc.interface import Methods
+from nova.rpc.interface import named
 from nova.runtime import batching
 from nova.runtime import metrics
 
@@ -81,19 +82,13 @@ class NetworkManager:
         self.attachments = attachments = attach.Attachments(self._network)
         self._leases = LeaseReports(driver, self._record_leases)
         agent_endpoint = AgentEndpoint(conf, api_db, self.gateways)
-        self.methods = Methods(INTERFACE, {
-            'allocate_for_instance': self.allocate_for_instance,
-            'deallocate_for_instance': self.deallocate_for_instance,
-            'attach_port': attachments.attach_port, 'find_port': attachments.find_port,
-            'detach_port': attachments.detach_port,
-            'add_address': attachments.add_address, 'remove_address': attachments.remove_address,
-            'setup_for_instance': self.setup_for_instance, 'unbind_ports': self.unbind_ports,
-            'prepare_for_instance': self.prepare_for_instance, 'unprepare_for_instance': self.unprepare_for_instance,
-            'network_info': self.network_info,
-            'refresh_ports': self.refresh_ports,
-            'report_host': agent_endpoint.report_host, 'report_leases': agent_endpoint.report_leases,
-            'host_state': agent_endpoint.host_state,
-        })
+        self.methods = Methods(INTERFACE, named(
+            self.allocate_for_instance, self.deallocate_for_instance,
+            attachments.attach_port, attachments.find_port, attachments.detach_port, attachments.add_address,
+            attachments.remove_address,
+            self.setup_for_instance, self.unbind_ports, self.prepare_for_instance, self.unprepare_for_instance,
+            self.network_info, self.refresh_ports,
+            agent_endpoint.report_host, agent_endpoint.report_leases, agent_endpoint.host_state))
 
     def start(self) -> None:
         """Bring bridges, DHCP and filters of this host in line with the database. Running guests are not affected.

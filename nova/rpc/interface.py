@@ -130,6 +130,11 @@ class Methods(collections.abc.Mapping[str, Any]):
         return self._table[name]
 
 
+def named(*functions: typing.Callable[..., Any]) -> dict[str, typing.Callable[..., Any]]:
+    """Return the callables of an interface by their own names."""
+    return {function.__name__: function for function in functions}
+
+
 def methods_of(interface: Interface, manager: object) -> collections.abc.Mapping[str, typing.Callable[..., Any]]:
     """Return the callables that implement an interface.
 

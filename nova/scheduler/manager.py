@@ -11,6 +11,7 @@ from oslo_config import cfg
 from nova.db import engine
 from nova.db.cells import cells as db_cells
 from nova.rpc.interface import Methods
+from nova.rpc.interface import named
 from nova.scheduler import batch
 from nova.scheduler import claimer
 from nova.scheduler import cross_cell
@@ -60,12 +61,10 @@ class SchedulerManager:
                                          self.rules)
         new = new_servers.NewServers(self.requests, self.batches, self._claimers)
         existing = moves.Moves(self.requests, claim_loop, cells, self.table, self.rules)
-        self.methods = Methods(INTERFACE, {
-            'select_destinations': new.select_destinations,
-            'select_move': existing.select_move,
-            'select_unshelve': existing.select_unshelve,
-            'check_host': existing.check_host,
-            'explain': dry_run.DryRun(self.requests, cells, self.table, self.rules).explain})
+        self.methods = Methods(INTERFACE, named(
+            new.select_destinations,
+            existing.select_move, existing.select_unshelve, existing.check_host,
+            dry_run.DryRun(self.requests, cells, self.table, self.rules).explain))
 
     def start(self) -> None:
         self.table.hosts()

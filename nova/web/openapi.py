@@ -4,6 +4,7 @@ Pure functions: rows in, a dict out. Each API is a subclass of Describer, which 
 """
 from __future__ import annotations
 
+import functools
 import gzip
 import hashlib
 import http
@@ -16,6 +17,7 @@ from nova.json_types import Encodable
 from nova.json_types import JsonDocument
 from nova.web import faults
 from nova.web import json_types
+from nova.web import versions
 from nova.web.request import BaseRequest
 from nova.web.request import Response
 from nova.web.routes import Route
@@ -136,6 +138,20 @@ class Describer:
         return None if row.answer is None else row.answer.schema(version)
 
     # ---- documents
+
+    @functools.cached_property
+    def _encoded(self) -> dict[int, tuple[bytes, str]]:
+        return {}
+
+    def response(self, req: BaseRequest, rows: Iterable[Route], version: int = 1, *vary: str) -> Response:
+        """Return the response to GET /openapi.json. The document of a version is built once.
+
+        :param rows: see ``document``
+        :param vary: request headers that select the version
+        """
+        if version not in self._encoded:
+            self._encoded[version] = encoded(self.document(rows, version))
+        return response(req, *self._encoded[version], *vary)
 
     def document(self, rows: Iterable[Route], version: int, actions: str = MERGED) -> JsonDocument:
         """Build the OpenAPI document.
@@ -271,6 +287,31 @@ class Describer:
         if code in (204, 304):
             return None
         return {'type': 'string'} if self.media_type(row) else self.body_of_answer(row, version)
+
+
+class VersionedDescriber(Describer):
+    """Generator of the documents of an API whose microversion is in the header OpenStack-API-Version.
+
+    :cvar known: the microversions of the API
+    """
+
+    known: versions.Microversions
+
+    def version_text(self, version: int) -> str:
+        return self.known.text(version)
+
+    def header_parameters(self, version: int) -> JsonDocument:
+        return {'version': {
+            'name': versions.HEADER, 'in': 'header', 'required': version > self.known.minimum,
+            'description': f'The microversion; without it {self.version_text(self.known.minimum)} is served.',
+            'schema': {'const': f'{self.known.service} {self.version_text(version)}'}}}
+
+    def headers(self, version: int) -> JsonDocument:
+        return {
+            versions.HEADER: {'description': 'The microversion that was served.', 'required': True,
+                              'schema': {'const': f'{self.known.service} {self.version_text(version)}'}},
+            'Vary': {'description': 'The headers that select the version.', 'required': True,
+                     'schema': {'type': 'string'}}}
 
 
 def served(rows: Iterable[Route], version: int) -> list[Route]:

@@ -1,7 +1,6 @@
 """HTTP API of the embedded identity service: the subset of Keystone's v3 API that common clients use."""
 from __future__ import annotations
 
-import functools
 import http.client
 import typing
 
@@ -21,7 +20,6 @@ from nova.web import application
 from nova.web import faults
 from nova.web import json_text
 from nova.web import mapper
-from nova.web import openapi as web_openapi
 from nova.web import params
 from nova.web.request import Headers
 from nova.web.request import Response
@@ -30,12 +28,6 @@ from nova.web.routes import Route
 if typing.TYPE_CHECKING:
     from nova.identity.embedded.service import IdentityService
     from nova.json_types import Json
-
-
-@functools.cache
-def _document() -> tuple[bytes, str]:
-    """Return (compressed OpenAPI document, its entity tag)."""
-    return web_openapi.encoded(openapi.DESCRIBER.document(handlers.ROUTES, 1))
 
 
 class IdentityApi(application.Api[operations.Request]):
@@ -65,7 +57,7 @@ class IdentityApi(application.Api[operations.Request]):
         :raises Unsupported: an operation that Keystone has, but the embedded service has not
         """
         if req.method == 'GET' and application.segments_of(req.path) == ['openapi.json']:
-            return web_openapi.response(req, *_document())
+            return openapi.DESCRIBER.response(req, handlers.ROUTES)
         found = super().find(req)
         if isinstance(found, tuple) and found[0] is None and (feature := operations.keystone_feature(req.path)):
             raise exception.Unsupported(f'The embedded identity service has no {feature}. Use Keystone for that.')

@@ -5,7 +5,6 @@ operations are in handlers.ROUTES.
 """
 from __future__ import annotations
 
-import functools
 import re
 import typing
 from wsgiref.types import WSGIEnvironment
@@ -19,7 +18,6 @@ from nova.image.rest import views
 from nova.image.rest.request import ImageRequest
 from nova.web import application
 from nova.web import faults
-from nova.web import openapi as web_openapi
 from nova.web.mapper import Methods
 from nova.web.request import BaseRequest
 from nova.web.request import Response
@@ -30,12 +28,6 @@ if typing.TYPE_CHECKING:
 
 _VERSIONS = {'': 300, '/v2': 300, '/versions': 200, '/v2/versions': 200}       # path of a version document: status code
 _PART = re.compile(r'\{\w+\}')
-
-
-@functools.cache
-def _document() -> tuple[bytes, str]:
-    """Return (compressed OpenAPI document, its entity tag)."""
-    return web_openapi.encoded(openapi.DESCRIBER.document(handlers.ROUTES, 1))
 
 
 class ImageApi(application.Api[ImageRequest]):
@@ -55,7 +47,7 @@ class ImageApi(application.Api[ImageRequest]):
         if path in _VERSIONS:
             return Response(views.versions(req.root_url.rstrip('/')), _VERSIONS[path])
         if path == '/openapi.json' and req.method == 'GET':
-            return web_openapi.response(req, *_document())
+            return openapi.DESCRIBER.response(req, handlers.ROUTES)
         if req.environ['REQUEST_METHOD'] == 'HEAD':
             methods, values = self.mapper.find(application.segments_of(req.path), req.method)
             return {name: rows for name, rows in methods.items() if name != 'GET'} if methods else None, values

@@ -4,7 +4,6 @@ The preceding middleware sets ``environ['nova.context']``. Operations are in han
 """
 from __future__ import annotations
 
-import functools
 import re
 from typing import TYPE_CHECKING
 from wsgiref.types import WSGIEnvironment
@@ -18,7 +17,6 @@ from nova.keymanager.rest.request import KeyManagerRequest
 from nova.keymanager.rest.request import MAX_BODY
 from nova.web import application
 from nova.web import faults
-from nova.web import openapi as web_openapi
 from nova.web import params
 from nova.web.request import Response
 
@@ -47,12 +45,6 @@ def version(url: str) -> JsonObject:
             'max_version': MICROVERSIONS.text(MICROVERSIONS.maximum),
             'links': [{'rel': 'self', 'href': f'{url.rstrip("/")}/v1/'}], 'media-types': [
                 {'base': 'application/json', 'type': 'application/vnd.openstack.key-manager-v1+json'}]}
-
-
-@functools.cache
-def _document(minor: int) -> tuple[bytes, str]:
-    """Return (compressed OpenAPI document, its entity tag)."""
-    return web_openapi.encoded(openapi.DESCRIBER.document(handlers.ROUTES, minor))
 
 
 def is_public(environ: WSGIEnvironment) -> bool:
@@ -85,7 +77,7 @@ class KeyManagerApi(application.Api[KeyManagerRequest]):
             return Response({'version': found} if segments else {'versions': [found]}, 200 if segments else 300)
         if segments == [DOCUMENT] and req.method == 'GET':
             wanted = _DOCUMENT_QUERY.validate(req.environ.get('QUERY_STRING', ''), 0).one('microversion', 'latest')
-            return web_openapi.response(req, *_document(MICROVERSIONS.parse(wanted)), MICROVERSIONS.vary)
+            return openapi.DESCRIBER.response(req, handlers.ROUTES, MICROVERSIONS.parse(wanted), MICROVERSIONS.vary)
         if (req.method == 'PUT' and len(segments) == 3 and segments[:2] == ['v1', 'secrets']
                 and req.header('Content-Encoding').lower() == 'base64'):
             # an encoding of the payload, not of the transfer

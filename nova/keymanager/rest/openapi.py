@@ -12,15 +12,13 @@ from nova.web.routes import Route
 MICROVERSIONS = versions.Microversions('key-manager', 1, 0, 1)
 
 
-class KeyManagerDescriber(openapi.Describer):
+class KeyManagerDescriber(openapi.VersionedDescriber):
     """Generator of the documents of the Key Manager API."""
 
     title = 'Key Manager API'
     url = '.'
+    known = MICROVERSIONS
     always, of_callers = (400, 406, 503), (401, 403)
-
-    def version_text(self, version: int) -> str:
-        return MICROVERSIONS.text(version)
 
     def description(self, version: int) -> str:
         return (f'Every operation of the Key Manager API at microversion {self.version_text(version)}.\n\n'
@@ -33,19 +31,6 @@ class KeyManagerDescriber(openapi.Describer):
 
     def tag(self, row: Route) -> str:
         return row.path.split('/')[2]
-
-    def header_parameters(self, version: int) -> JsonDocument:
-        return {'version': {
-            'name': versions.HEADER, 'in': 'header', 'required': version > 0,
-            'description': 'The microversion; without it 1.0 is served.',
-            'schema': {'const': f'{MICROVERSIONS.service} {self.version_text(version)}'}}}
-
-    def headers(self, version: int) -> JsonDocument:
-        return {
-            versions.HEADER: {'description': 'The microversion that was served.', 'required': True,
-                              'schema': {'const': f'{MICROVERSIONS.service} {self.version_text(version)}'}},
-            'Vary': {'description': 'The headers that select the version.', 'required': True,
-                     'schema': {'type': 'string'}}}
 
     def media_type(self, row: Route) -> str | None:
         return '*/*' if row.path.endswith('/payload') else None

@@ -21,6 +21,7 @@ from nova.network.neutron import devices
 from nova.network.neutron import vifs
 from nova.objects.instance import Instance
 from nova.rpc.interface import Methods
+from nova.rpc.interface import named
 
 LOG = logging.getLogger(__name__)
 
@@ -47,23 +48,11 @@ class NeutronManager:
         self.neutron = neutron = neutron or client.Neutron(conf)
         self.claims = claims.Claims(conf, nodes)
         self.bindings = bindings.Bindings(neutron, self.claims)
-        self.methods = Methods(INTERFACE, {
-            'allocate_for_instance': self.allocate_for_instance,
-            'deallocate_for_instance': self.deallocate_for_instance,
-            'attach_port': self.attach_port,
-            'find_port': self.find_port,
-            'detach_port': self.detach_port,
-            'add_address': self.add_address,
-            'remove_address': self.remove_address,
-            'setup_for_instance': self.setup_for_instance,
-            'unbind_ports': self.unbind_ports,
-            'prepare_for_instance': self.prepare_for_instance,
-            'unprepare_for_instance': self.unprepare_for_instance,
-            'network_info': self.network_info,
-            'refresh_ports': self.refresh_ports,
-            'report_host': self.report_host,
-            'report_leases': self.report_leases,
-            'host_state': self.host_state})
+        self.methods = Methods(INTERFACE, named(
+            self.allocate_for_instance, self.deallocate_for_instance, self.attach_port, self.find_port,
+            self.detach_port, self.add_address, self.remove_address, self.setup_for_instance, self.unbind_ports,
+            self.prepare_for_instance, self.unprepare_for_instance, self.network_info, self.refresh_ports,
+            self.report_host, self.report_leases, self.host_state))
 
     def begin(self) -> None:
         """Periodic task: create resource providers of new hosts."""

@@ -3,7 +3,6 @@
 The preceding middleware sets ``environ['nova.context']``. Each resource in RESOURCES has the same operations; other
 documents are in ``documents``.
 """
-import functools
 import typing
 from wsgiref.types import WSGIEnvironment
 
@@ -37,7 +36,6 @@ from nova.network.rest.request import NetworkRequest
 from nova.network.rest.rows import Resource
 from nova.network.rest.servers import Servers
 from nova.web import application
-from nova.web import openapi as web_openapi
 from nova.web import params
 from nova.web.mapper import Methods
 from nova.web.request import BaseRequest
@@ -54,12 +52,6 @@ ROUTES = (*documents.routes(RESOURCES), *qos.ROUTES, *topology.ROUTES,
 
 
 DOCUMENT = 'openapi.json'            # path below the mount point
-
-
-@functools.cache
-def _document() -> tuple[bytes, str]:
-    """Return (compressed OpenAPI document, its entity tag)."""
-    return web_openapi.encoded(openapi.DESCRIBER.document(ROUTES, openapi.VERSION))
 
 
 def is_public(environ: WSGIEnvironment) -> bool:
@@ -91,7 +83,7 @@ class NetworkApi(application.Api[NetworkRequest]):
                 raise exception.MethodNotAllowed()
             return Response({'versions': [documents.version(req.root_url)]}, 200)
         if segments == [DOCUMENT] and req.method == 'GET':
-            return web_openapi.response(req, *_document())
+            return openapi.DESCRIBER.response(req, ROUTES, openapi.VERSION)
         if segments.pop(0) != 'v2.0':
             raise exception.NotFound()
         if req.context is None:

@@ -14,7 +14,7 @@ from nova.tests.support.service_policies_contract import DOCUMENTED
 from nova.tests.support.service_policies_contract import OWN
 
 
-SERVICES = [service for service in policies.SERVICES if service is not policies.COMPUTE]
+SERVICES = [policy_command.documented(service) for service in policies.SERVICES if service is not policies.COMPUTE]
 # API: rules of resources in many operations
 EVERYWHERE = {'block storage': {'nova:volumes:administrative'}}
 # API: operations that have no documented rule: every caller with a token may use them

@@ -3,10 +3,12 @@ import re
 import typing
 
 from nova import policies
+from nova.cmd import policy as policy_command
 from nova.tests.support import waiting
 from nova.tests.functional import callers
 
-SERVICES = {service.name: service for service in policies.SERVICES if service is not policies.COMPUTE}
+SERVICES = {service.name: policy_command.documented(service) for service in policies.SERVICES
+            if service is not policies.COMPUTE}
 ROOTS = {'image': '/image', 'identity': '/identity', 'block storage': '/volume/v3', 'network': '/network/v2.0',
          'key manager': '/key-manager'}
 MISSING = '5c6a1c4e-6f3b-4c1b-9d4e-0d6a3c2b1a00'

@@ -5,7 +5,6 @@ The preceding middleware sets ``environ['nova.context']``. Operations are in han
 from __future__ import annotations
 
 from collections.abc import Mapping
-import functools
 import re
 import typing
 
@@ -22,7 +21,6 @@ from nova.volume.rest.openapi import MICROVERSIONS
 from nova.volume.rest.request import VolumeRequest
 from nova.web import application
 from nova.web import faults
-from nova.web import openapi as web_openapi
 from nova.web import params
 from nova.web.mapper import Methods
 from nova.web.request import Headers
@@ -53,12 +51,6 @@ def version(url: str) -> JsonObject:
             'media-types': [{'base': 'application/json', 'type': 'application/vnd.openstack.volume+json;version=3'}]}
 
 
-@functools.cache
-def _document(minor: int) -> tuple[bytes, str]:
-    """Return (compressed OpenAPI document, its entity tag)."""
-    return web_openapi.encoded(openapi.DESCRIBER.document(handlers.ROUTES, minor))
-
-
 class VolumeApi(application.Api[VolumeRequest]):
     """Paths below /v3, and below /v3/{project id}.
 
@@ -81,7 +73,7 @@ class VolumeApi(application.Api[VolumeRequest]):
             return Response({'versions': [version(req.root_url)]}, 200)
         if segments == [DOCUMENT] and req.method == 'GET':
             wanted = _DOCUMENT_QUERY.validate(req.environ.get('QUERY_STRING', ''), 0).get('microversion', 'latest')
-            return web_openapi.response(req, *_document(MICROVERSIONS.parse(wanted)), MICROVERSIONS.vary)
+            return openapi.DESCRIBER.response(req, handlers.ROUTES, MICROVERSIONS.parse(wanted), MICROVERSIONS.vary)
         if segments.pop(0) != 'v3':
             raise exception.NotFound()
         if req.context is None:

@@ -4,21 +4,18 @@ from __future__ import annotations
 from nova import exception
 from nova.web import openapi
 from nova.web import versions
-from nova.web.openapi import Document
 from nova.web.routes import Route
 
 MICROVERSIONS = versions.Microversions('volume', 3, 0, 68, other_major=exception.BadRequest)
 
 
-class VolumeDescriber(openapi.Describer):
+class VolumeDescriber(openapi.VersionedDescriber):
     """Generator of the documents of the Block Storage API."""
 
     title = 'Block Storage API'
     url = 'v3'
+    known = MICROVERSIONS
     always, of_callers = (400, 404, 406, 503), (401, 403)
-
-    def version_text(self, version: int) -> str:
-        return MICROVERSIONS.text(version)
 
     def description(self, version: int) -> str:
         return (f'Every operation of the Block Storage API at microversion {self.version_text(version)}.\n\n'
@@ -28,19 +25,6 @@ class VolumeDescriber(openapi.Describer):
 
     def errors_of(self, row: Route) -> set[int]:
         return super().errors_of(row) | (set() if row.method == 'GET' else {409, 413, 415})
-
-    def header_parameters(self, version: int) -> Document:
-        return {'version': {
-            'name': versions.HEADER, 'in': 'header', 'required': version > 0,
-            'description': 'The microversion; without it 3.0 is served.',
-            'schema': {'const': f'volume {self.version_text(version)}'}}}
-
-    def headers(self, version: int) -> Document:
-        return {
-            versions.HEADER: {'description': 'The microversion that was served.', 'required': True,
-                              'schema': {'const': f'volume {self.version_text(version)}'}},
-            'Vary': {'description': 'The headers that select the version.', 'required': True,
-                     'schema': {'type': 'string'}}}
 
 
 DESCRIBER = VolumeDescriber()
