@@ -100,8 +100,8 @@ def test_on_the_seeds_host(asked, expected):
 
 @pytest.mark.parametrize('asked, words', [
     (guest(numa_nodes='4'), '3 NUMA nodes'), (guest(5, numa_nodes='1'), 'CPUs'), (guest(6, 1200, numa_nodes='2'),
-                                                                               'each of those'),
-    (guest(1, 4000, numa_nodes='1'), 'memory'), (guest(4, 6000, numa_nodes='2'), 'each of those'),
+                                                                               'too few free NUMA nodes'),
+    (guest(1, 4000, numa_nodes='1'), 'memory'), (guest(4, 6000, numa_nodes='2'), 'too few free NUMA nodes'),
     (guest(mem_page_size='large'), 'memory pages'), (guest(mem_page_size='2MB'), 'memory pages'),
     (guest(mem_page_size='1GB'), 'memory pages'), (pinned(5), 'pinning'), (pinned(2, cpu_thread_policy='require'),
                                                                        'pinning'),
@@ -319,7 +319,7 @@ def test_nothing_is_given_back_twice():
 
 def test_only_pinned_cpus_are_given_back():
     placed = fit.fit(host(cell()), pinned()).topology
-    with pytest.raises(usage.Overcommitted, match='not all of its CPUs are pinned'):
+    with pytest.raises(usage.Overcommitted, match='to release are not pinned'):
         usage.free(host(cell(memory_usage=2048, pinned_cpus=frozenset({0, 1, 2, 7}))), placed)
 
 

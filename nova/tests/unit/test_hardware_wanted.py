@@ -56,13 +56,13 @@ GIVEN = {'numa_nodes': '2', 'numa_cpus__0': '0,1', 'numa_cpus__1': '2,3', 'numa_
     ({'numa_cpus__0': '0-3'}, {}, 'need numa_nodes'), ({}, {'numa_mem__0': '1024'}, 'need numa_nodes'),
     ({**GIVEN, 'numa_mem__1': '511'}, {}, '1023'),
     ({**GIVEN, 'numa_mem__1': '0'}, {}, 'positive'), ({**GIVEN, 'numa_mem__1': 'all'}, {}, 'positive'),
-    ({**GIVEN, 'numa_cpus__1': '2'}, {}, 'each of the vCPUs'),
-    ({**GIVEN, 'numa_cpus__1': '2-4'}, {}, 'each of the vCPUs'),
-    ({**GIVEN, 'numa_cpus__1': '1-3'}, {}, 'another node has: 1'), ({**GIVEN, 'numa_cpus__1': 'x'}, {}, 'not a set'),
+    ({**GIVEN, 'numa_cpus__1': '2'}, {}, 'must name all vCPUs'),
+    ({**GIVEN, 'numa_cpus__1': '2-4'}, {}, 'must name all vCPUs'),
+    ({**GIVEN, 'numa_cpus__1': '1-3'}, {}, 'CPUs of another node: 1'), ({**GIVEN, 'numa_cpus__1': 'x'}, {}, 'not a set'),
     ({**GIVEN, 'numa_cpus__1': ''}, {}, 'not a set'), ({**GIVEN, 'numa_cpus__1': '^2'}, {}, 'names no CPU'),
     ({**GIVEN, 'numa_cpus__2': '3'}, {}, '0 to 1'), ({**GIVEN, 'numa_mem__x': '3'}, {}, '0 to 1'),
-    ({'numa_nodes': '2', 'numa_cpus__0': '0,1', 'numa_cpus__1': '2,3'}, {}, 'numa_mem is given for: none'),
-    ({'numa_nodes': '2', 'numa_mem__0': '512', 'numa_mem__1': '512'}, {}, 'numa_cpus is given for: none'),
+    ({'numa_nodes': '2', 'numa_cpus__0': '0,1', 'numa_cpus__1': '2,3'}, {}, 'numa_mem is set for: none'),
+    ({'numa_nodes': '2', 'numa_mem__0': '512', 'numa_mem__1': '512'}, {}, 'numa_cpus is set for: none'),
     (GIVEN, {'numa_cpus__0': '0,1'}, 'override'), (GIVEN, {'numa_mem__0': '512'}, 'override')])
 def test_cells_that_are_refused(specs, properties, words):
     with pytest.raises(exception.InvalidInput, match=words):
@@ -125,27 +125,27 @@ def test_realtime(specs, properties, realtime, pinned):
 
 @pytest.mark.parametrize('specs, properties, words', [
     ({'cpu_policy': 'most'}, {}, 'cpu_policy'), ({}, {'cpu_policy': 'most'}, 'cpu_policy'),
-    ({'cpu_thread_policy': 'isolate'}, {}, 'needs cpu_policy dedicated'),
+    ({'cpu_thread_policy': 'isolate'}, {}, 'needs the cpu_policy dedicated'),
     ({'cpu_policy': 'dedicated', 'cpu_thread_policy': 'require'}, {'cpu_thread_policy': 'isolate'},
-     'is not the flavor'),
+     'of the flavor is'),
     ({'cpu_policy': 'dedicated', 'cpu_thread_policy': 'x'}, {}, 'cpu_thread_policy'),
-    ({'emulator_threads_policy': 'isolate'}, {}, 'needs cpu_policy'),
+    ({'emulator_threads_policy': 'isolate'}, {}, 'needs the cpu_policy'),
     ({'cpu_policy': 'dedicated', 'emulator_threads_policy': 'x'}, {}, 'emulator_threads_policy'),
     ({'cpu_policy': 'mixed'}, {}, 'needs cpu_dedicated_mask'),
-    ({'cpu_policy': 'dedicated', 'cpu_dedicated_mask': '0'}, {}, 'needs cpu_policy mixed'),
-    ({'cpu_dedicated_mask': '0'}, {}, 'needs cpu_policy mixed'),
+    ({'cpu_policy': 'dedicated', 'cpu_dedicated_mask': '0'}, {}, 'needs the cpu_policy mixed'),
+    ({'cpu_dedicated_mask': '0'}, {}, 'needs the cpu_policy mixed'),
     ({'cpu_policy': 'mixed', 'cpu_dedicated_mask': '0-3'}, {}, 'both pinned and shared'),
     ({'cpu_policy': 'mixed', 'cpu_dedicated_mask': '^0-3'}, {}, 'both pinned and shared'),
     ({'cpu_policy': 'mixed', 'cpu_dedicated_mask': '0-9'}, {}, 'beyond the 4'),
     ({'cpu_policy': 'mixed', 'cpu_dedicated_mask': 'x'}, {}, 'not a set'),
-    ({'cpu_realtime': 'true'}, {}, 'needs cpu_policy'),
-    ({'cpu_realtime': 'true', 'cpu_policy': 'dedicated'}, {}, 'not real-time'),
-    ({'cpu_realtime': 'true', 'cpu_policy': 'dedicated', 'cpu_realtime_mask': '^0-3'}, {}, 'no real-time'),
+    ({'cpu_realtime': 'true'}, {}, 'needs the cpu_policy'),
+    ({'cpu_realtime': 'true', 'cpu_policy': 'dedicated'}, {}, 'without real-time'),
+    ({'cpu_realtime': 'true', 'cpu_policy': 'dedicated', 'cpu_realtime_mask': '^0-3'}, {}, 'excludes all CPUs'),
     ({'cpu_realtime': 'true', 'cpu_policy': 'dedicated', 'cpu_realtime_mask': '9'}, {}, 'beyond'),
     ({'cpu_realtime': '1', 'cpu_policy': 'mixed', 'cpu_dedicated_mask': '0-1', 'cpu_realtime_mask': '1'}, {},
-     'exclude each other'),
+     'cannot be combined'),
     ({'cpu_realtime': '1', 'cpu_policy': 'mixed', 'cpu_dedicated_mask': '0-1'}, {'cpu_realtime_mask': '1'},
-     'exclude each other')])
+     'cannot be combined')])
 def test_policies_that_are_refused(specs, properties, words):
     with pytest.raises(exception.InvalidInput, match=words):
         guest_request.topology(flavor(**specs), image(**properties))
@@ -158,7 +158,7 @@ def test_thread_policy_of_mixed():
 
 @pytest.mark.parametrize('number, specs, properties, words', [
     ('4', {}, {}, None), ('3', {}, {}, 'must be the flavor'), ('0', {}, {}, 'positive'), ('x', {}, {}, 'positive'),
-    ('4', {'cpu_policy': 'dedicated'}, {}, 'exclude'), ('4', {}, {'cpu_policy': 'dedicated'}, 'exclude')])
+    ('4', {'cpu_policy': 'dedicated'}, {}, 'cannot be combined'), ('4', {}, {'cpu_policy': 'dedicated'}, 'cannot be combined')])
 def test_dedicated_cpus_as_a_resource(number, specs, properties, words):
     asked = flavor(**specs)
     asked['extra_specs'][guest_request.DEDICATED] = number

@@ -40,5 +40,5 @@ def test_only_a_machine_is_taken_without_counting():
     guest_options.check({'resources:CUSTOM_GOLD': '1', 'resources:VCPU': '0'}, {})
     with pytest.raises(exception.InvalidInput, match='reserve nothing on the host'):
         guest_options.check({'resources:VCPU': '0'}, {})
-    with pytest.raises(exception.InvalidInput, match='A server has one machine'):
+    with pytest.raises(exception.InvalidInput, match='exactly one bare metal machine'):
         guest_options.check({'resources:CUSTOM_GOLD': '2'}, {})

@@ -60,12 +60,12 @@ def test_disks_that_are_asked_for():
 @pytest.mark.parametrize('device, words', [
     ({'guest_format': 'zfs'}, "guest_format 'zfs' is unknown; it may be swap, ext2"),
     ({'device_type': 'tape'}, "device_type 'tape' is unknown"), ({'disk_bus': 'xen'}, "disk_bus 'xen' is unknown"),
-    ({'device_type': 'lun'}, 'a local lun is only supported'), ({'device_type': 'cdrom'}, 'a local cdrom is only'),
-    ({'disk_bus': 'fdc'}, 'no floppy'),
-    ({'destination_type': 'volume', 'disk_bus': 'fdc'}, 'a floppy has the bus fdc'),
-    ({'destination_type': 'volume', 'device_type': 'floppy', 'disk_bus': 'usb'}, 'a floppy has the bus fdc'),
-    ({'destination_type': 'volume', 'device_type': 'lun', 'disk_bus': 'virtio'}, 'its bus is scsi'),
-    ({'destination_type': 'volume', 'guest_format': 'ext4'}, 'guest_format is for blank local disks alone')])
+    ({'device_type': 'lun'}, 'a local lun is supported only'), ({'device_type': 'cdrom'}, 'a local cdrom is supported only'),
+    ({'disk_bus': 'fdc'}, 'cannot use the bus fdc'),
+    ({'destination_type': 'volume', 'disk_bus': 'fdc'}, 'a floppy needs the bus fdc'),
+    ({'destination_type': 'volume', 'device_type': 'floppy', 'disk_bus': 'usb'}, 'a floppy needs the bus fdc'),
+    ({'destination_type': 'volume', 'device_type': 'lun', 'disk_bus': 'virtio'}, 'needs the bus scsi'),
+    ({'destination_type': 'volume', 'guest_format': 'ext4'}, 'guest_format is supported for blank')])
 def test_ineffective_block_device_values_are_refused(device, words):
     """The words were stored, and no host looked at them."""
     with pytest.raises(exception.InvalidBlockDevice, match=words):
