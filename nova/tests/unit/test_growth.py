@@ -59,14 +59,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize('words', REFUSED)
-def test_a_maximum_that_no_guest_can_have(words):
+def test_impossible_maximum_is_refused(words):
     specs, properties = REFUSED[words]
     guest_options.check(specs, properties)
     with pytest.raises(exception.InvalidInput, match=words):
         spec.guest_topology(flavor(specs=specs), properties)
 
 
-def test_devices_of_the_host_stay_where_they_are():
+def test_guests_with_host_devices_cannot_grow():
     requests = pci.dump([pci.Request(count=1, spec=({'vendor_id': '10de'},), alias_name='gpu')])
     with pytest.raises(exception.InvalidInput, match='cannot be combined with PCI devices'):
         spec.guest_topology(flavor(pci_requests=requests), {})

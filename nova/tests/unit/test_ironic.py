@@ -23,7 +23,7 @@ def test_serial_consoles_are_raw_tcp(info, address):
 @pytest.mark.parametrize(('given', 'name'), [
     ('baremetal', 'CUSTOM_BAREMETAL'), ('bare.gold-2', 'CUSTOM_BARE_GOLD_2'), ('CUSTOM_GOLD', 'CUSTOM_GOLD'),
 ])
-def test_names_of_resource_classes(given, name):
+def test_resource_class_names_are_normalized(given, name):
     assert machines.class_name(given) == name
 
 
