@@ -147,7 +147,7 @@ GUESTS = (
     ('Secure boot', OPTIONAL, {MACHINES},
      'integration/test_libvirt_settings.py::test_the_guest_knows_that_it_was_booted_securely'),
     ('A TPM', OPTIONAL, {MACHINES}, 'integration/test_libvirt_settings.py::test_a_tpm_of_its_own'),
-    ('Encrypted memory (AMD SEV)', OPTIONAL, {MACHINES}, 'unit/test_libvirt_settings.py::test_the_domain_has_it'),
+    ('Encrypted memory (AMD SEV)', OPTIONAL, {MACHINES}, 'unit/test_libvirt_settings.py::test_domain_has_the_element_of_each_guest_option'),
     ('Signed images, trusted certificates', OPTIONAL, {MACHINES},
      'unit/test_image_signatures.py::test_signature_of_a_trusted_certificate_is_accepted'),
     ('Another architecture, emulated', OPTIONAL, {MACHINES},

@@ -20,7 +20,7 @@ NO_LIMIT = 65536
 
 def choose(flavor: Mapping[str, Any], properties: Mapping[str, Any] | None,
            topology: numa.GuestTopology | None = None) -> dict[str, int]:
-    """Return {'sockets', 'cores', 'threads'}; the product is the present or maximum number of vCPUs.
+    """Return {'sockets', 'cores', 'threads'}. Their product is the number of vCPUs, or its maximum with hot-plug.
 
     Within the limits, the order of choice is: most preferences, then most sockets, then most cores. The threads of a
     pinned guest match those of its CPUs, so that guest siblings are host siblings. A guest without pinning has one
@@ -42,8 +42,8 @@ def choose(flavor: Mapping[str, Any], properties: Mapping[str, Any] | None,
     possible = _possible(vcpus, limits)
     if not possible:
         raise exception.InvalidInput(reason=(
-            f'{vcpus} vCPUs are no product of at most {limits["sockets"]} sockets, {limits["cores"]} cores and '
-            f'{limits["threads"]} threads.'))
+            f'{vcpus} vCPUs cannot be divided into at most {limits["sockets"]} sockets, {limits["cores"]} cores and '
+            f'{limits["threads"]} threads. Change the limits, or the vCPUs of the flavor.'))
 
     def rank(found: dict[str, int]) -> tuple[int, ...]:
         kept = sum(found[part] == preferred[part] for part in PARTS if preferred[part])
@@ -56,7 +56,8 @@ def _limit(requested: guest_request.Requested, part: str) -> int:
     flavor, image = (_number(f'cpu_max_{part}', value)
                      for value in (requested.flavor(f'cpu_max_{part}'), requested.image(f'cpu_max_{part}')))
     if image and flavor and image > flavor:
-        raise exception.InvalidInput(reason=f"the image's hw_cpu_max_{part} {image} exceeds the flavor's {flavor}.")
+        raise exception.InvalidInput(
+            reason=f'the image property hw_cpu_max_{part} is {image}, more than the maximum of the flavor, {flavor}.')
     return image or flavor or NO_LIMIT
 
 

@@ -22,7 +22,7 @@ CHAINS = ('local', 'nfs')                # volume connection types that may have
 
 
 def refusal(source: str, destination: str, kind: str | None, bus: str | None, form: str | None) -> str | None:
-    """Return the reason against such a device as a sentence, or None if it is allowed.
+    """Return a message if such a device is not supported, or None.
 
     :param source: 'blank', 'image', 'snapshot' or 'volume'
     :param destination: 'local' or 'volume'
@@ -34,15 +34,15 @@ def refusal(source: str, destination: str, kind: str | None, bus: str | None, fo
         if value and value not in known:
             return f'{name} {value[:40]!r} is unknown; it may be {", ".join(known)}.'
     if form and (source != 'blank' or destination != 'local'):
-        return 'guest_format is for blank local disks alone.'
+        return 'guest_format is supported for blank local disks only. Remove it.'
     if form and form not in (SWAP, *FORMATS):
         return f'guest_format {form[:40]!r} is unknown; it may be {", ".join((SWAP, *FORMATS))}.'
     if destination == 'local' and kind not in (None, '', DISK) and (source, kind) != ('image', CDROM):
-        return f'a local {kind} is only supported as the CD-ROM of an image; a volume may be one.'
+        return f'a local {kind} is supported only as the CD-ROM of an image. Use a volume instead.'
     if destination == 'local' and bus == 'fdc':
-        return 'a local disk is no floppy.'
+        return 'a local disk cannot use the bus fdc. Select another bus.'
     if bus and (kind == FLOPPY) != (bus == 'fdc'):
-        return 'a floppy has the bus fdc, and nothing else has it.'
+        return 'a floppy needs the bus fdc, and other devices cannot use it. Select another bus or device_type.'
     if bus and kind == LUN and bus != 'scsi':
-        return 'a lun is a SCSI device: its bus is scsi.'
+        return 'a lun needs the bus scsi.'
     return None

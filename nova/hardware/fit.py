@@ -15,13 +15,13 @@ from nova.objects import pci
 
 Devices = tuple[Sequence[pci.Pool], Sequence[pci.Request]]
 
-MAX_SETS = 5000            # most sets of host cells checked for near devices
+MAX_SETS = 5000            # maximum sets of host cells that are checked for near devices
 
 # reasons why no cell fits, in the order of the checks; the latest reason found is reported
 MEMORY = 'has no NUMA node with enough free memory'
-PAGES = 'has no NUMA node with enough free memory pages of the size'
+PAGES = 'has no NUMA node with enough free memory pages of the requested size'
 CPUS = 'has no NUMA node with enough free CPUs'
-NOT_PINNED = 'has no NUMA node whose CPUs are for pinning'
+NOT_PINNED = 'has no NUMA node with CPUs for pinning'
 PINNED = 'has no NUMA node with enough free CPUs for pinning'
 _REASONS = (MEMORY, PAGES, CPUS, NOT_PINNED, PINNED)
 
@@ -35,7 +35,7 @@ class Overcommit:
 
 
 class Fit(typing.NamedTuple):
-    """Result of a fit: the pinned GuestTopology, or None and a ``reason``, the end of a sentence about a host."""
+    """Result of a fit: the pinned GuestTopology, or None and a ``reason``. The host is the subject of the reason."""
 
     topology: numa.GuestTopology | None
     reason: str | None = None
@@ -45,8 +45,9 @@ def fit(host: numa.HostTopology | None, guest: numa.GuestTopology, limits: Overc
         devices: Devices | None = None, pack: bool = False) -> Fit:
     """Place a guest on the free resources of a host.
 
-    Cells with the most free resources come first, or the most used ones to ``pack``. Cells near PCI devices come last
-    for guests without devices and first for others. Further cells of a guest are near its first cell.
+    Cells with the most free resources come first. With ``pack``, the most used cells come first. Cells near PCI
+    devices come last for guests without devices, and first for guests with devices. Further cells of a guest are near
+    its first cell.
     :param host: HostTopology, or None if the host reports none
     :param guest: GuestTopology (hardware.guest_request), not yet pinned
     :param devices: (pools, requests) of the host's PCI devices and of the guest (hardware.pci_pools)
@@ -55,10 +56,10 @@ def fit(host: numa.HostTopology | None, guest: numa.GuestTopology, limits: Overc
     if host is None:
         return Fit(None, 'has no NUMA topology')
     if len(guest.cells) > len(host.cells):
-        return Fit(None, f'has {len(host.cells)} NUMA nodes and not the {len(guest.cells)} that are requested')
+        return Fit(None, f'has {len(host.cells)} NUMA nodes, fewer than the {len(guest.cells)} requested ones')
     pools, requests = devices or ((), ())
     order = _order(host, guest, limits, (pools, requests), pack)
-    # the emulator's own CPU is in the cell of the first pinned vCPUs
+    # the CPU for the emulator's threads is in the cell of the first pinned vCPUs
     first = next((part.id for part in guest.cells if part.pcpuset), None)
     reserve = first if guest.emulator_threads_policy == 'isolate' else None
     table = [{cell.id: _pinned_part(cell, part, guest.cpu_thread_policy, limits, reserve=int(part.id == reserve))
@@ -70,7 +71,7 @@ def fit(host: numa.HostTopology | None, guest: numa.GuestTopology, limits: Overc
     fitting = [{number for number, found in row.items() if not isinstance(found, str)} for row in table]
     usable = [cell for cell in order if any(cell.id in numbers for numbers in fitting)]
     if _match(fitting, [cell.id for cell in usable]) is None:
-        return Fit(None, 'has no free NUMA node for each of those that are requested')
+        return Fit(None, 'has too few free NUMA nodes for the requested ones')
     for chosen in _sets(usable, len(guest.cells), devices=bool(requests)):
         numbers = [cell.id for cell in chosen]
         if requests and not pci_pools.supports(pools, requests, host, numbers):
@@ -79,7 +80,7 @@ def fit(host: numa.HostTopology | None, guest: numa.GuestTopology, limits: Overc
         if match is not None:
             cells = tuple(found for row, number in zip(table, match) if not isinstance(found := row[number], str))
             return Fit(dataclasses.replace(guest, cells=cells))
-    return Fit(None, 'has no PCI devices that are free near the NUMA nodes')
+    return Fit(None, 'has no free PCI devices near the NUMA nodes')
 
 
 def free_cpus(cell: numa.HostCell, limits: Overcommit = Overcommit()) -> int:

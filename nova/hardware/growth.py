@@ -50,16 +50,18 @@ def check(flavor: Flavor, properties: Mapping[str, Any] | None, topology: numa.G
     if not vcpus and not memory_mb:
         return
     other = next((words for words, found in (
-        ('a NUMA topology, pinned CPUs and pages of a size', topology is not None),
-        ('devices of the host', bool(pci.requested(dict(flavor)))),
+        ('a NUMA topology, pinned CPUs or a page size', topology is not None),
+        ('PCI devices', bool(pci.requested(dict(flavor)))),
         ('encrypted memory', _encrypted(flavor, properties))) if found), None)
     if other:
-        raise _refusal(f'hw:{VCPUS} and hw:{MEMORY} exclude {other}: a guest has what it starts with.')
+        raise _refusal(f'hw:{VCPUS} and hw:{MEMORY} cannot be combined with {other}, which cannot change while the '
+                       'guest runs. Remove one of them.')
     if vcpus and not flavor['vcpus'] <= vcpus <= MAX_VCPUS:
-        raise _refusal(f"hw:{VCPUS} {vcpus} is not between the flavor's vCPUs, {flavor['vcpus']}, and {MAX_VCPUS}.")
+        raise _refusal(f"hw:{VCPUS} is {vcpus}. It must be from {flavor['vcpus']}, the vCPUs of the flavor, to "
+                       f'{MAX_VCPUS}.')
     if memory_mb and (memory_mb < flavor['memory_mb'] or (memory_mb - flavor['memory_mb']) % BLOCK_MB):
-        raise _refusal(f"hw:{MEMORY} {memory_mb} is not the flavor's memory, {flavor['memory_mb']} MiB, and a multiple "
-                       f'of {BLOCK_MB} MiB more: guests take memory up in such blocks.')
+        raise _refusal(f"hw:{MEMORY} is {memory_mb}. It must be {flavor['memory_mb']} MiB, the memory of the flavor, "
+                       f'plus a multiple of {BLOCK_MB} MiB.')
 
 
 def while_running(old: Flavor, new: Flavor) -> bool:

@@ -7,13 +7,13 @@ https://docs.openstack.org/os-traits/latest/reference/traits.html. guest_options
 from collections.abc import Mapping
 import dataclasses
 
-# implementers of a row
+# implementer of a row
 GUEST = 'the driver, in the guest'
 PLACE = 'the scheduler'
 CREATE = 'the compute API'
 COMPUTE = 'the compute service'
-FACT = 'no service: it is information about the image'
-REFUSED = 'no service: it is refused'
+FACT = 'no service: it only describes the image'
+REFUSED = 'no service: the API refuses it'
 
 # trait of hosts that implement every GUEST row that names no other trait
 ALL_OPTIONS = 'CUSTOM_GUEST_OPTIONS'
@@ -34,7 +34,7 @@ class Option:
     prop      pattern of the image property's name, or None
     values    pattern of the values
     by        implementer
-    meaning   end of a sentence that begins with its name
+    meaning   description of the value, without a final dot
     traits    {pattern of values: required trait of the host}; only for GUEST
     refused   {pattern of values: reason of the refusal, a sentence}
     """
@@ -85,224 +85,229 @@ def _spec(spec: str, values: str, by: str, meaning: str, **more: Mapping[str, st
     return Option(name, spec, None, values, by, meaning, **more)
 
 
-_NO_VMWARE = 'It is for VMware hosts, and this system has no driver for them'
+_NO_VMWARE = 'It needs VMware hosts, which this system does not support'
 _NO_CYBORG = 'This system has no accelerator service'
 
 PROCESSOR = (
-    *(_hw(f'cpu_{part}', POSITIVE, COMPUTE, f'prefers that the guest sees so many {part}')
+    *(_hw(f'cpu_{part}', POSITIVE, COMPUTE, f'preferred number of {part} in the CPU topology of the guest')
       for part in ('sockets', 'cores', 'threads')),
-    *(_hw(f'cpu_max_{part}', POSITIVE, COMPUTE, f'lets the guest see at most so many {part}')
+    *(_hw(f'cpu_max_{part}', POSITIVE, COMPUTE, f'maximum number of {part} in the CPU topology of the guest')
       for part in ('sockets', 'cores', 'threads')),
-    _hw('cpu_policy', 'dedicated|shared|mixed', PLACE, "says whether the guest's CPUs are pinned"),
-    _hw('cpu_thread_policy', 'prefer|isolate|require', PLACE, 'says how pinned CPUs use threads of a core'),
-    _spec('hw:cpu_dedicated_mask', CPUS, PLACE, 'says which CPUs of a mixed guest are pinned'),
-    _spec('hw:cpu_realtime', BOOLEAN, PLACE, 'gives the CPUs real-time priority'),
-    _hw('cpu_realtime_mask', CPUS, PLACE, 'says which CPUs are real-time'),
-    _hw('emulator_threads_policy', 'isolate|share', PLACE, "says where QEMU's own threads run"),
-    _hw('numa_nodes', POSITIVE, PLACE, 'gives the guest so many NUMA nodes'),
-    Option('numa_cpus', r'hw:numa_cpus\.[0-9]+', r'hw_numa_cpus\.[0-9]+', CPUS, PLACE, 'says which CPUs a node has'),
+    _hw('cpu_policy', 'dedicated|shared|mixed', PLACE, 'pinning of the vCPUs to CPUs of the host'),
+    _hw('cpu_thread_policy', 'prefer|isolate|require', PLACE, 'placement of pinned vCPUs on threads of a core'),
+    _spec('hw:cpu_dedicated_mask', CPUS, PLACE, 'pinned vCPUs of a guest with the CPU policy mixed'),
+    _spec('hw:cpu_realtime', BOOLEAN, PLACE, 'real-time priority of vCPUs'),
+    _hw('cpu_realtime_mask', CPUS, PLACE, 'vCPUs with real-time priority'),
+    _hw('emulator_threads_policy', 'isolate|share', PLACE, 'CPUs for the threads of the emulator'),
+    _hw('numa_nodes', POSITIVE, PLACE, 'number of NUMA nodes of the guest'),
+    Option('numa_cpus', r'hw:numa_cpus\.[0-9]+', r'hw_numa_cpus\.[0-9]+', CPUS, PLACE, 'vCPUs of a NUMA node'),
     Option('numa_mem', r'hw:numa_mem\.[0-9]+', r'hw_numa_mem\.[0-9]+', POSITIVE, PLACE,
-           'says how many MiB a node has'),
-    _hw('mem_page_size', PAGE_SIZE, PLACE, "says of which pages the guest's memory is"),
+           'memory of a NUMA node in MiB'),
+    _hw('mem_page_size', PAGE_SIZE, PLACE, 'page size of the memory of the guest'),
     _hw('pci_numa_affinity_policy', 'required|preferred|legacy|socket', PLACE,
-        'says how near PCI devices must be to the memory'),
+        'NUMA affinity of PCI devices'),
     Option('hide_hypervisor_id', '(hw:)?hide_hypervisor_id', 'img_hide_hypervisor_id', BOOLEAN, GUEST,
-           'hides from the guest that it runs on a hypervisor', traits=_ENABLED),
-    _hw('maxphysaddr_mode', 'passthrough|emulate', GUEST, 'says from where the width of addresses comes',
+           'whether the hypervisor is hidden from the guest', traits=_ENABLED),
+    _hw('maxphysaddr_mode', 'passthrough|emulate', GUEST, 'source of the width of physical addresses',
         traits={'passthrough': 'COMPUTE_ADDRESS_SPACE_PASSTHROUGH', 'emulate': 'COMPUTE_ADDRESS_SPACE_EMULATED'}),
-    _hw('maxphysaddr_bits', POSITIVE, GUEST, "is the width of physical addresses, with the mode emulate",
+    _hw('maxphysaddr_bits', POSITIVE, GUEST, 'width of physical addresses in bits, for hw:maxphysaddr_mode emulate',
         traits={ANY: 'COMPUTE_ADDRESS_SPACE_EMULATED'}),
-    _spec('hw:max_vcpus', POSITIVE, GUEST, 'is how many vCPUs a resize may give the guest while it runs',
+    _spec('hw:max_vcpus', POSITIVE, GUEST, 'maximum vCPUs after a resize of the running guest',
           traits={ANY: GROWTH}),
-    _image('hw_pmu', BOOLEAN, GUEST, "says whether the guest sees a performance monitoring unit", traits=_ALWAYS),
-    _image('hw_time_hpet', BOOLEAN, GUEST, 'gives an x86 guest the HPET', traits=_ENABLED),
-    _spec('quota:cpu_shares', POSITIVE, GUEST, "is the guest's weight among others that want the processor",
+    _image('hw_pmu', BOOLEAN, GUEST, 'whether the guest has a performance monitoring unit', traits=_ALWAYS),
+    _image('hw_time_hpet', BOOLEAN, GUEST, 'whether an x86 guest has an HPET', traits=_ENABLED),
+    _spec('quota:cpu_shares', POSITIVE, GUEST, 'weight of the guest in the CPU scheduler of the host',
           traits=_ALWAYS),
-    _spec('quota:cpu_period', POSITIVE, GUEST, 'is the period of quota:cpu_quota in microseconds, 1000 to 1000000',
+    _spec('quota:cpu_period', POSITIVE, GUEST, 'period of quota:cpu_quota in microseconds, 1000 to 1000000',
           traits=_ALWAYS),
-    _spec('quota:cpu_quota', INTEGER, GUEST, 'is the time in microseconds that each vCPU gets in a period; -1: all',
+    _spec('quota:cpu_quota', INTEGER, GUEST, 'CPU time of each vCPU in a period, in microseconds; -1 is unlimited',
           traits=_ALWAYS),
-    Option('architecture', None, '(hw_)?architecture', ANY, PLACE, 'says for which processors the image is'),
-    Option('emulation_architecture', None, 'hw_emulation_architecture', ANY, REFUSED, 'asks for an emulated processor',
-           refused={ANY: 'Hosts say with their architectures (hw_architecture) what they emulate'}),
+    Option('architecture', None, '(hw_)?architecture', ANY, PLACE, 'CPU architecture of the image'),
+    Option('emulation_architecture', None, 'hw_emulation_architecture', ANY, REFUSED, 'emulated CPU architecture',
+           refused={ANY: 'Set hw_architecture instead: hosts report the architectures that they emulate'}),
     Option('hypervisor_type', None, 'img_hv_type|hypervisor_type', ANY, PLACE,
-           'says for which hypervisor the image is'),
+           'hypervisor type that the image needs'),
     Option('hypervisor_version', None, 'img_hv_requested_version|hypervisor_version_requires', ANY, PLACE,
-           'says for which versions of the hypervisor the image is'),
-    Option('vm_mode', None, '(hw_)?vm_mode', ANY, PLACE, 'says for which virtual machine mode the image is'),
+           'hypervisor versions that the image needs'),
+    Option('vm_mode', None, '(hw_)?vm_mode', ANY, PLACE, 'virtual machine mode that the image needs'),
 )
 
 MEMORY = (
-    _spec('hw:max_mem_mb', POSITIVE, GUEST, 'is how many MiB of memory a resize may give the guest while it runs',
+    _spec('hw:max_mem_mb', POSITIVE, GUEST, 'maximum memory in MiB after a resize of the running guest',
           traits={ANY: GROWTH}),
-    _hw('locked_memory', BOOLEAN, GUEST, "keeps the guest's memory from being swapped", traits=_ENABLED),
-    _hw('mem_encryption', BOOLEAN, GUEST, "encrypts the guest's memory (AMD SEV)",
+    _hw('locked_memory', BOOLEAN, GUEST, 'whether the host never swaps the memory of the guest', traits=_ENABLED),
+    _hw('mem_encryption', BOOLEAN, GUEST, 'encryption of the memory of the guest',
         traits={TRUE: 'HW_CPU_X86_AMD_SEV'}),
-    _hw('mem_encryption_model', 'amd-sev|amd-sev-es|amd-sev-snp|intel-tdx', GUEST, 'says how memory is encrypted',
+    _hw('mem_encryption_model', 'amd-sev|amd-sev-es|amd-sev-snp|intel-tdx', GUEST,
+        'technology that encrypts the memory',
         traits={'amd-sev': 'HW_CPU_X86_AMD_SEV', 'amd-sev-es': 'HW_CPU_X86_AMD_SEV_ES'},
-        refused={'amd-sev-snp|intel-tdx': 'No driver of this system does it'}),
-    _spec('hw:pmem', r'[a-zA-Z0-9_.-]+(,[a-zA-Z0-9_.-]+)*', REFUSED, 'asks for persistent memory',
-          refused={ANY: 'No driver of this system has persistent memory'}),
-    *(_spec(f'quota:memory_{name}', values, REFUSED, "bounds a VMware guest's memory", refused={ANY: _NO_VMWARE})
+        refused={'amd-sev-snp|intel-tdx': 'This system supports only amd-sev and amd-sev-es'}),
+    _spec('hw:pmem', r'[a-zA-Z0-9_.-]+(,[a-zA-Z0-9_.-]+)*', REFUSED, 'persistent memory of the guest',
+          refused={ANY: 'This system does not support persistent memory'}),
+    *(_spec(f'quota:memory_{name}', values, REFUSED, 'limit of the memory of a VMware guest', refused={ANY: _NO_VMWARE})
       for name, values in (('limit', INTEGER), ('reservation', NUMBER), ('shares_level', 'custom|high|normal|low'),
                            ('shares_share', NUMBER))),
 )
 
 FIRMWARE = (
-    _image('hw_machine_type', ANY, GUEST, 'is the machine: pc, q35, or a version of one as QEMU names it'),
-    _image('hw_firmware_type', 'bios|uefi', GUEST, 'is the firmware that the image boots with',
+    _image('hw_machine_type', ANY, GUEST, 'machine type: pc, q35, or a version of these as in QEMU'),
+    _image('hw_firmware_type', 'bios|uefi', GUEST, 'firmware of the guest',
            traits={'uefi': 'COMPUTE_FIRMWARE_UEFI', 'bios': ALL_OPTIONS}),
-    _image('hw_firmware_stateless', BOOLEAN, REFUSED, 'lets UEFI keep no variables',
-           refused={TRUE: 'Each UEFI guest of this system has variables of its own'}),
+    _image('hw_firmware_stateless', BOOLEAN, REFUSED, 'whether UEFI stores no variables',
+           refused={TRUE: 'This system always stores the UEFI variables of a guest'}),
     Option('secure_boot', 'os:secure_boot', 'os_secure_boot', 'required|disabled|optional', GUEST,
-           'lets UEFI start only signed boot loaders; optional: if the host supports it',
+           'UEFI secure boot; optional uses it if the host supports it',
            traits={'required': 'COMPUTE_SECURITY_UEFI_SECURE_BOOT', 'optional|disabled': ALL_OPTIONS}),
     Option('boot_menu', '(hw|os):boot_menu', 'hw_boot_menu', BOOLEAN, GUEST,
-           "shows the firmware's boot menu", traits=_ENABLED),
-    _hw('tpm_version', r'1\.2|2\.0', GUEST, 'gives the guest a TPM of its own',
+           'boot menu of the firmware', traits=_ENABLED),
+    _hw('tpm_version', r'1\.2|2\.0', GUEST, 'version of an emulated TPM for the guest',
         traits=_traits('COMPUTE_SECURITY_TPM_', '1.2', '2.0')),
-    _hw('tpm_model', 'tpm-tis|tpm-crb', GUEST, "is the TPM's model",
+    _hw('tpm_model', 'tpm-tis|tpm-crb', GUEST, 'model of the TPM',
         traits={'tpm-tis': 'COMPUTE_SECURITY_TPM_TIS', 'tpm-crb': 'COMPUTE_SECURITY_TPM_CRB'}),
-    _hw('tpm_secret_security', 'user|host|deployment', REFUSED, "says who holds the key of a TPM's state",
-        refused={ANY: "The state of a TPM lies on its host as the guest's disks do, without a key of its own"}),
+    _hw('tpm_secret_security', 'user|host|deployment', REFUSED, 'owner of the key that encrypts the TPM state',
+        refused={ANY: 'This system does not encrypt the TPM state separately'}),
     Option('os_type', None, 'os_type', ANY, GUEST,
-           'is the system in the image; windows: the clock shows local time, and QEMU offers the interfaces of Hyper-V',
+           'operating system of the image; windows sets the clock to local time and enables Hyper-V enlightenments',
            traits={'windows': ALL_OPTIONS}),
     Option('command_line', None, 'os_command_line', ANY, COMPUTE,
-           'is the command line of a kernel that the image names'),
-    _image('hw_ipxe_boot', BOOLEAN, REFUSED, 'boots from the network',
-           refused={TRUE: 'Servers boot from their disks'}),
+           'command line of the kernel of the image'),
+    _image('hw_ipxe_boot', BOOLEAN, REFUSED, 'whether the guest boots from the network',
+           refused={TRUE: 'This system boots servers only from disks'}),
 )
 
 DEVICES = (
     _hw('watchdog_action', 'none|pause|poweroff|reset|disabled', GUEST,
-        'gives the guest a watchdog, and says what happens when it is not fed',
+        'action when the watchdog of the guest expires',
         traits={'none|pause|poweroff|reset': ALL_OPTIONS}),
-    _spec('hw_rng:allowed', BOOLEAN, GUEST, 'false takes the random number generator away'),
-    _spec('hw_rng:rate_bytes', NUMBER, GUEST, 'lets the guest read so many random bytes in a period',
+    _spec('hw_rng:allowed', BOOLEAN, GUEST, 'whether the guest has a random number generator'),
+    _spec('hw_rng:rate_bytes', NUMBER, GUEST, 'maximum random bytes that the guest reads in a period',
           traits={POSITIVE: ALL_OPTIONS}),
-    _spec('hw_rng:rate_period', POSITIVE, GUEST, 'is the period of hw_rng:rate_bytes in milliseconds',
+    _spec('hw_rng:rate_period', POSITIVE, GUEST, 'period of hw_rng:rate_bytes in milliseconds',
           traits=_ALWAYS),
-    _image('hw_rng_model', 'virtio', GUEST, 'is the model of the random number generator'),
-    _image('hw_video_model', 'vga|cirrus|vmvga|qxl|virtio|none|bochs|gop|xen', GUEST, 'is the graphics device',
+    _image('hw_rng_model', 'virtio', GUEST, 'model of the random number generator'),
+    _image('hw_video_model', 'vga|cirrus|vmvga|qxl|virtio|none|bochs|gop|xen', GUEST, 'model of the graphics device',
            traits=_traits('COMPUTE_GRAPHICS_MODEL_', 'vga', 'cirrus', 'vmvga', 'qxl', 'virtio', 'none', 'bochs'),
-           refused={'gop|xen': 'No driver of this system has it'}),
-    _image('hw_video_ram', NUMBER, GUEST, "is the graphics device's memory in MiB, up to the flavor's "
-           'hw_video:ram_max_mb', traits={POSITIVE: ALL_OPTIONS}),
-    _spec('hw_video:ram_max_mb', NUMBER, CREATE, 'bounds what images may ask for with hw_video_ram'),
-    _hw('input_bus', 'usb|virtio', GUEST, 'is the bus of the pointer', traits=_ALWAYS),
-    _hw('pointer_model', 'ps2mouse|usbtablet', GUEST, 'is the pointer', traits={'usbtablet': ALL_OPTIONS}),
-    _hw('sound_model', 'ac97|es1370|ich6|ich9|pcspk|sb16|usb|virtio', GUEST, 'gives the guest a sound device',
+           refused={'gop|xen': 'This system does not support this graphics device'}),
+    _image('hw_video_ram', NUMBER, GUEST, 'memory of the graphics device in MiB, at most hw_video:ram_max_mb of '
+           'the flavor', traits={POSITIVE: ALL_OPTIONS}),
+    _spec('hw_video:ram_max_mb', NUMBER, CREATE, 'maximum of hw_video_ram in images'),
+    _hw('input_bus', 'usb|virtio', GUEST, 'bus of the pointer device', traits=_ALWAYS),
+    _hw('pointer_model', 'ps2mouse|usbtablet', GUEST, 'model of the pointer device', traits={'usbtablet': ALL_OPTIONS}),
+    _hw('sound_model', 'ac97|es1370|ich6|ich9|pcspk|sb16|usb|virtio', GUEST, 'model of the sound device',
         traits=_traits('COMPUTE_SOUND_MODEL_', 'ac97', 'es1370', 'ich6', 'ich9', 'pcspk', 'sb16', 'usb', 'virtio')),
     _hw('usb_model', 'piix3-uhci|piix4-uhci|ehci|ich9-ehci1|vt82c686b-uhci|pci-ohci|nec-xhci|qemu-xhci', GUEST,
-        'is the USB controller', traits=_traits('COMPUTE_USB_MODEL_', 'nec-xhci', 'qemu-xhci') | {ANY: ALL_OPTIONS}),
-    _hw('redirected_usb_ports', NUMBER, REFUSED, 'redirects USB devices from the computer of the console user',
-        refused={POSITIVE: 'No driver of this system redirects USB devices'}),
-    _hw('serial_port_count', NUMBER, GUEST, 'gives the guest so many serial ports, 4 at most',
+        'model of the USB controller',
+        traits=_traits('COMPUTE_USB_MODEL_', 'nec-xhci', 'qemu-xhci') | {ANY: ALL_OPTIONS}),
+    _hw('redirected_usb_ports', NUMBER, REFUSED, 'number of USB devices that are redirected from the console client',
+        refused={POSITIVE: 'This system does not redirect USB devices'}),
+    _hw('serial_port_count', NUMBER, GUEST, 'number of serial ports, at most 4',
         traits={'0*([2-9]|[1-9][0-9]+)': ALL_OPTIONS}),
-    _hw('viommu_model', 'none|intel|smmuv3|virtio|auto', GUEST, 'gives the guest an IOMMU',
+    _hw('viommu_model', 'none|intel|smmuv3|virtio|auto', GUEST, 'model of the IOMMU',
         traits=_traits('COMPUTE_VIOMMU_MODEL_', 'intel', 'smmuv3', 'virtio', 'auto')),
-    _hw('virtio_packed_ring', BOOLEAN, GUEST, 'lets virtio devices use packed rings',
+    _hw('virtio_packed_ring', BOOLEAN, GUEST, 'whether virtio devices use packed rings',
         traits={TRUE: 'COMPUTE_NET_VIRTIO_PACKED'}),
-    _image('hw_qemu_guest_agent', BOOLEAN, GUEST, "gives QEMU's guest agent its channel"),
-    _image('os_require_quiesce', BOOLEAN, COMPUTE, 'fails a snapshot if the file systems cannot be frozen'),
+    _image('hw_qemu_guest_agent', BOOLEAN, GUEST, 'whether the guest has a channel for the QEMU guest agent'),
+    _image('os_require_quiesce', BOOLEAN, COMPUTE, 'whether a snapshot fails if the file systems cannot be frozen'),
     Option('pci_alias', 'pci_passthrough:alias', None, r'[^:,]+:0*[1-9][0-9]*(,[^:,]+:0*[1-9][0-9]*)*', PLACE,
-           'gives the guest PCI devices of the host'),
-    _spec('accel:device_profile', ANY, REFUSED, 'asks for accelerators', refused={ANY: _NO_CYBORG}),
+           'PCI devices of the host for the guest'),
+    _spec('accel:device_profile', ANY, REFUSED, 'accelerators of the guest', refused={ANY: _NO_CYBORG}),
 )
 
 DISKS = (
-    _image('hw_disk_bus', 'fdc|ide|sata|scsi|usb|virtio|lxc|uml|xen|none', GUEST, 'is the bus of the disks',
+    _image('hw_disk_bus', 'fdc|ide|sata|scsi|usb|virtio|lxc|uml|xen|none', GUEST, 'bus of the disks',
            traits=_traits('COMPUTE_STORAGE_BUS_', 'fdc', 'ide', 'sata', 'scsi', 'usb', 'lxc', 'uml', 'xen'),
-           refused={'none': 'A server has disks'}),
+           refused={'none': 'Every server has a disk. Select another bus'}),
     _image('hw_scsi_model', 'virtio-scsi|lsilogic|lsisas1068|lsisas1078|vmpvscsi', GUEST,
-           'is the controller of disks on the bus scsi', traits={'(?!virtio-scsi).*': ALL_OPTIONS}),
-    _image('hw_(cdrom|floppy)_bus', BUSES, FACT, 'is the bus of CD-ROM or floppy drives'),
-    *(_spec(f'quota:disk_{what}_{unit}_sec', NUMBER, GUEST, f'bounds how many {words} each local disk may {does} '
-            'a second', traits={POSITIVE: ALL_OPTIONS})
+           'controller of disks on the bus scsi', traits={'(?!virtio-scsi).*': ALL_OPTIONS}),
+    _image('hw_(cdrom|floppy)_bus', BUSES, FACT, 'bus of CD-ROM or floppy drives'),
+    *(_spec(f'quota:disk_{what}_{unit}_sec', NUMBER, GUEST, f'maximum {words} that each local disk {does} per '
+            'second', traits={POSITIVE: ALL_OPTIONS})
       for unit, words in (('bytes', 'bytes'), ('iops', 'requests'))
-      for what, does in (('read', 'read'), ('write', 'write'), ('total', 'read and write'))),
-    *(_spec(f'quota:disk_{what}_{unit}_sec_max', NUMBER, GUEST, 'is the same while a burst lasts',
+      for what, does in (('read', 'reads'), ('write', 'writes'), ('total', 'reads and writes'))),
+    *(_spec(f'quota:disk_{what}_{unit}_sec_max', NUMBER, GUEST,
+            f'maximum of quota:disk_{what}_{unit}_sec during a burst',
             traits={POSITIVE: ALL_OPTIONS})
       for unit in ('bytes', 'iops') for what in ('read', 'write', 'total')),
-    *(_spec(f'quota:disk_{what}_{unit}_sec_max_length', NUMBER, GUEST, 'is how many seconds a burst may last',
+    *(_spec(f'quota:disk_{what}_{unit}_sec_max_length', NUMBER, GUEST, 'maximum seconds of a burst',
             traits={POSITIVE: ALL_OPTIONS})
       for unit in ('bytes', 'iops') for what in ('read', 'write', 'total')),
-    _hw('ephemeral_encryption', BOOLEAN, GUEST, 'encrypts local disks, each server with a key of its own',
+    _hw('ephemeral_encryption', BOOLEAN, GUEST, 'encryption of local disks, with a separate key for each server',
         traits={TRUE: ENCRYPTION}),
-    _hw('ephemeral_encryption_format', 'luks|luksv2|plain', GUEST, 'is the format of encrypted disks',
+    _hw('ephemeral_encryption_format', 'luks|luksv2|plain', GUEST, 'format of encrypted disks',
         traits={'luks': ENCRYPTION},
-        refused={'luksv2|plain': 'Disks are encrypted in the format luks alone: QEMU itself does that'}),
-    _image('hw_ephemeral_encryption_secret_uuid', ANY, REFUSED, 'names the key of an image that is encrypted itself',
-           refused={ANY: 'Images that are encrypted cannot be used; each server gets a key of its own'}),
-    *(_image(f'hw_rescue_{name}', values, COMPUTE, f'of a rescue image is the {name} of the rescue disk')
+        refused={'luksv2|plain': 'This system encrypts disks only in the format luks'}),
+    _image('hw_ephemeral_encryption_secret_uuid', ANY, REFUSED, 'key of an encrypted image',
+           refused={ANY: 'This system does not support encrypted images. Upload the image without encryption'}),
+    *(_image(f'hw_rescue_{name}', values, COMPUTE, f'{name} of the rescue disk, in the properties of a rescue image')
       for name, values in (('bus', BUSES), ('device', 'cdrom|disk|floppy'))),
-    *(Option(f'flavor_rescue_{name}', f'hw:rescue_{name}', None, values, REFUSED, 'asks for a kind of rescue disk',
-             refused={ANY: 'The image that a server is rescued with says it'})
+    *(Option(f'flavor_rescue_{name}', f'hw:rescue_{name}', None, values, REFUSED, f'{name} of the rescue disk',
+             refused={ANY: f'Set hw_rescue_{name} of the rescue image instead'})
       for name, values in (('bus', BUSES), ('device', 'cdrom|disk|floppy'))),
-    *(_spec(f'quota:disk_io_{name}', values, REFUSED, "bounds a VMware guest's disks", refused={ANY: _NO_VMWARE})
+    *(_spec(f'quota:disk_io_{name}', values, REFUSED, 'limit of the disks of a VMware guest', refused={ANY: _NO_VMWARE})
       for name, values in (('limit', INTEGER), ('reservation', NUMBER), ('shares_level', 'custom|high|normal|low'),
                            ('shares_share', NUMBER))),
 )
 
 NETWORK = (
     _image('hw_vif_model', 'e1000|e1000e|igb|lan9118|ne2k_pci|netfront|pcnet|rtl8139|spapr-vlan|sriov|virtio|vmxnet|'
-           'vmxnet3', GUEST, 'is the network device',
+           'vmxnet3', GUEST, 'model of the network device',
            traits=_traits('COMPUTE_NET_VIF_MODEL_', 'e1000', 'e1000e', 'igb', 'lan9118', 'ne2k_pci', 'netfront',
                           'pcnet', 'rtl8139', 'spapr-vlan', 'sriov', 'vmxnet', 'vmxnet3')),
-    _hw('vif_multiqueue_enabled', BOOLEAN, GUEST, 'gives virtio network devices one queue a vCPU', traits=_ENABLED),
-    *(_spec(f'quota:vif_{way}_{what}', NUMBER, GUEST, f'is the {what} of what each port {does}, in {unit}',
+    _hw('vif_multiqueue_enabled', BOOLEAN, GUEST, 'whether virtio network devices have one queue for each vCPU',
+        traits=_ENABLED),
+    *(_spec(f'quota:vif_{way}_{what}', NUMBER, GUEST, f'{what} of the {way} traffic of each port, in {unit}',
             traits={POSITIVE: ALL_OPTIONS})
-      for way, does in (('inbound', 'receives'), ('outbound', 'sends'))
+      for way in ('inbound', 'outbound')
       for what, unit in (('average', 'KiB a second'), ('peak', 'KiB a second'), ('burst', 'KiB'))),
-    *(_spec(f'quota:vif_{name}', values, REFUSED, "bounds a VMware guest's ports", refused={ANY: _NO_VMWARE})
+    *(_spec(f'quota:vif_{name}', values, REFUSED, 'limit of the ports of a VMware guest', refused={ANY: _NO_VMWARE})
       for name, values in (('limit', INTEGER), ('reservation', NUMBER), ('shares_level', 'custom|high|normal|low'),
                            ('shares_share', NUMBER))),
 )
 
 HOSTS = (
     Option('aggregate', 'aggregate_instance_extra_specs:.*', None, ANY, PLACE,
-           'is compared with the metadata of host aggregates (AggregateInstanceExtraSpecsFilter)'),
+           'required metadata of host aggregates (AggregateInstanceExtraSpecsFilter)'),
     Option('capabilities', 'capabilities:.*', None, ANY, PLACE,
-           'is compared with what hosts report (ComputeCapabilitiesFilter)'),
+           'required capabilities of the host (ComputeCapabilitiesFilter)'),
     Option('trait', f'trait{GROUP}:{CLASS}', f'trait{GROUP}:{CLASS}', 'required|forbidden', PLACE,
-           'requires or forbids a trait of the host'),
-    _spec('trust:trusted_host', ANY, PLACE, 'asks for hosts that are attested (TrustedFilter)'),
-    Option('dedicated', 'resources:PCPU', None, NUMBER, PLACE, 'asks for pinned CPUs'),
+           'whether the host must have or must lack a trait'),
+    _spec('trust:trusted_host', ANY, PLACE, 'required attestation of the host (TrustedFilter)'),
+    Option('dedicated', 'resources:PCPU', None, NUMBER, PLACE, 'number of pinned CPUs'),
     Option('counted', 'resources:(VCPU|MEMORY_MB|DISK_GB)', None, NUMBER, PLACE,
-           'is 0 in flavors of bare metal, whose servers have a machine as a whole',
-           refused={POSITIVE: 'What a server takes of its host follows from vcpus, ram and disk of its flavor'}),
+           '0 in flavors of bare metal, because a server reserves a whole machine',
+           refused={POSITIVE: 'Set vcpus, ram and disk of the flavor instead. Only 0 is allowed here, for bare metal'}),
     Option('machine', 'resources:CUSTOM_[A-Z0-9_]+', None, NUMBER, PLACE,
-           'is 1 for a machine of bare metal as a whole, of that resource class',
-           refused={'0*([2-9]|[1-9][0-9]+)': 'A server has one machine'}),
-    Option('vgpu', 'resources:VGPU', None, NUMBER, PLACE, 'gives the guest so many virtual graphics devices'),
-    Option('resources', f'resources{GROUP}:{CLASS}', None, NUMBER, REFUSED, 'asks for a resource of hosts',
-           refused={POSITIVE: 'No host reports resources of that class'}),
+           '1 for a bare metal machine of this resource class',
+           refused={'0*([2-9]|[1-9][0-9]+)': 'A server uses exactly one bare metal machine: set 1'}),
+    Option('vgpu', 'resources:VGPU', None, NUMBER, PLACE, 'number of virtual GPUs'),
+    Option('resources', f'resources{GROUP}:{CLASS}', None, NUMBER, REFUSED, 'amount of another resource of the host',
+           refused={POSITIVE: 'No host reports resources of this class'}),
     Option('group_policy', 'group_policy', None, 'none|isolate', PLACE,
-           'applies to groups of resources; the host must have the traits of all groups'),
-    *(Option(f'cpu_{name}', f'quota:cpu_{name}', None, values, REFUSED, "bounds a VMware guest's processor",
+           'policy of numbered resource groups; the host must have the traits of all groups'),
+    *(Option(f'cpu_{name}', f'quota:cpu_{name}', None, values, REFUSED, 'limit of the CPUs of a VMware guest',
              refused={ANY: _NO_VMWARE})
       for name, values in (('limit', INTEGER), ('reservation', NUMBER), ('shares_level', 'custom|high|normal|low'),
                            ('shares_share', NUMBER))),
-    *(_spec(f'vmware:{name}', values, REFUSED, 'is for VMware hosts', refused={ANY: _NO_VMWARE})
+    *(_spec(f'vmware:{name}', values, REFUSED, 'setting of VMware hosts', refused={ANY: _NO_VMWARE})
       for name, values in (('hw_version', ANY), ('storage_policy', ANY), ('boot_retry', NUMBER))),
 )
 
 IMAGES = (
-    _image('img_config_drive', 'mandatory|optional', CREATE, 'says whether servers of the image need a config drive'),
-    _image('img_signature', ANY, COMPUTE, "is the signature of the image's data",
+    _image('img_config_drive', 'mandatory|optional', CREATE, 'whether servers of the image need a config drive'),
+    _image('img_signature', ANY, COMPUTE, 'signature of the image data',
            traits={ANY: TRUSTED_CERTIFICATES}),
-    _image('img_signature_(hash_method|key_type|certificate_uuid)', ANY, COMPUTE, 'says how the image is signed',
+    _image('img_signature_(hash_method|key_type|certificate_uuid)', ANY, COMPUTE,
+           'hash method, key type or certificate of the signature',
            traits={ANY: TRUSTED_CERTIFICATES}),
     _image('(img_)?(block_device_mapping|bdm_v2|mappings|root_device_name)', ANY, CREATE,
-           'describes the devices of servers of the image'),
-    _image('auto_disk_config', ANY, CREATE, 'false forbids OS-DCF:diskConfig AUTO'),
+           'block devices of servers that boot from the image'),
+    _image('auto_disk_config', ANY, CREATE, 'whether servers of the image may use OS-DCF:diskConfig AUTO'),
     Option('metadata_tokens', 'metadata:tokens', 'metadata_tokens', 'optional|required', COMPUTE,
-           'says whether guests need a session token to read their metadata'),
-    _image('(kernel|ramdisk)_id', ANY, COMPUTE, 'names the kernel and the ramdisk of the image'),
-    _image('os_(distro|version|admin_user)', ANY, FACT, 'names the system in the image'),
+           'whether guests need a session token to read their metadata'),
+    _image('(kernel|ramdisk)_id', ANY, COMPUTE, 'image of the kernel or ramdisk'),
+    _image('os_(distro|version|admin_user)', ANY, FACT, 'operating system in the image, or its first user'),
     _image('img_(owner_id|version|use_agent|compression_level|linked_clone)|vmware_.*|xenapi_.*|os_skip_agent_.*', ANY,
-           FACT, 'is for other systems'),
+           FACT, 'setting of other systems'),
 )
 
 ROWS = (*PROCESSOR, *MEMORY, *FIRMWARE, *DEVICES, *DISKS, *NETWORK, *HOSTS, *IMAGES)

@@ -61,8 +61,7 @@ def _closed(key: str) -> bool:
 
 def _given(specs: Specs, properties: Specs) -> Iterator[tuple[str, rows.Option, str, str]]:
     """Yield (source, row, key, value) of all options in the table."""
-    for whose, kind, found in (("the flavor's extra spec", 'spec', specs),
-                               ("the image's property", 'prop', properties)):
+    for whose, kind, found in (('the extra spec', 'spec', specs), ('the image property', 'prop', properties)):
         for key, value in (found or {}).items():
             row = _row(kind, key)
             if row is not None:
@@ -86,7 +85,7 @@ def check(specs: Specs, properties: Specs) -> None:
                        'metal machine (resources:CUSTOM_… = 1), or remove them.')
     for key in specs or ():
         if _closed(key) and _row('spec', key) is None:
-            raise _refusal(f"the flavor's extra spec {key[:80]} is unknown.")
+            raise _refusal(f'the extra spec {key[:80]} is unknown. Correct or remove it in the flavor.')
     found = settings(specs, properties)
     reason = first_contradiction(
         found, most_video_ram=int((specs or {}).get('hw_video:ram_max_mb') or 0),
@@ -97,7 +96,7 @@ def check(specs: Specs, properties: Specs) -> None:
 
 def _check_value(whose: str, row: rows.Option, key: str, value: str) -> None:
     if not re.fullmatch(row.values, value):
-        raise _refusal(f'{value[:80]!r} is not a value of {whose} {key}.')
+        raise _refusal(f'{value[:80]!r} is not a valid value of {whose} {key}.')
 
 
 def settings(specs: Specs, properties: Specs) -> dict[str, str]:
@@ -118,10 +117,11 @@ def settings(specs: Specs, properties: Specs) -> dict[str, str]:
         if row.name == 'serial_port_count':                 # the flavor's value is a limit
             flavor, image = int(before), int(value)
             if image > flavor:
-                raise _refusal(f"the image's {key} {image} is more than the flavor's {flavor}.")
+                raise _refusal(f'the image property {key} is {image}, more than the maximum of the flavor, {flavor}.')
             found[row.name] = value
         else:
-            raise _refusal(f"the image's {key} {value[:80]!r} is not what the flavor says: {before[:80]!r}.")
+            raise _refusal(f'the image property {key} is {value[:80]!r}, but the flavor has {before[:80]!r}. Set it '
+                           'in one of them only.')
     return found
 
 
@@ -131,7 +131,7 @@ def settings_of(server: Instance) -> dict[str, str]:
 
 
 def traits(specs: Specs, properties: Specs) -> frozenset[str]:
-    """Return the traits that the options of a flavor and an image need, without the traits that they name."""
+    """Return the traits that the options of a flavor and an image need, except the traits that they name."""
     found = set()
     for _whose, row, _key, value in _given(specs, properties):
         if row.traits:
@@ -181,7 +181,7 @@ def _refusal(reason: str) -> exception.InvalidInput:
     return exception.InvalidInput(reason=reason)
 
 
-# ---- contradictions: each check yields sentences -------------------------------------------------------------------
+# ---- contradictions: each check yields messages --------------------------------------------------------------------
 
 Settings = Mapping[str, str]             # {name of a row: text}, see ``settings``
 
@@ -194,7 +194,7 @@ _Q35 = re.compile('(pc-)?q35')
 
 
 def first_contradiction(found: Settings, most_video_ram: int, needs_q35: bool) -> str | None:
-    """Return the first sentence about an invalid setting, or None.
+    """Return a message about the first invalid setting, or None.
 
     :param most_video_ram: MiB that the flavor allows
     :param needs_q35: whether a setting needs the machine type q35
@@ -213,44 +213,46 @@ def _firmware(found: Settings, needs_q35: bool) -> Iterator[str]:
     for name, needed in (('secure_boot required', found.get('secure_boot') == 'required'),
                          ('mem_encryption', encrypted)):
         if needed and found.get('firmware_type') != 'uefi':
-            yield f'{name} needs UEFI: the image has no property hw_firmware_type=uefi.'
+            yield f'{name} needs UEFI. Set the image property hw_firmware_type=uefi.'
     if needs_q35 and kind and not _Q35.match(kind):
-        yield f'secure boot, encrypted memory and IOMMUs need the machine type q35; the image says {kind!r}.'
+        yield (f'secure boot, encrypted memory and IOMMUs need the machine type q35, but the image has {kind!r}. Set '
+               'hw_machine_type=q35.')
     if 'mem_encryption_model' in found and not encrypted:
-        yield 'mem_encryption_model needs mem_encryption.'
+        yield 'mem_encryption_model needs mem_encryption=true.'
     if 'tpm_model' in found and 'tpm_version' not in found:
-        yield 'tpm_model needs tpm_version.'
+        yield 'tpm_model needs tpm_version: set 1.2 or 2.0.'
     if found.get('tpm_model') == 'tpm-crb' and found.get('tpm_version') == '1.2':
-        yield 'a TPM of version 1.2 has the model tpm-tis.'
+        yield 'the TPM model tpm-crb needs tpm_version 2.0.'
     if 'maxphysaddr_bits' in found and found.get('maxphysaddr_mode', 'emulate') != 'emulate':
-        yield 'maxphysaddr_bits needs maxphysaddr_mode emulate.'
+        yield 'maxphysaddr_bits needs maxphysaddr_mode=emulate.'
 
 
 def _video(found: Settings, most: int) -> Iterator[str]:
     ram = _number(found, 'video_ram')
     if ram > most:
-        yield f"the image's hw_video_ram {ram} is more than the flavor's hw_video:ram_max_mb, {most}."
+        yield f'the image property hw_video_ram is {ram}, more than hw_video:ram_max_mb of the flavor, {most}.'
     if ram and found.get('video_model') in WITHOUT_MEMORY:
-        yield f"the graphics device {found['video_model']} has no memory that hw_video_ram could set."
+        yield (f"the graphics device {found['video_model']} does not support hw_video_ram. Remove that image property, "
+               'or select another hw_video_model.')
 
 
 def _devices(found: Settings) -> Iterator[str]:
     if not 1 <= _number(found, 'serial_port_count', 1) <= MAX_SERIAL_PORTS:
-        yield f'serial_port_count is a number from 1 to {MAX_SERIAL_PORTS}.'
+        yield f'serial_port_count must be from 1 to {MAX_SERIAL_PORTS}.'
     if found.get('vif_multiqueue_enabled') == TRUE and found.get('vif_model', 'virtio') != 'virtio':
-        yield f"vif_multiqueue_enabled needs the network device virtio; the image's is {found['vif_model']}."
+        yield f"vif_multiqueue_enabled needs hw_vif_model=virtio, but the image has {found['vif_model']}."
     if 'rng_rate_period' in found and not _number(found, 'rng_rate_bytes'):
         yield 'hw_rng:rate_period needs hw_rng:rate_bytes.'
 
 
 def _cpu_limits(found: Settings) -> Iterator[str]:
     if _number(found, 'quota_cpu_period', PERIODS.start) not in PERIODS:
-        yield f'quota:cpu_period is a number from {PERIODS.start} to {PERIODS.stop - 1}.'
+        yield f'quota:cpu_period must be from {PERIODS.start} to {PERIODS.stop - 1}.'
     quota = _number(found, 'quota_cpu_quota', -1)
     if quota != -1 and quota < MIN_QUOTA_US:
-        yield f'quota:cpu_quota is -1, or {MIN_QUOTA_US} and more.'
+        yield f'quota:cpu_quota must be -1, or at least {MIN_QUOTA_US}.'
     if _number(found, 'quota_cpu_shares', SHARES.start) not in SHARES:
-        yield f'quota:cpu_shares is a number from {SHARES.start} to {SHARES.stop - 1}.'
+        yield f'quota:cpu_shares must be from {SHARES.start} to {SHARES.stop - 1}.'
 
 
 def _disk_limits(found: Settings) -> Iterator[str]:
@@ -264,15 +266,18 @@ def _disk_totals(found: Settings, unit: str) -> Iterator[str]:
         total, read, write = (_number(found, f'quota_disk_{what}_{unit}_sec{end}')
                               for what in ('total', 'read', 'write'))
         if total and (read or write):
-            yield f'quota:disk_total_{unit}_sec{end} excludes the same of read and write.'
+            yield (f'quota:disk_total_{unit}_sec{end} cannot be combined with quota:disk_read_{unit}_sec{end} or '
+                   f'quota:disk_write_{unit}_sec{end}. Remove one of them.')
 
 
 def _disk_bursts(found: Settings, unit: str) -> Iterator[str]:
     for what in ('total', 'read', 'write'):
         name = f'disk_{what}_{unit}_sec'
         usual, burst, seconds = (_number(found, f'quota_{name}{end}') for end in ('', '_max', '_max_length'))
-        if burst and not 0 < usual < burst or seconds and not burst:
-            yield f'quota:{name}_max is more than quota:{name}, and …_max_length is with it.'
+        if burst and not 0 < usual < burst:
+            yield f'quota:{name}_max must be more than quota:{name}, which must be set.'
+        if seconds and not burst:
+            yield f'quota:{name}_max_length needs quota:{name}_max.'
 
 
 def _vif_limits(found: Settings) -> Iterator[str]:

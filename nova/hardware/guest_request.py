@@ -46,7 +46,8 @@ class Requested:
             if value is not None and value not in choices:
                 raise _invalid(f'{name} is {value!r}; it may be {", ".join(choices)}.')
         if flavor and image and flavor != image:
-            raise _invalid(f"the image's hw_{name} {image!r} is not the flavor's hw:{name} {flavor!r}.")
+            raise _invalid(f'the image property hw_{name} is {image!r}, but hw:{name} of the flavor is {flavor!r}. '
+                           'Set one of them only.')
         return flavor or image
 
     def flavor_first(self, name: str) -> str | None:
@@ -56,7 +57,8 @@ class Requested:
         """
         flavor, image = self.flavor(name), self.image(name)
         if flavor is not None and image is not None:
-            raise _invalid(f"the image's hw_{name} may not override the flavor's hw:{name}.")
+            raise _invalid(f'the image property hw_{name} must not override hw:{name} of the flavor. Set one of them '
+                           'only.')
         return image if flavor is None else flavor
 
     def node_keys(self) -> dict[str, set[str]]:
@@ -91,9 +93,9 @@ def topology(flavor: Mapping[str, Any], properties: Mapping[str, Any] | None) ->
     threads = requested.agreed('cpu_thread_policy', THREAD_POLICIES)
     emulator = requested.agreed('emulator_threads_policy', EMULATOR_POLICIES)
     if threads and policy == 'shared':
-        raise _invalid('cpu_thread_policy needs cpu_policy dedicated or mixed.')
+        raise _invalid('cpu_thread_policy needs the cpu_policy dedicated or mixed.')
     if emulator == 'isolate' and policy == 'shared':
-        raise _invalid('emulator_threads_policy isolate needs cpu_policy dedicated or mixed.')
+        raise _invalid('emulator_threads_policy isolate needs the cpu_policy dedicated or mixed.')
     realtime = _realtime(requested, vcpus, policy, emulator)
     pinned = _pinned(requested, vcpus, policy, realtime)
     pages = _page_size(requested)
@@ -118,7 +120,7 @@ def _cpu_policy(requested: Requested, flavor: Mapping[str, Any]) -> str:
     if dedicated is None:
         return policy or 'shared'
     if policy is not None:
-        raise _invalid(f'cpu_policy and {DEDICATED} exclude each other.')
+        raise _invalid(f'cpu_policy and {DEDICATED} cannot be combined. Set one of them only.')
     if _positive(DEDICATED, dedicated) != flavor['vcpus']:
         raise _invalid(f"{DEDICATED} is {dedicated}; it must be the flavor's number of vCPUs, {flavor['vcpus']}.")
     return 'dedicated'
@@ -134,8 +136,8 @@ def _page_size(requested: Requested) -> int | str | None:
             raise _invalid(f'mem_page_size: {error}.')
     flavor, image = found
     if image and flavor not in ('large', 'any'):
-        raise _invalid(f"the image's hw_mem_page_size {image!r} is allowed only where the flavor's hw:mem_page_size "
-                       f'is large or any; it is {flavor!r}.')
+        raise _invalid(f'the image property hw_mem_page_size is {image!r}, but hw:mem_page_size of the flavor is '
+                       f'{flavor!r}. An image may choose a size only if the flavor has large or any.')
     return image or flavor
 
 
@@ -152,10 +154,10 @@ def _realtime(requested: Requested, vcpus: int, policy: str, emulator: str | Non
     if (requested.flavor('cpu_realtime') or '').lower() not in TRUE:
         return frozenset()
     if policy == 'shared':
-        raise _invalid('cpu_realtime needs cpu_policy dedicated or mixed.')
+        raise _invalid('cpu_realtime needs the cpu_policy dedicated or mixed.')
     mask = requested.image('cpu_realtime_mask') or requested.flavor('cpu_realtime_mask')
     if mask and requested.flavor('cpu_dedicated_mask'):
-        raise _invalid('cpu_dedicated_mask and cpu_realtime_mask exclude each other.')
+        raise _invalid('cpu_dedicated_mask and cpu_realtime_mask cannot be combined. Set one of them only.')
     if mask:
         found = _masked('cpu_realtime_mask', mask, vcpus)
     elif policy == 'mixed' and (dedicated := requested.flavor('cpu_dedicated_mask')):
@@ -163,10 +165,10 @@ def _realtime(requested: Requested, vcpus: int, policy: str, emulator: str | Non
     else:
         found = _all(vcpus)
     if not found:
-        raise _invalid('cpu_realtime_mask leaves no real-time CPU.')
+        raise _invalid('cpu_realtime_mask excludes all CPUs; keep at least one.')
     if len(found) == vcpus and not emulator:
-        raise _invalid('cpu_realtime needs a CPU that is not real-time (cpu_realtime_mask), or an '
-                       'emulator_threads_policy.')
+        raise _invalid('cpu_realtime needs a CPU without real-time priority: exclude one with cpu_realtime_mask, or '
+                       'set an emulator_threads_policy.')
     return found
 
 
@@ -175,13 +177,13 @@ def _pinned(requested: Requested, vcpus: int, policy: str, realtime: frozenset[i
     mask = requested.flavor('cpu_dedicated_mask')
     if policy != 'mixed':
         if mask:
-            raise _invalid('cpu_dedicated_mask needs cpu_policy mixed.')
+            raise _invalid('cpu_dedicated_mask needs the cpu_policy mixed.')
         return _all(vcpus) if policy == 'dedicated' else frozenset()
     if not mask and not realtime:
-        raise _invalid('cpu_policy mixed needs cpu_dedicated_mask or cpu_realtime_mask.')
+        raise _invalid('the cpu_policy mixed needs cpu_dedicated_mask or cpu_realtime_mask.')
     pinned = _masked('cpu_dedicated_mask', mask, vcpus) if mask else realtime
     if not 0 < len(pinned) < vcpus:
-        raise _invalid('cpu_policy mixed needs both pinned and shared CPUs.')
+        raise _invalid('the cpu_policy mixed needs both pinned and shared CPUs. Change the mask.')
     return pinned
 
 
@@ -215,8 +217,8 @@ def _cells(requested: Requested, vcpus: int, memory_mb: int, needed: bool) -> li
     names = {str(number) for number in range(nodes)}
     for kind, numbers in keys.items():
         if numbers != names:
-            raise _invalid(f'numa_cpus and numa_mem are given for all nodes, 0 to {nodes - 1}, or for none; '
-                           f'numa_{kind} is given for: {", ".join(sorted(numbers)) or "none"}.')
+            raise _invalid(f'set numa_cpus and numa_mem for all nodes, 0 to {nodes - 1}, or for none; '
+                           f'numa_{kind} is set for: {", ".join(sorted(numbers)) or "none"}.')
     return _given(requested, nodes, everything, memory_mb)
 
 
@@ -243,13 +245,14 @@ def _given(requested: Requested, nodes: int, everything: frozenset[int],
         if not cpuset:
             raise _invalid(f'{name} names no CPU.')
         if cpuset & taken:
-            raise _invalid(f'{name} names CPUs that another node has: {cpus.show(cpuset & taken)}.')
+            raise _invalid(f'{name} names CPUs of another node: {cpus.show(cpuset & taken)}.')
         taken |= cpuset
         cells.append((cpuset, memory))
     if taken != everything:
-        raise _invalid(f'numa_cpus must name each of the vCPUs {cpus.show(everything)}; they name {cpus.show(taken)}.')
+        raise _invalid(f'numa_cpus must name all vCPUs, {cpus.show(everything)}, but names {cpus.show(taken)}.')
     if sum(memory for _, memory in cells) != memory_mb:
-        raise _invalid(f"numa_mem adds up to {sum(memory for _, memory in cells)} MiB; the flavor's is {memory_mb}.")
+        raise _invalid(f'numa_mem adds up to {sum(memory for _, memory in cells)} MiB; it must add up to {memory_mb}, '
+                       'the memory of the flavor.')
     return cells
 
 

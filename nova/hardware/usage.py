@@ -87,7 +87,7 @@ def _check(cell: numa.HostCell, part: numa.GuestCell, guest: numa.GuestTopology,
         wrong = 'CPUs'
     elif set(part.cpu_pinning or ()) != part.pcpuset or not taken <= cell.pinnable or taken & cell.pinned_cpus or (
             taken and cell.pcpuset is None and (cell.cpu_usage or part.shared)):
-        wrong = 'CPUs to pin to'
+        wrong = 'CPUs for pinning'
     elif part.pagesize is None:
         if part.memory > min(cell.memory, fit.free_memory(cell, limits)):
             wrong = 'memory'
@@ -105,7 +105,7 @@ def _taken(cell: numa.HostCell, part: numa.GuestCell, guest: numa.GuestTopology)
 def _cell(cell: numa.HostCell, part: numa.GuestCell, guest: numa.GuestTopology, sign: int) -> numa.HostCell:
     taken = _taken(cell, part, guest)
     if sign < 0 and not taken <= cell.pinned_cpus:
-        raise Overcommitted(f'NUMA node {cell.id}: not all of its CPUs are pinned')
+        raise Overcommitted(f'NUMA node {cell.id}: some of the CPUs to release are not pinned')
     changed = dataclasses.replace(
         cell, cpu_usage=cell.cpu_usage + sign * len(part.shared), memory_usage=cell.memory_usage + sign * part.memory,
         pinned_cpus=cell.pinned_cpus | taken if sign > 0 else cell.pinned_cpus - taken,

@@ -151,7 +151,7 @@ def test_no_host_has_it(cloud):
         'No valid host was found. 3 hosts: 3 have no NUMA node with enough free CPUs for pinning.')
     uuid, = cloud.create(flavor=flavor(mem_page_size='1GB'))
     cloud.settle()
-    assert 'no NUMA node with enough free memory pages of the size' in cloud.row(uuid)['fault']['message']
+    assert 'no NUMA node with enough free memory pages of the requested size' in cloud.row(uuid)['fault']['message']
     # a CPU more than the masks know of
     uuid, = cloud.create(flavor=flavor(2, cpu_policy='dedicated', emulator_threads_policy='isolate'))
     cloud.settle()

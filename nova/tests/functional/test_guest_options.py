@@ -44,15 +44,15 @@ def test_unsupported_guest_option_returns_400_with_the_reason(clients, name):
 
 
 CONTRADICTIONS = {
-    'a wrong value': ({'hw:tpm_version': '3.0'}, {}, 'is not a value of'),
+    'a wrong value': ({'hw:tpm_version': '3.0'}, {}, 'is not a valid value of'),
     'an unknown key': ({'hw:tmp_version': '2.0'}, {}, 'hw:tmp_version is unknown'),
-    'flavor and image': ({'hw:tpm_version': '2.0'}, {'hw_tpm_version': '1.2'}, 'not what the flavor says'),
+    'flavor and image': ({'hw:tpm_version': '2.0'}, {'hw_tpm_version': '1.2'}, 'but the flavor has'),
     'secure boot without UEFI': ({'os:secure_boot': 'required'}, {}, 'needs UEFI'),
     'secure boot on pc': ({'os:secure_boot': 'required'}, {'hw_firmware_type': 'uefi', 'hw_machine_type': 'pc'}, 'q35'),
     'video memory': ({}, {'hw_video_ram': '64'}, 'ram_max_mb'),
     'serial ports': ({'hw:serial_port_count': '2'}, {'hw_serial_port_count': '3'}, 'more than'),
     'a burst alone': ({'quota:disk_read_iops_sec_max': '10'}, {}, 'more than quota:disk_read_iops_sec'),
-    'total and read': ({'quota:disk_read_iops_sec': '10', 'quota:disk_total_iops_sec': '10'}, {}, 'excludes'),
+    'total and read': ({'quota:disk_read_iops_sec': '10', 'quota:disk_total_iops_sec': '10'}, {}, 'cannot be combined'),
     'a peak alone': ({'quota:vif_inbound_peak': '10'}, {}, 'need quota:vif_inbound_average'),
 }
 

@@ -13,7 +13,7 @@ from nova.identity import access_rules
     ('/v2.1/servers/a', '/v2.1/servers/{server_id}', True), ('/v2.1/servers/a/b', '/v2.1/servers/{x}/b', True),
     ('/v2.1/servers/a/b', '/v2.1/**', True), ('/v3/x', '/v2.1/**', False), ('/a\nb', '/**', True),
     ('/a\n', '/a', False), ('/a/b\n', '/a/b', False), ('/(a|b)', '/(a|b)', True), ('/a', '/(a|b)', False)])
-def test_patterns(path, pattern, expected):
+def test_access_rule_pattern_matches_its_paths_only(path, pattern, expected):
     assert access_rules.matches(path, pattern) is expected
 
 

@@ -33,13 +33,13 @@ def _built(version, rules=(), **changes):
     return TABLE.builder(Request(version, rules))({**ROW, **changes})
 
 
-def test_versions():
+def test_field_is_shown_in_its_versions_only():
     assert _built(1) == {'id': 'u', 'size': 20}
     assert _built(4) == {'id': 'u', 'size': 20}
     assert _built(5) == {'id': 'u', 'size': 2}
 
 
-def test_rules():
+def test_field_with_a_rule_is_shown_to_callers_who_pass_it():
     assert _built(2) == {'id': 'u', 'size': 20}
     assert _built(2, ('see_host',)) == {'id': 'u', 'size': 20, 'host': 'h'}
     assert _built(1, ('see_host',)) == {'id': 'u', 'size': 20}
@@ -50,7 +50,7 @@ def test_absent_optional_field_is_omitted():
     assert _built(3, note='n')['note'] == 'n'
 
 
-def test_columns():
+def test_columns_follow_version_and_passed_rules():
     assert TABLE.columns(5) == {'uuid', 'size', 'note'}
     assert TABLE.columns(5, frozenset({'see_host'})) == {'uuid', 'size', 'note', 'host'}
 
@@ -63,7 +63,7 @@ def test_rules_are_asked_once_a_request_not_once_a_row():
     assert req.asked == ['see_host']
 
 
-def test_calls_per_row():
+def test_simple_fields_cost_no_call_per_row():
     """Forty columns cost no call each: one for the builder, one for the table's function."""
     table = Fields(*(Field(f'f{number}', 'uuid') for number in range(40)))
     build = table.builder(Request(1))
@@ -73,6 +73,6 @@ def test_calls_per_row():
     assert pstats.Stats(profile).total_calls <= 2 * 100 + 10
 
 
-def test_names_that_are_no_identifiers():
+def test_field_names_need_not_be_identifiers():
     table = Fields(Field("OS-EXT:it's", 'uuid'), Field('a"b\\', lambda row, view: 1))
     assert table.builder(Request(1))(ROW) == {"OS-EXT:it's": 'u', 'a"b\\': 1}

@@ -35,7 +35,7 @@ def _server(**values):
     return {'server': {'name': 'a', **values}}
 
 
-def test_versions():
+def test_parameters_are_accepted_in_their_versions_only():
     assert BODY.validate(_server(old='x'), 4) == _server(old='x')
     assert "'old' was unexpected" in _refused(_server(old='x', new=True), 5)
     assert "'new' is a required property" in _refused(_server(), 5)
@@ -104,7 +104,7 @@ def test_deep_error_names_are_cut():
     ('date-time', ['2026-01-01T00:00:00Z', '2026-01-01T00:00:00+02:00', '2026-01-01'], ['x', '', '2026-13-01']),
     ('regex', ['a.*', '^[a]$'], ['(', '*', 'a' * 300]),
 ])
-def test_formats(kind, good, bad):
+def test_string_formats_are_validated(kind, good, bad):
     schema = Object(Param('x', params.string(format=kind)))
     for value in good:
         assert schema.validate({'x': value}, 1) == {'x': value}
@@ -118,14 +118,14 @@ QUERY = Query(Param('limit', params.LIMIT), Param('tag', params.STRING), Param('
               Param('late', params.STRING, since=3), Param(None, params.STRING, pattern='^_'), closed=5, single=7)
 
 
-def test_query_values():
+def test_query_values_are_validated_and_converted():
     values = QUERY.validate('limit=1&limit=2&tag=a&tag=b&since=2026-01-01T02:00:00%2B02:00&_x=1', 1)
     assert values.one('limit') == 2 and values.many('tag') == ['a', 'b'] and values.one('_x') == '1'
     assert values.one('since') == datetime.datetime(2026, 1, 1)
     assert values.one('nothing', 'd') == 'd' and values.many('nothing') == []
 
 
-def test_query_keys_by_version():
+def test_unknown_query_keys_are_refused_from_the_closing_version():
     assert QUERY.validate('late=1&other=1', 2) == {}
     assert QUERY.validate('late=1', 3) == {'late': ['1']}
     with pytest.raises(exception.BadRequest, match="'other' was unexpected"):
@@ -136,7 +136,7 @@ def test_query_keys_by_version():
 
 
 @pytest.mark.parametrize('query', ['limit=x', 'limit=', 'limit=-1', 'since=x', 'tag=%ff', 'tag=%00'])
-def test_bad_query_values(query):
+def test_invalid_query_values_are_refused(query):
     with pytest.raises(exception.BadRequest):
         QUERY.validate(query, 1)
 

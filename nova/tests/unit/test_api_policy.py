@@ -31,19 +31,19 @@ def _caller(*roles, **more):
     ('os_compute_api:os-server-external-events:create', {'service', 'admin'}),
     ('os_compute_api:extensions', {'reader', 'member', 'manager', 'service', 'admin', 'nothing'}),
     ('compute:servers:resize:cross_cell', set())])
-def test_roles(rules, rule, passes):
+def test_default_roles_pass_their_rules_only(rules, rule, passes):
     roles = {'reader', 'member', 'manager', 'service', 'admin', 'nothing'}
     assert {role for role in roles if rules.allows(_caller(role), rule, OWN)} == passes
 
 
-def test_other_projects(rules):
+def test_only_administrators_use_resources_of_other_projects(rules):
     rule = 'os_compute_api:servers:show'
     assert rules.allows(_caller('reader'), rule, OWN)
     assert not rules.allows(_caller('reader'), rule, OTHER)
     assert rules.allows(_caller('admin'), rule, OTHER)
 
 
-def test_own_key_pairs(rules):
+def test_users_may_delete_their_own_key_pairs_only(rules):
     rule = 'os_compute_api:os-keypairs:delete'
     assert rules.allows(_caller('reader'), rule, OWN) and not rules.allows(_caller('reader'), rule, OTHER)
 
@@ -68,7 +68,7 @@ def test_nobody_administers_without_a_project(rules, scope):
     assert rules.is_admin(_caller('admin')) is True
 
 
-def test_answers_are_not_mixed_up(rules):
+def test_cached_policy_answers_are_not_mixed_up(rules):
     """The memory must not give one caller's answer to another."""
     rule = 'os_compute_api:servers:show'
     assert rules.allows(_caller('reader'), rule, OWN)
@@ -77,7 +77,7 @@ def test_answers_are_not_mixed_up(rules):
     assert rules.allows(_caller('reader'), rule, OWN)
 
 
-def test_authorize(rules):
+def test_authorize_raises_the_name_of_the_refused_rule(rules):
     with pytest.raises(exception.PolicyDenied, match='os-services:list'):
         rules.authorize(_caller('member'), 'os_compute_api:os-services:list', {})
 
@@ -86,7 +86,7 @@ def test_unknown_rule_is_refused(rules):
     assert not rules.allows(_caller('member'), 'os_compute_api:nothing', OWN)
 
 
-def test_files(tmp_path):
+def test_policy_file_and_directory_override_defaults(tmp_path):
     main, directory = tmp_path / 'policy.yaml', tmp_path / 'policy.d'
     directory.mkdir()
     main.write_text('"os_compute_api:os-services:list": "role:watcher"\n')

@@ -54,7 +54,7 @@ def test_archive_moves_complete_rows_of_deleted_servers_only(cell):
     assert counts(db, TABLES)['instance_actions'] == 1                    # of the server that lives
 
 
-def test_until_complete_before_and_the_task_log(cell):
+def test_archive_until_complete_respects_before_and_includes_the_task_log(cell):
     nova_manage, db, _rows = cell
     code, _out, _err = nova_manage('db', 'archive_deleted_rows', '--max_rows', 1, '--until-complete',
                                    '--before', '2026-01-03 12:00', '--task-log')
@@ -81,7 +81,7 @@ def test_purge_requires_all_or_before_and_removes_archived_rows(cell):
     assert not any(counts(db, SHADOW_TABLES).values())
 
 
-def test_archive_and_purge_in_one(cell):
+def test_archive_with_purge_leaves_no_shadow_rows(cell):
     nova_manage, db, _rows = cell
     assert nova_manage('db', 'archive_deleted_rows', '--until-complete', '--purge')[0] == 1
     assert not any(counts(db, SHADOW_TABLES).values()) and counts(db, TABLES)['instances_history'] == 0
@@ -109,12 +109,12 @@ def test_a_number_that_sqlite_gives_again_is_no_conflict(cell):
     assert counts(db, SHADOW_TABLES)['instances_history'] == 4
 
 
-def test_two_at_once(cell):
+def test_parallel_archive_runs_lose_no_row(cell):
     _run, db, rows = cell
     race(db, rows)
 
 
-def test_rows_without_a_server(cell):
+def test_null_instance_uuid_scan_reports_rows_without_a_server(cell):
     nova_manage, db, _rows = cell
     code, out, _err = nova_manage('db', 'null_instance_uuid_scan')
     assert (code, out) == (0, 'There were no records found where instance_uuid was NULL.\n')

@@ -54,7 +54,7 @@ def head_of(db):
 
 
 @pytest.mark.parametrize('key', KEYS)
-def test_a_log_that_nobody_touched_is_right(db, key):
+def test_unchanged_audit_log_verifies(db, key):
     assert audit.verify(db, key).wrong is None                    # an empty one, too
     fill(db, 7, key)
     found = audit.verify(db, key)
@@ -63,7 +63,7 @@ def test_a_log_that_nobody_touched_is_right(db, key):
     assert audit.verify(db, key).waiting == 1
 
 
-def test_pages_do_not_show(db, monkeypatch):
+def test_verification_does_not_depend_on_page_borders(db, monkeypatch):
     monkeypatch.setattr(audit, 'PAGE', 3)
     fill(db, 10, b'')
     assert audit.verify(db, b'').last == 10
@@ -118,21 +118,21 @@ def test_an_inserted_record_is_named(db):
     assert wrong.startswith('Record 3 (') and 'was inserted' in wrong
 
 
-def test_one_behind_the_end_is_named(db):
+def test_record_after_the_end_of_the_chain_is_named(db):
     fill(db, 5, b'')
     db.run(audit.insert, row(seq=6, digest='f' * 64))
     assert 'Record 6 (' in audit.verify(db, b'').wrong and 'inserted' in audit.verify(db, b'').wrong
 
 
 @pytest.mark.parametrize('key', KEYS)
-def test_a_log_that_was_cut_off_is_found(db, key):
+def test_truncated_audit_log_is_detected(db, key):
     fill(db, 5, key)
     remove(db, 4, 5)
     assert audit.verify(db, key).wrong == 'Record 4 was removed, and all behind it up to record 5.'
 
 
 @pytest.mark.parametrize('key', KEYS)
-def test_a_log_that_was_cut_off_with_its_end_is_found_by_a_seal_that_was_told(db, key):
+def test_truncation_with_the_seal_is_detected_by_an_external_seal(db, key):
     """Within the database alone nothing shows it."""
     fill(db, 3, key)
     earlier = head_of(db)
@@ -159,13 +159,13 @@ def rewrite(db, key):
         conn.execute(sa.update(chain).values(digest=before))
 
 
-def test_a_log_that_was_written_anew_without_the_key_is_found(db):
+def test_audit_log_rewritten_without_the_key_is_detected(db):
     fill(db, 5, KEYS[1])
     rewrite(db, b'')
     assert audit.verify(db, KEYS[1]).wrong.startswith('Record 1 (')
 
 
-def test_without_a_key_only_a_seal_that_was_told_finds_one_that_was_written_anew(db):
+def test_without_a_key_a_rewritten_log_is_detected_by_an_external_seal_only(db):
     fill(db, 5, b'')
     told = head_of(db)
     rewrite(db, b'')
@@ -190,7 +190,7 @@ def test_audit_log_can_be_verified_after_records_expire(db, monkeypatch):
     assert audit.verify(db, key).wrong.startswith('Record 10 was removed')
 
 
-def test_a_checkpoint_goes_when_it_is_old_and_leaves_another(db):
+def test_expired_checkpoint_is_replaced_by_a_newer_one(db):
     key, now = b'', utils.utcnow()
     fill(db, 2, key, created_at=now - 9 * DAY)
     db.run(audit.expire, key, now - 7 * DAY)
@@ -206,7 +206,7 @@ def test_records_that_wait_do_not_expire(db):
 
 
 @pytest.mark.parametrize('seq', [None, 6])
-def test_a_checkpoint_that_was_made_up_is_named(db, seq):
+def test_forged_checkpoint_is_named(db, seq):
     """It would let the first records vanish as if they had been kept long enough."""
     key = KEYS[1]
     fill(db, 5, key)

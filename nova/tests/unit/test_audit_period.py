@@ -22,12 +22,12 @@ NOW = datetime.datetime(2026, 3, 10, 17, 30, 5, 7)
     ('year@3', '2025-03-01 00:00:00', '2026-03-01 00:00:00'),
     ('year@4', '2024-04-01 00:00:00', '2025-04-01 00:00:00'),
 ])
-def test_periods(period, begin, end):
+def test_last_completed_audit_period_precedes_now(period, begin, end):
     assert audit_period.PATTERN.match(period)
     assert tuple(map(str, audit_period.last_completed(period, NOW))) == (begin, end)
 
 
-def test_a_month_over_the_turn_of_the_year():
+def test_monthly_audit_period_crosses_the_year():
     begin, end = audit_period.last_completed('month', datetime.datetime(2026, 1, 1))
     assert (str(begin), str(end)) == ('2025-12-01 00:00:00', '2026-01-01 00:00:00')
 
@@ -45,7 +45,7 @@ def test_malformed_audit_period_is_not_matched(period):
     assert not audit_period.PATTERN.match(period)
 
 
-def test_before_the_first_year():
+def test_audit_period_before_year_1_raises():
     for period in ('hour', 'day', 'month', 'year'):
         with pytest.raises((ValueError, OverflowError)):
             audit_period.last_completed(period, datetime.datetime.min)

@@ -46,7 +46,7 @@ def disk(tmp_path_factory):
 
 @pytest.mark.parametrize('options', [('-S',), (), ('--format=ustar',), ('--format=posix',), ('--format=gnu', '-S'),
                                      ('-S', '--owner=0', '--group=0')])
-def test_an_image_comes_back(disk, options):
+def test_bundled_image_is_restored(disk, options):
     directory, data = disk
     archive = tarred(directory, *options)
     assert Bundle(archive, len(data)).image() == data
@@ -54,7 +54,7 @@ def test_an_image_comes_back(disk, options):
         assert len(archive) < len(data)                             # the holes are holes, in more than one block
 
 
-def test_names_of_any_length_and_small_images(tmp_path):
+def test_bundles_support_long_names_and_small_images(tmp_path):
     for kind in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
         made = io.BytesIO()
         with tarfile.open(fileobj=made, mode='w', format=kind) as archive:
@@ -64,7 +64,7 @@ def test_names_of_any_length_and_small_images(tmp_path):
         assert Bundle(made.getvalue(), 3).image() == b'abc'
 
 
-def test_from_a_certificate_to_an_image(disk, tmp_path, monkeypatch):
+def test_bundle_encrypted_for_the_cloud_certificate_is_unpacked(disk, tmp_path, monkeypatch):
     """All of it: the key and the vector are encrypted by openssl for the certificate of the cloud."""
     monkeypatch.setattr(signing, 'AUTHORITY_BITS', 2048)
     found = authorities.Authorities(tmp_path / 'CA', tmp_path / 'keys', True)
@@ -165,13 +165,13 @@ ARCHIVES = {
 
 
 @pytest.mark.parametrize('name', ARCHIVES)
-def test_archives_that_are_none(name):
+def test_invalid_tar_archive_is_refused(name):
     data, sentence = ARCHIVES[name]
     with pytest.raises(exception.InvalidInput, match=sentence):
         Bundle(data, 3).image()
 
 
-def test_holes_without_an_end(monkeypatch):
+def test_sparse_map_without_end_is_refused(monkeypatch):
     monkeypatch.setattr(archives, 'MAX_PIECES', 100)
     endless = b'\0' * 504 + b'\1' + bytes(7)
     full = (b'%011o\0' % 0) * 42 + b'\1' + bytes(7)
@@ -247,7 +247,7 @@ MANIFESTS = {
 
 
 @pytest.mark.parametrize('name', MANIFESTS)
-def test_manifests_that_are_none(disk, name):
+def test_invalid_manifest_is_refused(disk, name):
     spoil, sentence = MANIFESTS[name]
     text = Bundle(tarred(disk[0]), len(disk[1])).xml()
     manifests.parse(text)
@@ -300,7 +300,7 @@ def _summed(archive):
 
 
 @pytest.mark.parametrize('seed', range(4))
-def test_noise_is_refused_or_read(disk, seed):
+def test_random_bundle_is_refused_or_read_completely(disk, seed):
     """Whatever comes is an image of the size that was said, or refused in a sentence; never another error."""
     noise = random.Random(seed)
     archive_of = [tarred(disk[0], option)[:3072] + bytes(1024) for option in ('-S', '--format=posix', '--format=ustar')]

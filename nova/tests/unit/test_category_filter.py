@@ -35,7 +35,7 @@ def ask(hosts, **requirements):
     ({'sriov': 'true', 'nic_speed': '>= 1'}, [False, False, False]),
     ({'unknown': 'x'}, [False, False, False]), ({'nic_speed': '>= much'}, [False, False, False]),
 ])
-def test_requirements(hosts, requirements, expected):
+def test_category_filter_keeps_hosts_that_meet_the_requirements(hosts, requirements, expected):
     assert list(ask(hosts, **requirements)[0]) == expected
 
 
@@ -49,6 +49,6 @@ def test_the_reason_names_what_is_missing(hosts):
     assert 'category (nic_speed)' in made.reason(hosts, request, np.array([0]))
 
 
-def test_it_is_always_asked():
+def test_category_filter_is_always_enabled():
     names = [each.name for each in filters.load(nova_conf.new(files=[]), [])]
     assert 'CategoryRequirementsFilter' in names

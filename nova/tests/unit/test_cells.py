@@ -134,13 +134,13 @@ def test_another_password_makes_no_other_cell(deployment):
         deployment.opened.append(db)
 
 
-def test_a_database_of_no_cell(deployment):
+def test_database_outside_of_all_cells_is_refused(deployment):
     deployment.add('cell1')
     with pytest.raises(exception.InvalidInput, match='of no cell'):
         deployment.process('other').all()
 
 
-def test_rows_that_change(deployment):
+def test_changed_cell_rows_update_known_cells(deployment):
     deployment.add('cell0', cells.CELL0_UUID)
     deployment.add('one')
     known = deployment.process('cell0')
@@ -189,7 +189,7 @@ def test_a_cell_that_refuses_connections_is_not_waited_for(deployment, monkeypat
     known.close()
 
 
-def test_a_cell_whose_schema_is_not_there_yet(deployment, caplog):
+def test_cell_without_schema_does_not_delay_other_cells(deployment, caplog):
     """``map_cell0`` comes before ``db sync``: whoever asks all cells meanwhile goes on with the others."""
     deployment.add('cell0', cells.CELL0_UUID)
     deployment.add('bare')
@@ -217,7 +217,7 @@ def test_a_cell_whose_url_is_none_is_away(deployment, caplog, url):
     known.close()
 
 
-def test_a_connection_that_was_closed_makes_no_cell_away(deployment):
+def test_closed_connection_does_not_mark_a_cell_as_unavailable(deployment):
     deployment.add('cell0', cells.CELL0_UUID)
     deployment.add('one')
     known, failures = deployment.process('cell0'), {'cell0': 1, 'one': 1}
@@ -253,6 +253,6 @@ def test_a_host_that_is_forgotten_while_it_is_mapped_is_mapped(deployment, monke
         assert read(conn, 'one') == cells.CELL0_UUID
 
 
-def test_a_client_that_there_is_not(deployment):
+def test_unknown_rpc_client_raises_attribute_error(deployment):
     with pytest.raises(AttributeError, match='no client for nonsense'):
         deployment.process('any').default.rpc.nonsense()

@@ -264,7 +264,7 @@ def test_lists_and_authorities_are_renewed_before_they_expire(found, tmp_path, c
     assert verify(tmp_path, later, made, at=ends - 60) == ''
 
 
-def test_many_at_once(found):
+def test_parallel_requests_use_one_authority_and_lose_no_revocation(found):
     """Of several that begin with nothing all have certificates of one authority, and no revocation is lost."""
     who = [(f'u{number}', PROJECT) for number in range(6)]
     with futures.ThreadPoolExecutor(6) as pool:
@@ -287,7 +287,7 @@ def test_ids_are_no_paths(found, ident):
     assert not list(found.path.rglob('*.pem'))
 
 
-def test_files_that_cannot_be_used(found, tmp_path):
+def test_damaged_authority_files_return_503_with_the_reason(found, tmp_path):
     issue(found, USER, PROJECT)
     for path in (tmp_path / 'keys').rglob('*.key'):
         path.write_text('no key')

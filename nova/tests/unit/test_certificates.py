@@ -191,7 +191,7 @@ def test_the_authority_before_stays_trusted(authority, tmp_path):
         greeting(context, renewed, tmp_path / 'old.pem', HOSTS[0])
 
 
-def test_an_authority_that_ends_soon_signs_nothing_more(authority, clock):
+def test_authority_near_its_expiry_signs_no_certificate(authority, clock):
     authority.pair('api', HOSTS)
     clock.pass_days(certificates.AUTHORITY_DAYS - certificates.AUTHORITY_RENEWAL_DAYS + 1)
     authority.pair('api', HOSTS)
@@ -201,13 +201,13 @@ def test_an_authority_that_ends_soon_signs_nothing_more(authority, clock):
 
 
 @pytest.mark.parametrize('name', ['ca', '', '../api', 'a/b', 'a' * 65, '.hidden'])
-def test_names_that_are_no_file_names(authority, name):
+def test_certificate_names_must_be_file_names(authority, name):
     with pytest.raises(exception.InvalidInput):
         authority.pair(name, HOSTS)
 
 
 @pytest.mark.parametrize('hosts', [[], ['two words'], ['a' * 64 + '.org'], ['x\0y'], ['-a.org'], [''], ['a..b']])
-def test_hosts_that_are_none(authority, hosts):
+def test_invalid_host_names_are_refused(authority, hosts):
     with pytest.raises(exception.InvalidInput):
         authority.pair('api', hosts)
 
@@ -227,7 +227,7 @@ def test_two_processes_make_one_authority(tmp_path):
     assert [row.name for row in certificates.Authority(tmp_path).status()] == ['ca', 'api']
 
 
-def test_files_that_cannot_be_had(tmp_path):
+def test_unusable_certificate_files_are_refused(tmp_path):
     (tmp_path / 'file').write_text('')
     with pytest.raises(exception.InvalidInput, match='cannot hold certificates'):
         certificates.Authority(tmp_path / 'file').pair('api', HOSTS)

@@ -44,6 +44,6 @@ def test_urls_of_consoles_name_a_proxy_of_the_fleet(prepared):
     assert compute.vnc.server_listen == compute.serial_console.server_listen == addresses['compute1'] != '127.0.0.1'
 
 
-def test_a_fleet_without_real_guests_gives_out_no_urls_of_consoles(prepared):
+def test_fleet_without_real_guests_has_no_console_urls(prepared):
     addresses, conf_of = prepared(0)
     assert 'novncproxy' not in addresses and conf_of('api1').vnc.novncproxy_base_url == ''

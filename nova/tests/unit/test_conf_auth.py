@@ -77,7 +77,7 @@ def test_the_middleware_reads_the_configuration_of_the_process(tmp_path):
     assert middleware._www_authenticate_uri == 'http://keystone.example/v3' and middleware._delay_auth_decision
 
 
-def test_a_token_that_keystone_cannot_be_asked_about_is_no_bad_token(tmp_path):
+def test_unavailable_keystone_is_not_reported_as_an_invalid_token(tmp_path):
     """Clients threw their tokens away for a 401, and logged in where nobody answered either."""
     with socket.socket() as nobody:
         nobody.bind(('127.0.0.1', 0))

@@ -61,7 +61,7 @@ def rig():
     made.close()
 
 
-def test_pings_of_a_client_that_does_not_read(rig):
+def test_pings_of_a_client_that_does_not_read_are_bounded(rig):
     turns = 0
     while rig.hears(0):
         turns += 1
@@ -73,7 +73,7 @@ def test_pings_of_a_client_that_does_not_read(rig):
     assert rig.session.over and rig.ended == ['the client does not read']
 
 
-def test_a_guest_that_does_not_read(rig):
+def test_data_for_a_guest_that_does_not_read_is_bounded(rig):
     turns = 0
     while rig.hears(0):
         turns += 1
@@ -85,7 +85,7 @@ def test_a_guest_that_does_not_read(rig):
     assert rig.ended == ['the guest does not read']
 
 
-def test_a_guest_that_says_more_than_the_client_reads(rig):
+def test_data_for_a_slow_client_is_bounded(rig):
     turns = 0
     while rig.hears(1):
         turns += 1
@@ -96,7 +96,7 @@ def test_a_guest_that_says_more_than_the_client_reads(rig):
     assert rig.session._client_size < relay.MAX_BUFFERED + 2 * streams.PIECE
 
 
-def test_a_session_in_which_nothing_happens():
+def test_idle_console_session_is_closed():
     rig = Rig(idle_s=5)
     rig.session.look(time.monotonic() + 4)
     assert not rig.ended
@@ -113,7 +113,7 @@ def test_data_before_a_close_frame_reaches_the_guest(rig):
     assert rig.host.recv(100) == b'exit' and rig.ended == ['the client closed it']
 
 
-def test_a_browser_that_leaves_in_the_middle_of_the_greeting():
+def test_session_ends_if_the_browser_leaves_during_the_handshake():
     rig = Rig(rfb.greet())
     rig.client.send(frames.Frame(frames.Opcode.BINARY, rfb.VERSION).serialize(mask=True)
                     + frames.Frame(frames.Opcode.CLOSE, b'\x03\xe8').serialize(mask=True))
@@ -123,7 +123,7 @@ def test_a_browser_that_leaves_in_the_middle_of_the_greeting():
 
 
 @pytest.mark.parametrize('said', [b'RFB 003.003\n', b'GET / HTTP/1'])
-def test_browsers_that_speak_no_rfb(said):
+def test_browser_with_an_unsupported_rfb_version_is_refused(said):
     rig = Rig(rfb.greet())
     rig.send(frames.Opcode.BINARY, said)
     rig.session.client_can(READ)
@@ -131,7 +131,7 @@ def test_browsers_that_speak_no_rfb(said):
     rig.close()
 
 
-def test_the_answer_to_a_challenge_of_vnc():
+def test_vnc_response_uses_the_first_8_characters_of_the_password():
     """Eight characters count; the QEMU of integration/test_console_tls.py is the proof that the bits are right."""
     assert rfb.response('password', bytes(range(16))) == rfb.response('password and more', bytes(range(16)))
     assert rfb.response('password', bytes(16)) != rfb.response('passwore', bytes(16))

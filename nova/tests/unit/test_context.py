@@ -6,14 +6,14 @@ from nova import exception
 
 
 @pytest.mark.parametrize('wrong', [None, '', 0, False, b'p', [], 'ALL'[:0], context.NO_PROJECT])
-def test_nothing_is_not_everything(wrong):
+def test_absent_project_is_not_all_projects(wrong):
     """Who leaves out a project gets an error before a statement is made."""
     for ask in (context.one_project, context.the_project, lambda value: context.covers(value, 'p')):
         with pytest.raises(TypeError):
             ask(wrong)
 
 
-def test_all_projects_equals_nothing_else():
+def test_all_projects_value_equals_no_other_value():
     assert not context.one_project(context.ALL_PROJECTS) and context.covers(context.ALL_PROJECTS, None)
     for value in (None, '', 'all projects', 'ALL', True, context.NO_PROJECT):
         assert context.ALL_PROJECTS != value
@@ -41,7 +41,7 @@ def test_caller_sees_its_project_and_administrators_see_all():
     assert caller.sees is context.ALL_PROJECTS and context.admin_context().sees is context.ALL_PROJECTS
 
 
-def test_the_scope_travels():
+def test_scope_of_a_caller_is_sent_with_messages():
     """Between services, as all facts of the caller do."""
     for scope in ({'domain_id': 'd'}, {'system_scope': 'all'}, {'project_id': 'p'}):
         caller = context.RequestContext(user_id='u', roles=['reader'], overwrite=False, **scope)

@@ -20,7 +20,7 @@ def script(monkeypatch):
     sys.modules.pop('covered')
 
 
-def test_words_are_suites_or_files(script):
+def test_coverage_arguments_are_suites_or_files(script):
     assert script.files([TEST]) == [TEST]
     assert TEST in script.files(['unit']) and set(script.files(['unit'])) < set(script.files([]))
     with pytest.raises(SystemExit, match='nothing is neither a suite'):

@@ -34,7 +34,7 @@ def dashboard():
     return app.Dashboard()
 
 
-def test_page(dashboard):
+def test_dashboard_page_has_a_csp_and_a_versioned_base(dashboard):
     status, headers, body = ask('/dashboard/', made=dashboard)
     assert status == '200 OK' and headers['Content-Type'] == 'text/html; charset=utf-8'
     assert headers['Cache-Control'] == 'no-cache'
@@ -79,17 +79,17 @@ def test_requests_outside_the_dashboard_path_are_passed_on(dashboard):
     assert ask('/dashboards', made=dashboard) is None and ask('/v2.1/servers', made=dashboard) is None
 
 
-def test_without_its_slash_it_says_where_the_page_is(dashboard):
+def test_dashboard_path_without_slash_redirects_to_the_page(dashboard):
     status, headers, _body = ask('/dashboard', made=dashboard, SCRIPT_NAME='/cloud')
     assert status == '301 Moved Permanently' and headers['Location'] == '/cloud/dashboard/'
 
 
-def test_other_methods_are_refused(dashboard):
+def test_dashboard_refuses_methods_other_than_get(dashboard):
     status, headers, _body = ask('/dashboard/', 'POST', dashboard)
     assert status == '405 Method Not Allowed' and headers['Allow'] == 'GET, HEAD'
 
 
-def test_entity_tags_and_compression(dashboard):
+def test_dashboard_files_have_entity_tags_and_compression(dashboard):
     status, headers, plain = ask('/dashboard/', made=dashboard)
     same = ask('/dashboard/', made=dashboard, HTTP_IF_NONE_MATCH=f'"x", {headers["ETag"]}')
     assert same[0] == '304 Not Modified' and same[2] == b'' and same[1]['ETag'] == headers['ETag']
@@ -130,7 +130,7 @@ def test_no_module_writes_markup_or_runs_text():
     assert found == []
 
 
-def test_all_of_it_is_below_the_bound():
+def test_dashboard_files_are_below_the_size_limit():
     total = sum(len(file.compressed) for file in static.Files(app.STATIC).files.values())
     print(f'the whole page: {total} bytes, compressed')
     assert total < BOUND
@@ -164,7 +164,7 @@ def served(url=None, **options):
     return apis.dashboard(conf, lambda environ, start_response: [b'api'], url)
 
 
-def test_it_can_be_left_out():
+def test_dashboard_can_be_disabled():
     assert served(enabled=False)({'REQUEST_METHOD': 'GET', 'PATH_INFO': '/dashboard/'}, None) == [b'api']
 
 

@@ -229,7 +229,7 @@ def test_a_full_disk_is_an_outage_and_a_wrong_column_is_none(database, text):
 
 
 @ERRORS
-def test_a_service_without_its_database_is_asked_again(error, monkeypatch):
+def test_call_is_retried_while_the_database_of_the_service_is_unavailable(error, monkeypatch):
     """Computes took it for an answer: what they had built in such a moment was given up."""
     monkeypatch.setattr(Away, 'error', error)
     made = test_rpc.make_bus('away')

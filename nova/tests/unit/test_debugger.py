@@ -21,12 +21,12 @@ def refusal(*arguments):
     return str(caught.value)
 
 
-def test_none_is_wanted():
+def test_debugger_is_off_by_default():
     assert debugger.connect(configured()) is False
 
 
 @pytest.mark.parametrize('host', ['192.0.2.1', '::', '0.0.0.0', 'no-such-host.invalid'])
-def test_only_here_unless_told(host):
+def test_debugger_on_a_remote_host_needs_allow_remote(host):
     assert 'allow_remote' in refusal('--remote_debug-host', host)
 
 

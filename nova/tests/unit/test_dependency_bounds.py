@@ -33,7 +33,7 @@ def test_requirement_without_one_lower_bound_is_refused(script, tmp_path, lines)
         script.requirements(tmp_path)
 
 
-def test_bound_that_was_not_installed_is_found(script):
+def test_bound_that_differs_from_the_installed_version_is_reported(script):
     installed = {name: f'{bound}.0' for name, bound in script.requirements(script.TREE).items()}
     assert script.wrong_bounds(installed) == []
     installed['alembic'] = '1.99'

@@ -75,7 +75,7 @@ def test_an_owner_of_an_image_may_write_any_mapping(mapping, found):
     assert block_devices._own_root({disks.MAPPING: mapping}, '/dev/vda') == found
 
 
-def test_tags_where_there_are_no_volumes(api_db):
+def test_describe_tags_works_without_a_volume_service(api_db):
     assert described(api_db, errors.NoService('volume'))['Tags'] == []
 
 
@@ -154,7 +154,7 @@ def test_an_answer_has_what_xml_can_have():
     assert second.findtext('a:key', namespaces=space) == '' and len(second) == 2
 
 
-def test_a_text_that_was_written_before_is_not_taken_for_another():
+def test_cached_xml_of_a_value_is_not_used_for_another_value():
     """And a list of texts is the list of what they were made of."""
     rows = [{'Key': 'a<b>', 'Value': 'x', 'ResourceId': None}, {'Key': '', 'Value': 'y'}]
     texts = [protocol.item('DescribeTags', 'Tags', row) for row in rows]
@@ -170,7 +170,7 @@ def test_a_text_that_was_written_before_is_not_taken_for_another():
     assert len(made) == 6
 
 
-def test_texts_that_were_written_before_are_bounded():
+def test_xml_cache_is_bounded():
     cache = xml_cache.XmlCache(most=20_000)
     for number in range(100):
         cache.get(number, lambda number: xml_cache.XmlFragment(str(number) * 500))

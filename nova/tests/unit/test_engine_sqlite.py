@@ -18,7 +18,7 @@ from nova.db import spare_room
 from nova.runtime import metrics
 
 
-def test_a_result_that_was_not_read_to_its_end_does_not_keep_its_moment(tmp_path):
+def test_unread_result_releases_its_read_snapshot(tmp_path):
     """A kept connection went on showing the moment of an older SELECT whose rows nobody had fetched."""
     db = engine.Database(f'sqlite:///{tmp_path}/t.sqlite')
     with db.writer() as conn:
@@ -36,7 +36,7 @@ def test_a_result_that_was_not_read_to_its_end_does_not_keep_its_moment(tmp_path
     db.dispose()
 
 
-def test_nor_does_one_in_a_block_that_raised(tmp_path):
+def test_result_of_a_failed_block_releases_its_read_snapshot(tmp_path):
     """The connection went back with the result open: its next write was refused, as one of an older moment."""
     db = engine.Database(f'sqlite:///{tmp_path}/t.sqlite', pool_size=1, max_overflow=1)
     with db.writer() as conn:

@@ -167,7 +167,7 @@ def test_executor_that_drains_runs_the_waiting_jobs(busy):
     assert made.stop(None, start_waiting=True) and waiting.result() == 'done'
 
 
-def test_metrics_of_a_queue(busy):
+def test_queue_metrics_count_waiting_and_running_jobs(busy):
     made, go = busy
     for _ in range(3):
         made.submit('b', print)

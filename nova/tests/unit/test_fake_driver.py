@@ -88,7 +88,7 @@ def test_a_driver_is_named_by_entry_point_or_path():
         driver_of('vapour')
 
 
-def test_configured_failures_and_delays(tmp_path):
+def test_fake_driver_applies_configured_failures_and_delays(tmp_path):
     made = make(tmp_path, fake__failures={'spawn': '1'}, fake__delays={'destroy': '0.05'})
     with pytest.raises(exception.VirtError):
         spawn(made)
@@ -98,7 +98,7 @@ def test_configured_failures_and_delays(tmp_path):
     assert time.monotonic() - begin >= 0.05
 
 
-def test_nobody_listens_where_consoles_are_said_to_be():
+def test_console_ports_of_the_fake_driver_are_outside_of_used_ranges():
     """A listener of another program at such a port was taken for the console of a server."""
     ports = sorted(guest_operations.CONSOLE_PORTS.values())
     assert all(one + guest_operations.PORTS <= following

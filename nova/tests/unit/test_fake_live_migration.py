@@ -60,7 +60,7 @@ def rig(tmp_path):
     return Rig(tmp_path)
 
 
-def test_the_guest_moves(rig):
+def test_live_migration_moves_the_guest_and_its_power_state(rig):
     rig.here.features[driver.Pause].pause(rig.instance)
     rig.migrate(rig.prepare())
     assert rig.where() == ['host2'] and rig.there.power_state(rig.instance) == states.POWER_PAUSED
@@ -81,7 +81,7 @@ def test_a_host_that_does_not_expect_the_guest_does_not_get_it(rig):
     assert rig.where() == ['host1']
 
 
-def test_a_host_that_cannot_be_reached(rig):
+def test_migration_to_an_unreachable_host_leaves_the_guest_on_the_source(rig):
     facts = rig.prepare()
     rig.destination.disconnect()
     with pytest.raises(exception.VirtError, match='connection'):
@@ -89,7 +89,7 @@ def test_a_host_that_cannot_be_reached(rig):
     assert rig.where() == ['host1']
 
 
-def test_abort_and_force(rig):
+def test_live_migration_can_be_aborted_and_forced(rig):
     facts = rig.prepare()
     rig.source.abort_live_migration(rig.instance)                     # nothing is under way
     rig.here.delays['live_migrate'] = 60
@@ -111,7 +111,7 @@ def test_a_report_that_is_refused_leaves_the_guest_here(rig):
     assert rig.where() == ['host1'] and rig.source.jobs == {}
 
 
-def test_disks(rig):
+def test_live_migration_of_local_disks_needs_block_migration(rig):
     assert rig.destination.check_destination(rig.instance, False, False) == {'block_migration': False}     # it has none
     rig.instance.image_id = '11111111-2222-3333-4444-555555555555'
     with pytest.raises(exception.MigrationPreCheckError):

@@ -120,7 +120,7 @@ def test_an_operator_overrides_by_naming_the_risk(tmp_path, answer, lines):
     assert fencing.fence(stored(tmp_path, ceph), ceph, UUID, former(accepts=True)) is False
 
 
-def test_a_fence_that_succeeds(tmp_path, answer):
+def test_fence_succeeds_when_all_clients_are_blocklisted(tmp_path, answer):
     ceph = answer(*LOOKS, 'blocklisted')
     assert fencing.fence(stored(tmp_path, ceph), ceph, UUID, former()) is True
 
@@ -157,7 +157,7 @@ def test_volumes_that_no_fence_closes_count_as_not_fenced(answer, device, kind):
 @pytest.mark.parametrize(('before', 'after', 'own', 'found'), [
     ((), (A,), {A}, [A]), ((A,), (A, B), {A, B}, [B]), ((A,), (A,), {A}, None), ((), (A, C), {A}, [A]),
     (None, (A,), {A}, None), ((), None, {A}, None)])
-def test_clients_of_an_image_that_several_guests_have(before, after, own, found):
+def test_new_clients_of_a_shared_image_exclude_own_and_earlier_ones(before, after, own, found):
     before, after = (None if each is None else frozenset(each) for each in (before, after))
     assert disk_clients.new_clients(before, after, own.__contains__) == found
 

@@ -45,30 +45,30 @@ def test_resize_of_a_running_server_allows_growth_within_bounds(name):
 
 
 REFUSED = {
-    "is not between the flavor's vCPUs, 2": ({'hw:max_vcpus': '1'}, {}),
-    'and 255': ({'hw:max_vcpus': '256'}, {}),
+    'It must be from 2, the vCPUs of the flavor': ({'hw:max_vcpus': '1'}, {}),
+    'to 255': ({'hw:max_vcpus': '256'}, {}),
     'a multiple of 128 MiB': ({'hw:max_mem_mb': '300'}, {}),
-    "is not the flavor's memory": ({'hw:max_mem_mb': '128'}, {}),
-    'exclude a NUMA topology': ({**MOST, 'hw:numa_nodes': '1'}, {}),
-    'exclude a NUMA topology, pinned CPUs': ({**MOST, 'hw:cpu_policy': 'dedicated'}, {}),
-    'and pages of a size': ({**MOST, 'hw:mem_page_size': 'small'}, {}),
-    'exclude encrypted memory': ({**MOST, 'hw:mem_encryption': 'true'}, {'hw_firmware_type': 'uefi'}),
-    '4 vCPUs are no product': ({**MOST, 'hw:cpu_max_sockets': '3', 'hw:cpu_max_cores': '1', 'hw:cpu_max_threads': '1'},
-                               {}),
+    'the memory of the flavor': ({'hw:max_mem_mb': '128'}, {}),
+    'cannot be combined with a NUMA topology': ({**MOST, 'hw:numa_nodes': '1'}, {}),
+    'cannot be combined with a NUMA topology, pinned CPUs': ({**MOST, 'hw:cpu_policy': 'dedicated'}, {}),
+    'or a page size': ({**MOST, 'hw:mem_page_size': 'small'}, {}),
+    'cannot be combined with encrypted memory': ({**MOST, 'hw:mem_encryption': 'true'}, {'hw_firmware_type': 'uefi'}),
+    '4 vCPUs cannot be divided': (
+        {**MOST, 'hw:cpu_max_sockets': '3', 'hw:cpu_max_cores': '1', 'hw:cpu_max_threads': '1'}, {}),
 }
 
 
 @pytest.mark.parametrize('words', REFUSED)
-def test_a_maximum_that_no_guest_can_have(words):
+def test_impossible_maximum_is_refused(words):
     specs, properties = REFUSED[words]
     guest_options.check(specs, properties)
     with pytest.raises(exception.InvalidInput, match=words):
         spec.guest_topology(flavor(specs=specs), properties)
 
 
-def test_devices_of_the_host_stay_where_they_are():
+def test_guests_with_host_devices_cannot_grow():
     requests = pci.dump([pci.Request(count=1, spec=({'vendor_id': '10de'},), alias_name='gpu')])
-    with pytest.raises(exception.InvalidInput, match='exclude devices of the host'):
+    with pytest.raises(exception.InvalidInput, match='cannot be combined with PCI devices'):
         spec.guest_topology(flavor(pci_requests=requests), {})
     assert not growth.while_running(flavor(pci_requests=requests), flavor(vcpus=3))
 

@@ -8,7 +8,7 @@ NICS = {'eth0': {'hwaddr': 'FA:16:3e:00:00:01', 'addrs': [
     {'addr': '192.0.2.3', 'prefix': 24, 'type': 0}, {'addr': 'fe80::1', 'prefix': 64, 'type': 1}]}}
 
 
-def test_addresses_with_their_prefix():
+def test_addresses_of_a_guest_have_their_prefix():
     loopback = {'hwaddr': '00:00:00:00:00:00', 'addrs': [{'addr': '127.0.0.1', 'prefix': 8}]}
     second = {'hwaddr': 'fa:16:3e:00:00:02', 'addrs': None}
     assert guest_network.described({'lo': loopback, **NICS, 'eth1': second}) == [
@@ -16,7 +16,7 @@ def test_addresses_with_their_prefix():
         {'name': 'eth1', 'mac_address': 'fa:16:3e:00:00:02', 'addresses': []}]
 
 
-def test_lies_are_left_out_and_floods_cut():
+def test_invalid_guest_data_is_omitted_and_long_data_is_cut():
     mac = 'fa:16:3e:00:00:01'
     for name, values in (('<b>', {'hwaddr': mac}), ('x' * 16, {'hwaddr': mac}), ('eth0', {'hwaddr': 'none'}),
                          ('eth0', 7), (3, {'hwaddr': mac}), ('eth0\n', {'hwaddr': mac})):

@@ -143,7 +143,7 @@ def test_the_state_of_a_server_follows_its_guest(recorded, power_state, vm_state
     assert differences.vm_state_of(recorded, power_state) == vm_state
 
 
-def test_volumes_that_differ():
+def test_difference_of_volumes_names_missing_and_unexpected_ones():
     assert differences.of_volumes({'a': 1, 'b': 1}, {'b': 1, 'c': 1}) == (['a'], ['c'])
     assert differences.of_volumes({}, {}) == ([], [])
 

@@ -19,14 +19,14 @@ def test_cpu_set_specification_is_parsed(text, expected):
 
 @pytest.mark.parametrize('text', ['', 'x', '1,', '3-1', '-1', '1--2', '0x1', '^', '^^1', '1;2', '0-99999999', '70000',
                                   '1\n2', '٣'])
-def test_parse_refuses(text):
+def test_malformed_cpu_set_is_refused(text):
     with pytest.raises(ValueError):
         cpus.parse(text)
 
 
 @pytest.mark.parametrize('cpuset, text', [
     ((), ''), ((3,), '3'), ((0, 1, 2, 3), '0-3'), ((5, 1, 4, 0), '0-1,4-5'), ((0, 2, 4), '0,2,4')])
-def test_show(cpuset, text):
+def test_cpu_set_is_shown_with_ranges(cpuset, text):
     assert cpus.show(cpuset) == text
 
 
@@ -38,12 +38,12 @@ def test_formatted_cpu_set_parses_to_itself(cpuset):
 
 @pytest.mark.parametrize('text, vcpus, expected', [
     ('^0-1', 4, {2, 3}), ('0-1', 4, {0, 1}), ('0-3,^0', 4, {1, 2, 3}), ('^0,^3', 4, {1, 2}), ('0', 1, {0})])
-def test_mask(text, vcpus, expected):
+def test_cpu_mask_selects_the_cpus_of_a_guest(text, vcpus, expected):
     assert cpus.mask(text, vcpus) == expected
 
 
 @pytest.mark.parametrize('text', ['4', '^4', '0-9', 'all'])
-def test_mask_refuses(text):
+def test_invalid_cpu_mask_is_refused(text):
     with pytest.raises(ValueError):
         cpus.mask(text, 4)
 
@@ -51,12 +51,12 @@ def test_mask_refuses(text):
 @pytest.mark.parametrize('text, expected', [
     ('small', 'small'), ('LARGE', 'large'), ('any', 'any'), ('2048', 2048), ('2MB', 2048), ('2MiB', 2048),
     ('2 m', 2048), ('1GB', 1048576), ('1g', 1048576), ('4k', 4), (2048, 2048), ('1TB', 1 << 30), ('2048KB', 2048)])
-def test_page_size(text, expected):
+def test_page_size_accepts_names_and_units(text, expected):
     assert cpus.page_size(text) == expected
 
 
 @pytest.mark.parametrize('text', ['', '0', 'huge', '-1', '2 ponies', '1.5GB', '0MB', '9' * 13])
-def test_page_size_refuses(text):
+def test_invalid_page_size_is_refused(text):
     with pytest.raises(ValueError):
         cpus.page_size(text)
 
@@ -67,14 +67,14 @@ def cell(number=0, first=0, count=4, **values):
     return numa.HostCell(id=number, cpuset=frozenset(range(first, first + count)), memory=4096, **values)
 
 
-def test_reserved_pages():
+def test_reserved_huge_pages_are_counted_per_cell_and_size():
     assert host.reserved_pages(['node:0,size:2048,count:64', 'node:1, size:1GB, count:1', 'node:0,size:1GB,count:2']
                                ) == {0: {2048: 64, 1048576: 2}, 1: {1048576: 1}}
 
 
 @pytest.mark.parametrize('value', ['', 'node:0', 'node:0,size:large,count:1', 'node:a,size:4,count:1',
                                    'node:0,size:2 ponies,count:1', 'size:4,node:0,count:1'])
-def test_reserved_pages_refuse(value):
+def test_malformed_reserved_huge_pages_are_refused(value):
     with pytest.raises(ValueError):
         host.reserved_pages([value])
 
@@ -123,7 +123,7 @@ def choose(vcpus, specs=None, properties=None, topology=None):
     (8, {'sockets': '2'}, {'cores': '8'}, (1, 8, 1)),            # an image's wishes replace all of a flavor's
     (6, {'sockets': '4'}, {}, (6, 1, 1)),                         # a wish that cannot be kept
     (7, {'max_sockets': '1', 'max_threads': '1'}, {}, (1, 7, 1))])
-def test_choose(vcpus, specs, properties, expected):
+def test_cpu_topology_follows_limits_and_preferences(vcpus, specs, properties, expected):
     assert choose(vcpus, specs, properties) == expected
 
 
@@ -133,7 +133,7 @@ def test_choose(vcpus, specs, properties, expected):
     (7, {'max_sockets': '2', 'max_cores': '2'}, {'max_threads': '1'}),
     (4, {'sockets': '0'}, {}), (4, {'sockets': 'two'}, {}), (4, {}, {'cores': '-1'}), (4, {}, {'cores': '²'}),
     (4, {}, {'threads': '9' * 30})])
-def test_choose_refuses(vcpus, specs, properties):
+def test_impossible_cpu_topology_is_refused(vcpus, specs, properties):
     with pytest.raises(exception.InvalidInput):
         choose(vcpus, specs, properties)
 

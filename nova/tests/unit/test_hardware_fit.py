@@ -60,13 +60,13 @@ def test_pinning_follows_the_thread_policy(values, taken, count, policy, expecte
     ({}, (), 2, 'require', 0),                                    # no threads, no siblings
     (SMT, (0, 1, 2), 4, 'require', 0), (SMT, (), 5, 'isolate', 0), (SMT, (), 4, 'isolate', 1),
     (SMT, (0, 1), 3, 'isolate', 0)])
-def test_pin_without_room(values, taken, count, policy, reserve):
+def test_pinning_returns_none_without_enough_cpus(values, taken, count, policy, reserve):
     assert pinning.pin(cell(pinned_cpus=frozenset(taken), **values), range(count), policy, reserve) is None
 
 
 @pytest.mark.parametrize('policy, count, reserved', [(None, 4, {2}), (None, 3, {5}), ('isolate', 2, {2}),
                                                      ('require', 2, {1})])
-def test_pin_reserves_for_the_emulator(policy, count, reserved):
+def test_pinning_reserves_cpus_for_the_emulator(policy, count, reserved):
     assert pinning.pin(cell(**SMT), range(count), policy, 1).reserved == reserved
 
 
@@ -94,19 +94,19 @@ def test_isolation_needs_the_whole_core():
 @pytest.mark.parametrize('asked, expected', [
     (guest(numa_nodes='1'), [0]), (guest(numa_nodes='2'), [0, 1]), (guest(2, numa_nodes='1'), [0]),
     (guest(6, 1200, numa_nodes='3'), [0, 1, 2]), (guest(2, 2000, numa_nodes='1'), [0])])
-def test_on_the_seeds_host(asked, expected):
+def test_guests_are_placed_on_the_recorded_host_as_expected(asked, expected):
     assert where(fit.fit(numa_seed.host(), asked)) == expected
 
 
 @pytest.mark.parametrize('asked, words', [
     (guest(numa_nodes='4'), '3 NUMA nodes'), (guest(5, numa_nodes='1'), 'CPUs'), (guest(6, 1200, numa_nodes='2'),
-                                                                               'each of those'),
-    (guest(1, 4000, numa_nodes='1'), 'memory'), (guest(4, 6000, numa_nodes='2'), 'each of those'),
+                                                                               'too few free NUMA nodes'),
+    (guest(1, 4000, numa_nodes='1'), 'memory'), (guest(4, 6000, numa_nodes='2'), 'too few free NUMA nodes'),
     (guest(mem_page_size='large'), 'memory pages'), (guest(mem_page_size='2MB'), 'memory pages'),
     (guest(mem_page_size='1GB'), 'memory pages'), (pinned(5), 'pinning'), (pinned(2, cpu_thread_policy='require'),
                                                                        'pinning'),
     (guest(cpu_policy='mixed', cpu_dedicated_mask='0'), 'for pinning')])
-def test_refusals_say_why(asked, words):
+def test_unplaceable_guest_is_refused_with_the_reason(asked, words):
     found = fit.fit(numa_seed.host(), asked)
     assert found.topology is None and words in found.reason
 
@@ -121,7 +121,7 @@ def test_an_odd_guest_finds_its_only_match():
     assert where(fit.fit(numa_seed.host(), asked)) == [1, 0]
 
 
-def test_the_emptiest_cell_first_or_the_fullest():
+def test_emptiest_cell_is_preferred_unless_packing():
     used = host(cell(0, cpu_usage=4, memory_usage=512), cell(1, 8), cell(2, 16, cpu_usage=2, memory_usage=256))
     assert where(fit.fit(used, guest(numa_nodes='1'))) == [1]
     assert where(fit.fit(used, guest(numa_nodes='1'), pack=True)) == [0]
@@ -170,7 +170,7 @@ def test_memory_is_shared_up_to_the_ratio(ratio, usage_, fits):
     ('small', 512, 4), ('large', 512, 2048), ('large', 1024, 1048576), ('any', 1024, 1048576), ('any', 513, 4),
     ('2MB', 512, 2048), ('4', 512, 4), ('1GB', 2048, 1048576), ('large', 3072, None), ('1GB', 512, None),
     ('2MB', 513, None), ('1GB', 3072, None), ('16384', 512, None)])
-def test_pages(size, memory_mb, expected):
+def test_guest_memory_uses_free_pages_of_the_requested_size(size, memory_mb, expected):
     here = host(cell(memory=8192, mempages=LARGE))
     found = fit.fit(here, guest(1, memory_mb, mem_page_size=size))
     assert (found.topology and found.topology.cells[0].pagesize) == expected
@@ -251,7 +251,7 @@ SOCKETS = host(cell(0, socket=0), cell(1, 8, socket=0), cell(2, 16, socket=1), c
     ([pool(3), pool(2)], [request('required', 2)], '2', [2, 3]),
     ([pool(2)], [request('required', 2)], '1', None), ([pool(2)], [], '1', [0]), ([pool(0)], [], '1', [1]),
     ([pool(0)], [], '4', [1, 2, 3, 0]), ([], [request('preferred')], '1', None)])
-def test_devices_near_the_guest(pools, requests, nodes, expected):
+def test_guest_is_placed_near_its_devices(pools, requests, nodes, expected):
     found = fit.fit(SOCKETS, guest(numa_nodes=nodes), devices=(pools, requests))
     assert (found.topology and [part.id for part in found.topology.cells]) == expected
     assert found.topology or 'PCI' in found.reason
@@ -276,22 +276,22 @@ def test_claims_add_up_in_the_stored_form():
 
 @pytest.mark.parametrize('other, words', [
     ({'cpu_usage': 5}, 'CPUs'), ({'memory_usage': 3500}, 'memory'), ({'pinned_cpus': frozenset({0})}, 'CPUs')])
-def test_a_claim_that_came_too_late_is_refused(other, words):
+def test_claim_of_taken_resources_is_refused(other, words):
     placed = fit.fit(host(cell()), guest(numa_nodes='1')).topology
     with pytest.raises(usage.Overcommitted, match=words):
         usage.claim(host(cell(**other)), placed)
 
 
 @pytest.mark.parametrize('other, words', [
-    ({'cpu_usage': 1}, 'pin to'), ({'pinned_cpus': frozenset({3})}, 'pin to'), ({'count': 2}, 'pin to'),
-    ({'pcpuset': frozenset({7})}, 'pin to')])
-def test_a_claim_of_pinned_cpus_that_came_too_late_is_refused(other, words):
+    ({'cpu_usage': 1}, 'for pinning'), ({'pinned_cpus': frozenset({3})}, 'for pinning'), ({'count': 2}, 'pin to'),
+    ({'pcpuset': frozenset({7})}, 'for pinning')])
+def test_claim_of_taken_pinned_cpus_is_refused(other, words):
     placed = fit.fit(host(cell()), pinned()).topology
     with pytest.raises(usage.Overcommitted, match=words):
         usage.claim(host(cell(**other)), placed)
 
 
-def test_a_claim_of_pages_that_came_too_late_is_refused():
+def test_claim_of_taken_pages_is_refused():
     here = host(cell(memory=8192, mempages=LARGE))
     placed = fit.fit(here, guest(1, 2048, mem_page_size='1GB')).topology
     with pytest.raises(usage.Overcommitted, match='pages'):
@@ -319,7 +319,7 @@ def test_nothing_is_given_back_twice():
 
 def test_only_pinned_cpus_are_given_back():
     placed = fit.fit(host(cell()), pinned()).topology
-    with pytest.raises(usage.Overcommitted, match='not all of its CPUs are pinned'):
+    with pytest.raises(usage.Overcommitted, match='to release are not pinned'):
         usage.free(host(cell(memory_usage=2048, pinned_cpus=frozenset({0, 1, 2, 7}))), placed)
 
 
@@ -348,7 +348,7 @@ def test_guests_that_float_are_spread_over_the_cells():
 @pytest.mark.parametrize('vcpus, memory_mb, floating, expected', [
     (1, 512, {}, 2), (3, 512, {}, 0), (5, 512, {}, None), (1, 1968, {}, 1), (1, 3000, {}, 0), (1, 4000, {}, None),
     (1, 512, {2: (0, 1500)}, 1)])
-def test_floating_cell(vcpus, memory_mb, floating, expected):
+def test_floating_guest_gets_the_least_used_cell_with_room(vcpus, memory_mb, floating, expected):
     found = usage.floating_cell(numa_seed.host(), vcpus, memory_mb, floating)
     assert (found and found.id) == expected
 

@@ -15,7 +15,7 @@ def configured(**options):
     return hosts.configured(numa_seed.host(), configuration.new(files=[], **options))
 
 
-def test_without_options_all_is_for_everybody():
+def test_without_options_all_cpus_are_shared_and_pinnable():
     assert configured() == numa_seed.host()
     assert hosts.configured(None, configuration.new(files=[])) is None
     assert hosts.shared_count(configured()) == 8
@@ -24,13 +24,13 @@ def test_without_options_all_is_for_everybody():
 @pytest.mark.parametrize('shared, dedicated, expected, count', [
     ('0-1,4', '2-3,6-7', [([0, 1], [2, 3]), ([4], []), ([], [6, 7])], 3),
     ('0-3', None, [([0, 1, 2, 3], [])], 4), (None, '4-7', [([], [4, 5]), ([], [6, 7])], 0)])
-def test_sets_of_cpus(shared, dedicated, expected, count):
+def test_cpu_sets_partition_the_cells(shared, dedicated, expected, count):
     found = configured(compute__cpu_shared_set=shared, compute__cpu_dedicated_set=dedicated)
     assert [(sorted(cell.cpuset), sorted(cell.pcpuset)) for cell in found.cells] == expected
     assert hosts.shared_count(found) == count
 
 
-def test_reserved_pages():
+def test_reserved_huge_pages_reduce_the_pages_of_a_cell():
     found = configured(reserved_huge_pages=['node:0,size:4,count:100', 'node:2, size:2MB, count:3'])
     assert [[pages.reserved for pages in cell.mempages] for cell in found.cells] == [[100, 0], [0, 0], [0, 0]]
 
@@ -39,13 +39,13 @@ def test_reserved_pages():
     ({'compute__cpu_shared_set': '0-3', 'compute__cpu_dedicated_set': '3-4'}, 'both have 3'),
     ({'compute__cpu_shared_set': 'x'}, 'not a set of CPUs'),
     ({'reserved_huge_pages': ['node:0']}, 'not of the form'), ({'fake__numa_cells': ['4']}, 'not of the form')])
-def test_options_that_are_wrong(options, words):
+def test_invalid_hardware_options_are_refused(options, words):
     with pytest.raises(exception.InvalidOption, match=words):
         configured(**options)
         hosts.of_cells(options['fake__numa_cells'])
 
 
-def test_cells_as_text():
+def test_numa_cells_are_parsed_from_text():
     found = hosts.of_cells(['4:3857', ' 2:1969:512'])
     assert [(cell.id, sorted(cell.cpuset), cell.memory) for cell in found.cells] == [
         (0, [0, 1, 2, 3], 3857), (1, [4, 5], 1969)]
@@ -53,7 +53,7 @@ def test_cells_as_text():
     assert fit.free_memory(found.cells[1]) == 945, 'large pages are not for those who ask for none'
 
 
-def test_nobody_is_there():
+def test_unused_topology_has_no_usage():
     asked = guest_request.topology({'vcpus': 2, 'memory_mb': 512, 'extra_specs': {'hw:cpu_policy': 'dedicated'}}, {})
     host = numa_seed.host()
     taken = usage.claim(host, fit.fit(host, asked).topology)

@@ -43,7 +43,7 @@ def admitted(*items):
     ({'devname': 'eth1'}, ['0a:00.0', '0a:00.1', '0a:00.2', '0a:00.3']),
     ({'devname': 'eth1', 'product_id': '154d'}, ['0a:00.0']), ({'devname': 'eth2'}, []),
     ({'vendor_id': '1234'}, [])])
-def test_device_spec(spec, expected):
+def test_device_spec_admits_matching_devices(spec, expected):
     assert admitted(spec) == expected
 
 
@@ -60,7 +60,7 @@ def test_a_value_may_be_a_list_and_the_first_that_admits_names_the_tags():
     '{"address": "0000:0a:20.0"}', '{"address": "0000:0a:00.8"}', '{"address": "10000:0a:00.0"}', '{"address": 3}',
     '{"address": "0000:0a:00.0", "devname": "eth1"}', '{"adress": "*:0a:*.*"}', '{"address": {"bus": "["}}',
     '{"address": {"bus": 3}}', '{"address": {"buss": "0a"}}', '{"physical_network": 3}', '{"address": "0a:0g.1"}'])
-def test_device_specs_that_are_wrong(value):
+def test_malformed_device_spec_is_refused(value):
     with pytest.raises(ValueError):
         pci_spec.device_specs([value])
 
@@ -74,7 +74,7 @@ def aliases(*items):
 NIC = {'name': 'nic', 'vendor_id': '8086', 'product_id': '154d', 'device_type': 'type-PF', 'numa_policy': 'preferred'}
 
 
-def test_aliases():
+def test_aliases_with_equal_names_are_alternatives():
     found = aliases(NIC, dict(NIC, product_id='154e'), {'name': 'gpu', 'vendor_id': '10DE'})
     assert found == {
         'nic': pci_spec.Alias('nic', ({'dev_type': 'type-PF', 'vendor_id': '8086', 'product_id': '154d'},
@@ -87,7 +87,7 @@ def test_aliases():
     {'name': ''}, {'name': 'a,b'}, {'name': 'a:b'}, {'name': None}, {'name': 'x' * 257}, {'vendor_id': 'intel'},
     {'device_type': 'PF'}, {'numa_policy': 'near'}, {'capability_type': 'usb'}, {'address': '*:0a:*.*'},
     {'traits': ['A']}])
-def test_aliases_that_are_wrong(change):
+def test_malformed_alias_is_refused(change):
     with pytest.raises(ValueError):
         aliases(dict(NIC, **change))
 
@@ -103,7 +103,7 @@ def requests(text, properties=None, **extra):
     return pci_spec.requests(aliases(NIC, {'name': 'gpu', 'vendor_id': '10de'}), flavor, properties or {})
 
 
-def test_requests():
+def test_flavor_alias_becomes_pci_requests():
     assert requests(None) == []
     found = requests('nic:2, gpu:1')
     assert [(each.alias_name, each.count, each.numa_policy) for each in found] == [
@@ -119,7 +119,7 @@ def test_the_policy_of_flavor_or_image_is_that_of_all_devices():
 
 
 @pytest.mark.parametrize('text', ['nic', 'nic:', 'nic:0', 'nic:x', ':1', 'other:1', 'nic:1,', 'nic:1;gpu:1', 'nic:-1'])
-def test_requests_that_are_wrong(text):
+def test_malformed_pci_request_of_a_flavor_is_refused(text):
     with pytest.raises(exception.InvalidInput):
         requests(text)
 
@@ -167,7 +167,7 @@ def test_one_guest_may_have_functions_of_several_devices():
     assert found == {'0000:0b:00.0': 0, '0000:0a:00.1': 1, '0000:0a:00.2': 1}
 
 
-def test_the_choosy_come_first():
+def test_requests_with_fewest_candidates_are_served_first():
     devices = [dataclasses.replace(device, tags={'physical_network': name}) for device, name in zip(VFS, 'aab')]
     asked = [request(2, dev_type='type-VF'), request(dev_type='type-VF', physical_network='a')]
     found = pci_pools.choose(devices, asked)
@@ -183,7 +183,7 @@ def test_the_choosy_come_first():
     ({'remote_managed': 'true'}, {}, False), ({'remote_managed': 'true'}, {'remote_managed': 'true'}, True),
     ({}, {'remote_managed': 'true'}, False), ({'trusted': 'false'}, {'trusted': 'true'}, False),
     ({'resource_class': 'X'}, {'resource_class': 'X'}, True), ({}, {'resource_class': 'X'}, False)])
-def test_tags(tags, spec, expected):
+def test_request_tags_must_match_device_tags(tags, spec, expected):
     devices = [dataclasses.replace(GPU, tags=tags)]
     asked = [request(vendor_id='10de', **spec)]
     assert pci_pools.supports(pci_pools.pools(devices), asked) is expected
@@ -208,7 +208,7 @@ def test_numa_policy_decides_which_devices_are_near_enough(policy, node, cells, 
     assert (pci_pools.choose(devices, asked, HOST, cells) is not None) is expected
 
 
-def test_near_ones_first():
+def test_nearest_pci_devices_are_chosen_first():
     devices = [dataclasses.replace(GPU, address=f'0001:8{number}:00.0', numa_node=number) for number in range(3)]
     asked = [request(policy='preferred', vendor_id='10de')]
     assert pci_pools.choose(devices, asked, HOST, [1]) == {'0001:81:00.0': 0}
@@ -216,7 +216,7 @@ def test_near_ones_first():
 
 # ---- claims ------------------------------------------------------------------
 
-def test_a_claim_that_came_too_late_is_refused():
+def test_claim_of_a_taken_device_is_refused():
     asked = [request(vendor_id='10de')]
     taken = pci_pools.claim(DEVICES, asked, {GPU.address: 0}, 'first')
     with pytest.raises(ValueError, match='claimed'):

@@ -23,7 +23,7 @@ def cells(topology):
     ({}, {}), ({'cpu_policy': 'shared'}, {}), ({}, {'cpu_policy': 'shared'}), ({'cpu_sockets': '2'}, {}),
     ({'emulator_threads_policy': 'share'}, {}), ({'cpu_realtime': 'no', 'cpu_realtime_mask': '^0'}, {}),
     ({'numa_nodes': ''}, {'cpu_policy': ' '})])
-def test_nothing_is_asked_for(specs, properties):
+def test_flavor_without_options_requests_no_topology(specs, properties):
     assert guest_request.topology(flavor(**specs), image(**properties)) is None
 
 
@@ -39,7 +39,7 @@ def test_nothing_is_asked_for(specs, properties):
      [([0], 256), ([1, 2, 3], 768)]),
     ({'mem_page_size': 'large'}, {}, [([0, 1, 2, 3], 1024)]),
     ({'cpu_policy': 'dedicated'}, {}, [([0, 1, 2, 3], 1024)])])
-def test_cells(specs, properties, expected):
+def test_requested_nodes_divide_cpus_and_memory(specs, properties, expected):
     assert cells(guest_request.topology(flavor(**specs), image(**properties))) == expected
 
 
@@ -56,15 +56,15 @@ GIVEN = {'numa_nodes': '2', 'numa_cpus__0': '0,1', 'numa_cpus__1': '2,3', 'numa_
     ({'numa_cpus__0': '0-3'}, {}, 'need numa_nodes'), ({}, {'numa_mem__0': '1024'}, 'need numa_nodes'),
     ({**GIVEN, 'numa_mem__1': '511'}, {}, '1023'),
     ({**GIVEN, 'numa_mem__1': '0'}, {}, 'positive'), ({**GIVEN, 'numa_mem__1': 'all'}, {}, 'positive'),
-    ({**GIVEN, 'numa_cpus__1': '2'}, {}, 'each of the vCPUs'),
-    ({**GIVEN, 'numa_cpus__1': '2-4'}, {}, 'each of the vCPUs'),
-    ({**GIVEN, 'numa_cpus__1': '1-3'}, {}, 'another node has: 1'), ({**GIVEN, 'numa_cpus__1': 'x'}, {}, 'not a set'),
+    ({**GIVEN, 'numa_cpus__1': '2'}, {}, 'must name all vCPUs'),
+    ({**GIVEN, 'numa_cpus__1': '2-4'}, {}, 'must name all vCPUs'),
+    ({**GIVEN, 'numa_cpus__1': '1-3'}, {}, 'CPUs of another node: 1'), ({**GIVEN, 'numa_cpus__1': 'x'}, {}, 'not a set'),
     ({**GIVEN, 'numa_cpus__1': ''}, {}, 'not a set'), ({**GIVEN, 'numa_cpus__1': '^2'}, {}, 'names no CPU'),
     ({**GIVEN, 'numa_cpus__2': '3'}, {}, '0 to 1'), ({**GIVEN, 'numa_mem__x': '3'}, {}, '0 to 1'),
-    ({'numa_nodes': '2', 'numa_cpus__0': '0,1', 'numa_cpus__1': '2,3'}, {}, 'numa_mem is given for: none'),
-    ({'numa_nodes': '2', 'numa_mem__0': '512', 'numa_mem__1': '512'}, {}, 'numa_cpus is given for: none'),
+    ({'numa_nodes': '2', 'numa_cpus__0': '0,1', 'numa_cpus__1': '2,3'}, {}, 'numa_mem is set for: none'),
+    ({'numa_nodes': '2', 'numa_mem__0': '512', 'numa_mem__1': '512'}, {}, 'numa_cpus is set for: none'),
     (GIVEN, {'numa_cpus__0': '0,1'}, 'override'), (GIVEN, {'numa_mem__0': '512'}, 'override')])
-def test_cells_that_are_refused(specs, properties, words):
+def test_invalid_numa_nodes_are_refused(specs, properties, words):
     with pytest.raises(exception.InvalidInput, match=words):
         guest_request.topology(flavor(**specs), image(**properties))
 
@@ -81,7 +81,7 @@ POLICIES = (None, 'shared', 'dedicated', 'mixed')
 
 @pytest.mark.parametrize('ours', POLICIES)
 @pytest.mark.parametrize('theirs', POLICIES)
-def test_cpu_policy_of_both(ours, theirs):
+def test_cpu_policies_of_flavor_and_image_must_agree(ours, theirs):
     """What both say must be the same; what one says holds."""
     specs = {'cpu_policy': ours, 'numa_nodes': '1'}
     if 'mixed' in (ours, theirs):
@@ -98,7 +98,7 @@ def test_cpu_policy_of_both(ours, theirs):
 @pytest.mark.parametrize('specs, properties, expected', [
     ({'cpu_thread_policy': 'isolate'}, {}, 'isolate'), ({}, {'cpu_thread_policy': 'require'}, 'require'),
     ({'cpu_thread_policy': 'prefer'}, {'cpu_thread_policy': 'prefer'}, 'prefer'), ({}, {}, None)])
-def test_thread_policy(specs, properties, expected):
+def test_thread_policy_comes_from_flavor_or_image(specs, properties, expected):
     found = guest_request.topology(flavor(cpu_policy='dedicated', **specs), image(**properties))
     assert found.cpu_thread_policy == expected
 
@@ -118,48 +118,48 @@ def test_mixed_policy_pins_the_cpus_of_the_mask(mask, nodes, expected):
     ({'cpu_policy': 'mixed', 'cpu_realtime_mask': '2-3'}, {}, {2, 3}, {2, 3}),
     ({'cpu_policy': 'mixed', 'cpu_dedicated_mask': '1-3'}, {}, {1, 2, 3}, {1, 2, 3}),
     ({'cpu_policy': 'mixed', 'cpu_realtime_mask': '3'}, {}, {3}, {3})])
-def test_realtime(specs, properties, realtime, pinned):
+def test_realtime_mask_selects_realtime_cpus(specs, properties, realtime, pinned):
     found = guest_request.topology(flavor(cpu_realtime='yes', **specs), image(**properties))
     assert found.realtime == realtime and found.cells[0].pcpuset == pinned
 
 
 @pytest.mark.parametrize('specs, properties, words', [
     ({'cpu_policy': 'most'}, {}, 'cpu_policy'), ({}, {'cpu_policy': 'most'}, 'cpu_policy'),
-    ({'cpu_thread_policy': 'isolate'}, {}, 'needs cpu_policy dedicated'),
+    ({'cpu_thread_policy': 'isolate'}, {}, 'needs the cpu_policy dedicated'),
     ({'cpu_policy': 'dedicated', 'cpu_thread_policy': 'require'}, {'cpu_thread_policy': 'isolate'},
-     'is not the flavor'),
+     'of the flavor is'),
     ({'cpu_policy': 'dedicated', 'cpu_thread_policy': 'x'}, {}, 'cpu_thread_policy'),
-    ({'emulator_threads_policy': 'isolate'}, {}, 'needs cpu_policy'),
+    ({'emulator_threads_policy': 'isolate'}, {}, 'needs the cpu_policy'),
     ({'cpu_policy': 'dedicated', 'emulator_threads_policy': 'x'}, {}, 'emulator_threads_policy'),
     ({'cpu_policy': 'mixed'}, {}, 'needs cpu_dedicated_mask'),
-    ({'cpu_policy': 'dedicated', 'cpu_dedicated_mask': '0'}, {}, 'needs cpu_policy mixed'),
-    ({'cpu_dedicated_mask': '0'}, {}, 'needs cpu_policy mixed'),
+    ({'cpu_policy': 'dedicated', 'cpu_dedicated_mask': '0'}, {}, 'needs the cpu_policy mixed'),
+    ({'cpu_dedicated_mask': '0'}, {}, 'needs the cpu_policy mixed'),
     ({'cpu_policy': 'mixed', 'cpu_dedicated_mask': '0-3'}, {}, 'both pinned and shared'),
     ({'cpu_policy': 'mixed', 'cpu_dedicated_mask': '^0-3'}, {}, 'both pinned and shared'),
     ({'cpu_policy': 'mixed', 'cpu_dedicated_mask': '0-9'}, {}, 'beyond the 4'),
     ({'cpu_policy': 'mixed', 'cpu_dedicated_mask': 'x'}, {}, 'not a set'),
-    ({'cpu_realtime': 'true'}, {}, 'needs cpu_policy'),
-    ({'cpu_realtime': 'true', 'cpu_policy': 'dedicated'}, {}, 'not real-time'),
-    ({'cpu_realtime': 'true', 'cpu_policy': 'dedicated', 'cpu_realtime_mask': '^0-3'}, {}, 'no real-time'),
+    ({'cpu_realtime': 'true'}, {}, 'needs the cpu_policy'),
+    ({'cpu_realtime': 'true', 'cpu_policy': 'dedicated'}, {}, 'without real-time'),
+    ({'cpu_realtime': 'true', 'cpu_policy': 'dedicated', 'cpu_realtime_mask': '^0-3'}, {}, 'excludes all CPUs'),
     ({'cpu_realtime': 'true', 'cpu_policy': 'dedicated', 'cpu_realtime_mask': '9'}, {}, 'beyond'),
     ({'cpu_realtime': '1', 'cpu_policy': 'mixed', 'cpu_dedicated_mask': '0-1', 'cpu_realtime_mask': '1'}, {},
-     'exclude each other'),
+     'cannot be combined'),
     ({'cpu_realtime': '1', 'cpu_policy': 'mixed', 'cpu_dedicated_mask': '0-1'}, {'cpu_realtime_mask': '1'},
-     'exclude each other')])
-def test_policies_that_are_refused(specs, properties, words):
+     'cannot be combined')])
+def test_contradictory_cpu_policies_are_refused(specs, properties, words):
     with pytest.raises(exception.InvalidInput, match=words):
         guest_request.topology(flavor(**specs), image(**properties))
 
 
-def test_thread_policy_of_mixed():
+def test_mixed_policy_accepts_a_thread_policy():
     found = guest_request.topology(flavor(cpu_policy='mixed', cpu_dedicated_mask='0', cpu_thread_policy='isolate'), {})
     assert found.cpu_thread_policy == 'isolate'
 
 
 @pytest.mark.parametrize('number, specs, properties, words', [
     ('4', {}, {}, None), ('3', {}, {}, 'must be the flavor'), ('0', {}, {}, 'positive'), ('x', {}, {}, 'positive'),
-    ('4', {'cpu_policy': 'dedicated'}, {}, 'exclude'), ('4', {}, {'cpu_policy': 'dedicated'}, 'exclude')])
-def test_dedicated_cpus_as_a_resource(number, specs, properties, words):
+    ('4', {'cpu_policy': 'dedicated'}, {}, 'cannot be combined'), ('4', {}, {'cpu_policy': 'dedicated'}, 'cannot be combined')])
+def test_resources_pcpu_requests_dedicated_cpus(number, specs, properties, words):
     asked = flavor(**specs)
     asked['extra_specs'][guest_request.DEDICATED] = number
     assert guest_request.concerns(asked, {})
@@ -184,27 +184,27 @@ def test_specs_and_properties_that_request_a_topology_are_recognized(specs, prop
 @pytest.mark.parametrize('ours, theirs, expected', [
     ('large', None, 'large'), ('small', None, 'small'), ('any', None, 'any'), ('2MB', None, 2048),
     ('2048', None, 2048), ('large', '1GB', 1048576), ('any', '2048', 2048), ('any', 'small', 'small')])
-def test_page_size(ours, theirs, expected):
+def test_page_size_of_the_image_needs_permission_of_the_flavor(ours, theirs, expected):
     found = guest_request.topology(flavor(numa_nodes='2', mem_page_size=ours), image(mem_page_size=theirs))
     assert [cell.pagesize for cell in found.cells] == [expected] * 2
 
 
 @pytest.mark.parametrize('ours, theirs', [
     (None, '2048'), ('small', '2048'), ('2048', '1GB'), ('2048', '2048'), ('large', 'x'), ('0', None), ('huge', None)])
-def test_page_sizes_that_are_refused(ours, theirs):
+def test_invalid_page_sizes_are_refused(ours, theirs):
     with pytest.raises(exception.InvalidInput, match='mem_page_size'):
         guest_request.topology(flavor(mem_page_size=ours), image(mem_page_size=theirs))
 
 
 @pytest.mark.parametrize('ours, theirs, expected', [
     (None, None, None), ('socket', None, 'socket'), (None, 'required', 'required'), ('legacy', 'legacy', 'legacy')])
-def test_pci_policy(ours, theirs, expected):
+def test_pci_policy_comes_from_flavor_or_image(ours, theirs, expected):
     assert guest_request.pci_policy(flavor(pci_numa_affinity_policy=ours),
                                     image(pci_numa_affinity_policy=theirs)) == expected
 
 
 @pytest.mark.parametrize('ours, theirs', [('required', 'preferred'), ('x', None), (None, 'x')])
-def test_pci_policies_that_are_refused(ours, theirs):
+def test_invalid_pci_policies_are_refused(ours, theirs):
     with pytest.raises(exception.InvalidInput, match='pci_numa_affinity_policy'):
         guest_request.pci_policy(flavor(pci_numa_affinity_policy=ours), image(pci_numa_affinity_policy=theirs))
 

@@ -76,7 +76,7 @@ def test_errors_reach_who_asked_and_the_thread_goes_on():
     assert pool.run('a', lambda value: value + 1, 1) == 2 and pool._held == pool._waiting == 0
 
 
-def test_no_more_threads_than_its_size(monkeypatch):
+def test_hash_pool_runs_no_more_threads_than_its_size(monkeypatch):
     monkeypatch.setattr(hashing, 'IDLE_S', 0.05)
     pool, running, most, lock = hashing.HashPool(3, 50), [0], [0], threading.Lock()
 

@@ -125,7 +125,7 @@ def test_details_are_told_on_this_host_alone(address):
     assert 'checks' in json.loads(ask(application, '/readyz', REMOTE_ADDR='::1')[2])
 
 
-def test_other_paths_and_methods_are_refused():
+def test_health_port_refuses_other_paths_and_methods():
     application = monitoring.Application(Process())
     assert ask(application, '/')[0] == ask(application, '/metrics/x')[0] == 404
     code, headers, _body = ask(application, '/metrics', 'POST')
@@ -145,7 +145,7 @@ def test_a_port_that_is_taken_ends_the_start_only_where_it_was_asked_for(monkeyp
             monitoring.Monitor(nova_conf.new(files=[], monitoring__port=port), Process(), 'nova-test').start()
 
 
-def test_it_is_off_where_it_is_off():
+def test_health_port_can_be_disabled():
     monitor = monitoring.Monitor(nova_conf.new(files=[], monitoring__enabled=False), Process(), 'nova-all')
     monitor.start()
     assert monitor.port is None and monitor.stop(1)

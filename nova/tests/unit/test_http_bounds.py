@@ -148,7 +148,7 @@ def test_large_response_is_sent_completely(served):
     assert len(ask(server, '/big')[1]) == BIG
 
 
-def test_connections_of_one_address(served):
+def test_connections_of_one_address_are_limited(served):
     server, _application = served(dataclasses.replace(QUICK, silent_s=20, per_address=5))
     with contextlib.ExitStack() as stack:
         for _ in range(5):
@@ -225,7 +225,7 @@ def test_a_face_has_threads_of_its_own(served):
         assert health.well(found) and found[f'http {server.port} workers'][1]['waiting'] == 18
 
 
-def test_the_rest_leaves_a_face_its_threads(served):
+def test_other_apis_leave_reserved_threads_of_an_api_free(served):
     server, application = served(plan=PLAN)
     with contextlib.ExitStack() as stack:
         for _ in range(20):

@@ -175,7 +175,7 @@ def test_a_file_that_is_shorter_than_its_answer_ends_the_connection(content, sen
         assert SIZE - LIMITS.ahead <= len(error.value.partial) <= SIZE
 
 
-def test_a_file_system_that_lends_no_pages(content, monkeypatch):
+def test_file_is_sent_where_sendfile_is_not_supported(content, monkeypatch):
     def sendfile(*_args):
         raise OSError(22, 'Invalid argument')
     monkeypatch.setattr(channel.os, 'sendfile', sendfile)

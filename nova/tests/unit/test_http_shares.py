@@ -113,7 +113,7 @@ def test_those_that_wait_with_a_thread_are_bounded(monkeypatch):
     assert len(rig.began) == 7
 
 
-def test_priorities_share_apart():
+def test_shares_of_priorities_are_separate():
     """A project at its share of one face has all of its share of the others."""
     rig = Rig(12, [priorities.Priority('network', 2, 4)])
     jobs = [rig.ask('a', 'network') for _ in range(6)]
@@ -127,7 +127,7 @@ def test_priorities_share_apart():
     rig.settle(0, 0)
 
 
-def test_a_request_joins_once():
+def test_request_is_counted_once_for_its_project():
     rig = Rig(4)
     jobs = [rig.ask('a') for _ in range(3)]
     rig.settle(3, 0)

@@ -16,7 +16,7 @@ def read(trailers):
 
 @pytest.mark.parametrize('trailers', [
     b'', b'X-Sum: 1\r\n', b'X: y\r\n' * 100, b'X:' + b'y' * 4092 + b'\r\n'])
-def test_trailers(trailers):
+def test_valid_trailers_are_read_and_ignored(trailers):
     assert read(trailers) == (b'abc', INNER)
 
 

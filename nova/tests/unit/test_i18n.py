@@ -20,11 +20,11 @@ GERMAN = 'Die Instanz a wurde nicht gefunden.'
     ('', 'en'), ('de', 'de'), ('de-AT', 'de'), ('DE-de;q=0.5', 'de'), ('fr, de;q=0.3', 'de'), ('en, de', 'en'),
     ('de;q=0.4, en;q=0.9', 'en'), ('de;q=0', 'en'), ('*', 'en'), ('de;q=x', 'en'), ('de;q=nan', 'en'),
     (';;,,=', 'en'), ('x' * 5000, 'en'), ('../../etc', 'en'), ('d\0e', 'en')])
-def test_the_language_that_is_liked_best(accept, language):
+def test_best_language_follows_accept_language(accept, language):
     assert i18n.best_language(accept) == language
 
 
-def test_a_fault_in_the_language_of_the_request():
+def test_fault_has_the_language_of_the_request():
     error = exception.InstanceNotFound(instance_id='a')
     code, headers, body = faults.answer(error, 'req-1', 'de-DE, en;q=0.5')
     assert (code, body['itemNotFound']['message']) == (404, GERMAN)
@@ -34,7 +34,7 @@ def test_a_fault_in_the_language_of_the_request():
     assert ('Content-Language', 'en') in headers and ('Vary', 'Accept-Language') in headers
 
 
-def test_an_error_that_came_over_rpc_and_one_with_a_sentence_of_its_own():
+def test_errors_from_rpc_are_translated_and_custom_messages_are_not():
     sent = exception.InstanceNotFound('Instance a could not be found.', instance_id='a')
     assert faults.answer(sent, 'r', 'de')[2]['itemNotFound']['message'] == GERMAN
     code, headers, body = faults.answer(exception.NotFound('Nobody translated 100 % of this.'), 'r', 'de')

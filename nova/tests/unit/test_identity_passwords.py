@@ -70,7 +70,7 @@ def guess(delays, clock, user, address, times):
     return waits
 
 
-def test_waits_grow_and_end():
+def test_login_delays_grow_and_expire():
     clock = Clock()
     delays = ratelimit.LoginDelays(3, 300, clock)
     assert guess(delays, clock, 'u', 'a', 14) == [0, 0, 0, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 60]
@@ -83,7 +83,7 @@ def test_waits_grow_and_end():
     assert guess(delays, clock, 'u', 'a', 4) == [0, 0, 0, 1]
 
 
-def test_failures_are_forgotten():
+def test_failed_logins_expire():
     clock = Clock()
     delays = ratelimit.LoginDelays(2, 60, clock)
     assert guess(delays, clock, 'u', 'a', 3) == [0, 0, 1]

@@ -133,6 +133,6 @@ def test_a_rotation_removes_backups_of_its_server_and_owner_alone(images, tmp_pa
     assert images.list(grant(images, write=[new])) == []
 
 
-def test_it_does_not_travel(images):
+def test_image_grant_is_not_sent_to_other_services(images):
     assert 'image_grant' not in grant(images).to_dict()
     assert context.RequestContext.from_dict(grant(images).to_dict()).image_grant is None

@@ -114,7 +114,7 @@ def _survives(data, chunk):
 @hypothesis.given(st.sampled_from(range(len(SEEDS))),
                   st.lists(st.tuples(st.integers(0, 1200), st.binary(min_size=1, max_size=12)), max_size=12),
                   st.sampled_from([333, 65536, 1 << 20]))
-def test_corrupted_headers(seed, changes, chunk):
+def test_corrupted_image_headers_are_refused_or_read(seed, changes, chunk):
     data = bytearray(SEEDS[seed])
     for offset, piece in changes:
         data[offset:offset + len(piece)] = piece
@@ -124,11 +124,11 @@ def test_corrupted_headers(seed, changes, chunk):
 @hypothesis.settings(max_examples=200, deadline=2000)
 @hypothesis.given(st.sampled_from([row[2] for row in inspector.SIGNATURES if row[1] == 0] + [b'QFI\xfb\0\0\0\3', b'']),
                   st.binary(max_size=4096))
-def test_noise_behind_a_signature(magic, noise):
+def test_noise_after_an_image_signature_is_refused_or_read(magic, noise):
     _survives(magic + noise, 1000)
 
 
-def test_corrupted_vhdx_metadata():
+def test_corrupted_vhdx_metadata_is_refused_or_read():
     rng = random.Random(7)
     good = corpus.vhdx(metadata_at=corpus.MIB)
     for _round in range(60):
@@ -139,7 +139,7 @@ def test_corrupted_vhdx_metadata():
         _survives(bytes(data), 1 << 20)
 
 
-def test_every_truncation_of_a_header():
+def test_truncated_image_headers_are_refused_or_read():
     for data in (corpus.qcow2(backing=b'/etc/passwd'), corpus.vmdk(), corpus.vdi(), corpus.qed(),
                  corpus.vhd_footer(3) + corpus.vhd_footer(3)):
         for length in [*range(0, 1100, 7), 20000, 70000]:

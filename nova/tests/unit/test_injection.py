@@ -33,7 +33,7 @@ def test_a_network_is_for_images_that_have_the_file():
     assert words[1] == '-upload /tmp/interfaces /etc/network/interfaces'
 
 
-def test_the_network_of_a_guest():
+def test_injected_network_has_addresses_routes_and_dns():
     subnet = {'version': 4, 'cidr': '192.0.2.0/24', 'gateway': '192.0.2.1', 'dns': ['192.0.2.2'], 'ips': [
         {'address': '192.0.2.7'}], 'routes': [{'destination': '198.51.100.0/24', 'nexthop': '192.0.2.3'}]}
     second = {'version': 6, 'cidr': '2001:db8::/64', 'ips': [{'address': '2001:db8::7'}]}
@@ -63,12 +63,12 @@ def test_a_network_that_cannot_be_written_is_no_failure_of_the_build(caplog):
 
 
 @pytest.mark.parametrize('values', [{'secret': 'x'}, {'source': {'kind': 'network'}}])
-def test_disks_that_it_cannot_open_are_refused(values):
+def test_injection_refuses_disks_that_it_cannot_open(values):
     with pytest.raises(exception.VirtError, match='encrypted, or in a pool'):
         injection.write(xml.Disk('/disk', 'raw', 'vda', **values), [('x', b'1')], 0)
 
 
-def test_a_host_that_lacks_it_does_not_start(monkeypatch):
+def test_host_without_injection_tools_does_not_start(monkeypatch):
     monkeypatch.setenv('PATH', '/nonexistent')
     injection.prepare(injection.OFF)
     with pytest.raises(exception.VirtError, match='libguestfs-tools'):

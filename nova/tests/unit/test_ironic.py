@@ -23,7 +23,7 @@ def test_serial_consoles_are_raw_tcp(info, address):
 @pytest.mark.parametrize(('given', 'name'), [
     ('baremetal', 'CUSTOM_BAREMETAL'), ('bare.gold-2', 'CUSTOM_BARE_GOLD_2'), ('CUSTOM_GOLD', 'CUSTOM_GOLD'),
 ])
-def test_names_of_resource_classes(given, name):
+def test_resource_class_names_are_normalized(given, name):
     assert machines.class_name(given) == name
 
 
@@ -40,5 +40,5 @@ def test_only_a_machine_is_taken_without_counting():
     guest_options.check({'resources:CUSTOM_GOLD': '1', 'resources:VCPU': '0'}, {})
     with pytest.raises(exception.InvalidInput, match='reserve nothing on the host'):
         guest_options.check({'resources:VCPU': '0'}, {})
-    with pytest.raises(exception.InvalidInput, match='A server has one machine'):
+    with pytest.raises(exception.InvalidInput, match='exactly one bare metal machine'):
         guest_options.check({'resources:CUSTOM_GOLD': '2'}, {})

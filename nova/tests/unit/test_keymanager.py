@@ -27,7 +27,7 @@ def _document(payload, kind, encoding=None):
     ('AAEC\n/w==', 'application/octet-stream', 'base64', (b'\0\1\2\xff', payloads.OCTETS)),
     ('AAEC', 'application/pkcs8', 'base64', (b'\0\1\2', payloads.PKCS8)),
     (None, None, None, None)])
-def test_payload_of_a_document(payload, kind, encoding, expected):
+def test_payload_of_a_document_is_decoded(payload, kind, encoding, expected):
     assert _document(payload, kind, encoding) == expected
 
 
@@ -58,7 +58,7 @@ def test_payload_has_at_most_20000_bytes():
         payloads.of_body(b'x' * 20001, payloads.OCTETS, False)
 
 
-def test_payload_of_a_body():
+def test_payload_of_a_body_is_decoded():
     assert payloads.of_body(b'words', '', False) == (b'words', payloads.TEXT)
     assert payloads.of_body(b'AAEC', payloads.OCTETS, True) == (b'\0\1\2', payloads.OCTETS)
     assert payloads.of_body(b'\0\xff', payloads.OCTETS, False) == (b'\0\xff', payloads.OCTETS)
@@ -76,7 +76,7 @@ def test_payload_of_a_body():
     ('application/octet-stream', payloads.TEXT, payloads.OCTETS),
     ('text/plain', payloads.OCTETS, payloads.TEXT), ('text/html, application/octet-stream', payloads.PKCS8,
                                                      payloads.OCTETS)])
-def test_media_type_of_an_answer(accept, stored, expected):
+def test_accept_header_selects_the_media_type(accept, stored, expected):
     assert payloads.chosen(accept, payloads.Payload(b'words', stored)) == expected
 
 
@@ -92,7 +92,7 @@ def test_accept_header_selects_metadata_or_payload():
             False, False, False, False, True, True]
 
 
-def test_generated_keys():
+def test_generated_keys_have_the_requested_length():
     assert len(generation.random_key(256)) == 32 and generation.random_key(256) != generation.random_key(256)
     private, public = (load(text) for load, text in zip(
         (lambda text: serialization.load_pem_private_key(text, None), serialization.load_pem_public_key),
@@ -117,7 +117,7 @@ def test_expiration_is_converted_to_utc_and_must_be_in_the_future():
             forms.expiration(text)
 
 
-def test_id_in_the_url_of_a_secret():
+def test_secret_id_is_read_from_urls_of_secrets_only():
     for ref in (f'http://h:1/key-manager/v1/secrets/{A}', f'https://h/v1/secrets/{A}/', f'v1/secrets/{A}'):
         assert forms.secret_id(ref) == A
     for ref in ('nonsense', A, f'http://h/v1/containers/{A}', f'http://h/v1/secrets/{A}/acl', f'http://h/v1/secrets/{A}\n'):
@@ -125,7 +125,7 @@ def test_id_in_the_url_of_a_secret():
             forms.secret_id(ref)
 
 
-def test_times_of_a_filter():
+def test_time_filters_are_parsed():
     moments = [datetime.datetime(2026, 1, 1), datetime.datetime(2026, 2, 1)]
     assert forms.comparisons('created', 'created_at', 'gte:2026-01-01T00:00:00,lt:2026-02-01') == [
         ('created_at', 'gte', moments[0]), ('created_at', 'lt', moments[1])]
@@ -136,7 +136,7 @@ def test_times_of_a_filter():
             forms.comparisons('created', 'created_at', text)
 
 
-def test_order_of_a_list():
+def test_sort_keys_of_a_list_are_parsed():
     assert forms.order(resources.SECRET, 'name:desc,created') == [('name', True), ('created_at', False)]
     assert forms.order(resources.SECRET, '') == [('created_at', False)]
     for text in ('nothing', 'name:up', 'creator_id'):

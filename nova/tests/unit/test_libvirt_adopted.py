@@ -58,7 +58,7 @@ def test_unsupported_disk_file_is_refused_with_the_reason(tmp_path, content, why
         adopted.size(str(path), 'qcow2')
 
 
-def test_the_size_of_a_disk(tmp_path):
+def test_size_of_an_adopted_disk_is_the_guest_visible_one(tmp_path):
     path = tmp_path / 'disk'
     path.write_bytes(header())
     assert adopted.size(str(path), 'qcow2') == 7 << 20

@@ -62,7 +62,7 @@ def test_the_files_of_a_guest_come_from_its_own_directory(two):
     assert disks[0].backing_file == two.storage.path(UUID, 'disk.base')
 
 
-def test_an_image_that_came_along_before_comes_along_again(two):
+def test_received_backing_image_is_fetched_again(two):
     assert come(two, backing='disk.base')[0].backing_file == two.storage.path(UUID, 'disk.base')
     assert two.asked == [('of:one', THERE)] * 2
 

@@ -59,7 +59,7 @@ def test_a_host_without_the_pool_says_so(tmp_path):
         store.backends.of(guest(store).disks[0])
 
 
-def test_another_host_believes_in_the_pool_and_not_in_where_it_is(tmp_path):
+def test_transferred_record_omits_the_location_of_the_pool(tmp_path):
     values = transferred_record.packed(guest(stored(tmp_path / 'one')))
     assert values['disks'][0]['size'] == 0 and 'source' not in values['disks'][0]
     values['disks'][0]['source'] = {'type': 'file', 'path': '/etc/shadow'}

@@ -42,13 +42,13 @@ def test_passwords_differ_and_stay():
     assert again == first and len(again['spice']['password']) == graphics.SPICE_PASSWORD
 
 
-def test_spice_without_a_password_where_its_proxy_has_none():
+def test_spice_has_no_password_if_its_proxy_supports_none():
     record = assigned(assigned(spice__enabled=True), spice__enabled=True, spice__password=False)
     assert record['spice']['password'] is None and record['vnc']['password']
     assert described(record).find("./devices/graphics[@type='spice']").get('passwd') is None
 
 
-def test_serial_ports_over_tcp():
+def test_serial_ports_over_tcp_listen_on_free_ports():
     record = assigned(ports=2, used={18950}, serial_console__tls=True, **TCP)
     assert record['serial'] == {'listen': '127.0.0.1', 'ports': [18951, 18952], 'tls': True}
     found = described(record).findall('./devices/serial')
@@ -59,12 +59,12 @@ def test_serial_ports_over_tcp():
     assert assigned(record, 2, {18951}, **TCP)['serial']['ports'] == [18950, 18952], 'unless they are taken'
 
 
-def test_no_port_is_free():
+def test_guest_without_a_free_console_port_is_refused():
     with pytest.raises(exception.VirtError, match='port_range'):
         assigned(used=range(18950, 18956), **TCP)
 
 
-def test_serial_ports_as_sockets():
+def test_serial_ports_are_sockets_without_tcp():
     record = assigned(ports=2, serial_console__enabled=True)
     assert record['serial'] == {'paths': ['/i/serial0.sock', '/i/serial1.sock']}
     assert [one.find('source').get('path') for one in described(record).findall('./devices/serial')] == [
@@ -115,7 +115,7 @@ RUNNING = '''<domain><devices>
 </devices></domain>'''
 
 
-def test_places_of_a_running_guest():
+def test_console_address_is_read_from_the_running_guest():
     record = {'vnc': {'password': 'p'}, 'spice': {'password': 'q'}, 'serial': {'ports': [10777]}}
     def at(kind, text=RUNNING):
         return graphics.place(text, kind, record, '192.0.2.1')

@@ -33,7 +33,7 @@ def test_missing_isolation_mechanisms_are_reported(models, settings, enforces, s
     assert len(found) == len(said) and all(part in text for part, text in zip(said, found, strict=True)), found
 
 
-def test_settings_of_a_file(tmp_path):
+def test_settings_of_qemu_conf_are_parsed(tmp_path):
     path = pathlib.Path(tmp_path / 'qemu.conf')
     path.write_text('# a comment\n#user = "x"\nuser = "root"\n  security_default_confined=0 # said\n'
                     'cgroup_controllers = [ "cpu" ]\n')

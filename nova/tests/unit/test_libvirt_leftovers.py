@@ -60,7 +60,7 @@ def test_a_record_says_whose_the_files_are(stored, directory, tmp_path):
     assert shared_storage.leftovers(stored, 'one', ()) == {UUID: False}
 
 
-def test_other_names_are_none_of_ours(stored, tmp_path):
+def test_directories_with_other_names_are_ignored(stored, tmp_path):
     for name in ('_base', f'{UUID}_kept', 'notes'):
         (tmp_path / 'instances' / name).mkdir(exist_ok=True)
     (tmp_path / 'instances' / UUID.replace('8', '9')).write_bytes(b'a file')

@@ -71,7 +71,7 @@ def test_a_driver_of_another_package_makes_the_root_disks(package, tmp_path, ima
 
 
 @pytest.mark.parametrize(('name', 'kind'), [('qcow2', local_files.Qcow2), ('raw', local_files.Raw), ('rbd', rbd.Rbd)])
-def test_ours_are_entry_points(name, kind):
+def test_storage_backends_are_entry_points(name, kind):
     assert type(place(name)) is kind
 
 

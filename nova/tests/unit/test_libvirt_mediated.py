@@ -65,7 +65,7 @@ def test_an_alias_may_name_the_type():
 
 
 @pytest.mark.parametrize('value', ['x', '-1', '1000', ''])
-def test_numbers_that_are_none(value):
+def test_invalid_number_of_virtual_gpus_is_refused(value):
     with pytest.raises(exception.InvalidInput, match='VGPU'):
         pci_spec.requests({}, {'extra_specs': {'resources:VGPU': value}}, {})
 

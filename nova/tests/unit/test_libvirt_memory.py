@@ -53,7 +53,7 @@ def test_options_that_contradict_each_other_stop_the_start(options, source):
         assert memory.source_of(conf) == source
 
 
-def test_a_host_of_files_offers_no_large_pages():
+def test_host_with_file_backed_memory_offers_no_large_pages():
     host = hardware_host.of_cells(['2:1024:64'])
     assert len(host.cells[0].mempages) == 2
     assert [pages.size_kb for pages in hardware_host.with_pages(host, frozenset()).cells[0].mempages] == [4]

@@ -60,7 +60,7 @@ DEDICATED = {'cpu_policy': 'dedicated'}
     ({**DEDICATED, 'emulator_threads_policy': 'share'}, (['1', '5', '2', '6'], '0,4,8,12')),
     ({'cpu_policy': 'mixed', 'cpu_dedicated_mask': '^0-1'}, (['0,4', '0,4', '1', '5'], '0-1,4-5')),
     ({**DEDICATED, 'cpu_realtime': 'yes', 'cpu_realtime_mask': '^0'}, (['1', '5', '2', '6'], '1'))])
-def test_pins(specs, expected):
+def test_cputune_pins_vcpus_and_emulator(specs, expected):
     here, guest, _ = placed(**specs)
     assert pins(here, guest) == expected
 
@@ -70,7 +70,7 @@ def test_the_emulator_shares_the_vcpus_where_no_cpus_are_set_apart():
     assert pins(here, guest) == (['0', '4', '1', '5'], '0-1,4-5')
 
 
-def test_realtime():
+def test_realtime_vcpus_have_a_fifo_scheduler_and_locked_memory():
     here, guest, _ = placed(cpu_realtime='yes', cpu_realtime_mask='^0-1', **DEDICATED)
     sched = placement.cputune(here, guest).find('vcpusched')
     assert sched.attrib == {'vcpus': '2-3', 'scheduler': 'fifo', 'priority': '1'}
@@ -81,13 +81,13 @@ def test_realtime():
 @pytest.mark.parametrize('size, expected', [
     ('2MB', [{'size': '2048', 'nodeset': '0-1', 'unit': 'KiB'}]),
     ('large', [{'size': '1048576', 'nodeset': '0-1', 'unit': 'KiB'}]), ('small', None)])
-def test_pages(size, expected):
+def test_guest_uses_huge_pages_of_the_requested_size(size, expected):
     here, guest, _ = placed(mem_page_size=size, numa_nodes='2')
     backing = placement.memory_backing(here, guest)
     assert (backing and [page.attrib for page in backing.findall('./hugepages/page')]) == expected
 
 
-def test_pages_of_cells_that_differ():
+def test_each_guest_cell_has_its_own_page_size():
     here, guest, _ = placed(mem_page_size='2MB', numa_nodes='2')
     cells = (guest.cells[0], dataclasses.replace(guest.cells[1], pagesize=1048576))
     backing = placement.memory_backing(here, dataclasses.replace(guest, cells=cells))
@@ -104,7 +104,7 @@ def test_guest_threads_are_siblings():
 
 
 @pytest.mark.parametrize('tags, managed', [({}, 'yes'), ({'managed': 'true'}, 'yes'), ({'managed': 'false'}, 'no')])
-def test_hostdev(tags, managed):
+def test_pci_device_becomes_a_hostdev_element(tags, managed):
     element = placement.hostdev(pci.Device('0000:0a:1f.7', '8086', '154d', tags=tags))
     assert etree.tostring(element, encoding='unicode') == (
         f'<hostdev mode="subsystem" type="pci" managed="{managed}"><source>'
@@ -141,7 +141,7 @@ def test_a_floating_guest_follows_the_schema(tmp_path):
 
 @pytest.mark.parametrize('here, cell', [
     (None, {}), (numa.HostTopology(()), {}), (host(), {'cpu_pinning': {0: 0, 1: 99}})])
-def test_a_guest_that_was_placed_on_what_is_gone(here, cell):
+def test_guest_placed_on_missing_resources_is_refused(here, cell):
     _, guest, _ = placed(**DEDICATED)
     guest = dataclasses.replace(guest, cells=tuple(dataclasses.replace(each, **cell) for each in guest.cells))
     with pytest.raises(exception.VirtError, match='NUMA node 0'):
@@ -202,7 +202,7 @@ TWO_SOCKETS = """<capabilities><host><topology><cells num='3'>
 </cells></topology></host></capabilities>"""
 
 
-def test_topology_of_a_host():
+def test_host_topology_is_read_from_capabilities():
     found = capabilities.topology(etree.fromstring(TWO_SOCKETS))
     assert found == numa.HostTopology((
         numa.HostCell(id=0, cpuset=frozenset({0, 1}), memory=1024),
@@ -211,7 +211,7 @@ def test_topology_of_a_host():
                       mempages=(numa.Pages(4, 516096), numa.Pages(2048, 16)))))
 
 
-def test_a_host_without_cells():
+def test_host_without_numa_cells_has_no_topology():
     assert capabilities.topology(etree.fromstring('<capabilities><host/></capabilities>')) is None
 
 
@@ -233,7 +233,7 @@ PF = ("<capability type='virt_functions' maxCount='8'><address domain='0x0000' b
     ('154d', "<numa node='1'/>", {'numa_node': 1}), ('154d', '', {}),
     ('154d', PF + "<numa node='0'/>", {'dev_type': 'type-PF', 'numa_node': 0}),
     ('10ed', VF, {'product_id': '10ed', 'dev_type': 'type-VF', 'parent_addr': '0000:0a:00.0', 'devname': 'eth5'})])
-def test_devices_of_a_host(product, more, expected):
+def test_pci_devices_are_read_from_node_devices(product, more, expected):
     found = capabilities.device(etree.fromstring(NODE.format(product=product, more=more)), {'0000:0a:00.0': 'eth5'})
     assert found == pci.Device(**{'address': '0000:0a:00.1', 'vendor_id': '8086', 'product_id': '154d', **expected})
 

@@ -39,7 +39,7 @@ def test_a_function_is_given_to_the_guest(tmp_path):
     assert interface.find('vlan/tag').get('id') == '100'
 
 
-def test_a_macvtap_of_it(tmp_path, monkeypatch):
+def test_macvtap_port_uses_the_interface_of_the_function(tmp_path, monkeypatch):
     (tmp_path / ADDRESS / 'net' / 'ens1f0v1').mkdir(parents=True)
     found = vifs.interface_of
     monkeypatch.setattr(vifs, 'interface_of', lambda address: found(address, tmp_path))
@@ -49,7 +49,7 @@ def test_a_macvtap_of_it(tmp_path, monkeypatch):
     assert interface.find('model').get('type') == 'virtio'
 
 
-def test_bounds_and_queues_of_a_macvtap(tmp_path, monkeypatch):
+def test_macvtap_port_has_bandwidth_limits_and_queues(tmp_path, monkeypatch):
     """They were left out without a word."""
     monkeypatch.setattr(vifs, 'interface_of', lambda address: 'ens1f0v1')
     interface = domain(tmp_path, vif(vnic_type='macvtap', details={}), {
@@ -64,7 +64,7 @@ def test_bounds_of_a_device_that_the_guest_has_for_itself_are_refused(tmp_path):
         domain(tmp_path, vif(), {'quota_vif_outbound_average': '100'})
 
 
-def test_the_name_of_a_device_that_no_driver_of_the_host_has(tmp_path):
+def test_device_without_network_interface_has_no_name(tmp_path):
     (tmp_path / ADDRESS / 'net' / 'ens1f0v1').mkdir(parents=True)
     assert vifs.interface_of(ADDRESS, tmp_path) == 'ens1f0v1'
     with pytest.raises(exception.VirtError, match='no network interface'):
@@ -74,7 +74,7 @@ def test_the_name_of_a_device_that_no_driver_of_the_host_has(tmp_path):
 @pytest.mark.parametrize('values', [
     {'pci_slot': None}, {'pci_slot': '../../x'}, {'details': {'vlan': '4095'}}, {'details': {'vlan': 'x'}},
     {'details': {'vlan': '-1'}}])
-def test_a_binding_that_says_no_device_or_vlan(values):
+def test_binding_without_device_or_vlan_is_refused(values):
     with pytest.raises(exception.VirtError, match='no device of the host'):
         vifs.device(vif(**values))
 

@@ -51,7 +51,7 @@ def reads(user, path):
                               capture_output=True).returncode
 
 
-def test_its_steps_are_those_of_the_driver(place, helper):
+def test_privileged_steps_are_those_of_the_driver(place, helper):
     conf = configuration.new(files=[])
     steps = remote.RemoteSteps(helper, conf)
     disk, copy = place / UUID / 'disk', place / UUID / 'snapshot-ab_1' / 'disk.qcow2'
@@ -144,7 +144,7 @@ def test_other_guests_of_the_console_are_refused(helper):
             helper.call('guest.console', uuid=given)
 
 
-def test_a_link_leads_nowhere(place, helper, tmp_path):
+def test_privileged_steps_do_not_follow_links(place, helper, tmp_path):
     """Who has taken over the ordinary part owns the directories, and puts links into them."""
     secret = tmp_path / 'secret'
     secret.write_text('of root')

@@ -43,7 +43,7 @@ def test_one_disk_alone_is_booted(device, bus, target):
 
 @pytest.mark.skipif(shutil.which('virt-xml-validate') is None, reason='virt-xml-validate is not installed')
 @pytest.mark.parametrize('device, bus, target', KINDS)
-def test_libvirts_schema_holds(device, bus, target, tmp_path):
+def test_rescue_domain_follows_the_schema(device, bus, target, tmp_path):
     path = tmp_path / 'domain.xml'
     path.write_text(xml.domain(stable(device, bus, target)))
     done = subprocess.run(['virt-xml-validate', path, 'domain'], capture_output=True, text=True)
@@ -115,7 +115,7 @@ def test_a_late_disk_is_in_the_record_and_not_in_the_definition():
     assert again == own and "'/i/disk'" not in xml.domain(again).replace('"', "'")
 
 
-def test_a_record_from_before_there_was_a_rescue():
+def test_record_without_rescue_fields_is_read():
     values = test_libvirt_xml.guest().to_record()
     del values['rescued']
     assert xml.Guest.from_dict(values).rescued is None
@@ -125,19 +125,19 @@ def test_a_record_from_before_there_was_a_rescue():
     ({}, 'pc', ('disk', 'virtio')), ({'hw_rescue_device': 'cdrom'}, 'pc', ('cdrom', 'ide')),
     ({'hw_rescue_device': 'cdrom'}, 'q35', ('cdrom', 'sata')), ({'hw_rescue_bus': 'usb'}, 'pc', ('disk', 'usb')),
     ({'hw_rescue_device': 'floppy'}, 'pc', ('floppy', 'fdc'))])
-def test_the_kind_of_the_rescue_disk(properties, machine, found):
+def test_rescue_disk_follows_the_properties_of_its_image(properties, machine, found):
     assert rescue.kind(test_libvirt_xml.guest(machine=machine), {**IMAGE, 'properties': properties}) == found
 
 
 @pytest.mark.parametrize('properties, machine', [
     ({'hw_rescue_device': 'cdrom', 'hw_rescue_bus': 'virtio'}, 'pc'), ({'hw_rescue_device': 'tape'}, 'pc'),
     ({'hw_rescue_device': 'floppy', 'hw_rescue_bus': 'usb'}, 'pc'), ({'hw_rescue_bus': 'ide'}, 'q35')])
-def test_a_rescue_disk_that_cannot_be(properties, machine):
+def test_unsupported_rescue_disk_is_refused(properties, machine):
     with pytest.raises(exception.ImageUnacceptable):
         rescue.kind(test_libvirt_xml.guest(machine=machine), {**IMAGE, 'properties': properties})
 
 
-def test_a_guest_without_a_disk_of_its_own_on_this_host():
+def test_guest_without_local_disks_can_be_rescued():
     """As one that boots from a volume: its rescue disk is found a bus, and is alone in a classic rescue."""
     own = test_libvirt_xml.guest(disks=[])
     disk = xml.Disk('/i/disk.rescue', 'qcow2', 'vda')

@@ -50,7 +50,7 @@ def test_every_row_of_the_driver_has_a_proof():
 
 
 @pytest.mark.parametrize('name', sorted(PROOFS))
-def test_the_domain_has_it(name, tmp_path):
+def test_domain_has_the_element_of_each_guest_option(name, tmp_path):
     specs, properties, virt_type, present, absent = PROOFS[name]
     bus = properties.get('hw_disk_bus', 'virtio')
     root, plain = domain(specs, properties, virt_type, bus=bus), domain(virt_type=virt_type)
@@ -88,7 +88,7 @@ def configured(**options):
     return conf
 
 
-def test_the_processor_of_the_configuration():
+def test_first_supported_configured_cpu_model_is_chosen():
     chosen = processors.choose(configured(cpu_mode='custom', cpu_models=['EPYC-Milan', 'EPYC', 'Nehalem'],
                                           cpu_model_extra_flags=['pcid', '-vmx']), [CPUS])
     assert chosen == processors.Processor('custom', 'EPYC', ('pcid', '-vmx'))
@@ -102,7 +102,7 @@ def test_the_processor_of_the_configuration():
 @pytest.mark.parametrize('options', [
     {'cpu_mode': 'custom'}, {'cpu_models': ['EPYC']}, {'cpu_mode': 'custom', 'cpu_models': ['EPYC-Milan']},
     {'cpu_mode': 'none', 'cpu_model_extra_flags': ['pcid']}])
-def test_a_processor_that_cannot_be_given(options):
+def test_unsupported_cpu_configuration_is_refused(options):
     with pytest.raises(exception.VirtError):
         processors.choose(configured(**options), [CPUS])
 
@@ -137,14 +137,14 @@ def test_traits_are_read_from_what_libvirt_says():
     assert found - {'HW_CPU_X86_AMD_SEV'} <= guest_options.every_trait() | {'COMPUTE_GRAPHICS_MODEL_RAMFB'}
 
 
-def test_the_balloon_tells_of_the_guests_memory():
+def test_memory_balloon_reports_the_used_memory():
     assert domain().find("devices/memballoon[@model='virtio']/stats[@period='10']") is not None
     host = {'balloon.current': 524288, 'balloon.rss': 300000}
     assert calls.used_kib(host) == 300000
     assert calls.used_kib({**host, 'balloon.available': 500000, 'balloon.unused': 400000}) == 100000
 
 
-def test_number_of_serial_ports():
+def test_number_of_serial_ports_is_limited_by_the_flavor():
     """The image has at most as many as the flavor allows; both are numbers of ports."""
     def count(flavor, image):
         specs = {'hw:serial_port_count': flavor} if flavor else {}

@@ -423,7 +423,7 @@ def test_format_written_by_a_guest_is_not_believed(store, images, raw, tmp_path)
     assert target.read_bytes()[:len(header)] == header and b'secret' * 100 not in target.read_bytes()
 
 
-def test_ephemeral_swap_and_config_drive(store, images, raw):
+def test_ephemeral_swap_and_config_drive_are_created(store, images, raw):
     _instance, (disks, _files) = create(
         store, images.add('one', raw, 'raw', hw_disk_bus='scsi'), ephemeral_gb=1, flavor={'swap': 16},
         config_drive={'openstack/latest/meta_data.json': b'{}'})
@@ -436,7 +436,7 @@ def test_ephemeral_swap_and_config_drive(store, images, raw):
         assert b'SWAPSPACE2' in file.read(4096)
 
 
-def test_ephemeral_disks_that_were_asked_for(store, images, raw):
+def test_requested_ephemeral_disks_are_created(store, images, raw):
     rows = [{'source_type': 'blank', 'destination_type': 'local', 'volume_size': 1, 'guest_format': None}] * 2
     _instance, (disks, _files) = create(store, images.add('one', raw, 'raw'), ephemeral_gb=2, block_devices=rows)
     assert [os.path.getsize(disk.file) for disk in disks[1:]] == [GIB, GIB]
@@ -461,14 +461,14 @@ def test_each_local_disk_has_the_bus_and_the_format_that_it_was_asked_with(store
     assert store.backends.of(disks[0]).size(disks[0]) == before == raw.stat().st_size
 
 
-def test_a_format_that_this_host_cannot_make(store, images, raw, monkeypatch):
+def test_unsupported_disk_format_is_refused(store, images, raw, monkeypatch):
     rows = [{'source_type': 'blank', 'destination_type': 'local', 'volume_size': 1, 'guest_format': 'vfat'}]
     monkeypatch.setitem(new_disks.MAKE, 'vfat', ['mkfs.of-no-host'])
     with pytest.raises(exception.BuildFailed, match='cannot make a disk of the format vfat: it has no mkfs.of-no-host'):
         create(store, images.add('one', raw, 'raw'), ephemeral_gb=1, block_devices=rows)
 
 
-def test_kernel_and_ramdisk(store, images, raw):
+def test_kernel_and_ramdisk_are_copied_into_the_guest_directory(store, images, raw):
     images.add('k', raw, 'aki')
     images.add('r', raw, 'ari')
     instance, (_disks, found) = create(store, images.add('one', raw, 'ami'), kernel_id='k', ramdisk_id='r')
@@ -482,7 +482,7 @@ def test_an_image_does_not_say_which_kernel(store, images, raw):
     assert found == {}
 
 
-def test_too_many_ide_disks(store, images, raw):
+def test_guest_with_more_than_four_ide_disks_is_refused(store, images, raw):
     rows = [{'source_type': 'blank', 'destination_type': 'local', 'volume_size': 1}] * 4
     with pytest.raises(exception.BuildFailed):
         create(store, images.add('one', raw, 'raw', hw_disk_bus='ide'), block_devices=rows)

@@ -33,13 +33,13 @@ def test_a_bridge_as_the_embedded_network_has_it():
     assert (element.get('type'), element.find('source').get('bridge')) == ('bridge', 'br-nova')
 
 
-def test_a_tap_that_an_agent_finds():
+def test_tap_port_is_an_unmanaged_ethernet_interface():
     element = device(vif('tap', ''))
     assert element.get('type') == 'ethernet' and element.find('target').get('managed') is None
     assert element.find('source') is None
 
 
-def test_open_vswitch():
+def test_ovs_port_is_plugged_into_its_bridge():
     port = vifs.port(vif('ovs', datapath_type='netdev'))
     assert (port.kind, port.bridge, port.device, port.mtu) == ('ovs', 'br-int', 'tap0a1b2c3d-11', 1442)
     element = device(vif('ovs', datapath_type='netdev'))
@@ -49,14 +49,14 @@ def test_open_vswitch():
     assert device(vif('ovs')).find('driver') is None
 
 
-def test_open_vswitch_with_a_bridge_of_its_own():
+def test_hybrid_ovs_port_has_its_own_bridge():
     given = vif('ovs', ovs_hybrid_plug=True)
     assert vifs.port(given).kind == 'hybrid'
     element = device(given)
     assert (element.get('type'), element.find('source').get('bridge')) == ('bridge', 'qbr0a1b2c3d-11')
 
 
-def test_vhost_user():
+def test_vhost_user_port_has_a_socket():
     element = device(vif('vhostuser', vhostuser_socket='/run/vhu0a1b2c3d', vhostuser_mode='server'))
     assert element.get('type') == 'vhostuser'
     assert element.find('source').attrib == {'type': 'unix', 'path': '/run/vhu0a1b2c3d', 'mode': 'server'}
@@ -106,7 +106,7 @@ def test_a_guest_is_kept_with_its_ports():
     assert again == guest and [vifs.Port(**port).kind for port in again.ports()] == ['ovs']
 
 
-def test_without_open_vswitch():
+def test_plugging_fails_without_open_vswitch():
     plugs = vifs.Plugs('unix:/nonexistent/db.sock')
     with pytest.raises(exception.VirtError):
         plugs.plug('0a1b2c3d-1111-2222-3333-444444444445', vifs.port(vif('ovs')))

@@ -51,7 +51,7 @@ def shown(root):
     return [(each.tag, each.attrib) for each in root.iter() if each.tag not in ('target', 'backingStore', 'serial')]
 
 
-def test_a_file(known):
+def test_local_volume_is_a_raw_file(known):
     root = element(known, LOCAL)
     assert shown(root) == [
         ('disk', {'type': 'file', 'device': 'disk'}),
@@ -61,7 +61,7 @@ def test_a_file(known):
     assert len(root.find('backingStore')) == 0           # libvirt looks for nothing below it
 
 
-def test_rbd(known):
+def test_rbd_volume_has_monitors_and_a_secret(known):
     assert shown(element(known, RBD))[2:] == [
         ('source', {'protocol': 'rbd', 'name': 'volumes/volume-' + ID}),
         ('host', {'name': '192.0.2.1', 'port': '6789'}), ('host', {'name': '192.0.2.2', 'port': '6789'}),
@@ -73,7 +73,7 @@ def test_rbd(known):
         known.connect({**RBD, 'data': {**RBD['data'], 'secret_uuid': None}})
 
 
-def test_iscsi_in_user_space_with_chap(known):
+def test_iscsi_volume_in_user_space_uses_chap(known):
     source = known.connect(ISCSI)
     name = ISCSI['data']['target_iqn'] + '/1'
     assert shown(element(known, ISCSI))[2:] == [
@@ -105,7 +105,7 @@ def test_a_target_that_is_to_prove_itself_is_not_used_one_way(known, demand):
     assert known.connect({**ISCSI, 'data': {**ISCSI['data'], **absent}})['auth']['username'] == 'user'
 
 
-def test_nbd(known):
+def test_nbd_volume_uses_tls_and_reconnects(known):
     assert shown(element(known, NBD))[2:] == [
         ('source', {'protocol': 'nbd', 'name': ID, 'tls': 'yes', 'tlsHostname': 'storage'}),
         ('host', {'name': '192.0.2.1', 'port': '10809'}), ('reconnect', {'delay': '60'})]
@@ -131,7 +131,7 @@ def test_unsupported_volume_kinds_are_refused_with_the_reason(known, monkeypatch
     assert known.connect({**LOCAL, 'data': {**LOCAL['data'], 'encrypted': True}})['encrypted']
 
 
-def test_nfs_by_qemu_itself(known):
+def test_nfs_volume_is_opened_by_qemu(known):
     assert shown(element(known, NFS))[1:] == [
         ('driver', {'name': 'qemu', 'type': 'raw', 'cache': 'writeback', 'discard': 'unmap'}),
         ('source', {'protocol': 'nfs', 'name': '/exports/a/volume-1'}), ('host', {'name': '192.0.2.1'})]
@@ -151,7 +151,7 @@ needs_qemu_img = pytest.mark.skipif(shutil.which('qemu-img') is None, reason='qe
 
 
 @needs_qemu_img
-def test_a_chain_of_files(known, tmp_path):
+def test_each_file_of_a_chain_has_an_explicit_format(known, tmp_path):
     """Each is named to libvirt with its format: neither it nor QEMU looks for one in what a guest has written."""
     (tmp_path / 'v').write_bytes(bytes(2 ** 20))
     qcow2(tmp_path / 'v.1', 'v', 'raw')
@@ -170,7 +170,7 @@ def test_a_chain_of_files(known, tmp_path):
 
 
 @needs_qemu_img
-def test_a_chain_leads_nowhere_else(known, tmp_path):
+def test_chain_with_a_file_elsewhere_is_refused(known, tmp_path):
     """Headers name what they like: a file of the host, another volume's directory, a format that would be guessed."""
     secret = tmp_path / 'other' / 'secret'
     secret.parent.mkdir()
@@ -331,19 +331,19 @@ def test_front_end_qos_specs_limit_the_disk(known, info, specs, names):
     ({'device_name': '/dev/sdc'}, {}, 'pc', ('disk', 'vdc', 'virtio')),
     ({'device_name': None}, {}, 'pc', ('disk', 'vdb', 'virtio')),
     ({'device_name': '/dev/vda'}, {}, 'pc', ('disk', 'vdb', 'virtio'))])
-def test_kinds_buses_and_names(known, device, properties, machine, expected):
+def test_device_type_bus_and_name_of_a_volume_are_used(known, device, properties, machine, expected):
     found = made(known, LOCAL, device=device, properties=properties, machine=machine, taken=('vda',))
     assert (found.device, found.target, found.bus) == expected
 
 
 @pytest.mark.parametrize('device', [{'device_type': 'tape'}, {'disk_bus': 'xen'}, {'device_type': 'lun'},
                                     {'device_type': 'lun', 'disk_bus': 'scsi'}])
-def test_devices_that_cannot_be_had(known, device):
+def test_unsupported_volume_devices_are_refused(known, device):
     with pytest.raises(exception.VirtError):
         made(known, LOCAL, device=device)
 
 
-def test_a_lun_of_iscsi_and_of_a_device_of_the_host(known):
+def test_lun_passes_scsi_commands_of_iscsi_and_host_devices(known):
     """SCSI commands of the guest reach the storage; the serial number is that of its device."""
     root = element(known, ISCSI, device={'device_type': 'lun'})
     assert root.attrib == {'type': 'network', 'device': 'lun'} and root.find('source').get('protocol') == 'iscsi'
@@ -355,14 +355,14 @@ def test_a_lun_of_iscsi_and_of_a_device_of_the_host(known):
 
 
 @pytest.mark.parametrize('info, way', [(NBD, 'nbd'), (RBD, 'rbd'), (NFS, 'nfs'), (LOCAL, 'a file')])
-def test_a_lun_where_scsi_commands_do_not_pass(known, info, way):
+def test_lun_is_refused_where_scsi_commands_do_not_pass(known, info, way):
     """libvirt was asked for it, and its own words were the answer."""
     with pytest.raises(exception.VirtError, match=f'SCSI commands do not pass through {way}'):
         made(known, info, device={'device_type': 'lun'})
 
 
 @pytest.mark.parametrize('info, kind', [(LOCAL, 'file'), (NBD, 'network')])
-def test_a_floppy(known, info, kind):
+def test_volume_can_be_a_floppy(known, info, kind):
     root = element(known, info, device={'device_type': 'floppy', 'device_name': None})
     assert root.attrib == {'type': kind, 'device': 'floppy'}
     assert root.find('target').attrib == {'dev': 'fda', 'bus': 'fdc'} and root.findtext('serial') == ID
@@ -374,7 +374,7 @@ def guest(**values):
                          'console_log': '/c', **values})
 
 
-def test_the_order_in_which_a_guest_looks_for_a_system(known):
+def test_boot_order_follows_boot_indexes(known):
     root, second, data = (made(known, LOCAL, device={'boot_index': index, 'device_name': name}) for index, name in (
         (0, 'vda'), (1, 'vdb'), (-1, 'vdc')))
     ephemeral = xml.Disk('/i/disk.ephemeral0', 'raw', 'vdd')
@@ -390,7 +390,7 @@ def test_the_order_in_which_a_guest_looks_for_a_system(known):
     assert domain.find('./os/boot').get('dev') == 'hd' and domain.find('./devices/disk/boot') is None
 
 
-def test_threads_and_controllers(known):
+def test_scsi_volumes_have_a_controller_and_an_io_thread(known):
     one = made(known, LOCAL, properties={'hw_disk_bus': 'scsi'})
     two = made(known, LOCAL, device={'device_name': 'vdc'})
     two.iothread = 2

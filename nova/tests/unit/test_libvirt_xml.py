@@ -98,7 +98,7 @@ def test_q35_has_no_ide():
         made_from({'hw_machine_type': 'q35'}, bus='ide')
 
 
-def test_command_line():
+def test_kernel_command_line_has_a_default_and_can_be_set():
     boot_files = {'kernel': '/k', 'ramdisk': '/r'}
     assert made_from({}, boot_files).boot.cmdline == 'root=/dev/vda console=ttyS0'
     assert made_from({'os_command_line': 'mine'}, boot_files).boot.cmdline == 'mine'

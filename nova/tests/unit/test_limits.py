@@ -87,7 +87,7 @@ def printed(tmp_path_factory):
 
 
 @pytest.mark.parametrize('run', RUNS)
-def test_a_test_that_hangs_ends_alone(printed, run):
+def test_hanging_test_ends_without_ending_the_others(printed, run):
     text, code = printed[run]
     assert code == 1
     lines = text.replace('test_them.py::', '').splitlines()

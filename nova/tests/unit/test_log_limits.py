@@ -66,7 +66,7 @@ def test_an_unauthenticated_address_fills_a_bounded_part_of_the_log(log):
     assert len(log.lines) == kept + 1
 
 
-def test_others_are_not_bounded_by_it(log):
+def test_log_limit_of_an_address_does_not_limit_others(log):
     request('192.0.2.7')
     fail(100)
     kept = len(log.lines)

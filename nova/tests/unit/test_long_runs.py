@@ -25,7 +25,7 @@ def test_a_sample_is_a_share_and_the_same_each_time(run):
     assert found == VALUES if run else 5 < len(found) < 30
 
 
-def test_in_turn_each_value_is_had_and_each_key_has_one(run):
+def test_turns_cover_each_value_of_each_key(run):
     found = [long_runs.turn(key, 'abc', 3) for key in VALUES]
     assert {len(each) for each in found} == ({3} if run else {1})
     assert {letter for each in found for letter in each} == {'a', 'b', 'c'}

@@ -22,7 +22,7 @@ def test_the_modules_of_a_command_load_without_a_warning(command):
     assert (done.returncode, done.stdout, done.stderr) == (0, '', '')
 
 
-def test_sync_and_version(capsys, tmp_path):
+def test_db_sync_creates_the_schema_and_version_prints_it(capsys, tmp_path):
     state = ('--state-path', tmp_path)
     for command, branch in (('db', 'cell'), ('api_db', 'api')):
         assert run(capsys, command, 'version', *state) == (0, 'none\n', '')
@@ -56,7 +56,7 @@ def test_the_first_network_of_a_cloud_of_daemons_is_made_once(capsys, tmp_path):
     assert run(capsys, 'network', 'create', *state)[:2] == (0, made)
 
 
-def test_teardown_of_a_network_that_touches_no_host(capsys, tmp_path):
+def test_network_teardown_without_host_networks_does_nothing(capsys, tmp_path):
     config = tmp_path / 'nova.conf'
     config.write_text('[network]\ndriver = fake\n')
     assert run(capsys, 'network', 'teardown', '--config-file', config) == (0, '', '')

@@ -105,11 +105,11 @@ def _hosts(out):
     ('{scheme}://{username}:{password}@{hostname}:{port}/nova_cell2?{query}',
      'mysql+pymysql://nova:p%40ss@db:3306/nova_cell2?charset=utf8mb4'),
     ('{scheme}://other@{hostname}/{path}x#{fragment}', 'mysql+pymysql://other@db/nova_cell0x#')])
-def test_templates_of_databases(template, filled):
+def test_database_url_template_is_filled_from_the_configuration(template, filled):
     assert cell_urls.fill(template, 'mysql+pymysql://nova:p%40ss@db:3306/nova_cell0?charset=utf8mb4') == filled
 
 
-def test_templates_of_several_brokers():
+def test_transport_url_template_is_filled_for_several_brokers():
     configured = 'rabbit://u1:p1@[fd00::1]:5672,u2:p2@two/vhost'
     assert cell_urls.fill('{scheme}://{username1}:{password1}@{hostname1}:{port1},{username2}:{password2}@{hostname2}'
                           '/{path}2', configured) == 'rabbit://u1:p1@[fd00::1]:5672,u2:p2@two/vhost2'
@@ -124,7 +124,7 @@ def test_templates_of_several_brokers():
     ('mysql+pymysql://nova:se:cr/et@db/nova?charset=utf8', 'mysql+pymysql://nova:****@db/nova?charset=utf8'),
     ('rabbit://a:x@one:5672,b:y@two:5672/v', 'rabbit://a:****@one:5672,b:****@two:5672/v'),
     ('rabbit://guest@one/', 'rabbit://guest@one/'), ('', '')])
-def test_masks(url, shown):
+def test_passwords_in_urls_are_masked(url, shown):
     assert cell_urls.masked(url) == shown
 
 
@@ -151,7 +151,7 @@ def test_looking_at_cells_makes_none(deployment):
     assert deployment.rows() == []
 
 
-def test_a_cell_of_the_configuration(deployment):
+def test_create_cell_uses_the_configured_urls(deployment):
     assert deployment.cell(0, 'create_cell') == ''
     row, = deployment.rows()
     assert (row['name'], row['database_url'], row['transport_url']) == ('cell1', deployment.url('cell1'), RABBIT)
@@ -216,7 +216,7 @@ def test_a_change_that_names_nothing_takes_what_is_configured(deployment):
 
 
 @pytest.mark.parametrize('home, database', [('nova', 'nova_cell0'), ('nova_cell0', 'nova_cell0'), ('cell0', 'cell0')])
-def test_cell0(tmp_path, capsys, home, database):
+def test_map_cell0_registers_cell0(tmp_path, capsys, home, database):
     deployment = Deployment(tmp_path, capsys, home)
     assert deployment.cell(0, 'map_cell0') == ''
     assert deployment.rows() == [{'uuid': cells.CELL0_UUID, 'name': 'cell0', 'database_url': deployment.url(database),
@@ -277,7 +277,7 @@ def test_every_command_says_the_same_of_a_cell_that_is_not_there(deployment, com
     assert tuple(deployment.capsys.readouterr()) == (f'Cell with uuid {NOWHERE} was not found.\n', '')
 
 
-def test_a_setup_of_one_cell(deployment):
+def test_simple_cell_setup_maps_cells_and_hosts(deployment):
     assert 'No hosts' in deployment.cell(1, 'simple_cell_setup')
     assert {row['name'] for row in deployment.rows()} == {'cell0', 'cell1'}
     deployment.host('cell1', 'host1', 'host2')
@@ -287,7 +287,7 @@ def test_a_setup_of_one_cell(deployment):
     assert [row[::2] for row in _hosts(deployment.cell(0, 'list_hosts'))] == [['cell1', 'host1'], ['cell1', 'host2']]
 
 
-def test_a_setup_needs_a_broker(tmp_path, capsys):
+def test_simple_cell_setup_needs_a_transport_url(tmp_path, capsys):
     deployment = Deployment(tmp_path, capsys, transport=None)
     for command in ('simple_cell_setup', 'map_cell_and_hosts'):
         assert '--transport-url' in deployment.cell(1, command)
@@ -298,7 +298,7 @@ def test_a_setup_needs_a_broker(tmp_path, capsys):
     deployment.close()
 
 
-def test_a_cell_and_its_hosts(deployment):
+def test_map_cell_and_hosts_maps_the_hosts(deployment):
     deployment.host('cell1', 'host1')
     shown = deployment.cell(0, 'map_cell_and_hosts', '--name', 'east', '--verbose')
     row, = deployment.rows()
@@ -345,7 +345,7 @@ def test_computes_without_nodes_are_found_by_their_service(deployment):
     assert "for service 'bare1'" in out and 'conductor1' not in out
 
 
-def test_a_host_in_two_cells(deployment):
+def test_host_in_two_cells_is_refused(deployment):
     for name in ('one', 'two'):
         deployment.create(name)
         deployment.host(name, 'host1')

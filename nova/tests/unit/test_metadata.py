@@ -84,7 +84,7 @@ def test_no_addresses_are_looked_for_without_tagged_devices():
     assert metadata.place_devices(drive, lambda: pytest.fail('a guest is defined for nothing')) == {}
 
 
-def test_addresses_of_a_guest_s_xml():
+def test_device_addresses_are_read_from_the_domain_xml():
     text = """<domain><devices>
       <controller type='usb'><address type='pci' domain='0x0000' bus='0x00' slot='0x01' function='0x2'/></controller>
       <disk><target dev='vda' bus='virtio'/>
@@ -313,7 +313,7 @@ def test_a_guest_reads_who_it_is(service):
     assert json.loads(arm)['architecture'] == 'arm64'
 
 
-def test_openstack_documents(service):
+def test_openstack_documents_describe_the_server(service):
     assert 'latest' in get(service, '/openstack').text
     document = get(service, '/openstack/latest/meta_data.json').json
     assert document['uuid'] == service[1]['uuid']
@@ -459,7 +459,7 @@ def test_without_a_secret_no_signature_is_good(service):
                X_Instance_ID_Signature=forged).status_int == 403
 
 
-def test_a_password_is_left_once(service):
+def test_guest_can_post_its_password_once(service):
     path = '/openstack/latest/password'
     assert get(service, path).body == b''
     assert get(service, path, method='POST', body=b'x' * (app.PASSWORD_MAX + 1)).status_int == 400

@@ -67,7 +67,7 @@ def test_a_token_is_of_one_guest_until_it_expires(start):
 
 
 @pytest.mark.parametrize('ttl', ['0', '21601', '-1', '+5', '1e3', '', '99999999', '٣'.encode().decode('latin-1')])
-def test_a_ttl_that_is_none(start, ttl):
+def test_invalid_token_ttl_is_refused(start, ttl):
     assert start().token(ttl=ttl)[0] == 400
 
 
@@ -80,7 +80,7 @@ def test_invalid_and_forwarded_token_requests_are_refused(start):
     assert service.token(X_Forwarded_For='')[0] == 403
 
 
-def test_a_token_for_a_guest_behind_a_proxy(start):
+def test_guest_behind_a_proxy_gets_a_token(start):
     service = start(metadata__tokens='required')
     row = service.rows[1]
 
@@ -97,7 +97,7 @@ def test_a_token_for_a_guest_behind_a_proxy(start):
     assert service.token(**signed(**{'X-Tenant-ID': 'another'}))[0] == 404
 
 
-def test_one_server_needs_tokens(start):
+def test_tokens_can_be_required_for_one_server(start):
     service = start(rows=({'metadata': {'metadata_tokens': 'required'}},
                           {'image_properties': {'metadata_tokens': 'required'}},
                           {'flavor': {'name': 'm1.tiny', 'extra_specs': {'metadata:tokens': 'required'}}}, {}))
@@ -123,7 +123,7 @@ def test_a_guest_that_asks_too_much_leaves_room_for_others(start):
     assert honest == [200] * 8
 
 
-def test_requests_come_back_with_time():
+def test_request_budget_of_a_guest_is_refilled_over_time():
     now = [0.0]
     made = limits.GuestLimits(2, clock=lambda: now[0])
 

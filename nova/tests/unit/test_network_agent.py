@@ -184,7 +184,7 @@ def test_a_rule_that_names_a_group_brings_its_members(fleet):
     assert fleet.driver.states[-1].members[other] == [unit.address(vif)]
 
 
-def test_a_driver_that_filters_alone_is_asked_to(fleet):
+def test_rule_change_is_applied_by_refilter_if_the_driver_supports_it(fleet):
     """And does all of it where it does not know the rest any more."""
     asked = []
 
@@ -337,7 +337,7 @@ def test_an_agent_loads_no_database_code():
 
 
 @pytest.mark.parametrize('version', ['2', -1, None, True, 1 << 17])
-def test_releases_that_are_none(fleet, version):
+def test_invalid_release_of_an_agent_is_refused(fleet, version):
     with pytest.raises(exception.InvalidInput):
         fleet.of_host.report_host(context.admin_context(), host='host1', address='192.0.2.1', routers=True,
                                   version=version)

@@ -17,7 +17,7 @@ def state(**changes):
     return host_state.HostState([], [port], {}, {}, routers=[dataclasses.replace(ROUTER, **changes)])
 
 
-def test_a_part_leads_to_guests_but_where_a_route_leads_elsewhere():
+def test_anycast_sets_exclude_longer_routes():
     four, six = anycast.sets(state())
     assert four[2] == ['10.0.0.1', '10.0.0.130', '10.0.0.5', '169.254.169.254'] and six[2] == []
     longer = [{'destination': '10.0.0.128/25', 'nexthop': '10.0.0.9'},
@@ -28,14 +28,14 @@ def test_a_part_leads_to_guests_but_where_a_route_leads_elsewhere():
 
 @pytest.mark.parametrize(('role', 'says'), [(host_state.DVR_LOCAL, f'ether daddr set {AWAY}'),
                                             (host_state.DVR_ISOLATED, 'drop')])
-def test_all_else_goes_on_or_nowhere(role, says):
+def test_other_packets_follow_the_default_route_or_are_dropped(role, says):
     (_name, rules), = anycast.chains(state(role=role))
     assert [rule for rule in rules if rule.startswith('ether type ip ip daddr !=')] == [
         f'ether type ip ip daddr != @led4_r1 {says}']
     assert any(rule.startswith('iifname { "tap1" } ether daddr ' + MAC) for rule in anycast.rules(state(role=role)))
 
 
-def test_the_gateway_takes_it_for_its_own():
+def test_gateway_address_is_local_on_each_host():
     found = anycast.rules(state(role=host_state.DVR_GATEWAY))
     assert found == [f'iifname "vx0123456789ab" ether daddr {AWAY} ether daddr set {MAC} accept']
     assert anycast.sets(state(role=host_state.DVR_GATEWAY)) == [] == anycast.chains(state(role=host_state.DVR_GATEWAY))

@@ -99,7 +99,7 @@ def request(**values):
     return {'network_id': None, 'port_id': None, 'fixed_ip': None, 'tag': None, **values}
 
 
-def test_orders_of_every_kind_in_one_transaction(rig):
+def test_all_kinds_of_allocations_share_one_transaction(rig):
     """The default network, a named one, a user's port, a fixed address, a server that has its ports, other groups."""
     other, third = rig.add_network(), rig.add_network(cidr='10.11.0.0/29')
     mine = rig.add_port(other)
@@ -120,7 +120,7 @@ def test_orders_of_every_kind_in_one_transaction(rig):
     assert unit.address(first[1]).startswith('10.9.0.') and len({vif['address'] for vif in first}) == 3
 
 
-def test_the_last_addresses_of_a_network(rig):
+def test_allocations_beyond_the_last_address_fail_separately(rig):
     """Six servers for five addresses: five of them have one each, the sixth is refused alone."""
     network = rig.add_network()
     runs = [order(rig, [request(network_id=network)]) for _ in range(6)]
@@ -136,7 +136,7 @@ def test_the_last_addresses_of_a_network(rig):
     assert sorted(unit.address(vifs[0]) for vifs in again) == [f'10.9.0.{number}' for number in range(2, 7)]
 
 
-def test_a_port_for_two_servers_at_once(rig):
+def test_port_requested_by_two_servers_goes_to_one(rig):
     mine = rig.add_port(rig.network_id)
     with pytest.raises(exception.PortInUse):
         rig.manager._allocate([order(rig, [request(port_id=mine)]) for _ in range(2)])

@@ -35,7 +35,7 @@ def called(directory, *arguments, **more):
     (('add', '00:01:00:01:2c', 'fd00::5'), {'DNSMASQ_MAC': MAC, 'DNSMASQ_LEASE_LENGTH': '60'}, 60),
     (('del', MAC, '10.0.0.5'), {'DNSMASQ_LEASE_EXPIRES': '0'}, 0),
 ])
-def test_dnsmasq_calls(tmp_path, arguments, environ, lasts):
+def test_lease_command_records_the_leases_of_dnsmasq(tmp_path, arguments, environ, lasts):
     begun = time.time()
     assert main(tmp_path, arguments, environ) == 0
     lease, = leases.Leases(tmp_path).read([])

@@ -116,7 +116,7 @@ def test_fifty_threads_for_one_server_make_one_port(rig):
     assert len(found) == 50 and len(set(found)) == 1
 
 
-def test_none_and_empty_give_nothing(rig):
+def test_none_and_empty_requests_allocate_nothing(rig):
     assert rig.allocate(requested='none') == [] and rig.allocate(requested=[]) == []
 
 
@@ -133,7 +133,7 @@ def test_several_networks_and_no_default_are_ambiguous(rig):
         rig.allocate()
 
 
-def test_two_networks_in_the_order_asked_for(rig):
+def test_interfaces_have_the_order_of_the_request(rig):
     other = rig.add_network()
     vifs = rig.allocate(requested=[{'network_id': other, 'tag': 'a'}, {'network_id': rig.network_id}])
     assert [vif['network']['id'] for vif in vifs] == [other, rig.network_id]
@@ -147,7 +147,7 @@ def test_another_projects_network_is_not_found(rig):
             rig.allocate(requested=[{'network_id': ident}])
 
 
-def test_fixed_ip(rig):
+def test_requested_fixed_ip_is_allocated_once(rig):
     request = [{'network_id': rig.network_id, 'fixed_ip': '10.44.0.77'}]
     assert address(rig.allocate(requested=request)[0]) == '10.44.0.77'
     with pytest.raises(exception.FixedIpInUse):
@@ -180,7 +180,7 @@ def test_users_port_outlives_the_server(rig):
     assert row['device_id'] == '' and row['host'] == '' and row['status'] == 'DOWN'
 
 
-def test_same_port_twice_in_a_request(rig):
+def test_port_requested_twice_is_refused(rig):
     port = rig.add_port(rig.network_id)
     with pytest.raises(exception.PortInUse):
         rig.allocate(requested=[{'port_id': port}, {'port_id': port}])
@@ -215,7 +215,7 @@ def test_a_fresh_address_is_preferred_to_a_resting_one(rig):
     assert len(seen) == 5
 
 
-def test_security_groups(rig):
+def test_security_groups_are_found_by_id_or_unique_name(rig):
     with rig.db.writer() as conn:
         networks.insert(
             conn,
@@ -320,7 +320,7 @@ def ports_of(rig, instance):
         return [port['id'] for port in ports.of_device(conn, instance.uuid)]
 
 
-def test_attached_once(rig):
+def test_repeated_attachment_attaches_one_port(rig):
     instance, asked = make_instance(), {'port_id': str(uuid.uuid4()), 'network_id': rig.network_id}
     first, = rig.allocate(instance)
     vif = attach(rig, instance, **asked)
@@ -336,7 +336,7 @@ def test_attached_once(rig):
         attach(rig, instance, 'r3', **mine)
 
 
-def test_taken_back_by_who_attached_it(rig):
+def test_attachment_is_undone_by_its_request_only(rig):
     instance, own = make_instance(), rig.add_port(rig.network_id)
     attach(rig, instance, 'r1', port_id=own)
     made = attach(rig, instance, 'r2', network_id=rig.network_id)['id']
@@ -371,7 +371,7 @@ def test_attach_refuses_unusable_networks_ports_and_addresses(rig):
     assert ports_of(rig, instance) == []
 
 
-def test_attached_at_once(rig):
+def test_parallel_attachments_respect_addresses_and_quota(rig):
     """More requests than a small network has addresses, and than the quota has ports: none is exceeded."""
     rig.conf.network.quota['port'] = 4
     network, instance, results = rig.add_network(), make_instance(), []
@@ -394,7 +394,7 @@ def test_attached_at_once(rig):
     assert len(results) == 6 and results.count(exception.NoMoreFixedIps) == 5
 
 
-def test_one_more_address_and_one_less(rig):
+def test_fixed_address_can_be_added_and_removed_repeatedly(rig):
     instance = make_instance()
     first = address(rig.allocate(instance)[0])
     for _ in range(2):                               # its answer was lost

@@ -159,7 +159,7 @@ def test_invalid_overlay_in_a_host_state_is_refused(path, value):
         validated(crossing(path, value))
 
 
-def test_operations_on_a_host_without_a_state():
+def test_privileged_network_operations_take_named_arguments():
     """They get their arguments by name."""
     operations = remote.operations(configuration.new(files=[]))
     assert operations['network.refilter'](rules={}, members={}) is False

@@ -46,7 +46,7 @@ def script(**values):
     ({'ethertype': 'IPv6', 'protocol': 'icmp', 'port_range_min': 128},
      'meta nfproto ipv6 meta l4proto 58 icmpv6 type 128 accept'),
 ])
-def test_rule(values, text):
+def test_security_group_rule_becomes_nft_text(values, text):
     assert rules.rule(row(**values)) == text
 
 
@@ -216,7 +216,7 @@ def test_no_network_makes_valid_tables():
     assert 'masquerade' not in rules.script('t', host_state.HostState([], [], {}, {}), {})
 
 
-def test_table_names():
+def test_table_name_follows_the_bridge():
     assert rules.table_name('br-nova') == 'nova_br_nova'
 
 
@@ -224,7 +224,7 @@ def test_bridge_address_is_stable_and_unicast():
     assert bridge.mac_of('11111111-2222-3333-4444-555555555555') == '02:11:11:11:11:22'
 
 
-def test_dhcp_arguments(tmp_path):
+def test_dnsmasq_gets_ranges_routes_and_dns(tmp_path):
     server = dhcp.Dnsmasq(None, 'br-a', tmp_path)
     words = server.arguments(
         network(subnets=[subnet(routes=[{'destination': '10.9.0.0/16', 'nexthop': '10.0.0.9'}])]),
@@ -264,12 +264,12 @@ def test_pid_file_of_another_process_is_not_ours(tmp_path):
         ('1', 'icmp'),
     ],
 )
-def test_protocol(given, stored):
+def test_protocol_names_become_canonical(given, stored):
     assert group_rules.canonical_protocol(given) == stored
 
 
 @pytest.mark.parametrize('given', ['x', '256', '1.5', '²', '-1', '-2', '', '0006', 'tcp drop'])
-def test_bad_protocol(given):
+def test_unknown_protocol_is_refused(given):
     with pytest.raises(exception.InvalidInput):
         group_rules.canonical_protocol(given)
 

@@ -23,7 +23,7 @@ def rig(tmp_path):
     rig.db.dispose()
 
 
-def test_good_requests(rig):
+def test_valid_network_requests_pass(rig):
     for requested in (
         None,
         'auto',
@@ -37,7 +37,7 @@ def test_good_requests(rig):
         rig.api.validate_networks(rig.user, requested)
 
 
-def test_bad_requests(rig):
+def test_invalid_network_requests_are_refused(rig):
     taken = unit.address(rig.allocate()[0])
     for requested in ([{'network_id': str(uuid.uuid4())}], [{'port_id': str(uuid.uuid4())}], [{}],
                       [{'network_id': rig.add_network(project='p2')}],
@@ -54,14 +54,14 @@ def test_bad_requests(rig):
             rig.api.validate_networks(rig.user, requested, count=2)
 
 
-def test_port_in_use(rig):
+def test_port_of_another_server_is_refused(rig):
     port = rig.add_port(rig.network_id)
     rig.allocate(requested=[{'port_id': port}])
     with pytest.raises(exception.PortInUse):
         rig.api.validate_networks(rig.user, [{'port_id': port}])
 
 
-def test_ambiguous_and_none(rig):
+def test_several_networks_without_a_default_are_ambiguous(rig):
     with rig.db.writer() as conn:
         networks.update(conn, t.networks, rig.network_id, {'is_default': False})
     rig.add_network()
@@ -75,7 +75,7 @@ def test_ambiguous_and_none(rig):
         rig.api.validate_networks(rig.user, 'auto')
 
 
-def test_security_groups(rig):
+def test_security_groups_must_exist_in_the_project(rig):
     assert rig.api.check_security_groups(rig.user, ['default']) == ['default']
     group = rig.api.groups_of(rig.user).create(rig.user.project_id, 'mine', '')
     # a server that is asked for with a group's id shows the group's name
@@ -90,7 +90,7 @@ def test_security_groups(rig):
     assert len(rules[groups[instance.uuid][0]['id']]) == 4
 
 
-def test_networks_and_ports(rig):
+def test_networks_and_ports_of_other_projects_are_hidden(rig):
     hidden = rig.add_network(project='p2')
     assert [row['id'] for row in rig.api.list_networks(rig.user)] == [rig.network_id]
     assert rig.api.show_network(rig.user, rig.network_id)['name'] == 'private'

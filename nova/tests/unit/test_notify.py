@@ -32,7 +32,7 @@ def configured(**options):
 
 
 @pytest.mark.parametrize('driver', [[], ['noop'], ['']])
-def test_off_without_a_driver(driver):
+def test_notifications_are_off_without_a_driver(driver):
     assert notify.new(configured(driver=driver)) is notify.OFF
     assert not notify.wanted(configured(driver=driver)) and not notify.OFF.on
 
@@ -51,7 +51,7 @@ def test_notification_format_option_selects_the_senders(form, forms):
     assert set(notify.new(conf)._senders) == forms
 
 
-def test_both_forms_of_one_event():
+def test_versioned_and_unversioned_forms_describe_one_event():
     notifier, senders = made()
     notifier.publish(CTX, 'instance.reboot', events.ERROR, server_rows.row(), 'host9',
                   fault={'code': 500, 'message': 'no', 'details': 'VirtError: no\n'})
@@ -109,7 +109,7 @@ def test_failed_notifications_are_counted():
     assert notifier.counts == {'failed': 2}
 
 
-def test_stop_lets_out_what_waits():
+def test_stop_sends_waiting_notifications():
     notifier, senders = made('versioned')
     for _ in range(10):
         notifier.publish(CTX, 'instance.lock', None, server_rows.row())

@@ -58,7 +58,7 @@ def test_without_topology_the_guest_is_kept_on_the_third_node():
 @pytest.mark.parametrize('before', [(), ('1',)])
 @pytest.mark.parametrize('pack', [False, True])
 @pytest.mark.parametrize('ratio', [4.0, 16.0])
-def test_with_topology(nodes, expected, stored, before, pack, ratio):
+def test_random_guests_with_topology_are_placed_as_recorded(nodes, expected, stored, before, pack, ratio):
     """The same whether or not the guest of the walk before is still there."""
     host, limits = numa_seed.host(), fit.Overcommit(cpu_ratio=ratio)
     for other in before:

@@ -38,7 +38,7 @@ def prepared(state, text='', binary='nova-all', user='nobody'):
     return done.stdout.split()[-1], done.stderr
 
 
-def test_no_user_is_no_change(state):
+def test_without_a_user_nothing_changes(state):
     (state / 'lock').write_text('')
     assert prepared(state, user='') == ('None', '')
     name, said = prepared(state, user='no-such-user')
@@ -63,7 +63,7 @@ def test_a_configuration_that_the_user_cannot_read(state):
     assert name == 'None' and 'cannot read' in said and 'nova.conf' in said
 
 
-def test_a_directory_of_something_else(state):
+def test_state_directory_with_foreign_files_is_refused(state):
     (state / 'lock').write_text('')
     name, said = prepared(state)
     assert name == 'None' and f'{state} contains files that do not belong to this cloud.' in said
@@ -74,7 +74,7 @@ def test_a_directory_of_something_else(state):
     assert state.stat().st_uid == 0
 
 
-def test_state_of_root_becomes_the_users(state):
+def test_state_files_of_root_are_given_to_the_user(state):
     for name in ('driver', 'lock', 'api.sqlite', 'clouds.yaml', 'other'):
         (state / name).write_text('x')
     (state / 'keys').mkdir()

@@ -20,7 +20,7 @@ def test_the_end_of_a_pattern_is_that_of_the_text(pattern, anchored):
 @pytest.mark.parametrize(('schema', 'good', 'bad'), [
     ({'type': 'string', 'pattern': '^[a-z]*$'}, 'a', 'a\n'), (CLOSED, {'a': 'b'}, {'a\n': 'b'}),
     (CLOSED, {'a': 'b'}, {'a': 1}), ({'patternProperties': {'^a$': {'type': 'string'}}}, {'a\n': 1}, {'a': 1})])
-def test_documents(schema, good, bad):
+def test_json_schema_patterns_match_the_whole_text(schema, good, bad):
     validator = json_schema.Validator(schema)
     assert validator.is_valid(good) and not validator.is_valid(bad)
 
@@ -28,13 +28,13 @@ def test_documents(schema, good, bad):
 @pytest.mark.parametrize(('body', 'good', 'bad'), [
     (params.Object(params.Param('host', params.HOST)), {'host': 'a'}, {'host': 'a\n'}),
     (params.METADATA, {'a': 'b'}, {'a\n': 'b'})])
-def test_bodies_of_the_compute_api(body, good, bad):
+def test_patterns_of_compute_bodies_match_the_whole_value(body, good, bad):
     assert body.validate(good, 1) == good
     with pytest.raises(exception.BadRequest):
         body.validate(bad, 1)
 
 
-def test_bodies_of_the_block_storage():
+def test_patterns_of_volume_bodies_match_the_whole_value():
     given = resource.Body('type', resource.closed(name={'type': 'string', 'pattern': '^[a-z]+$'}))
     assert given.validate({'type': {'name': 'a'}}) == {'name': 'a'}
     with pytest.raises(exception.BadRequest):

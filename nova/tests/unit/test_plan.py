@@ -23,7 +23,7 @@ def test_expected_seconds_are_those_of_the_file_or_of_its_long_tests(tmp_path):
     assert plan.expected(took, listed) == {'a.py': 30, 'b.py': 20, 'c.py': 5}
 
 
-def test_suites_choose_parts():
+def test_suites_select_parts_of_the_test_plan():
     assert {part.suite for part in plan.parts(['unit'])} == {'unit'}
     assert [part.name for part in plan.parts(['functional'])] == ['functional', 'functional, green']
     assert 'bill of materials' in [part.name for part in plan.parts(plan.SUITES, bill=True)]

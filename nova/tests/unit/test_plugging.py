@@ -21,7 +21,7 @@ def waiter(waits, vifs, timeout=5, fatal=True, look=lambda: None):
     return waits.waiter(SERVER, vifs, timeout, fatal, look)
 
 
-def test_nothing_to_wait_for():
+def test_plugging_wait_without_ports_returns_immediately():
     waits = plugging.Plugging()
     assert waiter(waits, [vif('a', True)]) is None
     assert waiter(waits, [vif('a')], timeout=0) is None
@@ -37,7 +37,7 @@ def test_reports_before_and_during_the_wait():
     assert all(each['active'] for each in vifs)
 
 
-def test_a_failure_and_silence():
+def test_failed_or_missing_plug_event_fails_the_build():
     waits, vifs = plugging.Plugging(), [vif('a'), vif('b')]
     wait = waiter(waits, vifs)
     waits.report(SERVER, [event('b', 'failed'), event('a')])
@@ -49,7 +49,7 @@ def test_a_failure_and_silence():
     waiter(waits, [vif('a')], timeout=0.1, fatal=False)()
 
 
-def test_a_server_that_is_deleted_meanwhile(monkeypatch):
+def test_plugging_wait_ends_when_the_server_is_deleted(monkeypatch):
     monkeypatch.setattr(plugging, 'CHECK_INTERVAL_S', 0.05)
 
     def look():

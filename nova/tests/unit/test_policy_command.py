@@ -51,7 +51,7 @@ def run(tmp_path, capsys, monkeypatch):
     (['--api', 'GET /flavors'], 0), (['--api', 'GET /flavors/detail'], 0), (['--api', 'GET /'], 2),
     (['--api', 'GET /nothing'], 2), (['--api', 'PATCH /servers'], 2), (['--api', 'os_compute_api:nothing'], 2),
     (['--api', 'POST /servers/{id}/action'], 2), (['--token-file', 'missing.json', '--api', 'GET /servers'], 2)])
-def test_exit_codes(run, arguments, code):
+def test_policy_check_has_exit_codes_for_allowed_and_refused(run, arguments, code):
     got, printed, said = run('check', *arguments)
     assert got == code, printed + said
     assert (len(said.splitlines()) == 1) == (code == 2)
@@ -60,7 +60,7 @@ def test_exit_codes(run, arguments, code):
             arguments.index('--api') + 1]
 
 
-def test_it_says_what_decided(run):
+def test_policy_check_prints_the_deciding_rule(run):
     _, printed, _ = run('check', '--roles', 'reader', '--project', 'p1', '--api', 'os_compute_api:servers:create')
     lines = [line.strip() for line in printed.splitlines()]
     assert 'by default: rule:project_member_or_admin' in lines
@@ -72,7 +72,7 @@ def test_it_says_what_decided(run):
     assert 'role:member: passes (the roles are member, reader)\n' in printed
 
 
-def test_it_says_where_a_rule_comes_from(run):
+def test_policy_check_prints_the_file_of_a_rule(run):
     _, printed, _ = run('check', '--roles', 'ops', '--api', 'os_compute_api:os-services:list')
     assert (f'by {run.path}/policy.yaml, which has a rule for all of os_compute_api:os-services: role:ops'
             in printed)
@@ -125,7 +125,7 @@ def test_member_implies_reader(run):
     assert json.loads(out)['caller']['roles'] == ['manager', 'member', 'reader']
 
 
-def test_formats_for_programs(run):
+def test_policy_check_prints_json_and_values(run):
     code, out, _ = run('check', '--roles', 'reader', '--api', 'POST /servers', '--format', 'json')
     found = json.loads(out)
     assert (code, found['allowed'], found['rules'][0]['rule']) == (1, False, 'os_compute_api:servers:create')
@@ -137,7 +137,7 @@ def test_formats_for_programs(run):
     assert {line.split('\t')[0] for line in out.splitlines()} == {'true'}
 
 
-def test_list(run):
+def test_policy_list_divides_into_passed_and_failed_rules(run):
     _, everything, _ = run('list', '--roles', 'reader')
     _, passed, _ = run('list', '--roles', 'reader', '--passes')
     _, failed, _ = run('list', '--roles', 'reader', '--fails')

@@ -144,7 +144,7 @@ def test_unusual_checks_are_understood(deployment, text):
     deployment.rules()
 
 
-def test_a_file_that_was_named_and_is_not_there(tmp_path):
+def test_configured_policy_file_must_exist(tmp_path):
     with pytest.raises(exception.InvalidInput, match='does not exist'):
         policy.Policy(nova_conf.new(files=[], oslo_policy__policy_file=str(tmp_path / 'no.yaml')))
 

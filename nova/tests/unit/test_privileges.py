@@ -53,7 +53,7 @@ def run(code, model='native'):
 
 
 @pytest.mark.parametrize('model', ['native', 'eventlet'])
-def test_only_what_is_listed_is_done(model):
+def test_unlisted_privileged_operations_are_refused(model):
     found, errors = run('''
         print(json.dumps([refused('make', name='a'), refused('make', name='../a'), refused('make', name=['a']),
                           refused('make'), refused('make', name='a', more=1), refused('_serve'), refused('__class__'),
@@ -116,7 +116,7 @@ def test_a_stop_lets_what_runs_come_to_its_end():
 
 
 @pytest.mark.parametrize('model', ['native', 'eventlet'])
-def test_its_end_is_noticed(model):
+def test_end_of_the_privileged_process_is_noticed(model):
     found, _errors = run('''
         before = helper.alive()
         print(json.dumps([before, refused('make', name='die'), refused('who'), helper.alive(), helper.alive()]))
@@ -127,7 +127,7 @@ def test_its_end_is_noticed(model):
 
 
 @pytest.mark.parametrize('death', ['helper.stop()', 'os.kill(os.getpid(), 9)'])
-def test_it_ends_with_the_ordinary_part(death):
+def test_privileged_process_ends_with_its_parent(death):
     code = PROLOGUE + f'\nprint(helper.call("who")[1], flush=True)\n{death}\n' 'import time; time.sleep(60)'
     with subprocess.Popen([sys.executable, '-c', code], stdout=subprocess.PIPE, text=True) as process:
         pid = int(process.stdout.readline())

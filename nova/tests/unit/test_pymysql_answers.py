@@ -101,13 +101,13 @@ def nothing_known(monkeypatch):
     monkeypatch.setattr(pymysql_answers, '_known', {})
 
 
-def test_every_kind_of_value():
+def test_all_column_types_decode_like_pymysql():
     (count, rows, description, *_), = same([packets(payloads())])
     assert count == len(ROWS) == len(rows) and [each[0] for each in description] == [each[0] for each in COLUMNS]
     assert rows[0][1] == 'Größe \U0001f600' and rows[3][5] == '0000-00-00 00:00:00'
 
 
-def test_descriptions_that_are_known():
+def test_equal_descriptions_are_cached():
     data = packets(payloads())
     same([data])
     assert len(pymysql_answers._known) == 1
@@ -115,7 +115,7 @@ def test_descriptions_that_are_known():
 
 
 @pytest.mark.parametrize('size', [1, 3, 5, 64, 1000])
-def test_answers_that_arrive_in_pieces(size):
+def test_answers_in_pieces_decode_like_pymysql(size):
     data = packets(payloads(ROWS[:4]))
     for _ in range(2):                                       # at first descriptions are unknown
         same(list(map(bytes, _batched(data, size))))
@@ -126,22 +126,22 @@ def _batched(data, size):
     return iter(lambda: list(itertools.islice(source, size)), [])
 
 
-def test_more_rows_than_packets_have_numbers():
+def test_sequence_numbers_wrap_around():
     (count, *_), = same([packets(payloads([(b'%d' % number,) for number in range(5_000)], COLUMNS[:1]))])
     assert count == 5_000
 
 
-def test_no_rows():
+def test_empty_result_decodes_like_pymysql():
     assert same([packets(payloads([]))])[0][:2] == (0, ())
 
 
-def test_several_answers_in_one_go():
+def test_several_answers_in_one_read_are_separated():
     first = payloads(ROWS[:2], status=MORE_RESULTS)
     done = same([packets(first) + packets(payloads(ROWS[2:4], COLUMNS), len(first) + 1)], 2)
     assert [each[0] for each in done] == [2, 2] and [each[3] for each in done] == [True, False]
 
 
-def test_a_row_that_is_longer_than_a_packet():
+def test_row_longer_than_a_packet_is_joined():
     long = b'x' * ((1 << 24) + 10)
     payload = sized(b'1') + b'\xfe' + struct.pack('<Q', len(long)) + long
     limit = (1 << 24) - 1
@@ -152,7 +152,7 @@ def test_a_row_that_is_longer_than_a_packet():
     assert count == 3 and len(rows[1][1]) == len(long) and rows[2] == (0, 'a')
 
 
-def test_a_row_that_begins_like_an_end():
+def test_row_that_starts_like_an_end_packet_is_a_row():
     long = b'x' * (1 << 16)
     payload = b'\xfe' + struct.pack('<Q', len(long)) + long
     given = payloads([], COLUMNS[1:2])
@@ -161,7 +161,7 @@ def test_a_row_that_begins_like_an_end():
 
 
 @pytest.mark.parametrize('place', [13, 14, 15])
-def test_errors_among_the_rows(place):
+def test_error_packet_between_rows_raises(place):
     failure = b'\xff' + struct.pack('<H', 1969) + b'#70100Query execution was interrupted'
     given = [*payloads(ROWS[:3])[:place], failure]
     for _ in range(2):
@@ -171,7 +171,7 @@ def test_errors_among_the_rows(place):
 
 
 @pytest.mark.parametrize('place', [1, 4, 30, 300, 700, 1200])
-def test_connections_that_are_lost(place):
+def test_lost_connection_raises_operational_error(place):
     data = packets(payloads())
     for _ in range(2):
         (kind, _arguments), = same([data[:place]])
@@ -179,7 +179,7 @@ def test_connections_that_are_lost(place):
         same([data])
 
 
-def test_packets_in_the_wrong_order():
+def test_packets_in_the_wrong_order_raise_internal_error():
     given = payloads(ROWS[:3])
     wrong = packets(given[:14]) + packets(given[14:], 17)
     (kind, _arguments), = same([wrong])

@@ -19,7 +19,7 @@ def part(binary, manager):
     return types.SimpleNamespace(binary=binary, host='host1', manager=manager)
 
 
-def test_health_work_and_configuration(capfd):
+def test_report_has_health_work_and_configuration(capfd):
     conf = nova_conf.new(files=[], database__connection='sqlite:////canary-secret')
     parts = [part('nova-work', Busy()), part('nova-broken', Broken()), part('nova-plain', object()), object()]
     report.write(conf, 'nova-test', parts, {'main loop': (True, {}), 'queue': (False, {'silent': 9})})

@@ -43,7 +43,7 @@ def test_qemu_img_is_a_step_with_a_format(line, name, values):
     assert step(line) == (name, found)
 
 
-def test_files_of_a_guest():
+def test_rootwrap_reads_and_shares_files_of_a_guest():
     assert step(f'cat {GUESTS}/{UUID}/console.log') == ('guest.console', {'uuid': UUID})
     assert step(f'chown nova {DISK}') == step(f'chown 107 {DISK}') == ('guest.let_read', {'path': DISK})
 

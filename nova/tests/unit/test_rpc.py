@@ -102,7 +102,7 @@ def test_any_other_error_comes_back_without_its_text(served):
     assert caught.value.kwargs['type'] == 'ZeroDivisionError'
 
 
-def test_no_answer_in_time(served):
+def test_call_without_an_answer_in_time_raises(served):
     client, manager, _bus = served
     begun = time.monotonic()
     with pytest.raises(exception.ServiceUnavailable):

@@ -43,7 +43,7 @@ def test_one_project_alone_has_all_threads(pools):
     assert sorted(future.result(20) for future in futures) == [0, 1]
 
 
-def test_it_is_full_when_a_message_between_services_waits(pools):
+def test_pool_is_full_when_a_message_between_services_waits(pools):
     gate = threading.Event()
     for _ in range(3):
         pools.submit(lambda _incoming: gate.wait(20), message('a'))

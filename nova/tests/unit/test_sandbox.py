@@ -74,7 +74,7 @@ def said(place, run):
 
 # ---- images that name files -----------------------------------------------------------
 
-def test_a_backing_file_of_a_header_is_not_there(place, canary):
+def test_sandboxed_qemu_img_cannot_read_a_backing_file_of_a_header(place, canary):
     bad = image_corpus.make(place / 'bad', 'qcow2', backing=canary)
     for path in (bad, canary):
         path.chmod(0o644)
@@ -86,7 +86,7 @@ def test_a_backing_file_of_a_header_is_not_there(place, canary):
     assert target.read_bytes()[:len(CANARY)] == CANARY
 
 
-def test_a_data_file_of_a_header_is_not_there(place, canary):
+def test_sandboxed_qemu_img_cannot_read_a_data_file_of_a_header(place, canary):
     bad = place / 'bad'
     subprocess.run(['qemu-img', 'create', '-q', '-f', 'qcow2', '-o', f'data_file={canary},data_file_raw=on', bad, '1M'],
                    check=True)
@@ -99,7 +99,7 @@ def test_a_data_file_of_a_header_is_not_there(place, canary):
 
 # ---- a program that an image has taken over ---------------------------------------------
 
-def test_it_sees_no_file_that_was_not_named(place, canary, tool):
+def test_sandbox_shows_named_files_only(place, canary, tool):
     run = tool(f'for file in {canary} /etc/shadow /etc/passwd /proc/self/status /proc/1/environ {place}/other; do\n'
                '  [ -e "$file" ] && echo "$file"\ndone >>"$5"\nfor file in /* /dev/*; do echo "$file"; done >>"$5"')
     (place / 'other').write_text('of another guest')
@@ -107,7 +107,7 @@ def test_it_sees_no_file_that_was_not_named(place, canary, tool):
     assert found <= {'/dev', '/dev/null', '/usr', '/var', *sandbox.LINKS}, found
 
 
-def test_it_writes_no_file_but_its_own(place, canary, tool):
+def test_sandbox_allows_writes_to_named_files_only(place, canary, tool):
     before = canary.read_bytes()
     run = tool(f'for file in /usr/x /var/tmp/x-of-the-sandbox {place}/x {canary} {place}/source; do\n'
                '  echo x 2>/dev/null >>"$file"\ndone\nexit 0')
@@ -118,13 +118,13 @@ def test_it_writes_no_file_but_its_own(place, canary, tool):
     assert not any(os.path.lexists(path) for path in ('/usr/x', '/var/tmp/x-of-the-sandbox', place / 'x'))
 
 
-def test_it_starts_no_other_program(place, tool):
+def test_sandbox_prevents_other_programs(place, tool):
     run = tool('echo begun >>"$5"; /usr/bin/env echo another >>"$5"; echo over >>"$5"')
     fails(run.create, place / 'said', 'raw', MIB)
     assert (place / 'said').read_text() == 'begun\n'
 
 
-def test_it_has_no_network(place, tool):
+def test_sandbox_has_no_network(place, tool):
     with socket.create_server(('127.0.0.1', 0)) as server:
         server.settimeout(1)
         port = server.getsockname()[1]
@@ -147,7 +147,7 @@ print(os.getresuid(), os.getresgid(), os.getgroups(), libc.prctl(39, 0, 0, 0, 0)
 '''
 
 
-def test_it_has_a_user_of_its_own_and_no_privilege(place, tool):
+def test_sandbox_has_a_separate_user_without_privileges(place, tool):
     run = tool(f"exec python3 -I -S -c '{IDENTITY.replace(chr(39), chr(34))}' >\"$5\"")
     uids, gids, groups, no_new_privileges, bounding, *refusals = said(place, run).strip().split('|')
     user = sandbox.Sandbox().user
@@ -158,7 +158,7 @@ def test_it_has_a_user_of_its_own_and_no_privilege(place, tool):
     assert all(refusal not in ('0', 'False') for refusal in refusals), refusals
 
 
-def test_its_files_are_ours_again(place):
+def test_files_are_returned_to_their_owner_after_a_run(place):
     for name, call in (('made', lambda path: qemu_img.QemuImg(60).create(path, 'qcow2', MIB)),
                        ('kept', lambda path: qemu_img.QemuImg(60).resize(path, 'raw', 2 * MIB))):
         path = place / name
@@ -215,7 +215,7 @@ def test_a_file_grows_no_larger_than_the_disk(place, tool, monkeypatch):
     assert (place / 'big').stat().st_size <= 6 * MIB
 
 
-def test_it_ends_by_the_clock(place, tool):
+def test_sandboxed_program_is_killed_at_its_timeout(place, tool):
     run = tool('echo begun >>"$5"; exec sleep 60', timeout=2)
     began = time.monotonic()
     assert fails(run.create, place / 'said', 'raw', MIB) == 'it took more than 2 seconds'

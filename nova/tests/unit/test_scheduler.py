@@ -69,7 +69,7 @@ def test_reasons_add_up():
     assert 'h1, h2' in caught.value.kwargs['details']
 
 
-def test_no_hosts_at_all():
+def test_scheduling_without_hosts_raises_no_valid_host():
     with pytest.raises(exception.NoValidHost) as caught:
         pipeline.choose(hosts(count=0), placement_request.Request(SMALL), ALL, SPREAD, [str(uuidlib.uuid4())])
     assert caught.value.message == 'No valid host was found. There are no compute hosts.'
@@ -82,7 +82,7 @@ def test_a_forced_host_is_asked_for_room_only():
     assert passing(table, host='h2', forced=True)[0] == []
 
 
-def test_weights():
+def test_weighers_prefer_hosts_with_more_free_resources():
     table = hosts({'memory_mb_used': 4096}, {}, {'memory_mb_used': 8000, 'vcpus_used': 8})
     everything = np.arange(3)
     assert list(weights.weigh(table, everything, SPREAD)) == [pytest.approx((4096 - 192) / 8000 + 1), 2.0, 0.0]

@@ -41,7 +41,7 @@ def placed(hosts, wanted, devices=None, pack=False):
     (pinned(1, cpu_thread_policy='isolate'), [1, 2, 4, 6]),
     (guest(mem_page_size='large'), [4]), (guest(mem_page_size='2MB'), [4]), (guest(mem_page_size='small'), [1]),
     (guest(numa_nodes='4'), [])])
-def test_mask(asked, expected):
+def test_numa_mask_selects_hosts_with_room(asked, expected):
     assert list(cells.Cells(HOSTS, LIMITS).mask(asked).nonzero()[0]) == expected
 
 
@@ -53,7 +53,7 @@ def test_shared_beside_pinned_cpus_need_cells_with_both_kinds():
     assert fit.fit(host(cell()), mixed).reason == fit.NOT_PINNED
 
 
-def test_no_host_has_cells():
+def test_numa_request_without_numa_hosts_selects_none():
     assert not cells.Cells([None, None], LIMITS[:2]).mask(guest(numa_nodes='1')).any()
     assert len(cells.Cells([], [])) == 0 and not len(cells.Cells([], []).mask(guest(numa_nodes='1')))
 
@@ -66,7 +66,7 @@ def test_limits_are_those_of_the_hosts_rows():
     assert list(mask) == [False, True]
 
 
-def test_hosts_that_changed():
+def test_changed_hosts_update_the_numa_cells():
     known = cells.Cells(HOSTS, LIMITS)
     asked = guest(numa_nodes='1')
     taken = usage.claim(HOSTS[1], fit.fit(HOSTS[1], asked).topology)
@@ -86,7 +86,7 @@ def look(order, asked, **options):
     return placed([(position, HOSTS[position], fit.Overcommit()) for position in order], asked, **options)
 
 
-def test_placed_takes_the_first_that_does():
+def test_numa_placement_uses_the_first_fitting_cell():
     position, found, reasons = look([3, 5, 2, 1], pinned(4))
     assert position == 2 and found.cells[0].cpu_pinning and set(reasons) == {3, 5}
     assert look([0, 3], guest(numa_nodes='1')) == (
@@ -138,7 +138,7 @@ def test_stored_topologies_give_the_same_as_loaded_ones():
             assert list(other.mask(each)) == list(known.mask(each))
 
 
-def test_the_texts_of_cells():
+def test_stored_cell_texts_load_as_the_same_cells():
     for each in HOSTS[1:]:
         for stored in (numa.text_of_host(each), json.dumps(numa.dump_host(each))):
             assert tuple(map(numa.load_cell, numa.cell_texts(stored))) == each.cells

@@ -44,7 +44,7 @@ def test_alike_hosts_are_judged_once(free, monkeypatch):
 
 @pytest.mark.parametrize('requests, expected', [
     ([request()], [1, 2, 3, 5]), ([request(), request(2, '8086')], [5]), ([request(2), request()], []), ([], range(6))])
-def test_mask(free, requests, expected):
+def test_pci_mask_selects_hosts_with_free_devices(free, requests, expected):
     assert np.flatnonzero(free.mask(requests)).tolist() == list(expected)
 
 
@@ -70,7 +70,7 @@ def asking(*requests):
     return types.SimpleNamespace(special=(placement.Devices(requests),) if requests else ())
 
 
-def test_filter():
+def test_pci_filter_removes_hosts_without_devices():
     each, view = filters.PciPassthroughFilter(None), hosts(STATS)
     assert each.mask(view, asking()) is view.all_pass
     assert each.mask(view, asking(request(2))).tolist() == [False, True, True, False, False, False]
@@ -79,7 +79,7 @@ def test_filter():
     assert each.checks_capacity and not each.run_on_rebuild
 
 
-def test_weigher():
+def test_pci_weigher_prefers_hosts_with_few_devices():
     """The documented three hosts: one device, many, none."""
     assert weights.pci_devices(hosts([stats(1), stats(8), None])).tolist() == [-1, -8, 0]
     assert weights.pci_devices(hosts([None, None])) is None

@@ -11,7 +11,7 @@ ONE, TWO = b'1' * 32, b'2' * 32
 SERVER, OTHER = '0b7c3c5e-5a0f-4b3e-9a60-3f6a1f3f6d11', '0b7c3c5e-5a0f-4b3e-9a60-3f6a1f3f6d12'
 
 
-def test_only_the_deployment_and_only_for_its_server():
+def test_secret_is_decrypted_with_the_key_for_its_server_only():
     cipher = secret_encryption.SecretCipher([ONE])
     encrypted = cipher.encrypt('secret', SERVER)
     assert 'secret' not in encrypted and b'secret' not in base64.b64decode(encrypted)
@@ -45,7 +45,7 @@ def test_a_file_is_made_once_and_for_its_owner_alone(tmp_path):
 @pytest.mark.parametrize(('content', 'mode', 'why'), [
     (base64.b64encode(ONE), 0o640, 'others'), (b'no key!', 0o600, 'something else'),
     (base64.b64encode(b'short'), 0o600, '32 bytes'), (b'', 0o600, '32 bytes')])
-def test_a_file_that_cannot_be_one(tmp_path, content, mode, why):
+def test_unusable_key_file_is_refused(tmp_path, content, mode, why):
     path = tmp_path / 'disk-keys'
     path.write_bytes(content)
     path.chmod(mode)

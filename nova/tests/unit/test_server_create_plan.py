@@ -26,7 +26,7 @@ def planned(server=None, **facts):
     return create_plan.plan(request, dataclasses.replace(given, **facts))
 
 
-def test_rows_of_several_servers():
+def test_plan_makes_one_row_for_each_server():
     plan = planned({'min_count': 2, 'max_count': 3})
     now = utils.utcnow()
     first, second = plan.rows(['a', 'b'], 'r-1', now)

@@ -41,7 +41,7 @@ def numbers(*values):
     return [f'server-{value}' for value in values]
 
 
-def test_newest_first(conn):
+def test_servers_are_listed_newest_first(conn):
     assert names(conn, limit=3) == numbers(19, 18, 17)
 
 
@@ -62,13 +62,13 @@ def test_pages_join_to_the_whole_list(conn, rows, count, sort):
     assert len(set(found)) == count
 
 
-def test_only_the_columns_asked_for(conn):
+def test_server_list_reads_requested_columns_only(conn):
     row, = listing.page(conn, Query(limit=1), ('uuid', 'metadata'))
     assert set(row) == {'uuid', 'metadata', 'created_at', 'id'}
     assert row['metadata'] == {'role': 'web'}
 
 
-def test_unknown_marker(conn):
+def test_unknown_marker_is_refused(conn):
     with pytest.raises(listing.MarkerNotFound):
         names(conn, marker='nothing')
 
@@ -99,7 +99,7 @@ def test_matching_reads_on_past_a_batch(conn, monkeypatch):
 
 
 @pytest.mark.parametrize('pattern', ['(', '*a', '(a)\\1', 'a{1000000}'])
-def test_bad_pattern(conn, pattern):
+def test_invalid_name_pattern_is_refused(conn, pattern):
     with pytest.raises(listing.BadPattern):
         names(conn, matches={'display_name': pattern})
 
@@ -108,7 +108,7 @@ def test_a_hostile_pattern_is_cheap(conn):
     assert names(conn, matches={'display_name': '^(([a-z])+.)+[A-Z]([a-z])+$'}) == []
 
 
-def test_addresses(conn):
+def test_servers_are_matched_by_address(conn):
     assert names(conn, matches={'ip': r'^10\.0\.0\.8$'}) == numbers(5)
     assert names(conn, matches={'ip6': '^fd00::6$'}) == numbers(5)
     assert names(conn, matches={'ip': 'fd00'}) == []
@@ -124,7 +124,7 @@ def test_addresses(conn):
     ({'changes-since': server_rows.START + datetime.timedelta(seconds=18)}, [19, 18]),
     ({'changes-before': server_rows.START + datetime.timedelta(seconds=1)}, [1, 0]),
     ({'task_state': 'rebooting'}, [7]), ({'host': 'nowhere'}, [])])
-def test_filters(conn, filters, expected):
+def test_server_list_filters_select_servers(conn, filters, expected):
     assert names(conn, filters=filters) == numbers(*expected)
 
 

@@ -13,7 +13,7 @@ FLAVOR = {'memory_mb': 512, 'root_gb': 1, 'ephemeral_gb': 2, 'swap': 64}
     ('web', 'web'), ('My Server_1', 'my-server-1'), ('db.example.org', 'db-example-org'),
     ('Žluťoučký', 'zlutoucky'),
     ('-x-', 'x'), ('日本', 'server-u'), ('..', 'server-u'), ('a' * 80, 'a' * 63), ("$(reboot)'\"", 'reboot')])
-def test_hostname(name, expected):
+def test_hostname_is_derived_from_the_name(name, expected):
     assert server_spec.hostname(name, 'u') == expected
 
 
@@ -27,7 +27,7 @@ def test_server_counts_are_parsed(server, expected):
 @pytest.mark.parametrize('zone, expected', [
     (None, ('default', None, None)), ('a', ('a', None, None)), ('a:h', ('a', 'h', None)),
     ('a:h:n', ('a', 'h', 'n')), ('a::n', ('a', None, 'n'))])
-def test_placement(zone, expected):
+def test_availability_zone_may_name_host_and_node(zone, expected):
     found = server_spec.placement({'availability_zone': zone}, 'default')
     assert (found['availability_zone'], found['force_host'], found['force_node']) == expected
 
@@ -39,7 +39,7 @@ def test_hints_are_lists_inside_and_as_given_outside():
     assert server_spec.shown_hints(hints) == {**given, 'group': ['g'], 'same_host': ['a', 'b']}
 
 
-def test_disks_of_a_flavor():
+def test_flavor_defines_root_ephemeral_and_swap_disks():
     root, ephemeral, swap = server_devices.parse({}, IMAGE, FLAVOR)
     assert (root['source_type'], root['image_id'], root['boot_index']) == ('image', 'image', 0)
     assert (ephemeral['source_type'], ephemeral['volume_size']) == ('blank', 2)
@@ -47,7 +47,7 @@ def test_disks_of_a_flavor():
     assert (swap['volume_size'], swap['guest_format']) == (64, 'swap')
 
 
-def test_disks_that_are_asked_for():
+def test_requested_disks_replace_those_of_the_flavor():
     devices = server_devices.parse({'block_device_mapping_v2': [
         {'source_type': 'image', 'uuid': 'image', 'destination_type': 'local', 'boot_index': 0,
          'disk_bus': 'scsi'},
@@ -60,12 +60,12 @@ def test_disks_that_are_asked_for():
 @pytest.mark.parametrize('device, words', [
     ({'guest_format': 'zfs'}, "guest_format 'zfs' is unknown; it may be swap, ext2"),
     ({'device_type': 'tape'}, "device_type 'tape' is unknown"), ({'disk_bus': 'xen'}, "disk_bus 'xen' is unknown"),
-    ({'device_type': 'lun'}, 'a local lun is only supported'), ({'device_type': 'cdrom'}, 'a local cdrom is only'),
-    ({'disk_bus': 'fdc'}, 'no floppy'),
-    ({'destination_type': 'volume', 'disk_bus': 'fdc'}, 'a floppy has the bus fdc'),
-    ({'destination_type': 'volume', 'device_type': 'floppy', 'disk_bus': 'usb'}, 'a floppy has the bus fdc'),
-    ({'destination_type': 'volume', 'device_type': 'lun', 'disk_bus': 'virtio'}, 'its bus is scsi'),
-    ({'destination_type': 'volume', 'guest_format': 'ext4'}, 'guest_format is for blank local disks alone')])
+    ({'device_type': 'lun'}, 'a local lun is supported only'), ({'device_type': 'cdrom'}, 'a local cdrom is supported only'),
+    ({'disk_bus': 'fdc'}, 'cannot use the bus fdc'),
+    ({'destination_type': 'volume', 'disk_bus': 'fdc'}, 'a floppy needs the bus fdc'),
+    ({'destination_type': 'volume', 'device_type': 'floppy', 'disk_bus': 'usb'}, 'a floppy needs the bus fdc'),
+    ({'destination_type': 'volume', 'device_type': 'lun', 'disk_bus': 'virtio'}, 'needs the bus scsi'),
+    ({'destination_type': 'volume', 'guest_format': 'ext4'}, 'guest_format is supported for blank')])
 def test_ineffective_block_device_values_are_refused(device, words):
     """The words were stored, and no host looked at them."""
     with pytest.raises(exception.InvalidBlockDevice, match=words):
@@ -78,7 +78,7 @@ def test_ineffective_block_device_values_are_refused(device, words):
     ({'status': 'queued'}, exception.ImageInactive), ({'min_ram': 513}, exception.FlavorTooSmall),
     ({'disk_format': 'ploop'}, exception.ImageUnacceptable), ({'container_format': 'ova'}, exception.ImageUnacceptable),
     ({'min_disk': 2}, exception.FlavorTooSmall), ({'size': 2 ** 30 + 1}, exception.FlavorTooSmall)])
-def test_images_that_do_not_fit(image, error):
+def test_image_larger_than_the_flavor_is_refused(image, error):
     good = {'id': 'x', 'status': 'active', 'min_ram': 512, 'min_disk': 1, 'size': 2 ** 30}
     server_spec.check_image(good, FLAVOR)
     server_spec.check_image({**good, 'disk_format': 'vhd', 'container_format': 'bare'}, FLAVOR)

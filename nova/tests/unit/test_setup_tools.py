@@ -82,7 +82,7 @@ def _install(packages, directory, monkeypatch, uv, code=0, packaged=False, requi
 SETTINGS = 'pip pip config list'
 
 
-def test_uv_installs(packages, tmp_path, monkeypatch):
+def test_uv_is_installed_by_pip_and_installs_packages(packages, tmp_path, monkeypatch):
     calls = _install(packages, tmp_path, monkeypatch, 'cp {directory}/uv {directory}/bin/uv')
     assert calls == [SETTINGS, 'pip pip install uv', 'uv pip install six from https://mirror/simple']
 
@@ -295,7 +295,7 @@ def test_quickstart_refuses_bad_options_before_it_does_anything(words, expected,
     ('start', 1, 'No cloud was installed with state in'),
     ('remove', 0, 'No cloud is installed with state in'),
 ])
-def test_quickstart_without_an_installation(action, code, expected, tmp_path):
+def test_quickstart_actions_without_an_installation_change_nothing(action, code, expected, tmp_path):
     done = _quickstart(tmp_path, action)
     assert (done.returncode, expected in done.stderr + done.stdout) == (code, True), done
     assert list(tmp_path.iterdir()) == []

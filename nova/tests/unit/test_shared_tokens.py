@@ -35,7 +35,7 @@ def test_the_next_requests_take_the_token_of_the_last_one_where_nobody_gets_it(c
     assert by(cloud, pair)[0] != token                  # whoever is given one may revoke it
 
 
-def test_a_token_that_was_ended_is_followed_by_another(cloud, pair):
+def test_revoked_shared_token_is_replaced(cloud, pair):
     token, _data = by(cloud, pair, shared=True)
     cloud.service.tokens.revoke(token)
     assert by(cloud, pair, shared=True)[0] != token
@@ -49,7 +49,7 @@ def test_token_ends_with_the_role_assignments_of_its_key_pair(cloud, pair):
         by(cloud, pair, shared=True)
 
 
-def test_a_deleted_pair_is_none(cloud, pair):
+def test_deleted_key_pair_is_refused(cloud, pair):
     by(cloud, pair, shared=True)
     row, = cloud.service.credentials.list(user_id=cloud.id_of('user', 'demo'))
     cloud.service.credentials.delete(row['id'])
@@ -57,7 +57,7 @@ def test_a_deleted_pair_is_none(cloud, pair):
         by(cloud, pair, shared=True)
 
 
-def test_a_pair_that_changed_its_project_has_a_token_of_that(cloud, pair):
+def test_changed_project_of_a_key_pair_replaces_its_token(cloud, pair):
     by(cloud, pair, shared=True)
     row, = cloud.service.credentials.list(user_id=cloud.id_of('user', 'demo'))
     cloud.service.credentials.update(row['id'], {'project_id': cloud.id_of('project', 'admin')})

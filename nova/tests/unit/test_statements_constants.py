@@ -28,7 +28,7 @@ def _holds(conn, task, expect):
     (['a'], ['a']), ('a', ['a']), (['a', 'b'], ['a', 'b']), ({'a', 'b', 'x'}, ['a', 'b']), (None, [None]),
     (['b', None], ['b', None]), (['a', 'b', None], ['a', 'b', None]), ([], []), ([instances.SET], ['a', 'b', 'c']),
     ([f'x{number}' for number in range(instances.FEW)] + ['c'], ['c']), (['z'] * 40 + [None, 'b'], ['b', None])])
-def test_a_server_is_as_expected(conn, expect, found):
+def test_expected_values_are_conditions_of_the_statement(conn, expect, found):
     held = [task for task in (None, 'a', 'b', 'c') if _holds(conn, task, expect)]
     assert sorted(held, key=str) == sorted(found, key=str)
 

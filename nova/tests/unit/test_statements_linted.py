@@ -24,7 +24,7 @@ def selects():
 
 
 @pytest.mark.parametrize('dialect', [mysql, postgresql, sqlite])
-def test_no_cartesian_product(dialect):
+def test_statements_contain_no_cartesian_product(dialect):
     """MariaDB's compiler warned of the one that reads a server's ports with the default group of its project."""
     known = selects()
     assert 'nova.db.networks.ports._AND_DEFAULT_GROUP' in known and len(known) > 20

@@ -47,11 +47,11 @@ def circle(trees):
     return None
 
 
-def test_no_circle_of_modules():
+def test_modules_have_no_import_cycle():
     assert circle(modules()) is None
 
 
-def test_a_circle_is_found():
+def test_import_cycle_is_detected():
     trees = {name: ast.parse(text) for name, text in {
         'nova.a': 'from nova import b', 'nova.b': 'if TYPE_CHECKING:\n    from nova.c import C',
         'nova.c': 'def f():\n    import nova.a', 'nova.d': 'from nova.a import A'}.items()}

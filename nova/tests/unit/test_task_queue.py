@@ -34,7 +34,7 @@ def test_run_raises_the_error_of_the_task(tasks):
     assert tasks.run('u', lambda: 'the next one') == 'the next one'
 
 
-def test_in_turn_with_what_is_submitted(tasks):
+def test_run_waits_its_turn_behind_submitted_tasks(tasks):
     go, done = threading.Event(), []
     tasks.submit('u', lambda: (go.wait(20), done.append('first')))
     waiter = threading.Thread(target=lambda: done.append(tasks.run('u', lambda: 'second')))
@@ -69,7 +69,7 @@ def test_tasks_waiting_for_a_thread_are_abandoned_when_the_queue_stops(tasks):
     assert len(errors) == 1 and not begun
 
 
-def test_a_queue_that_stops(tasks):
+def test_waiting_callers_get_unavailable_when_the_queue_stops(tasks):
     go, errors = threading.Event(), []
     tasks.submit('u', go.wait, 5)
 

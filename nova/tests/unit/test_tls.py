@@ -60,7 +60,7 @@ def test_a_daemon_without_tls_warns_where_others_reach_it(caplog):
     assert 'without TLS' in caplog.text
 
 
-def test_files_that_broke_leave_the_listener_as_it_was(tmp_path, caplog):
+def test_damaged_certificate_files_leave_the_listener_unchanged(tmp_path, caplog):
     pair = certificates.Authority(tmp_path).pair('api', ['cloud.example.org'])
     made = tls.given(configured(cert_file=str(pair.certificate), key_file=str(pair.key)))
     pair.certificate.write_text('nothing')
@@ -68,7 +68,7 @@ def test_files_that_broke_leave_the_listener_as_it_was(tmp_path, caplog):
     assert 'the previous one is kept' in caplog.text
 
 
-def test_commands(tmp_path, capsys):
+def test_tls_commands_show_issue_and_renew_certificates(tmp_path, capsys):
     """nova-manage tls status, issue and renew."""
     def run(*arguments):
         code = manage.main(['tls', *arguments, '--state-path', str(tmp_path)])

@@ -52,7 +52,7 @@ def test_an_error_is_not_kept():
     assert [kept.get('a', ask), kept.get('a', ask)] == ['good', 'good']
 
 
-def test_the_token_that_was_used_the_longest_time_ago_goes_first():
+def test_least_recently_used_token_is_evicted_first():
     kept, asked = token_cache.TokenCache(60, most=2), []
     for token in ('a', 'b', 'a', 'c', 'a', 'b'):
         kept.get(token, lambda token=token: asked.append(token) or token)

@@ -116,7 +116,7 @@ def test_a_wrong_count_is_refused(deployment, count):
     assert code == 127 and 'whole number' in err
 
 
-def test_one_that_fails_does_not_stop_the_others(deployment, monkeypatch):
+def test_failed_online_migration_does_not_stop_the_others(deployment, monkeypatch):
     def fail(api_db, cells, limit):
         raise ValueError('broken')
     broken = online_migrations.Migration('broken', fail, None)
@@ -129,7 +129,7 @@ def test_one_that_fails_does_not_stop_the_others(deployment, monkeypatch):
     assert deployment.run(manage.main, 'db', 'online_data_migrations', '--max-count', '1')[0] == 1
 
 
-def test_conductors_do_it_by_themselves_and_rest(deployment, monkeypatch):
+def test_conductors_run_online_migrations_in_the_background(deployment, monkeypatch):
     monkeypatch.setattr(online_migrations, 'BATCH', 2)
     for number in range(3):
         deployment.report(f'host{number}')
@@ -176,7 +176,7 @@ def check(deployment):
     return code, dict(zip(names, results, strict=True)), out
 
 
-def test_all_is_well(deployment):
+def test_upgrade_check_passes_on_a_current_deployment(deployment):
     deployment.report('host1')
     deployment.map_host('host1')
     code, results, _out = check(deployment)
@@ -277,7 +277,7 @@ def signatures(deployment, text='[messages]\n'):
     return results['Message Signatures'], ' '.join(found.replace('|', ' ').split())
 
 
-def test_signatures_of_messages(deployment):
+def test_upgrade_check_reports_missing_message_signatures(deployment):
     assert signatures(deployment)[0] == 'Success'                # before the first start
     deployment.api_db.run(message_keys.signing_key, keys.Key)
     assert signatures(deployment)[0] == 'Success'                # a new deployment requires them

@@ -28,7 +28,7 @@ def test_only_valid_values_pass(validator, good, bad):
             validator(each)
 
 
-def test_addresses_become_canonical():
+def test_addresses_are_normalized():
     assert v.address('FD00:0::1') == 'fd00::1' and v.prefix('10.1.2.3/8') == '10.0.0.0/8'
 
 

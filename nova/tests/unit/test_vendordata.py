@@ -142,7 +142,7 @@ def test_a_target_that_hangs_leaves_threads_for_others(services):
 
 
 @pytest.mark.parametrize('line', ['name', '@http://h', 'a@ftp://h', 'a@file:///etc/passwd', 'a@http://', 'a@http:h'])
-def test_a_target_that_is_none(line):
+def test_invalid_vendordata_target_is_refused(line):
     with pytest.raises(exception.InvalidInput):
         vendordata.VendorData(nova_conf.new(files=[], api__vendordata_dynamic_targets=[line]))
     assert not vendordata.VendorData(nova_conf.new(files=[]))

@@ -10,11 +10,11 @@ from nova.virt import traits
     (['sse4.1', 'sha-ni', 'pclmuldq'], ['CLMUL', 'SHA', 'SSE41']),                # as libvirt does
     (['neon', ''], []),
 ])
-def test_traits_of_a_processor(flags, found):
+def test_cpu_flags_become_traits(flags, found):
     assert traits.of(flags, {}) == ['HW_CPU_X86_' + name for name in found]
 
 
-def test_traits_of_a_driver():
+def test_driver_capabilities_become_traits():
     assert traits.of([], {'extend_volume': True, 'interfaces': False, 'other': True}) == ['COMPUTE_VOLUME_EXTEND']
     everything = traits.of(traits._X86, dict.fromkeys(traits._CAPABILITIES, True))
     assert all(traits.NAME.fullmatch(name) for name in everything)
@@ -53,6 +53,6 @@ def test_unchanged_metrics_keep_their_timestamp():
     assert {each['timestamp'] for each in first} == {'t1'}
 
 
-def test_a_host_without_processors_to_measure():
+def test_cpu_monitor_without_samples_reports_0_percent():
     nothing = dict.fromkeys((*monitors.PARTS, 'frequency'), 0)
     assert values(monitors.CpuMonitor().metrics(nothing, 't'))['cpu.percent'] == 0

@@ -38,13 +38,13 @@ ROUTES = (
     ('GET', 'others/x', ('/{kind}/{id}', ['others', 'x'])), ('GET', 'things/detail\n', ('/things/{id}', ['detail\n'])),
     ('POST', 'things/x/action', ('/things/{thing}/action', ['x'])), ('GET', 'things//action', None),
     ('GET', 'others', None), ('GET', 'things/x/y/z', None)])
-def test_paths_to_rows(method, path, expected):
+def test_paths_are_mapped_to_route_rows(method, path, expected):
     methods, values = mappers.Mapper(ROUTES).find(path.split('/') if path else [], method)
     found = methods and (next(row.path for rows in methods.values() for row, _names in rows), values)
     assert found == expected
 
 
-def test_a_method_that_a_path_has_not():
+def test_mapper_returns_the_allowed_methods_of_a_path():
     methods, _values = mappers.Mapper(ROUTES).find(['things', 'x'], 'PUT')
     assert methods.keys() == {'GET', 'DELETE'}
 
@@ -78,7 +78,7 @@ def test_unserializable_response_returns_500():
     assert ask('GET', '/', routes=[Route('GET', '/', lambda req: {'x': object()})])[0] == '500 Internal Server Error'
 
 
-def test_steps_share_one_call():
+def test_middleware_steps_share_one_call():
     def refuse(environ, start_response):
         return ['no'] if environ.get('refused') else None
     inner = pipeline.prepend(refuse, lambda environ, start_response: ['yes'])
@@ -97,7 +97,7 @@ def test_another_major_version_is_refused_as_the_api_says():
         assert found.negotiate({'HTTP_OPENSTACK_API_VERSION': 'other 1.0, things latest'}) == 9
 
 
-def test_types_of_fields():
+def test_types_of_fields_are_described_by_version():
     table = Fields(Field('id', 'id', type='string required'), Field('plain', 'plain'),
                    Field('links', 'links', since=3,
                          type=Shape(('', 'array'), ('[]', 'object'), ('[].rel', 'string', 5))))

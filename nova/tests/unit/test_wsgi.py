@@ -112,7 +112,7 @@ def test_downloads_are_streamed(served):
     assert status == 200 and len(body) == 64 * 65536
 
 
-def test_a_broken_application_tells_nothing(served):
+def test_unhandled_error_returns_500_without_details(served):
     status, body, response = ask(served(broken))
     assert status == 500
     assert b'canary' not in body and b'Traceback' not in body
@@ -133,7 +133,7 @@ def test_stop_finishes_the_running_request(served):
         ask(server)
 
 
-def test_a_stop_without_patience(served, monkeypatch):
+def test_stop_with_an_expired_timeout_raises_no_error(served, monkeypatch):
     """Bug: a little less than no time was left, which cheroot's pool answered with an error in the stopping thread."""
     failures = []
     monkeypatch.setattr(threading, 'excepthook', failures.append)
@@ -217,7 +217,7 @@ def test_the_longest_mount_answers(served, path, script, rest):
     assert (json.loads(body)['script'], json.loads(body)['path']) == (script, rest)
 
 
-def test_index_and_unknown_paths(served):
+def test_index_names_mounts_and_unknown_paths_return_404(served):
     server = served(MOUNTS)
     assert json.loads(ask(server)[1]) == {'at': f'http://127.0.0.1:{server.port}'}
     for path in ('/imagery', '/nothing'):
