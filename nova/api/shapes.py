@@ -5,6 +5,45 @@ from nova.web.fields import Shape
 # look up an attachment by this name, although the guest names its disks itself.
 DEVICE_NAME = 'X-Nova-Device-Name'
 
+
+def _object(words: str, **keys: str) -> Shape:
+    """Return an object with these keys."""
+    return Shape(('', words), *((f'.{key}', of) for key, of in keys.items()))
+
+
+def _map(keys: str, of: str, words: str = 'object required') -> Shape:
+    """Return an object with variable keys.
+
+    :param keys: regular expression
+    """
+    return Shape(('', words), (f'.<{keys}>', of))
+
+
+def _array(of: str, words: str = 'array required') -> Shape:
+    return Shape(('', words), ('[]', of))
+
+
+def _objects(words: str, **keys: str) -> Shape:
+    """Return a list of objects with these keys."""
+    return Shape(('', words), ('[]', 'object'), *((f'[].{key}', of) for key, of in keys.items()))
+
+
+def _optional_since(version: int, words: str) -> Shape:
+    """Return a value that responses of earlier versions always have."""
+    return Shape(('', f'{words} required', 1, version - 1), ('', words, version))
+
+
+_COUNT = 'integer minimum=0 required'
+_KEY = '^[a-zA-Z0-9-_:. ]{1,255}$'
+_UUID, _URL = 'string format=uuid required', 'string format=uri required'
+_REL = 'string one of self,bookmark required'
+_POLICIES = 'affinity,anti-affinity,soft-affinity,soft-anti-affinity,network-proximity,host-capabilities'
+_NAME = ('allOf(string format=name minLength=1 maxLength=255 / string pattern ^[{}]+$ minLength=1 maxLength=255) '
+         'required')
+_MEMBERS_OF_FLAVOR = (('.id', 'string'), ('.links', 'array'), ('.links[]', 'object'), ('.links[].rel', _REL),
+                      ('.links[].href', _URL))
+_MEMBERS_OF_IMAGE = (('.id', 'string format=uuid'), *_MEMBERS_OF_FLAVOR[1:])
+
 ADDRESSES = Shape(
     ('', 'object required'),
     ('.<^.*$>', 'array'),
@@ -14,37 +53,16 @@ ADDRESSES = Shape(
     ('.<^.*$>[].OS-EXT-IPS:type', 'string one of fixed,floating required'),
     ('.<^.*$>[].OS-EXT-IPS-MAC:mac_addr', 'string format=mac-address required'),
 )
-COUNTS = Shape(
-    ('', 'object required'),
-    ('.waiting', 'integer minimum=0 required'),
-    ('.moving', 'integer minimum=0 required'),
-    ('.moved', 'integer minimum=0 required'),
-    ('.failed', 'integer minimum=0 required'),
-    ('.skipped', 'integer minimum=0 required'),
-    ('.deleted', 'integer minimum=0 required'),
-)
-CPU_PINNING = Shape(
-    ('', 'object'),
-    ('.<^[0-9]+$>', 'integer'),
-)
+COUNTS = _object('object required', **dict.fromkeys(('waiting', 'moving', 'moved', 'failed', 'skipped', 'deleted'),
+                                                    _COUNT))
+CPU_PINNING = _map('^[0-9]+$', 'integer', 'object')
 DELETE_ON_TERMINATION = (
     'boolean|string one of True,True,TRUE,true,1,ON,On,on,YES,Yes,yes,False,False,FALSE,false,0,OFF,Off,off,NO,'
     'No,no required')
-DISABLED_REASON = Shape(
-    ('', 'string|null required', 1, 68),
-    ('', 'string|null', 69),
-)
-EXTRA_SPECS = Shape(
-    ('', 'object'),
-    ('.<^[a-zA-Z0-9-_:. ]{1,255}$>', 'string maxLength=255'),
-)
-FAULT = Shape(
-    ('', 'object'),
-    ('.code', 'integer required'),
-    ('.created', 'string format=date-time required'),
-    ('.details', 'string'),
-    ('.message', 'string required'),
-)
+DISABLED_REASON = _optional_since(69, 'string|null')
+EXTRA_SPECS = _map(_KEY, 'string maxLength=255', 'object')
+FAULT = _object('object', code='integer required', created='string format=date-time required', details='string',
+                message='string required')
 FIELDS_FLAVOR = Shape(
     ('', 'object required'),
     ('.disk', 'integer required'),
@@ -57,115 +75,35 @@ FIELDS_FLAVOR = Shape(
     ('.vcpus', 'integer required'),
 )
 FIELDS_IMAGE = Shape(
-    ('.id', 'string format=uuid'),
-    ('.links', 'array'),
-    ('.links[]', 'object'),
-    ('.links[].rel', 'string one of self,bookmark required'),
-    ('.links[].href', 'string format=uri required'),
+    *_MEMBERS_OF_IMAGE,
     ('.properties', 'object'),
     ('.properties.<^[a-zA-Z0-9_:. ]{1,255}$>', 'string|null maxLength=255'),
     ('', 'string|object required'),
     ('.properties.<^.+$>', 'string|null'),
 )
-FIELDS_LINKS = Shape(
-    ('', 'array required'),
-    ('[]', 'object'),
-    ('[].rel', 'string one of self,bookmark required'),
-    ('[].href', 'string format=uri required'),
-)
-FIELDS_METADATA = Shape(
-    ('', 'object required'),
-    ('.<^.+$>', 'string'),
-)
+FIELDS_LINKS = _objects('array required', rel=_REL, href=_URL)
+FIELDS_METADATA = _map('^.+$', 'string')
 FIELDS_STATUS = (
     'string one of ACTIVE,BUILD,DELETED,ERROR,HARD_REBOOT,MIGRATING,PASSWORD,PAUSED,REBOOT,REBUILD,RESCUE,RESIZE,'
     'REVERT_RESIZE,SHELVED,SHELVED_OFFLOADED,SHUTOFF,SOFT_DELETED,SUSPENDED,UNKNOWN,VERIFY_RESIZE required')
-FIELDS_VOLUMES_ATTACHED = Shape(
-    ('', 'array required'),
-    ('[]', 'object'),
-    ('[].id', 'string required'),
-    ('[].delete_on_termination', 'boolean required'),
-)
-FIXED_IPS = Shape(
-    ('', 'null|array required'),
-    ('[]', 'object'),
-    ('[].ip_address', 'string anyOf(format=ipv4 / format=ipv6) required'),
-    ('[].subnet_id', 'string format=uuid required'),
-)
-FLAVOR = Shape(
-    ('', 'object required'),
-    ('.id', 'string'),
-    ('.links', 'array'),
-    ('.links[]', 'object'),
-    ('.links[].rel', 'string one of self,bookmark required'),
-    ('.links[].href', 'string format=uri required'),
-)
-FORCED_DOWN = Shape(
-    ('', 'boolean required', 1, 68),
-    ('', 'boolean', 69),
-)
-HOSTS = Shape(
-    ('', 'array|null required'),
-    ('[]', 'string'),
-)
-ID = Shape(
-    ('', 'string format=uuid required', 1, 68),
-    ('', 'string format=uuid', 69),
-)
-IMAGE = Shape(
-    ('.id', 'string format=uuid'),
-    ('.links', 'array'),
-    ('.links[]', 'object'),
-    ('.links[].rel', 'string one of self,bookmark required'),
-    ('.links[].href', 'string format=uri required'),
-    ('', 'string|object required'),
-)
-LINKS = Shape(
-    ('', 'array required'),
-    ('[]', 'object'),
-    ('[].href', 'string format=uri required'),
-    ('[].rel', 'string required'),
-)
-MEMBERS = Shape(
-    ('', 'array required'),
-    ('[]', 'string format=uuid'),
-)
-METADATA = Shape(
-    ('', 'object required'),
-    ('.<^[a-zA-Z0-9-_:. ]{1,255}$>', 'array|boolean|integer|number|object|string|null'),
-)
-MIGRATIONS_LINKS = Shape(
-    ('', 'array'),
-    ('[]', 'object'),
-    ('[].rel', 'string one of self,bookmark required'),
-    ('[].href', 'string format=uri required'),
-)
-NAME = Shape(
-    ('', 'allOf(string format=name minLength=1 maxLength=255 / string pattern ^[_\\- a-zA-Z0-9]+$ minLength=1 '
-          'maxLength=255) required', 1, 91),
-    ('', 'allOf(string format=name minLength=1 maxLength=255 / string pattern ^[_\\-\\@\\. a-zA-Z0-9]+$ '
-          'minLength=1 maxLength=255) required', 92),
-)
-POLICIES = Shape(
-    ('', 'array'),
-    ('[]', 'string one of affinity,anti-affinity,soft-affinity,soft-anti-affinity,network-proximity,'
-            'host-capabilities'),
-)
-POLICY = (
-    'string one of affinity,anti-affinity,soft-affinity,soft-anti-affinity,network-proximity,host-capabilities, '
-    'required')
-REQUIREMENTS = Shape(
-    ('', 'object required'),
-    ('.<^[a-zA-Z0-9-_:. ]{1,255}$>', 'string'),
-)
-ROLES = Shape(
-    ('', 'array required'),
-    ('[]', 'string'),
-)
-RULES = Shape(
-    ('', 'object required'),
-    ('.max_server_per_host', 'integer'),
-)
+FIELDS_VOLUMES_ATTACHED = _objects('array required', id='string required', delete_on_termination='boolean required')
+FIXED_IPS = _objects('null|array required', ip_address='string anyOf(format=ipv4 / format=ipv6) required',
+                     subnet_id=_UUID)
+FLAVOR = Shape(('', 'object required'), *_MEMBERS_OF_FLAVOR)
+FORCED_DOWN = _optional_since(69, 'boolean')
+HOSTS = _array('string', 'array|null required')
+ID = _optional_since(69, 'string format=uuid')
+IMAGE = Shape(*_MEMBERS_OF_IMAGE, ('', 'string|object required'))
+LINKS = _objects('array required', href=_URL, rel='string required')
+MEMBERS = _array('string format=uuid')
+METADATA = _map(_KEY, 'array|boolean|integer|number|object|string|null')
+MIGRATIONS_LINKS = _objects('array', rel=_REL, href=_URL)
+NAME = Shape(('', _NAME.format(r'_\- a-zA-Z0-9'), 1, 91), ('', _NAME.format(r'_\-\@\. a-zA-Z0-9'), 92))
+POLICIES = _array(f'string one of {_POLICIES}', 'array')
+POLICY = f'string one of {_POLICIES}, required'
+REQUIREMENTS = _map(_KEY, 'string')
+ROLES = _array('string')
+RULES = _object('object required', max_server_per_host='integer')
 SCHEDULER_HINTS = Shape(
     ('', 'object required'),
     ('.group', 'array'),
@@ -182,70 +120,30 @@ SCHEDULER_HINTS = Shape(
     ('.cidr', 'string pattern ^/[0-9a-f.:]+$'),
     ('.<^.+$>', ''),
 )
-SECURITY_GROUPS = Shape(
-    ('', 'array'),
-    ('[]', 'object'),
-    ('[].name', 'string required'),
-)
-SERVER = Shape(
-    ('', 'object'),
-    ('.id', 'string format=uuid required'),
-    ('.links', 'array minItems=2 maxItems=2 required'),
-)
-SERVERS = Shape(
-    ('', 'array'),
-    ('[]', 'object'),
-    ('[].name', 'string required'),
-    ('[].uuid', 'string format=uuid required'),
-)
-SERVER_GROUPS = Shape(
-    ('', 'array maxLength=1 required'),
-    ('[]', 'string format=uuid'),
-)
+SECURITY_GROUPS = _objects('array', name='string required')
+SERVER = _object('object', id=_UUID, links='array minItems=2 maxItems=2 required')
+SERVERS = _objects('array', name='string required', uuid=_UUID)
+SERVER_GROUPS = _array('string format=uuid', 'array maxLength=1 required')
 SERVICE = Shape(
     ('', 'object required'),
     ('.disabled_reason', 'null|string required'),
     ('.host', 'string required'),
     ('.id', 'integer required', 1, 52),
-    ('.id', 'string format=uuid required', 53),
+    ('.id', _UUID, 53),
 )
-SERVICES_UPDATED_AT = Shape(
-    ('', 'string|null format=date-time required', 1, 68),
-    ('', 'string|null format=date-time', 69),
-)
-SIBLINGS = Shape(
-    ('', 'array required'),
-    ('[]', 'array'),
-    ('[][]', 'integer'),
-)
-STATE = Shape(
-    ('', 'string one of up,down required', 1, 68),
-    ('', 'string one of up,down', 69),
-)
+SERVICES_UPDATED_AT = _optional_since(69, 'string|null format=date-time')
+SIBLINGS = Shape(('', 'array required'), ('[]', 'array'), ('[][]', 'integer'))
+STATE = _optional_since(69, 'string one of up,down')
 STATUS = Shape(
     ('', 'string one of enabled,disabled required', 1, 68),
     ('', 'string one of enabled,disabled,UNKNOWN required', 69),
 )
-TAG = (
-    'oneOf(string pattern ^[^,/]*$ minLength=1 maxLength=60 / null) required')
-TAGS = Shape(
-    ('', 'array maxItems=50 required'),
-    ('[]', 'string'),
-)
+TAG = 'oneOf(string pattern ^[^,/]*$ minLength=1 maxLength=60 / null) required'
+TAGS = _array('string', 'array maxItems=50 required')
 UPDATED_AT = Shape(
     ('', 'string|null format=date-time required', 1, 22),
     ('', 'string format=date-time required', 23),
 )
-VCPU_SET = Shape(
-    ('', 'array required'),
-    ('[]', 'integer'),
-)
-VOLUMES_ATTACHED = Shape(
-    ('', 'array required'),
-    ('[]', 'object'),
-    ('[].id', 'string required'),
-)
-ZONE = Shape(
-    ('', 'string required', 1, 68),
-    ('', 'string', 69),
-)
+VCPU_SET = _array('integer')
+VOLUMES_ATTACHED = _objects('array required', id='string required')
+ZONE = _optional_since(69, 'string')

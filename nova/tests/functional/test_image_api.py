@@ -121,7 +121,8 @@ def test_the_archive_of_a_container_may_be_compressed(alice):
     assert alice('PUT', url(container, '/file'), packed, kind=OCTETS).status == 204
 
 
-@pytest.mark.parametrize('how', [{}, {'CONTENT_LENGTH': '', 'HTTP_TRANSFER_ENCODING': 'chunked'}], ids=['length', 'chunks'])
+@pytest.mark.parametrize('how', [{}, {'CONTENT_LENGTH': '', 'HTTP_TRANSFER_ENCODING': 'chunked'}],
+                         ids=['length', 'chunks'])
 def test_an_upload_without_data_makes_an_active_image(alice, how):
     """``openstack image create`` without a terminal uploads its empty standard input."""
     image = alice.create()
