@@ -103,7 +103,6 @@ OPERATIONS = [
     ('GET /os-hypervisors/detail', '/os-hypervisors/detail', None),
     ('GET /os-hypervisors/{}', '/os-hypervisors/{node}', None),
     ('GET /os-hypervisors/statistics', '/os-hypervisors/statistics', None),
-    ('GET /os-hypervisors/{}/os-metrics', '/os-hypervisors/{node}/os-metrics', None),
     ('GET /os-hypervisors/{}/search', '/os-hypervisors/host/search', None),
     ('GET /os-hypervisors/{}/servers', '/os-hypervisors/host/servers', None),
     ('GET /os-hypervisors/{}/uptime', '/os-hypervisors/{node}/uptime', None),
