@@ -7,8 +7,8 @@ from PyPI, against an all-in-one with the fake driver.
 ``openstackclient``, ``novaclient`` and ``openstacksdk`` are their tests of the Compute API. The suites that begin with
 ``sdk-`` are openstacksdk's tests of other APIs, those that begin with ``osc-`` are openstackclient's. The suites of the
 Networking API have a cloud where projects make networks between hosts.
-What does not pass is compared with tools/client-suites-expected.tsv: a failure that is not in that list, or a listed
-test that passes, makes the exit code 1.
+What does not pass is compared with tools/client-suites-expected.tsv, where the name of a test begins with that of its
+suite: a failure that is not in that list, or a listed test that passes, makes the exit code 1.
 """
 import argparse
 import json
@@ -105,7 +105,7 @@ def configure(cloud, home, directory, routed):
 
 
 def run(name, directory, home, environ, only):
-    """{test: Result} of one suite; see suites.junit."""
+    """{suite and test: Result} of one suite; see suites.junit."""
     found = home / f'{name}.xml'
     command = [directory / 'python', '-m', 'pytest', '-q', '-p', 'no:cacheprovider', '--timeout', str(TEST_S),
                '--junitxml', found, '--tb', 'short', '--pyargs', SUITES[name]]
@@ -116,7 +116,8 @@ def run(name, directory, home, environ, only):
         subprocess.run(command, env=environ, cwd=home, stdout=log, stderr=log)
     last = (home / f'{name}.log').read_text(errors='replace').strip().splitlines()[-1:]
     print(re.sub(r'=+', '', ''.join(last)).strip(), flush=True)
-    return suites.junit(found.read_text()) if found.exists() else {}
+    results = suites.junit(found.read_text()) if found.exists() else {}
+    return {f'{name} {test}': result for test, result in results.items()}
 
 
 if __name__ == '__main__':
