@@ -285,6 +285,28 @@ RULES = (
     Rule('identity:get_limit', _LIMIT_READER, 'Show a limit.', scope=_ALL),
     Rule('identity:update_limit', _ADMIN, 'Change a limit.', scope=_NO_DOMAIN),
     Rule('identity:delete_limit', _ADMIN, 'Delete a limit.', scope=_NO_DOMAIN),
+    Rule('identity:create_endpoint_group', _ADMIN, 'Create an endpoint group.', scope=_NO_DOMAIN),
+    Rule('identity:list_endpoint_groups', _READER, 'List endpoint groups.', scope=_NO_DOMAIN),
+    Rule('identity:get_endpoint_group', _READER, 'Show an endpoint group.', scope=_NO_DOMAIN),
+    Rule('identity:update_endpoint_group', _ADMIN, 'Change an endpoint group.', scope=_NO_DOMAIN),
+    Rule('identity:delete_endpoint_group', _ADMIN, 'Delete an endpoint group.', scope=_NO_DOMAIN),
+    Rule('identity:list_projects_associated_with_endpoint_group', _READER, 'List the projects of an endpoint group.',
+         scope=_NO_DOMAIN),
+    Rule('identity:list_endpoints_associated_with_endpoint_group', _READER, 'List the endpoints of an endpoint group.',
+         scope=_NO_DOMAIN),
+    Rule('identity:get_endpoint_group_in_project', _READER, 'Show an endpoint group of a project.', scope=_NO_DOMAIN),
+    Rule('identity:list_endpoint_groups_for_project', _READER, 'List the endpoint groups of a project.',
+         scope=_NO_DOMAIN),
+    Rule('identity:add_endpoint_group_to_project', _ADMIN, 'Limit the catalog of a project to an endpoint group.',
+         scope=_NO_DOMAIN),
+    Rule('identity:remove_endpoint_group_from_project', _ADMIN, 'Remove an endpoint group from a project.',
+         scope=_NO_DOMAIN),
+    Rule('identity:list_projects_for_endpoint', _READER, 'List the projects of an endpoint.', scope=_NO_DOMAIN),
+    Rule('identity:list_endpoints_for_project', _READER, 'List the endpoints of a project.', scope=_NO_DOMAIN),
+    Rule('identity:add_endpoint_to_project', _ADMIN, 'Limit the catalog of a project to an endpoint.',
+         scope=_NO_DOMAIN),
+    Rule('identity:check_endpoint_in_project', _READER, 'Check whether a project has an endpoint.', scope=_NO_DOMAIN),
+    Rule('identity:remove_endpoint_from_project', _ADMIN, 'Remove an endpoint from a project.', scope=_NO_DOMAIN),
 )
 
 # Rules of operations that this service does not have.
@@ -293,35 +315,26 @@ ABSENT = names({
         identity:authorize_request_token identity:get_access_token identity:get_access_token_role
         identity:list_access_tokens identity:list_access_token_roles identity:delete_access_token
         identity:create_consumer identity:update_consumer identity:delete_consumer identity:create_domain_config
-        identity:update_domain_config identity:delete_domain_config identity:create_endpoint_group
-        identity:update_endpoint_group identity:delete_endpoint_group identity:add_endpoint_group_to_project
-        identity:remove_endpoint_group_from_project identity:create_identity_provider
+        identity:update_domain_config identity:delete_domain_config identity:create_identity_provider
         identity:update_identity_provider identity:delete_identity_provider identity:create_mapping
         identity:delete_mapping identity:update_mapping identity:create_policy identity:update_policy
         identity:delete_policy identity:create_policy_association_for_endpoint
         identity:delete_policy_association_for_endpoint identity:create_policy_association_for_service
         identity:delete_policy_association_for_service identity:create_policy_association_for_region_and_service
-        identity:delete_policy_association_for_region_and_service identity:add_endpoint_to_project
-        identity:remove_endpoint_from_project identity:create_protocol identity:update_protocol
+        identity:delete_policy_association_for_region_and_service identity:create_protocol identity:update_protocol
         identity:delete_protocol identity:create_service_provider identity:update_service_provider
         identity:delete_service_provider
     ''',
     'rule:admin_required or (role:reader and system_scope:all)': '''
-        identity:get_consumer identity:list_consumers identity:get_domain_config
-        identity:get_domain_config_default identity:list_endpoint_groups identity:get_endpoint_group
-        identity:list_projects_associated_with_endpoint_group
-        identity:list_endpoints_associated_with_endpoint_group identity:get_endpoint_group_in_project
-        identity:list_endpoint_groups_for_project identity:list_identity_providers
-        identity:get_identity_provider identity:get_mapping identity:list_mappings identity:get_policy
-        identity:list_policies identity:check_policy_association_for_endpoint
+        identity:get_consumer identity:list_consumers identity:get_domain_config identity:get_domain_config_default
+        identity:list_identity_providers identity:get_identity_provider identity:get_mapping identity:list_mappings
+        identity:get_policy identity:list_policies identity:check_policy_association_for_endpoint
         identity:check_policy_association_for_service identity:check_policy_association_for_region_and_service
-        identity:get_policy_for_endpoint identity:list_endpoints_for_policy identity:list_projects_for_endpoint
-        identity:check_endpoint_in_project identity:list_endpoints_for_project identity:get_protocol
+        identity:get_policy_for_endpoint identity:list_endpoints_for_policy identity:get_protocol
         identity:list_protocols identity:list_service_providers identity:get_service_provider
     ''',
     '': '''
-        identity:get_security_compliance_domain_config identity:list_projects_for_user
-        identity:list_domains_for_user
+        identity:get_security_compliance_domain_config identity:list_projects_for_user identity:list_domains_for_user
     ''',
     'rule:service_or_admin': '''
         identity:revocation_list

@@ -212,6 +212,24 @@ class Walk:
                              ('PATCH', {'domain': {'enabled': False}}), ('DELETE', None), ('DELETE', None)):
             for who in self.everybody:
                 self.ask(method, one, body, who)
+        self.endpoint_filters()
+
+    def endpoint_filters(self):
+        """Endpoint groups, and endpoints of projects."""
+        root, project = '/v3/OS-EP-FILTER', self.ids['project-demo']
+        group = self.make('endpoint-group', f'{root}/endpoint_groups', {'endpoint_group': {
+            'name': 'g', 'filters': {'interface': 'internal'}}})
+        one, given = f'{root}/endpoint_groups/{group}', self.ask('GET', '/v3/endpoints').json['endpoints'][0]['id']
+        in_project = (f'{one}/projects/{project}', f'{root}/projects/{project}/endpoints/{given}')
+        for method, path in (
+                *(('PUT', path) for path in in_project), *(('GET', path) for path in in_project),
+                *(('GET', path) for path in (one, f'{root}/endpoint_groups', f'{one}/projects', f'{one}/endpoints',
+                                             f'{root}/projects/{project}/endpoints',
+                                             f'{root}/projects/{project}/endpoint_groups',
+                                             f'{root}/endpoints/{given}/projects')),
+                *(('DELETE', path) for path in in_project), ('PATCH', one), ('DELETE', one)):
+            for who in self.everybody:
+                self.ask(method, path, {'endpoint_group': {'name': 'h'}} if method == 'PATCH' else None, who)
 
     def fields(self, path, noun, good, required):
         """Create and update with each field missing, wrong, and right."""
@@ -625,7 +643,7 @@ class Walk:
     def paths(self):
         for path in ('/v4', '/v3/nonsense', '/v3/users/', '/v3/users//projects', '/v3/users/%00', '/v3/users/%ff',
                      '/v3/users/' + 'x' * 5000, '/v3/OS-FEDERATION/mappings', '/v3/OS-OAUTH1/consumers', '/v3/policies',
-                     '/v3/domains/default/config', '/v3/OS-EP-FILTER/x', '/v3/auth/OS-FEDERATION/x', '/v2.0',
+                     '/v3/domains/default/config', '/v3/OS-ENDPOINT-POLICY/x', '/v3/auth/OS-FEDERATION/x', '/v2.0',
                      '/v3/users?name=%ff', '/v3/users?name=%00', '/v3/credentials?user_id=%00',
                      '/v3/users?name=' + 'x' * 70000):
             for who in ('admin', 'nobody'):

@@ -56,7 +56,7 @@ class Client:
         self._process.stdout.close()
 
 
-def _load(program):
+def load(program):
     """Everything that a command imports; its ``main``."""
     import importlib.metadata
 
@@ -111,7 +111,7 @@ def _command(main, arguments, environ, printed, directory):
 
 
 def _serve():
-    main, answers = _load(sys.argv[1]), os.fdopen(os.dup(1), 'w')
+    main, answers = load(sys.argv[1]), os.fdopen(os.dup(1), 'w')
     gc.collect()
     gc.freeze()                         # modules stay as they are in each process
     for line in sys.stdin:

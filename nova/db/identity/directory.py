@@ -33,6 +33,7 @@ NOUNS = {
     'region': tables.identity_regions,
     'service': tables.identity_services,
     'endpoint': tables.identity_endpoints,
+    'endpoint_group': tables.identity_endpoint_groups,
     'registered_limit': tables.identity_registered_limits,
     'limit': tables.identity_limits,
 }
@@ -99,7 +100,7 @@ def delete_project(conn: sa.Connection, project_id: str) -> bool:
     """Remove a project, the roles on it, its credentials, trusts and limits; return False if it does not exist."""
     for kind in ('project', 'below_project'):
         assignments.delete_of(conn, target_type=kind, target_id=project_id)
-    for table in (tables.identity_trusts, tables.identity_limits):
+    for table in (tables.identity_trusts, tables.identity_limits, tables.identity_project_endpoints):
         statements.delete(conn, table, project_id=project_id)
     credentials, users = tables.identity_application_credentials, tables.identity_users
     conn.execute(credentials.delete().where(credentials.c.project_id == project_id))
@@ -110,6 +111,21 @@ def delete_project(conn: sa.Connection, project_id: str) -> bool:
     # the other credentials are for the login of their users, who keep them without the project
     conn.execute(others.update().where(others.c.project_id == project_id).values(project_id=None))
     return delete(conn, 'project', project_id)
+
+
+def project_endpoints(conn: sa.Connection, **match: str) -> list[dict[str, Any]]:
+    """Return what projects have of endpoints and endpoint groups, whose columns equal ``match``."""
+    return statements.rows(conn, tables.identity_project_endpoints, **match)
+
+
+def add_project_endpoint(conn: sa.Connection, project_id: str, kind: str, target_id: str) -> None:
+    """Give a project an endpoint or endpoint group; repeating it has no effect."""
+    engine.insert_ignore(conn, tables.identity_project_endpoints, {
+        'project_id': project_id, 'kind': kind, 'target_id': target_id})
+
+
+def delete_project_endpoints(conn: sa.Connection, **match: str) -> None:
+    statements.delete(conn, tables.identity_project_endpoints, **match)
 
 
 def past_passwords(conn: sa.Connection, user_id: str) -> list[str]:

@@ -206,6 +206,25 @@ identity_endpoints = table(
     sa.Column('created_at', types.DateTime, nullable=False),
 )
 
+# filters of endpoints for the catalogs of projects
+identity_endpoint_groups = table(
+    'identity_endpoint_groups',
+    sa.Column('id', sa.String(64), primary_key=True),
+    sa.Column('name', sa.String(255), nullable=False),
+    sa.Column('description', types.LongText),
+    sa.Column('filters', types.Json, nullable=False),
+    sa.Column('created_at', types.DateTime, nullable=False),
+)
+
+# the catalog of a project with rows has only these endpoints
+identity_project_endpoints = table(
+    'identity_project_endpoints',
+    sa.Column('project_id', sa.String(64), primary_key=True),
+    sa.Column('kind', sa.String(16), primary_key=True),          # endpoint, endpoint_group
+    sa.Column('target_id', sa.String(64), primary_key=True),
+    sa.Index('ix_identity_project_endpoints_target', 'kind', 'target_id'),
+)
+
 # Unified limits: the service that a limit belongs to reads and enforces it.
 identity_registered_limits = table(
     'identity_registered_limits',

@@ -248,6 +248,9 @@ class Endpoints(OfService):
             raise exception.BadRequest(f'The URL of an endpoint may contain $(project_id)s, $(tenant_id)s and '
                                        f'$(user_id)s, but not: {", ".join(sorted(unknown))[:255]}.')
 
+    def release(self, conn: engine.Connection, row_id: str) -> None:
+        queries.delete_project_endpoints(conn, kind=self.noun, target_id=row_id)
+
 
 class RegisteredLimits(OfService):
     noun = 'registered_limit'
@@ -337,18 +340,17 @@ def of(directory: Directory, built_in: BuiltIn) -> dict[str, Resources]:
     return {kind.noun: kind for kind in (*managed, *(kind(d, built_in) for kind in KINDS))}
 
 
-def catalog(db: engine.Database, built_in: catalogs.Catalog, values: Mapping[str, str | None]) -> catalogs.Catalog:
+def catalog(conn: engine.Connection, built_in: catalogs.Catalog, values: Mapping[str, str | None]) -> catalogs.Catalog:
     """Return the catalog of a token.
 
     An endpoint is left out if its URL needs a value that the token does not have.
 
     :param values: {name of PLACEHOLDERS: value}
     """
-    with db.reader() as conn:
-        endpoints = queries.rows(conn, 'endpoint', enabled=True)
-        if not endpoints:
-            return built_in
-        services = queries.rows(conn, 'service', {row['service_id'] for row in endpoints}, enabled=True)
+    endpoints = queries.rows(conn, 'endpoint', enabled=True)
+    if not endpoints:
+        return built_in
+    services = queries.rows(conn, 'service', {row['service_id'] for row in endpoints}, enabled=True)
     found = {row['id']: row | {'endpoints': [*row['endpoints']]} for row in built_in}
     found |= {row['id']: {'id': row['id'], 'type': row['type'], 'name': row['name'] or '', 'endpoints': []}
               for row in services}

@@ -15,6 +15,7 @@ from nova.identity.embedded import catalog as catalogs
 from nova.identity.embedded import checks
 from nova.identity.embedded import credentials
 from nova.identity.embedded import directory
+from nova.identity.embedded import endpoint_filters
 from nova.identity.embedded import grants
 from nova.identity.embedded import logins
 from nova.identity.embedded import password_rules
@@ -28,7 +29,8 @@ from nova.identity.embedded import trusts
 class IdentityService(directory.Directory):
     """The directory with ``tokens``, ``logins``, ``signed`` requests and ``credentials`` of users.
 
-    ``grants`` has groups and role assignments, ``resources`` the collections of groups, limits and the catalog.
+    ``grants`` has groups and role assignments, ``resources`` the collections of groups, limits and the catalog,
+    ``endpoint_filters`` the endpoints of projects.
 
     :param conf: uses [identity]
     :param api_db: db.engine.Database with the identity tables
@@ -58,14 +60,18 @@ class IdentityService(directory.Directory):
         self.grants, self.trusts = grants.Grants(self), trusts.Trusts(self)
         self.logins = logins.Logins(self, self.keys, self.tokens, self.credentials, self.trusts, self.checks, lifetime,
                                     clock)
-        self.resources = resources.of(self, lambda: self.built_in(None))
+        self.resources = resources.of(self, lambda: self.built_in(None)) | {
+            endpoint_filters.GROUP: endpoint_filters.EndpointGroups(self, list)}
+        self.endpoint_filters = endpoint_filters.EndpointFilters(self, self.resources)
         self.signed = signed_requests.SignedRequests(self.credentials, self.tokens, self.checks, lifetime,
                                                      conf.identity.validation_cache_time)
 
     def catalog(self, project_id: str | None, user_id: str | None = None) -> catalogs.Catalog:
         """Return the service catalog for a token: the services of this deployment and those that clients added."""
-        return resources.catalog(self.db, self.built_in(project_id), {
-            'project_id': project_id, 'tenant_id': project_id, 'user_id': user_id})
+        with self.db.reader() as conn:
+            found = resources.catalog(conn, self.built_in(project_id), {
+                'project_id': project_id, 'tenant_id': project_id, 'user_id': user_id})
+            return found if project_id is None else endpoint_filters.filtered(conn, found, project_id)
 
     def forget(self) -> None:
         self.tokens.forget()

@@ -30,11 +30,13 @@ class Crud:
 
     :cvar exact: an empty filter matches empty values; else it is ignored
     :cvar filters: query parameters beside those of the fields
+    :cvar root: path above that of the list
     :param shown: what the operation "show" answers; None: the same as the others
     """
 
     exact = False
     filters: tuple[str, ...] = ()
+    root = '/v3'
 
     def __init__(self, kind: schemas.Kind, shown: schemas.Kind | None = None) -> None:
         self.kind, self.shown = kind, shown or kind
@@ -89,12 +91,12 @@ class Crud:
 
     def creation(self) -> Route:
         kind = self.kind
-        return Route('POST', f'/v3/{kind.plural}', self.create, *self.rules('create'), status=201,
+        return Route('POST', f'{self.root}/{kind.plural}', self.create, *self.rules('create'), status=201,
                      name=f'create_{kind.name}', answer=One(kind, 'show'),
                      body=schemas.Body(kind.content('create'), kind.name))
 
     def routes(self) -> Iterator[Route]:
-        kind, path = self.kind, f'/v3/{self.kind.plural}'
+        kind, path = self.kind, f'{self.root}/{self.kind.plural}'
         noun, one = kind.name, f'{path}/{{{kind.name}_id}}'
         yield Route('GET', path, self.list, *self.rules('list', plural=True), name=f'list_{kind.plural}',
                     query=schemas.Query(*kind.filters, *self.filters), answer=Page(kind))

@@ -10,6 +10,7 @@ from nova.identity.rest import credential_resources
 from nova.identity.rest import crud
 from nova.identity.rest import delegations
 from nova.identity.rest import directory as directory_handlers
+from nova.identity.rest import endpoint_filters
 from nova.identity.rest import grants
 from nova.identity.rest import operations
 from nova.identity.rest import resources
@@ -107,5 +108,6 @@ ROUTES = [
     *grants.ROUTES,
     *delegations.ROUTES,
     *crud.ROUTES,
+    *endpoint_filters.ROUTES,
     *credential_resources.ROUTES,
 ]

@@ -131,7 +131,7 @@ class Request(request.BaseRequest):
 # segment of a path: feature of Keystone that the embedded service does not have
 _KEYSTONE = {
     'OS-FEDERATION': 'federated identities', 'OS-OAUTH1': 'OAuth 1.0 consumers and tokens',
-    'OS-OAUTH2': 'OAuth 2.0 tokens', 'OS-EP-FILTER': 'endpoint filters', 'OS-ENDPOINT-POLICY': 'endpoint policies',
+    'OS-OAUTH2': 'OAuth 2.0 tokens', 'OS-ENDPOINT-POLICY': 'endpoint policies',
     'OS-SIMPLE-CERT': 'certificates of tokens', 'OS-PKI': 'certificates of tokens', 'policies': 'policy documents'}
 
 

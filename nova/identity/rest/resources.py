@@ -275,6 +275,16 @@ ENDPOINT = OpenKind('endpoint', 'endpoints', t.identity_endpoints, (
 ), {'region_id': None, 'enabled': True})
 
 
+ENDPOINT_GROUP = Kind('endpoint_group', 'endpoint_groups', t.identity_endpoint_groups, (
+    _ID,
+    _name(255),
+    _description(),
+    Field('filters', {'type': 'object'}, 'filters', 'Fields that endpoints of the group have.', required=True,
+          accepts=closed(**dict.fromkeys(('interface', 'service_id', 'region_id'), s.STRING), enabled=s.FLAG), **WRITE),
+    linked('OS-EP-FILTER/endpoint_groups/{id}'),
+), {'description': None})
+
+
 def _blank(name: str, doc: str, accepts: Schema) -> Field:
     """Return a field that is stored as '' if it is null."""
     return Field(name, s.STRING_OR_NULL, _or_null(name), doc, column=name, filter=name, accepts=accepts, **WRITE)

@@ -263,7 +263,7 @@ def test_additional_attributes(admin):
 
 def test_only_keystone_has_it(admin, cloud):
     for path in ('OS-FEDERATION/mappings', 'auth/OS-FEDERATION/saml2', 'OS-OAUTH1/consumers', 'policies', 'policies/x',
-                 'OS-EP-FILTER/projects/x/endpoints', 'domains/default/config', 'domains/config/default'):
+                 'domains/default/config', 'domains/config/default'):
         for token in (admin.token, cloud.token('demo')):
             reply = cloud.call('GET', '/v3/' + path, token=token)
             assert reply.status_int == 501 and 'Use Keystone for that.' in reply.json['error']['message'], path

@@ -1,4 +1,4 @@
-"""Domains of the identity service."""
+"""Domains and endpoint filters of the identity service."""
 from alembic import op
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
@@ -20,4 +20,17 @@ def upgrade() -> None:
         sa.Column('description', LONG_TEXT, nullable=False), sa.Column('enabled', sa.Boolean, nullable=False),
         sa.Column('tags', LONG_TEXT, nullable=False), sa.Column('extra', LONG_TEXT),
         sa.Column('created_at', MOMENT, nullable=False), mysql_engine='InnoDB', mysql_charset='utf8mb4',
+    )
+    op.create_table(
+        'identity_endpoint_groups',
+        sa.Column('id', sa.String(64), primary_key=True), sa.Column('name', sa.String(255), nullable=False),
+        sa.Column('description', LONG_TEXT), sa.Column('filters', LONG_TEXT, nullable=False),
+        sa.Column('created_at', MOMENT, nullable=False), mysql_engine='InnoDB', mysql_charset='utf8mb4',
+    )
+    op.create_table(
+        'identity_project_endpoints',
+        sa.Column('project_id', sa.String(64), primary_key=True), sa.Column('kind', sa.String(16), primary_key=True),
+        sa.Column('target_id', sa.String(64), primary_key=True),
+        sa.Index('ix_identity_project_endpoints_target', 'kind', 'target_id'),
+        mysql_engine='InnoDB', mysql_charset='utf8mb4',
     )

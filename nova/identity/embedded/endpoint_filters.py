@@ -1,0 +1,115 @@
+"""Endpoint filters: which endpoints the catalog of a project's tokens has.
+
+A project without endpoints and endpoint groups of its own has the whole catalog.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TYPE_CHECKING
+
+from nova import exception
+from nova.db import engine
+from nova.db.identity import directory as queries
+from nova.identity.embedded import catalog as catalogs
+from nova.identity.embedded.resources import Resources
+
+if TYPE_CHECKING:
+    from nova.identity.embedded.directory import Directory
+
+Row = dict[str, Any]
+Rows = list[Row]
+
+ENDPOINT, GROUP = 'endpoint', 'endpoint_group'         # kinds of what a project has
+FILTERS = ('interface', 'service_id', 'region_id', 'enabled')
+
+
+class EndpointGroups(Resources):
+    """Named filters of endpoints."""
+
+    noun = GROUP
+
+    def release(self, conn: engine.Connection, row_id: str) -> None:
+        queries.delete_project_endpoints(conn, kind=GROUP, target_id=row_id)
+
+
+class EndpointFilters:
+    """Endpoints and endpoint groups of projects.
+
+    :param directory: has the database and the projects
+    :param resources: {noun: Resources} with the endpoints and endpoint groups
+    """
+
+    def __init__(self, directory: Directory, resources: Mapping[str, Resources]) -> None:
+        self._directory, self._resources = directory, resources
+
+    def add(self, project_id: str, kind: str, target_id: str) -> None:
+        """Give a project an endpoint or endpoint group; repeating it has no effect.
+
+        :raises IdentityNotFound: one of them does not exist
+        """
+        self._directory.get('project', project_id)
+        self._resources[kind].get(target_id)
+        self._directory.write(queries.add_project_endpoint, project_id, kind, target_id)
+
+    def remove(self, project_id: str, kind: str, target_id: str) -> None:
+        self.expect(project_id, kind, target_id)
+        self._directory.write(lambda conn: queries.delete_project_endpoints(
+            conn, project_id=project_id, kind=kind, target_id=target_id))
+
+    def expect(self, project_id: str, kind: str, target_id: str) -> Row:
+        """Return an endpoint or endpoint group of a project.
+
+        :raises IdentityNotFound: the project does not have it
+        """
+        if target_id not in self._ids(project_id, kind):
+            raise exception.IdentityNotFound(noun=f'{kind.replace("_", " ")} in project {project_id}', id=target_id)
+        return self._resources[kind].get(target_id)
+
+    def groups(self, project_id: str) -> Rows:
+        self._directory.get('project', project_id)
+        found = self._ids(project_id, GROUP)
+        return [row for row in self._resources[GROUP].list() if row['id'] in found]
+
+    def endpoints(self, project_id: str) -> Rows:
+        """Return the endpoints of a project, with those of its groups."""
+        filters, ids = [row['filters'] for row in self.groups(project_id)], self._ids(project_id, ENDPOINT)
+        return [row for row in self._resources[ENDPOINT].list()
+                if row['id'] in ids or any(matches(row, each) for each in filters)]
+
+    def endpoints_of_group(self, group_id: str) -> Rows:
+        filters = self._resources[GROUP].get(group_id)['filters']
+        return [row for row in self._resources[ENDPOINT].list() if matches(row, filters)]
+
+    def projects(self, kind: str, target_id: str) -> Rows:
+        """Return the projects that have an endpoint or endpoint group."""
+        self._resources[kind].get(target_id)
+        with self._directory.db.reader() as conn:
+            found = queries.project_endpoints(conn, kind=kind, target_id=target_id)
+            return queries.rows(conn, 'project', [row['project_id'] for row in found])
+
+    def _ids(self, project_id: str, kind: str) -> set[str]:
+        with self._directory.db.reader() as conn:
+            return {row['target_id'] for row in queries.project_endpoints(conn, project_id=project_id, kind=kind)}
+
+
+def matches(endpoint: Mapping[str, Any], filters: Mapping[str, Any]) -> bool:
+    return all(endpoint.get(name) == value for name, value in filters.items())
+
+
+def filtered(conn: engine.Connection, catalog: catalogs.Catalog, project_id: str) -> catalogs.Catalog:
+    """Return the part of a catalog that a project has."""
+    held = queries.project_endpoints(conn, project_id=project_id)
+    if not held:
+        return catalog
+    ids = {row['target_id'] for row in held if row['kind'] == ENDPOINT}
+    filters = [row['filters'] for row in queries.rows(
+        conn, GROUP, [row['target_id'] for row in held if row['kind'] == GROUP])]
+    found = [service | {'endpoints': [*_kept(service, ids, filters)]} for service in catalog]
+    return [service for service in found if service['endpoints']]
+
+
+def _kept(service: Mapping[str, Any], ids: set[str], filters: Rows) -> Iterable[Row]:
+    for endpoint in service['endpoints']:
+        row = endpoint | {'service_id': service['id'], 'enabled': True}
+        if endpoint['id'] in ids or any(matches(row, each) for each in filters):
+            yield endpoint
