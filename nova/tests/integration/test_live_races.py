@@ -59,4 +59,4 @@ def test_host_that_returns_during_an_evacuation_keeps_one_guest(cloud, pause):
 
 
 def test_second_parallel_evacuation_is_refused(cloud):
-    evacuation.test_two_evacuations_at_once(cloud)
+    evacuation.test_second_parallel_evacuation_is_refused(cloud)
