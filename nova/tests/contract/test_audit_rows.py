@@ -51,7 +51,7 @@ def test_every_write_leaves_one_record(deployment, row):
             deployment.succeeded.add((row.method, row.path, row.action))
 
 
-def test_many_of_them_were_carried_out(deployment):
+def test_enough_audited_writes_succeed(deployment):
     """It would show little if all were refused."""
     print(len(deployment.succeeded), 'of', len(ROWS))
     assert len(deployment.succeeded) >= SUCCESSES

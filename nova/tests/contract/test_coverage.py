@@ -39,7 +39,7 @@ def test_every_public_operation_is_served():
     assert not [_operation(key) for key in missing if not _excused(key)]
 
 
-def test_nothing_is_excused_that_is_served():
+def test_served_operations_are_not_listed_as_missing():
     public = {key for key in facts.routes() if facts.routes()[key]['success'] != 'removed'}
     assert not [_operation(key) for key in public if _operation(key) in SERVED and _excused(key)]
 
@@ -92,7 +92,7 @@ def test_the_description_of_answers_says_what_the_facts_say():
     assert answers.own() == facts.own()
 
 
-def test_the_lists_name_operations_that_are_served():
+def test_lists_of_exceptions_name_served_operations():
     assert not _compared() - SERVED.keys()
 
 
@@ -156,7 +156,7 @@ BOUNDED = [rows for rows in SERVED.values() if _outside(rows)]
 
 
 @pytest.mark.parametrize('rows', BOUNDED, ids=lambda rows: openapi.operation_of(rows[0]))
-def test_outside_its_range_an_operation_is_not_there(cloud, rows):
+def test_operation_returns_404_outside_its_versions(cloud, rows):
     for minor in _outside(rows):
         answer = _ask(cloud, rows[0], minor)
         assert answer.status == 404 and 'itemNotFound' in answer.json, (minor, answer.body)
@@ -175,7 +175,7 @@ STREAMS = {name for name in SERVED if answers.media_type(name)}
 
 
 @pytest.mark.parametrize('name', sorted(SERVED.keys() - STREAMS))
-def test_version_headers(cloud, name):
+def test_responses_have_the_version_headers(cloud, name):
     """On whatever an operation says: an answer, or that there is no such thing."""
     for row in SERVED[name]:
         for minor in {row.since, row.until or versions.MAX_VERSION}:
@@ -185,7 +185,7 @@ def test_version_headers(cloud, name):
             _check_headers(answer, minor)
 
 
-def test_a_version_that_there_is_not(cloud):
+def test_unsupported_microversion_returns_406(cloud):
     answer = cloud.client().get('/servers', version='2.105')
     assert answer.status == 406 and answer.headers['vary']
     assert '2.1' in answer.json['computeFault']['message'] and '2.104' in answer.json['computeFault']['message']

@@ -9,7 +9,7 @@ import pytest
 TREE = pathlib.Path(__file__).resolve().parents[3]
 
 
-def test_the_page_has_the_faults_in_their_order(monkeypatch):
+def test_fleet_page_lists_the_faults_in_order(monkeypatch):
     if not (TREE / 'tools' / 'faults.py').exists():
         pytest.skip('tools/faults.py is not part of an installed nova')
     monkeypatch.setattr(sys, 'path', [str(TREE / 'tools'), *sys.path])

@@ -62,7 +62,7 @@ def test_the_broker_settings_are_our_defaults():
 
 
 @pytest.mark.parametrize('name', sorted(path.name for path in ADMIN.glob('*.rst')))
-def test_commands_exist(name):
+def test_commands_of_the_install_page_exist(name):
     for category, action in re.findall(r'nova-manage ([a-z_0-9][\w-]*) ([a-z_]+)', page(name)):
         if category in ('says', 'masks', 'has', 'and', 'prints', 'can'):                   # words of a sentence
             continue

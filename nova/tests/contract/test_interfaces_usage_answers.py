@@ -85,7 +85,7 @@ def _cases():
 
 
 @pytest.mark.parametrize('operation, path, body, code, version', _cases())
-def test_answers(api, operation, path, body, code, version):
+def test_interface_and_usage_responses_have_the_documented_fields(api, operation, path, body, code, version):
     method = operation.split(' ')[0]
     if 'SecurityGroup' in operation:
         with api.api_db.writer() as conn:
@@ -112,25 +112,25 @@ def test_proxy_operations_return_404_from_2_36(api, operation, path):
 
 @pytest.mark.parametrize('path, key', [
     (f'{USAGE}?detailed=1&limit=1', 'tenant_usages_links'), (f'{USAGE}/{base.PROJECT}?limit=1', 'tenant_usage_links')])
-def test_links(api, path, key):
+def test_paged_usage_has_links_since_2_40(api, path, key):
     answer = api.admin().get(path, version='2.40').json
     operation = 'GET ' + USAGE + ('/{}' if key == 'tenant_usage_links' else '')
     assert key in answer and facts.differences(operation, 40, answer) == []
 
 
-def test_a_tag_before_its_version(api):
+def test_tag_of_an_interface_is_refused_before_2_49(api):
     body = {'interfaceAttachment': {'tag': 't'}}
     path = f'/servers/{api.server}/os-interface'
     assert api.client().post(path, body, version='2.48').status == 400
     assert api.client().post(path, body, version='2.49').status == 200
 
 
-def test_removed_needs_a_caller(api):
+def test_removed_operation_needs_a_caller(api):
     assert api.client(project=None).get('/os-agents').status == 401
 
 
 @pytest.mark.parametrize('version', [101, 102])
 @pytest.mark.parametrize('path', ['/servers/{server}/os-interface', '/servers/{server}/os-security-groups', AUDIT])
-def test_unknown_query_keys(api, path, version):
+def test_unknown_query_keys_are_refused_at_2_102(api, path, version):
     answer = api.admin(project=base.PROJECT).get(path.format(server=api.server) + '?x=1', version=f'2.{version}')
     assert answer.status == (400 if version == 102 else 200)

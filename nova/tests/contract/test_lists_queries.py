@@ -15,7 +15,7 @@ def _schemas(operation, version):
 
 
 @pytest.mark.parametrize('operation', LISTS)
-def test_sort_keys(operation):
+def test_sort_keys_are_the_documented_ones(operation):
     for version in facts.boundaries(operation, 'query'):
         known = facts.fields_at(operation, 'query', version)
         text = known.get('sort_key[]') or known['sort_key']
@@ -24,7 +24,7 @@ def test_sort_keys(operation):
 
 
 @pytest.mark.parametrize('operation', LISTS[:2])
-def test_formats_of_filters(operation):
+def test_filters_have_the_documented_formats(operation):
     for version in facts.boundaries(operation, 'query'):
         ours = _schemas(operation, version)
         for name, text in facts.fields_at(operation, 'query', version).items():

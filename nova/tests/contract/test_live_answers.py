@@ -163,7 +163,7 @@ def test_external_event_names_match_the_microversion(api, version):
 @pytest.mark.parametrize(('operation', 'path', 'since', 'until'), [
     ('GET', '/os-hosts', 1, 42), ('PUT', '/os-hosts/host1', 1, 42), ('GET', '/os-hosts/host1/reboot', 1, 42),
     ('POST', '/servers/{here}/migrations/1/action', 22, None), ('DELETE', '/servers/{here}/migrations/1', 24, None)])
-def test_outside_its_versions_an_operation_is_not_there(api, operation, path, since, until):
+def test_operation_returns_404_outside_its_versions(api, operation, path, since, until):
     for version in {since - 1, (until or 103) + 1} - {0, 104}:
         answer = api.admin().request(operation, path.format(here=api.here), {'force_complete': None},
                                      version=f'2.{version}')

@@ -95,7 +95,7 @@ def test_request_schemas_have_the_documented_fields(row):
 
 
 @pytest.mark.parametrize('row', migrations.ROUTES, ids=lambda row: row.path)
-def test_queries(row):
+def test_query_keys_are_the_documented_ones(row):
     operation = 'GET ' + facts.nameless(row.path)
     for version in facts.boundaries(operation, 'query', row.since):
         known = facts.fields_at(operation, 'query', version)

@@ -91,7 +91,7 @@ def _filled(api, path):
 
 @pytest.mark.parametrize('admin', [True, False])
 @pytest.mark.parametrize('operation, path, body, code, version', _cases())
-def test_answers(api, operation, path, body, code, version, admin):
+def test_proxy_responses_have_the_documented_fields(api, operation, path, body, code, version, admin):
     client = api.admin(project=base.PROJECT) if admin else api.client()
     answer = client.request(operation.split(' ')[0], _filled(api, path), body and body(api), version=f'2.{version}')
     assert answer.status == code, answer.body
@@ -99,7 +99,7 @@ def test_answers(api, operation, path, body, code, version, admin):
         assert facts.differences(operation, version, answer.json) == []
 
 
-def test_networks(api):
+def test_networks_show_administrative_fields_to_administrators_only(api):
     user, admin = (client.get('/os-networks').json['networks'][0] for client in (api.client(), api.admin()))
     assert (user['id'], user['label'], user['cidr'], user['netmask'], user['gateway']) == (
         api.network_id, 'private', '10.44.0.0/24', '255.255.255.0', '10.44.0.1')
@@ -109,7 +109,7 @@ def test_networks(api):
     assert api.client().get(f'/os-networks/{NOBODY}').status == 404
 
 
-def test_a_life_of_a_group(api):
+def test_security_group_can_be_renamed_and_deleted_by_its_project_only(api):
     client, other = api.client(), api.client(project='c' * 32)
     path = f'/os-security-groups/{_group(api)}'
     renamed = client.put(path, {'security_group': {'name': ' web ', 'description': 'w'}}).json['security_group']
@@ -155,7 +155,7 @@ def test_invalid_security_group_requests_are_refused(api):
         assert client.post(rules, body).status == 404, values
 
 
-def test_the_quota_of_groups(tmp_path):
+def test_quota_limits_security_groups_and_rules(tmp_path):
     fixture = servers.Servers(tmp_path, network__quota='security_group:2,security_group_rule:7')
     client = fixture.client()
     default, = client.get('/os-security-groups').json['security_groups']
@@ -168,7 +168,7 @@ def test_the_quota_of_groups(tmp_path):
     fixture.close()
 
 
-def test_hosts_are_told(api):
+def test_security_group_changes_are_sent_to_hosts(api):
     """The filters of the hosts with a port in the group follow a rule that comes or goes."""
     api.add_port(str(uuid.UUID(int=77)), host='far', device_id=api.server)
     group = _group(api)
@@ -180,7 +180,7 @@ def test_hosts_are_told(api):
     assert [(method, host) for method, host, _ in api.services.network.sent] == [('refresh_ports', 'far')] * 2
 
 
-def test_pages_and_projects(api):
+def test_security_groups_are_paged_and_listed_by_project(api):
     client = api.client()
     names = [group['name'] for group in client.get('/os-security-groups').json['security_groups']]
     page = client.get('/os-security-groups?limit=2&offset=1').json['security_groups']
@@ -194,7 +194,7 @@ def test_pages_and_projects(api):
     assert {group['tenant_id'] for group in mine} == {base.PROJECT}
 
 
-def test_floating_ips_of_the_embedded_network_service(api):
+def test_floating_ips_belong_to_one_project(api):
     """A pool, an address, a server that has it; none of it is another project's."""
     client, other = api.client(), api.client(project='c' * 32)
     outside, inner, router, port = (str(uuid.uuid4()) for _ in range(4))

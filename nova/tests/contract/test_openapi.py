@@ -30,12 +30,12 @@ def api(tmp_path):
 @pytest.mark.parametrize('minor, actions', long_runs.rest([
     (VERSIONS[-1], openapi.SPLIT), (VERSIONS[0], openapi.MERGED),
     *((minor, openapi.SPLIT) for minor in VERSIONS[:-1]), (VERSIONS[-1], openapi.MERGED)], 2))
-def test_an_independent_validator_finds_it_valid(minor, actions):
+def test_openapi_document_is_valid_for_an_independent_validator(minor, actions):
     document = openapi.document(ROWS, minor, actions)
     openapi_spec_validator.validate(document, cls=openapi_spec_validator.OpenAPIV31SpecValidator)
 
 
-def test_the_validator_can_fail():
+def test_validator_finds_an_invalid_document():
     document = openapi.document(ROWS, 1)
     del document['paths']['/servers/{id}']['parameters']
     with pytest.raises(openapi_spec_validator.validation.exceptions.OpenAPIValidationError):
@@ -96,7 +96,7 @@ def test_every_schema_of_an_answer_is_one(operation):
      {'allOf': [{'type': 'string', 'minLength': 1}, {'type': 'string', 'pattern': '^[_@ a]+$', 'maxLength': 2}]}),
     ('const=IRONIC MANAGED required', {'const': 'IRONIC MANAGED'}),
 ])
-def test_types_in_words(text, schema):
+def test_documented_type_becomes_a_schema(text, schema):
     assert json_types.typed(text) == schema
 
 
@@ -106,14 +106,14 @@ def _get(api, query='', headers=None, method='GET'):
     return api.client(project=None, prefix='').request(method, '/openapi.json' + query, headers=headers)
 
 
-def test_it_is_served_to_anybody(api):
+def test_openapi_document_needs_no_token(api):
     answer = _get(api, '?microversion=2.53')
     assert answer.status == 200 and answer.headers['content-type'] == 'application/json'
     assert answer.json == json.loads(json.dumps(openapi.document(ROWS, 53)))
     assert _get(api).json['info']['version'] == '2.104' == _get(api, '?microversion=latest').json['info']['version']
 
 
-def test_it_is_served_below_a_version_as_well(api):
+def test_openapi_document_is_served_below_a_version(api):
     """At the microversion of the request, as everything else there."""
     client = api.client(project=None)
     assert client.get('/openapi.json').json['info']['version'] == '2.1'
@@ -124,7 +124,7 @@ def test_it_is_served_below_a_version_as_well(api):
     assert 'OpenStack-API-Version' in answer.headers['vary']
 
 
-def test_it_is_sent_once_while_it_is_the_same(api):
+def test_unchanged_openapi_document_returns_304(api):
     first = _get(api, '?microversion=2.53')
     tag = first.headers['etag']
     again = _get(api, '?microversion=2.53', {'If-None-Match': f'"other", {tag}'})
@@ -132,7 +132,7 @@ def test_it_is_sent_once_while_it_is_the_same(api):
     assert _get(api, '?microversion=2.54', {'If-None-Match': tag}).status == 200
 
 
-def test_it_is_compressed_for_who_reads_that(api):
+def test_openapi_document_is_compressed_on_request(api):
     answer = _get(api, '', {'Accept-Encoding': 'br, gzip'})
     assert answer.headers['content-encoding'] == 'gzip' and 'Accept-Encoding' in answer.headers['vary']
     assert gzip.decompress(answer.body) == _get(api).body
@@ -145,11 +145,11 @@ def test_invalid_version_parameter_is_refused(api, query, status):
     assert _get(api, query).status == status
 
 
-def test_head(api):
+def test_head_returns_no_body(api):
     assert (_get(api, method='HEAD').status, _get(api, method='HEAD').body) == (200, b'')
 
 
-def test_the_command_prints_the_same(capsys, tmp_path):
+def test_openapi_command_prints_the_served_document(capsys, tmp_path):
     assert manage.main(['api', 'openapi', '--microversion', '2.26', '--state-path', str(tmp_path)]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(openapi.document(ROWS, 26)))
     assert manage.main(['api', 'openapi', '--microversion', '2.x', '--state-path', str(tmp_path)]) == 1

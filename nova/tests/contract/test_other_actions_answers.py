@@ -133,7 +133,7 @@ CONSOLES = [(kind, name) for name, (kind, option) in remote_consoles.TYPES.items
 
 
 @pytest.mark.parametrize(('protocol', 'console_type'), CONSOLES)
-def test_every_console_at_the_newest_version(api, protocol, console_type):
+def test_every_console_type_is_created_at_the_newest_version(api, protocol, console_type):
     with api.cell_db.writer() as conn:
         instances.update(conn, api.server_id, {'vm_state': 'active', 'task_state': None})
     answer = api.client().post(f'/servers/{api.server_id}/remote-consoles', {'remote_console': {

@@ -35,7 +35,7 @@ def test_responses_have_the_documented_fields(api, version):
 
 
 @pytest.mark.parametrize('version', (1, facts.MAX))
-def test_fields_without_a_host(api, version):
+def test_explanation_without_a_host_has_the_documented_fields(api, version):
     wanted = body(api, version)
     wanted['server']['availability_zone'] = 'nova:host1'
     api.change_host('host1', memory_mb_used=8192)
@@ -45,7 +45,7 @@ def test_fields_without_a_host(api, version):
     assert answer.json['explanation']['choices'] == [] and answer.json['explanation']['reason']
 
 
-def test_fields_of_a_server_that_exists(api):
+def test_explanation_of_an_existing_server_has_the_documented_fields(api):
     server, spec = api.create()
     api.scheduler.methods.select_destinations(api.owner, spec, [server])
     answer = api.admin().post(explain.PATH, {'server_id': server, 'seed': str(uuid.uuid4())})

@@ -39,7 +39,7 @@ def asking(row):
     return (*long_runs.turn(_name(row), CALLERS, 2), *long_runs.turn(_name(row), OUTSIDE, 5))
 
 
-def test_each_caller_asks_for_much():
+def test_each_caller_sends_many_requests():
     asked = collections.Counter(name for row in ROWS for name in asking(row))
     assert set(asked) == {*CALLERS, *OUTSIDE} and min(asked.values()) > len(ROWS) / 10
 

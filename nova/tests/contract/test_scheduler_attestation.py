@@ -85,7 +85,7 @@ def passing(each, extra_specs, count=4):
     return placement.passing(each, table, placement.request(spec=spec, facts=facts))
 
 
-def test_hosts_of_the_level_that_is_asked_for(service):
+def test_trusted_filter_passes_hosts_of_the_requested_level(service):
     each = filter_of(service)
     assert passing(each, TRUSTED) == (['h0'], 'are not attested as trusted')
     assert passing(each, {'trust:trusted_host': 'untrusted'}) == (['h1'], 'are not attested as untrusted')
@@ -115,12 +115,12 @@ def test_an_answer_counts_for_a_while(service):
 @pytest.mark.parametrize(('status', 'body'), [
     (500, b''), (401, b'{"hosts": []}'), (200, b'no json'), (200, b'[]'), (200, b'{"hosts": [{"name": "h0"}]}'),
     (200, b'{"hosts": 5}')])
-def test_no_sensible_answer_trusts_nobody(service, status, body):
+def test_invalid_attestation_answer_trusts_no_host(service, status, body):
     service.status, service.body = status, body or b'{}'
     assert passing(filter_of(service), TRUSTED) == ([], 'could not be attested')
 
 
-def test_a_certificate_that_nobody_vouches_for(service):
+def test_attestation_server_with_an_untrusted_certificate_is_not_asked(service):
     each = filter_of(service, trusted_computing__attestation_server_ca_file=None)
     assert passing(each, TRUSTED) == ([], 'could not be attested') and service.asked == []
     each = filter_of(service, trusted_computing__attestation_server_ca_file=None,
@@ -128,7 +128,7 @@ def test_a_certificate_that_nobody_vouches_for(service):
     assert passing(each, TRUSTED)[0] == ['h0']
 
 
-def test_a_service_that_is_away_or_not_there(service):
+def test_unavailable_attestation_server_trusts_no_host(service):
     port = service.port
     service.close()
     each = filter_of(service, trusted_computing__attestation_port=port)

@@ -190,7 +190,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(('name', 'changes', 'asked', 'left', 'reason'), CASES)
-def test_a_filter(name, changes, asked, left, reason):
+def test_filter_passes_the_expected_hosts_and_has_a_reason(name, changes, asked, left, reason):
     table = placement.hosts(*changes)
     assert placement.passing(placement.only(name), table, placement.request(**asked)) == (left.split(), reason)
 
@@ -232,7 +232,7 @@ def test_requirement_operators_match_the_documented_values(requirement, yes, no)
     assert [value for value in no if operators.matches(value, requirement)] == []
 
 
-def test_the_operators_are_those_of_the_list():
+def test_requirement_operators_are_the_documented_ones():
     assert set(operators.OPERATORS) == {'=', '==', '!=', '>=', '<=', 's==', 's!=', 's>=', 's>', 's<=', 's<', '<in>',
                                         '<all-in>', '<or>'}
 
@@ -265,7 +265,7 @@ QUERY = ['and', ['>=', '$free_ram_mb', 1024], ['>=', '$free_disk_mb', 200 * 1024
     (['=', 1, 1], 'h0 h1 h2'),
 ])
 @pytest.mark.parametrize('form', [json.dumps, lambda query: query])
-def test_json_queries(query, left, form):
+def test_json_filter_evaluates_queries(query, left, form):
     table = placement.hosts({'local_gb': 100}, {'local_gb': 300, 'capabilities': {'gpu': True}},
                             {'vcpus_used': 4, 'memory_mb_used': 8000, 'local_gb': 300})
     asking = placement.request(**hint(query=[form(query)]))
@@ -285,7 +285,7 @@ def test_json_queries(query, left, form):
     (json.dumps(['or', *[['=', 1, 1]] * 300]), 'it is too large'),
     ({'a': 1}, 'it is not a list that begins with an operation'),
 ])
-def test_a_json_query_without_a_meaning_lets_nobody_through(query, reason):
+def test_invalid_json_query_passes_no_host(query, reason):
     left, told = placement.passing(placement.only('JsonFilter'), placement.hosts({}), placement.request(
         **hint(query=query)))
     assert left == [] and told.startswith('cannot be judged by the hint query: ' + reason)
@@ -298,7 +298,7 @@ def test_a_json_query_without_a_meaning_lets_nobody_through(query, reason):
     (['other'], False, 'h0 h1'),
     ([], True, 'h1'),
 ])
-def test_isolated_hosts(images, restrict, left):
+def test_isolated_hosts_run_isolated_images(images, restrict, left):
     """Isolated hosts run isolated images, "can run non isolated images if the flag […] is set to false"."""
     each = placement.only('IsolatedHostsFilter', filter_scheduler__isolated_hosts=['h0'],
                           filter_scheduler__isolated_images=images,
@@ -306,7 +306,7 @@ def test_isolated_hosts(images, restrict, left):
     assert placement.passing(each, placement.hosts({}, {}), placement.request())[0] == left.split()
 
 
-def test_hosts_that_measure_nothing():
+def test_metrics_filter_removes_hosts_without_metrics():
     """"Only hosts with the available metrics are passed." """
     table = placement.hosts({'metrics': [{'name': 'cpu.percent', 'value': 1.0}]},
                             {'metrics': [{'name': 'other', 'value': 1.0}]}, {})
@@ -340,7 +340,7 @@ def test_a_server_of_the_same_request_counts():
         assert {ranking[0] for ranking in rankings} == {0, 1}
 
 
-def test_server_groups():
+def test_server_group_filters_apply_the_policy():
     for name, policy, left in (('ServerGroupAffinityFilter', server_groups.AFFINITY, ['h0']),
                                ('ServerGroupAntiAffinityFilter', server_groups.ANTI_AFFINITY, ['h1'])):
         group = placement_request.Group('g', frozenset([policy]), 1, None, {'h0': 1})

@@ -125,7 +125,7 @@ def chosen(configuration, table, names=None, **asked):
     return [table.host[position] for position in left], removals
 
 
-def test_the_example_of_the_documentation(tmp_path):
+def test_documented_example_filter_is_loaded(tmp_path):
     MyFilter.seen.clear()
     configuration = conf(tmp_path, f'''
 [DEFAULT]
@@ -143,7 +143,7 @@ scheduler_default_filters=RamFilter,ComputeFilter,MyFilter
     assert [state.host for state, _ in MyFilter.seen] == ['h0', 'h1']
 
 
-def test_the_filter_of_the_documentation(tmp_path):
+def test_documented_ram_filter_replaces_the_default(tmp_path):
     configuration = conf(tmp_path, f'''
 [DEFAULT]
 scheduler_available_filters={HERE}.RamFilter
@@ -183,7 +183,7 @@ def test_plugin_filter_receives_host_state_and_filter_properties():
     ('Masked', {}, ['h1']),
     ('Neighbours', {'facts': {'Neighbours': {('h0', 'n0', 'u1'), ('h1', 'n1', 'u2')}}}, ['h1']),
 ])
-def test_the_forms_of_a_plugin(name, asked, left):
+def test_plugin_may_be_a_class_function_or_instance(name, asked, left):
     assert chosen(placement.conf(), placement.hosts({}, {}), [f'{HERE}.{name}'], **asked)[0] == left
 
 
@@ -207,7 +207,7 @@ def test_a_plugin_that_fails_lets_the_host_not_pass(caplog):
     # what fails counts for nothing
     ('CrashingWeigher', [0, 0, 0]), ('Short', [0, 0, 0]), ('Nan', [0, 0, 0]),
 ])
-def test_weighers(tmp_path, name, expected):
+def test_plugin_weigher_orders_hosts(tmp_path, name, expected):
     configuration = conf(tmp_path, f'[DEFAULT]\nscheduler_weight_classes={HERE}.{name}\n')
     table = pipeline.mutable_view(placement.hosts({}, {'vcpus_used': 1}, {'vcpus_used': 2}), placement.request())
     found = weights.load(configuration)
@@ -246,7 +246,7 @@ class Half:
         return []
 
 
-def test_entry_points(package):
+def test_plugins_are_loaded_from_entry_points(package):
     assert chosen(placement.conf(), placement.hosts({}, {}), ['even'])[0] == ['h1']
     assert chosen(placement.conf(filter_scheduler__available_filters=['even']), placement.hosts({}, {}),
                   ['Masked'])[0] == ['h1']

@@ -33,7 +33,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(('option', 'changes', 'expected'), CASES)
-def test_a_weigher(option, changes, expected):
+def test_weigher_returns_the_documented_weights(option, changes, expected):
     table = placement.hosts(*changes)
     assert weighed(table, **{f'filter_scheduler__{option}': 1.0}) == pytest.approx(expected)
     if option != 'build_failure_weight_multiplier':
@@ -47,7 +47,7 @@ def test_a_weigher(option, changes, expected):
     (server_groups.SOFT_AFFINITY, 'soft_affinity_weight_multiplier', [0, 0.5, 1]),
     (server_groups.SOFT_ANTI_AFFINITY, 'soft_anti_affinity_weight_multiplier', [1, 0.5, 0]),
 ])
-def test_soft_groups(policy, option, expected):
+def test_soft_server_groups_weigh_hosts_by_members(policy, option, expected):
     group = placement_request.Group('g', frozenset([policy]), 1, None, {'h1': 1, 'h2': 2})
     table = placement.hosts({}, {}, {})
     options = {f'filter_scheduler__{option}': 1.0}
@@ -59,7 +59,7 @@ def measured(**values):
     return {'metrics': [{'name': name.replace('_', '.'), 'value': value} for name, value in values.items()]}
 
 
-def test_metrics():
+def test_metrics_weigher_sums_metrics_by_ratio():
     """"The final weight would be name1.value * 1.0 + name2.value * -1.0." """
     table = placement.hosts(measured(name1=10, name2=0), measured(name1=10, name2=5), measured(name1=0, name2=0))
     options = {'metrics__weight_multiplier': 1.0, 'metrics__weight_setting': ['name1=1.0', 'name2=-1.0']}
@@ -97,7 +97,7 @@ def test_a_host_whose_builds_fail_is_chosen_last():
     assert list(pipeline.rank(view, np.arange(2), found, '11111111-2222-3333-4444-555555555555')) == [1, 0]
 
 
-def test_the_classes_that_may_be_named():
+def test_weight_classes_are_selected_by_name():
     def names(*classes):
         return [each.name for each in weights.load(placement.conf(filter_scheduler__weight_classes=list(classes)))]
     everything = names('nova.scheduler.weights.all_weighers')
@@ -112,7 +112,7 @@ def test_the_classes_that_may_be_named():
         names('collections.OrderedDict')
 
 
-def test_every_weigher_is_weighed_here():
+def test_every_weigher_has_a_case():
     tested = {option for option, *_ in CASES} | {
         'soft_affinity_weight_multiplier', 'soft_anti_affinity_weight_multiplier', 'pci_weight_multiplier'}
     assert tested == {option for _, option, _ in weights.WEIGHERS}

@@ -18,7 +18,7 @@ def page(name: str) -> str:
 
 
 @pytest.mark.parametrize('name', PAGES)
-def test_files_are_there(name):
+def test_files_of_the_security_pages_exist(name):
     text = page(name)
     named = {f'nova/tests/{path}' for path in TEST.findall(text)} | set(FILE.findall(text))
     assert len(named) > 3
@@ -47,7 +47,7 @@ def test_options_are_those_of_the_sample(name):
     assert named - known == set()
 
 
-def test_alerts_are_there():
+def test_alerts_of_the_security_pages_exist():
     alerts = set(re.findall(r'alert: (\w+)', (TREE / 'etc' / 'nova' / 'prometheus-alerts.yaml').read_text()))
     named = set(re.findall(r'``(Nova[A-Z]\w+)``', page('admin/security.rst')))
     assert named and named <= alerts

@@ -98,7 +98,7 @@ def test_a_user_sees_no_administrators_fields(cloud, server_id):
 
 
 @pytest.mark.parametrize('operation, version', cases('PUT /servers/{}'))
-def test_update(cloud, server_id, operation, version):
+def test_update_response_has_the_documented_fields(cloud, server_id, operation, version):
     answer = cloud.admin(project=base.PROJECT).put(
         f'/servers/{server_id}', {'server': {'name': 'renamed'}}, version=f'2.{version}')
     assert answer.status == 200
@@ -108,7 +108,7 @@ def test_update(cloud, server_id, operation, version):
 
 
 @pytest.mark.parametrize('operation, version', cases('POST /servers/{}/action rebuild'))
-def test_rebuild(cloud, operation, version):
+def test_rebuild_response_has_the_documented_fields(cloud, operation, version):
     admin = cloud.admin(project=base.PROJECT)
     made = admin.post('/servers', cloud.body(networks='none') if version >= 37 else cloud.body(),
                       version=f'2.{version}').json['server']['id']
@@ -135,7 +135,7 @@ def test_rebuild(cloud, operation, version):
 
 
 @pytest.mark.parametrize('operation, version', cases('POST /servers'))
-def test_create(cloud, operation, version):
+def test_create_response_has_the_documented_fields(cloud, operation, version):
     body = cloud.body(networks='none') if version >= 37 else cloud.body()
     answer = cloud.admin().post('/servers', body, version=f'2.{version}')
     assert answer.status == 202, answer.body

@@ -156,7 +156,7 @@ def test_answers_as_the_table_says(cloud, server_id, action):
 
 @pytest.mark.parametrize('action', [action for action in WALKED if action.conditions.one_at_a_time],
                          ids=lambda action: action.name)
-def test_one_at_a_time(cloud, server_id, action):
+def test_second_action_during_an_action_returns_409(cloud, server_id, action):
     put(cloud, server_id, vm_state=action.conditions.vm_states[0], task_state=None)
     end(cloud, server_id)
     first, second = ask(cloud, server_id, action), ask(cloud, server_id, action)
@@ -196,7 +196,7 @@ def test_action_that_the_driver_does_not_support_is_refused(cloud, server_id, ac
 
 @pytest.mark.parametrize('action', [action for action in ACTIONS if action.calls.method],
                          ids=lambda action: action.name)
-def test_other_projects_servers_are_not_there(cloud, server_id, action):
+def test_servers_of_other_projects_return_404(cloud, server_id, action):
     put(cloud, server_id, vm_state=(action.conditions.vm_states or ('active',))[0], task_state=None)
     answer = ask(cloud, server_id, action, cloud.client(project='c' * 32))
     # what only administrators may is refused whatever the server
@@ -206,7 +206,7 @@ def test_other_projects_servers_are_not_there(cloud, server_id, action):
 
 @pytest.mark.parametrize('action', [action for action in ACTIONS if action.calls.method],
                          ids=lambda action: action.name)
-def test_readers_may_not(cloud, server_id, action):
+def test_readers_cannot_run_actions(cloud, server_id, action):
     put(cloud, server_id, vm_state=(action.conditions.vm_states or ('active',))[0], task_state=None)
     answer = ask(cloud, server_id, action, cloud.client(roles=('reader',)))
     assert answer.status == 403

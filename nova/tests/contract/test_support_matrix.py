@@ -30,7 +30,7 @@ def test_every_feature_has_one_row(support):
     assert sorted(row[2] for row in support.ROWS if row[2]) == sorted(map(driver.name_of, driver.FEATURES))
 
 
-def test_the_tests_are_there(support):
+def test_tests_of_the_support_matrix_exist(support):
     named = [row[3] for row in support.ROWS if row[3]]
     assert len(named) > 15
     assert [name for name in named if not hasattr(driver_contract.DriverContract, name)] == []

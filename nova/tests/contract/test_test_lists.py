@@ -39,8 +39,8 @@ def test_listed_tests_exist_once_and_have_reasons(rows):
     assert names == sorted(names)
 
 
-def test_name_of_no_test_is_found():
-    name = 'nova/tests/contract/test_test_lists.py::test_name_of_no_test_is_found'
+def test_name_without_a_test_is_reported():
+    name = 'nova/tests/contract/test_test_lists.py::test_name_without_a_test_is_reported'
     wrong = [f'{name}_x', 'nova/tests/unit/test_nothing.py']
     assert _missing([name, *wrong]) == wrong
 

@@ -81,7 +81,7 @@ def _interface_changes(topic, before, after):
 
 
 @pytest.mark.parametrize('version', OLDER)
-def test_only_additions_with_a_version(version):
+def test_versions_differ_by_additions_with_a_new_version_only(version):
     assert changes(older_release.read(version), CURRENT) == []
 
 
@@ -147,7 +147,7 @@ def test_a_change_without_a_version_is_found(change, sentence):
     lambda m: m['tables']['cell.instances']['columns'].update(mood='INTEGER'),
     lambda m: m['tables'].update({'cell.moods': {'version': 'cell', 'columns': {'mood': 'INTEGER'}}}),
 ], ids=['minor', 'major', 'column', 'table'])
-def test_an_addition_with_a_version_is_none(change):
+def test_addition_with_a_version_is_accepted(change):
     newer = older_release.read(versions.VERSION)
     change(newer)
     assert changes(older_release.read(versions.VERSION), newer) == []

@@ -58,7 +58,7 @@ def _filled(api, path):
 
 
 @pytest.mark.parametrize('operation, path, body, code, version', _cases())
-def test_answers(api, operation, path, body, code, version):
+def test_volume_proxy_responses_have_the_documented_fields(api, operation, path, body, code, version):
     answer = api.client().request(operation.split(' ')[0], _filled(api, path), body and body(api),
                                   version=f'2.{version}')
     assert answer.status == code, answer.body

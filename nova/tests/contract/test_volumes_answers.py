@@ -80,7 +80,7 @@ def test_responses_have_the_documented_fields(cloud, server_id, operation, path,
         assert set(facts.differences(operation, version, answer.json)) <= ELSEWHERE
 
 
-def test_paging(cloud, server_id):
+def test_volume_attachments_are_paged(cloud, server_id):
     ids = [cloud.add_volume(server_id) for _ in range(3)]
     path = f'/servers/{server_id}/os-volume_attachments'
 
@@ -108,7 +108,7 @@ def test_the_second_path_has_all_documented_operations():
 
 @pytest.mark.parametrize('operation, path', [
     ('GET', ''), ('POST', ''), ('GET', '/detail'), ('GET', '/{server}'), ('PUT', '/{server}'), ('DELETE', '/{server}')])
-def test_the_second_path_to_servers(cloud, server_id, operation, path):
+def test_os_volumes_boot_answers_like_servers_until_2_102(cloud, server_id, operation, path):
     """os-volumes_boot answers as /servers does until 2.102, and is gone after it."""
     def ask(prefix, version):
         body = {'POST': cloud.body(networks='none'), 'PUT': {'server': {'name': 'vm'}}}.get(operation)
@@ -127,7 +127,7 @@ def test_the_second_path_to_servers(cloud, server_id, operation, path):
 
 
 @pytest.mark.parametrize('action', ['os-start', 'os-stop', 'createImage', 'reboot'])
-def test_actions_on_the_second_path(cloud, server_id, action):
+def test_actions_work_on_os_volumes_boot(cloud, server_id, action):
     body = {'os-stop': None, 'os-start': None, 'createImage': {'name': 'copy'}, 'reboot': {'type': 'HARD'}}[action]
     answer = cloud.client().post(f'/os-volumes_boot/{server_id}/action', {action: body})
     assert answer.status == (409 if action == 'os-start' else 202)       # it is ACTIVE

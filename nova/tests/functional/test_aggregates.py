@@ -51,7 +51,7 @@ def zone_of(api, host):
         return zones.of(conn)[host]
 
 
-def test_life(hosts):
+def test_aggregate_can_be_created_changed_and_deleted(hosts):
     admin, number = hosts.admin(version='2.41'), make(hosts, 'rack', 'z1')
     assert add(hosts, number, 'host2').status == add(hosts, number, 'host1').status == 200
     shown = admin.get(f'/os-aggregates/{number}').json['aggregate']
@@ -97,7 +97,7 @@ def test_life(hosts):
     ('POST', '/1/action', {'set_metadata': {'metadata': {'k': 'v' * 256}}}, 400),
     ('POST', '/1/action', {'set_metadata': {'metadata': {'k!': 'v'}}}, 400),
     ('POST', '/1/action', {'nothing': {}}, 400)])
-def test_refusals(hosts, method, path, body, status):
+def test_invalid_aggregate_requests_return_their_codes(hosts, method, path, body, status):
     make(hosts, 'one'), make(hosts, 'two')
     add(hosts, 1, 'host1')
     answer = hosts.admin().request(method, '/os-aggregates' + path, body)
@@ -179,7 +179,7 @@ def test_one_of_several_zones_wins(hosts):
     assert zone_of(hosts, 'host1') == f'z{winner}'
 
 
-def test_one_membership_of_many_requests(hosts):
+def test_parallel_requests_add_a_host_once(hosts):
     number = make(hosts, 'a')
     answers = races.at_once(*[lambda: add(hosts, number, 'host1')] * 6)
     assert sorted(answer.status for answer in answers) == [200] + [409] * 5

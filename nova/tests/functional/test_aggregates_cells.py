@@ -41,7 +41,7 @@ def listed(cells):
             cells.admin().get('/os-availability-zone/detail').json['availabilityZoneInfo']}
 
 
-def test_hosts_of_every_cell(cells):
+def test_aggregate_accepts_hosts_of_every_cell(cells):
     for host in ('host1', 'host2'):
         assert act(cells, 'add_host', host=host).status == 200
     assert row(cells, 'default', 'host1') == row(cells, 'second', 'host2') == ('east', ['rack'])
@@ -62,7 +62,7 @@ def test_hosts_of_every_cell(cells):
     assert cells.admin().get('/os-aggregates/1').json['aggregate']['availability_zone'] == 'west'
 
 
-def test_maintenance_and_images_of_a_host_in_another_cell(cells):
+def test_maintenance_and_image_caching_work_across_cells(cells):
     for host in ('host1', 'host2'):
         act(cells, 'add_host', host=host)
     assert act(cells, KEY + ':start', host='host2').status == 202

@@ -46,7 +46,7 @@ def test_it_is_listed_for_those_who_may_discover_it(cloud):
     assert reader.get('/extensions/example-notes').status == 404
 
 
-def test_a_resource(cloud):
+def test_extension_adds_a_resource(cloud):
     user, path = cloud.client(), '/example-notes'
     assert user.post(path, {'note': {'text': 'first'}}).status == 201
     assert user.get(path).json == {'notes': [{'id': '0'}]}
@@ -66,19 +66,19 @@ def test_a_write_is_in_the_audit_log(cloud):
 @pytest.mark.parametrize('version, expected', [
     ('2.9', None), ('2.10', {'notes': 0}), ('2.19', {'notes': 0}), ('2.20', {'summary': {'notes': 0}}),
     ('2.104', {'summary': {'notes': 0}})])
-def test_microversions(cloud, version, expected):
+def test_extension_operation_has_its_microversions(cloud, version, expected):
     answer = cloud.client(version=version).get('/example-notes/summary')
     assert answer.status == 404 if expected is None else answer.json == expected
 
 
-def test_an_action(cloud):
+def test_extension_adds_a_server_action(cloud):
     uuid = cloud.add_server()
     answer = cloud.client().post(f'/servers/{uuid}/action', {'example-greet': {'word': 'hello'}})
     assert (answer.status, answer.json) == (202, {'greeting': f'hello, {uuid}'})
     assert cloud.client().post(f'/servers/{uuid}/action', {'example-other': {}}).status == 400
 
 
-def test_hooks_of_servers(cloud):
+def test_extension_hooks_change_and_refuse_servers(cloud):
     user, uuid = cloud.client(), cloud.add_server()
     body = cloud.body()
     made = user.post('/servers', body).json['server']['id']

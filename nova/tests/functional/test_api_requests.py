@@ -20,14 +20,14 @@ FLAVOR = {'flavor': {'name': 'm1', 'ram': 64, 'vcpus': 1, 'disk': 1, 'id': 'one'
 # ---- paths -------------------------------------------------------------------
 
 @pytest.mark.parametrize('path', ['/flavors', f'/{base.PROJECT}/flavors', '/flavors/', '/flavors.json'])
-def test_spellings_of_one_path(api, path):
+def test_equivalent_spellings_of_a_path_return_the_same(api, path):
     answer = api.client().get(path)
     assert (answer.status, answer.json) == (200, {'flavors': []})
 
 
 @pytest.mark.parametrize('prefix,script', [('/v2.1', '/compute'), ('', '/compute/v2.1'), ('', '/v2.1'),
                                            ('/v2', '/compute'), ('', '/v2')])
-def test_mounts(api, prefix, script):
+def test_links_follow_the_mount_point(api, prefix, script):
     api.admin().post('/flavors', FLAVOR)
     client = api.client(prefix=prefix)
     link = client.get('/flavors', environ={'SCRIPT_NAME': script}).json['flavors'][0]['links'][0]['href']
@@ -41,35 +41,35 @@ def test_links_have_the_project_when_the_request_had_it(api):
                                                 f'http://cloud.test:8774/{base.PROJECT}/flavors/one']
 
 
-def test_configured_link_prefix(tmp_path):
+def test_configured_link_prefix_is_used_in_links(tmp_path):
     api = base.ApiFixture(tmp_path, api__compute_link_prefix='https://public.test/nova/')
     href = api.client().get('/').json['version']['links'][0]['href']
     assert href == 'https://public.test/nova/v2.1/'
     api.close()
 
 
-def test_other_project_in_the_path(api):
+def test_other_project_in_the_path_returns_400(api):
     answer = api.client().get(f'/{"b" * 32}/flavors')
     assert answer.fault[:2] == ('badRequest', 400)
 
 
 @pytest.mark.parametrize('path', ['/nothing', '/flavors/a/b/c', f'/{base.PROJECT}', f'/{base.PROJECT}/nothing'])
-def test_unknown_paths(api, path):
+def test_unknown_paths_return_404(api, path):
     assert api.client().get(path).fault[:2] == ('itemNotFound', 404)
 
 
-def test_known_path_with_another_method(api):
+def test_unsupported_method_returns_405(api):
     answer = api.client().request('PATCH', '/flavors')
     assert answer.fault[:2] == ('badMethod', 405)
     assert answer.headers['allow'] == 'GET, POST'
 
 
 @pytest.mark.parametrize('path', ['/flavors/%ff', '/flavors/%00'])
-def test_paths_that_are_no_text(api, path):
+def test_undecodable_paths_return_400(api, path):
     assert api.client().get(path).fault[:2] == ('badRequest', 400)
 
 
-def test_missing_slash_of_the_version_document(api):
+def test_missing_slash_redirects_to_the_version_document(api):
     answer = api.client().get('')
     assert (answer.status, answer.headers['location']) == (302, 'http://cloud.test:8774/v2.1/')
 
@@ -91,7 +91,7 @@ def test_head_is_get_without_a_body(api):
     ({'OpenStack-API-Version': 'compute 2.30', 'X-OpenStack-Nova-API-Version': '2.12'}, '2.30'),
     ({'OpenStack-API-Version': 'compute 2.11', 'X-OpenStack-Nova-API-Version': '2.12'}, '2.12'),
 ])
-def test_negotiation(api, headers, served):
+def test_requested_microversion_is_served(api, headers, served):
     answer = api.client().get('/flavors', headers=headers)
     assert answer.status == 200
     assert answer.headers['openstack-api-version'] == f'compute {served}'
@@ -100,19 +100,19 @@ def test_negotiation(api, headers, served):
 
 
 @pytest.mark.parametrize('version', ['2.105', '2.0', '3.1', '2.999', '1.1'])
-def test_version_out_of_range(api, version):
+def test_unsupported_microversion_returns_406(api, version):
     key, code, message = api.client().get('/flavors', version=version).fault
     assert (key, code) == ('computeFault', 406)
     assert '2.1 ' in message and '2.104' in message
 
 
 @pytest.mark.parametrize('version', ['2', '2.x', '2.01', '', '2.1.1', '٢.١', '-2.1'])
-def test_malformed_version(api, version):
+def test_malformed_microversion_returns_400(api, version):
     answer = api.client().get('/flavors', headers={'X-OpenStack-Nova-API-Version': version})
     assert answer.fault[:2] == ('badRequest', 400)
 
 
-def test_operation_outside_its_range(api):
+def test_operation_outside_its_versions_returns_404(api):
     api.admin().post('/flavors', FLAVOR)
     body = {'flavor': {'description': 'small'}}
     assert api.admin().put('/flavors/one', body, version='2.54').status == 404
@@ -129,7 +129,7 @@ def test_v2_knows_no_microversions(api):
 
 # ---- callers -----------------------------------------------------------------
 
-def test_nobody(api):
+def test_request_without_a_caller_returns_401(api):
     client = api.client(project=None)
     assert client.get('/flavors').fault[:2] == ('unauthorized', 401)
     assert client.post('/flavors', FLAVOR).fault[:2] == ('unauthorized', 401)
@@ -144,14 +144,14 @@ def test_rule_that_the_caller_does_not_pass(api):
     assert api.client().get('/flavors').json == {'flavors': []}
 
 
-def test_policy_file(tmp_path):
+def test_policy_file_changes_the_required_role(tmp_path):
     (tmp_path / 'policy.yaml').write_text('"os_compute_api:os-flavor-manage:create": "role:member"\n')
     api = base.ApiFixture(tmp_path, oslo_policy__policy_file=str(tmp_path / 'policy.yaml'))
     assert api.client().post('/flavors', FLAVOR).status == 200
     api.close()
 
 
-def test_request_ids(api):
+def test_responses_have_request_ids(api):
     for path in ('/flavors', '/nothing', '/'):
         headers = api.client().get(path).headers
         assert headers['x-compute-request-id'].startswith('req-')
@@ -164,7 +164,7 @@ def test_request_ids(api):
     b'', b'{', b'[]', b'"text"', b'null', b'{"flavor": NaN}', b'{"flavor": Infinity}', b'\xff\xfe{}',
     b'{"flavor": ' + b'[' * 40 + b']' * 40 + b'}', b'{"flavor": ' + b'[' * 100000,
     b'{"flavor": {"name": "a\\u0000b"}}', b'{"flavor": {"\\u0000": 1}}', b'{"flavor": {"name": "\\ud800"}}'])
-def test_bodies_that_are_no_object(api, raw):
+def test_body_that_is_no_object_returns_400(api, raw):
     assert api.admin().request('POST', '/flavors', raw=raw).fault[:2] == ('badRequest', 400)
 
 
@@ -173,7 +173,7 @@ def test_escaped_backslash_is_no_nul(api):
     assert api.admin().post('/flavors', body, version='2.55').status == 200
 
 
-def test_body_too_large(tmp_path):
+def test_too_large_body_returns_413(tmp_path):
     api = base.ApiFixture(tmp_path, api__max_request_body_size=2000)
     answer = api.admin().request('POST', '/flavors', raw=b' ' * 2001)
     assert answer.fault[:2] == ('overLimit', 413)
@@ -185,14 +185,14 @@ def test_body_too_large(tmp_path):
 
 
 @pytest.mark.parametrize('length', ['-1', 'many', '1e3', '9' * 30])
-def test_bad_content_length(api, length):
+def test_invalid_content_length_returns_400(api, length):
     answer = api.admin().post('/flavors', FLAVOR, environ={'CONTENT_LENGTH': length})
     assert answer.status == 400
 
 
 @pytest.mark.parametrize('kind,status', [('text/xml', 415), ('application/x-www-form-urlencoded', 415),
                                          ('application/json; charset=UTF-8', 200), ('Application/JSON', 200)])
-def test_content_type(api, kind, status):
+def test_content_type_must_be_json(api, kind, status):
     assert api.admin().post('/flavors', FLAVOR, environ={'CONTENT_TYPE': kind}).status == status
 
 
@@ -224,15 +224,15 @@ def test_v2_ignores_what_it_does_not_know(api):
 
 @pytest.mark.parametrize('query', ['limit=-1', 'limit=x', 'limit=', 'sort_key=secret', 'sort_dir=up',
                                    'minRam=x', 'marker=nothing', 'limit=1%00', 'limit=%ff', 'is_public=maybe'])
-def test_bad_queries(api, query):
+def test_invalid_queries_return_400(api, query):
     assert api.admin().get('/flavors?' + query).fault[:2] == ('badRequest', 400)
 
 
-def test_too_many_query_parameters(api):
+def test_too_many_query_parameters_return_400(api):
     assert api.client().get('/flavors?' + '&'.join(['a=1'] * 600)).status == 400
 
 
-def test_unknown_query_keys(api):
+def test_unknown_query_keys_return_400_since_2_75(api):
     assert api.client().get('/flavors?shape=round', version='2.74').status == 200
     assert api.client().get('/flavors?shape=round', version='2.75').status == 400
     assert api.client().get('/extensions?shape=round', version='2.101').status == 200
@@ -243,7 +243,7 @@ def test_unknown_query_keys(api):
 
 @pytest.mark.parametrize('body', [{}, {'unknown': {}}, {'addTenantAccess': {'tenant': 'a'},
                                                         'removeTenantAccess': {'tenant': 'a'}}])
-def test_bodies_that_name_no_action(api, body):
+def test_body_without_a_known_action_returns_400(api, body):
     assert api.admin().post('/flavors/one/action', body).fault[:2] == ('badRequest', 400)
 
 
@@ -269,7 +269,7 @@ def odd(tmp_path):
     fixture.close()
 
 
-def test_unexpected_error_tells_nothing(odd, caplog):
+def test_unexpected_error_shows_no_details(odd, caplog):
     answer = odd.client().get('/boom')
     key, code, message = answer.fault
     assert (key, code) == ('computeFault', 500)
@@ -323,7 +323,7 @@ class Tokens:
 
 
 @pytest.mark.parametrize('pipeline', ['embedded', 'keystone'])
-def test_pipelines(api, tmp_path, monkeypatch, pipeline):
+def test_paste_pipelines_load(api, tmp_path, monkeypatch, pipeline):
     monkeypatch.setattr('sys.argv', ['nova-api'])          # oslo.middleware reads a command line of its own
     for name, value in {'AUTH_TYPE': 'password', 'AUTH_URL': 'http://127.0.0.1:1/v3', 'USERNAME': 'nova',
                         'WWW_AUTHENTICATE_URI': 'http://127.0.0.1:1/v3', 'PASSWORD': 'x'}.items():

@@ -62,7 +62,7 @@ def test_a_media_type_needs_a_token_all_the_same(api):
 @pytest.mark.parametrize('path, version', [
     ('/v2.1/', 'v2.1'), ('/v2/', 'v2.0'), ('/v2.1/.json', 'v2.1'), ('/v2/.json', 'v2.0'),
     ('/versions/v2.1', 'v2.1'), ('/versions/v2.1.json', 'v2.1')])
-def test_documents(api, path, version):
+def test_version_documents_have_their_version(api, path, version):
     answer = api.client(prefix='', project=None).get(path)
     assert answer.status == 200 and answer.json['version']['id'] == version
 
@@ -86,28 +86,28 @@ def test_programs_find_the_description(api, path):
 
 
 @pytest.mark.parametrize('version', ['2.1', '2.60', versions.text(versions.MAX_VERSION)])
-def test_the_description_at_each_microversion(api, version):
+def test_openapi_document_is_served_at_each_microversion(api, version):
     """It asked for a token, or was not there, below a version."""
     answer = api.client(prefix='', project=None).get('/v2.1/openapi.json', version=version)
     assert answer.status == 200 and answer.json['info']['version'] == version
 
 
 @pytest.mark.parametrize('path', ['/', '', '/versions', '/.json', '/versions.json'])
-def test_list(api, path):
+def test_versions_are_listed_at_the_root(api, path):
     answer = api.client(prefix='', project=None).get(path)
     assert answer.status == 200 and [row['id'] for row in answer.json['versions']] == ['v2.0', 'v2.1']
     assert answer.json['release'] == product.VERSION
 
 
 @pytest.mark.parametrize('path', ['/v2', '/v2.1'])
-def test_redirect_for_a_missing_slash(api, path):
+def test_missing_slash_redirects(api, path):
     answer = api.client(prefix='', project=None).get(path)
     assert (answer.status, answer.headers['location']) == (302, f'{ROOT}{path}/')
 
 
 @pytest.mark.parametrize('path', ['/servers.json', '/servers/.json', '/servers', f'/{base.PROJECT}/servers/.json',
                                   f'/{base.PROJECT}/servers.json', '/servers/detail.json'])
-def test_suffix(api, path):
+def test_path_suffix_is_accepted(api, path):
     assert api.client().get(path).json == {'servers': []}
 
 

@@ -117,7 +117,7 @@ FACES = (
 
 
 @pytest.mark.parametrize(('path', 'body', 'action', 'kind'), FACES)
-def test_the_embedded_faces(cloud, path, body, action, kind):
+def test_writes_of_all_embedded_apis_are_audited(cloud, path, body, action, kind):
     admin = cloud.admin()
     before = len([row for row in rows(cloud.api_db) if row['action'] == action])
     answer = admin.post(path, body)
@@ -178,7 +178,7 @@ def test_scheduler_explanation_is_not_recorded_in_the_audit_log(cloud):
     assert of(answer, admin) == []
 
 
-def test_logins(cloud):
+def test_logins_are_audited(cloud):
     client = cloud.client()                                  # one that succeeds
     record = newest(client, 'action=identity:login')
     assert (record['outcome'], record['code']) == ('accepted', 201)
@@ -251,7 +251,7 @@ def test_a_request_that_fails_after_its_first_transaction_is_no_success(api):
     assert record['target_id']
 
 
-def test_one_that_was_sealed_meanwhile_is_added_to(api):
+def test_sealed_record_gets_its_result_as_a_new_record(api):
     forbid(api.cell_db, 'instances')
     record = log.Record('POST', '/x', 'x', code=202)
     with log.recording(record):
@@ -340,7 +340,7 @@ def test_a_token_without_a_project_reads_nothing(api, roles):
     assert ask('?all_projects=true').status == 403
 
 
-def test_pages_over_all_databases(cloud):
+def test_audit_list_pages_over_all_databases(cloud):
     client = cloud.client()
     image = client.upload_image()
     servers = [client.boot(image)['id'] for _ in range(3)]

@@ -39,7 +39,7 @@ def test_each_server_has_its_result(cloud):
     assert [name for name, _host, _arguments in cloud.compute.sent] == ['stop_instance'] * 2
 
 
-def test_servers_by_filters(cloud):
+def test_bulk_action_selects_servers_by_filters(cloud):
     answer, body = bulk(cloud, {'os-stop': None}, query='?tags=web&sort_key=display_name&sort_dir=asc', version='2.26')
     assert answer.status == 200
     assert [result['code'] for result in body['results']] == [202, 409]
@@ -47,7 +47,7 @@ def test_servers_by_filters(cloud):
     assert body['accepted'] == 1 and body['more'] is True
 
 
-def test_delete(cloud):
+def test_bulk_delete_deletes_the_named_servers(cloud):
     _answer, body = bulk(cloud, {'delete': None}, cloud.ids[:1])
     assert body['results'] == [{'id': cloud.ids[0], 'code': 204}]
     assert cloud.row(cloud.ids[0])['task_state'] == 'deleting'
@@ -95,7 +95,7 @@ def test_an_action_of_a_later_version_is_none(cloud):
     assert bulk(cloud, {'trigger_crash_dump': None}, cloud.ids[:1], version='2.16')[0].status == 400
 
 
-def test_no_more_than_the_bound(cloud):
+def test_bulk_action_on_too_many_servers_returns_400(cloud):
     many = [f'00000000-0000-4000-8000-{number:012}' for number in range(server_bulk.MAX_SERVERS + 1)]
     assert bulk(cloud, {'os-stop': None}, many)[0].status == 400
 

@@ -101,7 +101,7 @@ def test_deleted_ones_are_kept_until_purged(cloud):
     {'name': 'a', 'default_flavor': 'none'}, {'name': 'a', 'requirements': {'k': 1}},
     {'name': 'a', 'requirements': {'k': ''}}, {'name': 'a', 'requirements': {f'k{n}': 'v' for n in range(65)}},
     {'name': 'a', 'other': 1}])
-def test_bad_categories(cloud, body):
+def test_invalid_categories_return_400(cloud, body):
     assert cloud.admin().post(URL, {'instance_category': body}).status == 400
     assert names(cloud) == ['regular', 'vpn']
 
@@ -123,7 +123,7 @@ def boot(cloud, client=None, code=202, **values):
     return answer.json.get('server', {}).get('id')
 
 
-def test_a_server_of_a_category(cloud):
+def test_server_is_created_in_a_category(cloud):
     add(cloud)
     server_id, admin = boot(cloud, **{KEY: 'storage'}), cloud.admin()
     assert cloud.row(server_id)['category'] == 'storage'
@@ -136,7 +136,7 @@ def test_a_server_of_a_category(cloud):
     assert KEY not in admin.get(f'/servers/{regular}').json['server']
 
 
-def test_defaults_of_the_category(cloud):
+def test_category_provides_default_image_and_flavor(cloud):
     admin = cloud.admin(project=base.PROJECT)
     other = cloud.add_image(name='other')
     add(cloud, default_image=other, default_flavor='1')
@@ -159,7 +159,7 @@ def test_without_a_category_a_flavor_is_required_as_ever(cloud):
                                                'property.')
 
 
-def test_a_server_of_the_vpn_image(cloud):
+def test_server_of_the_vpn_image_has_the_category_vpn(cloud):
     vpn(cloud, cloud.image_id)
     assert cloud.row(boot(cloud, cloud.client()))['category'] == 'vpn'
     assert cloud.row(boot(cloud, **{KEY: 'regular'}))['category'] == 'vpn'
@@ -232,7 +232,7 @@ def listed(client, query=''):
     return {server['id'] for server in answer.json['servers']}
 
 
-def test_lists(both):
+def test_users_list_regular_servers_only(both):
     cloud, regular, server_id = both
     user, admin = cloud.client(), cloud.admin(project=base.PROJECT)
     assert listed(user) == {regular} and listed(user, '/detail') == {regular}
@@ -287,7 +287,7 @@ def test_for_a_user_it_is_not_there(both, method, path, body):
     assert row['task_state'] is None and row['display_name'] == server_rows.row(2)['display_name']
 
 
-def test_an_administrator_manages_it(both):
+def test_administrator_manages_servers_of_a_category(both):
     cloud, _regular, server_id = both
     admin = cloud.admin()
     assert admin.post(f'/servers/{server_id}/action', {'os-stop': None}).status == 202
@@ -298,7 +298,7 @@ MANAGER = {'roles': ('manager', 'member', 'reader')}
 
 
 @pytest.mark.parametrize('kind', ['SOFT', 'HARD', 'delete'])
-def test_indirect_management(both, kind):
+def test_user_who_manages_a_category_must_name_it(both, kind):
     """A user whom a rule lets manage it names the category; others are refused even so."""
     cloud, regular, server_id = both
 
@@ -413,7 +413,7 @@ class Elsewhere(EmbeddedImages):
         super().delete(self.owner, image_id)
 
 
-def test_registered_images_of_another_service(cloud):
+def test_registered_images_of_glance_are_hidden_from_users(cloud):
     shown, registered = cloud.image_id, cloud.add_image(name='controller')
     cloud.services.images = Elsewhere(cloud.services.images.store, cloud.owner)
     cloud.conf.set_override('backend', 'glance', group='image')
@@ -447,7 +447,7 @@ def test_purging_and_deleting_let_the_image_go(cloud):
     assert cloud.client().get(f'/images/{cloud.image_id}').status == 200
 
 
-def test_requirements_of_a_category(cloud):
+def test_category_requirements_select_hosts(cloud):
     add(cloud, requirements={'ssd': 'true'})
     assert categories.requirements(cloud.api_db, 'storage') == {'ssd': 'true'}
     assert categories.requirements(cloud.api_db, 'gone') == {} == categories.requirements(None, 'regular')

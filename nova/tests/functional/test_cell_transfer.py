@@ -261,7 +261,7 @@ def test_explanations_know_the_cell_of_a_server(deployment):
     assert len(told['ranking']) == 2 and not {each['host'][:5] for each in told['ranking']} & {name}
 
 
-def test_its_own_cell_away(deployment):
+def test_transfer_waits_while_its_cell_is_down(deployment):
     """Nothing is failed or forgotten: who asked tries again."""
     uuids = deployment.create(2)
     process = deployment.process()
@@ -485,7 +485,7 @@ def _group(conn, policy):
     return '9' * 36
 
 
-def test_together_in_one_request(deployment):
+def test_affinity_servers_of_one_request_move_to_one_cell(deployment):
     with deployment.api_db.writer() as conn:
         group = _group(conn, server_groups.AFFINITY)
     first = place(deployment, deployment.create(3, server_group_id=group))

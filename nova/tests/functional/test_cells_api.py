@@ -106,7 +106,7 @@ def test_places_in_any_cell_may_be_named(running):
             assert admin.post('/servers', {'server': {**server, **place}}).status_code == 503
 
 
-def test_a_cell_that_is_down(running):
+def test_cell_that_is_down_is_reported_and_skipped(running):
     admin = running.admin(version='2.53')
     with running.down('cell2'):
         hosts = [row['service']['host'] for row in admin.get('/os-hypervisors/detail').json()['hypervisors']]
@@ -125,7 +125,7 @@ def test_a_cell_that_is_down(running):
         assert admin.put(f'/os-services/{unknown}', {'status': 'enabled'}).status_code == 503
 
 
-def test_cells_and_whether_they_answer(running):
+def test_cell_list_shows_which_cells_respond(running):
     user, admin = running.client(), running.admin()
     image = user.upload_image(data=b'\0' * 4096)
     admin.wait_for(admin.boot(image, availability_zone='nova:one1', networks='none', version='2.60')['id'])

@@ -53,7 +53,7 @@ def check_now(running):
     return there
 
 
-def test_a_life_across_cells(running, image):
+def test_servers_of_all_cells_are_listed_and_managed(running, image):
     user, admin = running.client(), running.admin()
     user.boot(image, name='many', min_count=6, max_count=6)
     for number in range(4):
@@ -127,7 +127,7 @@ def test_cells_that_are_disabled_or_down_get_none(running, image):
     assert {there[uuid][0] for uuid in made} == {'cell1'}
 
 
-def test_groups_across_cells(running, image):
+def test_server_group_policies_apply_across_cells(running, image):
     user = running.client(version='2.64')
     apart = user.post('/os-server-groups', {'server_group': {'name': 'apart', 'policy': 'anti-affinity'}})
     near = user.post('/os-server-groups', {'server_group': {'name': 'near', 'policy': 'affinity'}})
@@ -229,7 +229,7 @@ def test_the_metadata_service_knows_servers_of_all_cells(running, image):
     assert unknown.get_response(service).status_code == 404
 
 
-def test_a_scheduler_that_died_in_between(running, image, monkeypatch):
+def test_servers_left_between_cells_are_built_or_deleted(running, image, monkeypatch):
     """The servers that it has left between two cells are built, or deleted, by who notices."""
     user = running.client()
     monkeypatch.setattr(cell_transfer, 'clear', _die)

@@ -266,7 +266,7 @@ def test_lists_while_servers_move(cells):
 # ---- moves of servers ----------------------------------------------------------
 
 @pytest.mark.parametrize('limit', [1, 3, 50])
-def test_migrations_of_all_cells_in_one_order(cells, limit):
+def test_migrations_of_all_cells_are_listed_in_one_order(cells, limit):
     chance, expected = random.Random(limit), []
     for name in test_servers_cells.NAMES:
         with cells.dbs[name].writer() as conn:
@@ -285,7 +285,7 @@ def _move(conn, moment):
         status='confirmed', created_at=moment, updated_at=moment, arguments={}, old_flavor={}, new_flavor={}))
 
 
-def test_hypervisors_of_all_cells_page_by_page(cells):
+def test_hypervisors_of_all_cells_are_paged(cells):
     """Their numbers are the same in every cell, and nodes without a service are left out of no page."""
     expected = []
     for name in test_servers_cells.NAMES:

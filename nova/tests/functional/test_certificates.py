@@ -119,7 +119,7 @@ def test_a_reader_makes_none(cloud):
     assert not rules.allows(reader, 'nova:certificates:create', target)
 
 
-def test_too_many(cloud, monkeypatch):
+def test_certificate_beyond_the_limit_returns_403(cloud, monkeypatch):
     monkeypatch.setattr(authorities, 'CERTIFICATES', 0)
     answer = cloud.client().post(ALL, {})
     assert answer.status_code == 403 and 'certificates' in answer.json()['forbidden']['message']
@@ -201,7 +201,7 @@ def test_audit_log_records_the_creator_of_a_certificate(cloud):
     assert 'BEGIN' not in str(records)
 
 
-def test_a_service_that_is_away(cloud, monkeypatch):
+def test_unavailable_certificate_service_returns_503(cloud, monkeypatch):
     """The last one here: it ends the service. Others are answered, and this with 503 and no long wait."""
     row = interface.INTERFACE.methods['fetch_ca']
     monkeypatch.setitem(interface.INTERFACE.methods, 'fetch_ca', dataclasses.replace(row, timeout=1))

@@ -78,7 +78,7 @@ def test_scheduler_filters_place_servers_as_requested(running, image):
     assert 'it is not JSON' in place(hints={'query': '['})[2]
 
 
-def test_zones(running, image):
+def test_servers_are_placed_in_their_zone(running, image):
     admin, user = running.admin(), running.client()
     made = admin.post('/os-aggregates', {'aggregate': {'name': 'z', 'availability_zone': 'east'}})
     number = made.json()['aggregate']['id']

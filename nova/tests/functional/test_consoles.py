@@ -57,7 +57,7 @@ def refused(url, **more):
 
 # ---- what it is for ---------------------------------------------------------------
 
-def test_a_screen(cloud, client, server, hypervisor):
+def test_vnc_console_relays_the_screen(cloud, client, server, hypervisor):
     _page, url, _token = url_of(cloud, client, server, hypervisor)
     with open_socket(url) as opened:
         assert opened.subprotocol == 'binary'
@@ -72,7 +72,7 @@ def test_a_screen(cloud, client, server, hypervisor):
     assert hypervisor.seen == b'abc'
 
 
-def test_a_serial_port(cloud, client, server, serial):
+def test_serial_console_relays_text(cloud, client, server, serial):
     _page, url, _token = url_of(cloud, client, server, serial, 'serial')
     with open_socket(url, subprotocols=None) as opened:
         opened.send('text of a client that knows no bytes')
@@ -149,7 +149,7 @@ def test_console_requests_follow_the_microversion(cloud, server):
 
 @pytest.mark.parametrize('option, start', [('--novnc', '/console/novnc/vnc_auto.html?path=%3Ftoken%3D'),
                                            ('--serial', '/console/serial/?token=')])
-def test_the_command_line_client(cloud, server, option, start):
+def test_openstackclient_shows_the_console_url(cloud, server, option, start):
     code, printed = warm_client.client().run(
         ['console', 'url', 'show', option, server, '-f', 'value', '-c', 'url'],
         {**os.environ, 'OS_CLIENT_CONFIG_FILE': str(cloud.clouds_yaml), 'OS_CLOUD': 'nova-demo'})
@@ -159,7 +159,7 @@ def test_the_command_line_client(cloud, server, option, start):
 
 # ---- tokens --------------------------------------------------------------------------
 
-def test_tokens_that_are_none(cloud, client, server, hypervisor, serial):
+def test_invalid_console_tokens_are_refused(cloud, client, server, hypervisor, serial):
     _page, url, token = url_of(cloud, client, server, hypervisor)
     plain = url.partition('?')[0]
     for query in ('', '?token=', '?token=nonsense', f'?token={token}&token={token}', f'?token={token}x',
@@ -314,7 +314,7 @@ def test_a_token_that_opens_once(cloud, client, server, serial):
         cloud.conf.clear_override('single_use', group='consoleauth')
 
 
-def test_a_session_that_ends_with_the_time_of_its_token(cloud, client, server, serial):
+def test_session_ends_when_its_token_expires(cloud, client, server, serial):
     cloud.conf.set_override('enforce_session_timeout', True, group='consoleauth')
     try:
         _page, url, _token = url_of(cloud, client, server, serial, 'serial')
@@ -334,7 +334,7 @@ def test_a_session_that_ends_with_the_time_of_its_token(cloud, client, server, s
     ('https://evil.example.org', 403), ('null', 403), ('https://dash.example.org.evil.net', 403),
     ('https://dash.example.org@evil.net', 403), ('file://', 403), ('https://dash.example.org', 101),
     ('https://dash.example.org:8443', 101), ('own', 101)])
-def test_pages_of_other_origins(cloud, client, server, serial, origin, code):
+def test_websocket_of_another_origin_is_refused(cloud, client, server, serial, origin, code):
     _page, url, _token = url_of(cloud, client, server, serial, 'serial')
     if origin == 'own':
         origin = 'http://' + urllib.parse.urlsplit(url).netloc
@@ -365,7 +365,7 @@ UPGRADE = ('Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 
 @pytest.mark.parametrize('changed, code', [
     ({2: 'Sec-WebSocket-Version: 8'}, 400), ({3: 'Sec-WebSocket-Key: x'}, 400), ({0: 'Connection: close'}, 426),
     ({1: 'Upgrade: h2c'}, 426), ({0: 'Connection: Upgrade\r\nContent-Length: 3'}, 400)])
-def test_requests_that_are_no_websocket(cloud, client, server, serial, changed, code):
+def test_requests_without_websocket_upgrade_are_refused(cloud, client, server, serial, changed, code):
     _page, url, token = url_of(cloud, client, server, serial, 'serial')
     sock, line, _answer = raw(cloud, f'/console/serial/?token={token}',
                               *(changed.get(number, header) for number, header in enumerate(UPGRADE)), body=b'abc')
@@ -375,7 +375,7 @@ def test_requests_that_are_no_websocket(cloud, client, server, serial, changed, 
 
 
 @pytest.mark.parametrize('host', ['evil.example.org', 'localhost.evil.org', ''])
-def test_a_host_that_is_not_ours(cloud, client, server, serial, host):
+def test_unknown_host_header_is_refused(cloud, client, server, serial, host):
     _page, url, token = url_of(cloud, client, server, serial, 'serial')
     sock, line, _answer = raw(cloud, f'/console/serial/?token={token}', *UPGRADE, host=host)
     sock.close()
@@ -407,7 +407,7 @@ def test_frames_that_are_none_end_the_session_and_reach_no_guest(cloud, client, 
     waiting.wait_for(lambda: not len(cloud.consoles), 10, 'the session to end')
 
 
-def test_a_message_that_is_too_long(cloud, client, server, serial):
+def test_too_long_console_message_closes_the_session(cloud, client, server, serial):
     _page, url, _token = url_of(cloud, client, server, serial, 'serial')
     with open_socket(url) as opened, pytest.raises(closed.ConnectionClosed) as end:
         opened.send(b'x' * (relay.FRAME + 1))
@@ -429,7 +429,7 @@ def test_bytes_that_come_with_the_request_are_the_guests(cloud, client, server, 
             answer += piece
 
 
-def test_too_many_sessions_of_one_token(cloud, client, server, serial):
+def test_sessions_of_one_token_are_limited(cloud, client, server, serial):
     _page, url, _token = url_of(cloud, client, server, serial, 'serial')
     with contextlib.ExitStack() as stack:
         for _ in range(sessions.MAX_PER_TOKEN):
@@ -585,7 +585,7 @@ def test_the_serial_proxy_as_a_daemon_lives_through_the_end_of_the_api(tmp_path,
 
 @pytest.mark.parametrize('binary, said', long_runs.rest([
     ('nova-novncproxy', 'vnc.js'), ('nova-spicehtml5proxy', 'spice.js'), ('nova-xvpvncproxy', 'novnc')]))
-def test_daemons_with_pages(cloud, tmp_path, binary, said):
+def test_console_daemons_serve_their_pages(cloud, tmp_path, binary, said):
     with daemon(cloud, tmp_path, binary) as (netloc, _process, _log):
         waiting.wait_for(lambda: answers(netloc) is not None, START_S, 'the daemon')
         name = 'spice_auto' if 'spice' in binary else 'vnc_auto'

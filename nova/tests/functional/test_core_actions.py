@@ -44,7 +44,7 @@ ARGUMENTS = {'os-stop': {'clean_shutdown': False}}
 
 
 @pytest.mark.parametrize(('name', 'arguments', 'before', 'after'), POWER)
-def test_power(cloud, name, arguments, before, after):
+def test_power_actions_set_the_state_of_the_server(cloud, name, arguments, before, after):
     uuid = cloud.boot()
     for step in before:
         cloud.act(uuid, step, **ARGUMENTS.get(step, {}))
@@ -60,7 +60,7 @@ def test_power(cloud, name, arguments, before, after):
 @pytest.mark.parametrize(('name', 'operation', 'after'), [
     ('os-stop', 'power_off', states.ACTIVE), ('pause', 'pause', states.ACTIVE),
     ('reboot', 'reboot', states.ERROR), ('rebuild', 'spawn', states.ERROR)])
-def test_an_operation_that_fails(cloud, name, operation, after):
+def test_failed_operation_records_the_fault_and_ends_the_task(cloud, name, operation, after):
     uuid = cloud.boot()
     cloud.computes['host1'].driver.failures[operation] = RuntimeError('canary')
     arguments = {'os-stop': {'clean_shutdown': True}, 'reboot': {'reboot_type': 'SOFT'},
@@ -132,7 +132,7 @@ def test_a_rebuild_that_is_to_keep_the_ephemeral_disk_leaves_the_guest(cloud):
     assert cloud.actions(uuid)[-1][:2] == ('rebuild', 'Error')
 
 
-def test_snapshot(cloud):
+def test_snapshot_uploads_the_disk(cloud):
     uuid = cloud.boot()
     cloud.act(uuid, 'createImage', image_id='i1')
     cloud.settle()
@@ -213,7 +213,7 @@ def test_failed_snapshot_removes_the_image(cloud):
     assert cloud.images.data == {} and cloud.actions(uuid)[-1][1] == 'Error'
 
 
-def test_console_output(cloud):
+def test_console_output_returns_the_last_lines(cloud):
     uuid = cloud.boot()
     cloud.act(uuid, 'reboot', reboot_type='SOFT')
     cloud.settle()

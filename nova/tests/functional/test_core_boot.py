@@ -24,7 +24,7 @@ def many(**options):
     return pytest.mark.parametrize('cloud', [options], indirect=True)
 
 
-def test_boot_and_delete(cloud):
+def test_server_is_built_and_deleted(cloud):
     uuid = cloud.boot()
     row = cloud.row(uuid)
     assert (row['vm_state'], row['task_state'], row['power_state']) == (states.ACTIVE, None, states.RUNNING)
@@ -81,7 +81,7 @@ def test_servers_of_one_request_are_spread_over_hosts(cloud):
 
 
 @many(hosts=('host1', 'host2', 'host3'), fake__memory_mb=1024)
-def test_no_valid_host_explains_itself(cloud):
+def test_no_valid_host_fault_has_the_reasons(cloud):
     cloud.boot()
     uuid, = cloud.create(flavor={'memory_mb': 2048})
     cloud.settle()
@@ -146,7 +146,7 @@ def test_build_is_not_retried_for_errors_that_every_host_would_have(cloud):
     cloud.check()
 
 
-def test_deleted_while_scheduling(cloud):
+def test_server_deleted_during_scheduling_is_removed(cloud):
     uuid, = cloud.insert()
     cloud.delete(uuid)
     cloud.client['conductor'].build_instances(cloud.ctx, instance_uuids=[uuid])
@@ -171,7 +171,7 @@ def test_repeated_build_request_does_not_fail_a_running_build(cloud):
     cloud.check()
 
 
-def test_messages_that_come_twice(cloud):
+def test_repeated_messages_have_no_effect(cloud):
     uuid = cloud.boot()
     cloud.client['conductor'].build_instances(cloud.ctx, instance_uuids=[uuid])
     cloud.settle()
@@ -207,7 +207,7 @@ def test_history_expires(cloud):
                             ).scalar() == 0
 
 
-def test_conditional_writes(cloud):
+def test_conditional_update_fails_after_another_change(cloud):
     uuid = cloud.boot()
     with cloud.db.writer() as conn:
         with pytest.raises(exception.InstanceChanged):

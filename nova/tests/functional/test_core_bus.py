@@ -38,7 +38,7 @@ def cloud(tmp_path):
     cloud.close()
 
 
-def test_a_life_over_the_bus(cloud):
+def test_servers_run_through_their_life_over_the_bus(cloud):
     uuids = [cloud.create()[0] for _ in range(20)]
     wait_for(lambda: all(cloud.row(uuid)['vm_state'] == states.ACTIVE for uuid in uuids))
     uuid = uuids[0]

@@ -73,7 +73,7 @@ def test_claims_and_frees_mixed(cloud):
     assert {cloud.node(host)['running_vms'] for host in cloud.computes} == {0}
 
 
-def test_all_of_a_request_or_none(cloud):
+def test_request_without_room_for_all_servers_places_none(cloud):
     uuids = cloud.create(count=25)
     cloud.settle()
     assert {cloud.row(uuid)['vm_state'] for uuid in uuids} == {states.ERROR}

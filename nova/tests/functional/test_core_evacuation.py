@@ -150,7 +150,7 @@ def test_a_guest_with_a_new_root_disk_posts_a_password_of_its_own(cloud, shared)
 
 
 @pytest.mark.parametrize('shared', [True, None])
-def test_disks_on_shared_storage(cloud, shared):
+def test_evacuation_on_shared_storage_keeps_the_disks(cloud, shared):
     uuid = live.boot(cloud)
     die(cloud)
     for compute in cloud.computes.values():
@@ -205,7 +205,7 @@ def test_the_destination_is_restarted_while_it_builds(cloud):
     assert live.hosts_with(cloud, uuid) == ['host2']
 
 
-def test_the_destination_dies_too(cloud):
+def test_evacuation_continues_after_the_destination_dies(cloud):
     uuid = live.boot(cloud)
     die(cloud)
     cloud.computes['host2'].driver.delays['spawn'] = 5
@@ -250,7 +250,7 @@ def test_a_live_migration_that_its_source_did_not_survive(cloud):
     live.check(cloud)
 
 
-def test_a_server_that_had_arrived_before_its_source_died(cloud):
+def test_evacuation_after_an_unfinished_arrival_leaves_one_guest(cloud):
     """Its guest there is not left beside the one that the evacuation makes."""
     uuid = live.boot(cloud)
     cloud.bus.lost = lambda topic, method, server: method == 'live_migration_arrived'
@@ -265,7 +265,7 @@ def test_a_server_that_had_arrived_before_its_source_died(cloud):
     live.check(cloud)
 
 
-def test_evacuated_and_deleted(cloud):
+def test_deleted_evacuated_server_leaves_no_guest(cloud):
     uuid = live.boot(cloud)
     die(cloud)
     evacuate(cloud, uuid)
@@ -298,7 +298,7 @@ def test_the_host_comes_back_at_any_moment(cloud, pause):
     live.check(cloud)
 
 
-def test_two_evacuations_at_once(cloud):
+def test_second_parallel_evacuation_is_refused(cloud):
     uuid = live.boot(cloud)
     die(cloud)
     races.outcomes(*[lambda host=host: evacuate(cloud, uuid, host=host) for host in ('host2', 'host3')])
@@ -363,7 +363,7 @@ def test_delete_at_any_moment(cloud, pause):
     live.check(cloud)
 
 
-def test_many_servers_of_a_host(cloud):
+def test_all_servers_of_a_dead_host_are_evacuated(cloud):
     uuids = [live.boot(cloud) for _ in range(6)]
     die(cloud)
     threads = [threading.Thread(target=evacuate, args=(cloud, uuid)) for uuid in uuids]
@@ -448,7 +448,7 @@ def test_the_next_host_gets_what_the_former_one_has_recorded(cloud, monkeypatch)
         come_back(cloud)._disk_clients.record(uuid, CLIENTS, True)
 
 
-def test_a_server_that_was_off_and_one_that_was_about_to_start(cloud, monkeypatch):
+def test_stopped_and_starting_servers_are_evacuated_with_fence(cloud, monkeypatch):
     given = []
     monkeypatch.setattr(fake.FakeDriver, 'fence', lambda _driver, _instance, former: given.append(former.off) or True)
     for starting in (False, True):

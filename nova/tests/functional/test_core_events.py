@@ -59,7 +59,7 @@ def test_a_changed_network_is_read_again(cloud):
     assert [vif['address'] for vif in vifs(cloud, uuid)] == ['fa:16:3e:00:00:01', 'fa:16:3e:00:00:02']
 
 
-def test_plugged_and_unplugged(cloud):
+def test_plug_events_update_the_port_state(cloud):
     uuid = cloud.boot()
     port = vifs(cloud, uuid)[0]['id']
     tell(cloud, uuid, {'name': 'network-vif-unplugged', 'tag': port})
@@ -118,7 +118,7 @@ def test_an_event_of_a_server_that_has_left_is_dropped(cloud):
 
 # ---- volume snapshots ----------------------------------------------------------
 
-def test_files_of_volume_snapshots(cloud):
+def test_volume_snapshot_events_update_the_files(cloud):
     uuid = cloud.boot()
     with cloud.db.writer() as conn:
         block_devices.insert(conn, uuid, [{

@@ -62,7 +62,7 @@ FULL = ('RamFilter removed 2: have too little free memory (largest free 200 MB, 
         'Nearest: host3 lacks 312 MB of memory only\nNearest: host2 lacks 412 MB of memory only')
 
 
-def test_a_build(cloud):
+def test_failed_build_explains_the_missing_host(cloud):
     fill(cloud, host1=4096, host2=3996, host3=3896)
     uuid, = cloud.create()
     cloud.settle()
@@ -70,7 +70,7 @@ def test_a_build(cloud):
         'No valid host was found. 3 hosts: 3 have too little free memory (largest free 200 MB, asked 512 MB).')
 
 
-def test_a_resize(cloud):
+def test_failed_resize_explains_the_missing_host(cloud):
     uuid = live.boot(cloud)
     fill(cloud, host2=200, host3=100)
     cloud.move(uuid, BIG)
@@ -79,7 +79,7 @@ def test_a_resize(cloud):
           'RequestedHostFilter removed 1: is excluded, as the present host or after a failed move: host1')
 
 
-def test_a_migration(cloud):
+def test_failed_migration_explains_the_missing_host(cloud):
     uuid = live.boot(cloud)
     fill(cloud, host2=3996, host3=3896)
     cloud.move(uuid)
@@ -87,7 +87,7 @@ def test_a_migration(cloud):
     check(cloud, uuid, *FULL)
 
 
-def test_a_live_migration(cloud):
+def test_failed_live_migration_names_no_host_to_users(cloud):
     """Its refusal is an answer to who asked, and a fault of a code that shows all of itself: it names no host."""
     uuid = live.boot(cloud)
     fill(cloud, host2=3996, host3=3896)
@@ -98,7 +98,7 @@ def test_a_live_migration(cloud):
     assert not any(host in str(cloud.row(uuid)['fault']) for host in HOSTS)
 
 
-def test_an_evacuation(cloud):
+def test_failed_evacuation_explains_the_missing_host(cloud):
     uuid = live.boot(cloud)
     fill(cloud, host2=3996, host3=3896)
     evacuation.die(cloud)
@@ -107,7 +107,7 @@ def test_an_evacuation(cloud):
     check(cloud, uuid, *FULL)
 
 
-def test_an_unshelving(cloud):
+def test_failed_unshelve_explains_the_missing_host(cloud):
     uuid = cloud.boot()
     shelving.shelve(cloud, uuid)
     fill(cloud, host1=4096, host2=3996, host3=3896)
@@ -115,7 +115,7 @@ def test_an_unshelving(cloud):
     check(cloud, uuid, 'RamFilter removed 3', 'Nearest: host3 lacks 312 MB of memory only')
 
 
-def test_a_rebuild(tmp_path):
+def test_failed_rebuild_explains_the_refusing_filter(tmp_path):
     made = core.Cloud(tmp_path, filter_scheduler__enabled_filters=[
         'ComputeFilter', f'{rebuilding.__name__}.Picky'])
     uuid = made.boot()

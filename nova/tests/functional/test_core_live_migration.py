@@ -239,7 +239,7 @@ def test_aborted_live_migration_stays_on_the_source(cloud, lost):
     at_home(cloud, uuid, number, 'cancelled')
 
 
-def test_abort_of_a_queued_one(cloud):
+def test_queued_migration_can_be_aborted(cloud):
     first, second = boot(cloud), boot(cloud)
     number = running(cloud, first, host='host2')
     waiting = migrate(cloud, second, host='host2')
@@ -368,7 +368,7 @@ def test_the_source_dies_between_the_arrival_and_its_record(cloud):
     check(cloud)
 
 
-def test_the_source_dies_for_good_after_the_arrival(cloud):
+def test_migration_completes_after_the_source_died(cloud):
     uuid = boot(cloud)
     cloud.bus.lost = lambda topic, method, server: method == 'live_migration_arrived'
     number = migrate(cloud, uuid, host='host2')
@@ -404,7 +404,7 @@ def test_the_destination_is_restarted_while_it_runs(cloud):
     at_home(cloud, uuid, number, 'failed')
 
 
-def test_the_destination_dies_before_it_finishes(cloud):
+def test_destination_finishes_the_migration_after_its_restart(cloud):
     uuid = boot(cloud)
     cloud.bus.lost = lambda topic, method, server: method == 'finish_live_migration'
     number = migrate(cloud, uuid, host='host2')
@@ -448,7 +448,7 @@ def test_messages_that_come_twice_do_nothing(cloud):
 
 # ---- races -----------------------------------------------------------------------
 
-def test_two_at_once(cloud):
+def test_second_parallel_live_migration_is_refused(cloud):
     uuid = boot(cloud)
     results = races.outcomes(*[lambda host=host: migrate(cloud, uuid, host=host) for host in ('host2', 'host3')])
     assert [type(found) for found in results if isinstance(found, Exception)] == [exception.InstanceInvalidState]
@@ -491,7 +491,7 @@ def test_a_conductor_that_starts_takes_up_what_one_was_choosing_for(cloud, monke
     check(cloud)
 
 
-def test_a_conductor_dies_between_the_claim_and_the_source(cloud):
+def test_next_conductor_continues_a_claimed_migration(cloud):
     """The claim is there already: the next one goes on with it."""
     uuid = boot(cloud)
     number = begin(cloud, uuid)

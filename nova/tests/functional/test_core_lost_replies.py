@@ -189,7 +189,7 @@ def test_each_reply_is_lost_once(cloud, scenario):
         live.check(cloud)
 
 
-def test_a_choice_that_nobody_was_told(cloud):
+def test_repeated_request_gets_the_host_claimed_before(cloud):
     """The scheduler has claimed a host and dies: asked again, it names that host, even when nothing else has room."""
     for filled in (False, True):
         uuid, = cloud.insert()

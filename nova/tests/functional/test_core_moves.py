@@ -103,7 +103,7 @@ def test_a_move_and_its_end(cloud, stopped, ending, flavor):
 
 
 @pytest.mark.parametrize('ending', ['confirmResize', 'revertResize'])
-def test_a_resize_on_the_same_host(tmp_path, ending):
+def test_resize_on_the_same_host_can_be_confirmed_and_reverted(tmp_path, ending):
     cloud = Cloud(tmp_path)
     uuid = cloud.boot()
     cloud.move(uuid, BIG, ignored_hosts=[])
@@ -117,7 +117,7 @@ def test_a_resize_on_the_same_host(tmp_path, ending):
     cloud.close()
 
 
-def test_the_destination_that_is_wanted(cloud):
+def test_migration_uses_the_requested_host(cloud):
     uuid = cloud.boot()
     wanted = next(host for host in HOSTS if host != cloud.row(uuid)['host'])
     cloud.move(uuid, host=wanted)
@@ -213,7 +213,7 @@ def test_an_end_that_fails_can_be_asked_for_again(cloud, ending, operation):
     cloud.check()
 
 
-def test_a_source_that_cannot_bring_the_guest_back(cloud):
+def test_failed_revert_leaves_the_server_in_error_on_its_source(cloud):
     """The server is in ERROR on its source, nothing is held, and a hard reboot helps."""
     uuid = cloud.boot()
     source = cloud.row(uuid)['host']
@@ -235,7 +235,7 @@ CRASHES = (('accept_guest', 'dest'), ('send_guest', 'source'), ('finish_migratio
 
 
 @pytest.mark.parametrize(('operation', 'end'), CRASHES)
-def test_a_host_that_is_killed_in_the_middle(cloud, operation, end):
+def test_move_continues_after_a_host_was_killed(cloud, operation, end):
     uuid = cloud.boot()
     source = cloud.row(uuid)['host']
     target = others(cloud, uuid)[0]
@@ -269,7 +269,7 @@ CALLS = ('move_accepted', 'move_sent', 'move_finished', 'move_confirmed', 'rever
 
 
 @pytest.mark.parametrize('method', CALLS)
-def test_a_message_that_is_lost(cloud, method, monkeypatch):
+def test_lost_message_of_a_move_is_sent_again(cloud, method, monkeypatch):
     """The reconciler sends it again when its deadline has passed; a call that finds no conductor ends its task."""
     monkeypatch.setattr('nova.rpc.retrying_client.RETRIES', 1)
     uuid = cloud.boot()
@@ -340,7 +340,7 @@ def test_a_guest_is_said_to_be_there_again_after_its_owner_has_answered(cloud, a
     cloud.check()
 
 
-def test_a_conductor_that_dies_before_it_chose(cloud):
+def test_move_continues_after_a_conductor_died_before_the_choice(cloud):
     uuid = cloud.boot()
     cloud.move(uuid, BIG, send=False)
     pass_time(cloud)
@@ -619,7 +619,7 @@ def test_unknown_orphans_are_reported_and_kept(cloud, caplog):
     assert metrics.REGISTRY.get_sample_value('nova_compute_orphans', {'kind': 'resize_backup'}) == 0
 
 
-def test_moves_confirm_themselves(cloud):
+def test_old_moves_are_confirmed_automatically(cloud):
     uuid, other = cloud.boot(), cloud.boot()
     for each in (uuid, other):
         cloud.move(each)
@@ -686,7 +686,7 @@ def test_quota_check_repairs_wrong_sizes(cloud):
     (states.RESIZE_CONFIRMING, 's', True, ('confirm_resize', 's')),
     (states.RESIZE_REVERTING, 's', True, ('revert_resize', 'd')),
     (states.RESIZE_REVERTING, 'd', False, ('finish_revert_resize', 's'))])
-def test_the_next_step(task, held, claims_swapped, step):
+def test_next_step_of_a_move_follows_from_its_state(task, held, claims_swapped, step):
     migration = {'claimed_host': held, 'claims_swapped': claims_swapped, 'source_compute': 's', 'dest_compute': 'd',
                  'arguments': {}}
     assert cold.next_step(task, migration) == step
@@ -695,7 +695,7 @@ def test_the_next_step(task, held, claims_swapped, step):
 @pytest.mark.parametrize(('task', 'held', 'step'), [
     (states.RESIZE_PREP, None, None), (states.RESIZE_PREP, 's', ('grow_instance', 's')),
     (states.RESIZE_FINISH, 's', ('grow_instance', 's'))])
-def test_the_next_step_of_a_guest_that_keeps_running(task, held, step):
+def test_next_step_of_a_live_migration_follows_from_its_state(task, held, step):
     migration = {'claimed_host': held, 'claims_swapped': False, 'source_compute': 's', 'dest_compute': held,
                  'arguments': {'in_place': True}}
     assert cold.next_step(task, migration) == step

@@ -160,7 +160,7 @@ def test_no_host_has_it(cloud):
     cloud.check()
 
 
-def test_several_servers_of_one_request(cloud):
+def test_servers_of_one_request_get_separate_cpus(cloud):
     """Six cells have two CPUs each for pinning."""
     uuids = cloud.create(count=7, flavor=PINNED)
     cloud.settle()
@@ -173,7 +173,7 @@ def test_several_servers_of_one_request(cloud):
 
 @pytest.mark.parametrize('end', ['confirmResize', 'revertResize'])
 @pytest.mark.parametrize('new', [flavor(1, cpu_policy='dedicated'), flavor(2, 1024), flavor(4, numa_nodes='2')])
-def test_resize(any_cloud, end, new):
+def test_resize_moves_the_numa_claim(any_cloud, end, new):
     cloud = any_cloud
     uuid = cloud.boot(flavor=PINNED)
     before = cloud.row(uuid)
@@ -193,7 +193,7 @@ def test_resize(any_cloud, end, new):
 
 
 @pytest.mark.parametrize('end', ['confirmResize', 'revertResize'])
-def test_a_resize_on_its_own_host(tmp_path, end):
+def test_resize_on_the_same_host_holds_both_numa_claims(tmp_path, end):
     """Both shares are held there, until one of them is given back."""
     cloud = Cloud(tmp_path, hosts=('host1',))
     uuid = cloud.boot(flavor=PINNED)
@@ -208,7 +208,7 @@ def test_a_resize_on_its_own_host(tmp_path, end):
     cloud.close()
 
 
-def test_a_resize_that_no_host_takes(cloud):
+def test_refused_resize_keeps_the_numa_claim(cloud):
     uuid = cloud.boot(flavor=PINNED)
     before = cloud.row(uuid)
     cloud.move(uuid, {**core.FLAVOR, 'flavor_id': '2', **flavor(3, cpu_policy='dedicated')})
@@ -231,7 +231,7 @@ def test_a_move_that_fails(cloud, operation):
     cloud.check()
 
 
-def test_live_migration(cloud):
+def test_live_migration_pins_free_cpus_at_the_destination(cloud):
     """The CPUs at the destination are others when those that it had are taken there."""
     first = cloud.boot(flavor=PINNED, requested_host='host2')
     uuid = cloud.boot(flavor=PINNED, requested_host='host1')
@@ -248,7 +248,7 @@ def test_live_migration(cloud):
     cloud.check()
 
 
-def test_evacuation(cloud):
+def test_evacuation_claims_cpus_at_the_destination(cloud):
     uuid = cloud.boot(flavor=PINNED, requested_host='host1')
     evacuation.die(cloud)
     number = evacuation.evacuate(cloud, uuid)
@@ -259,7 +259,7 @@ def test_evacuation(cloud):
     assert cloud.conductor.claim_check.audit() == []
 
 
-def test_an_evacuation_that_fails(cloud):
+def test_failed_evacuation_restores_the_numa_claim(cloud):
     """The server is its old host's again, with the CPUs that it had there."""
     uuid = cloud.boot(flavor=PINNED, requested_host='host1')
     before = cloud.row(uuid)
@@ -273,7 +273,7 @@ def test_an_evacuation_that_fails(cloud):
     assert cloud.free('host2') and cloud.free('host3') and cloud.conductor.claim_check.audit() == []
 
 
-def test_an_unshelving_that_fails(cloud):
+def test_failed_unshelve_holds_no_numa_claim(cloud):
     uuid = cloud.boot(flavor=PINNED)
     cloud.act(uuid, 'shelve', image_id=core.IMAGE['id'], clean_shutdown=False)
     cloud.settle()
@@ -285,7 +285,7 @@ def test_an_unshelving_that_fails(cloud):
     assert all(cloud.free(host) for host in HOSTS) and cloud.conductor.claim_check.audit() == []
 
 
-def test_shelved_and_back(cloud):
+def test_unshelved_server_gets_a_new_numa_claim(cloud):
     uuid = cloud.boot(flavor=PINNED)
     before = cloud.row(uuid)
     cloud.act(uuid, 'shelve', image_id=core.IMAGE['id'], clean_shutdown=False)
@@ -308,7 +308,7 @@ def test_a_server_that_is_deleted_while_it_waits_for_its_confirmation(cloud):
     cloud.check()
 
 
-def test_the_audit_mends(any_cloud):
+def test_audit_repairs_the_stored_numa_topology(any_cloud):
     cloud = any_cloud
     uuid = cloud.boot(flavor=PINNED)
     node = cloud.node(cloud.row(uuid)['host'])

@@ -69,7 +69,7 @@ def test_an_image_that_is_refused_changes_nothing(cloud):
     cloud.check()
 
 
-def test_an_image_that_is_allowed(cloud):
+def test_allowed_image_rebuilds_on_a_full_or_disabled_host(cloud):
     uuid, other = cloud.boot(), BAD[:-1] + '0'
     with cloud.db.writer() as conn:                       # neither a full nor a disabled host stands in the way
         conn.exec_driver_sql('UPDATE compute_nodes SET memory_mb = 512')
@@ -99,7 +99,7 @@ def test_rebuild_resumed_after_a_crash_is_not_filtered_again(cloud):
     assert (row['vm_state'], row['task_state'], row['image_id']) == (states.ACTIVE, None, other), row['fault']
 
 
-def test_a_scheduler_that_is_away(cloud, monkeypatch):
+def test_rebuild_without_a_scheduler_fails(cloud, monkeypatch):
     monkeypatch.setattr('nova.rpc.retrying_client.RETRIES', 2)
     uuid = cloud.boot()
     cloud.bus.lost = lambda topic, method, server: method == 'check_host'

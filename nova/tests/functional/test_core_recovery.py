@@ -30,7 +30,7 @@ def cloud(tmp_path):
     cloud.close()
 
 
-def test_killed_while_building(cloud):
+def test_interrupted_build_is_repeated(cloud):
     uuids = []
     cloud.kill_in('host1', 'spawn', lambda: uuids.extend(cloud.create()))
     assert cloud.row(uuids[0])['task_state'] == states.SPAWNING
@@ -77,7 +77,7 @@ def test_the_hosts_do_not_go_down_with_the_database(tmp_path):
     cloud.close()
 
 
-def test_killed_between_the_guest_and_its_row(cloud):
+def test_build_completes_if_only_its_end_was_lost(cloud):
     cloud.bus.lost = lambda topic, method, server: method == 'end_task'
     uuid, = cloud.create()
     deadline = time.monotonic() + 120
@@ -94,7 +94,7 @@ def test_killed_between_the_guest_and_its_row(cloud):
     cloud.check()
 
 
-def test_killed_while_deleting(cloud):
+def test_interrupted_delete_is_completed(cloud):
     uuid = cloud.boot()
     cloud.kill_in('host1', 'destroy', lambda: cloud.delete(uuid))
     assert cloud.row(uuid)['task_state'] == states.DELETING
@@ -109,7 +109,7 @@ def test_killed_while_deleting(cloud):
     ('suspend', 'suspend', {}, states.SUSPENDED), ('reboot', 'reboot', {'reboot_type': 'SOFT'}, states.ACTIVE),
     ('reboot-hard', 'reboot', {'reboot_type': 'HARD'}, states.ACTIVE),
     ('rebuild', 'spawn', {'preserve_ephemeral': False}, states.ACTIVE)])
-def test_killed_in_an_operation(cloud, name, operation, arguments, after):
+def test_interrupted_operation_is_completed_or_undone(cloud, name, operation, arguments, after):
     uuid = cloud.boot()
     if name == 'rebuild':
         arguments = {**arguments, 'spec': cloud.conductor.methods.get_request_spec(None, uuid)}
@@ -121,7 +121,7 @@ def test_killed_in_an_operation(cloud, name, operation, arguments, after):
     cloud.check()
 
 
-def test_killed_in_a_snapshot(cloud):
+def test_interrupted_snapshot_leaves_no_image(cloud):
     uuid = cloud.boot()
     cloud.images.data['i1'] = b'half'
     cloud.images.unfinished.add('i1')
@@ -166,7 +166,7 @@ def test_a_copy_that_the_deletion_of_its_server_overtook_is_removed(cloud):
     cloud.check()
 
 
-def test_messages_lost_on_the_way_to_the_compute(cloud):
+def test_lost_messages_are_derived_from_the_rows(cloud):
     """The compute did not run, and the broker kept nothing: the rows tell what to do."""
     uuid = cloud.boot()
     cloud.kill_compute('host1')
@@ -184,7 +184,7 @@ def test_messages_lost_on_the_way_to_the_compute(cloud):
 
 
 @pytest.mark.parametrize('resume', [True, False])
-def test_host_reboot(cloud, monkeypatch, resume):
+def test_guests_start_after_a_host_reboot_if_configured(cloud, monkeypatch, resume):
     cloud.conf.set_override('resume_guests_state_on_host_boot', resume)
     runs, stopped = cloud.boot(), cloud.boot()
     cloud.act(stopped, 'os-stop', clean_shutdown=True)
@@ -205,7 +205,7 @@ def test_host_reboot(cloud, monkeypatch, resume):
     assert cloud.computes['host1'].driver.guests()[runs] == (states.RUNNING if resume else states.SHUTDOWN)
 
 
-def test_a_guest_that_stopped_while_the_compute_was_away(cloud):
+def test_guest_that_stopped_meanwhile_is_recorded_as_stopped(cloud):
     uuid = cloud.boot()
     cloud.kill_compute('host1')
 
@@ -260,7 +260,7 @@ def test_orphans_are_removed_after_a_reconnect(cloud):
     assert set(compute.driver.guests()) == {stays} and cloud.row(stays)['vm_state'] == states.ACTIVE
 
 
-def test_reconcile_builds_what_never_reached_a_host(cloud):
+def test_reconciler_builds_servers_that_reached_no_host(cloud):
     uuid, = cloud.insert()           # the cast to the conductor was lost
     assert cloud.conductor.reconciler.reconcile() == 0
     cloud.pass_time()
@@ -287,7 +287,7 @@ def test_reconcile_sends_again_what_a_living_host_does_not_know(cloud):
     cloud.check()
 
 
-def test_reconcile_of_a_build_on_a_host_that_died(cloud):
+def test_reconciler_fails_builds_on_a_dead_host(cloud):
     uuids = []
     cloud.kill_in('host1', 'spawn', lambda: uuids.extend(cloud.create()))
     with cloud.db.writer() as conn:

@@ -61,7 +61,7 @@ def put_into(cloud, host, **metadata):
 
 # ---- hints -------------------------------------------------------------------
 
-def test_beside_and_away_from_other_servers(make):
+def test_same_and_different_host_hints_place_servers(make):
     cloud = make()
     first = cloud.boot()
     host = cloud.row(first)['host']
@@ -115,7 +115,7 @@ def test_destination_of_a_move_counts_as_a_host_of_the_server(make):
 
 # ---- what else is asked --------------------------------------------------------
 
-def test_flavors_apart(make):
+def test_type_affinity_filter_separates_flavors(make):
     cloud = make(filter_scheduler__enabled_filters=['TypeAffinityFilter'])
     uuids = cloud.create(count=3)
     cloud.settle()
@@ -125,7 +125,7 @@ def test_flavors_apart(make):
     assert '3 have a server of flavor tiny already' in cloud.row(more)['fault']['message']
 
 
-def test_busy_servers(make):
+def test_io_ops_filter_avoids_busy_hosts(make):
     cloud = make(filter_scheduler__enabled_filters=['IoOpsFilter'], filter_scheduler__max_io_ops_per_host=1)
     uuids = [cloud.boot(force_host=host) for host in HOSTS]
     with cloud.db.writer() as conn:
@@ -167,7 +167,7 @@ class Alone(filters.BaseHostFilter):
         return not host_state.instances
 
 
-def test_a_plugin_that_wants_to_know_the_servers(make):
+def test_plugin_filter_can_read_the_servers_of_a_host(make):
     cloud = make(hosts=('host1', 'host2'), filter_scheduler__enabled_filters=[f'{__name__}.Alone'])
     assert {cloud.row(cloud.boot())['host'] for _ in range(2)} == {'host1', 'host2'}
     uuid, = cloud.create()
@@ -212,7 +212,7 @@ def test_the_number_of_servers_is_held_under_concurrency(make):
     assert [node(cloud, host)['running_vms'] for host in ('host1', 'host2')] == [3, 3]
 
 
-def test_several_zones(make):
+def test_server_is_placed_in_one_of_several_zones(make):
     cloud = make()
     with cloud.db.writer() as conn:
         for host, zone in (('host1', 'a'), ('host2', 'b'), ('host3', 'c')):
@@ -227,7 +227,7 @@ def test_several_zones(make):
 
 # ---- what computes report ---------------------------------------------------------
 
-def test_traits(make, tmp_path):
+def test_required_and_forbidden_traits_select_hosts(make, tmp_path):
     folder = tmp_path / 'providers'
     folder.mkdir()
     (folder / 'one.yaml').write_text('''
@@ -264,7 +264,7 @@ def test_a_file_of_traits_without_a_meaning_is_named_at_the_start(make, tmp_path
     assert 'bad.yaml' in str(caught.value) and words in str(caught.value)
 
 
-def test_metrics(make):
+def test_host_metrics_reach_the_weigher(make):
     cloud = make(hosts=('host1',), compute_monitors=['cpu.virt_driver'],
                  fake__cpu_stats={'user': '100', 'kernel': '50', 'idle': '850', 'frequency': '2000'})
     reported = node(cloud, 'host1')
@@ -280,12 +280,12 @@ def test_metrics(make):
     assert node(cloud, 'host1') == reported
 
 
-def test_a_monitor_that_is_not_there(make):
+def test_unknown_monitor_is_refused_at_start(make):
     with pytest.raises(ValueError, match='no monitor cpu.guess; there are cpu.virt_driver'):
         make(compute_monitors=['cpu.guess'])
 
 
-def test_failed_builds(make):
+def test_host_with_failed_builds_is_chosen_last(make):
     """A host on which builds fail is chosen last, until one succeeds."""
     cloud = make(hosts=('host1', 'host2'))
     cloud.computes['host1'].driver.failures['spawn'] = exception.VirtError(operation='spawn', reason='no')

@@ -151,7 +151,7 @@ def test_a_server_whose_image_is_not_known_is_not_destroyed(cloud):
 
 
 @pytest.mark.parametrize('operation', ['power_off', 'snapshot', 'destroy'])
-def test_killed_while_shelving(cloud, operation):
+def test_interrupted_shelve_is_completed(cloud, operation):
     uuid = cloud.boot()
     host = kill_in(cloud, operation, lambda: shelve(cloud, uuid, settle=False), cloud.row(uuid)['host'])
     assert cloud.row(uuid)['task_state'] in (*actions.ACTIONS['shelve'].tasks, states.SHELVING_OFFLOADING)
@@ -165,7 +165,7 @@ def test_killed_while_shelving(cloud, operation):
 
 
 @pytest.mark.parametrize('cloud', [{'hosts': ('host1',)}], indirect=True)
-def test_killed_while_unshelving(cloud):
+def test_interrupted_unshelve_is_completed(cloud):
     uuid = cloud.boot()
     shelve(cloud, uuid)
     kill_in(cloud, 'spawn', lambda: cloud.act(uuid, 'unshelve'))
@@ -297,7 +297,7 @@ def test_deleted_while_it_is_unshelved(cloud):
     cloud.check()
 
 
-def test_unshelved_twice_at_once(cloud):
+def test_one_of_parallel_unshelves_wins(cloud):
     uuid = cloud.boot()
     shelve(cloud, uuid)
     won = core_threads(6, lambda: cloud.act(uuid, 'unshelve'))
@@ -309,7 +309,7 @@ def test_unshelved_twice_at_once(cloud):
 # ---- rescue ------------------------------------------------------------------
 
 @pytest.mark.parametrize('cloud', [{'hosts': ('host1',)}], indirect=True)
-def test_rescue_and_back(cloud):
+def test_server_can_be_rescued_and_unrescued(cloud):
     uuid = cloud.boot()
     cloud.act(uuid, 'rescue', **RESCUE)
     cloud.settle()
@@ -329,7 +329,7 @@ def test_rescue_and_back(cloud):
     ('unrescue', {}, 'unrescue', states.ACTIVE),
     ('changePassword', {'admin_password': 'canary'}, 'set_admin_password', states.ACTIVE)])
 @pytest.mark.parametrize('cloud', [{'hosts': ('host1',)}], indirect=True)
-def test_killed_in_the_middle(cloud, name, arguments, operation, after):
+def test_interrupted_rescue_is_completed(cloud, name, arguments, operation, after):
     uuid = cloud.boot()
     if name == 'unrescue':
         cloud.act(uuid, 'rescue', **RESCUE)
@@ -384,7 +384,7 @@ def test_killed_while_a_backup_is_made(cloud):
 
 
 @pytest.mark.parametrize('cloud', [{'hosts': ('host1',)}], indirect=True)
-def test_killed_before_the_oldest_backups_were_deleted(cloud, monkeypatch):
+def test_interrupted_backup_deletes_the_oldest_backups(cloud, monkeypatch):
     uuid = cloud.boot()
     cloud.images.data.update({'older': b'', 'old': b''})
     cloud.images.unfinished.add(IMAGE)
@@ -408,7 +408,7 @@ def test_killed_before_the_oldest_backups_were_deleted(cloud, monkeypatch):
 # ---- others ------------------------------------------------------------------
 
 @pytest.mark.parametrize('cloud', [{'hosts': ('host1',)}], indirect=True)
-def test_small_matters(cloud):
+def test_crash_dump_network_reset_and_diagnostics_reach_the_guest(cloud):
     uuid = cloud.boot()
     compute, instance = cloud.computes['host1'], objects.Instance.from_row(cloud.row(uuid))
     cloud.act(uuid, 'trigger_crash_dump')

@@ -52,7 +52,7 @@ def test_soft_delete_and_restore(cloud, before):
     cloud.check()
 
 
-def test_reclaimed_after_its_time(cloud):
+def test_soft_deleted_server_is_reclaimed_after_its_time(cloud):
     uuid, other = cloud.boot(), cloud.boot()
     soft_delete(cloud, uuid)
     soft_delete(cloud, other)

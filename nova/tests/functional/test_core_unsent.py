@@ -153,7 +153,7 @@ def test_failed_rescheduling_of_unsent_tasks_is_repeated(cloud, happens):
 
 
 @pytest.mark.parametrize('looks', [0, 1], ids=['look', 'mend'])
-def test_sizes_that_could_not_be_looked_at_are_looked_at_soon(cloud, looks):
+def test_failed_check_of_usage_is_repeated_soon(cloud, looks):
     uuid, conductor = cloud.boot(requested_host='host1'), cloud.conductor
     size = cloud.counted(uuid)
     assert conductor.quota_check.count_sizes() == 0
@@ -165,7 +165,7 @@ def test_sizes_that_could_not_be_looked_at_are_looked_at_soon(cloud, looks):
     assert [conductor.quota_check.count_sizes() for _ in range(2)] == [0, 1] and cloud.counted(uuid) == size
 
 
-def test_a_host_whose_cell_is_gone(cloud, caplog, monkeypatch):
+def test_server_chosen_for_a_deleted_cell_fails_alone(cloud, caplog, monkeypatch):
     """The cell was deleted after the scheduler had chosen a host there. It was an AttributeError, and the other servers
     of the request were not sent either."""
     select = cloud.scheduler.methods.select_destinations

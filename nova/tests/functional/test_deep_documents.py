@@ -22,7 +22,7 @@ def nested(depth, inner='1'):
 @pytest.mark.parametrize('text', [
     '[' * BRACKETS, nested(BRACKETS // 2), '{"a":' * 10000, nested(500), '[{"source_type":' + nested(200) + '}]',
     '9' * 5000, '"x"', 'null', '{}', '[1]', 'NaN'])
-def test_a_mapping_in_the_properties_of_an_image(cloud, text):
+def test_deep_image_mapping_returns_400(cloud, text):
     user = cloud.client()
     image_id = user.upload_image(name='made of volumes', block_device_mapping=text, bdm_v2='True')
     server = {'name': 'x', 'flavorRef': '42', 'imageRef': image_id}
@@ -46,7 +46,7 @@ BODIES = [
 
 @pytest.mark.parametrize('method, path, body', BODIES)
 @pytest.mark.parametrize('depth', [40, 250, 1000, BRACKETS // 2])
-def test_a_body(cloud, method, path, body, depth):
+def test_deeply_nested_body_returns_400(cloud, method, path, body, depth):
     text = body % nested(depth)
     answer = cloud.admin().request(method, path, data=text, headers={'Content-Type': 'application/json'})
     assert answer.status_code == 400 or len(text) > 50000 and answer.status_code == 413, answer.text[:300]

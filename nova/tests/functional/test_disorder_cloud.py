@@ -46,7 +46,7 @@ def test_messages_come_twice_and_out_of_order(tmp_path):
         work(clients, lambda: min(counts.values()))
 
 
-def test_deadlocks_and_lock_timeouts(tmp_path):
+def test_cloud_survives_deadlocks_and_lock_timeouts(tmp_path):
     with (working(tmp_path) as (cloud, clients), db_faults.Injector(cloud.api_db, 0.05) as first,
           db_faults.Injector(cloud.cell_db, 0.05) as second):
         work(clients, lambda: first.count + second.count)
@@ -84,7 +84,7 @@ SABOTAGE = {
 
 
 @pytest.mark.parametrize('what', SABOTAGE)
-def test_the_comparison_notices(rested, what):
+def test_comparison_reports_a_damaged_row(rested, what):
     cloud, clients, history = rested
     name, statement, sentence = SABOTAGE[what]
     database = getattr(cloud, name)
@@ -108,7 +108,7 @@ def test_the_comparison_notices(rested, what):
 
 @pytest.mark.parametrize('what, sentence', [('second', 'has guests on'), ('stray', 'which is no server'),
                                             ('none', 'has no guest'), ('off', 'its guest has power state 4')])
-def test_the_comparison_notices_guests(rested, what, sentence):
+def test_comparison_reports_a_wrong_guest(rested, what, sentence):
     _cloud, clients, history = rested
     guests = clients.cloud.guests()
     host = next(name for name in guests if guests[name])

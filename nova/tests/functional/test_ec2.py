@@ -58,7 +58,7 @@ def test_every_operation_has_its_rule():
         assert row.takes | row.ignores <= set(shape.members), row.name
 
 
-def test_the_life_of_an_instance(cloud, ec2, image, flavor, demo):
+def test_instance_runs_stops_and_terminates(cloud, ec2, image, flavor, demo):
     made = run(ec2, image, flavor, MinCount=2, MaxCount=2, UserData='#!/bin/sh', TagSpecifications=[
         {'ResourceType': 'instance', 'Tags': [{'Key': 'Name', 'Value': 'twin'}, {'Key': 'job', 'Value': 'web'}]}])
     ids = [row['InstanceId'] for row in made['Instances']]
@@ -91,7 +91,7 @@ def test_the_life_of_an_instance(cloud, ec2, image, flavor, demo):
     ec2.get_waiter('instance_terminated').wait(InstanceIds=ids, WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
 
 
-def test_a_picture_of_the_screen(ec2, image, flavor, demo, monkeypatch):
+def test_console_screenshot_is_returned(ec2, image, flavor, demo, monkeypatch):
     made = run(ec2, image, flavor)['Instances'][0]['InstanceId']
     ec2.get_waiter('instance_running').wait(InstanceIds=[made], WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
     shown = ec2.get_console_screenshot(InstanceId=made)
@@ -296,7 +296,7 @@ def test_missing_image_or_instance_type_is_refused_also_in_a_dry_run(ec2, image,
     assert refused(run, ec2=ec2, image=image, flavor=flavor, DryRun=True) == ('DryRunOperation', 412)
 
 
-def test_key_pairs(ec2):
+def test_key_pairs_are_created_imported_and_deleted(ec2):
     made = ec2.create_key_pair(KeyName='made here')
     assert made['KeyMaterial'].startswith('-----BEGIN') and made['KeyPairId'].startswith('key-')
     assert refused(ec2.create_key_pair, KeyName='made here') == ('InvalidKeyPair.Duplicate', 400)
@@ -333,7 +333,7 @@ def _describe_rules(ec2, group, permission, rule):
         {'SecurityGroupRuleId': rule}])[0] == 'MissingParameter'
 
 
-def test_security_groups(ec2):
+def test_security_groups_are_created_and_changed(ec2):
     made = ec2.create_security_group(GroupName='web', Description='of the web')['GroupId']
     assert refused(ec2.create_security_group, GroupName='web', Description='') == ('InvalidGroup.Duplicate', 400)
     permission = {'IpProtocol': 'tcp', 'FromPort': 80, 'ToPort': 81, 'IpRanges': [{'CidrIp': '10.0.0.0/8'}]}
@@ -373,7 +373,7 @@ def test_a_group_that_is_used_is_named_as_its_client_knows_it(ec2, image, flavor
     ec2.terminate_instances(InstanceIds=[instance])
 
 
-def test_volumes_and_snapshots(ec2, image, flavor):
+def test_volumes_and_snapshots_are_managed(ec2, image, flavor):
     made = ec2.create_volume(Size=1, AvailabilityZone='nova', TagSpecifications=[
         {'ResourceType': 'volume', 'Tags': [{'Key': 'Name', 'Value': 'data'}]}])['VolumeId']
     ec2.get_waiter('volume_available').wait(VolumeIds=[made], WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
@@ -450,7 +450,7 @@ def test_one_client_token_makes_one_volume(cloud, pair, ec2):
     assert ec2.create_volume(Size=1, AvailabilityZone='nova', ClientToken='free')['VolumeId'], 'it was not used up'
 
 
-def test_a_token_whose_first_request_was_broken_off(cloud, ec2):
+def test_client_token_of_an_interrupted_request_finds_its_volume(cloud, ec2):
     """The volume is there, the row has no end: a later request finds it by its metadata."""
     made = ec2.create_volume(Size=1, AvailabilityZone='nova', ClientToken='broken')['VolumeId']
     rows = tables.ec2_client_tokens
@@ -497,7 +497,7 @@ def test_regions_zones_and_subnets_are_described(ec2):
     assert isinstance(ec2.describe_network_interfaces()['NetworkInterfaces'], list)
 
 
-def test_pages(ec2, image, flavor):
+def test_instances_are_paged(ec2, image, flavor):
     made = run(ec2, image, flavor, MinCount=6, MaxCount=6)
     ids = sorted(row['InstanceId'] for row in made['Instances'])
     first = ec2.describe_instances(MaxResults=5)
@@ -553,7 +553,7 @@ GROUP, OTHER = {'Group': 'all'}, {'UserId': 'f' * 32}
     (True, [({'Add': [GROUP]}, [GROUP]), ({'Remove': [GROUP]}, []), ({'Add': [OTHER]}, [OTHER])], None),
     (False, [({'Add': [OTHER]}, [OTHER]), ({'Remove': [OTHER]}, [])], {'Add': [GROUP]}),
 ], ids=['administrator', 'owner'])
-def test_launch_permissions(cloud, demo, administrator, changes, refusal):
+def test_launch_permissions_are_changed_or_refused(cloud, demo, administrator, changes, refusal):
     """A change of visibility was sent as another kind of document than the patch that it is, and ended in an
     InternalError. An administrator alone makes an image public.
     """
@@ -573,7 +573,7 @@ def test_launch_permissions(cloud, demo, administrator, changes, refusal):
     ec2.deregister_image(ImageId=image)
 
 
-def test_placement_groups(cloud, ec2, image, flavor):
+def test_spread_placement_group_separates_instances(cloud, ec2, image, flavor):
     """Of the strategy spread: the second instance finds no other host."""
     assert refused(ec2.create_placement_group, GroupName='p', Strategy='partition')[0] == 'UnsupportedOperation'
     made = ec2.create_placement_group(GroupName='apart', Strategy='spread', TagSpecifications=[
@@ -608,7 +608,7 @@ def test_a_place_that_would_not_be_carried_out_is_refused(ec2, image, flavor):
     ec2.terminate_instances(InstanceIds=[made['InstanceId']])
 
 
-def test_launch_templates(cloud, ec2, image, flavor):
+def test_launch_templates_are_managed_and_used(cloud, ec2, image, flavor):
     data = {'ImageId': image, 'InstanceType': flavor, 'UserData': base64.b64encode(b'#!').decode(),
             'Placement': {'AvailabilityZone': 'nova', 'Tenancy': 'default'}, 'Monitoring': {'Enabled': False},
             'TagSpecifications': [{'ResourceType': 'instance', 'Tags': [{'Key': 'Name', 'Value': 'templated'}]}]}
@@ -759,7 +759,7 @@ def test_a_header_is_a_signature_from_its_begin_to_its_end(header):
     assert found.value.code == 'MissingAuthenticationToken'
 
 
-def test_signatures_of_version_2(cloud, pair):
+def test_signature_version_2_is_accepted(cloud, pair):
     import hashlib
     import hmac
     import urllib.parse
@@ -788,7 +788,7 @@ def test_hostile_parameters_are_refused(cloud, pair, body):
     assert 400 <= answer.status_code < 500 and answer.text.startswith('<?xml'), answer.text[:300]
 
 
-def test_keys_of_ec2_at_the_identity_service(cloud, demo, pair):
+def test_ec2_keys_are_managed_by_the_identity_service(cloud, demo, pair):
     path = f'/identity/v3/users/{demo.user_id}/credentials/OS-EC2'
     assert pair['access'] in [row['access'] for row in demo.get(path).json()['credentials']]
     other = cloud.admin()

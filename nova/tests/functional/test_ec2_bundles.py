@@ -67,7 +67,7 @@ def test_a_bundle_becomes_an_image(ec2, s3, client, small):
     assert not ec2.describe_images(Filters=[{'Name': 'name', 'Values': ['dry']}])['Images']
 
 
-def test_kernels_and_what_boots_with_them(ec2, s3, client, encrypted):
+def test_registered_kernel_boots_an_image(ec2, s3, client, encrypted):
     kernel = bundle_of(b'kernel' * 1000, encrypted, kernel='<kernel_id>true</kernel_id>')
     aki = ec2.register_image(ImageLocation=upload(s3, kernel, 'kernel'), Name='kernel')['ImageId']
     assert settled(ec2, aki)['ImageType'] == 'kernel' and data_of(client, 'kernel')[0]['disk_format'] == 'aki'
@@ -128,7 +128,7 @@ def test_import_of_a_stopped_process_fails_and_can_be_deregistered(ec2, s3, clou
     ec2.deregister_image(ImageId=made)
 
 
-def test_not_too_many_at_once(ec2, s3, small, monkeypatch, go):
+def test_parallel_imports_are_limited(ec2, s3, small, monkeypatch, go):
     def wait(self, pieces):
         go.wait(60)
         yield from real(self, pieces)
@@ -217,7 +217,7 @@ MANIFESTS = {
 
 
 @pytest.mark.parametrize('name', MANIFESTS)
-def test_a_manifest_that_is_none(ec2, s3, client, small, name):
+def test_invalid_manifest_leaves_no_image(ec2, s3, client, small, name):
     before = len(client.get('/image/v2/images').json()['images'])
     xml = MANIFESTS[name](small[0].xml())
     location = upload(s3, small[0], 'hostile', sign(xml, s3.signing_key) if b'<image>' in xml else xml)
@@ -255,7 +255,7 @@ def test_bundle_signature_needs_a_valid_certificate_of_the_project(cloud, ec2, s
 @pytest.mark.parametrize('location', [
     '', 'images', 'images/', '/images/a', 'images/../other/a', 'images/a/./b', 'images//a', 'images/..', '../images/a',
     'IMAGES/a', 'images/a\nb', 'http://127.0.0.1/a', 'images/' + 'a' * 2000, 'i/a', '169.254.169.254/../a'])
-def test_a_location_that_is_none(ec2, s3, location):
+def test_invalid_image_location_is_refused(ec2, s3, location):
     code, status = refused(ec2.register_image, ImageLocation=location, Name='x')
     assert code in ('InvalidParameterValue', 'MissingParameter', 'InvalidManifest') and status == 400
 
@@ -294,7 +294,7 @@ def test_without_the_certificate_service_nothing_is_opened(tmp_path):
         assert refused(ec2.register_image, ImageLocation='images/a', Name='x') == ('UnsupportedOperation', 400)
 
 
-def test_a_certificate_service_that_is_away(cloud):
+def test_unavailable_certificate_service_returns_a_retryable_error(cloud):
     """Found with a service that was stopped: what the bus raises then is an answer that clients repeat."""
     def away(project_id, text):
         raise exception.ServiceUnavailable(service='nova-cert')

@@ -180,7 +180,7 @@ def test_a_launch_parameter_that_asks_for_an_absent_feature_is_refused(ec2, imag
     assert sentence in error.value.response['Error']['Message']
 
 
-def test_creations_with_parameters_at_their_defaults(ec2, zone, subnet, volume):
+def test_default_values_of_parameters_are_accepted(ec2, zone, subnet, volume):
     vpc = ec2.create_vpc(CidrBlock='10.81.0.0/16', AmazonProvidedIpv6CidrBlock=False, InstanceTenancy='default')['Vpc']
     ec2.create_subnet(VpcId=vpc['VpcId'], CidrBlock='10.81.1.0/24', AvailabilityZone=zone, Ipv6Native=False)
     ec2.create_security_group(GroupName='defaults', Description='x', VpcId=vpc['VpcId'])
@@ -306,7 +306,7 @@ def test_a_placement_group_is_shown_with_its_instances(ec2, image, subnet):
     assert found['Placement']['GroupName'] == 'apart'
 
 
-def test_vpc_attributes(ec2, subnet):
+def test_vpc_attributes_are_shown_and_changed(ec2, subnet):
     vpc = subnet['VpcId']
     for attribute, name, value in (('enableDnsSupport', 'EnableDnsSupport', True),
                                    ('enableDnsHostnames', 'EnableDnsHostnames', False),
@@ -318,7 +318,7 @@ def test_vpc_attributes(ec2, subnet):
         'Value': True})[0] == 'InvalidVpcID.NotFound'
 
 
-def test_subnet_attributes(ec2, subnet):
+def test_subnet_attributes_are_shown_and_changed(ec2, subnet):
     ident = subnet['SubnetId']
     ec2.modify_subnet_attribute(SubnetId=ident, AssignIpv6AddressOnCreation={'Value': False})
     ec2.modify_subnet_attribute(SubnetId=ident, MapPublicIpOnLaunch={'Value': True})

@@ -156,13 +156,13 @@ def test_the_instances_of_a_request_are_one_reservation(client, ec2):
     ec2.terminate_instances(InstanceIds=ids)
 
 
-def test_a_cloud_without_an_object_store(conf, client):
+def test_bundles_need_an_object_store(conf, client):
     with pytest.raises(errors.NoService):
         list(calls.RemoteServices(None, 'public', 'RegionOne', 5).read(
             calls.User(client.token, client.user_id, client.project_id, (), []), 'object', '/a/b', {}))
 
 
-def test_a_service_that_is_away(conf, client, pair):
+def test_unavailable_service_returns_a_retryable_error(conf, client, pair):
     catalog = [{'type': 's3', 'endpoints': [{'interface': 'public', 'region_id': 'RegionOne',
                                              'url': 'http://127.0.0.1:9/'}]}]
     from keystoneauth1 import session

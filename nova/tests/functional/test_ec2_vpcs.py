@@ -135,7 +135,7 @@ def test_a_vpc_is_a_router_and_its_subnets_are_networks(ec2, demo):
     ({'CidrBlock': '10.0.0.0/16', 'InstanceTenancy': 'dedicated'}, 'UnsupportedOperation'),
     ({'CidrBlock': '10.0.0.0/16', 'AmazonProvidedIpv6CidrBlock': True}, 'UnsupportedOperation'),
     ({'CidrBlock': '10.0.0.0/16', 'DryRun': True}, 'DryRunOperation')])
-def test_bad_vpcs(ec2, demo, given, code):
+def test_invalid_vpc_is_refused_and_leaves_no_router(ec2, demo, given, code):
     assert refused(ec2.create_vpc, **given) == code
     assert not demo.get('/network/v2.0/routers').json()['routers']
 
@@ -148,7 +148,7 @@ def test_bad_vpcs(ec2, demo, given, code):
     ({'CidrBlock': '10.90.2.0/24', 'AvailabilityZone': 'elsewhere'}, 'InvalidParameterValue'),
     ({'CidrBlock': '10.90.2.0/24', 'Ipv6Native': True}, 'UnsupportedOperation'),
     ({'CidrBlock': '10.90.2.0/24', 'DryRun': True}, 'DryRunOperation')])
-def test_bad_subnets(ec2, vpc, demo, given, code):
+def test_invalid_subnet_is_refused_and_leaves_no_network(ec2, vpc, demo, given, code):
     add_subnet(ec2, vpc)
     before = len(demo.get('/network/v2.0/networks').json()['networks'])
     assert refused(ec2.create_subnet, VpcId=vpc, **given) == code
@@ -235,7 +235,7 @@ def test_route_tables_reach_guests_by_dhcp(ec2, vpc, demo):
     assert network_of(demo, '10.90.1.0/24')['gateway_ip'] is None
 
 
-def test_bad_routes(ec2, vpc):
+def test_invalid_routes_are_refused(ec2, vpc):
     gateway = gateway_of(ec2, vpc)
     table = ec2.create_route_table(VpcId=vpc, ClientToken='t')['RouteTable']['RouteTableId']
     assert ec2.create_route_table(VpcId=vpc, ClientToken='t')['RouteTable']['RouteTableId'] == table

@@ -76,7 +76,7 @@ def passphrase(cloud, volume_id):
     return cloud.store.passphrase(context.admin_context(), volume_id)
 
 
-def test_the_life_of_an_encrypted_volume(cloud, user, sealed):
+def test_copies_of_an_encrypted_volume_are_encrypted_and_share_its_key(cloud, user, sealed):
     """Its snapshots, copies and backups are encrypted, too, and read the same; its key goes with the last of them."""
     before = len(keys(cloud))
     ident = volume(user, volume_type='sealed')

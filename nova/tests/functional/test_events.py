@@ -64,7 +64,7 @@ class Follower:
         self.answer.raw.connection.sock.shutdown(socket.SHUT_RDWR)
 
 
-def test_the_life_of_a_server(running):
+def test_events_describe_the_life_of_a_server(running):
     client = running.client()
     image = client.upload_image()
     follower = Follower(client)
@@ -296,7 +296,7 @@ def test_events_of_a_cell_that_was_down_are_delivered_later(api, second):
     assert [row['uuid'] for row in feed.new()] == [early['uuid']] and feed.new() == []
 
 
-def test_a_reset_where_the_history_ends(api):
+def test_event_stream_before_the_history_starts_with_a_reset(api):
     found = read(api, number(utils.utcnow() - datetime.timedelta(days=4000)))
     assert found[0] == (None, 'reset', {})
 

@@ -28,7 +28,7 @@ def test_create_and_show(api):
     assert api.client().get(f'/flavors/{flavor["id"]}', version='2.61').json['flavor'] == flavor
 
 
-def test_versions_of_the_view(api):
+def test_flavor_fields_depend_on_the_microversion(api):
     _create(api, 'a', description='A.')
     shown = {version: api.client().get('/flavors/a', version=f'2.{version}').json['flavor']
              for version in (1, 54, 55, 60, 61, 74, 75, 101, 102)}
@@ -48,14 +48,14 @@ def test_taken_id_or_name(api, values, message):
     assert _ids(api.admin()) == ['a']
 
 
-def test_unknown_flavor(api):
+def test_unknown_flavor_returns_404(api):
     assert api.client().get('/flavors/none').fault[:2] == ('itemNotFound', 404)
     assert api.admin().delete('/flavors/none').fault[:2] == ('itemNotFound', 404)
     body = {'flavor': {'description': None}}
     assert api.admin().put('/flavors/none', body, version='2.55').fault[:2] == ('itemNotFound', 404)
 
 
-def test_delete(api):
+def test_flavor_is_deleted_by_administrators_only(api):
     _create(api, 'a', **{'os-flavor-access:is_public': False})
     api.admin().post('/flavors/a/action', {'addTenantAccess': {'tenant': base.PROJECT}})
     assert api.client().delete('/flavors/a').status == 403
@@ -82,7 +82,7 @@ def test_private_flavors_are_hidden_from_others(api):
     assert admin.get('/flavors/theirs').status == 200
 
 
-def test_filters_and_order(api):
+def test_flavors_are_filtered_and_sorted(api):
     for number, ram in ((1, 64), (2, 512), (3, 2048)):
         _create(api, f'f{number}', ram=ram, disk=10 - number)
     client = api.client()
@@ -111,7 +111,7 @@ def test_pages_follow_each_other(api, order):
     assert [len(page) for page in pages] == [2, 2, 1]
 
 
-def test_limits_of_pages(tmp_path):
+def test_flavor_pages_respect_max_limit(tmp_path):
     api = base.ApiFixture(tmp_path, api__max_limit=2)
     for number in range(3):
         _create(api, f'f{number}')
@@ -122,7 +122,7 @@ def test_limits_of_pages(tmp_path):
     api.close()
 
 
-def test_describe(api):
+def test_flavor_description_can_be_changed_since_2_55(api):
     _create(api, 'a')
     body = {'flavor': {'description': 'Later.'}}
     answer = api.admin().put('/flavors/a', body, version='2.55')
@@ -132,7 +132,7 @@ def test_describe(api):
 
 # ---- access ------------------------------------------------------------------
 
-def test_access(api):
+def test_access_to_a_private_flavor_is_managed(api):
     _create(api, 'p', **{'os-flavor-access:is_public': False})
     admin, entry = api.admin(), {'flavor_id': 'p', 'tenant_id': 't1'}
     assert admin.get('/flavors/p/os-flavor-access').json == {'flavor_access': []}
@@ -147,7 +147,7 @@ def test_access(api):
     assert admin.post('/flavors/none/action', {'addTenantAccess': {'tenant': 't1'}}).status == 404
 
 
-def test_access_for_a_project_that_is_not_there(api):
+def test_access_for_an_unknown_project_is_refused(api):
     api.services.projects = known_projects.Embedded(api.api_db)
     _create(api, 'p', **{'os-flavor-access:is_public': False})
     answer = api.admin().post('/flavors/p/action', {'addTenantAccess': {'tenant': 'nothing'}})
@@ -155,7 +155,7 @@ def test_access_for_a_project_that_is_not_there(api):
     assert api.admin().get('/flavors/p/os-flavor-access').json == {'flavor_access': []}
 
 
-def test_access_to_a_public_flavor(api):
+def test_access_to_a_public_flavor_is_refused_since_2_7(api):
     _create(api, 'a')
     body = {'addTenantAccess': {'tenant': 't1'}}
     assert api.admin().get('/flavors/a/os-flavor-access').status == 404
@@ -165,7 +165,7 @@ def test_access_to_a_public_flavor(api):
 
 # ---- extra specs -------------------------------------------------------------
 
-def test_extra_specs(api):
+def test_extra_specs_are_managed(api):
     _create(api, 'a')
     admin, path = api.admin(), '/flavors/a/os-extra_specs'
     made = admin.post(path, {'extra_specs': {'hw:cpu_policy': 'shared', 'n': 5}})
@@ -188,7 +188,7 @@ def test_extra_spec_and_its_path_differ(api, body):
 
 
 @pytest.mark.parametrize('key', ['a/b', 'k' * 256, ''])
-def test_extra_spec_keys(api, key):
+def test_invalid_extra_spec_keys_return_400(api, key):
     _create(api, 'a')
     assert api.admin().post('/flavors/a/os-extra_specs', {'extra_specs': {key: 'v'}}).status == 400
 
@@ -196,7 +196,7 @@ def test_extra_spec_keys(api, key):
 @pytest.mark.parametrize('key,value,status', [
     ('hw:cpu_policy', 'dedicated', 200), ('hw:cpu_policy', 'none', 400), ('hw:cpu_polici', 'shared', 400),
     ('hw:numa_mem.0', '512', 200), ('custom:anything', 'goes', 200), ('plain', 'goes', 200)])
-def test_extra_specs_of_known_namespaces(api, key, value, status):
+def test_extra_specs_are_validated_since_2_86(api, key, value, status):
     _create(api, 'a')
     body = {'extra_specs': {key: value}}
     assert api.admin().post('/flavors/a/os-extra_specs', body, version='2.85').status == 200

@@ -77,7 +77,7 @@ def test_public_domains_are_an_administrators_and_their_entries_their_projects(a
     assert api.services.network.sent[-1][0] == 'refresh_ports'
 
 
-def test_a_public_domain_of_one_project(api):
+def test_public_domain_can_be_limited_to_one_project(api):
     admin, client, stranger = api.admin(project=OTHER), api.client(), api.client(project=OTHER)
     for project, code in ((base.PROJECT, 200), (None, 200), (base.PROJECT, 200)):
         answer = admin.put(DNS + '/example.org', {'domain_entry': {'scope': 'public', 'project': project}})
@@ -122,7 +122,7 @@ BAD_DOMAINS = ['a..b', '-a.org', 'a_b.org', '203.0.113.5', 'cloud.test', 'x' * 6
                'ä.org']
 
 
-def test_bad_requests(api):
+def test_invalid_dns_requests_return_400(api):
     admin, client = api.admin(project=base.PROJECT), api.client()
     for name in BAD_DOMAINS:
         assert client.put(f'{DNS}/{name}', PRIVATE).status == 400, name
@@ -157,7 +157,7 @@ def test_privileged_process_refuses_invalid_dns_names(bad):
         validators.state('br-nova', ())({**given, 'dns_names': [bad]})
 
 
-def test_quotas(tmp_path):
+def test_quotas_limit_domains_and_entries(tmp_path):
     fixture = servers.Servers(tmp_path, api__nova_network_resources=True, network__quota='dns_domain:1,dns_entry:1')
     client = fixture.client()
     assert [client.put(f'{DNS}/{name}', PRIVATE).status for name in ('a.x', 'a.x', 'b.x')] == [200, 200, 403]

@@ -112,7 +112,7 @@ def test_groups_are_changed_by_members_of_their_project_and_administrators(cloud
 # ---- metadata -------------------------------------------------------------------
 
 @pytest.mark.parametrize('version', ['2.1', '2.63', '2.64', '2.104'])
-def test_metadata(cloud, version):
+def test_group_metadata_is_changed_since_its_version(cloud, version):
     client = cloud.client(version=version)
     path = f'/os-server-groups/{make(cloud.client())["id"]}/metadata'
     assert client.get(path).json == {'metadata': {}}

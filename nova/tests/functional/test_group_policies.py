@@ -63,7 +63,7 @@ def fault(cloud, group):
 
 # ---- network-proximity -----------------------------------------------------------
 
-def test_near_each_other(hosts):
+def test_network_proximity_places_members_in_one_locality(hosts):
     aggregated(hosts, RACKS)
     group = group_of(hosts, 'network-proximity')
     first, = build(hosts, group)
@@ -200,7 +200,7 @@ def test_evacuation_keeps_policies(hosts):
 
 # ---- host-capabilities -----------------------------------------------------------
 
-def test_on_hosts_of_a_kind(hosts):
+def test_host_capabilities_place_members_on_matching_hosts(hosts):
     reported(hosts, {'host1': {'ssd': True, 'nic': {'speed': '10000'}}, 'host2': {'ssd': True},
                      'host3': {'nic': {'speed': '25000'}}})
     group = group_of(hosts, 'host-capabilities', metadata={
@@ -269,7 +269,7 @@ def test_a_group_of_another_project_is_none_of_theirs(hosts):
     assert build(hosts, group) != [None]
 
 
-def test_on_a_whole_cloud(tmp_path):
+def test_network_proximity_works_over_http(tmp_path):
     """Over HTTP: racks are aggregates, and the group is made at the first version."""
     with whole.running(tmp_path, ['host1', 'host2', 'host3', 'host4']) as cloud:
         client, admin = cloud.client(version='2.71'), cloud.admin()

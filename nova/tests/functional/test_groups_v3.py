@@ -62,7 +62,7 @@ def test_everything_has_a_default(cloud):
                     'members': []}
 
 
-def test_an_id_of_ones_own(cloud):
+def test_group_may_have_a_requested_id(cloud):
     client, wanted = of(cloud), str(uuid.uuid4())
     assert make(client, id=wanted)['id'] == wanted
     assert client.post('/groups', {'group': {'id': wanted}}).status == 409
@@ -171,7 +171,7 @@ def test_an_administrator_gives_a_group_away(cloud):
     assert len(of(cloud, OTHER).get('/groups').json['groups']) == 2
 
 
-def test_quotas(tmp_path):
+def test_quotas_limit_groups_and_metadata(tmp_path):
     cloud = servers.Servers(tmp_path, quota__server_groups=2, quota__metadata_items=1)
     admin, client = of(cloud, roles=('admin', 'member')), of(cloud, OTHER)
     make(client), make(client)
@@ -184,7 +184,7 @@ def test_quotas(tmp_path):
     cloud.close()
 
 
-def test_pages(cloud):
+def test_groups_are_paged(cloud):
     client = of(cloud)
     ids = [make(client)['id'] for _ in range(4)]
     assert [group['id'] for group in client.get('/groups?limit=2&offset=1').json['groups']] == ids[1:3]
@@ -223,7 +223,7 @@ def said(element):
             'members': [each.text for each in element.find('members')]}
 
 
-def test_life_in_xml(cloud):
+def test_group_is_managed_in_xml(cloud):
     client = of(cloud)
     answer = client.post('/groups', raw=b'''<?xml version="1.0" encoding="UTF-8"?>
         <group name="d&amp;b &#xe4;">
@@ -248,7 +248,7 @@ def test_life_in_xml(cloud):
     assert (answer.status, answer.body) == (204, b'')
 
 
-def test_faults_in_xml(cloud):
+def test_faults_are_returned_in_xml(cloud):
     fault = xml(of(cloud).get(f'/groups/{uuid.uuid4()}.xml'))
     assert (fault.tag, fault.get('code')) == ('itemNotFound', '404') and 'not be found' in fault.find('message').text
     answer = of(cloud).post('/groups', raw=b'<group', environ=IN_XML)
@@ -268,7 +268,7 @@ def test_response_format_follows_suffix_and_accept_header(cloud, suffix, accept,
     assert answer.headers['content-type'] == ('application/xml' if in_xml else 'application/json')
 
 
-def test_each_in_its_own_form(cloud):
+def test_request_and_response_formats_are_independent(cloud):
     """The form of a request says nothing about that of its answer."""
     client = of(cloud)
     assert client.post('/groups', raw=b'<group/>', environ={'CONTENT_TYPE': 'text/xml; charset="utf-8"'}).json['group']
@@ -318,7 +318,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize('name', REFUSED)
-def test_xml_that_is_refused(cloud, name):
+def test_invalid_xml_is_refused(cloud, name):
     client, raw = of(cloud), REFUSED[name]
     raw = raw.encode() if isinstance(raw, str) else raw
     answer = client.post('/groups', raw=raw, environ=IN_XML)
@@ -326,7 +326,7 @@ def test_xml_that_is_refused(cloud, name):
     assert client.get('/groups').json == {'groups': []}
 
 
-def test_xml_that_is_too_long(cloud):
+def test_too_long_xml_is_refused(cloud):
     most = cloud.conf.api.max_request_body_size
     raw = b'<group>' + b' ' * most + b'</group>'
     assert of(cloud).post('/groups', raw=raw, environ=IN_XML).status == 413
@@ -339,7 +339,7 @@ def test_xml_that_is_too_long(cloud):
 
 # ---- a whole cloud ----------------------------------------------------------------
 
-def test_on_a_whole_cloud(tmp_path):
+def test_groups_api_works_behind_the_pipeline(tmp_path):
     """Behind the pipeline of the paste file, with tokens; both faces of the API serve it."""
     with whole.running(tmp_path, ['host1', 'host2']) as cloud:
         client, admin = cloud.client(version='2.64'), cloud.admin()

@@ -83,7 +83,7 @@ print('done')
 '''
 
 
-def test_an_installed_plugin(tmp_path):
+def test_installed_hook_plugin_is_called(tmp_path):
     source, target, notes = tmp_path / 'source', tmp_path / 'target', tmp_path / 'notes'
     source.mkdir()
     (source / 'hook_plugin.py').write_text(PLUGIN)
@@ -134,7 +134,7 @@ def add(a, b=1):
     return a + b
 
 
-def test_before_and_after_with_the_arguments_in_order(plugged):
+def test_hooks_run_before_and_after_in_order(plugged):
     notes = []
     plugged('x', Noting(notes, 'one'), Noting(notes, 'two'))
     hooked = hooks.add_hook('x')(add)

@@ -333,7 +333,7 @@ def test_it_records_where_the_guests_of_its_own_servers_find_their_devices(world
 
 
 @pytest.mark.parametrize('method', ['reimage_root', 'snapshot_volumes'])
-def test_images_that_nobody_has_named(world, method):
+def test_host_cannot_use_images_outside_of_its_tasks(world, method):
     with pytest.raises(exception.HostForbidden):
         getattr(world.conductor, method)(world.ctx, instance_uuid=world.own, image_id=world.image)
 
@@ -346,7 +346,7 @@ def test_volumes_go_to_itself(world):
                                            device_name='/dev/vdb')
 
 
-def test_it_claims_nothing_of_its_node(world):
+def test_host_cannot_change_claims_of_its_node(world):
     with pytest.raises(exception.HostForbidden):
         world.conductor.report_nodes(world.ctx, host='host2', nodes=[{'node': 'host2', 'vcpus_used': 0}])
     with pytest.raises(exception.HostForbidden):

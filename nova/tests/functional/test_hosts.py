@@ -27,7 +27,7 @@ def hosts(api):
 
 # ---- services ----------------------------------------------------------------
 
-def test_list(hosts):
+def test_services_are_listed_with_state_and_zone(hosts):
     services = hosts.admin().get('/os-services', version='2.53').json['services']
     assert [(row['host'], row['binary'], row['state'], row['zone']) for row in services] == [
         ('host1', 'nova-compute', 'up', 'nova'), ('host2', 'nova-compute', 'down', 'nova'),
@@ -98,7 +98,7 @@ def test_ids_from_2_53_are_uuids(hosts):
     assert admin.delete('/os-services/1').status == 400
 
 
-def test_delete(hosts):
+def test_service_with_servers_cannot_be_deleted(hosts):
     admin = hosts.admin(version='2.53')
     assert admin.delete(f'/os-services/{hosts.services_by_host["host1"]}').fault[:2] == ('conflictingRequest', 409)
     with hosts.cell_db.writer() as conn:
@@ -163,7 +163,7 @@ def test_the_key_of_a_host_is_revoked_with_its_last_service(hosts):
 
 # ---- hypervisors -------------------------------------------------------------
 
-def test_hypervisors(hosts):
+def test_hypervisors_are_listed(hosts):
     rows = hosts.admin().get('/os-hypervisors').json['hypervisors']
     assert rows == [{'id': number, 'hypervisor_hostname': f'host{number}', 'state': state, 'status': 'enabled'}
                     for number, state in ((1, 'up'), (2, 'down'), (3, 'up'))]
@@ -172,7 +172,7 @@ def test_hypervisors(hosts):
     assert hosts.client().get('/os-hypervisors').status == 403
 
 
-def test_hypervisor_numbers(hosts):
+def test_hypervisor_usage_is_shown_at_2_28(hosts):
     row = hosts.admin().get('/os-hypervisors/1', version='2.28').json['hypervisor']
     assert (row['free_ram_mb'], row['free_disk_gb'], row['current_workload'], row['running_vms']) == (8192, 50, 1, 2)
     assert row['cpu_info'] == {'arch': 'x86_64'}
@@ -185,7 +185,7 @@ def test_hypervisor_numbers(hosts):
     assert row['service']['id'] == hosts.services_by_host['host1']
 
 
-def test_unknown_hypervisors(hosts):
+def test_unknown_hypervisors_return_404(hosts):
     admin = hosts.admin()
     assert admin.get('/os-hypervisors/99').status == 404
     assert admin.get('/os-hypervisors/x').status == 404
@@ -194,12 +194,12 @@ def test_unknown_hypervisors(hosts):
     assert admin.get('/os-hypervisors/11111111-2222-3333-4444-555555555555', version='2.53').status == 404
 
 
-def test_uptime(hosts):
+def test_uptime_is_shown_for_running_hosts(hosts):
     assert hosts.admin().get('/os-hypervisors/1/uptime').json['hypervisor']['uptime'] == 'up 3 days'
     assert hosts.admin().get('/os-hypervisors/2/uptime').fault[:2] == ('notImplemented', 501)
 
 
-def test_search_before_2_53(hosts):
+def test_hypervisor_search_path_works_before_2_53(hosts):
     found = hosts.admin().get('/os-hypervisors/ost2/search').json['hypervisors']
     assert [row['hypervisor_hostname'] for row in found] == ['host2']
     assert hosts.admin().get('/os-hypervisors/%25/search').status == 404
@@ -209,7 +209,7 @@ def test_search_before_2_53(hosts):
     assert {server['name'] for server in found[0]['servers']} == {'server-1', 'server-2'}
 
 
-def test_search_from_2_53(hosts):
+def test_hypervisor_search_is_a_query_since_2_53(hosts):
     admin = hosts.admin()
     query = '/os-hypervisors?hypervisor_hostname_pattern=host2&with_servers=true'
     assert 'servers' not in admin.get(query, version='2.74').json['hypervisors'][0]
@@ -222,7 +222,7 @@ def test_search_from_2_53(hosts):
     assert admin.get('/os-hypervisors?limit=1&limit=2', version='2.53').status == 400
 
 
-def test_hypervisor_pages(hosts):
+def test_hypervisors_are_paged_since_2_33(hosts):
     admin = hosts.admin()
     body = admin.get('/os-hypervisors/detail?limit=2', version='2.33').json
     assert body['hypervisors_links'][0]['href'].endswith('/os-hypervisors/detail?limit=2&marker=2')
@@ -235,7 +235,7 @@ def test_hypervisor_pages(hosts):
     assert admin.get('/os-hypervisors?marker=1', version='2.53').status == 400
 
 
-def test_statistics(hosts):
+def test_hypervisor_statistics_sum_all_hosts(hosts):
     numbers = hosts.admin().get('/os-hypervisors/statistics').json['hypervisor_statistics']
     assert numbers == {
         'count': 3, 'vcpus': 24, 'vcpus_used': 12, 'memory_mb': 49152, 'memory_mb_used': 24576,
@@ -245,7 +245,7 @@ def test_statistics(hosts):
 
 # ---- zones -------------------------------------------------------------------
 
-def test_zones(hosts):
+def test_availability_zones_are_listed_for_users(hosts):
     zones = hosts.client().get('/os-availability-zone').json['availabilityZoneInfo']
     assert zones == [{'zoneName': zone, 'zoneState': {'available': True}, 'hosts': None} for zone in ('east', 'nova')]
     _legacy_disable = {'host': 'host3', 'binary': 'nova-compute'}
@@ -255,7 +255,7 @@ def test_zones(hosts):
         ('east', False), ('nova', True)]
 
 
-def test_zones_in_detail(hosts):
+def test_zone_details_need_an_administrator(hosts):
     assert hosts.client().get('/os-availability-zone/detail').status == 403
     zones = hosts.admin().get('/os-availability-zone/detail').json['availabilityZoneInfo']
     assert [zone['zoneName'] for zone in zones] == ['east', 'internal', 'nova']

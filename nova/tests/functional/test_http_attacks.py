@@ -83,7 +83,7 @@ def test_a_request_in_a_request_is_never_seen(cloud, name, line):
     b'ffffffffffffffffff\r\n',
     b'4\r\nabcdEF\r\n0\r\n\r\n', b'2\r\n{}\r\n0\r\n' + b'a: b\r\n' * 200 + b'\r\n',
     b'2;' + b'x' * 10000 + b'\r\n{}\r\n0\r\n\r\n'])
-def test_chunks_without_form(cloud, chunks):
+def test_malformed_chunks_return_400(cloud, chunks):
     for path in (b'/identity/v3/auth/tokens', b'/compute/v2.1/servers'):
         answer = talk(cloud.url, b'POST ' + path + b' HTTP/1.1\r\n' + HEAD
                       + b'Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n' + chunks + INNER)
@@ -157,7 +157,7 @@ def test_a_large_refused_body_takes_no_memory(cloud, head):
     (b'GET /compute/\xff HTTP/1.1', {400, 401}), (b'GET /image/v2/images/\xff HTTP/1.1', {400, 401, 404}),
     (b'GET / HTTP/1.1\r\nHost: "onload=alert(1)', {400}), (b'GET / HTTP/1.1\r\nHost: a b', {400}),
     (b'GET / HTTP/1.1\r\nHost: x/y', {400})])
-def test_request_lines(cloud, line, expected):
+def test_malformed_request_lines_are_refused(cloud, line, expected):
     head = b'' if b'Host' in line else HEAD
     answer = talk(cloud.url, line + b'\r\n' + head + b'Connection: close\r\n\r\n')
     assert not answer or set(statuses(answer)) <= expected, answer
@@ -206,7 +206,7 @@ def test_a_challenge_names_the_public_address(tmp_path):
             assert refused.headers['WWW-Authenticate'] == 'Keystone uri="https://cloud.example/identity"', path
 
 
-def test_identity_headers_with_underscores(cloud, demo):
+def test_identity_headers_with_underscores_are_ignored(cloud, demo):
     """X_Auth_Token is not X-Auth-Token: a proxy that checks the one must not let the other through."""
     answer = talk(cloud.url, b'GET /compute/v2.1/servers HTTP/1.1\r\n' + HEAD + b'X_Auth_Token: '
                   + demo.token.encode() + b'\r\nConnection: close\r\n\r\n')
@@ -215,7 +215,7 @@ def test_identity_headers_with_underscores(cloud, demo):
     assert statuses(talk(cloud.url, b'GET /compute/v2.1/servers HTTP/1.1\r\n' + HEAD + twice + b'\r\n')) == [400]
 
 
-def test_http_1_0(cloud):
+def test_http_1_0_requests_are_answered(cloud):
     answer = talk(cloud.url, b'GET /identity/v3 HTTP/1.0\r\n\r\n')
     assert statuses(answer) == [200] and not answer.endswith(b'...')
     answer = talk(cloud.url, b'POST /identity/v3/auth/tokens HTTP/1.0\r\nConnection: Keep-Alive\r\n'

@@ -178,7 +178,7 @@ def test_workers_end_with_the_first_process_and_the_next_one_has_the_port(daemon
     assert not daemon.pids() & pids
 
 
-def test_sighup_reaches_all(shared):
+def test_sighup_reaches_all_workers(shared):
     daemon = shared
     daemon.process.send_signal(signal.SIGHUP)
     waiting.wait_for(lambda: {daemon.ask()['reloads'] for _ in range(40)} == {1}, 20, 'the workers')

@@ -12,7 +12,7 @@ def cloud(tmp_path):
     return identity_fixture.IdentityCloud(tmp_path)
 
 
-def test_versions(cloud):
+def test_identity_versions_are_listed(cloud):
     root = cloud.call('GET', '/')
     assert root.status_int == 300
     assert root.json['versions']['values'][0]['links'][0]['href'] == 'http://cloud.example/identity/v3/'
@@ -21,7 +21,7 @@ def test_versions(cloud):
         assert cloud.call('GET', path).json['version']['id'].startswith('v3.')
 
 
-def test_first_roles_projects_and_users(cloud):
+def test_bootstrap_creates_roles_projects_and_users(cloud):
     token = cloud.token()
     assert {row['name'] for row in cloud.call('GET', '/v3/roles', token=token).json['roles']} == {
         'admin', 'manager', 'member', 'reader', 'service'}
@@ -31,7 +31,7 @@ def test_first_roles_projects_and_users(cloud):
         ('admin', 'admin', 'admin'), ('demo', 'member', 'demo'), ('nova', 'service', 'service')]
 
 
-def test_project_life(cloud):
+def test_project_is_created_changed_and_deleted(cloud):
     token = cloud.token()
     made = cloud.call('POST', '/v3/projects', {'project': {
         'name': 'p', 'description': None, 'tags': ['a'], 'unknown': {'x': 1}}}, token)
@@ -51,7 +51,7 @@ def test_project_life(cloud):
     assert cloud.call('PATCH', path, {'project': {}}, token).status_int == 404
 
 
-def test_user_life(cloud):
+def test_user_is_created_changed_and_deleted(cloud):
     token = cloud.token()
     user = cloud.call('POST', '/v3/users', {'user': {
         'name': 'u', 'password': 'pw', 'email': 'u@example.org', 'domain_id': 'default'}}, token).json['user']
@@ -64,7 +64,7 @@ def test_user_life(cloud):
     assert cloud.call('POST', '/v3/auth/tokens', identity_fixture.password_auth('u', 'new')).status_int == 401
 
 
-def test_grants(cloud):
+def test_roles_are_granted_and_revoked(cloud):
     token, user, reader = cloud.token(), cloud.id_of('user', 'demo'), cloud.id_of('role', 'reader')
     for target in (f'/v3/projects/{cloud.id_of("project", "admin")}', '/v3/domains/default'):
         path = f'{target}/users/{user}/roles'
@@ -80,7 +80,7 @@ def test_grants(cloud):
     assert cloud.call('PUT', f'/v3/projects/none/users/{user}/roles/{reader}', token=token).status_int == 404
 
 
-def test_assignment_filters(cloud):
+def test_role_assignments_are_filtered(cloud):
     token, demo = cloud.token(), cloud.id_of('user', 'demo')
 
     def found(query):
@@ -105,7 +105,7 @@ def test_default_roles_and_the_default_domain_stay(cloud):
     assert cloud.call('DELETE', f'/v3/roles/{made["id"]}', token=token).status_int == 204
 
 
-def test_catalog_lists(cloud):
+def test_catalog_is_listed(cloud):
     token = cloud.token()
     services = cloud.call('GET', '/v3/services', token=token).json['services']
     assert {row['type'] for row in services} == {
@@ -175,7 +175,7 @@ BAD_BODIES = [b'', b'{', b'[]', b'null', b'"x"', b'\xff\xfe', b'[' * 5000, b'{"u
 BAD_VALUES = [None, 5, [], {}, True, '', ' ', 'a\0b', 'x' * 70000]
 
 
-def test_bodies_that_are_no_documents(cloud):
+def test_invalid_identity_bodies_return_400(cloud):
     token = cloud.token()
     for row in handlers.ROUTES:
         if row.body:
@@ -215,7 +215,7 @@ def test_wrong_values_are_refused_and_change_nothing(cloud):
     {'identity': {'methods': ['token'], 'token': {'id': 'x'}}, 'scope': {'project': 'x'}},
     {'identity': {'methods': ['password'], 'password': {'user': {'id': 'a\0', 'password': 'x'}}}},
 ])
-def test_logins_of_the_wrong_form(cloud, auth):
+def test_malformed_login_returns_400(cloud, auth):
     assert cloud.call('POST', '/v3/auth/tokens', {'auth': auth}).status_int == 400
 
 
@@ -227,7 +227,7 @@ def test_logins_of_the_wrong_form(cloud, auth):
                   'application_credential': {'name': 'x', 'secret': 'y'}}},
     {'identity': {'methods': ['password'], 'password': {'user': {'id': 'x' * 9999, 'password': 'x'}}}},
 ])
-def test_logins_that_prove_nothing(cloud, auth):
+def test_wrong_credentials_return_401(cloud, auth):
     assert cloud.call('POST', '/v3/auth/tokens', {'auth': auth}).status_int == 401
 
 
@@ -237,7 +237,7 @@ def test_a_fault_repeats_no_value_of_the_body(cloud):
     assert b'canary' not in cloud.call('POST', '/v3/auth/tokens', body).body
 
 
-def test_paths_queries_and_methods(cloud):
+def test_unknown_identity_paths_return_404_or_405(cloud):
     token = cloud.token()
     for path in ('/v4', '/v3/nonsense', '/v3/users/', '/v3/users//projects', '/v3/users/%00', '/v3/users/%ff',
                  '/v3/users/' + 'x' * 5000, '/v3/credentials/%00', '/v3/auth/tokens/x'):

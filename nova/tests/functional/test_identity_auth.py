@@ -109,14 +109,14 @@ def test_a_context_that_was_there_before_does_not_survive(cloud):
     assert 'user_id' not in req.get_response(app).json
 
 
-def test_service_tokens(cloud):
+def test_service_token_adds_service_roles(cloud):
     app = auth.EmbeddedAuth(echo, cloud.service)
     vouched = ask(app, cloud.token('demo'), X_Service_Token=cloud.token('nova'))
     assert vouched.json['service_roles'] == ['service']
     assert ask(app, cloud.token('demo'), X_Service_Token='forged').status_int == 401
 
 
-def test_request_ids(cloud):
+def test_global_request_id_is_kept(cloud):
     app = auth.EmbeddedAuth(echo, cloud.service)
     chain = 'req-' + str(uuid.uuid4())
     found = ask(app, cloud.token(), X_OpenStack_Request_ID=chain).json
@@ -213,7 +213,7 @@ def test_keystone_context_believes_auth_token_only():
     assert ask(behind, path='/').status_int == 200
 
 
-def test_no_token_and_no_password_in_the_logs(cloud, caplog):
+def test_logs_contain_no_token_and_no_password(cloud, caplog):
     caplog.set_level(logging.DEBUG)
     app = auth.EmbeddedAuth(echo, cloud.service)
     token = cloud.token('demo')

@@ -43,7 +43,7 @@ def session(cloud, user='demo', password=None, project=None, path='/identity/v3'
         project_name=project or user, user_domain_id='default', project_domain_id='default'))
 
 
-def test_keystoneauth_with_and_without_the_version_in_the_url(cloud):
+def test_keystoneauth_accepts_urls_with_and_without_version(cloud):
     for path in ('/identity/v3', '/identity', '/identity/'):
         mine = session(cloud, path=path) if path.endswith('v3') else keystone_session.Session(
             keystone_identity.Password(auth_url=cloud.url + path, username='demo', project_name='demo',
@@ -61,7 +61,7 @@ def test_keystoneauth_fails_clearly(cloud):
         session(cloud, password='wrong').get_token()
 
 
-def test_application_credentials_through_keystoneauth(cloud):
+def test_keystoneauth_uses_application_credentials(cloud):
     mine = session(cloud)
     made = mine.post(f'{cloud.url}/identity/v3/users/{mine.get_user_id()}/application_credentials', json={
         'application_credential': {'name': 'c'}}).json()['application_credential']
@@ -71,7 +71,7 @@ def test_application_credentials_through_keystoneauth(cloud):
     assert by_credential.get_project_id() == mine.get_project_id()
 
 
-def test_one_time_codes_through_keystoneauth(cloud):
+def test_keystoneauth_logs_in_with_one_time_codes(cloud):
     """v3totp, v3multifactor, and the receipt of a login that is not complete."""
     blob, user_id = base64.b32encode(os.urandom(20)).decode(), cloud.id_of('user', 'demo')
     url, admin = cloud.url + '/identity/v3', session(cloud, 'admin')
@@ -151,7 +151,7 @@ def openstack(cloud):
     return run
 
 
-def test_openstackclient(cloud, openstack):
+def test_openstackclient_manages_projects_and_users(cloud, openstack):
     token = openstack('token issue -f json', 'demo')
     assert token['project_id'] == cloud.id_of('project', 'demo')
     types = {row['Type'] for row in openstack('catalog list -f json')}
@@ -188,7 +188,7 @@ def test_openstackclient(cloud, openstack):
     openstack(f'project delete {project["id"]}')
 
 
-def test_openstackclient_groups_and_roles(cloud, openstack):
+def test_openstackclient_manages_groups_and_roles(cloud, openstack):
     group = openstack('group create -f json --description d ops')
     assert group['description'] == 'd' and [row['Name'] for row in openstack('group list -f json')] == ['ops']
     openstack('group add user ops demo')
@@ -218,7 +218,7 @@ def test_openstackclient_groups_and_roles(cloud, openstack):
     assert set(openstack('project show -f json --children p')['subtree']) == {cloud.id_of('project', 'child')}
 
 
-def test_openstackclient_catalog_and_limits(cloud, openstack):
+def test_openstackclient_manages_catalog_and_limits(cloud, openstack):
     assert openstack('region create -f json --parent-region RegionOne west')['parent_region'] == 'RegionOne'
     service = openstack('service create -f json --name designate --description d dns')
     assert (service['type'], service['name'], service['enabled']) == ('dns', 'designate', True)
@@ -240,7 +240,7 @@ def test_openstackclient_catalog_and_limits(cloud, openstack):
     assert '403' in openstack('region delete RegionOne', code=1)
 
 
-def test_openstackclient_delegations(cloud, openstack):
+def test_openstackclient_manages_trusts_and_credentials(cloud, openstack):
     openstack('user create --password pw friend')
     made = openstack('trust create -f json --project demo --role member demo friend', 'admin', code=1)
     assert '403' in made                                             # the administrator is not the trustor

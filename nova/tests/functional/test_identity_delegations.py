@@ -45,7 +45,7 @@ def is_valid(cloud, token):
 
 # ---- trusts
 
-def test_trust_life(cloud):
+def test_trust_is_created_used_and_deleted(cloud):
     demo, end = cloud.token('demo'), utils.utcnow().replace(microsecond=0) + datetime.timedelta(hours=1)
     made = trust(cloud, expires_at=end.isoformat() + 'Z', remaining_uses=2)
     assert made['expires_at'] == end.strftime('%Y-%m-%dT%H:%M:%S.000000Z') and made['deleted_at'] is None
@@ -225,7 +225,7 @@ def limited(cloud, name='c', rules=None, **fields):
         'methods': ['application_credential'], 'application_credential': made}})[0]
 
 
-def test_access_rule_life(cloud):
+def test_access_rule_is_listed_and_deleted(cloud):
     demo, base = cloud.token('demo'), f'/v3/users/{cloud.id_of("user", "demo")}/access_rules'
     made, _token = limited(cloud)
     assert [{name: rule[name] for name in access_rules.FIELDS} for rule in made['access_rules']] == RULES
@@ -328,7 +328,7 @@ def test_other_apis_enforce_access_rules(cloud, services, method, mount, path, c
 
 # ---- revocation
 
-def test_access_rules_of_the_wrong_form(cloud):
+def test_malformed_access_rules_are_refused(cloud):
     path = f'/v3/users/{cloud.id_of("user", "demo")}/application_credentials'
     rule = {'service': 'compute', 'method': 'GET', 'path': '/v2.1/servers'}
     for rules in ([rule | {'id': [1]}], [rule | {'id': {}}], [{'id': 1}], [{'service': 'compute'}]):
@@ -336,7 +336,7 @@ def test_access_rules_of_the_wrong_form(cloud):
         assert cloud.call('POST', path, body, cloud.token('demo')).status_int == 400, rules
 
 
-def test_revocation_events(cloud):
+def test_revoked_tokens_are_listed_for_services(cloud):
     service, token = cloud.token('nova'), cloud.token('demo')
     before = utils.utcnow()
     audit_id = cloud.service.validate(token).claims.audit_ids[0]

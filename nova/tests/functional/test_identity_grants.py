@@ -30,7 +30,7 @@ def roles(cloud, token):
         return None
 
 
-def test_group_life(cloud, admin):
+def test_group_is_created_changed_and_deleted(cloud, admin):
     group = admin.make('group', name='ops', description='the operators', domain_id='default', team='a')
     assert group == {'id': group['id'], 'name': 'ops', 'description': 'the operators', 'domain_id': 'default',
                      'team': 'a', 'links': {'self': f'http://cloud.example/identity/v3/groups/{group["id"]}'}}
@@ -47,7 +47,7 @@ def test_group_life(cloud, admin):
     admin('DELETE', path, code=404)
 
 
-def test_members(cloud, admin):
+def test_group_members_are_managed(cloud, admin):
     group, user = admin.make('group', name='ops')['id'], admin.user()
     path = f'/v3/groups/{group}/users'
     admin('HEAD', f'{path}/{user}', code=404)
@@ -77,7 +77,7 @@ def test_a_user_can_be_in_a_bounded_number_of_groups(cloud, admin, monkeypatch):
 
 
 @pytest.mark.parametrize('target', ['/v3/projects/{project}', '/v3/domains/default', '/v3/system'])
-def test_roles_of_a_group(cloud, admin, target):
+def test_roles_of_a_group_apply_to_its_members(cloud, admin, target):
     group, reader = admin.make('group', name='ops')['id'], cloud.id_of('role', 'reader')
     path = target.format(project=cloud.id_of('project', 'demo')) + f'/groups/{group}/roles'
     admin('HEAD', f'{path}/{reader}', code=404)
@@ -130,7 +130,7 @@ def test_a_credential_ends_with_the_membership_that_gave_its_role(cloud, admin):
 
 # ---- implied roles
 
-def test_inference_rules(cloud, admin):
+def test_implied_roles_apply_to_tokens(cloud, admin):
     prior, implied = admin.make('role', name='auditor'), admin.make('role', name='viewer')
     path = f'/v3/roles/{prior["id"]}/implies/{implied["id"]}'
     admin('HEAD', path, code=404)
@@ -190,7 +190,7 @@ def test_domain_specific_roles_are_in_no_token_but_what_they_imply(cloud, admin)
 
 # ---- inherited roles and the list
 
-def test_inherited_roles(cloud, admin):
+def test_inherited_roles_apply_to_child_projects(cloud, admin):
     parent, user, member = admin.make('project', name='top')['id'], admin.user(), cloud.id_of('role', 'member')
     child = admin.make('project', name='below', parent_id=parent)['id']
     path = f'/v3/OS-INHERIT/projects/{parent}/users/{user}/roles'
@@ -229,7 +229,7 @@ def test_roles_that_all_projects_inherit(cloud, admin):
         cloud.service.login('u', 'pw', 'demo')
 
 
-def test_filters_of_the_list(cloud, admin):
+def test_role_assignment_filters_select_rows(cloud, admin):
     parent = admin.make('project', name='top')['id']
     child = admin.make('project', name='below', parent_id=parent)['id']
     group, user = admin.make('group', name='ops')['id'], admin.user()
@@ -353,7 +353,7 @@ def test_lists_of_large_trees(cloud, admin):
     assert len(admin('GET', f'/v3/projects/{top}?subtree_as_ids')['project']['subtree']) == 1100
 
 
-def test_effective_assignments_of_large_groups(cloud, admin):
+def test_effective_assignments_of_large_groups_are_listed_quickly(cloud, admin):
     """Members are counted only where a role matches."""
     reader = cloud.id_of('role', 'reader')
 

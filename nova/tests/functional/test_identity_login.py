@@ -39,7 +39,7 @@ def show(cloud, subject, token, query='', method='GET'):
 
 # ---- what a login gives
 
-def test_a_login_scoped_to_a_project(cloud):
+def test_password_login_returns_a_project_token(cloud):
     reply = login(cloud, password_auth('admin', cloud.passwords['admin'], 'admin'))
     assert reply.status_int == 201
     body = reply.json['token']
@@ -55,7 +55,7 @@ def test_a_login_scoped_to_a_project(cloud):
     assert datetime.timedelta(minutes=59) < left <= datetime.timedelta(hours=1)
 
 
-def test_scopes(cloud):
+def test_requested_scopes_are_granted_or_refused(cloud):
     body = password_auth('admin', cloud.passwords['admin'])
     assert login(cloud, body).json['token']['project']['name'] == 'admin'        # the default project
     body['auth']['scope'] = {'unscoped': {}}
@@ -76,7 +76,7 @@ def test_scopes(cloud):
     assert login(cloud, demo).status_int == 401
 
 
-def test_a_token_of_the_system(cloud):
+def test_system_role_gives_a_system_token(cloud):
     """Who holds a role on the system gets a token of it; a role in a project or on the domain is none there."""
     body = password_auth('admin', cloud.passwords['admin'])
     body['auth']['scope'] = {'system': {'all': True}}
@@ -266,7 +266,7 @@ def test_the_database_holds_no_secret(cloud):
 
 # ---- validation and revocation over HTTP
 
-def test_showing_tokens(cloud):
+def test_token_is_shown_to_its_user_services_and_administrators(cloud):
     admin, demo, service = cloud.token(), cloud.token('demo'), cloud.token('nova')
     for caller in (admin, demo, service):
         reply = show(cloud, demo, caller)
@@ -365,7 +365,7 @@ def test_a_role_that_changes_shows_at_once(cloud):
     assert set(cloud.service.validate(token).roles) == {'member', 'reader'}
 
 
-def test_changing_the_own_password(cloud):
+def test_own_password_change_needs_the_old_password(cloud):
     user, token = cloud.id_of('user', 'demo'), cloud.token('demo')
     path = f'/v3/users/{user}/password'
 

@@ -24,7 +24,7 @@ def catalog(cloud, token):
 
 # ---- the catalog
 
-def test_region_life(cloud, admin):
+def test_region_is_created_changed_and_deleted(cloud, admin):
     made = admin.make('region', id='west', description='the west', parent_region_id='RegionOne', email='a@b')
     assert made == {'id': 'west', 'description': 'the west', 'parent_region_id': 'RegionOne', 'email': 'a@b',
                     'links': {'self': 'http://cloud.example/identity/v3/regions/west'}}
@@ -89,7 +89,7 @@ def test_regions_services_and_endpoints_of_the_configuration_are_read_only(admin
         assert admin('GET', path)[noun] == row
 
 
-def test_endpoints_that_are_wrong(cloud, admin):
+def test_invalid_endpoints_are_refused(cloud, admin):
     service = admin.make('service', type='dns')['id']
     good = {'service_id': service, 'interface': 'public', 'url': 'http://x'}
     for wrong in ({'service_id': 'none'}, {'interface': 'x'}, {'url': ''}, {'url': 'http://a b'}, {'region_id': 'none'},
@@ -99,7 +99,7 @@ def test_endpoints_that_are_wrong(cloud, admin):
     assert admin('GET', f'/v3/endpoints?service_id={service}')['endpoints'] == []
 
 
-def test_regions_of_the_wrong_form(cloud, admin):
+def test_malformed_regions_are_refused(cloud, admin):
     service = admin('GET', '/v3/services')['services'][0]['id']
     for region in ([], {'id': 'x'}, 5, 'x' * 256):
         admin('POST', '/v3/endpoints', {'endpoint': {
@@ -118,7 +118,7 @@ def test_resources_are_bounded(admin, monkeypatch, noun, body):
 
 # ---- limits
 
-def test_limit_life(cloud, admin):
+def test_limit_is_created_changed_and_deleted(cloud, admin):
     compute = admin('GET', '/v3/services?type=compute')['services'][0]['id']
     project = cloud.id_of('project', 'demo')
     given = {'service_id': compute, 'region_id': 'RegionOne', 'resource_name': 'cores', 'default_limit': 10}
@@ -175,7 +175,7 @@ def test_members_see_only_limits_of_their_project_and_cannot_change_them(cloud, 
 
 # ---- projects
 
-def test_tags(cloud, admin):
+def test_project_tags_are_managed(cloud, admin):
     project = admin.make('project', name='p', tags=['a', 'b'])['id']
     path = f'/v3/projects/{project}/tags'
     assert admin('GET', path)['tags'] == ['a', 'b']
@@ -200,7 +200,7 @@ def test_tags(cloud, admin):
     assert cloud.call('PUT', own, {'tags': []}, demo).status_int == 403
 
 
-def test_trees_of_projects(cloud, admin):
+def test_projects_form_a_tree(cloud, admin):
     top = admin.make('project', name='top')
     middle = admin.make('project', name='middle', parent_id=top['id'])
     low = admin.make('project', name='low', parent_id=middle['id'])
@@ -249,7 +249,7 @@ def test_a_member_sees_relatives_only_with_a_role_on_them(cloud, admin):
     assert [row['project']['id'] for row in shown] == [top]
 
 
-def test_additional_attributes(admin):
+def test_additional_attributes_are_stored_and_shown(admin):
     user = admin.make('user', name='u', team='a', nested={'x': [1]}, id='chosen', links='none', created_at='x')
     assert (user['team'], user['nested']) == ('a', {'x': [1]})
     assert user['id'] != 'chosen' and isinstance(user['links'], dict) and 'created_at' not in user

@@ -227,7 +227,7 @@ def test_rules_are_options_of_a_user(cloud):
     assert reply.status_int == 403
 
 
-def test_rules_that_a_login_must_meet(cloud, clock):
+def test_mfa_rules_require_all_methods(cloud, clock):
     person = Person(cloud, 'p', BOTH)
     both = person.login('password', 'totp')
     assert both.json['token']['methods'] == ['password', 'totp']
@@ -277,7 +277,7 @@ def test_application_credentials_go_on(cloud):
 
 # ---- receipts
 
-def test_a_login_in_two_steps(cloud):
+def test_login_in_two_steps_uses_a_receipt(cloud):
     person = Person(cloud, 'p', BOTH)
     first = person.login('password')
     receipt = first.headers['Openstack-Auth-Receipt']
@@ -394,7 +394,7 @@ def test_credentials_of_others_are_not_there(cloud):
     {'blob': 'GEZDGNBV'}, {'blob': '1' * 32}, {'blob': 'A' * 120}, {'blob': 'A' * 5000}, {'blob': ''}, {'blob': None},
     {'blob': 'A' * 31 + '\0'}, {'blob': 'A' * 31 + 'é'}, {'type': 'ec2'}, {'type': None}, {'user_id': None},
     {'user_id': 7}])
-def test_bad_credentials(cloud, change):
+def test_invalid_totp_credentials_are_refused(cloud, change):
     admin = cloud.token()
     body = {'type': 'totp', 'blob': new_secret(), 'user_id': cloud.id_of('user', 'demo')} | change
     reply = cloud.call('POST', '/v3/credentials', {'credential': body}, token=admin)

@@ -96,7 +96,7 @@ def test_zeros_take_no_room(app, alice):
     ('bytes=0-3', 206, b'0123'), ('bytes=4-', 206, b'456789'), ('bytes=-2', 206, b'89'), ('bytes=5-99', 206, b'56789'),
     ('bytes=10-', 416, None), ('bytes=5-4', 416, None), ('bytes=-0', 416, None), ('lines=1-2', 416, None),
     ('bytes=0-1,3-4', 416, None)])
-def test_ranges(alice, wanted, status, expected):
+def test_range_requests_return_the_requested_bytes(alice, wanted, status, expected):
     answer = alice('GET', url(alice.create(b'0123456789'), '/file'), headers={'Range': wanted})
     assert answer.status == status
     assert expected is None or answer.body == expected
@@ -239,7 +239,7 @@ def test_community_images_are_listed_only_on_request(alice, bob):
     assert names(bob('GET', '/v2/images?visibility=community')) == ['ours']
 
 
-def test_members(alice, bob, app):
+def test_image_members_accept_a_shared_image(alice, bob, app):
     image = alice.create(b'1', name='shared')
     carol = service.Client(app, 'carol-project')
     member = alice('POST', url(image, '/members'), {'member': service.BOB})
@@ -276,13 +276,13 @@ def test_readers_change_nothing(app, alice):
         assert answer.status == 403
 
 
-def test_without_identity(app, alice):
+def test_image_requests_without_a_token_return_401(app, alice):
     nobody = service.Client(app, None)
     assert nobody('GET', '/v2/images').status == nobody('POST', '/v2/images', {}).status == 401
     assert nobody('GET', '/').status == 300 and nobody('GET', '/versions').status == 200
 
 
-def test_protected_and_deactivated(alice, admin):
+def test_protected_image_cannot_be_deleted_and_deactivated_not_read(alice, admin):
     image = alice.create(b'1', protected=True)
     assert alice('DELETE', url(image)).status == 403
     assert alice('POST', url(image, '/actions/deactivate')).status == 204
@@ -305,7 +305,7 @@ def test_an_id_never_gets_a_second_meaning(alice, bob):
 
 # ---- changes -----------------------------------------------------------------
 
-def test_patch(alice):
+def test_json_patch_changes_image_properties(alice):
     image = alice.create(b'1', name='a', color='red', tags=['x'])
     answer = alice.patch(url(image), ('replace', '/name', 'b'), ('add', '/size_of~1it~0', 'big'),
                          ('replace', '/tags', ['y', 'y', 'z']), ('remove', '/color'), ('add', '/min_ram', 5))
@@ -336,7 +336,7 @@ def test_patches_that_are_refused_change_nothing(alice, operation, status):
     assert alice('GET', url(image)).json == image
 
 
-def test_media_types_and_bodies(alice):
+def test_patch_needs_the_json_patch_media_type(alice):
     image = alice.create()
     assert alice('PATCH', url(image), []).status == 415
     kind = 'application/openstack-images-v2.1-json-patch'
@@ -362,13 +362,13 @@ def test_creates_that_are_refused(alice, body, status):
 
 @pytest.mark.parametrize('bad', ['..', '%2e%2e%2f%2e%2e%2fetc%2fpasswd', 'x', '%00', '%ff', '../../api.sqlite',
                                  '{%s}' % NOBODY, NOBODY.replace('-', ''), 'urn:uuid:' + NOBODY, 'x' * 5000])
-def test_ids_that_are_none(alice, bad):
+def test_invalid_image_ids_return_404(alice, bad):
     for more in ('', '/file', '/members'):
         assert alice('GET', f'/v2/images/{bad}{more}').status == 404
     assert alice('DELETE', f'/v2/images/{bad}').status == 404
 
 
-def test_tags(alice):
+def test_image_tags_are_added_and_removed(alice):
     image = alice.create()
     assert alice('PUT', url(image, '/tags/blue')).status == 204
     assert alice('PUT', url(image, '/tags/blue')).status == 204
@@ -395,7 +395,7 @@ def several(alice):
     ('sort_key=name&sort_key=size&sort_dir=asc&sort_dir=desc', [3, 0, 4, 1, 5, 2]), ('protected=False&limit=1', [5]),
     ('created_at=gt:2020-01-01T00:00:00Z&size=10', [1]), ('created_at=lt:2020-01-01T00:00:00', []), ('limit=0', []),
     ('sort=name:asc,size:asc&limit=3', [0, 3, 1])])
-def test_filters_and_order(alice, several, query, expected):
+def test_images_are_filtered_and_sorted(alice, several, query, expected):
     ids = [image['id'] for image in several]
     assert [ids.index(image['id']) for image in alice('GET', f'/v2/images?{query}').json['images']] == expected
 
@@ -404,12 +404,12 @@ def test_filters_and_order(alice, several, query, expected):
     'limit=-1', 'limit=x', 'size_min=' + '9' * 30, 'visibility=x', 'sort=secret:asc', 'sort=name:up', 'sort_key=x',
     'marker=' + NOBODY, 'marker=x', 'os_hidden=maybe', 'created_at=yesterday', 'name=in:"a', 'member_status=x',
     'name=%00', 'name=%ff', '&'.join(f'p{n}=1' for n in range(100)), 'sort_dir=asc&sort_dir=asc', 'size=%C2%B2'])
-def test_queries_that_are_refused(alice, query):
+def test_invalid_image_queries_return_400(alice, query):
     assert alice('GET', f'/v2/images?{query}').status == 400
 
 
 @pytest.mark.parametrize('query', ['limit=2', 'limit=2&sort=name:asc', 'limit=2&sort=size:desc', 'limit=4&sort=status'])
-def test_pages(alice, several, query):
+def test_images_are_paged(alice, several, query):
     whole = [image['id'] for image in alice('GET', '/v2/images?' + query.replace('limit=', 'limit=9')).json['images']]
     found, link = [], f'/v2/images?{query}'
     while link:
@@ -420,13 +420,13 @@ def test_pages(alice, several, query):
     assert found == whole and len(set(found)) == 6
 
 
-def test_hidden_images(alice):
+def test_hidden_images_are_listed_on_request_only(alice):
     image = alice.create(name='old', os_hidden=True)
     assert names(alice('GET', '/v2/images')) == [] and names(alice('GET', '/v2/images?os_hidden=True')) == ['old']
     assert alice('GET', url(image)).status == 200
 
 
-def test_documents(alice):
+def test_image_api_serves_versions_and_schemas(alice):
     assert alice('GET', '/').json['versions'][0]['links'][0]['href'] == 'http://cloud.test/image/v2/'
     for name in ('image', 'images', 'member', 'members'):
         assert alice('GET', f'/v2/schemas/{name}').json['name'] == name

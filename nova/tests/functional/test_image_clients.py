@@ -59,7 +59,7 @@ def home(request, tmp_path):
         yield Home(images, store)
 
 
-def test_images_interface(home, tmp_path):
+def test_embedded_images_can_be_uploaded_and_downloaded(home, tmp_path):
     source, target = tmp_path / 'source', tmp_path / 'target'
     source.write_bytes(corpus.qcow2())
     image = home.images.create(home.alice, {'name': 'one', 'properties': {'a': '1'}, 'tags': ['t'], 'min_ram': 5})
@@ -82,7 +82,7 @@ def test_images_interface(home, tmp_path):
         home.images.show(home.alice, image['id'])
 
 
-def test_images_list(home):
+def test_embedded_images_are_listed_and_filtered(home):
     ids = [home.images.create(home.alice, {'name': f'n{n}', 'tags': ['x', f't{n}']})['id'] for n in range(3)]
     assert [image['id'] for image in home.images.list(home.alice)] == ids[::-1]
     assert [image['id'] for image in home.images.list(home.alice, {'name': 'n1'})] == [ids[1]]
@@ -92,7 +92,7 @@ def test_images_list(home):
     assert home.images.list(home.bob) == []
 
 
-def test_images_of_others_and_wrong_ids(home, tmp_path):
+def test_images_of_others_and_wrong_ids_raise_not_found(home, tmp_path):
     image = home.images.create(home.alice, {'visibility': 'private'})
     for call in (home.images.show, home.images.delete, lambda *args: home.images.download(*args, str(tmp_path / 'x')),
                  lambda *args: home.images.update(*args, {'name': 'x'})):
@@ -102,7 +102,7 @@ def test_images_of_others_and_wrong_ids(home, tmp_path):
     assert not (tmp_path / 'x').exists()
 
 
-def test_upload_of_a_dangerous_file(home, tmp_path):
+def test_dangerous_upload_is_refused(home, tmp_path):
     path = tmp_path / 'disk'
     path.write_bytes(corpus.qcow2(backing=b'/etc/passwd'))
     image = home.images.create(home.alice, {})
@@ -113,7 +113,7 @@ def test_upload_of_a_dangerous_file(home, tmp_path):
     assert os.listdir(home.store.files.directory) == []
 
 
-def test_amazon_formats(home, tmp_path):
+def test_amazon_formats_are_accepted(home, tmp_path):
     path = tmp_path / 'kernel'
     path.write_bytes(corpus.kernel())
     image = home.images.create(home.alice, {})
@@ -121,7 +121,7 @@ def test_amazon_formats(home, tmp_path):
     assert home.images.show(home.alice, image['id'])['container_format'] == 'aki'
 
 
-def test_download_of_data_that_changed_on_disk(home, tmp_path):
+def test_changed_image_data_fails_the_download(home, tmp_path):
     path = tmp_path / 'disk'
     path.write_bytes(corpus.qcow2())
     image = home.images.create(home.alice, {})
@@ -215,7 +215,7 @@ def test_a_given_file_is_inspected(tmp_path):
     assert not os.listdir(store.files.directory)
 
 
-def test_service_that_does_not_answer(tmp_path):
+def test_silent_image_service_raises_unavailable(tmp_path):
     conf = nova_conf.new(files=[], image__backend='glance', glance__endpoint_override='http://127.0.0.1:9',
                          glance__auth_type='none')
     ctx = context.RequestContext(auth_token='canary-token', overwrite=False)
@@ -240,7 +240,7 @@ store.upload(ctx, image['id'], chunks())
 """
 
 
-def test_crash_during_an_upload(tmp_path):
+def test_upload_interrupted_by_a_crash_is_removed(tmp_path):
     whole = service.store(tmp_path)
     ctx = service.caller(service.ALICE)
     kept = whole.create(ctx, {'disk_format': 'raw', 'container_format': 'bare'})
@@ -288,7 +288,7 @@ def _connect(address, project):
                              image_endpoint_override=address)
 
 
-def test_openstacksdk(cloud, address, tmp_path, caplog):
+def test_openstacksdk_manages_images(cloud, address, tmp_path, caplog):
     caplog.set_level(logging.DEBUG, 'nova')
     path = tmp_path / 'disk.qcow2'
     path.write_bytes(corpus.qcow2())
@@ -330,7 +330,7 @@ def run(address):
     return command
 
 
-def test_openstack_client(run, tmp_path):
+def test_openstackclient_manages_images(run, tmp_path):
     (tmp_path / 'disk').write_bytes(corpus.qcow2())
     image = run('create', 'cli', '--file', str(tmp_path / 'disk'), '--disk-format', 'qcow2', '--min-disk', '1',
                 '--property', 'a=b', '--tag', 't', '-fjson')

@@ -94,7 +94,7 @@ def act(client, server, status='ACTIVE', **body):
 
 
 @pytest.mark.parametrize('who', [1, 2])
-def test_the_life_of_a_server(users, driver, who):
+def test_computes_read_images_by_grants_of_their_tasks(users, driver, who):
     """Whoever asks: an administrator's task is no administrator, either."""
     client = users[who]
     image, other = client.upload_image(name='image'), client.upload_image(name='other')
@@ -118,7 +118,7 @@ def test_the_life_of_a_server(users, driver, who):
     assert client.delete(f'/servers/{server}').status_code == 204
 
 
-def test_images_that_are_fetched_ahead_of_time(cloud, users, driver):
+def test_image_caching_reads_images_by_grants(cloud, users, driver):
     admin, image = cloud.admin(VERSION), users[0].upload_image(name='wanted', visibility='private')
     aggregate = admin.post('/os-aggregates', {'aggregate': {'name': 'a'}}).json()['aggregate']['id']
     assert admin.post(f'/os-aggregates/{aggregate}/action', {'add_host': {'host': 'host1'}}).status_code == 200

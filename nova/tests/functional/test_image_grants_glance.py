@@ -61,7 +61,7 @@ def task(token=USER, ended=False, lifetime_s=3600, is_admin=False):
     return ctx.granted(grants.dump(grants.make('a server', 'host1', lifetime_s, read=[NAMED], write=[COPY])))
 
 
-def test_the_users_token_with_the_services_beside_it(glance, images):
+def test_glance_gets_the_token_of_the_user_and_of_the_service(glance, images):
     assert images.show(task(), NAMED)['id'] == NAMED
     assert glance.asked == [('GET', NAMED, USER, OWN)]
 
@@ -78,14 +78,14 @@ def test_images_outside_the_grant_are_not_requested_from_glance(glance, images, 
     assert glance.asked == []
 
 
-def test_a_token_that_has_ended(glance, images):
+def test_expired_user_token_is_replaced_by_that_of_the_service(glance, images):
     """The service goes on with its own, which the grant bounds."""
     glance.codes = {USER: 401}
     assert images.show(task(ended=True), NAMED)['id'] == NAMED
     assert glance.asked == [('GET', NAMED, USER, OWN), ('GET', NAMED, OWN, None)]
 
 
-def test_a_task_that_was_taken_up_after_a_restart(glance, images):
+def test_task_resumed_after_a_restart_uses_the_service_token(glance, images):
     assert images.show(task(token=None), NAMED)['id'] == NAMED
     assert glance.asked == [('GET', NAMED, OWN, None)]
 
@@ -98,7 +98,7 @@ def test_granted_image_is_not_fetched_once_the_user_may_not_see_it(glance, image
     assert glance.asked == [('GET', NAMED, USER, OWN)]
 
 
-def test_a_copy_that_an_administrator_asked_for(glance, images):
+def test_copy_made_by_an_administrator_is_read_by_the_service(glance, images):
     """It is in the administrator's project; whoever may unshelve the server needs it all the same."""
     glance.codes = {USER: 404}
     assert images.show(task(), COPY)['id'] == COPY

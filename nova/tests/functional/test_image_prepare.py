@@ -286,7 +286,7 @@ def test_a_cloud_image_of_a_url_gets_the_properties_that_suit_it(cloud, prepare,
 
 
 @needs_qemu
-def test_a_raw_image_that_boots_with_uefi_alone(cloud, prepare, tmp_path):
+def test_raw_uefi_image_is_prepared_with_uefi_firmware(cloud, prepare, tmp_path):
     path = disk(tmp_path / 'uefi-only.img', (boot_facts.EFI_SYSTEM, ROOT), boot=b'')
     code, out, err = prepare(path, '--private', '--disk-format', 'raw', '--checksum',
                              'sha256:' + hashlib.sha256(path.read_bytes()).hexdigest())

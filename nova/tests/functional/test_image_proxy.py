@@ -27,7 +27,7 @@ def _names(client, query=''):
     return sorted(image['name'] for image in client.get('/images' + query).json['images'])
 
 
-def test_show(images):
+def test_image_proxy_shows_the_server_of_an_image(images):
     image = images.client().get(f'/images/{images.ids["b"]}').json['image']
     assert image['server'] == {'id': SERVER, 'links': [
         {'rel': 'self', 'href': f'http://cloud.test:8774/v2.1/servers/{SERVER}'},
@@ -38,7 +38,7 @@ def test_show(images):
     assert 'server' not in images.client().get(f'/images/{images.ids["a"]}').json['image']
 
 
-def test_list_and_filters(images):
+def test_image_proxy_lists_and_filters(images):
     client = images.client()
     assert _names(client) == ['a', 'b', 'c']
     assert _names(client, '?name=a') == ['a']
@@ -58,7 +58,7 @@ def test_list_and_filters(images):
     assert client.get('/images?limit=0').status == 400
 
 
-def test_pages(images):
+def test_image_proxy_pages_its_list(images):
     body = images.client().get('/images/detail?limit=2').json
     assert len(body['images']) == 2 and 'images_links' in body
     marker = body['images'][-1]['id']
@@ -66,7 +66,7 @@ def test_pages(images):
     assert len(rest['images']) == 1 and 'images_links' not in rest
 
 
-def test_other_projects_images(images):
+def test_image_proxy_hides_images_of_other_projects(images):
     other = images.client(project='b' * 32)
     assert _names(other) == []
     path = f'/images/{images.ids["a"]}'
@@ -75,7 +75,7 @@ def test_other_projects_images(images):
         assert answer.fault[:2] == ('itemNotFound', 404)
 
 
-def test_delete(images):
+def test_image_proxy_deletes_an_image(images):
     path = f'/images/{images.ids["a"]}'
     assert images.client().delete(path).status == 204
     assert images.client().get(path).status == 404
@@ -90,7 +90,7 @@ def test_image_proxy_ends_with_its_microversions(images):
     assert images.client().get(path + '/metadata', version='2.39').status == 404
 
 
-def test_metadata(images):
+def test_image_proxy_changes_metadata(images):
     client, path = images.client(), f'/images/{images.ids["a"]}/metadata'
     assert client.get(path).json['metadata']['os'] == 'linux'
     assert client.post(path, {'metadata': {'k': 'v'}}).json['metadata'] == {'os': 'linux', 'k': 'v'}
@@ -104,7 +104,7 @@ def test_metadata(images):
     assert client.get(path).json == {'metadata': {'n': '1'}}
 
 
-def test_metadata_quota(images):
+def test_image_proxy_respects_the_metadata_quota(images):
     images.conf.set_override('metadata_items', 2, group='quota')
     path = f'/images/{images.ids["a"]}/metadata'
     assert images.client().post(path, {'metadata': {'x': '1', 'y': '2'}}).fault[:2] == ('forbidden', 403)

@@ -77,13 +77,13 @@ def server(image, **more):
 # ---- properties of images ------------------------------------------------------
 
 @pytest.mark.parametrize('name', NAMES)
-def test_properties_of_a_new_image(thief, name):
+def test_new_image_cannot_refer_to_a_foreign_image(thief, name):
     thief.refused('POST', '/image/v2/images', {'name': 'x', 'disk_format': 'ami', 'container_format': 'ami',
                                                name: '<image>'})
 
 
 @pytest.mark.parametrize('name', NAMES)
-def test_properties_that_are_changed(thief, name):
+def test_changed_image_cannot_refer_to_a_foreign_image(thief, name):
     mine = thief.client.upload_image(name='mine', disk_format='ami', container_format='ami')
     thief.refused('PATCH', f'/image/v2/images/{mine}', [{'op': 'add', 'path': '/' + name, 'value': '<image>'}],
                   headers=PATCH)
@@ -165,7 +165,7 @@ def test_a_rescue_with_an_image_that_names_it(users, thief):
 @pytest.mark.parametrize('action', [
     {'createImage': {'name': 'x', 'metadata': {'kernel_id': '<image>'}}},
     {'createBackup': {'name': 'x', 'backup_type': 'daily', 'rotation': 1, 'metadata': {'ramdisk_id': '<image>'}}}])
-def test_metadata_of_a_copy(thief, action):
+def test_metadata_of_a_copy_cannot_refer_to_a_foreign_image(thief, action):
     client = thief.client
     made = client.post('/servers', server(client.upload_image(name='plain'))).json()['server']['id']
     client.wait_for(made)
@@ -200,7 +200,7 @@ def test_source_images_of_block_devices(thief):
 
 
 @pytest.mark.parametrize('source', ['snapshot', 'volume'])
-def test_mapping_of_an_image(users, source):
+def test_mapping_of_an_image_cannot_use_foreign_volumes(users, source):
     """The property block_device_mapping, which any user can write."""
     victim, client = users
     theirs = one(victim, '/volume/v3/volumes', 'volume', size=1, name='secret')['id']

@@ -46,7 +46,7 @@ def _ids(answer):
     return [REQUESTS.index(row['request_id']) for row in answer.json['instanceActions']]
 
 
-def test_newest_first_and_by_page(cloud):
+def test_actions_are_listed_newest_first_and_paged(cloud):
     assert _ids(_list(cloud, version='2.1')) == [3, 2, 1, 0]
     answer = _list(cloud, '?limit=3')
     assert _ids(answer) == [3, 2, 1]
@@ -61,7 +61,7 @@ def test_newest_first_and_by_page(cloud):
     ('changes-since=2026-01-01T12:02:00Z', '2.58', [3, 2]), ('changes-before=2026-01-01T12:01:00Z', '2.66', [1, 0]),
     ('changes-since=2026-01-01T12:01:00Z&changes-before=2026-01-01T12:02:00Z', '2.66', [2, 1]),
     ('changes-since=2026-01-01T13:01:00Z&limit=2', '2.58', [])])
-def test_periods(cloud, query, version, expected):
+def test_actions_are_filtered_by_time(cloud, query, version, expected):
     assert _ids(_list(cloud, f'?{query}', version)) == expected
 
 
@@ -73,14 +73,14 @@ def test_invalid_instance_action_queries_are_refused(cloud, query, version):
     assert _list(cloud, f'?{query}', version).fault[:2] == ('badRequest', 400)
 
 
-def test_an_unknown_marker(cloud):
+def test_unknown_action_marker_is_refused(cloud):
     assert _list(cloud, '?marker=req-nothing').status in (400, 404)
 
 
 @pytest.mark.parametrize('version, keys', [
     ('2.50', None), ('2.51', set()), ('2.61', set()), ('2.62', {'hostId'}), ('2.83', {'hostId'}),
     ('2.84', {'hostId', 'details'})])
-def test_events_for_owners(cloud, version, keys):
+def test_owners_see_events_without_host(cloud, version, keys):
     shown = cloud.client().get(f'/servers/{cloud.server_id}/os-instance-actions/{REQUESTS[3]}',
                                version=version).json['instanceAction']
     assert shown['message'] == 'Error' and ('updated_at' in shown) is (int(version[2:]) >= 58)
@@ -95,7 +95,7 @@ def test_events_for_owners(cloud, version, keys):
 
 @pytest.mark.parametrize('version, keys', [
     ('2.1', set()), ('2.51', set()), ('2.62', {'hostId', 'host'}), ('2.84', {'hostId', 'host', 'details'})])
-def test_events_for_administrators(cloud, version, keys):
+def test_administrators_see_all_event_fields(cloud, version, keys):
     event, = cloud.admin().get(f'/servers/{cloud.server_id}/os-instance-actions/{REQUESTS[3]}',
                                version=version).json['instanceAction']['events']
     assert event.keys() == {'event', 'start_time', 'finish_time', 'result', 'traceback'} | keys

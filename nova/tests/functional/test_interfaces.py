@@ -125,7 +125,7 @@ def test_a_users_port_outlives_its_attachment(user, server, network):
     assert attach(user, server, port_id=port['id']).status_code == 200
 
 
-def test_an_address_that_was_asked_for(user, server, network):
+def test_requested_address_is_attached(user, server, network):
     answer = attach(user, server, net_id=network, fixed_ips=[{'ip_address': _free(user, network)}])
     assert answer.status_code == 200, answer.text
     taken = answer.json()['interfaceAttachment']['fixed_ips'][0]['ip_address']
@@ -176,7 +176,7 @@ def test_unusable_networks_and_ports_are_refused(admin, user, server, network):
     assert 'tag' not in answer.json()['interfaceAttachment']
 
 
-def test_a_network_without_free_addresses(admin, user, server):
+def test_attach_to_a_full_network_is_refused(admin, user, server):
     small = add_network(admin, user.project_id, prefix=29)          # beside the gateway's and DHCP's
     for _ in range(3):
         assert attach(user, server, net_id=small).status_code == 200
@@ -245,7 +245,7 @@ def ports(user):
     return sorted(port['id'] for port in user.get('/network/v2.0/ports').json()['ports'])
 
 
-def test_many_at_once(running, user, server, network):
+def test_parallel_attachments_get_different_addresses(running, user, server, network):
     """Ports of one server are attached one after the other; none fails, no address is given twice."""
     barrier = threading.Barrier(8)
 
@@ -272,7 +272,7 @@ def test_many_at_once(running, user, server, network):
     assert held == set()
 
 
-def test_one_port_for_one_of_many(user, server, network):
+def test_port_is_attached_by_one_of_parallel_requests(user, server, network):
     port = add_port(user, network)['id']
     barrier = threading.Barrier(4)
 
@@ -285,7 +285,7 @@ def test_one_port_for_one_of_many(user, server, network):
     assert [entry['port_id'] for entry in interfaces(user, server)].count(port) == 1
 
 
-def test_the_quota_of_ports(tmp_path):
+def test_port_quota_limits_attachments(tmp_path):
     with cloud.running(tmp_path, network__quota='port:3') as made:
         user = made.client()
         server = user.boot(user.upload_image())['id']
@@ -313,7 +313,7 @@ def addresses(client, server):
     return [entry['addr'] for entry in shown.get('private', [])]
 
 
-def test_more_and_fewer_addresses(user, server, network):
+def test_fixed_addresses_are_added_and_removed(user, server, network):
     first, = addresses(user, server)
     inside = interfaces(user, server)[0]['net_id']
     assert action(user, server, 'addFixedIp', {'networkId': inside}).status_code == 202

@@ -250,7 +250,7 @@ def test_a_port_that_claims_anothers_server_gives_nothing(users, things):
     assert users['own member'].delete('/network/v2.0/ports/' + things['server_port']).status_code == 403
 
 
-def test_members_of_an_image(users, things):
+def test_image_membership_shares_one_image_only(users, things):
     """Sharing shows one image to one project, and ends."""
     owner, other = users['own member'], users['other member']
     image = owner.upload_image(name='canary-shared', visibility='shared')
@@ -324,7 +324,7 @@ def test_administrator_operations_are_refused_to_other_roles(users, things, row)
         assert answer.status_code in allowed, (who, answer.status_code, answer.text[:300])
 
 
-def test_administrators_in_every_face(admin, users, things):
+def test_administrator_has_the_same_rights_in_all_apis(admin, users, things):
     """is_admin is one decision: what it opens is open in compute, images and networks alike."""
     image = admin.upload_image(name='for-all', visibility='public')
     assert users['other member'].get(f'/image/v2/images/{image}').status_code == 200
@@ -333,7 +333,7 @@ def test_administrators_in_every_face(admin, users, things):
     assert admin.get('/os-services').status_code == 200
 
 
-def test_quotas_of_others(users, things):
+def test_quotas_of_other_projects_are_refused(users, things):
     other = users['other member']
     for path in ('/os-quota-sets/{project}', '/os-quota-sets/{project}/detail', '/network/v2.0/quotas/{project}'):
         answer = other.get(filled(path, things))
@@ -341,7 +341,7 @@ def test_quotas_of_others(users, things):
     assert other.get(filled('/limits?tenant_id={project}', things)).status_code in (403, 404)
 
 
-def test_tokens_of_others(users, things):
+def test_tokens_of_other_users_are_hidden(users, things):
     """A token's facts and its end are its own user's; a token that was revoked opens nothing."""
     other, owner = users['other member'], users['own member']
     for method in ('GET', 'DELETE', 'HEAD'):
@@ -375,7 +375,7 @@ def scoped(owner, scope):
     return client
 
 
-def test_tokens_without_a_project(admin, users, things):
+def test_tokens_without_a_project_see_nothing(admin, users, things):
     """Who has logged in to nothing has nothing: also what belongs to no project is not theirs."""
     before = everything(users['own member'], things)
     nothing = scoped(users['other member'], {'unscoped': {}})

@@ -241,7 +241,7 @@ def test_deleted_secret_leaves_its_containers(world):
     assert world.owner.get(container).json()['secret_refs'] == []
 
 
-def test_metadata_of_a_secret(world):
+def test_metadata_of_a_secret_is_managed(world):
     path = store(world.owner) + '/metadata'
     call = world.owner.request
     assert call('PUT', path, {'metadata': {'k': 'v', 'Up': 'X'}}).status_code == 201
@@ -385,7 +385,7 @@ def test_order_beyond_the_quota_generates_no_key(world, monkeypatch):
 @pytest.mark.parametrize('kind, document, wrong', [
     ('secret', {'service': 'image', 'resource_type': 'image', 'resource_id': MISSING}, {'service': 'x'}),
     ('container', {'name': 'c', 'URL': 'https://c'}, {'name': 'c'})])
-def test_consumers(world, kind, document, wrong):
+def test_consumers_are_added_and_removed(world, kind, document, wrong):
     path = store(world.owner) if kind == 'secret' else path_of(
         world.owner.post(f'{ROOT}/containers', {'type': 'generic'}), 'container')
 
@@ -434,7 +434,7 @@ def test_order_that_cannot_be_carried_out_is_refused(world, body, why):
     assert answer.status_code == 400 and why in answer.json()['description'], answer.text
 
 
-def test_quotas_of_a_project(world):
+def test_project_quotas_are_set_and_reset(world):
     owner = world.fresh()
     path = f'{ROOT}/project-quotas/{owner.project_id}'
     default = {'secrets': 10000, 'containers': 10000, 'orders': 10000, 'consumers': 10000, 'cas': 0}
@@ -474,7 +474,7 @@ def test_writes_are_audited_without_payloads(world):
 
 # ---- clients and users of the service
 
-def test_openstacksdk(world):
+def test_openstacksdk_manages_secrets(world):
     auth = {'auth_url': world.cloud.url + '/identity/v3', 'token': world.owner.token,
             'project_id': world.owner.project_id}
     manager = openstack.connect(auth_type='token', auth=auth, region_name='RegionOne').key_manager
@@ -492,7 +492,7 @@ def test_openstacksdk(world):
     assert list(manager.secrets(name='sdk')) == []
 
 
-def test_keys_of_volumes_and_certificates_of_images_by_the_client_of_this_product(world):
+def test_key_manager_client_stores_volume_keys_and_reads_certificates(world):
     """The client for a Key Manager service works with this one: [volume] encryption_key_backend = barbican."""
     client = barbican.Barbican(nova_conf.new(files=[], barbican__endpoint_override=world.cloud.url + '/key-manager'))
     caller = context.RequestContext(user_id=world.owner.user_id, project_id=world.owner.project_id, overwrite=False,
@@ -544,7 +544,7 @@ def test_keys_of_encrypted_volumes_can_be_secrets_of_this_service(world, tmp_pat
     storage.stop(5)
 
 
-def test_cloud_without_the_service(tmp_path):
+def test_disabled_key_manager_returns_404(tmp_path):
     with fixture.running(tmp_path, ['host1'], key_manager__enabled=False) as cloud:
         client = cloud.client()
         assert client.get('/key-manager/v1/secrets').status_code == 404

@@ -43,7 +43,7 @@ def test_import_show_list_delete(api):
     assert client.get('/os-keypairs/mine').status == 404
 
 
-def test_codes_of_the_first_version(api):
+def test_first_version_has_its_own_success_codes(api):
     client = api.client()
     assert _import(client, 'mine', version='2.1').status == 200
     assert client.delete('/os-keypairs/mine', version='2.1').status == 202
@@ -52,7 +52,7 @@ def test_codes_of_the_first_version(api):
 @pytest.mark.parametrize('key', [
     ED25519, _public(ec.generate_private_key(ec.SECP384R1())), _public(rsa.generate_private_key(65537, 3072)),
     KNOWN[0]])
-def test_kinds_of_ssh_keys(api, key):
+def test_all_kinds_of_ssh_keys_are_imported(api, key):
     assert _import(api.client(), 'k', key).status == 201
 
 
@@ -65,12 +65,12 @@ def test_fingerprint_is_what_other_tools_tell():
     ED25519.replace('AAAAC3', 'AAAAC4'), ED25519[:40], ED25519 + '\n' + ED25519,
     '-----BEGIN RSA PRIVATE KEY-----', 'ssh-rsa AAAA' + 'A' * 200000,
     _public(rsa.generate_private_key(65537, 1024)).replace('ssh-rsa', 'ssh-rsb')])
-def test_bad_public_keys(api, key):
+def test_invalid_public_keys_return_400(api, key):
     assert _import(api.client(), 'bad', key).fault[:2] == ('badRequest', 400)
     assert _names(api.client()) == []
 
 
-def test_generated_ssh_pair(api):
+def test_generated_ssh_key_pair_is_returned(api):
     made = api.client().post('/os-keypairs', {'keypair': {'name': 'new'}}, version='2.91').json['keypair']
     private = serialization.load_pem_private_key(made['private_key'].encode(), None)
     assert _public(private) == ' '.join(made['public_key'].split()[:2])
@@ -79,7 +79,7 @@ def test_generated_ssh_pair(api):
         assert 'PRIVATE' not in str(conn.exec_driver_sql('SELECT * FROM key_pairs').all())
 
 
-def test_generated_certificate(api):
+def test_generated_certificate_is_returned(api):
     body = {'keypair': {'name': 'win', 'type': 'x509'}}
     made = api.client().post('/os-keypairs', body, version='2.2').json['keypair']
     certificate = x509.load_pem_x509_certificate(made['public_key'].encode())
@@ -96,7 +96,7 @@ def test_generated_certificate(api):
     assert _import(api.client(), 'win3', ED25519, type='x509').status == 400
 
 
-def test_import_only_from_2_92(api):
+def test_key_pairs_are_only_imported_since_2_92(api):
     body = {'keypair': {'name': 'new'}}
     assert api.client().post('/os-keypairs', body, version='2.92').status == 400
     assert _import(api.client(), 'me@host.test', version='2.91').status == 400
@@ -104,11 +104,11 @@ def test_import_only_from_2_92(api):
 
 
 @pytest.mark.parametrize('name', ['', ' lead', 'trail ', 'a/b', 'ключ', 'n' * 256, 'a\tb'])
-def test_bad_names(api, name):
+def test_invalid_key_pair_names_return_400(api, name):
     assert _import(api.client(), name).status == 400
 
 
-def test_taken_name(api):
+def test_taken_key_pair_name_returns_409(api):
     assert _import(api.client(), 'mine').status == 201
     assert _import(api.client(), 'mine').fault[:2] == ('conflictingRequest', 409)
     assert _import(api.client(user='other'), 'mine').status == 201
@@ -136,7 +136,7 @@ def test_administrators_act_for_users(api):
     assert admin.delete(f'/os-keypairs/given?user_id={base.USER}', version='2.10').status == 204
 
 
-def test_pages(api):
+def test_key_pairs_are_paged_since_2_35(api):
     client = api.client()
     for name in ('c', 'a', 'b'):
         _import(client, name)
@@ -149,7 +149,7 @@ def test_pages(api):
 
 
 @pytest.mark.threads
-def test_quota(tmp_path):
+def test_quota_limits_key_pairs(tmp_path):
     api = base.ApiFixture(tmp_path, quota__key_pairs=2)
     answers = []
     threads = [threading.Thread(target=lambda n=n: answers.append(_import(api.client(), f'k{n}').status))

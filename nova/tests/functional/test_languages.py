@@ -12,7 +12,7 @@ def demo(tmp_path_factory):
         yield made.client(version='2.1')
 
 
-def test_a_server_that_is_not_there(demo):
+def test_error_has_the_language_of_the_request(demo):
     name = str(uuid.uuid4())
     found = {}
     for accept in ('', 'de', 'de-CH, en;q=0.1', 'tlh', 'en-GB, de'):

@@ -30,7 +30,7 @@ def test_json_has_large_numbers_in_full():
         utils.encode_json({'n': 2 ** 64, 'x': object()})
 
 
-def test_availability_of_dual_stack_networks(cloud):
+def test_availability_counts_addresses_of_dual_stack_networks(cloud):
     """One such network of any project made the list fail for all."""
     path = '/network/v2.0/network-ip-availabilities'
     listed = cloud.boss.get(path)
@@ -46,7 +46,7 @@ def test_availability_of_dual_stack_networks(cloud):
 @pytest.mark.parametrize('query, matches', [
     ('network_id={id}', True), ('network_name=n', True), ('project_id={project}', True), ('tenant_id={project}', True),
     ('ip_version=4', True), ('ip_version=6', True), ('network_id=x', False), ('network_name=other', False)])
-def test_filters_of_availability(cloud, query, matches):
+def test_availability_filters_select_networks(cloud, query, matches):
     query = query.format(id=cloud.network, project=cloud.boss.project_id)
     found = cloud.boss.get('/network/v2.0/network-ip-availabilities?' + query).json()['network_ip_availabilities']
     assert (cloud.network in {each['network_id'] for each in found}) is matches

@@ -86,7 +86,7 @@ def test_a_live_migration_begins(cloud, uuid):
 @pytest.mark.parametrize(('version', 'more', 'force'), [
     ('2.25', {}, True), ('2.29', {}, True), ('2.30', {}, False), ('2.30', {'force': True}, True),
     ('2.67', {'force': 'yes'}, True), ('2.68', {}, False), ('2.104', {}, False)])
-def test_a_named_host_and_the_filters(cloud, uuid, version, more, force):
+def test_named_host_is_checked_unless_forced(cloud, uuid, version, more, force):
     assert live(admin(cloud), uuid, 'host2', version=version, **more).status == 202
     arguments = moves(cloud, uuid)[0]['arguments']
     assert arguments['force'] is force and arguments['host'] == 'host2'
@@ -128,7 +128,7 @@ def test_a_second_one_is_refused(cloud, uuid):
     assert len(moves(cloud, uuid)) == 1
 
 
-def test_a_driver_that_cannot(cloud, uuid):
+def test_live_migration_without_driver_support_returns_409(cloud, uuid):
     with cloud.cell_db.writer() as conn:
         can(conn, live_migration=False)
     assert live(manager(cloud), uuid).status == 409 and moves(cloud, uuid) == []
@@ -171,7 +171,7 @@ def test_live_migration_abort_depends_on_status_and_microversion(cloud, uuid, st
 
 
 @pytest.mark.parametrize(('status', 'code'), [('running', 202), ('queued', 400), ('preparing', 400)])
-def test_force_complete(cloud, uuid, status, code):
+def test_force_complete_needs_a_running_migration(cloud, uuid, status, code):
     number = begin(cloud, uuid, status)
     answer = manager(cloud).post(f'/servers/{uuid}/migrations/{number}/action', {'force_complete': None})
     assert answer.status == code, answer.body
@@ -180,7 +180,7 @@ def test_force_complete(cloud, uuid, status, code):
 
 
 @pytest.mark.parametrize('number', ['999', 'x', '9' * 40, '-1', '٣', '1.0'])
-def test_a_migration_that_there_is_not(cloud, uuid, number):
+def test_unknown_migration_returns_404(cloud, uuid, number):
     begin(cloud, uuid, 'running')
     path = f'/servers/{uuid}/migrations/{urllib.parse.quote(number)}'
     assert manager(cloud).delete(path).status == 404
@@ -215,7 +215,7 @@ def down(cloud, host='host1'):
         conn.execute(sa.update(table).where(table.c.host == host).values(forced_down=True))
 
 
-def test_an_evacuation_begins(cloud, uuid):
+def test_evacuate_is_cast_to_the_conductor(cloud, uuid):
     down(cloud)
     answer = evacuate(admin(cloud), uuid, adminPass='canary')
     assert answer.status == 200 and not answer.body
@@ -257,7 +257,7 @@ def test_invalid_evacuation_is_refused_and_changes_nothing(cloud, uuid, version,
     assert moves(cloud, uuid) == [] and cloud.row(uuid)['task_state'] is None
 
 
-def test_no_evacuation_from_a_host_that_is_up(cloud, uuid):
+def test_evacuate_from_a_running_host_returns_400(cloud, uuid):
     answer = evacuate(admin(cloud), uuid)
     assert answer.status == 400 and message(answer) == 'Compute service of host1 is still in use.'
     assert moves(cloud, uuid) == [] and cloud.row(uuid)['task_state'] is None and cloud.conductor.sent == []
@@ -266,7 +266,7 @@ def test_no_evacuation_from_a_host_that_is_up(cloud, uuid):
 @pytest.mark.parametrize(('version', 'body', 'force'), [
     ('2.14', {'host': 'host2'}, True), ('2.29', {'host': 'host2'}, False),
     ('2.29', {'host': 'host2', 'force': 'true'}, True), ('2.68', {'host': 'host2'}, False)])
-def test_a_named_host_of_an_evacuation(cloud, uuid, version, body, force):
+def test_named_evacuation_host_is_checked_unless_forced(cloud, uuid, version, body, force):
     down(cloud)
     assert evacuate(admin(cloud), uuid, version=version, **body).status == 200
     assert moves(cloud, uuid)[0]['arguments']['force'] is force
@@ -341,7 +341,7 @@ def test_an_extended_volume_is_recorded(cloud, uuid):
     (states.ACTIVE, 'POWER_OFF', 'stop_instance', states.POWERING_OFF), (states.ACTIVE, 'POWER_ON', None, None),
     (states.STOPPED, 'POWER_ON', 'start_instance', states.POWERING_ON), (states.STOPPED, 'POWER_OFF', None, None),
     (states.PAUSED, 'POWER_OFF', None, None)])
-def test_power_update(cloud, uuid, vm_state, tag, method, task):
+def test_power_update_event_starts_or_stops_the_server(cloud, uuid, vm_state, tag, method, task):
     put(cloud, uuid, vm_state=vm_state)
     answer = tell(admin(cloud), {'name': 'power-update', 'server_uuid': uuid, 'tag': tag})
     assert answer.status == 200
@@ -363,7 +363,7 @@ def test_external_events_require_the_service_role(cloud, uuid):
     {'events': [{'name': 'network-changed', 'server_uuid': UNKNOWN, 'tag': 'x' * 256}]},
     {'events': [{'name': 'network-changed', 'server_uuid': UNKNOWN, 'status': 'odd'}]},
     {'events': [{'name': 'network-changed', 'server_uuid': UNKNOWN}] * 1001}])
-def test_events_that_are_none(cloud, body):
+def test_invalid_external_events_return_400(cloud, body):
     assert admin(cloud).post('/os-server-external-events', body).status == 400
 
 
@@ -385,7 +385,7 @@ def remove(client, info):
     return client.delete(f'/os-assisted-volume-snapshots/s?{query}')
 
 
-def test_assisted_snapshots(cloud, uuid):
+def test_assisted_snapshot_is_created_for_administrators(cloud, uuid):
     attach(cloud, uuid)
     answer = snapshot(admin(cloud), id=SNAPSHOT)
     assert answer.status == 200 and answer.json == {'snapshot': {'id': SNAPSHOT, 'volumeId': VOLUME}}
@@ -453,7 +453,7 @@ def test_hosts_api_lists_and_describes_compute_hosts(cloud, uuid):
         assert cloud.client(version='2.42').get(path).status == 403
 
 
-def test_host_status(cloud):
+def test_host_can_be_disabled_and_enabled(cloud):
     client = admin(cloud, '2.42')
     assert client.put('/os-hosts/host1', {'status': 'disable'}).json == {'host': 'host1', 'status': 'disabled'}
     services = {row['host']: row['status'] for row in admin(cloud).get('/os-services').json['services']}
@@ -464,7 +464,7 @@ def test_host_status(cloud):
     assert client.put('/os-hosts/nowhere', {'status': 'enable'}).status == 404
 
 
-def test_host_power(cloud):
+def test_host_power_actions_reach_the_driver(cloud):
     client = admin(cloud, '2.42')
     cloud.compute.answers['host_power_action'] = 'rebooted'
     assert client.get('/os-hosts/host1/reboot').json == {'host': 'host1', 'power_action': 'rebooted'}
@@ -478,7 +478,7 @@ def test_host_power(cloud):
         assert client.get(f'/os-hosts/nowhere/{action}').status == 404
 
 
-def test_host_maintenance(cloud, uuid):
+def test_host_maintenance_is_started_and_stopped(cloud, uuid):
     """It was accepted, and neither moved servers nor kept new ones away."""
     client, path = admin(cloud, '2.42'), '/os-hosts/host1'
 

@@ -89,7 +89,7 @@ def test_volumes_go_along(cloud):
     check(cloud, server_id)
 
 
-def test_evacuation(cloud):
+def test_evacuation_moves_the_server_with_its_volume(cloud):
     """With its volume; its host comes back and has no guest of it."""
     server_id, volume_id = boot(cloud, 'host3'), volume(cloud)
     answer = cloud.boss.post(f'/servers/{server_id}/os-volume_attachments',

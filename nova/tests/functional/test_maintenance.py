@@ -98,7 +98,7 @@ def kinds(cloud, uuid):
                 reversed(server_migrations.page(conn, nova_context.ALL_PROJECTS, {'instance_uuid': uuid}))]
 
 
-def test_away_and_back(cloud):
+def test_maintenance_moves_servers_away_and_back(cloud):
     running, stopped, elsewhere = on(cloud, 'host1', 6), on(cloud, 'host1'), on(cloud, 'host2')
     cloud.act(stopped[0], 'os-stop', clean_shutdown=True)
     cloud.settle()
@@ -264,7 +264,7 @@ def test_start_while_stop_runs(cloud):
     cloud.check()
 
 
-def test_servers_that_go_meanwhile(cloud):
+def test_servers_deleted_during_maintenance_are_skipped(cloud):
     cloud.conf.set_override('max_concurrent_maintenance_moves', 1, 'conductor')
     first, second, third = on(cloud, 'host1', 3)
     start(cloud)
@@ -298,7 +298,7 @@ def test_a_server_that_arrives_meanwhile_goes_too(cloud):
     assert cloud.row(late)['host'] in ('host2', 'host3')
 
 
-def test_a_host_that_is_down(cloud):
+def test_maintenance_of_a_host_that_is_down_stays_incomplete(cloud):
     on(cloud, 'host1', 2)
     cloud.force_down('host1')
     start(cloud)
@@ -421,7 +421,7 @@ START, STOP, KEY = 'os-host-maintenance:start', 'os-host-maintenance:stop', 'os-
 PATH = '/os-aggregates/1/' + KEY
 
 
-def test_answers(hosts):
+def test_maintenance_answers_show_the_progress(hosts):
     admin = hosts.admin()
     assert admin.get(PATH).json == {KEY: []}
     answer = ask(hosts, START, 'host1')

@@ -221,7 +221,7 @@ def test_shells_have_the_databases(nova_manage, monkeypatch, tmp_path):
     assert nova_manage('shell', 'script', tmp_path / 'none.py')[0] == 1
 
 
-def test_errors_of_the_journal(nova_manage, tmp_path, monkeypatch):
+def test_logs_errors_reads_the_journal(nova_manage, tmp_path, monkeypatch):
     """Of daemons that write to their standard error, and of those with use_journal."""
     code, out, err = nova_manage('logs', 'errors')        # by this machine's own journalctl, if any
     assert (code, err) == (0, '') or 'journal' in err
@@ -240,7 +240,7 @@ def test_errors_of_the_journal(nova_manage, tmp_path, monkeypatch):
     assert '--identifier nova-compute' in (tmp_path / 'asked').read_text()
 
 
-def test_errors_of_log_files(nova_manage, tmp_path, monkeypatch):
+def test_logs_errors_reads_log_files(nova_manage, tmp_path, monkeypatch):
     monkeypatch.setenv('PATH', str(tmp_path))
     code, _out, err = nova_manage('logs', 'errors')
     assert code == 1 and 'log_dir' in err and 'standard error' in err
@@ -295,7 +295,7 @@ def test_keys_are_rotated_beside_a_cloud_that_runs(cloud, nova_manage):
 # ---- projects
 
 @pytest.mark.parametrize('way', ['nova_manage', 'beside_nova_all'])
-def test_a_project_from_the_first_to_the_last(cloud, way, request):
+def test_project_commands_create_and_delete_a_project(cloud, way, request):
     """Through the broker, and beside a nova-all without one."""
     run, name = request.getfixturevalue(way), f'life-{way}'
     code, made, err = run('project', 'create', name, 'demo', '--description', 'for a while')
@@ -332,7 +332,7 @@ def test_a_project_from_the_first_to_the_last(cloud, way, request):
     assert cloud.identity.find('project', id=project) is None
 
 
-def test_projects_that_cannot_be(cloud, nova_manage, tmp_path, capsys):
+def test_invalid_projects_are_refused(cloud, nova_manage, tmp_path, capsys):
     assert nova_manage('project', 'create', 'demo')[::2] == (1, 'nova-manage: ' + str(
         exception.IdentityExists(noun='project', name='demo')) + '\n')
     for words in (('create', ' '), ('create', 'x' * 65), ('create', 'ordinary', 'no-such-user'), ('delete', 'no-such'),

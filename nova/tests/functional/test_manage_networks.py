@@ -16,7 +16,7 @@ def rows(answer):
     return [line.split() for line in out.splitlines()[1:]]
 
 
-def test_networks(cloud, nova_manage):
+def test_network_commands_create_and_delete_networks(cloud, nova_manage):
     demo = cloud.client().project_id
     private, = rows(nova_manage('network', 'list'))
     assert private[1:3] == ['private', 'flat']
@@ -53,7 +53,7 @@ def test_escape_sequences_in_user_given_names_are_escaped_on_the_terminal(cloud,
     assert demo.delete(f'/network/v2.0/networks/{made.json()["network"]["id"]}').status_code == 204
 
 
-def test_vlans(cloud, nova_manage):
+def test_network_create_uses_configured_vlans(cloud, nova_manage):
     known = cloud.config.read_text()
     cloud.config.write_text(known + 'physical_networks = wire:br-wire\nvlan_ranges = wire:100:199\n')
     try:
@@ -89,7 +89,7 @@ def _subnets(cloud, label):
     return {name: sorted(rows, key=lambda row: row['ip_version']) for name, rows in found.items()}
 
 
-def test_networks_with_all_that_the_command_takes(cloud, nova_manage):
+def test_network_create_accepts_all_options(cloud, nova_manage):
     assert nova_manage('network', 'create', '--label', 'wide', '--fixed-range-v4', '10.30.0.0/24', '--fixed-range-v6',
                        'fd00:30::/64', '--gateway', '10.30.0.9', '--gateway-v6', 'fd00:30::9', '--dns1', '192.0.2.1',
                        '--dns2', '192.0.2.2', '--fixed-cidr', '10.30.0.64/26')[0] == 0
@@ -133,7 +133,7 @@ NEW = ('--label', 'n', '--fixed-range-v4', '10.33.0.0/24')
     (('--label', 'n', '--fixed-range-v4', 'fd00::/64'), ''),
     ((*NEW, '--fixed-range-v6', 'fd00:1::/63', '--num-networks', '4'), 'too small'),
     (('--label', 'n', '--fixed-range-v6', 'fd00::%eth0/64'), ''), ((*NEW, '--num-networks', '9999'), '1 to 4096')])
-def test_networks_that_are_not_made(nova_manage, words, said):
+def test_invalid_network_options_are_refused(nova_manage, words, said):
     code, out, err = nova_manage('network', 'create', *words)
     assert code == 1 and said in err and not out, (out, err)
     assert not [row for row in rows(nova_manage('network', 'list')) if row[1] in ('n', 'n_0')]
@@ -147,7 +147,7 @@ def test_the_default_network_exists_once(cloud, nova_manage):
     assert code == 1 and '--default allows no other option' in err
 
 
-def test_fixed(cloud, nova_manage):
+def test_fixed_addresses_are_reserved_once(cloud, nova_manage):
     assert nova_manage('fixed', 'reserve', '10.44.0.77')[0] == 0
     assert nova_manage('fixed', 'reserve', '10.44.0.77')[0] == 1            # it is reserved already
     assert [row[0] for row in rows(nova_manage('fixed', 'list')) if 'reserved' in row] == ['10.44.0.77']
@@ -163,11 +163,11 @@ def test_fixed(cloud, nova_manage):
 
 
 @pytest.mark.parametrize('bad', ['x', '10.44.0.0/25', '203.0.113.0/31'])
-def test_bad_ranges(nova_manage, bad):
+def test_invalid_floating_range_is_refused(nova_manage, bad):
     assert nova_manage('floating', 'create', bad)[0] == 1
 
 
-def test_floating(nova_manage):
+def test_floating_ranges_are_created_and_deleted(nova_manage):
     assert nova_manage('floating', 'create', '203.0.113.0/28', '--interface', 'none')[0] == 1
     assert nova_manage('floating', 'create', '203.0.113.0/28')[0] == 0
     assert nova_manage('floating', 'create', '203.0.113.0/28')[0] == 1

@@ -139,7 +139,7 @@ def test_a_key_of_its_own_making_is_nobody_s(fleet):
     lambda ctxt, message: ctxt['signature'].__setitem__(0, ctxt['signature'][0] + 1),
     lambda ctxt, message: ctxt['signature'].__setitem__(1, '0' * 24),
     lambda ctxt, message: ctxt['signature'].__setitem__(3, 'control')])
-def test_a_message_that_was_changed(fleet, change):
+def test_changed_message_is_refused(fleet, change):
     bus, _part = fleet.joined('host1')
     ask(bus)
     target, ctxt, message = bus._transport.seen[-1]
@@ -189,7 +189,7 @@ def test_a_cast_waits_and_a_call_does_not(fleet, age, good, monkeypatch):
 
 @pytest.mark.parametrize('signature', [None, 1, 'x', [], [1, 2, 3, 4], [1, 'n' * 24, 'k', '', '?'],
                                        [True, {}, [], '', None], [1, 'n' * 24, 'k', 'x', 'aa==']])
-def test_signatures_without_form(signature):
+def test_malformed_signatures_are_refused(signature):
     keys = signatures.Signatures('require')
     with pytest.raises(exception.MessageRefused):
         keys.check('conductor', 'c', conductor_interface.INTERFACE, {'signature': signature, 'sender_host': 'h'}, {
@@ -239,7 +239,7 @@ def test_a_host_hears_itself(fleet):
 
 # ---- revoked and renewed
 
-def test_a_host_that_was_revoked(fleet, monkeypatch):
+def test_revoked_host_is_refused(fleet, monkeypatch):
     bus, part = fleet.joined('host1')
     assert ask(bus) == []
     assert fleet.core.api_db.run(message_keys.revoke, 'host1') == 1
@@ -318,7 +318,7 @@ def test_keys_that_wait_for_approval_are_looked_up_again_in_one_statement(upgrad
     assert known.of(idents[0].id) is None and known.of(idents[1].id).host == 'many1'
 
 
-def test_a_new_key_in_the_place_of_the_old_one(fleet):
+def test_renewed_key_replaces_the_old_one(fleet):
     bus, part = fleet.joined('host1')
     old = bus.signatures.key
     assert not part.renew_if_asked()
@@ -384,7 +384,7 @@ def test_a_key_that_is_not_approved_is_not_looked_up_for_each_message(upgrading,
     assert 1 <= looked_up.count(bus.signatures.key.id) <= most
 
 
-def test_without_signatures(tmp_path):
+def test_signatures_can_be_disabled(tmp_path):
     fleet = Fleet(tmp_path, 'off')
     try:
         bus, part = fleet.host('host1')

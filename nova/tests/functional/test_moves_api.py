@@ -85,7 +85,7 @@ def test_a_resize_is_written_and_told_to_a_conductor(cloud):
     assert actions[0]['action'] == 'resize'
 
 
-def test_always_another_host_when_that_is_configured(cloud):
+def test_resize_excludes_its_own_host_if_configured(cloud):
     cloud.conf.set_override('allow_resize_to_same_host', False)
     uuid = create(cloud)
     act(cloud, uuid, 'resize', {'flavorRef': 'big'})
@@ -133,7 +133,7 @@ def test_resize_respects_minimum_memory_and_disk_config_of_the_image(cloud):
     assert act(cloud, fixed, 'resize', {'flavorRef': 'big', 'OS-DCF:diskConfig': 'MANUAL'}).status == 202
 
 
-def test_another_projects_private_flavor_and_quota(cloud):
+def test_resize_uses_flavors_and_quota_of_the_project(cloud):
     """The limits are those of the server's project, whoever asks."""
     uuid = create(cloud)
     answer = act(cloud, uuid, 'resize', {'flavorRef': 'huge'}, cloud.admin(project='c' * 32))
@@ -151,7 +151,7 @@ def test_a_host_that_is_down_moves_nothing(cloud):
 
 
 @pytest.mark.threads
-def test_two_resizes_at_once(cloud):
+def test_one_of_parallel_resizes_wins(cloud):
     for _ in range(3):
         uuid = create(cloud)
         answers = races.at_once(*[lambda: act(cloud, uuid, 'resize', {'flavorRef': 'big'})] * 4)
@@ -182,7 +182,7 @@ def test_a_resize_and_a_delete_at_once(cloud):
 
 # ---- migrate -----------------------------------------------------------------
 
-def test_migrate(cloud):
+def test_migrate_is_for_administrators(cloud):
     uuid = create(cloud)
     assert act(cloud, uuid, 'migrate', client=cloud.client()).status == 403
     assert act(cloud, uuid, 'migrate').status == 202
@@ -196,7 +196,7 @@ def test_migrate(cloud):
     ({'host': 'host2'}, '2.56', 202), ({'host': 'host1'}, '2.56', 400), ({'host': 'nowhere'}, '2.56', 400),
     ({'host': None}, '2.56', 202), ({}, '2.56', 202), ({'host': 'host2'}, '2.55', 202), ({'host': 'a b'}, '2.56', 400),
     ({'x': 1}, '2.56', 400), ('text', '2.56', 400), ('text', '2.55', 202)])
-def test_migrate_to_a_host(cloud, body, version, status):
+def test_migrate_to_a_host_needs_2_56(cloud, body, version, status):
     uuid = create(cloud)
     answer = act(cloud, uuid, 'migrate', body, cloud.admin(project=base.PROJECT), version)
     assert answer.status == status, answer.body
@@ -297,15 +297,15 @@ def listing(cloud, query='', version='2.80', client=None):
     ('?hidden=1', []), ('?user_id=user2', [2]), (f'?project_id={OTHER}', [3, 2]), ('?limit=2', [4, 3]),
     ('?limit=0', []), ('?changes-since=2026-01-01T12:03:00Z', [4, 3]),
     ('?changes-before=2026-01-01T12:01:00Z', [1, 0]), (f'?project_id={OTHER}&status=running&limit=1', [3])])
-def test_filters(listed, query, found):
+def test_migrations_are_filtered(listed, query, found):
     assert listing(listed, query) == found
 
 
-def test_filter_by_server(listed):
+def test_migrations_are_filtered_by_server(listed):
     assert listing(listed, f'?instance_uuid={listed.second}') == [3, 2]
 
 
-def test_pages(listed):
+def test_migrations_are_paged_since_2_59(listed):
     client, seen, path = listed.admin(), [], '/os-migrations?limit=2'
     while path:
         body = client.get(path, version='2.59').json
@@ -325,7 +325,7 @@ def test_invalid_migration_list_query_is_refused(listed, query, version, status)
     assert listed.admin().get('/os-migrations' + query, version=version).status == status
 
 
-def test_a_marker_of_a_filtered_list(listed):
+def test_marker_continues_the_list(listed):
     assert listing(listed, f'?marker={listed.moves[3]["uuid"]}') == [2, 1, 0]
 
 
@@ -359,7 +359,7 @@ def test_moves_of_several_cells_are_one_list(listed, tmp_path):
     assert seen == whole
 
 
-def test_all_of_it_before_there_were_pages(listed):
+def test_migrations_are_not_paged_before_2_59(listed):
     assert listing(listed, version='2.1') == listing(listed, '?limit=1', version='2.58') == [4, 3, 2, 1, 0]
 
 

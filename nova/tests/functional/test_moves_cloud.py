@@ -71,7 +71,7 @@ def test_a_life_of_moves(running):
 
 
 @pytest.mark.parametrize('operation', ['send_guest', 'finish_migration', 'confirm_migration', 'drop_migrated'])
-def test_a_cloud_that_stops_in_the_middle(tmp_path, operation):
+def test_move_continues_after_a_restart_of_the_cloud(tmp_path, operation):
     """Stopped with a step under way, or about to begin: it goes on after the next start."""
     with cloud.running(tmp_path, HOSTS, fake__delays={operation: '0.3'}) as found:
         user = found.client()

@@ -106,7 +106,7 @@ def test_network_shows_the_scope_of_its_subnets(face):
             'IllegalSubnetPoolUpdate')
 
 
-def test_openstack_client(face):
+def test_openstackclient_manages_address_scopes(face):
     made = face.cli('address', 'scope', 'create', '--ip-version', '4', 's')
     face.cli('address', 'scope', 'set', '--name', 'blue', 's')
     assert [row['Name'] for row in face.cli('address', 'scope', 'list')] == ['blue']

@@ -18,7 +18,7 @@ def face(tmp_path):
 
 # ---- the unmodified clients -----------------------------------------------------------
 
-def test_openstack_client(face):
+def test_openstackclient_manages_networks_and_ports(face):
     listed, = face.cli('network', 'list')
     assert listed['Name'] == 'private' and listed['ID'] == face.network_id
     made = face.cli('network', 'create', 'blue', '--mtu', '1400')
@@ -54,7 +54,7 @@ def test_openstack_client(face):
 
 
 @pytest.mark.parametrize('endpoint', ['', '/', '/v2.0', '/v2.0/'])
-def test_sdk(face, endpoint):
+def test_openstacksdk_manages_networks(face, endpoint):
     sdk = face.sdk(endpoint=endpoint)
     network = sdk.network.find_network('private')
     assert network.is_shared and [subnet.cidr for subnet in sdk.network.subnets(network_id=network.id)] == [
@@ -79,7 +79,7 @@ def test_sdk(face, endpoint):
     assert sdk.network.find_extension('security-group') and not sdk.network.find_extension('nothing')
 
 
-def test_pages_backwards(face):
+def test_lists_are_paged_backwards(face):
     for number in range(5):
         made = face('demo', 'POST', 'security-groups', {'security_group': {'name': f'g{number}'}})
         assert made.status_code == 201, made.text
@@ -103,7 +103,7 @@ def test_pages_backwards(face):
     assert face('demo', 'GET', 'security-groups?page_reverse=x').status_code == 400
 
 
-def test_pages(face):
+def test_ports_are_paged(face):
     for number in range(7):
         face('demo', 'POST', 'ports', {'port': {'network_id': face.network_id, 'name': f'n{number % 3}'}})
     assert len(list(face.sdk('demo').network.ports(limit=2))) == 7
@@ -232,7 +232,7 @@ def test_another_projects_groups_and_networks_cannot_be_used(face):
                     {'security_group_rule': {'direction': 'ingress', **rule}}).status_code == 404
 
 
-def test_without_a_token(face):
+def test_network_requests_without_a_token_return_401(face):
     assert face(None, 'GET', 'networks').status_code == 401
     assert requests.get(face.url + '/', timeout=10).json()['versions'][0]['id'] == 'v2.0'
 
@@ -252,7 +252,7 @@ BAD_PORTS = [
 
 
 @pytest.mark.parametrize('port', BAD_PORTS)
-def test_bad_ports(face, port):
+def test_invalid_ports_are_refused(face, port):
     if isinstance(port, dict) and port.get('network_id') == 'N':
         port = {**port, 'network_id': face.network_id}
     # demo may not set these in the shared network, whatever the value
@@ -293,7 +293,7 @@ BAD_SUBNETS = [
 
 
 @pytest.mark.parametrize('extra', BAD_SUBNETS)
-def test_bad_subnets(face, extra):
+def test_invalid_subnets_are_refused(face, extra):
     network = face('admin', 'POST', 'networks', {'network': {
         'name': 'n', 'provider:network_type': 'flat'}}).json()['network']['id']
     body = {'network_id': network, 'cidr': '10.9.0.0/24', **extra}
@@ -325,7 +325,7 @@ BAD_RULES = [
 
 
 @pytest.mark.parametrize('extra', BAD_RULES)
-def test_bad_rules(face, extra):
+def test_invalid_rules_are_refused(face, extra):
     group = face('demo', 'GET', 'security-groups').json()['security_groups'][0]['id']
     answer = face('demo', 'POST', 'security-group-rules', {'security_group_rule': {
         'security_group_id': group, 'direction': 'ingress', **extra}})
@@ -333,7 +333,7 @@ def test_bad_rules(face, extra):
     assert len(face('demo', 'GET', 'security-group-rules').json()['security_group_rules']) == 4
 
 
-def test_bad_requests(face):
+def test_malformed_network_requests_are_refused(face):
     url, headers = face.url + '/v2.0/', {'X-Auth-Token': 'demo'}
     for data, status in ((b'{', 400), (b'\xff', 400), (b'[]', 400), (b'{"network": {}}', 400), (b'', 400),
                          (b'[' * 100000, 400), (b'x' * 300000, 413)):
@@ -370,7 +370,7 @@ def test_bad_requests(face):
 
 # ---- rules of their own ------------------------------------------------------------------
 
-def test_addresses_of_a_network(face):
+def test_full_network_refuses_further_ports(face):
     small = face.add_network()
     made = [face('demo', 'POST', 'ports', {'port': {'network_id': small}}) for _ in range(6)]
     assert [answer.status_code for answer in made] == [201] * 5 + [409]
@@ -413,7 +413,7 @@ def test_a_servers_port_stays_while_the_server_has_it(face):
     assert face('demo', 'GET', f'ports/{vif["id"]}').status_code == 404
 
 
-def test_default_group(face):
+def test_default_group_exists_and_cannot_be_deleted(face):
     group, = face('demo', 'GET', 'security-groups?name=default').json()['security_groups']
     assert len(group['security_group_rules']) == 4
     assert face('demo', 'DELETE', f'security-groups/{group["id"]}').status_code == 409
@@ -438,7 +438,7 @@ def test_changes_reach_the_network_service(face):
     assert face.client.calls == before + 2
 
 
-def test_quota(tmp_path):
+def test_quota_limits_ports_and_groups(tmp_path):
     face = Face(tmp_path, network__quota={'port': 2, 'security_group': 2})
     try:
         answers = [face('demo', 'POST', 'ports', {'port': {'network_id': face.network_id}}) for _ in range(3)]

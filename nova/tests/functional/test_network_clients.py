@@ -186,7 +186,7 @@ def test_every_command_has_a_row():
 
 
 @pytest.mark.timeout(600)              # a hundred runs of the client, one after the other
-def test_every_row(face):
+def test_openstackclient_network_commands_work(face):
     """In their order, because they build on each other."""
     wrong = []
     for words, *refused in ROWS if long_runs.LONG else ROWS[:BEGINNING]:

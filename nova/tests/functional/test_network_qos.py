@@ -15,7 +15,7 @@ def face(tmp_path):
     rig.close()
 
 
-def test_the_openstack_client(face):
+def test_openstackclient_manages_qos_policies(face):
     policy = face.cli('network', 'qos', 'policy', 'create', 'slow', '--share', '--description', 'd')
     assert policy['shared'] and policy['rules'] == []
     rule = face.cli('network', 'qos', 'rule', 'create', '--type', 'bandwidth-limit', '--max-kbps', '3000',
@@ -101,7 +101,7 @@ def test_host_state_contains_the_effective_bandwidth_limits_of_ports(face):
     assert {port.id: port.limits for port in arrived.ports} == {port.id: port.limits for port in state.ports}
 
 
-def test_marks_of_packets(face):
+def test_dscp_rules_are_validated_and_reach_the_host(face):
     policy = face('admin', 'POST', 'qos/policies', {'policy': {'shared': True}}).json()['policy']['id']
     path = f'qos/policies/{policy}/dscp_marking_rules'
     for bad in (1, 64, -2, '26x', None, True, 26.5, []):

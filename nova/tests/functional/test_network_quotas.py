@@ -55,7 +55,7 @@ def test_bad_options_change_nothing(face, values):
     assert quota(face) == before
 
 
-def test_options_without_a_value_and_both_of_them(face, used):
+def test_check_limit_and_force_may_be_null(face, used):
     assert put(face, network=9, port=50, check_limit=None, force=None).status_code == 200
     assert put(face, port=used - 1, check_limit=True, force=True).status_code == 400
     assert put(face, port=50, check_limit=True, force=True).status_code == 200

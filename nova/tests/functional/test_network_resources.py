@@ -184,7 +184,7 @@ def test_bad_networks_leave_nothing_behind(api):
     assert [row['label'] for row in admin.get('/os-networks').json['networks']] == ['private']
 
 
-def test_a_projects_own_network(api):
+def test_project_manages_its_own_networks(api):
     client, stranger = api.client(), api.client(project=OTHER)
     made = [client.post('/os-tenant-networks', {'network': {'label': 'mine', 'cidr': cidr}}).json['network']
             for cidr in ('10.7.0.0/24', 'fd00:7::/64')]
@@ -209,7 +209,7 @@ def test_a_projects_networks_have_a_quota(tmp_path):
 
 # ---- ranges of floating addresses -----------------------------------------------
 
-def test_ranges_of_floating_addresses(api):
+def test_administrators_manage_floating_ranges(api):
     admin, client = api.admin(project=base.PROJECT), api.client()
     body = {'floating_ips_bulk_create': {'ip_range': '203.0.113.0/29'}}
     assert admin.post(BULK, body).json == {'floating_ips_bulk_create': {
@@ -251,7 +251,7 @@ def test_the_audit_log_names_the_range(api):
         assert given['ip_range'] in (record['target_id'], record['target_part']), record
 
 
-def test_a_range_on_a_card(api):
+def test_floating_range_may_name_an_interface(api):
     admin = api.admin(project=base.PROJECT)
     given = {'ip_range': '203.0.113.0/29', 'pool': 'wired', 'interface': 'wire'}
     assert admin.post(BULK, {'floating_ips_bulk_create': given}).json == {'floating_ips_bulk_create': given}
@@ -271,7 +271,7 @@ BAD_RANGES = [
 ]
 
 
-def test_bad_ranges(api):
+def test_invalid_floating_ranges_return_400(api):
     admin = api.admin(project=base.PROJECT)
     for given in BAD_RANGES:
         assert admin.post(BULK, {'floating_ips_bulk_create': given}).status == 400, given
@@ -335,7 +335,7 @@ BAD_RULES = [
 ]
 
 
-def test_bad_default_rules(api):
+def test_invalid_default_rules_return_400(api):
     admin = api.admin(project=base.PROJECT)
     for more in BAD_RULES:
         assert admin.post(RULES, {'security_group_default_rule': {**WEB, **more}}).status == 400, more

@@ -31,7 +31,7 @@ from nova.tests.support.network_routers import router
 face = network_routers.face
 
 
-def test_openstack_client(face):
+def test_openstackclient_manages_routers(face):
     """The few commands of the documentation, by an ordinary user without an operator's preparation."""
     def demo(*words, **more):
         return face.cli(*words, user='demo', **more)
@@ -175,7 +175,7 @@ def test_router_in_use_cannot_be_deleted_or_detached(face):
             'id']) == 0
 
 
-def test_floating_addresses_of_others(face):
+def test_floating_addresses_of_others_are_hidden(face):
     external, (network, _subnet) = outside(face), inside(face)
     mine = ok(face('demo', 'POST', 'floatingips', {'floatingip': {'floating_network_id': external}}))
     port = ok(face('demo', 'POST', 'ports', {'port': {'network_id': network}}))
@@ -191,7 +191,7 @@ def test_floating_addresses_of_others(face):
     assert face('demo', 'POST', 'ports', {'port': {'network_id': external}}).status_code == 403
 
 
-def test_port_forwardings(face):
+def test_port_forwardings_are_managed(face):
     external, (network, subnet) = outside(face), inside(face)
     joined = router(face, external)
     put(face, f'routers/{joined}/add_router_interface', {'subnet_id': subnet})
@@ -220,7 +220,7 @@ def test_several_at_once_are_made_all_or_not_at_all(face):
     assert len(face('demo', 'GET', f'ports?network_id={network}&device_owner=').json()['ports']) == 4
 
 
-def test_shares(face):
+def test_shared_network_is_used_by_the_target_project(face):
     network, _subnet = inside(face)
     body = {'rbac_policy': {'object_type': 'network', 'object_id': network, 'action': 'access_as_shared',
                             'target_tenant': 'p2'}}
@@ -372,7 +372,7 @@ def test_a_server_in_a_group_that_another_project_shares(face, lent):
         face.allocate(unit.make_instance('p2'), requested=[{'network_id': network}], groups=['web'])
 
 
-def test_ipv6(face):
+def test_ipv6_subnets_are_routed(face):
     network, _subnet = inside(face)
     subnet = ok(face('demo', 'POST', 'subnets', {'subnet': {
         'network_id': network, 'cidr': 'fd00:1::/64', 'ip_version': 6, 'ipv6_ra_mode': 'slaac',
@@ -398,12 +398,12 @@ def test_ipv6(face):
     {'external_gateway_info': {'network_id': 'nowhere'}}, {'external_gateway_info': 'x'}, {'routes': []},
     {'distributed': True}, {'ha': True}, {'name': 'x' * 300}, {'external_gateway_info': {'enable_snat': True}},
 ])
-def test_bad_routers(face, body):
+def test_invalid_routers_are_refused(face, body):
     assert face('demo', 'POST', 'routers', {'router': body}).status_code in (400, 403, 404)
     assert face('demo', 'GET', 'routers').json()['routers'] == []
 
 
-def test_bad_routes(face):
+def test_invalid_routes_are_refused(face):
     _network, subnet = inside(face)
     joined = router(face)
     put(face, f'routers/{joined}/add_router_interface', {'subnet_id': subnet})
@@ -425,7 +425,7 @@ def test_bad_routes(face):
     {'port_security_enabled': False, 'security_groups': ['x']}, {'dns_name': '-x'}, {'dns_name': 'a.b'},
     {'extra_dhcp_opts': [{'opt_name': 'dhcp-script', 'opt_value': '/x'}]},
     {'extra_dhcp_opts': [{'opt_name': 'router', 'opt_value': 'x\ny'}]}, {'extra_dhcp_opts': [{'opt_name': 'mtu'}]}])
-def test_bad_ports_of_own_networks(face, body):
+def test_invalid_ports_of_own_networks_are_refused(face, body):
     network, _subnet = inside(face)
     answer = face('demo', 'POST', 'ports', {'port': {'network_id': network, **body}})
     assert answer.status_code in (400, 409), answer.text
@@ -443,7 +443,7 @@ def test_many_ranges_cost_a_host_little():
     assert time.process_time() - begin < 2
 
 
-def test_ranges_as_pairs_of_a_port(face):
+def test_allowed_address_pairs_accept_ranges(face):
     network, _subnet = inside(face)
     pairs = [{'ip_address': each} for each in (
         '10.9.0.0/16', '10.9.7.0/24', '10.8.0.1/32', 'fd00:9::/61', '2001:db8::/32')]
@@ -475,7 +475,7 @@ def test_a_networks_frames_fit_into_those_of_the_hosts(face):
     assert face('demo', 'PUT', f'networks/{network}', {'network': {'mtu': 9000}}).status_code == 400
 
 
-def test_quotas(face):
+def test_quota_limits_routers(face):
     assert face('demo', 'PUT', 'quotas/p1', {'quota': {'router': 1}}).status_code == 403
     assert put(face, 'quotas/p1', {'quota': {'router': 1}}, user='admin')['router'] == 1
     assert face('admin', 'PUT', 'quotas/p1', {'quota': {'flavor': 1}}).status_code == 400

@@ -58,7 +58,7 @@ def test_ports_get_addresses_of_the_subnet_of_their_kind(face):
     assert _subnets_of(_made(face, 'ports', network_id=network, device_owner='compute:elsewhere')) == [_all]
 
 
-def test_a_full_subnet_leads_to_those_for_all(face):
+def test_full_subnet_of_a_service_type_falls_back_to_general_ones(face):
     network, _ = _network(face, (SERVER,), ())
     found = [_server(face, network).rpartition('.')[0] for _ in range(6)]
     assert found == ['10.7.0'] * 5 + ['10.7.1']
@@ -78,7 +78,7 @@ def test_port_creation_fails_if_no_subnet_allows_its_service_type(face):
     assert face('admin', 'PUT', path, {'subnet': {'name': 'n'}}).json()['subnet']['service_types'] == []
 
 
-def test_addresses_of_routers_and_floating_addresses_apart(face):
+def test_service_types_separate_router_and_floating_addresses(face):
     outside = _made(face, 'networks', **{'router:external': True})['id']
     for number, kind in enumerate(('network:router_gateway', 'network:floatingip')):
         _made(face, 'subnets', network_id=outside, cidr=f'203.0.113.{16 * number}/28', ip_version=4, enable_dhcp=False,

@@ -46,7 +46,7 @@ def test_a_free_piece_is_the_first_that_meets_nothing():
     assert ranges.find_free([great, small], [], 8) is None
 
 
-def test_the_openstack_client(face):
+def test_openstackclient_manages_subnet_pools(face):
     made = face.cli('subnet', 'pool', 'create', '--pool-prefix', '10.90.0.0/17', '--pool-prefix', '10.90.128.0/17',
                     '--default-prefix-length', '26', '--min-prefix-length', '20', '--max-prefix-length', '28',
                     '--default', '--share', '--description', 'd', '--default-quota', '1024', '--tag', 't', 'pool')
@@ -77,7 +77,7 @@ def test_the_openstack_client(face):
     assert face.cli('subnet', 'pool', 'list') == []
 
 
-def test_sdk_with_ipv6(face):
+def test_openstacksdk_manages_ipv6_subnet_pools(face):
     sdk = face.sdk('demo')
     made = sdk.network.create_subnet_pool(name='six', prefixes=['fd00:1::/48'], default_quota=2)
     assert (made.ip_version, made.minimum_prefix_length, made.maximum_prefix_length,
@@ -94,7 +94,7 @@ def test_sdk_with_ipv6(face):
     assert 'address-scope' in extensions
 
 
-def test_prefixes(face):
+def test_prefixes_are_merged_added_and_removed(face):
     made = pool(face, prefixes=['10.80.0.0/24', '10.80.1.0/24', '10.80.8.0/24'])
     assert made['prefixes'] == ['10.80.0.0/23', '10.80.8.0/24']
     path, net = f"subnetpools/{made['id']}", network(face)
@@ -124,12 +124,12 @@ def test_prefixes(face):
     {'prefixes': ['10.0.0.0/8'], 'min_prefixlen': 25, 'default_prefixlen': 24},
     {'prefixes': ['10.0.0.0/8'], 'max_prefixlen': 33}, {'prefixes': ['10.0.0.0/8'], 'default_prefixlen': -1},
     {'prefixes': ['10.0.0.0/8'], 'default_quota': -1}, {'prefixes': ['10.0.0.0/8'], 'address_scope_id': 7}])
-def test_bad_pools(face, body):
+def test_invalid_subnet_pools_return_400(face, body):
     answer = face('demo', 'POST', 'subnetpools', {'subnetpool': {'name': 'p', **body}})
     assert answer.status_code == 400, answer.text
 
 
-def test_bad_subnets_of_a_pool(face):
+def test_invalid_subnets_of_a_pool_are_refused(face):
     net, made = network(face), pool(face, prefixes=['10.80.0.0/24'], min_prefixlen=24, max_prefixlen=28)
     own = {'subnetpool_id': made['id']}
     for body, code, said in (
@@ -197,7 +197,7 @@ def test_a_hidden_default_is_none(face):
     assert 'no default pool' in subnet(face, network(face), use_default_subnetpool=True).text
 
 
-def test_quota(face):
+def test_quota_limits_subnet_pools(face):
     ok(face('admin', 'PUT', 'quotas/p1', {'quota': {'subnetpool': 1}}), 200)
     pool(face)
     answer = face('demo', 'POST', 'subnetpools', {'subnetpool': {'name': 'p', 'prefixes': ['10.0.0.0/8']}})
@@ -225,7 +225,7 @@ def loaded(request, tmp_path, used_urls):
     rig.close()
 
 
-def test_at_the_same_time(loaded):
+def test_parallel_requests_get_separate_pieces(loaded):
     """Of 24 requests at once for 16 pieces, in networks of three projects' own, 16 get pieces that do not overlap."""
     made = pool(loaded, 'admin', shared=True, prefixes=['10.80.0.0/24'], default_prefixlen=28)
     users = ('demo', 'other', 'admin')

@@ -32,7 +32,7 @@ def rules_of(face, user, name):
                     rule['remote_group_id'] == groups[0]['id']) for rule in groups[0]['security_group_rules']), key=str)
 
 
-def test_templates_of_rules(face):
+def test_openstackclient_manages_default_rules(face):
     """By the unmodified client: what there is from the start, one more, one less; groups that are there stay so."""
     before = face.cli('default', 'security', 'group', 'rule', 'list')
     assert sorted(f"{each['Direction']} {each['Remote Security Group']}" for each in before) == [
@@ -79,7 +79,7 @@ def prepared(face):
     return public
 
 
-def test_a_topology_for_a_project_that_has_none(face):
+def test_auto_allocated_topology_is_created_once(face):
     """One request that names nothing; the same network for all that ask, and for another project another one."""
     path = 'auto-allocated-topology/p1'
     assert face('demo', 'GET', path).json()['NeutronError']['type'] == 'AutoAllocationFailure'
@@ -112,7 +112,7 @@ def test_a_topology_for_a_project_that_has_none(face):
     assert client.get_auto_allocated_topology('p1').id
 
 
-def test_a_server_of_a_project_without_a_network(face):
+def test_server_with_auto_network_gets_a_new_network(face):
     """``--nic auto`` of a project that has none."""
     facade = api.API(face.db, face.conf)
     context = face.context.elevated() if hasattr(face.context, 'elevated') else face.context

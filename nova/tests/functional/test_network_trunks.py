@@ -61,7 +61,7 @@ def world(tmp_path):
     rig.close()
 
 
-def test_life_of_a_trunk(world):
+def test_trunk_is_created_changed_and_deleted(world):
     parent, first, second = world.port(1), world.port(2), world.port(3)
     made = world.trunk(parent, vlan(first, 100), name='t', tags=['a'])
     assert made == {**made, 'name': 't', 'description': '', 'port_id': parent, 'admin_state_up': True, 'status': 'DOWN',
@@ -95,7 +95,7 @@ def test_life_of_a_trunk(world):
     assert {'trunk', 'trunk-details'} <= aliases
 
 
-def test_trunk_without_subports_and_with_null(world):
+def test_trunk_without_subports_is_accepted_and_null_refused(world):
     assert world.trunk(world.port())['sub_ports'] == []
     answer = world.face('demo', 'POST', 'trunks', {'trunk': {'port_id': world.port(), 'sub_ports': None}})
     assert answer.status_code == 201, answer.text
@@ -214,13 +214,13 @@ def test_end_of_a_share_removes_subports_of_unused_trunks(world, in_use):
     assert len(ok(world.face('demo', 'GET', f"trunks/{made['id']}"), 200)['sub_ports']) == in_use
 
 
-def test_quota_of_trunks(world):
+def test_quota_limits_trunks(world):
     ok(world.face('admin', 'PUT', 'quotas/p1', {'quota': {'trunk': 1}}), 200)
     world.trunk(world.port())
     refused(world.post(world.port()), 409, 'OverQuota')
 
 
-def test_openstack_client_and_sdk(world):
+def test_openstackclient_and_sdk_manage_trunks(world):
     parent, first, second = world.port(1), world.port(2), world.port(3)
     made = world.face.cli('network', 'trunk', 'create', 't', '--parent-port', parent, '--subport',
                           f'port={first},segmentation-type=vlan,segmentation-id=100', user='demo')
@@ -268,7 +268,7 @@ def network_data(cloud, ident):
     return metadata.network_data(stored(cloud, ident))
 
 
-def test_server_with_a_trunk(cloud):
+def test_server_with_a_trunk_shows_its_subports(cloud):
     user, root = cloud.user, '/network/v2.0'
     parent, first, second = (make(user, 'ports', network_id=cloud.networks[place]) for place in (0, 1, 1))
     trunk = make(user, 'trunks', port_id=parent['id'], sub_ports=[vlan(first['id'], 100)])

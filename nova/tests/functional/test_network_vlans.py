@@ -90,7 +90,7 @@ def test_a_bridge_that_is_not_the_operators_is_refused():
 OVERLAY = host_state.Overlay('n', 'br0123456789ab', 300, 1500, None, [], [], [], 100, 'br-wire')
 
 
-def test_the_device_of_a_vlan():
+def test_vlan_device_is_created_once_for_its_trunk():
     """Made once, and again when the VLAN or its trunk is another one."""
     ran, known = [], types.SimpleNamespace(text='')
 
@@ -115,6 +115,6 @@ def test_the_device_of_a_vlan():
 
 
 @pytest.mark.parametrize('text', ['wire', 'wire:1', 'wire:0:5', 'wire:5:4', 'wire:1:4095', ':1:2', 'wire:a:b'])
-def test_ranges_that_are_none(text):
+def test_invalid_vlan_ranges_are_refused(text):
     with pytest.raises(ValueError):
         nova_conf.new(files=[], network__vlan_ranges=[text])

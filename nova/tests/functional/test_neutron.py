@@ -55,7 +55,7 @@ def test_a_host_cannot_get_ports_of_another_project(rig):
     assert rig.neutron.rows['ports'][theirs]['device_id'] == ''
 
 
-def test_a_network_that_was_shared_with_the_project_alone(rig):
+def test_network_shared_with_the_project_is_found(rig):
     lent = rig.neutron.network(BOB)
     rig.neutron._insert('rbac-policies', {'project_id': BOB, 'object_id': lent, 'object_type': 'network',
                                           'action': 'access_as_shared', 'target_tenant': ALICE})
@@ -96,7 +96,7 @@ def test_a_build_that_was_cut_off_goes_on_with_the_ports_that_it_has(rig):
     assert {port['binding:host_id'] for port in rig.neutron.ports()} == {'host2'}
 
 
-def test_a_host_without_an_agent(rig):
+def test_port_binding_on_a_host_without_agent_fails(rig):
     network = rig.neutron.network(ALICE)
     with pytest.raises(exception.PortBindingFailed, match='host9') as refused:
         rig.allocate([request(network_id=network)], host='host9')
@@ -116,7 +116,7 @@ def test_ports_with_unsupported_vnic_type_or_bandwidth_request_are_refused(rig):
                 refused()
 
 
-def test_a_trunk(rig):
+def test_trunk_parent_is_plugged_and_its_subports_are_left_alone(rig):
     """The parent is plugged into the bridge that the binding names, here and at a destination; its subports, which have
     no device, are no server's ports, and are left alone."""
     network = rig.neutron.network(ALICE)
@@ -139,7 +139,7 @@ def test_a_trunk(rig):
     assert rig.neutron.rows['ports'][parent]['device_id'] == '' and rig.neutron.rows['ports'][below] == untouched
 
 
-def test_quotas_and_addresses_that_are_used_up(rig):
+def test_exceeded_quotas_and_addresses_are_reported(rig):
     network, small = rig.neutron.network(ALICE), rig.neutron.network(ALICE, '10.8.0.0/30')
     rig.neutron.port(ALICE, small)
     with pytest.raises(exception.NoMoreFixedIps):
@@ -200,7 +200,7 @@ def test_a_port_that_was_another_servers_goes_to_none_of_another_project(rig):
     assert rig.manager.find_port(rig.ctx, SERVER, port, None) is None
 
 
-def test_a_server_moves(rig):
+def test_ports_follow_a_moved_server(rig):
     network = rig.neutron.network(ALICE)
     vif, = rig.allocate([request(network_id=network)])
     port, bindings = rig.neutron.rows['ports'][vif['id']], rig.neutron.bindings[vif['id']]
@@ -240,7 +240,7 @@ def test_a_host_gives_back_what_is_its_own(rig):
     assert not rig.neutron.ports()
 
 
-def test_a_port_more_and_one_less(rig):
+def test_ports_are_attached_and_detached(rig):
     network = rig.neutron.network(ALICE)
     rig.allocate([request(network_id=network)])
     (asked,) = rig.api.check_attach(user(), ALICE, {network}, request()).requests
@@ -263,7 +263,7 @@ def test_a_port_more_and_one_less(rig):
     assert rig.api.ports_of(user(BOB), SERVER) == []
 
 
-def test_security_groups(rig):
+def test_security_groups_are_created_and_applied(rig):
     network = rig.neutron.network(ALICE)
     groups = rig.api.groups_of(user())
     made = groups.create(ALICE, 'web', 'd')
@@ -291,7 +291,7 @@ def test_security_groups(rig):
     groups.delete(ALICE, made['id'])
 
 
-def test_groups_where_ports_have_no_port_security(rig):
+def test_groups_are_refused_on_ports_without_port_security(rig):
     """They were passed over without a word."""
     network, secured = rig.neutron.network(ALICE, port_security_enabled=False), rig.neutron.network(ALICE)
     open_port = rig.neutron.port(ALICE, secured, port_security_enabled=False, security_groups=[])
@@ -321,13 +321,13 @@ def test_ids_do_not_become_parts_of_addresses(rig):
     assert not rig.neutron.requests
 
 
-def test_a_service_that_does_not_answer():
+def test_silent_neutron_raises_unavailable():
     conf = nova_conf.new(files=[], neutron__endpoint_override='http://127.0.0.1:1', neutron__auth_type='none')
     with pytest.raises(exception.Unavailable, match='Networking'):
         api.API(conf).list_networks(user())
 
 
-def test_long_filters_and_pages(rig, monkeypatch):
+def test_long_filters_are_divided_into_pages(rig, monkeypatch):
     network = rig.neutron.network(ALICE, '10.0.0.0/16')
     idents = [rig.neutron.port(ALICE, network, fixed_ips=[{'ip_address': f'10.0.1.{n}'}]) for n in range(120)]
     assert {row['id'] for row in rig.api.neutron.list(user(), 'ports', id=idents)} == set(idents)
@@ -351,7 +351,7 @@ def cloud(tmp_path_factory, neutron):
         yield made
 
 
-def test_the_life_of_a_server(cloud, neutron):
+def test_server_with_neutron_ports_is_built_and_deleted(cloud, neutron):
     made = cloud.demo.boot(cloud.image, version='2.1')['id']
     cloud.demo.wait_for(made)
     shown = cloud.demo.get(f'/servers/{made}').json()['server']
@@ -407,7 +407,7 @@ def floating_ips(cloud, neutron, made, fixed):
     del neutron.rows['networks'][outside], neutron.rows['floatingips'][theirs['id']]
 
 
-def test_a_server_without_port_security(cloud, neutron):
+def test_server_without_port_security_shows_no_group(cloud, neutron):
     """It showed the default group until its ports changed."""
     network = neutron.network(cloud.demo.project_id, '10.6.0.0/24', port_security_enabled=False)
     group = neutron._insert('security-groups', {'project_id': cloud.demo.project_id, 'name': 'closed'})['id']
@@ -544,7 +544,7 @@ def test_a_service_that_is_away_while_a_server_is_deleted(cloud, neutron):
     cloud.demo.wait_for(made, 'DELETED')
 
 
-def test_a_service_that_stays_away(cloud, neutron, monkeypatch):
+def test_build_fails_while_neutron_is_unavailable(cloud, neutron, monkeypatch):
     monkeypatch.setattr(retrying_client, 'RELAYED_RETRY_TIME_S', 1)
     made = cloud.demo.boot(cloud.image, version='2.1')['id']
     cloud.demo.wait_for(made)

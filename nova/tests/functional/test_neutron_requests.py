@@ -177,7 +177,7 @@ def test_a_claim_that_is_not_given_back_costs_no_other(rig, monkeypatch):
     assert (rig.placement.free(one, EGRESS), rig.placement.free(two, EGRESS)) == (400, 400)
 
 
-def test_attached_and_taken_away(rig):
+def test_attached_port_claims_and_releases_resources(rig):
     bridge, _rate = below(rig.placement, 'host1.example', 1000, 0)
     port = rig.port(plain(600))
     (asked,) = rig.api.check_attach(user(), ALICE, {rig.network}, request(port_id=port)).requests

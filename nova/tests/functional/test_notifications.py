@@ -88,7 +88,7 @@ def test_no_sample_is_of_nothing():
     assert set(notifications.SAMPLES.rglob('*.json')) == notifications.paths()
 
 
-def test_nothing_failed_or_was_dropped(walk):
+def test_no_notification_failed_or_was_dropped(walk):
     counts = walk.conductor.services.notifier.counts
     assert counts['failed'] == counts['dropped'] == 0 and counts['sent'] > 200
 

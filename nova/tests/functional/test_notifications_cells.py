@@ -32,7 +32,7 @@ def heard(uuid, event):
     wait_for(lambda: 'instance.' + event in [name for name, _publisher in told(uuid)])
 
 
-def test_a_server_of_the_second_cell(running):
+def test_notifications_of_the_second_cell_are_sent(running):
     boss = running.admin('2.96')
     image = boss.upload_image(data=b'\0' * 4096)
     uuid = boss.boot(image, networks='auto', host='two1')['id']
@@ -50,7 +50,7 @@ def test_a_server_of_the_second_cell(running):
     assert ('instance.lock', f'nova-api:{running.conf.host}') in told(uuid)
 
 
-def test_a_server_that_never_landed(running):
+def test_notifications_of_a_failed_build_are_sent(running):
     boss = running.admin('2.96')
     image = boss.upload_image(data=b'\0' * 4096)
     for driver in running.computes().values():

@@ -73,7 +73,7 @@ def guest_of(running, server_id, others=()):
                    if root.find(tag) is not None}
 
 
-def test_the_three_walks(running, image):
+def test_numa_servers_are_placed_as_recorded(running, image):
     """One server after the other, all of them there in the end."""
     client = running.client()
     stored = json.loads(node(running)['numa_topology'])

@@ -51,7 +51,7 @@ def test_the_kernel_sends_objects_and_images(cloud, s3, bucket, monkeypatch):
     demo.delete(image)
 
 
-def test_the_life_of_an_object(s3, bucket):
+def test_object_is_stored_read_and_deleted(s3, bucket):
     data = os.urandom(3 * MIB + 7)
     made = s3.put_object(Bucket=bucket, Key='a/ü b+%.bin', Body=data, ContentType='x/y', CacheControl='no-cache',
                          Metadata={'colour': 'blue'})
@@ -103,7 +103,7 @@ def test_object_lists_are_paged_in_key_order(s3, bucket):
     assert [row['Key'] for row in gone['Deleted']] == ['a', 'none & <no>']
 
 
-def test_an_upload_in_parts(s3, bucket):
+def test_multipart_upload_is_joined(s3, bucket):
     data = os.urandom(11 * MIB)
     s3.upload_fileobj(io.BytesIO(data), bucket, 'large', Config=boto3.s3.transfer.TransferConfig(
         multipart_threshold=5 * MIB, multipart_chunksize=5 * MIB))
@@ -137,7 +137,7 @@ def test_parts_beyond_the_largest_object_are_refused(s3, bucket, monkeypatch):
     s3.abort_multipart_upload(**upload)
 
 
-def test_presigned_and_streamed(cloud, s3, bucket, pair):
+def test_presigned_urls_and_streamed_uploads_work(cloud, s3, bucket, pair):
     url = s3.generate_presigned_url('put_object', {'Bucket': bucket, 'Key': 'p'}, ExpiresIn=600)
     assert requests.put(url, b'presigned').status_code == 200
     url = s3.generate_presigned_url('get_object', {'Bucket': bucket, 'Key': 'p'}, ExpiresIn=600)
@@ -160,7 +160,7 @@ def test_presigned_and_streamed(cloud, s3, bucket, pair):
     assert s3.get_object(Bucket=bucket, Key='piped')['Body'].read() == b'y' * MIB
 
 
-def test_signatures_of_version_2(cloud, s3, bucket, pair):
+def test_signature_version_2_is_accepted(cloud, s3, bucket, pair):
     second = connect(cloud, pair, signature_version='s3')
     second.put_object(Bucket=bucket, Key='a b/ü', Body=b'two', Metadata={'a': 'b'})
     assert second.get_object(Bucket=bucket, Key='a b/ü')['Body'].read() == b'two'
@@ -181,7 +181,7 @@ def aws_chunked(data, trailer):
 @pytest.mark.parametrize('trailer, status', [
     (b'x-amz-checksum-crc32:' + base64.b64encode((0x3610a686).to_bytes(4, 'big')), 200),
     (b'x-amz-checksum-crc32:' + base64.b64encode(b'1234'), 400), (b'', 400), (b'x-amz-checksum-sha1:aaaa', 400)])
-def test_a_body_in_chunks_with_a_trailer(cloud, pair, bucket, s3, trailer, status):
+def test_chunked_body_with_a_trailer_is_verified(cloud, pair, bucket, s3, trailer, status):
     answer = raw(cloud, pair, 'PUT', f'/{bucket}/chunked', aws_chunked(b'hello', trailer), {
         'x-amz-content-sha256': 'STREAMING-UNSIGNED-PAYLOAD-TRAILER', 'x-amz-decoded-content-length': '5',
         'x-amz-trailer': 'x-amz-checksum-crc32', 'content-encoding': 'aws-chunked'})
@@ -230,7 +230,7 @@ def test_a_content_is_the_one_that_was_signed(cloud, pair, bucket, s3):
     b'<!DOCTYPE a [<!ENTITY b "c">]><Delete><Object><Key>&b;</Key></Object></Delete>', b'<Delete', b'', b'<Delete/>',
     b'<Other/>', b'\xff', b'<Delete><Object/></Delete>',
     b'<Delete>' + b'<Object><Key>k</Key></Object>' * 1001 + b'</Delete>'])
-def test_documents_of_strangers(cloud, pair, bucket, body):
+def test_invalid_xml_documents_return_malformed_xml(cloud, pair, bucket, body):
     answer = raw(cloud, pair, 'POST', f'/{bucket}?delete=', body)
     assert answer.status_code == 400 and '<Code>MalformedXML</Code>' in answer.text, answer.text
 
@@ -399,7 +399,7 @@ def test_a_start_removes_what_a_crash_left(store, tmp_path):
     again.close()
 
 
-def test_writers_of_one_key(store, tmp_path):
+def test_parallel_writers_of_one_key_leave_one_object(store, tmp_path):
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: put(store, 'a', bytes([number]) * 20), range(40)))
     row, file = store.read('p', 'bucket', 'a')
@@ -409,7 +409,7 @@ def test_writers_of_one_key(store, tmp_path):
         assert objects.used(conn, 'p') == (20, 1)
 
 
-def test_a_disk_without_room(tmp_path):
+def test_full_disk_refuses_objects(tmp_path):
     full = stores.Store(tmp_path, stores.Limits(1 << 60, 3, 10), disk_space.Reserve(1 << 60))
     full.make_bucket('p', 'bucket')
     with pytest.raises(exception.InsufficientStorage):

@@ -58,7 +58,7 @@ def example(kind, data=b'a' * 65 * KIB):
 
 
 @pytest.mark.parametrize('kind', EXAMPLES)
-def test_the_examples_of_the_documentation(kind):
+def test_documented_chunk_signatures_are_accepted(kind):
     assert b''.join(example(kind)) == b'a' * 65 * KIB
     with pytest.raises(errors.S3Error, match='signature of a chunk'):
         list(example(kind, b'a' * 64 * KIB + b'b' * KIB))
@@ -170,7 +170,7 @@ def test_small_chunks_are_refused(cloud, pair, bucket):
     assert 'InvalidChunkSizeError' in signed_put(cloud.url + '/objectstore', pair, f'/{bucket}/k', [b'a'] * 9).text
 
 
-def test_a_document_in_chunks(cloud, pair, s3, bucket):
+def test_chunked_document_is_verified(cloud, pair, s3, bucket):
     """A refusal leaves no bucket."""
     answer = signed_put(cloud.url + '/objectstore', pair, f'/{bucket}', [b'<CreateBucketConfiguration/>'],
                         change=lambda body: body.replace(b'<Create', b'<Creata'))
@@ -221,7 +221,7 @@ def test_etag_of_a_large_object_is_not_an_md5():
         assert made.etag() == hashlib.md5().hexdigest()
 
 
-def test_checksums_of_uploads_in_parts(s3, bucket):
+def test_multipart_uploads_have_checksums(s3, bucket):
     data = [os.urandom(5 << 20), b'end']
     place = {'Bucket': bucket, 'Key': 'parts'}
     upload = {**place, 'UploadId': s3.create_multipart_upload(**place)['UploadId']}

@@ -65,7 +65,7 @@ def images(client, **filters):
 
 # ---- shelve ------------------------------------------------------------------
 
-def test_shelve_and_unshelve(running, client, server_id):
+def test_server_is_shelved_and_unshelved(running, client, server_id):
     admin = running.admin('2.96')
     before = client.get(f'/servers/{server_id}').json()['server']
     shelved = done(client, server_id, 'shelve', status='SHELVED_OFFLOADED')
@@ -106,7 +106,7 @@ def test_invalid_unshelve_is_refused(running, client, server_id):
     assert act(client, server_id, 'unshelve').status_code == 409
 
 
-def test_two_that_unshelve_at_once(running, client, server_id):
+def test_one_of_parallel_unshelves_wins(running, client, server_id):
     done(client, server_id, 'shelve', status='SHELVED_OFFLOADED')
     assert sorted(at_once(4, lambda: act(running.client(), server_id, 'unshelve').status_code)) == [202, 409, 409, 409]
     client.wait_for(server_id)
@@ -126,7 +126,7 @@ def at_once(count, function):
     return found
 
 
-def test_deleted_in_the_middle_of_shelving(running, client, image_id):
+def test_server_deleted_during_shelving_leaves_nothing(running, client, image_id):
     for pause in (0, 0.01, 0.05, 0.1):
         server_id = client.boot(image_id, name='doomed', version='2.1')['id']
         client.wait_for(server_id)
@@ -139,7 +139,7 @@ def test_deleted_in_the_middle_of_shelving(running, client, image_id):
 
 # ---- rescue ------------------------------------------------------------------
 
-def test_rescue(running, client, server_id, image_id):
+def test_server_is_rescued_and_unrescued(running, client, server_id, image_id):
     answer = act(client, server_id, 'rescue', {'rescue_image_ref': image_id, 'adminPass': 'secret'})
     assert answer.status_code == 200 and answer.json() == {'adminPass': 'secret'}
     client.wait_for(server_id, 'RESCUE')
@@ -191,7 +191,7 @@ def test_backups_rotate(running, client, server_id):
 
 
 @pytest.mark.parametrize('kind', ['', 'in:a,b', 'ä b&c=%', 'eq:'])
-def test_backup_types_of_any_text(client, server_id, kind):
+def test_backup_type_may_be_any_text(client, server_id, kind):
     made = [backup(client, server_id, kind, 1).json()['image_id'] for _ in range(2)]
     other = backup(client, server_id, kind + 'x', 1).json()['image_id']
     assert {image['id'] for image in images(client, instance_uuid=server_id)} == {made[-1], other}
@@ -214,7 +214,7 @@ def test_invalid_backup_is_refused(client, server_id):
 
 # ---- inside ------------------------------------------------------------------
 
-def test_inside_of_a_guest(running, client, server_id):
+def test_password_crash_dump_and_diagnostics_reach_the_guest(running, client, server_id):
     admin = running.admin('2.96')
     done(client, server_id, 'changePassword', {'adminPass': 'new'})
     assert act(client, server_id, 'trigger_crash_dump').status_code == 202
@@ -230,7 +230,7 @@ def test_inside_of_a_guest(running, client, server_id):
     assert admin.get(f'/servers/{server_id}/diagnostics').status_code == 409
 
 
-def test_the_password_that_the_guest_left(running, client, server_id):
+def test_password_posted_by_the_guest_is_shown_and_cleared(running, client, server_id):
     path = f'/servers/{server_id}/os-server-password'
     assert client.get(path).json() == {'password': ''}
     with running.cell_db.writer() as conn:
@@ -248,7 +248,7 @@ def console(client, server_id, **values):
         'protocol': 'vnc', 'type': 'novnc', **values}})
 
 
-def test_a_console_and_its_token(running, client, image_id):
+def test_console_token_is_shown_to_administrators(running, client, image_id):
     admin = running.admin('2.99')
     server_id = client.boot(image_id, version='2.1')['id']
     client.wait_for(server_id)
@@ -384,7 +384,7 @@ def volume_backed(api):
     return server_id
 
 
-def test_servers_that_boot_from_volumes(api):
+def test_volume_backed_server_needs_a_stable_rescue_image(api):
     server_id, client = volume_backed(api), api.client()
     path = f'/servers/{server_id}/action'
     stable = api.add_image(properties={'hw_rescue_device': 'cdrom'})
@@ -431,7 +431,7 @@ def test_a_host_that_makes_no_pictures_is_not_asked(api):
 
 
 @pytest.mark.parametrize('path', ['remote-consoles', 'diagnostics'])
-def test_a_host_that_does_not_answer(api, path):
+def test_silent_host_returns_an_error(api, path):
     server_id = api.add_server()
 
     def ask():
@@ -509,7 +509,7 @@ def test_another_projects_server_is_not_there(api, path):
     assert client.project == base.PROJECT
 
 
-def test_clients_that_ask_for_the_tasks_of_a_backup(client, server_id):
+def test_image_tasks_of_a_backup_are_listed(client, server_id):
     """Newer ones do before they use an image."""
     image_id = backup(client, server_id, 'daily', 1).json()['image_id']
     assert client.get(f'/image/v2/images/{image_id}/tasks').json() == {'tasks': []}

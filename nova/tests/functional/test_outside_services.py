@@ -56,7 +56,7 @@ def listed(cloud, binary):
     return [row for row in cloud.admin('2.104').get('/os-services').json()['services'] if row['binary'] == binary]
 
 
-def test_a_service_with_the_manager_of_an_option(cloud, conf):
+def test_service_runs_the_configured_manager(cloud, conf):
     """Its hooks come in order, it is listed, takes messages, runs its tasks and cleans up."""
     made = service.Service.create(binary='nova-counter',
                                   conf=conf(f'counter_manager = {CounterManager.__module__}.CounterManager'))
@@ -133,7 +133,7 @@ def test_a_task_that_fails_lets_the_others_run():
     ({'binary': 'nova-counter', 'manager': CounterManager, 'report_interval': 77}, 'report_interval'),
     ({'binary': 'nova-counter', 'manager': 'CounterManager'}, 'neither the name of one nor the path'),
 ])
-def test_services_that_cannot_be(conf, given, sentence):
+def test_invalid_services_are_refused(conf, given, sentence):
     with pytest.raises(exception.NovaException, match=sentence):
         service.Service.create(conf=conf(), **given)
 
@@ -153,7 +153,7 @@ class Loader:
         return application
 
 
-def test_an_application_of_a_loader_and_of_a_paste_file(conf, tmp_path):
+def test_wsgi_application_comes_from_a_loader_or_a_paste_file(conf, tmp_path):
     paste = tmp_path / 'own-paste.ini'
     paste.write_text(f'[app:hello]\npaste.app_factory = {__name__}:hello\n')
     for made in (service.WSGIService('hello', Loader(), max_url_len=20, conf=conf()),
@@ -177,7 +177,7 @@ def hello(global_conf, **local):
     return Loader().load_app('hello')
 
 
-def test_a_daemon_of_its_own(tmp_path):
+def test_outside_service_runs_as_a_daemon(tmp_path):
     """serve and wait: a process that a signal ends well."""
     script = tmp_path / 'daemon.py'
     script.write_text(textwrap.dedent('''

@@ -121,7 +121,7 @@ def test_a_host_with_a_mistake_in_its_options_does_not_start(tmp_path, option, v
 
 # ---- who gets them -----------------------------------------------------------
 
-def test_as_many_servers_as_devices(make):
+def test_servers_beyond_the_devices_are_refused(make):
     cloud = make()
     uuids = [uuid for _ in range(6) for uuid in cloud.create(flavor=flavor())]
     cloud.settle()
@@ -153,14 +153,14 @@ def test_hosts_with_devices_are_kept_for_who_asks(make):
     assert cloud.row(cloud.boot(flavor=flavor()))['host'] == 'host2'
 
 
-def test_the_smallest_stock_that_will_do(make):
+def test_host_with_the_fewest_sufficient_devices_is_chosen(make):
     devices = [dict(GPUS[0], host='host1'), *(dict(each, host='host2') for each in GPUS)]
     cloud = make(devices=devices)
     assert cloud.row(cloud.boot(flavor=flavor()))['host'] == 'host1'
     assert cloud.row(cloud.boot(flavor=flavor(2)))['host'] == 'host2'
 
 
-def test_a_card_or_its_functions(make):
+def test_physical_function_and_its_virtual_ones_exclude_each_other(make):
     cloud = make(hosts=('host1',), devices=CARD)
     whole = flavor(name='nic', dev_type='type-PF')
     function = flavor(name='vf', dev_type='type-VF', physical_network='net1')
@@ -197,7 +197,7 @@ def test_a_dry_run_of_a_server_counts_its_own_devices_as_free(make):
     cloud.settle()
 
 
-def test_without_devices_no_statement_more(make):
+def test_servers_without_devices_cost_no_statement(make):
     cloud = make()
     seen = []
     sa.event.listen(cloud.db.engine, 'before_cursor_execute',
@@ -218,7 +218,7 @@ def test_a_build_that_fails_gives_back_and_takes_elsewhere(make):
     assert {host for host, _ in owners(cloud)} == {'host2'} and free(cloud) == {'host1': 2, 'host2': 0}
 
 
-def test_a_compute_that_dies_between_claim_and_spawn(make):
+def test_claimed_devices_are_kept_for_an_interrupted_build(make):
     cloud = make(hosts=('host1',))
     cloud.bus.lost = lambda topic, method, server: method == 'build_instance'
     uuid, = cloud.create(flavor=flavor())
@@ -274,7 +274,7 @@ def any_cloud(tmp_path, database_url):
     cloud.close()
 
 
-def test_schedulers_side_by_side(any_cloud):
+def test_parallel_schedulers_never_share_a_device(any_cloud):
     """24 servers want 16 devices of 2 hosts, each placed by a scheduler that knows nothing of the others."""
     cloud = any_cloud
     uuids = cloud.insert(24, flavor=flavor())
@@ -315,7 +315,7 @@ def test_two_claims_never_share_a_device(any_cloud):
     assert free(cloud) == {'host1': 8, 'host2': 8}
 
 
-def test_reports_between_claims(any_cloud):
+def test_device_reports_between_claims_lose_no_device(any_cloud):
     """Devices vanish and come back while servers get them and give them back: in the end all are there and free."""
     cloud, done = any_cloud, threading.Event()
     all_of_them = pci.dump([pci.Device(**each) for each in EIGHT])

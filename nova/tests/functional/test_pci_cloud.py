@@ -20,7 +20,7 @@ def clients(cloud):
     return Clients(cloud)
 
 
-def test_as_many_servers_as_devices_and_a_sentence_for_the_next(clients):
+def test_server_beyond_the_devices_gets_a_fault_with_the_reason(clients):
     clients.flavor('gpu', pci_passthrough__alias='gpu:1')
     servers = [clients.boot('gpu') for _ in range(4)]
     assert clients.devices() == {server['id']: 1 for server in servers}
@@ -32,7 +32,7 @@ def test_as_many_servers_as_devices_and_a_sentence_for_the_next(clients):
     assert clients.boot('gpu')['status'] == 'ACTIVE'
 
 
-def test_virtual_graphics_devices(tmp_path):
+def test_virtual_gpus_are_counted_and_exclude_the_whole_card(tmp_path):
     """A card that is divided: its parts are counted and claimed, and while one is in use nobody gets the whole."""
     parts = [{'address': f'{devices.GPUS[0]["address"]}2a0{number}', 'vendor_id': '10de', 'product_id': '20b0',
               'dev_type': 'type-MD', 'parent_addr': devices.GPUS[0]['address']} for number in range(3)]
@@ -54,7 +54,7 @@ def test_virtual_graphics_devices(tmp_path):
 
 
 @pytest.mark.parametrize('end, left', [('confirmResize', 2), ('revertResize', 1)])
-def test_resize(clients, end, left):
+def test_resize_claims_and_releases_devices(clients, end, left):
     clients.flavor('gpu', pci_passthrough__alias='gpu:1')
     clients.flavor('gpus', pci_passthrough__alias='gpu:2')
     server = clients.boot('gpu')
@@ -93,7 +93,7 @@ def test_a_mistake_in_the_names_fails_the_start(tmp_path):
         fixture.Cloud(tmp_path, pci__alias=['{"name": "gpu", "vendor": "10de"}']).start()
 
 
-def test_a_flavor_and_an_image_that_disagree(clients):
+def test_contradictory_pci_policies_return_400(clients):
     clients.image = clients.user.upload_image(hw_pci_numa_affinity_policy='required')
     clients.flavor('near', pci_passthrough__alias='gpu:1', hw__pci_numa_affinity_policy='legacy')
     refused = clients.asked('near')

@@ -62,7 +62,7 @@ def test_a_move_that_is_reverted(cloud, flavor):
 
 
 @pytest.mark.parametrize('end, held', [('confirmResize', 1), ('revertResize', 1)])
-def test_a_resize_on_the_same_host(cloud, end, held):
+def test_resize_on_the_same_host_holds_both_devices(cloud, end, held):
     cloud.kill_compute('host2')
     live.down(cloud, 'host2')
     uuid = boot(cloud)
@@ -80,7 +80,7 @@ def test_a_resize_on_the_same_host(cloud, end, held):
 
 
 @pytest.mark.parametrize('gains', [True, False])
-def test_from_a_flavor_without_devices_and_back(cloud, gains):
+def test_resize_adds_and_removes_devices(cloud, gains):
     uuid = boot(cloud) if not gains else cloud.boot(requested_host='host1')
     cloud.move(uuid, TWO if gains else moves.BIG)
     cloud.settle()
@@ -102,7 +102,7 @@ def test_no_host_has_the_devices(cloud):
 
 
 @pytest.mark.parametrize('failing', ['accept_guest', 'finish_migration'])
-def test_a_destination_that_fails(cloud, failing):
+def test_failed_move_restores_the_devices(cloud, failing):
     uuid = boot(cloud)
     before = devices.owners(cloud)
     cloud.computes['host2'].driver.failures[failing] = exception.VirtError(operation='test', reason='test')
@@ -111,7 +111,7 @@ def test_a_destination_that_fails(cloud, failing):
     assert devices.owners(cloud) == before and cloud.row(uuid)['vm_state'] == states.ACTIVE
 
 
-def test_a_server_that_is_deleted_between_its_places(cloud):
+def test_server_deleted_during_a_move_releases_all_devices(cloud):
     uuid = boot(cloud)
     cloud.move(uuid, TWO)
     cloud.settle()
@@ -120,7 +120,7 @@ def test_a_server_that_is_deleted_between_its_places(cloud):
     assert cloud.gone(uuid) and devices.free(cloud) == {'host1': 2, 'host2': 2}
 
 
-def test_evacuation(cloud):
+def test_evacuation_claims_devices_at_the_destination(cloud):
     uuid = boot(cloud)
     evacuation.die(cloud)
     evacuation.evacuate(cloud, uuid)
@@ -131,7 +131,7 @@ def test_evacuation(cloud):
     assert devices.free(cloud) == {'host1': 2, 'host2': 1}
 
 
-def test_an_evacuation_that_fails(cloud):
+def test_failed_evacuation_restores_the_devices(cloud):
     uuid = boot(cloud)
     before = devices.owners(cloud)
     cloud.computes['host2'].driver.failures['spawn'] = exception.VirtError(operation='test', reason='test')
@@ -142,7 +142,7 @@ def test_an_evacuation_that_fails(cloud):
     evacuation.come_back(cloud)
 
 
-def test_shelving(cloud):
+def test_shelved_server_releases_and_unshelved_claims_devices(cloud):
     uuid = boot(cloud)
     shelving.shelve(cloud, uuid)
     assert cloud.row(uuid)['vm_state'] == states.SHELVED_OFFLOADED and had(cloud) == {}

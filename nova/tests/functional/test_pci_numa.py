@@ -56,7 +56,7 @@ def test_guest_and_device_are_on_the_same_node(make, policy):
         assert cells(cloud, uuid) == nodes(cloud, uuid)
 
 
-def test_one_that_wants_no_device_leaves_the_near_cpus(make):
+def test_guest_without_devices_avoids_cpus_near_devices(make):
     cloud = make(NEAR[1:])
     first = cloud.boot(flavor={'vcpus': 2, 'extra_specs': {'hw:cpu_policy': 'dedicated'}})
     assert cells(cloud, first) == [0]
@@ -68,7 +68,7 @@ def test_one_that_wants_no_device_leaves_the_near_cpus(make):
     ('required', NEAR[:1], False), ('legacy', NEAR[:1], False), ('preferred', NEAR[:1], True),
     ('required', NOWHERE, False), ('legacy', NOWHERE, True), ('preferred', NOWHERE, True),
     ('socket', NEAR[:1], False), ('socket', NOWHERE, False)])
-def test_policies(make, policy, found, built):
+def test_numa_affinity_policy_decides_on_distant_devices(make, policy, found, built):
     """The CPUs of node 0 are taken: what is left is on node 1. Fake hosts do not say which nodes are one socket."""
     cloud = make(found)
     whole = {'vcpus': 4, 'extra_specs': {'hw:cpu_policy': 'dedicated'}}
@@ -98,7 +98,7 @@ def test_one_socket_is_near_enough_for_the_policy_socket(make, sockets, policy, 
     cloud.db.run(pci_devices.release, 'host1', 'host1', uuid)
 
 
-def test_a_guest_of_two_nodes(make):
+def test_guest_of_two_nodes_gets_a_device_near_each(make):
     cloud = make(NEAR)
     uuid = create(cloud, 'required', vcpus=4, count=2, nodes=2)
     assert sorted(cells(cloud, uuid)) == nodes(cloud, uuid) == [0, 1]

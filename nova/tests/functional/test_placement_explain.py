@@ -32,7 +32,7 @@ def by_name(explanation):
     return {row['name']: row for row in explanation['filters']}
 
 
-def test_hosts_filters_weights_and_the_choice(cloud):
+def test_explanation_shows_hosts_filters_weights_and_choice(cloud):
     cloud.disable('host1')
     cloud.change_host('host2', memory_mb_used=8000)
     cloud.change_host('host3', memory_mb_used=4096)
@@ -128,7 +128,7 @@ def test_an_existing_server_is_placed_without_its_own_share(cloud):
     assert cloud.explain({'server_id': server, 'seed': other.upper()})['seed'] == other
 
 
-def test_pages_of_hosts(cloud):
+def test_explanation_pages_its_hosts(cloud):
     found = cloud.explain(query='?limit=3')
     rest = cloud.explain({**cloud.body(), 'seed': found['seed']}, query='?limit=3&offset=3')
     assert [len(found['ranking']), len(rest['ranking'])] == [3, 1]
@@ -145,7 +145,7 @@ def test_pages_of_hosts(cloud):
     {}, {'server_id': 'x'}, {'server_id': None}, {'server': {}, 'server_id': str(uuid.UUID(int=1))}, {'seed': 'x'},
     {'server': {'name': 'x'}}, {'server': None}, {'server_id': str(uuid.UUID(int=1)), 'unknown': 1},
     {'server_id': str(uuid.UUID(int=1)), 'os:scheduler_hints': {'group': str(uuid.UUID(int=2))}}])
-def test_bad_bodies(cloud, body):
+def test_invalid_explanation_requests_return_400(cloud, body):
     assert cloud.admin().post(PATH, body).status == 400
 
 
@@ -163,7 +163,7 @@ def test_invalid_explanation_requests_are_refused(cloud):
     assert answer.status == 503 and answer.headers['retry-after']
 
 
-def test_a_group_that_is_full(cloud):
+def test_explanation_names_a_full_group(cloud):
     client = cloud.client(version='2.64')
     group = client.post('/os-server-groups', {'server_group': {'name': 'g', 'policy': 'anti-affinity'}}).json[
         'server_group']['id']

@@ -279,7 +279,7 @@ def test_the_device_of_a_port_that_is_gone_is_taken_from_the_guest_by_a_detachme
     del cloud.neutron.rows['ports'][port]
 
 
-def test_two_at_once_for_the_last_device(cloud):
+def test_last_device_goes_to_one_of_parallel_attachments(cloud):
     servers = [boot(cloud) for _ in range(2)]
     for server in servers:                             # both on one host: one function of two is left for them
         if row_of(cloud, server)['host'] != 'host1':
@@ -378,7 +378,7 @@ def test_a_host_whose_driver_does_not_know_it_is_not_asked(cloud):
     assert list(taken(cloud).values()) == [port]
 
 
-def test_the_claim_of_an_attachment_that_no_host_ends(cloud):
+def test_claim_of_an_interrupted_attachment_is_settled(cloud):
     """Its server has left the host before that came back: what the network service knows of the port decides."""
     server, port = boot(cloud), port_of(cloud)
     with cloud.cell_db.writer() as conn:
@@ -394,7 +394,7 @@ def test_the_claim_of_an_attachment_that_no_host_ends(cloud):
 
 
 @pytest.mark.parametrize('host', ['down', 'gone', 'up'])
-def test_the_claim_of_a_detachment_that_no_host_ends(cloud, host):
+def test_claim_of_an_interrupted_detachment_is_released(cloud, host):
     """Its host gave the port back and died: an evacuation would need a device for it. A port that is the server's still
     keeps its device, and so does one whose host is up: the guest may have it, if its owner has deleted it."""
     server, gone, kept = boot(cloud), port_of(cloud), port_of(cloud)

@@ -41,7 +41,7 @@ FORWARDED = [
 
 @pytest.mark.parametrize('headers, expected', FORWARDED)
 @pytest.mark.parametrize('proxies, believed', [(PROXIES, True), (['192.0.2.8'], True), ([], False)])
-def test_links(tmp_path, headers, expected, proxies, believed):
+def test_links_follow_trusted_proxy_headers(tmp_path, headers, expected, proxies, believed):
     fixture = base.ApiFixture(tmp_path, oslo_middleware__enable_proxy_headers_parsing=believed,
                               http__trusted_proxies=proxies)
     filter_ = proxy_headers.factory({'api_services': paste_registry.register(fixture.services)})
@@ -75,7 +75,7 @@ ADDRESSES = [
 
 
 @pytest.mark.parametrize('peer, headers, client', ADDRESSES)
-def test_the_address_of_the_client(peer, headers, client):
+def test_client_address_is_read_from_trusted_proxies_only(peer, headers, client):
     seen = []
     conf = nova_conf.new(files=[], oslo_middleware__enable_proxy_headers_parsing=True, http__trusted_proxies=PROXIES)
     inner = pipeline.prepend(proxy_headers.ProxyHeaders(proxy_headers.trusted(conf)).read,

@@ -43,7 +43,7 @@ def test_limits_show_what_is_used(api):
     assert absolute['maxPersonality'] == 5 and absolute['maxImageMeta'] == 128
 
 
-def test_limits_of_another_project(api):
+def test_limits_of_another_project_need_an_administrator(api):
     with api.api_db.writer() as conn:
         _use(conn, OTHER, 1)
     assert api.client().get(f'/limits?tenant_id={OTHER}').status == 403
@@ -51,7 +51,7 @@ def test_limits_of_another_project(api):
     assert absolute['totalInstancesUsed'] == 1
 
 
-def test_set_and_reset(api):
+def test_quotas_are_set_and_reset(api):
     answer = _set(api, {'instances': 7, 'cores': '-1', 'force': True})
     assert answer.json['quota_set']['instances'] == 7 and answer.json['quota_set']['cores'] == -1
     assert 'id' not in answer.json['quota_set']
@@ -81,7 +81,7 @@ def _codes(api, project):
             for method, more in OPERATIONS}
 
 
-def test_projects_that_are_not_there(api):
+def test_quotas_of_unknown_projects_are_refused(api):
     """An administrator who mistypes an id is told so; what is left of a project that is gone can be deleted."""
     api.services.projects = known_projects.Embedded(api.api_db)
     api.api_db.run(directory.create, 'project', {'id': OTHER, 'domain_id': 'default', 'name': 'other', 'enabled': True,
@@ -141,11 +141,11 @@ def _keystone_conf(uri):
 
 @pytest.mark.parametrize('values', [{'instances': -2}, {'instances': 'many'}, {'instances': 2 ** 31},
                                     {'boats': 1}, {'instances': None}, {'injected_files': 1}])
-def test_bad_limits(api, values):
+def test_invalid_limits_return_400(api, values):
     assert _set(api, values).fault[:2] == ('badRequest', 400)
 
 
-def test_below_usage_only_by_force(api):
+def test_quota_below_usage_needs_force(api):
     with api.api_db.writer() as conn:
         _use(conn, base.PROJECT, 3)
     assert _set(api, {'instances': 2}).status == 400
@@ -154,7 +154,7 @@ def test_below_usage_only_by_force(api):
     assert _set(api, {'instances': -1}).status == 200
 
 
-def test_limits_of_a_user(api):
+def test_user_quota_is_within_that_of_the_project(api):
     query = f'?user_id={base.USER}'
     assert _set(api, {'instances': 11}, query=query).status == 400, 'more than the project has'
     assert _set(api, {'instances': 4}, query=query).json['quota_set']['instances'] == 4
@@ -165,7 +165,7 @@ def test_limits_of_a_user(api):
     assert api.client().get(path + query).json['quota_set']['instances'] == 10
 
 
-def test_detail(api):
+def test_quota_detail_shows_the_usage(api):
     with api.api_db.writer() as conn:
         _use(conn, base.PROJECT, 2)
     detail = api.client().get(f'/os-quota-sets/{base.PROJECT}/detail').json['quota_set']
@@ -202,7 +202,7 @@ def test_all_that_is_missing_is_named(api):
     _create(api, 1, project=OTHER)
 
 
-def test_no_limit(api):
+def test_quota_minus_1_is_unlimited(api):
     _set(api, {'instances': -1, 'cores': -1})
     _create(api, 50)
 
@@ -247,7 +247,7 @@ def test_a_user_has_a_bound_within_the_project(api):
         _create(api, 2, memory_mb=1)
 
 
-def test_as_many_as_fit(api):
+def test_servers_are_created_as_far_as_the_quota_allows(api):
     _set(api, {'cores': 5}, query=f'?user_id={base.USER}')
     with api.api_db.writer() as conn:
         limits = _limits(api)

@@ -94,7 +94,7 @@ def test_a_bad_token_is_refused_here(cloud, refusing):
 
 
 @pytest.mark.parametrize('call', ['create', 'create from a volume'])
-def test_a_token_that_ran_out_on_the_way(cloud, refusing, monkeypatch, call):
+def test_token_that_expires_in_between_is_replaced(cloud, refusing, monkeypatch, call):
     """Between the check here and the one there: it is the token now."""
     token, now = cloud.identity.token('demo'), utils.utcnow()
     end = cloud.identity.service.validate(token).claims.expires_at

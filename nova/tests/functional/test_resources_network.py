@@ -455,7 +455,7 @@ RULES = {'bandwidth_limit': {'max_kbps': 1000, 'max_burst_kbps': 800, 'direction
 
 
 @pytest.mark.parametrize('kind', RULES)
-def test_rules_of_quality_of_service(world, kind):
+def test_qos_rules_are_managed(world, kind):
     policy_id, path = world.new('qos/policies', name='p'), f'{kind}_rules'
     base = f'qos/policies/{policy_id}/{path}'
     made = world.face('admin', 'POST', base, {f'{kind}_rule': RULES[kind]}).json()[f'{kind}_rule']
@@ -469,7 +469,7 @@ def test_rules_of_quality_of_service(world, kind):
     assert world.show('qos/policies', policy_id) == before
 
 
-def test_port_forwardings(world):
+def test_port_forwardings_are_managed(world):
     values = floating_ip(world)
     inner = {'internal_port_id': values.pop('port_id'), 'internal_ip_address': values.pop('fixed_ip_address')}
     base = f"floatingips/{world.make('floatingips', values)['id']}/port_forwardings"

@@ -13,7 +13,7 @@ from nova.tests.support.secrets_in_errors import check
 
 
 log_file = test_secrets.log_file
-def test_no_error_tells_a_secret(tmp_path, log_file):
+def test_errors_and_logs_contain_no_secret(tmp_path, log_file):
     check(tmp_path / 'state', log_file)
 
 
@@ -33,7 +33,7 @@ MYSQL = [
 
 
 @pytest.mark.parametrize('given, told', MYSQL)
-def test_the_words_of_mysql(given, told):
+def test_mysql_errors_are_reported_without_values(given, told):
     assert errors._mysql(*given) == told and 'canary' not in told
 
 
@@ -51,7 +51,7 @@ POSTGRESQL = [
 
 
 @pytest.mark.parametrize('given, told', POSTGRESQL)
-def test_the_words_of_postgresql(given, told):
+def test_postgresql_errors_are_reported_without_values(given, told):
     assert errors._postgresql(given[0], False, given[1]) == told and 'canary' not in told
 
 

@@ -74,7 +74,7 @@ def test_groups_are_visible_and_writable_in_their_project_only(cloud):
     assert admin.delete(path).status == 204
 
 
-def test_pages(cloud):
+def test_server_groups_are_paged(cloud):
     client = cloud.client(version='2.75')
     ids = [make(client, f'g{number}')['id'] for number in range(5)]
 
@@ -124,7 +124,7 @@ def test_another_projects_group_is_not_there(cloud):
         assert answer.status == 400 and answer.fault[2] == f'Server group {group} could not be found.'
 
 
-def test_quotas(tmp_path):
+def test_quotas_limit_groups_and_members(tmp_path):
     cloud = servers.Servers(tmp_path, quota__server_groups=2, quota__server_group_members=3, quota__instances=20)
     client = cloud.client(version='2.64')
     group = make(client)['id']
@@ -221,7 +221,7 @@ def test_together_where_all_of_a_request_find_room(hosts):
     assert build(hosts, group_of(hosts, 'affinity'), 4, flavor={'memory_mb': 256}) == ['host3'] * 4
 
 
-def test_soft_policies_wish(hosts):
+def test_soft_policies_are_preferences(hosts):
     apart = group_of(hosts, 'soft-anti-affinity')
     assert len(set(build(hosts, apart, 4))) == 4
     assert build(hosts, apart) != [None]
@@ -322,7 +322,7 @@ def test_moves_stay_together(hosts):
     assert hosts.state(uuid)[:2] == (states.ACTIVE, None) and members(hosts, group)[uuid] == second
 
 
-def test_on_a_whole_cloud(tmp_path):
+def test_server_group_policies_work_over_http(tmp_path):
     with whole.running(tmp_path, ['host1', 'host2']) as cloud:
         client, admin = cloud.client(version='2.71'), cloud.admin('2.71')
         image_id = admin.upload_image(visibility='public')

@@ -113,7 +113,7 @@ def test_unusable_security_groups_are_refused(running, user, server):
     assert admin.get(f'/servers/{server}/os-security-groups').status_code == 200
 
 
-def test_a_server_without_ports(user, image_id):
+def test_server_without_ports_has_no_groups(user, image_id):
     server = user.boot(image_id, networks='none', version='2.37')['id']
     user.wait_for(server)
     assert user.get(f'/servers/{server}/os-security-groups').json() == {'security_groups': []}
@@ -130,7 +130,7 @@ def test_a_group_in_use_is_not_deleted(user, server):
     assert user.delete(f'/network/v2.0/security-groups/{group}').status_code == 204
 
 
-def test_several_at_once(running, user, server):
+def test_parallel_group_changes_are_all_applied(running, user, server):
     groups = [make_group(user, f'g{number}') for number in range(6)]
     barrier = threading.Barrier(6)
 
@@ -180,7 +180,7 @@ def test_hosts_that_admit_a_group_learn_of_its_new_members(running, user, image_
         assert security_groups.hosts_to_tell(conn, [], outside) == []
 
 
-def test_a_network_without_port_security(running, user, image_id, server):
+def test_groups_are_refused_on_networks_without_port_security(running, user, image_id, server):
     """A server's port had port security and the default group there."""
     network = user.post('/network/v2.0/networks', {'network': {
         'name': 'open', 'port_security_enabled': False}}).json()['network']['id']

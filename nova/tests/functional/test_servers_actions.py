@@ -40,7 +40,7 @@ def act(cloud, server_id, body, client=None, **more):
 
 # ---- update ------------------------------------------------------------------
 
-def test_update(cloud, server_id):
+def test_server_name_and_addresses_are_updated(cloud, server_id):
     body = {
     'server': {
         'name': 'new',
@@ -65,7 +65,7 @@ def test_update(cloud, server_id):
     assert row['vm_state'] == 'active' and row['updated_at'] > row['created_at']
 
 
-def test_pinned_zone(cloud, server_id):
+def test_pinned_zone_is_changed_since_2_104(cloud, server_id):
     def put(zone):
         return cloud.client().put(f'/servers/{server_id}', {'server': {'pinned_availability_zone': zone}},
                                   version='2.104')
@@ -89,7 +89,7 @@ def test_a_rebuild_that_is_to_keep_the_ephemeral_disk_is_refused(cloud, server_i
     assert act(cloud, server_id, {'rebuild': {**body, 'preserve_ephemeral': False}}).status == 202
 
 
-def test_rebuild(cloud, server_id):
+def test_rebuild_replaces_image_and_metadata(cloud, server_id):
     kernel = cloud.add_image(name='kernel')
     image = cloud.add_image(name='other', properties={'kernel_id': kernel, 'os': 'x'})
     answer = act(cloud,
@@ -152,7 +152,7 @@ def test_rebuild_refusals_change_nothing(cloud, server_id, values, code):
     assert cloud.row(server_id) == before
 
 
-def test_create_image(cloud, server_id):
+def test_create_image_returns_its_location(cloud, server_id):
     answer = act(cloud, server_id, {'createImage': {'name': 'copy', 'metadata': {'mine': 'yes'}}})
     image_id = answer.headers['location'].rpartition('/')[2]
     image = cloud.services.images.show(cloud.owner, image_id)
@@ -206,7 +206,7 @@ def test_metadata_of_an_image_counts_until_239(cloud, server_id, version, code):
 
 # ---- lock, state, console ----------------------------------------------------
 
-def test_lock_and_unlock(cloud, server_id):
+def test_locked_server_refuses_its_users(cloud, server_id):
     user, admin = cloud.client(version='2.73'), cloud.admin(version='2.73', project='c' * 32)
     assert act(cloud, server_id, {'lock': {'locked_reason': 'mine'}}, user).status == 202
     assert user.get(f'/servers/{server_id}').json['server']['locked_reason'] == 'mine'
@@ -228,7 +228,7 @@ def test_a_locked_server_keeps_its_data(cloud, server_id):
     assert cloud.compute.sent == []
 
 
-def test_reset_state(cloud, server_id):
+def test_reset_state_is_for_administrators(cloud, server_id):
     assert act(cloud, server_id, {'os-stop': None}).status == 202
     assert act(cloud, server_id, {'os-resetState': {'state': 'error'}}).status == 403
     assert act(cloud, server_id, {'os-resetState': {'state': 'active'}}, cloud.admin()).status == 202
@@ -239,7 +239,7 @@ def test_reset_state(cloud, server_id):
 
 
 @pytest.mark.parametrize('length, sent', [(None, None), (-1, None), ('5', 5), (0, 0)])
-def test_console_output(cloud, server_id, length, sent):
+def test_console_output_length_is_passed_to_the_host(cloud, server_id, length, sent):
     answer = act(cloud, server_id, {'os-getConsoleOutput': {} if length is None else {'length': length}})
     assert answer.json == {'output': 'line 1\nline 2\n'}
     assert cloud.compute.sent[-1][2]['length'] == sent
@@ -264,7 +264,7 @@ def test_delete_goes_where_it_can_be_done(cloud, server_id, ask):
 
 # ---- metadata, tags, ips, actions --------------------------------------------
 
-def test_metadata(cloud, server_id):
+def test_server_metadata_is_managed(cloud, server_id):
     client, path = cloud.client(), f'/servers/{server_id}/metadata'
     assert client.post(path, {'metadata': {'a': '1', 'b': '2'}}).json == {'metadata': {'a': '1', 'b': '2'}}
     assert client.post(path, {'metadata': {'b': '3'}}).json == {'metadata': {'a': '1', 'b': '3'}}
@@ -284,7 +284,7 @@ def test_metadata(cloud, server_id):
     assert client.post(path, {'metadata': {'a': 'b'}}).status == 409
 
 
-def test_tags(cloud, server_id):
+def test_server_tags_are_managed_since_2_26(cloud, server_id):
     client, path = cloud.client(version='2.26'), f'/servers/{server_id}/tags'
     assert client.get(path, version='2.25').status == 404
     answer = client.put(path + '/blue')
@@ -301,7 +301,7 @@ def test_tags(cloud, server_id):
     assert client.get(path).json == {'tags': []}
 
 
-def test_ips(cloud, server_id):
+def test_server_addresses_are_listed_by_network(cloud, server_id):
     shown = [{'version': 4, 'addr': '10.0.0.4'}, {'version': 6, 'addr': 'fd00::2'}]
     client, path = cloud.client(), f'/servers/{server_id}/ips'
     assert client.get(path).json == {'addresses': {'private': shown}}
@@ -309,7 +309,7 @@ def test_ips(cloud, server_id):
     assert client.get(path + '/other').status == 404
 
 
-def test_instance_actions(cloud, server_id):
+def test_instance_actions_show_results(cloud, server_id):
     act(cloud, server_id, {'os-stop': None})
     with cloud.cell_db.writer() as conn:
         instance_actions.finish(
@@ -342,7 +342,7 @@ def test_instance_actions(cloud, server_id):
     assert cloud.client(project='c' * 32).get(path).status == 404
 
 
-def test_actions_of_deleted_servers_from_221(cloud, server_id):
+def test_actions_of_deleted_servers_are_shown_since_2_21(cloud, server_id):
     with cloud.cell_db.writer() as conn:
         instances.destroy(conn, server_id, server_rows.START)
     path = f'/servers/{server_id}/os-instance-actions'

@@ -55,20 +55,20 @@ def test_pages_join_across_cells(cloud, query, key, limit):
     assert _walk(cloud.client(), f'limit={limit}&{query}') == expected
 
 
-def test_equal_times_in_different_cells(cloud):
+def test_equal_sort_keys_in_cells_lose_no_server(cloud):
     """Nothing is shown twice or left out where the sort keys, and the ids, are the same in every cell."""
     made = {cloud.add(name, 1, display_name=f'{name}-{number}') for number in range(3) for name in NAMES}
     found = _walk(cloud.client(), 'limit=2')
     assert len(found) == len(set(found)) == len(made)
 
 
-def test_a_marker_that_no_cell_has(cloud):
+def test_unknown_marker_returns_400(cloud):
     cloud.add('second', 1)
     answer = cloud.client().get('/servers?marker=' + '1' * 36)
     assert answer.fault[:2] == ('badRequest', 400)
 
 
-def test_one_server_and_its_actions_in_another_cell(cloud):
+def test_server_of_another_cell_is_shown_with_its_actions(cloud):
     uuid = cloud.add('third', 1)
     assert cloud.client().get(f'/servers/{uuid}').json['server']['name'] == 'server-1'
     gone = server_rows.row(2, project_id=base.PROJECT, vm_state='deleted', deleted_at=server_rows.START)
@@ -120,7 +120,7 @@ def test_administrators_see_the_lost_servers_of_all_projects(cloud):
     assert admin.get('/servers?all_tenants=1&deleted=True', version='2.69').json['servers'] == []
 
 
-def test_one_server_of_a_cell_that_is_down(cloud):
+def test_server_of_a_cell_that_is_down_is_shown_partially(cloud):
     uuid, foreign = cloud.add('second', 2), cloud.add('second', 3, project_id=OTHER)
     cloud.break_cell('second')
     client = cloud.client()
@@ -137,7 +137,7 @@ def test_one_server_of_a_cell_that_is_down(cloud):
     assert shown['server_groups'] == [server_rows.NETWORK_ID]
 
 
-def test_services_of_a_cell_that_is_down(cloud):
+def test_services_of_a_cell_that_is_down_are_unknown(cloud):
     with cloud.api_db.writer() as conn:
         conn.execute(sa.insert(tables_api.host_mappings), [
             {'host': host, 'cell_uuid': cloud.by_name[name].uuid}
@@ -184,7 +184,7 @@ class New(Cells):
             del cells._known[cell.uuid]
 
 
-def test_a_server_in_a_cell_that_is_new(tmp_path):
+def test_server_in_a_new_cell_is_found(tmp_path):
     cloud = New(tmp_path)
     uuid = cloud.add('second', 1)
     assert len(cloud.services.cells.all()) == 1

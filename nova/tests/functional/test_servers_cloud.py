@@ -43,7 +43,7 @@ def test_server_passes_through_its_actions_and_states(user, image_id):
     assert [server['status'] for server in deleted if server['id'] == server_id] == ['DELETED']
 
 
-def test_several_at_once(user, image_id):
+def test_several_servers_of_one_request_are_built(user, image_id):
     user.boot(image_id, 'many', flavor=flavor(user), min_count=3)
     servers = user.get('/servers?name=^many-').json()['servers']
     assert len(servers) == 3

@@ -70,7 +70,7 @@ def test_a_server_is_stored_and_sent(cloud):
     assert sent['spec'].instance_uuid == server['id'] and sent['spec'].admin_password == server['adminPass']
 
 
-def test_everything_that_can_be_given(cloud):
+def test_all_fields_of_a_create_request_are_stored(cloud):
     with cloud.api_db.writer() as conn:
         key_pairs.create(conn, base.USER, 'mine', 'ssh', 'aa:bb', 'ssh-rsa AAAA')
         networks.insert(conn, tables_network.security_groups, [
@@ -107,12 +107,12 @@ def test_everything_that_can_be_given(cloud):
 
 @pytest.mark.parametrize('networks, version, stored', [
     ('auto', '2.37', None), ('none', '2.37', 'none'), ([], '2.1', None), (None, '2.36', None)])
-def test_networks_in_words(cloud, networks, version, stored):
+def test_networks_auto_and_none_are_stored(cloud, networks, version, stored):
     body = cloud.body() if networks is None else cloud.body(networks=networks)
     assert made(cloud, cloud.client().post('/servers', body, version=version))[1].requested_networks == stored
 
 
-def test_personality(cloud):
+def test_personality_files_are_stored(cloud):
     contents = base64.b64encode(b'hello').decode()
     row, spec = made(cloud, cloud.client().post('/servers', cloud.body(config_drive=True,
         personality=[{'path': '/etc/motd', 'contents': contents}], networks='none'), version='2.56'))
@@ -135,14 +135,14 @@ def test_a_server_with_files_gets_a_config_drive(cloud):
         assert refused.status == 400 and '"config_drive": false' in refused.fault[2]
 
 
-def test_an_image_that_forbids_automatic_disk_configuration(cloud):
+def test_image_without_auto_disk_config_refuses_auto(cloud):
     forbids = cloud.add_image(properties={'auto_disk_config': 'False'})
     for wanted, status in (('AUTO', 400), ('MANUAL', 202)):
         answer = cloud.client().post('/servers', cloud.body(imageRef=forbids, **{'OS-DCF:diskConfig': wanted}))
         assert answer.status == status, answer.body
 
 
-def test_several_servers(cloud):
+def test_several_servers_have_one_reservation(cloud):
     body = cloud.body(min_count='2', max_count=3, return_reservation_id=True)
     answer = cloud.client().post('/servers', body)
     with cloud.cell_db.reader() as conn:

@@ -33,7 +33,7 @@ def keys_of(schema):
 
 
 @pytest.mark.parametrize('key', keys_of(server_schemas.SERVER))
-def test_values_of_create(cloud, key):
+def test_random_create_values_cause_no_server_error(cloud, key):
     for value in VALUES:
         for version, prefix, networks in (('2.1', '/v2', []), ('2.1', '/v2.1', []), ('2.56', '/v2.1', 'none'),
                                           ('2.104', '/v2.1', 'none')):
@@ -43,7 +43,7 @@ def test_values_of_create(cloud, key):
 
 
 @pytest.mark.parametrize('key', keys_of(server_schemas.HINTS) + ['other', 'x' * 300])
-def test_values_of_hints(cloud, key):
+def test_random_hints_cause_no_server_error(cloud, key):
     for value in VALUES:
         answer = cloud.client().post('/servers', {**cloud.body(), 'os:scheduler_hints': {key: value}})
         assert answer.status < 500, (key, value, answer.body)
@@ -56,7 +56,7 @@ def test_values_of_hints(cloud, key):
 @pytest.mark.parametrize('part, schema', [('networks', server_schemas.NETWORK),
                                           ('block_device_mapping_v2', server_schemas.DEVICE_V2),
                                           ('block_device_mapping', server_schemas.DEVICE)])
-def test_values_of_devices(cloud, part, schema):
+def test_random_device_values_cause_no_server_error(cloud, part, schema):
     seeds = {
     'networks': {
         'uuid': cloud.network_id},
@@ -95,7 +95,7 @@ def test_values_of_changes(cloud, server_id, path, outer, keys):
                          [b'', b'{', b'[]', b'null', b'1', b'"x"', b'{}', b'{"server": null}', b'\xff\xfe',
                           b'{"server": []}', b'{"server": {}}', b'{"a":' * 200 +b'1' +b'}' * 200,
                           b'{"server": NaN}', b'{"x": "\\u0000"}', b'{"os-start": 1, "os-stop": 1}'])
-def test_bodies_that_are_none(cloud, server_id, raw):
+def test_malformed_bodies_cause_no_server_error(cloud, server_id, raw):
     for method, path in (('POST', '/servers'), ('PUT', f'/servers/{server_id}'),
                          ('POST', f'/servers/{server_id}/action'), ('POST', f'/servers/{server_id}/metadata'),
                          ('PUT', f'/servers/{server_id}/metadata/x')):
@@ -107,7 +107,7 @@ def test_bodies_that_are_none(cloud, server_id, raw):
 
 
 @pytest.mark.threads                      # memory is given back after a large answer
-def test_queries(cloud):
+def test_random_queries_cause_no_server_error(cloud):
     choice = random.Random(7)
     names = sorted({param.name for param in server_schemas.LIST.params if param.name})
     texts = ['', 'x', '1', '-1', '%', '%00', '%FF', '[', '(' * 100, '^a$', '9' * 400, 'None', 'true',
@@ -120,7 +120,7 @@ def test_queries(cloud):
                 assert answer.status < 500, (name, text, answer.body)
 
 
-def test_nothing_was_broken(cloud):
+def test_cloud_works_after_random_requests(cloud):
     with cloud.cell_db.reader() as conn:
         assert conn.execute(sa.select(sa.func.count()).select_from(tables_cell.instances)).scalar() > 0
     assert cloud.admin().get('/servers/detail?all_tenants=1&limit=50', version='2.104').status == 200

@@ -66,7 +66,7 @@ def names(client, query='', version='2.104', path='/servers'):
                           ('project_id=x&tenant_id=y', '2.1', [4, 3, 2, 1]),
                           ('reservation_id=r-12345678&limit=2', '2.1', [4, 3]),
                           ('limit=0', '2.1', [])])
-def test_users(cloud, path, query, version, expected):
+def test_users_list_their_own_servers_by_filters(cloud, path, query, version, expected):
     assert names(cloud.client(), query, version, path) == expected
 
 
@@ -141,7 +141,7 @@ def test_a_deleted_server_is_not_shown(cloud):
 
 @pytest.mark.parametrize('server_id', ['x', 'detail2', '1' * 36, '%2e%2e', 'a' * 5000,
                                        '00000000-0000-0000-0000-000000000000'])
-def test_unknown_ids(cloud, server_id):
+def test_unknown_server_ids_return_404(cloud, server_id):
     for method, path, body in (
         ('GET', '', None),
         ('DELETE', '', None),
@@ -154,7 +154,7 @@ def test_unknown_ids(cloud, server_id):
         assert answer.status == 404, (method, path, answer.body)
 
 
-def test_host_status(cloud):
+def test_host_status_is_shown_to_administrators(cloud):
     admin = cloud.admin(project=base.PROJECT)
     shown = {server['name']: server['host_status'] for server in
              admin.get('/servers/detail', version='2.16').json['servers']}
@@ -178,7 +178,7 @@ def kept(tmp_path_factory):
     ('status=SOFT_DELETED', [2], [2]), ('vm_state=soft-delete', [2], [2]),
     ('changes-since=2026-01-01T12:00:00Z', [3, 2, 1], [3, 2, 1]),
     ('changes-since=2026-01-01T12:00:00Z&deleted=false', [3, 2, 1], [2, 1])])
-def test_servers_that_may_be_restored(kept, query, user, admin):
+def test_soft_deleted_servers_are_listed_on_request(kept, query, user, admin):
     version = '2.83' if 'vm_state' in query else '2.1'
     assert names(kept.client(), query, version) == user
     assert names(kept.admin(project=base.PROJECT), query, version) == admin
@@ -192,7 +192,7 @@ def test_a_period_that_ends_before_it_begins(cloud, path):
 
 
 @pytest.mark.parametrize('marker', [None, 'deleted'])
-def test_a_marker_that_is_not_listed(cloud, marker):
+def test_marker_outside_of_the_list_is_refused(cloud, marker):
     admin = cloud.admin(project=base.PROJECT)
     if marker:
         marker = admin.get('/servers?all_tenants=1&deleted=1').json['servers'][0]['id']

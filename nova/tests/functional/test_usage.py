@@ -42,7 +42,7 @@ def ran(cloud, number, first, last=None, **values):
     return cloud.add_servers(row, deleted=bool(last))[0]
 
 
-def test_servers_that_began_or_ended_in_the_time(cloud):
+def test_usage_counts_servers_within_the_period(cloud):
     """Days of March 1 to 11 that each server ran: all ten, the last four, the first three, two within; others none."""
     hours = {
         ran(cloud, 1, -20): 240, ran(cloud, 2, 7): 96, ran(cloud, 3, -20, 4): 72, ran(cloud, 4, 5, 7): 48,
@@ -85,7 +85,7 @@ def test_nothing_is_charged_for_the_future(cloud):
     assert cloud.client().get(PATH).json['tenant_usage']['total_hours'] == pytest.approx(2, abs=0.05)
 
 
-def test_all_projects(cloud):
+def test_usage_of_all_projects_is_for_administrators(cloud):
     ran(cloud, 1, 1, 3)
     ran(cloud, 2, 1, 4, project_id=OTHER)
     ran(cloud, 3, 2, project_id=OTHER)
@@ -100,12 +100,12 @@ def test_all_projects(cloud):
     assert empty == {'tenant_usages': []}
 
 
-def test_a_project_without_servers(cloud):
+def test_project_without_servers_has_no_usage(cloud):
     usage = cloud.client().get(f'{PATH}?{WINDOW}').json['tenant_usage']
     assert usage['server_usages'] == [] and usage['total_hours'] == 0.0
 
 
-def test_pages(cloud):
+def test_usage_is_paged_since_2_40(cloud):
     uuids = sorted(ran(cloud, number, 1, 3 if number % 2 else None) for number in range(7))
     client, seen, total = cloud.client(version='2.40'), [], 0
     path = f'{PATH}?{WINDOW}&limit=3'
@@ -128,7 +128,7 @@ def test_pages(cloud):
     assert len(cloud.client().get(f'{PATH}?{WINDOW}&limit=3').json['tenant_usage']['server_usages']) == 7
 
 
-def test_bad_requests(cloud):
+def test_invalid_usage_requests_return_400(cloud):
     client = cloud.client(version='2.40')
     for query in ('start=yesterday', 'end=2026-13-01', 'start=2026-03-02&end=2026-03-01', 'end=0001-01-02',
                   'marker=x', f'marker={server_rows.IMAGE_ID}', 'limit=x', 'limit=-1',
@@ -150,7 +150,7 @@ def test_usage_of_other_projects_requires_an_administrator(cloud):
     assert cloud.admin().get(theirs).json['tenant_usage']['total_hours'] == 48.0
 
 
-def test_few_statements(cloud):
+def test_usage_needs_few_statements(cloud):
     for number in range(30):
         ran(cloud, number, 1, 3 if number % 2 else None, project_id=OTHER if number % 3 else base.PROJECT)
     statements = []
@@ -173,7 +173,7 @@ def conductor(cloud):
         images=None)).methods
 
 
-def test_an_audit(cloud):
+def test_usage_audit_is_reported(cloud):
     now = utils.utcnow()
     this = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     before = (this - DAY).replace(day=1)

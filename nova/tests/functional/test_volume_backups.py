@@ -177,7 +177,7 @@ def test_a_volume_that_is_read_only(cloud, user):
     assert ask(user, 'GET', f'/volumes/{ident}', code=200)['volume']['metadata'] == {}
 
 
-def test_filters_metadata_of_snapshots_and_of_images(cloud, user):
+def test_volume_filters_and_snapshot_metadata_work(cloud, user):
     ident = volume(user, 2, name='two')
     for query, found in (('size=2', True), ('size=1', False), ('bootable=true', False), ('bootable=false', True),
                          ('multiattach=false', True)):
@@ -332,7 +332,7 @@ def test_misspelt_boolean_is_refused(user, path, body):
     assert (found['metadata'], found['bootable']) == ({}, 'false')
 
 
-def test_flags_of_queries(user):
+def test_invalid_query_flags_return_400(user):
     for query in ('all_tenants=mine', 'with_count=ye', 'bootable=perhaps'):
         ask(user, 'GET', f'/volumes?{query}', code=400)
     assert ask(user, 'GET', '/volumes?with_count=true&bootable=0', code=200)['count'] >= 0
@@ -349,7 +349,7 @@ def test_lists_have_no_filters_that_do_nothing(user, path):
         assert f'Invalid filters {shown}' in str(ask(user, 'GET', f'{path}?{query}', code=400))
 
 
-def test_filters_of_lists(cloud, user):
+def test_documented_list_filters_work(cloud, user):
     """What openstacksdk, gophercloud and Horizon send."""
     ident = volume(user, name='one', description='text')
     for query, found in (('user_id=nobody', False), ('description=text', True), ('description=other', False),
@@ -367,7 +367,7 @@ def test_filters_of_lists(cloud, user):
     assert ask(admin, 'GET', of_project + '&all_tenants=1', code=200)['volumes']
 
 
-def test_pages_with_an_offset(user):
+def test_pages_with_an_offset_lose_no_row(user):
     """The address of the next page had it, too, so that each page left rows out."""
     for _ in range(4):
         volume(user, name='paged')
@@ -379,7 +379,7 @@ def test_pages_with_an_offset(user):
         row['id'] for row in ask(user, 'GET', '/volumes?name=paged', code=200)['volumes']][1:3]
 
 
-def test_pages_of_types(user):
+def test_volume_types_are_paged(user):
     """All came whatever the limit was, and after any marker: a client that pages by itself did not come to an end."""
     every = [row['name'] for row in ask(user, 'GET', '/types', code=200)['volume_types']]
     first = ask(user, 'GET', '/types?limit=1', code=200)
@@ -393,7 +393,7 @@ def test_pages_of_types(user):
         ask(user, 'GET', f'/types?{query}', code=400)
 
 
-def test_the_order_of_attachments(cloud, user):
+def test_attachments_are_sorted(cloud, user):
     """sort_key and sort_dir were accepted and did nothing."""
     admin = cloud.admin()
     for number in range(2):
@@ -406,7 +406,7 @@ def test_the_order_of_attachments(cloud, user):
     assert listed('attach_status=attached') == []
 
 
-def test_the_service_of_a_whole_cloud(cloud, user):
+def test_volume_service_of_an_all_in_one_is_listed(cloud, user):
     """The process that answers has no row of its own, and runs."""
     rows = ask(cloud.admin(), 'GET', '/os-services', code=200)['services']
     assert [(row['binary'], row['state'], row['host']) for row in rows if row['updated_at']] == [
@@ -415,7 +415,7 @@ def test_the_service_of_a_whole_cloud(cloud, user):
     ask(user, 'GET', '/os-services', code=403)
 
 
-def test_limits_of_another_project(cloud, user):
+def test_limits_of_another_project_are_shown_to_administrators(cloud, user):
     """``openstack limits show --project`` had those of the administrator's own project."""
     volume(user)
     for name in ('project_id', 'tenant_id'):
@@ -424,7 +424,7 @@ def test_limits_of_another_project(cloud, user):
         ask(user, 'GET', f'/limits?{name}=another', code=404)
 
 
-def test_an_address_with_another_project(cloud, user):
+def test_project_in_the_path_selects_the_project_of_administrators(cloud, user):
     """What administrators made there, and listed, was of their own project."""
     for method, body in (('GET', None), ('POST', {'volume': {'size': 1}})):
         answer = ask(cloud.admin(), method, f'/{user.project_id}/volumes', body, 400)
@@ -503,7 +503,7 @@ def test_a_backup_that_waits_for_its_snapshot_is_not_forced_away(cloud, user):
     ask(admin, 'POST', f'/backups/{backup}/action', {'os-force_delete': None})
 
 
-def test_an_offer_whose_volume_was_reset(cloud, user):
+def test_transfer_of_a_reset_volume_is_replaced(cloud, user):
     """The next offer met the row of the one before, and was an internal error."""
     ident = volume(user)
     first = ask(user, 'POST', '/volume-transfers', {'transfer': {'volume_id': ident}})['transfer']

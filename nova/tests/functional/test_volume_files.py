@@ -28,7 +28,7 @@ def home(tmp_path):
     return Home(tmp_path)
 
 
-def test_blank_extend_delete(home):
+def test_blank_volume_is_extended_and_deleted(home):
     volume_id = home.made(2)
     path = home.path(volume_id)
     assert path.stat().st_size == 2 * GIB and path.stat().st_blocks < 64          # sparse

@@ -56,7 +56,7 @@ def home(request, tmp_path):
         yield volumes
 
 
-def test_volumes(home):
+def test_volumes_are_created_and_shown(home):
     alice = user(service.ALICE)
     made = home.create(alice, 2, name='data', description='d')
     volume = home.get(alice, made['id'])
@@ -71,7 +71,7 @@ def test_volumes(home):
         home.get(alice, made['id'])
 
 
-def test_a_volume_of_an_image(home, tmp_path):
+def test_volume_is_created_from_an_image(home, tmp_path):
     alice = user(service.ALICE)
     image = home.made_images.create(alice, {'name': 'i', 'min_disk': 2, 'properties': {'os_distro': 'x'}})
     path = tmp_path / 'disk'
@@ -90,7 +90,7 @@ def test_a_volume_of_an_image(home, tmp_path):
         home.create(alice, 2, image_id=ABSENT)
 
 
-def test_the_life_of_an_attachment(home):
+def test_attachment_is_reserved_completed_and_deleted(home):
     alice, service_user = user(service.ALICE), system()
     volume_id = home.create(alice, 1)['id']
     attachment = home.attach(service_user, volume_id, SERVER)
@@ -125,7 +125,7 @@ def test_the_life_of_an_attachment(home):
     assert home.get(alice, volume_id)['status'] == 'available' and home.attachments_of(service_user, SERVER) == []
 
 
-def test_snapshots(home):
+def test_snapshots_are_created_and_deleted(home):
     alice = user(service.ALICE)
     volume_id = home.create(alice, 2)['id']
     snapshot = home.create_snapshot(alice, volume_id, 'one')
@@ -216,13 +216,13 @@ def test_fields_follow_the_microversion(tmp_path, version, fields):
 
 @pytest.mark.parametrize('version, code', [
     ('3.69', 406), ('2.0', 400), ('x', 400), ('3.01', 400), ('3.' + '9' * 9, 400)])
-def test_a_version_that_is_none(tmp_path, version, code):
+def test_unsupported_volume_microversion_is_refused(tmp_path, version, code):
     alice = service.Client(Application(home_of(tmp_path, None)))
     answer = alice('GET', '/v3/volumes', headers={'OpenStack-API-Version': f'volume {version}'})
     assert (answer.status, answer.headers['openstack-api-version']) == (code, 'volume 3.0')
 
 
-def test_types_and_cascade(tmp_path):
+def test_multiattach_type_and_cascading_delete_work(tmp_path):
     """A volume that several servers may have is asked for by a type; its snapshots may go with it."""
     db = engine.Database(f'sqlite:///{tmp_path}/api.sqlite')
     tables_volume.volumes.metadata.create_all(db.engine)
@@ -349,20 +349,20 @@ def test_attachment_calls_follow_the_cinder_api(recorded):
     (400, exception.InvalidVolume), (401, exception.Unavailable), (403, exception.Forbidden),
     (404, exception.VolumeNotFound), (409, exception.InvalidVolume), (413, exception.Forbidden),
     (500, exception.Unavailable), (503, exception.Unavailable)])
-def test_errors_of_the_service(recorded, code, error):
+def test_errors_of_cinder_are_mapped(recorded, code, error):
     recorded.answers['GET', '/v3/p1/volumes/v1'] = (code, {'fault': {'code': code, 'message': 'a reason'}})
     with pytest.raises(error) as caught:
         recorded.volumes.get(user('p1'), 'v1')
     assert ('a reason' in caught.value.message) == (code in (400, 409))
 
 
-def test_a_service_that_is_away():
+def test_unreachable_cinder_raises_unavailable():
     conf = nova_conf.new(files=[], cinder__endpoint_override='http://127.0.0.1:9', cinder__auth_type='none')
     with pytest.raises(exception.Unavailable):
         cinder.CinderVolumes(conf).get(user('p1'), 'v1')
 
 
-def test_a_swap_for_the_service_itself(recorded):
+def test_swap_requested_by_cinder_completes_its_migration(recorded):
     recorded.answers = {
         ('GET', '/v3/p1/volumes/v1'): (200, {'volume': {
             'id': 'v1', 'status': 'in-use', 'size': 1, 'migration_status': 'migrating'}}),
@@ -373,7 +373,7 @@ def test_a_swap_for_the_service_itself(recorded):
     assert recorded.volumes.complete_migration(user('p1'), 'v1', 'v2', False) == 'v2'
 
 
-def test_the_key_of_an_encrypted_volume(recorded):
+def test_key_of_an_encrypted_volume_is_read_for_its_user(recorded):
     """integration/test_barbican.py has a real Key Manager service."""
     alice, encryption, secret = user('p1'), ('GET', '/v3/p1/volumes/v1/encryption'), '/v1/secrets/' + ABSENT
     found = {'encryption_key_id': ABSENT, 'provider': 'luks', 'cipher': 'aes-xts-plain64', 'key_size': 256,

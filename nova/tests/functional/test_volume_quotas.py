@@ -89,7 +89,7 @@ def test_a_project_has_limits_of_its_own(user, admin, cloud):
 
 @pytest.mark.parametrize('values', [{}, {'gigabytes': -2}, {'gigabytes': 2 ** 31}, {'gigabytes': '1e3'}, {'cores': 1},
                                     {'gigabytes': None}, {'gigabytes': True}, []])
-def test_limits_that_are_none(user, admin, values):
+def test_invalid_volume_limits_return_400(user, admin, values):
     assert admin.put(quota_set(user), {'quota_set': values}).status_code == 400
     assert admin.put('/volume/v3/os-quota-sets/' + 'x' * 300, {'quota_set': {'gigabytes': 1}}).status_code == 400
 

@@ -110,7 +110,7 @@ REMOVE = {'snapshot': lambda small, ident: small.volumes.delete_snapshot(ALICE, 
 
 
 @pytest.mark.parametrize('step', STEPS)
-def test_a_copy_on_a_full_disk(small, step):
+def test_copy_on_a_full_disk_ends_in_error_and_leaves_no_file(small, step):
     """It ends in error, leaves no file, keeps what it is made of, and works when there is room."""
     need, act = STEPS[step]
     source = need(small)
@@ -173,7 +173,7 @@ def _settled(small, volume):
 
 
 @pytest.mark.skipif(shutil.which(daemon.PROGRAM) is None, reason='needs qemu-storage-daemon')
-def test_an_attachment_on_a_full_disk(small):
+def test_attachment_on_a_full_disk_works_or_is_refused(small):
     """The host of the files needs no room. An export needs a little, and without it is refused; the volume is free."""
     volume = small.full_volume()
     small.fill(left=0)

@@ -40,7 +40,7 @@ def make(admin, name, **values):
     return ask(admin, 'POST', '/types', {'volume_type': {'name': name, **values}})['volume_type']
 
 
-def test_the_life_of_a_type(cloud, admin):
+def test_volume_type_is_created_changed_and_deleted(cloud, admin):
     user = cloud.client()
     made = make(admin, 'fast', description='d', **{'os-volume-type-access:is_public': True})
     # tempest takes no more than these fields

@@ -90,7 +90,7 @@ def test_an_image_is_made_of_a_volume(cloud, user):
         assert file.read(4100)[4096:] == b'data'
 
 
-def test_small_ones_and_older_versions(cloud, user):
+def test_small_volumes_are_uploaded_at_all_versions(cloud, user):
     made = volume(user)
     write(cloud, made, b'data')
     image_id = upload(user, made, disk_format='qcow2', visibility='shared', protected='false')[UPLOAD]['image_id']

@@ -30,7 +30,7 @@ def actions(user, server_id):
             user.get(f'/servers/{server_id}/os-instance-actions').json()['instanceActions']}
 
 
-def test_attach_and_detach(cloud, user, image_id):
+def test_volume_is_attached_and_detached(cloud, user, image_id):
     server_id, volume_id = boot(user, image_id), volume(user)
     answer = attach(user, server_id, volume_id, version='2.79', tag='data', delete_on_termination=True)
     assert answer.status_code == 200
@@ -56,7 +56,7 @@ def test_attach_and_detach(cloud, user, image_id):
     assert user.delete(f'/servers/{server_id}/os-volume_attachments/{volume_id}').status_code == 404
 
 
-def test_refusals_of_attach(user, image_id):
+def test_invalid_attachments_are_refused(user, image_id):
     server_id, volume_id, other = boot(user, image_id), volume(user), volume(user)
     assert attach(user, server_id, volume_id).status_code == 200
     status(user, volume_id, 'in-use')
@@ -105,7 +105,7 @@ def test_a_failed_detach_keeps_the_volume(cloud, user, image_id):
     assert len(attachments(user, server_id)) == 1 and guest_volumes(cloud, server_id) == {volume_id: '/dev/vdb'}
 
 
-def test_swap_and_update(cloud, user, image_id):
+def test_attachment_is_swapped_and_updated(cloud, user, image_id):
     server_id, old, new, small = boot(user, image_id), volume(user, size=2), volume(user, size=3), volume(user)
     attach(user, server_id, old)
     status(user, old, 'in-use')
@@ -171,7 +171,7 @@ def _boot_device(**values):
     return {'boot_index': 0, 'destination_type': 'volume', 'volume_size': 1, **values}
 
 
-def test_boot_from_volumes_of_every_source(cloud, user, image_id):
+def test_server_boots_from_volumes_of_every_source(cloud, user, image_id):
     data = volume(user)
     server_id = boot(user, None, block_device_mapping_v2=[
         _boot_device(source_type='image', uuid=image_id, delete_on_termination=True),
@@ -192,7 +192,7 @@ def test_boot_from_volumes_of_every_source(cloud, user, image_id):
     assert status(user, data, 'available') and status(user, found[2]['volumeId'], 'available')
 
 
-def test_boot_from_a_blank_volume(user, image_id):
+def test_server_boots_with_a_blank_root_volume(user, image_id):
     """What boots then is another disk, or a rescue image."""
     server_id = boot(user, None, block_device_mapping_v2=[_boot_device(source_type='blank')])
     assert user.wait_for(server_id)['image'] == ''
@@ -200,7 +200,7 @@ def test_boot_from_a_blank_volume(user, image_id):
     assert (root['device'], show(user, root['volumeId'])['bootable']) == ('/dev/vda', 'false')
 
 
-def test_boot_from_an_empty_volume_beside_an_image(user, image_id):
+def test_server_boots_from_an_empty_volume_with_an_image(user, image_id):
     """What openstacksdk's own test does: the image tells what the server is, the volume is its disk."""
     root = volume(user)
     refused = user.post('/servers', {'server': {
@@ -212,7 +212,7 @@ def test_boot_from_an_empty_volume_beside_an_image(user, image_id):
     assert [each['volumeId'] for each in attachments(user, server_id)] == [root]
 
 
-def test_boot_from_a_volume_in_either_form(user, image_id):
+def test_server_boots_from_a_volume_in_either_form(user, image_id):
     for version in ('2.1', '2.36'):
         root = volume(user, imageRef=image_id)
         made = user.post('/servers', {'server': {'name': 'vm', 'flavorRef': '42', 'block_device_mapping': [
@@ -224,7 +224,7 @@ def test_boot_from_a_volume_in_either_form(user, image_id):
         assert show(user, root) is None
 
 
-def test_boot_from_a_snapshot_of_a_volume(user, image_id):
+def test_server_boots_from_a_volume_snapshot(user, image_id):
     root = volume(user, imageRef=image_id)
     status(user, root, 'available')
     data = volume(user)
@@ -535,7 +535,7 @@ def test_a_rebuild_from_another_image_changes_the_root_volume(cloud, user, image
     assert user.get(f'/servers/{server_id}', version='2.98').json()['server']['image'] == ''
 
 
-def test_a_shared_volume(cloud, user, image_id):
+def test_multiattach_volume_is_attached_to_two_servers(cloud, user, image_id):
     shared = volume(user, multiattach=True)
     servers = [boot(user, image_id) for _ in range(2)]
     for server_id in servers:

@@ -104,7 +104,7 @@ def test_an_image_is_asked_for(cloud, admin):
 
 
 @pytest.mark.parametrize('version', [None, '2.1', '2.36', '2.91', '2.104'])
-def test_the_life_of_a_vpn_instance(cloud, admin, project, version):
+def test_vpn_instance_is_created_once_and_hidden_from_users(cloud, admin, project, version):
     """One server of the category in the project, which its users do not see; a second request finds it."""
     answer = admin.post(PIPES, {'cloudpipe': {'project_id': project.project_id}}, version=version)
     assert answer.status_code == 200, answer.text
@@ -161,7 +161,7 @@ def _cert(cloud, *words):
 @pytest.mark.parametrize('prefix, mask', [(8, '255.0.0.0'), (20, '255.255.240.0'), (24, '255.255.255.0'),
                                           (30, '255.255.255.252'), (32, '255.255.255.255')])
 @pytest.mark.parametrize('shell', ['sh', 'bash', 'busybox'])
-def test_the_mask_of_a_network(prefix, mask, shell):
+def test_network_mask_is_computed_in_the_shells_of_the_images(prefix, mask, shell):
     """In the shells of the images; the awk of Debian's busybox has no powers."""
     if not shutil.which(shell):
         pytest.skip(f'{shell} is not installed')
@@ -239,7 +239,7 @@ def test_vpn_endpoint_address_and_port_can_be_configured(cloud, admin, project, 
     {'configure_project': {'vpn_ip': '198.51.100.7', 'vpn_port': '-1'}},
     {'configure_project': {'vpn_ip': '198.51.100.7', 'vpn_port': True}},
     {'configure_project': {'vpn_ip': '198.51.100.7\n', 'vpn_port': 1}}])
-def test_an_address_that_is_none(admin, body):
+def test_invalid_vpn_address_returns_400(admin, body):
     assert admin.put(PIPES + '/configure-project', body).status_code == 400
 
 
@@ -247,7 +247,7 @@ def test_an_address_that_is_none(admin, body):
     ({'cloudpipe': {'project_id': 'f' * 32}}, 400), ({'cloudpipe': {'project_id': '../x'}}, 400),
     ({'cloudpipe': {'project_id': "x'\nrm -rf /"}}, 400), ({'cloudpipe': {'project_id': 'x\n'}}, 400),
     ({'cloudpipe': []}, 400), ({'cloudpipe': {'a': 1}}, 400)])
-def test_a_project_that_is_none(admin, image, body, code):
+def test_invalid_project_of_a_vpn_is_refused(admin, image, body, code):
     answer = admin.post(PIPES, body)
     assert answer.status_code == code, answer.text
 

@@ -10,7 +10,7 @@ from nova.tests.support import archive as test_archive
 
 
 @pytest.mark.parametrize('kind', long_runs.rest(['mariadb', 'postgresql']))
-def test_two_archives_at_once_and_the_purge(kind):
+def test_parallel_archives_and_a_purge_lose_no_row(kind):
     with servers.SHARED[kind]() as url_of:
         db = engine.Database(url_of('archive'))
         try:

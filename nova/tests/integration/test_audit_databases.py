@@ -42,7 +42,7 @@ def run(*functions):
 
 
 @pytest.mark.parametrize('branch', migration.BRANCHES)
-def test_writers_and_sealers_at_once(make, branch):
+def test_parallel_writers_and_sealers_keep_the_audit_chain_valid(make, branch):
     db = make(f'audit_{branch}', branch)
     auditor, writing = recorder.Auditor(db, notify.OFF), threading.Event()
 

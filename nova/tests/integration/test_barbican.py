@@ -191,7 +191,7 @@ def secrets_of(client, url, name):
     return [each['secret_ref'] for each in answer.json()['secrets']]
 
 
-def test_keys_of_volumes_by_the_account_of_the_system(cloud, url, tmp_path):
+def test_volume_keys_are_stored_by_the_service_account(cloud, url, tmp_path):
     """The database has the id alone. A copy keeps the key; with the last of both it is gone from Barbican, also where
     it did not answer, or where the answer to the making was lost."""
     auth = yaml.safe_load(cloud.clouds_yaml.read_text())['clouds']['nova-admin']['auth']
@@ -261,7 +261,7 @@ def volume_keys_of(cloud):
         return volume_keys.unused_outside(conn)
 
 
-def test_keys_of_disks_by_the_account_of_the_system(cloud, url, tmp_path):
+def test_disk_keys_are_stored_by_the_service_account(cloud, url, tmp_path):
     """The database has the id alone; the key is gone from Barbican when the server ends."""
     auth = yaml.safe_load(cloud.clouds_yaml.read_text())['clouds']['nova-admin']['auth']
     (tmp_path / 'nova.conf').write_text(ACCOUNT.format(url=url, identity=cloud.url + '/identity/v3', auth=auth))

@@ -21,7 +21,7 @@ def printed(script, *words):
     return done.stdout
 
 
-def test_volumes_images_and_memory():
+def test_disk_bench_prints_volumes_images_and_memory():
     text = printed('disks.py', '--volumes', '2', '--rounds', '1', '--image', '4', '--only', 'single,many,image,memory')
     for row in ('create a volume of 1 GiB', 'the storage by itself', '2 volumes, concurrency 8', '4 MiB of data, qcow2',
                 '4 MiB of data, raw', 'which hashes it', 'and with a flush', 'memory of nova-volume: '):
@@ -29,7 +29,7 @@ def test_volumes_images_and_memory():
 
 
 @pytest.mark.skipif(test_libvirt._REASON is not None, reason=str(test_libvirt._REASON))
-def test_guests():
+def test_disk_bench_prints_guest_figures():
     guest = os.environ['NOVA_TEST_GUEST_DIR']
     text = printed('disks.py', '--guest', guest, '--guests', '2', '--only', 'fetched')
     assert '2 servers of one image on one host: it was fetched 1 time(s)' in text

@@ -140,7 +140,7 @@ def test_a_host_makes_nothing_of_its_own(fleet):
 
 
 @long_runs.only
-def test_users_with_certificates(tmp_path):
+def test_broker_users_log_in_with_certificates(tmp_path):
     """A certificate of the deployment names its host: no password is left that could be used elsewhere."""
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(servers._directory('rabbitmq'))

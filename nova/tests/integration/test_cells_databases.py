@@ -16,7 +16,7 @@ def deployment(request, tmp_path):
         made.close()
 
 
-def test_broken_off_and_at_once(deployment, monkeypatch):
+def test_interrupted_and_parallel_cell_transfers_complete(deployment, monkeypatch):
     test_cell_transfer.placed_and_deleted_at_once(deployment)
     monkeypatch.setattr(cell_transfer, 'ATTEMPT_TIMEOUT_S', -1)
     test_cell_transfer.broken_off_everywhere(deployment, test_cell_transfer.rename, (3, 5))

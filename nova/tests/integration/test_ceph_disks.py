@@ -361,7 +361,7 @@ def test_disks_that_are_lent_to_a_guest_on_its_way_are_not_removed(ceph, store, 
 
 
 @pytest.mark.parametrize('end', long_runs.rest(['revert', 'confirm', 'delete']))
-def test_a_resize_to_another_host_of_the_pool(ceph, store, tmp_path, end):
+def test_resize_to_another_host_of_the_pool_moves_the_disks(ceph, store, tmp_path, end):
     instance, other = build(store, swap=8), make(ceph, tmp_path / 'other', 'two')
     uuid = instance.uuid
     os.rename(store.path(uuid), store.backup_path(uuid))
@@ -440,7 +440,7 @@ def test_a_disk_in_use_is_not_removed_and_the_sentence_says_so(ceph, store, monk
     assert disks(ceph, instance) == []
 
 
-def test_a_copy_of_a_disk_and_the_disk_of_a_rescue(ceph, store):
+def test_disk_can_be_copied_and_rescued(ceph, store):
     instance = build(store)
     root, path = store.load(instance.uuid).disks[0], store.path(instance.uuid, 'disk.out')
     store.backends.of(root).copy(root, path)

@@ -89,7 +89,7 @@ def reach(rig, address, key):
     assert subprocess.run(ssh, capture_output=True, text=True).stdout.strip() == 'web'
 
 
-def test_the_main_job_with_unmodified_clients(rig):
+def test_unmodified_clients_boot_and_manage_a_server(rig):
     key = rig.cloud.state / 'mine'
     subprocess.run(['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', key], check=True)
     path, disk_format = guest_image(rig)
@@ -139,7 +139,7 @@ FIRST_TYPING_S = 120             # from the login, by a person who has never see
 
 @long_runs.only
 @pytest.mark.parametrize('rig', ['libvirt'], indirect=True)
-def test_from_the_login_to_a_guest_in_a_browser(rig, tmp_path):
+def test_browser_user_creates_a_server_and_types_at_its_console(rig, tmp_path):
     """A person logs in, makes a server, opens its console and types, all with a mouse and keys."""
     pytest.importorskip('selenium', reason='selenium is not installed')
     if not (shutil.which('chromium') and shutil.which('chromedriver')):

@@ -44,7 +44,7 @@ def cloud(database, tmp_path_factory):
         yield made
 
 
-def test_the_life_of_servers(cloud):
+def test_servers_run_through_their_life_on_shared_databases(cloud):
     client = cloud.client()
     image = client.upload_image()
     made = [client.boot(image, name=f'web-{number}', version='2.52', networks='auto', tags=['a', 'b'],
@@ -118,7 +118,7 @@ def at_once(function, count):
     return sorted(answer.status_code for answer in answers)
 
 
-def test_one_name_and_one_zone_of_many_requests(cloud):
+def test_parallel_requests_create_one_name_and_one_zone(cloud):
     admin = cloud.admin()
     assert at_once(lambda number: admin.post('/os-aggregates', {'aggregate': {'name': 'taken'}}), 8) == (
         [200] + [409] * 7)

@@ -106,14 +106,14 @@ def url_of(cloud, client, server, kind, **place):
     return url
 
 
-def test_vnc_with_vencrypt(cloud, client, server, qemu):
+def test_vnc_console_uses_vencrypt(cloud, client, server, qemu):
     with plain.open_socket(url_of(cloud, client, server, 'novnc', port=qemu.vnc), max_size=None) as socket:
         screen = guests.Screen(socket).begin()
         assert screen.name.startswith('QEMU')
         waiting.wait_for(lambda: len(set(screen.picture())) > 1, 60, 'the BIOS to show something')
 
 
-def test_a_port_with_tls_and_certificates_of_both_sides(cloud, client, server, qemu):
+def test_serial_console_uses_mutual_tls(cloud, client, server, qemu):
     url = url_of(cloud, client, server, 'serial', port=qemu.serial, tls_port=qemu.serial)
     with plain.open_socket(url) as socket:
         reader = guests.Reader(socket)
@@ -128,7 +128,7 @@ def test_a_port_with_tls_and_certificates_of_both_sides(cloud, client, server, q
         waiting.wait_for(returned, 60, 'QEMU to answer')
 
 
-def test_spice_with_tls(cloud, client, server, qemu):
+def test_spice_console_uses_tls(cloud, client, server, qemu):
     """The link stage of a client that knows no password."""
     import struct
     url = url_of(cloud, client, server, 'novnc', port=0, tls_port=qemu.spice, console_type='spice-html5')

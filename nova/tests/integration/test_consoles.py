@@ -83,7 +83,7 @@ def said(client, server, text):
     return waiting.wait_for(lambda: text in log_of(client, server), SAY_S, f'the guest to say {text}')
 
 
-def test_typing_at_the_screen(client, server):
+def test_vnc_console_shows_typed_text(client, server):
     with opened(client, server, 'vnc', 'novnc') as socket:
         screen = guests.Screen(socket).begin()
         assert screen.size[0] >= 640 and 'QEMU' in screen.name
@@ -94,7 +94,7 @@ def test_typing_at_the_screen(client, server):
         assert waiting.wait_for(lambda: screen.picture() != before, SAY_S, 'the screen to show it')
 
 
-def test_a_picture_of_the_screen(client, server):
+def test_screenshot_shows_the_screen_of_the_guest(client, server):
     """The picture shows what a viewer sees: as large, and with what the guest's system wrote."""
     with opened(client, server, 'vnc', 'novnc') as socket:
         size = guests.Screen(socket).begin().size
@@ -118,7 +118,7 @@ def test_the_port_of_the_screen_asks_for_a_password(cloud, client, server):
     stream.close()
 
 
-def test_typing_at_the_serial_port(client, server):
+def test_serial_console_shows_typed_text(client, server):
     with opened(client, server, 'serial', 'serial') as socket:
         socket.send(b'echo $((6 * 7)) is it\r')
         guests.Reader(socket).until(b'42 is it', SAY_S)
@@ -169,7 +169,7 @@ def unframed(data):
     return found
 
 
-def test_the_client_of_the_old_page(client, server, tmp_path):
+def test_documented_websocket_client_reaches_the_serial_console(client, server, tmp_path):
     pytest.importorskip('ws4py')
     (tmp_path / 'client.py').write_text(SEED)
     url = url_of(client, server, 'serial', 'serial')
@@ -186,7 +186,7 @@ def test_the_client_of_the_old_page(client, server, tmp_path):
 
 # ---- a terminal ------------------------------------------------------------------------------
 
-def test_in_a_terminal(cloud, client, server):
+def test_terminal_command_opens_the_serial_console(cloud, client, server):
     with guests.Terminal('vm', 'console', '--follow-window', server, '--state-path', cloud.state_path) as terminal:
         terminal.until(b'Connected')
         terminal.write(b'echo term $((9 * 9))\r')
@@ -239,7 +239,7 @@ def pictures(browser, name):
         browser.save_screenshot(str(pathlib.Path(directory) / f'{name}.png'))
 
 
-def test_typing_at_the_screen_in_a_browser(client, server, browser):
+def test_browser_types_at_the_vnc_console(client, server, browser):
     page(browser, url_of(client, server, 'vnc', 'novnc'))
     canvas = waiting.wait_for(lambda: browser.find_elements('css selector', '#console canvas'), SAY_S, 'the screen')[0]
     from selenium.webdriver import ActionChains
@@ -254,7 +254,7 @@ def test_typing_at_the_screen_in_a_browser(client, server, browser):
     assert not [entry for entry in browser.get_log('browser') if 'Content Security Policy' in entry['message']]
 
 
-def test_typing_at_the_serial_port_in_a_browser(cloud, client, server, browser):
+def test_browser_types_at_the_serial_console(cloud, client, server, browser):
     page(browser, url_of(client, server, 'serial', 'serial').replace('ws://', 'http://'))
     from selenium.webdriver import ActionChains
     ActionChains(browser).send_keys('echo serial $((7 * 8))\n').perform()
@@ -270,7 +270,7 @@ def test_typing_at_the_serial_port_in_a_browser(cloud, client, server, browser):
     assert not [entry for entry in browser.get_log('browser') if 'Content Security Policy' in entry['message']]
 
 
-def test_typing_over_spice_in_a_browser(client, server, browser):
+def test_browser_types_at_the_spice_console(client, server, browser):
     page(browser, url_of(client, server, 'spice', 'spice-html5'))
     canvas = waiting.wait_for(
         lambda: browser.find_elements('css selector', '#spice-screen canvas'), SAY_S, 'the screen')[0]

@@ -29,16 +29,16 @@ def tool():
 
 
 @long_runs.only
-def test_first_starts_that_are_killed(tool):
+def test_killed_first_start_can_be_repeated(tool):
     assert tool.first_starts(3) == []
 
 
-def test_killed_again_and_again(tool):
+def test_killed_cloud_recovers_each_time(tool):
     assert tool.run(driver='fake', rounds=6 if long_runs.LONG else 2, compare_each=True) == []
 
 
 @long_runs.only
-def test_killed_twice_with_guests(tool, tmp_path_factory):
+def test_killed_cloud_recovers_with_real_guests(tool, tmp_path_factory):
     if os.geteuid():
         pytest.skip('bridges and system libvirt need root')
     libvirt = pytest.importorskip('libvirt')
@@ -56,7 +56,7 @@ def test_killed_twice_with_guests(tool, tmp_path_factory):
     assert tool.run(driver='libvirt', rounds=2, servers=2, guest=guest, compare_each=True) == []
 
 
-def test_stopped_while_building(tool):
+def test_waiting_builds_continue_after_a_stop(tool):
     """SIGTERM finishes what runs; what only waited is built after the next start. No server sees any of it."""
     cloud = tool.LocalCloud('fake', [*tool.NO_QUOTA, '[DEFAULT]', 'max_concurrent_builds = 5',
                                      '[fake]', 'delays = spawn:2'])

@@ -99,7 +99,7 @@ def test_a_wrong_password_is_reported(browser, cloud, modules):
     browser.says('User name, password, domain or project is wrong.')
 
 
-def test_a_passcode_besides_the_password(browser, cloud, demo):
+def test_login_asks_for_a_passcode_of_users_with_totp(browser, cloud, demo):
     admin, blob = cloud.admin(), base64.b32encode(os.urandom(20)).decode()
     identity = callers.Identity(admin)
     project = identity.project('guarded')
@@ -190,15 +190,15 @@ def walk_pages(browser, modules, pages, picture_of):
         picture(browser, picture_of(path))
 
 
-def test_pages_of_users(user, modules):
+def test_pages_of_users_open_and_pass_axe(user, modules):
     walk_pages(user, modules, USER_PAGES, lambda path: path or 'overview')
 
 
-def test_pages_of_administrators(admin, modules):
+def test_pages_of_administrators_open_and_pass_axe(admin, modules):
     walk_pages(admin, modules, ADMIN_PAGES, str)
 
 
-def test_plots_go_on(admin):
+def test_plots_continue_with_new_values(admin):
     admin.go('/metrics', 'Metrics')
     admin.until(lambda: len(admin.css('svg.plot')) == 11, 'a plot is missing')
     admin.until(lambda: 'MiB' in admin.text(), 'the memory of the process is not shown')
@@ -247,7 +247,7 @@ def test_charts_of_a_server(user, cloud, demo, modules):
         user.size(browsers.DESK)
 
 
-def test_parts_of_a_server(user, demo, modules):
+def test_tabs_of_a_server_open_and_pass_axe(user, demo, modules):
     tabs = ('overview', 'usage', 'timeline', 'log', 'interfaces', 'volumes', 'metadata', 'tags', 'security')
     walk_pages(user, modules, {f'servers/{demo.servers[0]}/{tab}': 'alpha' for tab in tabs},
                lambda path: 'server-' + path.rpartition('/')[2])
@@ -259,7 +259,7 @@ def test_users_see_no_page_of_administrators(user):
     user.says("doesn't allow")
 
 
-def test_dark_and_on_a_phone(user, demo, modules):
+def test_dark_pages_fit_a_phone_and_pass_axe(user, demo, modules):
     try:
         user.scheme('dark')
         user.size(browsers.PHONE)
@@ -362,7 +362,7 @@ ADMIN_WALK = [
 ]
 
 
-def test_actions_of_a_server(user, cloud, demo):
+def test_actions_of_a_server_run_from_its_menu(user, cloud, demo):
     """Each is chosen from the menu, answered, and carried out: its record says so."""
     server = demo.boot(demo.image, 'walker', flavor='42', networks='auto')['id']
     demo.wait_for(server)
@@ -433,7 +433,7 @@ def test_refusals_are_shown_in_the_words_of_the_api(user, demo):
     user.says('Quota exceeded')
 
 
-def test_a_locked_server_and_its_actions(user, demo):
+def test_locked_server_offers_unlock_only(user, demo):
     demo.post(f'/servers/{demo.servers[0]}/action', {'lock': None})
     user.go(f'/servers/{demo.servers[0]}', 'alpha')
     user.says('Unlock')
@@ -443,7 +443,7 @@ def test_a_locked_server_and_its_actions(user, demo):
     user.until(lambda: user.one("//main//button[normalize-space()='Stop']"), 'it cannot be stopped')
 
 
-def test_key_pairs_groups_and_rules(user, demo):
+def test_key_pairs_groups_and_rules_are_created_and_deleted(user, demo):
     user.go('/keypairs', 'Key pairs')
     user.press('Create or import')
     user.type('Name', 'browser-key')
@@ -499,7 +499,7 @@ def test_an_image_is_uploaded(user, demo, tmp_path):
     assert (image['status'], image['size']) == ('active', 3_000_000)
 
 
-def test_metadata_and_tags(user, demo):
+def test_metadata_and_tags_are_added_and_removed(user, demo):
     user.go(f'/servers/{demo.servers[0]}/metadata', 'alpha')
     user.press('Add metadata')
     user.type('Key', 'role')
@@ -515,7 +515,7 @@ def test_metadata_and_tags(user, demo):
     assert found['metadata'] == {'role': 'front'} and found['tags'] == ['blue']
 
 
-def test_the_palette_by_keys_alone(user, modules):
+def test_palette_works_with_the_keyboard_only(user, modules):
     user.palette('alpha')
     user.until(lambda: user.one("//*[@role='option']//*[text()='Server']"), 'no server is found')
     assert user.axe(modules) == []
@@ -538,7 +538,7 @@ def drag(browser, host, source, target):
     browsers.webdriver.ActionChains(browser.driver).drag_and_drop(chip, browser.one(box % target)).perform()
 
 
-def test_administration(admin, cloud, demo, modules):
+def test_administrator_manages_aggregates_services_and_users(admin, cloud, demo, modules):
     admin.go('/aggregates', 'Aggregates and zones')
     admin.press('Create aggregate')
     admin.type('Name', 'rack')
@@ -582,7 +582,7 @@ def test_administration(admin, cloud, demo, modules):
 
 # ---- languages, types, many servers ---------------------------------------------------
 
-def test_the_language_of_the_browser(cloud, demo, tmp_path):
+def test_page_has_the_language_of_the_browser(cloud, demo, tmp_path):
     """A browser that prefers German gets the catalogue's texts, and the API's names as they are."""
     browser = browsers.Browser(cloud.url, tmp_path)
     try:
@@ -603,7 +603,7 @@ def test_the_language_of_the_browser(cloud, demo, tmp_path):
         browser.quit()
 
 
-def test_types(modules):
+def test_typescript_finds_no_error_in_the_modules(modules):
     """TypeScript's checker finds nothing in the modules and their JSDoc types."""
     if shutil.which('node') is None:
         pytest.skip('node is not installed')
@@ -613,7 +613,7 @@ def test_types(modules):
 
 
 @long_runs.only
-def test_ten_thousand_servers(admin, cloud, modules):
+def test_list_of_10000_servers_opens_quickly(admin, cloud, modules):
     """A page of the list costs what one of few costs; the other 9,950 stay where they are."""
     project = cloud.admin().project_id
     with cloud.cell_db.writer() as conn:
@@ -639,7 +639,7 @@ def test_ten_thousand_servers(admin, cloud, modules):
 
 
 @long_runs.only
-def test_ten_thousand_hosts(admin, cloud, modules):
+def test_map_of_10000_hosts_opens_quickly(admin, cloud, modules):
     """The map shows them all, and says which one is pointed at."""
     with cloud.cell_db.writer() as conn:
         for number in range(MANY):

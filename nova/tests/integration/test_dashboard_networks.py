@@ -74,7 +74,7 @@ def test_a_failure_leaves_no_half_of_it(user, demo, outside):
     assert demo.get(f'{API}/routers?name=half-router').json()['routers'] == []
 
 
-def test_subnets_and_ports_of_a_network(user, demo, outside, modules):
+def test_subnets_and_ports_are_created_and_deleted(user, demo, outside, modules):
     create_network(user, 'parts', '10.22.0.0/24')
     confirm(user, 'Create network')
     user.press('parts', within='//main')
@@ -115,7 +115,7 @@ def test_subnets_and_ports_of_a_network(user, demo, outside, modules):
     picture(user, 'network')
 
 
-def test_routers_with_interfaces_and_routes(user, demo, outside, modules):
+def test_routers_get_interfaces_and_routes(user, demo, outside, modules):
     user.go('/networks', 'Networks')
     user.press('Create network')
     user.type('Name', 'lonely')
@@ -151,7 +151,7 @@ def test_routers_with_interfaces_and_routes(user, demo, outside, modules):
     picture(user, 'router')
 
 
-def test_floating_addresses_and_port_forwardings(user, demo, outside, modules):
+def test_floating_addresses_and_port_forwardings_are_managed(user, demo, outside, modules):
     create_network(user, 'front', '10.24.0.0/24')
     confirm(user, 'Create network')
     network = only(demo, 'networks', 'front')['id']
@@ -192,7 +192,7 @@ def test_floating_addresses_and_port_forwardings(user, demo, outside, modules):
     assert demo.get(f'{API}/floatingips?floating_ip_address={first}').json()['floatingips'] == []
 
 
-def test_rules_with_groups_families_and_types(user, demo, modules):
+def test_rules_have_groups_families_and_types(user, demo, modules):
     user.go('/security-groups', 'Security groups')
     for name in ('front', 'back'):
         user.press('Create security group')
@@ -220,7 +220,7 @@ def test_rules_with_groups_families_and_types(user, demo, modules):
     sound(user, modules)
 
 
-def test_sharing_a_network_with_a_project(user, cloud, demo):
+def test_network_is_shared_with_a_project(user, cloud, demo):
     other = cloud.admin().project_id
     user.go('/networks', 'Networks')
     user.press('Create network')
@@ -237,7 +237,7 @@ def test_sharing_a_network_with_a_project(user, cloud, demo):
     assert [row['target_tenant'] for row in shares] == [other]
 
 
-def test_qos_policies_of_administrators(admin, cloud, modules):
+def test_administrators_manage_qos_policies(admin, cloud, modules):
     admin.go('/qos-policies', 'QoS policies')
     admin.press('Create QoS policy')
     admin.type('Name', 'slow')

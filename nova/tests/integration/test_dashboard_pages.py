@@ -67,7 +67,7 @@ def keys(demo):
 
 # ---- volumes and images ----------------------------------------------------------
 
-def test_a_volume_from_a_snapshot_and_a_backup(user, demo, modules):
+def test_volume_is_created_from_a_snapshot_and_a_backup(user, demo, modules):
     create_volume(user, demo, 'source')
     act(user, 'source', 'Create snapshot')
     confirm(user, 'Create snapshot')
@@ -217,7 +217,7 @@ def test_only_bootable_images_are_offered(user, demo):
     assert not any(text.startswith('kernel') for text in offered)
 
 
-def test_buckets_and_objects(user, modules, tmp_path):
+def test_buckets_and_objects_are_managed(user, modules, tmp_path):
     file, content = tmp_path / "a b & c's.txt", b'bytes of an object'
     file.write_bytes(content)
     user.driver.execute_cdp_cmd('Browser.setDownloadBehavior', {
@@ -314,7 +314,7 @@ def test_nothing_is_cut_at_1024_and_menus_fit_768(user, demo):
 
 # ---- keys, trouble, the account ----------------------------------------------------
 
-def test_menus_by_keys_and_the_way_back_of_the_focus(user, demo):
+def test_menus_work_by_keys_and_return_the_focus(user, demo):
     user.go('/servers', 'Servers')
     focused = 'return document.activeElement.textContent.trim() || document.activeElement.getAttribute("aria-label")'
     user.press('Actions of alpha')
@@ -406,7 +406,7 @@ def test_a_second_factor_is_set_up_and_required(browser, cloud, demo, modules):
     assert (answer.status_code, answer.json()['required_auth_methods']) == (401, [['password', 'totp']])
 
 
-def test_keys_and_files_of_the_account(user, demo, modules, tmp_path):
+def test_account_page_creates_keys_and_offers_files(user, demo, modules, tmp_path):
     user.driver.execute_cdp_cmd('Browser.setDownloadBehavior', {'behavior': 'allow', 'downloadPath': str(tmp_path)})
     user.go('/account', 'Account')
     user.press('Create EC2 key')
@@ -487,7 +487,7 @@ def test_server_groups_with_several_policies_and_metadata(user, demo, modules):
 
 # ---- administration ----------------------------------------------------------------
 
-def test_quotas_of_every_service(admin, cloud, demo, modules):
+def test_quotas_of_every_service_are_set(admin, cloud, demo, modules):
     admin.go('/projects', 'Projects and quotas')
     admin.press('demo', within='//main')
     admin.heading('demo')
@@ -532,7 +532,7 @@ def test_categories_with_requirements_are_edited_and_purged(admin, cloud, module
     sound(admin, modules)
 
 
-def test_flavors_with_swap_and_access(admin, cloud, demo, modules):
+def test_flavors_have_swap_and_access(admin, cloud, demo, modules):
     admin.go('/flavors', 'Flavors')
     admin.press('Create flavor')
     admin.type('Name', 'private-flavor')

@@ -173,7 +173,7 @@ def cell(make):
     return db
 
 
-def test_heartbeats(cell):
+def test_heartbeats_update_one_service_row(cell):
     with cell.writer() as conn:
         first = services.report(conn, 'h', 'nova-compute', 'compute', 'nova', 1)
     with cell.writer() as conn:
@@ -202,7 +202,7 @@ def test_a_failing_transaction_leaves_nothing(cell):
         assert [row['host'] for row in services.list(conn, host='lost')] == []
 
 
-def test_usage_and_its_audit(cell):
+def test_usage_counts_present_and_deleted_servers(cell):
     """What a project used, of present and deleted servers in one statement; one audit of a host and period."""
     begin, end = server_rows.START, server_rows.START + datetime.timedelta(days=2)
     day = datetime.timedelta(days=1)

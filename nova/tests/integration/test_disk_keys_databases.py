@@ -42,7 +42,7 @@ def test_two_conductors_that_are_asked_at_once_give_one_key(clients):
     assert len(set(keys)) == 1 and test_disk_keys.row(clients, server) is not None
 
 
-def test_one_row_for_a_server_and_one_for_each_of_its_volumes(clients):
+def test_server_and_each_of_its_volumes_have_one_key_row(clients):
     db, server, volumes = clients.cloud.cell_db, str(uuid.uuid4()), [str(uuid.uuid4()) for _number in range(2)]
     db.run(rows.insert_of_volume, server, volumes[0], 'older', 'x')
     db.run(rows.insert_of_volume, server, volumes[1], 'newer', 'y' * 400)

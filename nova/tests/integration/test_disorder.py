@@ -11,7 +11,7 @@ LOAD_S, RUNS = 4, 8                # as many runs as it takes until enough has g
 
 
 @pytest.mark.parametrize('kind', long_runs.rest(['postgresql', 'mariadb']))
-def test_disorder_and_deadlocks(kind, tmp_path):
+def test_cloud_survives_disorder_and_deadlocks(kind, tmp_path):
     disorder.register()
     with servers.SHARED[kind]() as url_of:
         address = servers.virtual_host().url.replace(servers.BUS, 'nova-disorder-rabbit')

@@ -17,9 +17,9 @@ from nova.tests.functional.test_ec2 import flavor      # noqa: F401
 from nova.tests.functional.test_ec2 import image       # noqa: F401
 from nova.tests.functional.test_ec2 import pair        # noqa: F401
 from nova.tests.functional.test_ec2 import test_a_dry_run_proves_what_can_be_known      # noqa: F401
-from nova.tests.functional.test_ec2 import test_a_token_whose_first_request_was_broken_off      # noqa: F401
-from nova.tests.functional.test_ec2 import test_launch_templates      # noqa: F401
-from nova.tests.functional.test_ec2 import test_placement_groups      # noqa: F401
+from nova.tests.functional.test_ec2 import test_client_token_of_an_interrupted_request_finds_its_volume      # noqa: F401
+from nova.tests.functional.test_ec2 import test_launch_templates_are_managed_and_used      # noqa: F401
+from nova.tests.functional.test_ec2 import test_spread_placement_group_separates_instances      # noqa: F401
 from nova.tests.functional.test_ec2 import test_one_client_token_makes_one_volume      # noqa: F401
 from nova.tests.functional.test_ec2 import test_unsupported_launch_template_data_is_refused      # noqa: F401
 from nova.tests.integration import servers

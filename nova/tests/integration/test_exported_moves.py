@@ -93,7 +93,7 @@ def moved(cloud, server_id):
     return status()
 
 
-def test_live_and_cold_and_one_that_fails(cloud, server, client):
+def test_exported_volumes_follow_live_cold_and_failed_moves(cloud, server, client):
     server_id, root, data = server
     assert exported(cloud) == {ONE: 2}
     _host, first = way(cloud, data)

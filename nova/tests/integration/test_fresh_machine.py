@@ -218,7 +218,7 @@ def test_an_interrupted_installation_is_continued(release, tmp_path):
 
 
 @long_runs.only
-def test_two_runs_at_the_same_time(tmp_path):
+def test_second_parallel_installation_is_refused(tmp_path):
     with fresh_machine.machine(RELEASES[0], tmp_path) as machine:
         first = machine.popen('sh', '-c', f'cd {fresh_machine.CLONE} && ./tools/quickstart.sh --driver fake', env=PIP)
         machine.wait(lambda: (machine.root / f'{OWN}/quickstart.lock'.lstrip('/')).exists(), 60)
@@ -228,7 +228,7 @@ def test_two_runs_at_the_same_time(tmp_path):
 
 
 @long_runs.only
-def test_a_power_cut(tmp_path):
+def test_cloud_returns_after_a_power_cut(tmp_path):
     with fresh_machine.machine(RELEASES[-1], tmp_path) as machine:
         quickstart(machine)
         address = machine.run('cat', f'{OWN}/first-server.done').strip()

@@ -82,7 +82,7 @@ def test_a_guest_finds_its_tagged_devices(cloud, musl):
 
 @long_runs.only
 @pytest.mark.parametrize('part', ['B4', 'B5', 'B6', 'B7', 'B9'])
-def test_the_small_guest(cloud, musl, part):
+def test_small_guest_passes_the_proof(cloud, musl, part):
     proved(cloud, musl, '--only', part)
 
 
@@ -90,7 +90,7 @@ def test_the_small_guest(cloud, musl, part):
 @pytest.mark.skipif(not DEBIAN, reason='NOVA_TEST_DEBIAN_GUEST_DIR is not set')
 @pytest.mark.parametrize('suite', ['bookworm', 'trixie'])
 @pytest.mark.parametrize('part', ['B1', 'B2', 'B4', 'B5', 'B6', 'B7', 'B9'])
-def test_a_debian_guest(cloud, musl, tmp_path, suite, part):
+def test_debian_guest_passes_the_proof(cloud, musl, tmp_path, suite, part):
     subprocess.run([TREE / 'tools' / 'debian-guest.sh', '--suite', suite, DEBIAN], check=True)
     proved(cloud, musl, '--debian', f'{DEBIAN}/debian-{suite}.qcow2', '--guest', base.GUEST, '--isolinux',
            unpacked(tmp_path, 'isolinux', 'syslinux-common'), '--only', part)

@@ -43,7 +43,7 @@ def reports_again(conductor):
     waiting.wait_for(lambda: len(conductor.heartbeats()) > before, 60, 'a heartbeat')
 
 
-def test_a_queue_deleted_under_a_running_service(broker, running):
+def test_deleted_queue_of_a_running_service_is_declared_again(broker, running):
     part, conductor, client = running
     reports_again(conductor)
     before = part.manager.lost
@@ -54,7 +54,7 @@ def test_a_queue_deleted_under_a_running_service(broker, running):
     waiting.wait_for(lambda: part.manager.lost > before, 60, 'the manager to be told')
 
 
-def test_a_consumer_that_stopped(running, caplog):
+def test_stopped_consumer_subscribes_again(running, caplog):
     part, conductor, client = running
     part._server._rpc.listener.stop()
     waiting.wait_for(lambda: 'subscribes to its queues again' in caplog.text, 60, 'it to be noticed')

@@ -54,7 +54,7 @@ def test_a_code_is_taken_once(identity):
     assert identity.service.credentials.get(made['id']) == made
 
 
-def test_no_more_credentials_than_there_may_be(identity):
+def test_parallel_requests_respect_the_limit_of_credentials(identity):
     user_id = identity.service.create_user('many')['id']
     most = credentials.KINDS['totp'].most
     outcomes = together(most + 6, lambda: identity.service.credentials.create(user_id, 'totp', BLOB)['type'])

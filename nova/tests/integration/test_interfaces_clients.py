@@ -51,7 +51,7 @@ def nova(running, command, name='nova-demo'):
     return done.stdout
 
 
-def test_openstack(running):
+def test_openstackclient_manages_interfaces_and_usage(running):
     run(running, 'server add network web second')
     run(running, 'server add port web mine --tag nic')
     run(running, 'server add security group web web')
@@ -72,7 +72,7 @@ def test_openstack(running):
 
 @long_runs.only
 @pytest.mark.skipif(NOVA is None, reason='python-novaclient is not installed')
-def test_nova(running):
+def test_novaclient_lists_interfaces_and_usage(running):
     assert 'ACTIVE' in nova(running, 'interface-list web')
     assert 'Servers' in nova(running, 'usage')
     assert running.client().project_id in nova(running, 'usage-list', 'nova-admin')

@@ -76,7 +76,7 @@ def metal(tmp_path, service, nodes):
         yield Metal(service, cloud)
 
 
-def test_the_life_of_a_machine(metal, nodes):
+def test_bare_metal_server_is_built_and_deleted(metal, nodes):
     listed = metal.admin.get('/os-hypervisors/detail').json()['hypervisors']
     assert {row['hypervisor_hostname'] for row in listed} == set(nodes)
     assert {row['hypervisor_type'] for row in listed} == {'ironic'}

@@ -141,7 +141,7 @@ def auth_of(cloud, name):
     return yaml.safe_load(cloud.clouds_yaml.read_text())['clouds'][name]['auth']
 
 
-def test_python_barbicanclient(cloud):
+def test_barbicanclient_works_with_the_key_manager(cloud):
     python = pathlib.Path(os.environ.get('NOVA_TEST_KEYSTONE', '/nonexistent')) / 'bin' / 'python'
     if not python.exists():
         pytest.skip('NOVA_TEST_KEYSTONE names no environment with python-barbicanclient')
@@ -153,7 +153,7 @@ def test_python_barbicanclient(cloud):
 
 @long_runs.only
 @pytest.mark.skipif(shutil.which('terraform') is None, reason='terraform is not installed')
-def test_terraform(cloud, tmp_path):
+def test_terraform_plans_of_the_key_manager_settle(cloud, tmp_path):
     """Each resource is applied, planned again without a difference, changed in place, and destroyed."""
     settings = automation.mirrored(tmp_path)
     place, auth = tmp_path / 'plan', auth_of(cloud, 'nova-demo')

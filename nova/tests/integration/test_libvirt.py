@@ -94,7 +94,7 @@ def test_guest_boots_and_finds_its_config_drive(rig, system):
     assert system.uuid.encode() in line and b'my-name' in line
 
 
-def test_kernel_and_ramdisk_boot(rig, instance):
+def test_guest_boots_with_kernel_and_ramdisk(rig, instance):
     instance.kernel_id, instance.ramdisk_id = KERNEL_ID, RAMDISK_ID
     spawn(rig, instance, image=rig.images.show(None, ROOT_ID))
     wait_for(lambda: b'guest ready' in rig.console(instance), BOOT_SECONDS, 'the guest to boot')
@@ -206,7 +206,7 @@ def test_guest_sees_ports_come_and_go(rig, system):
 
 
 @long_runs.only
-def test_many_ports_on_q35(rig, instance):
+def test_q35_guest_gets_many_ports(rig, instance):
     spawn(rig, instance, image={**rig.image, 'properties': {'hw_machine_type': 'q35'}})
     rig.booted(instance)
     vifs = [rig.vif() for _ in range(10)]
@@ -429,7 +429,7 @@ made.spawn(None, t.make_instance(uuid=sys.argv[2]), t.driver.SpawnRequest(
 
 
 @long_runs.only
-def test_killed_at_any_moment_of_a_spawn(rig, state_path, instance):
+def test_spawn_killed_at_any_moment_can_be_repeated(rig, state_path, instance):
     for _ in range(6):
         if random.random() < 0.3:        # with the download, too
             for path in (rig.instances / '_base').glob(f'{DISK_ID}*'):

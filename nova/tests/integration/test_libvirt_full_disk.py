@@ -50,7 +50,7 @@ def spawn(driver, images, instance):
     driver.spawn(None, instance, virt.SpawnRequest(image=images.show(None, base.DISK_ID), network_info=[]))
 
 
-def test_it_starts_and_refuses_what_needs_room(place, caplog):
+def test_compute_with_a_full_disk_starts_and_refuses_builds(place, caplog):
     """The libvirt of the machine does not see the file system, so no guest runs on it: the driver's own files are
     those that matter here."""
     images, one, two = base.Images(), make_instance(), make_instance()

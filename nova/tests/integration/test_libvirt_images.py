@@ -121,14 +121,14 @@ def console(client, server):
     return waiting.wait_for(printed, BOOT_SECONDS, 'the guest to print').encode()
 
 
-def test_own_kernel_and_ramdisk(client, kernel):
+def test_guest_boots_with_its_own_kernel_and_ramdisk(client, kernel):
     ramdisk = client.upload_image(padded(OWN), 'ramdisk', disk_format='ari', container_format='ari')
     server = boot(client, filled(client, root(client, kernel_id=kernel, ramdisk_id=ramdisk)))
     client.wait_for(server)
     assert OWN in console(client, server)
 
 
-def test_a_private_image_as_ramdisk(victim, client, kernel):
+def test_private_image_of_another_project_is_refused_as_ramdisk(victim, client, kernel):
     """The attack of a member who knows the id alone."""
     stolen = victim.upload_image(padded(SECRET), 'secret', visibility='private')
     answer = root(client, kernel_id=kernel, ramdisk_id=stolen)
@@ -139,7 +139,7 @@ def test_a_private_image_as_ramdisk(victim, client, kernel):
     assert answer.status_code == 400 and stolen in answer.text
 
 
-def test_an_image_that_is_not_lent_any_more(victim, client, kernel, secret):
+def test_image_that_is_no_longer_shared_is_refused_as_ramdisk(victim, client, kernel, secret):
     """Named while it could be seen, used when it could not."""
     with Lent(victim, secret, client):
         image = filled(client, root(client, kernel_id=kernel, ramdisk_id=secret))
@@ -153,7 +153,7 @@ def test_an_image_that_is_not_lent_any_more(victim, client, kernel, secret):
 
 
 @long_runs.only
-def test_an_image_that_is_changed_while_its_server_is_shelved(victim, client, kernel, secret):
+def test_property_added_to_a_shelved_image_does_not_lend_a_private_ramdisk(victim, client, kernel, secret):
     """The copy of a shelved server belongs to the user, who can write any properties into it."""
     server = boot(client, filled(client, root(client, kernel_id=kernel)))
     client.wait_for(server)

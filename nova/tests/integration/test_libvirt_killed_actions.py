@@ -23,7 +23,7 @@ def walk():
 
 
 @pytest.mark.parametrize('name', long_runs.rest(SHORT))
-def test_all_is_well_after_a_kill(walk, name):
+def test_cloud_is_consistent_after_a_kill(walk, name):
     row = walk.run(killed_actions.ACTIONS[name], SHORT[name])
     assert row.failed == []
     assert (row.kills, row.missed) == (len(SHORT[name]), 0), 'a kill that does not happen proves nothing'
@@ -51,7 +51,7 @@ FIRST, BEGIN = killed_writers.AHEAD + 1, killed_writers.AHEAD
 @pytest.mark.parametrize('volume, number, wrong', [
     (OWN, FIRST + 64, ''), (OWN, FIRST + 128, ''), (OWN, FIRST, 'was acknowledged'), (OTHER, FIRST + 64, 'what is of'),
     (OWN, FIRST + 65, 'what is of'), (OWN, FIRST + 64 + BEGIN * 64, 'never written'), (None, 0, 'is empty')])
-def test_a_lost_write_and_a_strange_block_are_seen(volume, number, wrong):
+def test_checker_reports_a_lost_write_and_a_foreign_block(volume, number, wrong):
     writer = killed_writers.Writer('server', OWN, [BEGIN])
     said = writer.words(FIRST + 64)
     assert writer.hear(b'ack %d =%s =\r\n' % (FIRST + 64, said.rstrip())) == []
@@ -62,7 +62,7 @@ def test_a_lost_write_and_a_strange_block_are_seen(volume, number, wrong):
     assert wrong in said if wrong else said is None
 
 
-def test_a_block_that_a_guest_reads_wrongly_is_seen():
+def test_checker_reports_a_wrong_block():
     writer = killed_writers.Writer('server', OWN, [BEGIN])
     strange = killed_writers.Writer('server', OTHER).words(FIRST).rstrip()
     wrong, = writer.hear(b'ack %d =%s =' % (FIRST, strange))

@@ -116,7 +116,7 @@ def test_incompatible_destination_is_refused_by_the_source_check(fleet, monkeypa
 
 
 @long_runs.only
-def test_an_aborted_one_stays(fleet):
+def test_guest_of_an_aborted_migration_stays(fleet):
     driver = slowly(fleet, ONE)
     instance = fleet.spawn(ONE)
     fleet.booted(ONE, instance)
@@ -138,7 +138,7 @@ def test_an_aborted_one_stays(fleet):
 
 
 @long_runs.only
-def test_one_that_takes_too_long_stays_or_is_hurried(fleet):
+def test_migration_that_takes_too_long_is_aborted_or_forced(fleet):
     slowly(fleet, ONE, libvirt__live_migration_completion_timeout=1)
     instance = fleet.spawn(ONE)
     with pytest.raises(exception.VirtError, match='it took too long'):

@@ -90,7 +90,7 @@ def clean(fleet):
     fleet.clear()
 
 
-def test_its_tap_is_there_before_the_guest_comes(fleet):
+def test_destination_has_the_tap_before_the_guest_arrives(fleet):
     """libvirt refused the guest: "target managed='no' but specified dev doesn't exist". The parent of a trunk has a
     bridge of its own on each host."""
     instance = fleet.spawn(ONE, [vif('tbr-one')])
@@ -101,7 +101,7 @@ def test_its_tap_is_there_before_the_guest_comes(fleet):
     assert set(fleet.bridges(ONE)) == {'+tbr-one', '-tbr-one'} and fleet.bridges(TWO)[-1] == '+tbr-two'
 
 
-def test_a_rollback_takes_it_away(fleet):
+def test_rollback_removes_the_tap_of_the_destination(fleet):
     instance = fleet.spawn(ONE, [vif()])
     facts = fleet.prepare(ONE, TWO, instance, [vif()])
     assert fleet.taps() == [ONE, TWO]
@@ -110,7 +110,7 @@ def test_a_rollback_takes_it_away(fleet):
     assert fleet.taps() == [ONE]
 
 
-def test_a_rollback_on_shared_disks_takes_it_away():
+def test_rollback_on_shared_disks_removes_the_tap():
     """The record beside the disks names the bridge of the source; the attempt after it begins anew."""
     with moving.hosts(kind=Hosts, share='shared') as shared:
         instance = shared.spawn(ONE, [vif('tbr-one')])
@@ -123,7 +123,7 @@ def test_a_rollback_on_shared_disks_takes_it_away():
         shared.clear()
 
 
-def test_a_host_that_died_before_the_rollback_takes_it_away_later():
+def test_host_that_died_before_the_rollback_removes_the_tap_at_its_start():
     """A rollback that never came on shared disks left the tap until the next attempt."""
     with moving.hosts(kind=Hosts, share='shared') as shared:
         instance = shared.spawn(ONE, [vif('tbr-one')])

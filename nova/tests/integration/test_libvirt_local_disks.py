@@ -89,7 +89,7 @@ def stand_still(rig, instance, volume, caplog):
 
 
 @long_runs.only
-def test_formats_buses_and_threads(configured, volumes, small, caplog):
+def test_local_disks_have_the_requested_formats_buses_and_threads(configured, volumes, small, caplog):
     rig = configured
     instance = test_libvirt.make_instance(ephemeral_gb=1, flavor={'name': 'f', 'swap': 16, 'extra_specs': {}})
     rows = [{'source_type': 'image', 'destination_type': 'local', 'boot_index': 0},

@@ -117,7 +117,7 @@ def test_a_migration_that_is_broken_off_leaves_the_guest_and_its_disks(fleet, se
     assert fleet.owner(server) == (ONE, None) and fleet.disks(server) == ['disk', 'disk.config']
 
 
-def test_a_resize_to_the_other_host_and_back_and_for_good(fleet, server):
+def test_resize_to_another_host_can_be_reverted_and_confirmed(fleet, server):
     made = fleet.admin.post('/flavors', {'flavor': {'name': 'grown', 'id': 'grown', 'vcpus': 1, 'ram': 128, 'disk': 2,
                                                     'OS-FLV-EXT-DATA:ephemeral': 1, 'swap': 8}}, version='2.1')
     assert made.status_code in (200, 409), made.text
@@ -144,7 +144,7 @@ def test_a_resize_to_the_other_host_and_back_and_for_good(fleet, server):
     assert fleet.ceph.rbd('snap', 'ls', f'{server}_disk') == '' and size(fleet, server) == 2 * GIB
 
 
-def test_a_cold_migration_and_a_deletion_before_it_is_confirmed(fleet, server):
+def test_server_deleted_before_a_migration_is_confirmed_leaves_nothing(fleet, server):
     fleet.act(server, 'migrate', {'host': TWO})
     fleet.migrated(server, 'finished', 'VERIFY_RESIZE')
     fleet.settled_at(TWO, server, kept=[ONE])

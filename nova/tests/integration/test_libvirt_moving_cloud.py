@@ -41,7 +41,7 @@ def screen(url):
         return None
 
 
-def test_live_and_cold_and_back(fleet):
+def test_guest_moves_live_and_cold_and_back(fleet):
     server = fleet.boot(ONE, config_drive=True)['id']
     fleet.keep(ONE, server)
     answer = fleet.admin.post(f'/servers/{server}/remote-consoles', {
@@ -78,7 +78,7 @@ def test_live_and_cold_and_back(fleet):
 
 
 @long_runs.only
-def test_an_abort_a_forced_end_and_a_destination_that_fails(fleet):
+def test_aborted_and_failed_migrations_stay_and_forced_ones_complete(fleet):
     server = fleet.boot(ONE)['id']
     fleet.keep(ONE, server)
     with fleet.slow(ONE):

@@ -35,7 +35,7 @@ def server(tmp_path):
 
 
 @long_runs.only
-def test_a_volume_of_a_server_of_files_that_hangs_for_a_while(server, rig, instance, monkeypatch):
+def test_guest_waits_for_an_nfs_server_that_hangs(server, rig, instance, monkeypatch):
     monkeypatch.setattr(probe, 'ANSWER_S', 2)
     path = server.files / 'volume-1'
     path.touch()

@@ -96,7 +96,7 @@ def test_a_guest_with_a_node_stays_on_it(rig, instance):
 
 
 @long_runs.only
-def test_it_is_pinned_again_after_a_power_cycle_and_a_resize(rig, instance):
+def test_guest_is_pinned_again_after_a_power_cycle_and_a_resize(rig, instance):
     place(rig, instance, cpu_policy='dedicated')
     base.spawn(rig, instance)
     before = affinity(instance)
@@ -117,7 +117,7 @@ def test_it_is_pinned_again_after_a_power_cycle_and_a_resize(rig, instance):
 
 
 @long_runs.only
-def test_others_stay_away_from_pinned_cpus(state_path, rig, instance):
+def test_other_guests_do_not_use_pinned_cpus(state_path, rig, instance):
     """With one CPU for sharing and the rest for pinning, guests without a topology get the one."""
     if COUNT < 2:
         pytest.skip('this machine has one CPU')
@@ -141,7 +141,7 @@ def test_others_stay_away_from_pinned_cpus(state_path, rig, instance):
         made.stop()
 
 
-def test_a_host_that_lost_the_cpus_does_not_start_it(rig, instance):
+def test_guest_does_not_start_if_its_host_lost_the_cpus(rig, instance):
     place(rig, instance, cpu_policy='dedicated')
     base.spawn(rig, instance)
     rig.driver.power_off(instance)

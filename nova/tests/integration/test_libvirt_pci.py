@@ -34,7 +34,7 @@ def driver(tmp_path):
     made.stop()
 
 
-def test_the_list_is_what_the_kernel_has(driver):
+def test_pci_devices_are_those_of_the_kernel(driver):
     found = {device.address: device for device in driver.hypervisor.pci_devices()}
     expected = {path.name: path for path in SYS.iterdir()
                 if not (path / 'class').read_text().startswith(BRIDGES)}
@@ -66,7 +66,7 @@ def test_only_who_offers_devices_lists_them(driver):
 
 @pytest.mark.skipif(not ADDRESS, reason='NOVA_TEST_PCI_ADDRESS names no device that a guest may have')
 @pytest.mark.skipif(rig._REASON is not None, reason=str(rig._REASON))
-def test_a_guest_with_a_device(tmp_path):
+def test_guest_starts_with_a_pci_device(tmp_path):
     made = rig.Rig(tmp_path)
     device = next(each for each in made.driver.hypervisor.pci_devices() if each.address == ADDRESS)
     instance = rig.make_instance()
@@ -94,7 +94,7 @@ def machine(state_path):
 
 
 @pytest.mark.skipif(rig._REASON is not None, reason=str(rig._REASON))
-def test_a_port_that_is_a_device_in_the_definition_of_a_guest(machine):
+def test_direct_port_is_a_device_in_the_guest_definition(machine):
     """As far as a host without such a card has it: libvirt takes it into the definition of a guest that is off, refuses
     it to one that runs, and nothing of it stays."""
     (made, instance), vif = machine, ports.vif()

@@ -93,7 +93,7 @@ def test_a_stable_rescue_adds_a_disk(rig, instance, device, bus, name):
 
 
 @long_runs.only
-def test_a_kernel_and_a_ramdisk_rescue(rig, instance):
+def test_rescue_image_may_have_kernel_and_ramdisk(rig, instance):
     image = {**rig.images.show(None, base.ROOT_ID),
              'properties': {'kernel_id': base.KERNEL_ID, 'ramdisk_id': base.RAMDISK_ID}}
     base.spawn(rig, instance)

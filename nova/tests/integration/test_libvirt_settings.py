@@ -74,7 +74,7 @@ def monitor(instance, command):
                                    text=True)
 
 
-def test_devices_in_the_guest(rig, spawn):
+def test_guest_sees_the_requested_devices(rig, spawn):
     """One guest with everything that hangs on the bus: PCI ids of the watchdog, sound, USB and IOMMU; CPUs as said."""
     instance = spawn({'hw:watchdog_action': 'poweroff', 'hw:sound_model': 'ich6', 'hw:usb_model': 'qemu-xhci',
                       'hw:serial_port_count': '2', 'hw:cpu_sockets': '1', 'hw:cpu_cores': '2',
@@ -93,7 +93,7 @@ def test_devices_in_the_guest(rig, spawn):
 
 
 @long_runs.only
-def test_uefi_variables_of_its_own(rig, spawn):
+def test_guest_has_its_own_uefi_variables(rig, spawn):
     instance = spawn({'hw:tpm_version': '2.0'}, dict(UEFI), kernel=True, memory_mb=256)
     assert 'efivars' in said(rig, instance, 'ls /sys/firmware/efi')
     assert 'TPM2' in said(rig, instance, 'ls /sys/firmware/acpi/tables')
@@ -116,7 +116,7 @@ def test_the_guest_knows_that_it_was_booted_securely(rig, spawn):
 
 
 @pytest.mark.parametrize('version, model', long_runs.rest([('2.0', 'tpm-crb'), ('1.2', 'tpm-tis')]))
-def test_a_tpm_of_its_own(rig, spawn, version, model):
+def test_guest_has_its_own_tpm(rig, spawn, version, model):
     instance = spawn({'hw:tpm_version': version, 'hw:tpm_model': model}, booted=False)
     state = TPM_STATE / instance.uuid
     base.wait_for(lambda: any(path.stat().st_size for path in state.rglob('tpm*.permall')), 10, 'its state')
@@ -192,7 +192,7 @@ def test_variables_and_tpm_stay_in_a_rebuild(rig, spawn):
     base.wait_for(lambda: not state.exists(), 10, 'the state of its TPM to go')
 
 
-def test_an_emulated_processor_of_another_architecture(rig, spawn):
+def test_guest_of_another_architecture_is_emulated(rig, spawn):
     if 'aarch64' not in {line[0] for line in rig.driver.resources()[0].supported_instances}:
         pytest.skip('qemu-system-aarch64 is not installed')
     if not pathlib.Path('/usr/share/AAVMF').exists():
@@ -202,14 +202,14 @@ def test_an_emulated_processor_of_another_architecture(rig, spawn):
     base.wait_for(lambda: b'UEFI' in rig.console(instance), base.BOOT_SECONDS, 'its firmware to speak')
 
 
-def test_bounds_of_disks(rig, spawn):
+def test_disk_limits_apply_to_the_guest(rig, spawn):
     instance = spawn({'quota:disk_read_bytes_sec': '10485760', 'quota:disk_write_iops_sec': '100'}, booted=False)
     text = subprocess.check_output(['virsh', '-c', base.URI, 'blkdeviotune', instance.uuid, 'vda'], text=True)
     found = dict(line.split(':') for line in text.replace(' ', '').splitlines() if ':' in line)
     assert found['read_bytes_sec'] == '10485760' and found['write_iops_sec'] == '100'
 
 
-def test_a_queue_for_each_vcpu(rig, spawn):
+def test_network_device_has_a_queue_for_each_vcpu(rig, spawn):
     instance = spawn({'hw:vif_multiqueue_enabled': 'true'}, {}, vcpus=2, booted=False, network_info=[rig.vif()])
     assert dumped(instance).find("devices/interface/driver[@queues='2']") is not None
     assert 'mq = true' in monitor(instance, 'info qtree')
@@ -228,7 +228,7 @@ def kernel_bounds_ports():
         subprocess.run(['ip', 'link', 'del', device], check=True)
 
 
-def test_bounds_of_a_port(rig, spawn):
+def test_port_limits_apply_to_the_guest(rig, spawn):
     """Where the kernel has what tc needs they are there; where not, the build fails and says so."""
     port = rig.vif()
     specs = {'quota:vif_inbound_average': '1024', 'quota:vif_outbound_average': '512'}

@@ -235,7 +235,7 @@ def test_a_guest_on_a_target_goes_on_when_that_was_killed(cloud, user, guests):
 
 
 @needs_iscsi
-def test_both_share_a_volume(cloud, user, guests):
+def test_two_guests_share_a_multiattach_volume(cloud, user, guests):
     """Each reads what the other has written, past its own cache; when one loses it, the other keeps it."""
     rig, (one, two) = Guest(cloud), guests
     shared = user.volume(SHARED)

@@ -225,7 +225,7 @@ def test_a_guest_that_holds_a_volume_keeps_it(rig, instance, volumes, monkeypatc
     assert [each.volume_id for each in rig.driver.storage.load(instance.uuid).volumes] == [held.id]
 
 
-def test_a_guest_that_is_off(rig, instance, volumes, state_path):
+def test_volume_is_attached_to_a_guest_that_is_off(rig, instance, volumes, state_path):
     spawn(rig, instance)
     rig.driver.power_off(instance)
     data = volumes()

@@ -25,7 +25,7 @@ def cloud(url_of, tmp_path):
     made.close()
 
 
-def test_two_live_migrations_at_once(cloud):
+def test_second_parallel_live_migration_is_refused(cloud):
     uuid = live.boot(cloud)
     results = races.outcomes(*[lambda host=host: live.migrate(cloud, uuid, host=host)
                                for host in ('host2', 'host3')])
@@ -36,7 +36,7 @@ def test_two_live_migrations_at_once(cloud):
 
 
 @pytest.mark.parametrize('pause', long_runs.rest([0.05, 0, 0.15, 0.3]))
-def test_live_migration_and_delete(cloud, pause):
+def test_delete_during_a_live_migration_leaves_nothing(cloud, pause):
     uuid = live.boot(cloud)
 
     def delete():
@@ -54,9 +54,9 @@ def test_live_migration_and_delete(cloud, pause):
 
 
 @pytest.mark.parametrize('pause', long_runs.rest([0.02, 0, 0.05, 0.1]))
-def test_evacuation_and_the_host_that_comes_back(cloud, pause):
+def test_host_that_returns_during_an_evacuation_keeps_one_guest(cloud, pause):
     evacuation.test_the_host_comes_back_at_any_moment(cloud, pause)
 
 
-def test_two_evacuations_at_once(cloud):
-    evacuation.test_two_evacuations_at_once(cloud)
+def test_second_parallel_evacuation_is_refused(cloud):
+    evacuation.test_second_parallel_evacuation_is_refused(cloud)

@@ -23,7 +23,7 @@ def fleet(tmp_path):
     made.close()
 
 
-def test_hosts_and_control_plane(fleet, monkeypatch):
+def test_signatures_bind_messages_to_their_sender(fleet, monkeypatch):
     bus, _part = fleet.joined('host1')
     other, _part = fleet.joined('host2')
     assert parts.ask(bus) == []
@@ -45,7 +45,7 @@ def test_hosts_and_control_plane(fleet, monkeypatch):
     parts.refused(lambda: parts.ask(bus), 'not approved: key')
 
 
-def test_a_boot_of_a_server(fleet):
+def test_boot_of_a_server_sends_signed_messages_only(fleet):
     """Every message between the services of it, objects and all."""
     uuid = fleet.core.boot()
     bus, _part = fleet.joined('host1')
@@ -62,7 +62,7 @@ def test_a_boot_of_a_server(fleet):
         values={'launched_at': home and found[0]['instance'].created_at, 'network_info': [{'id': 'é', 'n': 1.5}]})
 
 
-def test_a_service_that_is_written_outside_of_this_tree(fleet, tmp_path):
+def test_service_outside_of_this_tree_signs_its_messages(fleet, tmp_path):
     """It signs with the deployment's key, is in the list of services, and takes no message that is not signed."""
     databases = {'api_database__connection': str(fleet.core.api_db.url), 'database__connection': str(fleet.core.db.url)}
     conf = nova_conf.new(files=[], state_path=str(tmp_path / 'outside'), messages__signatures='require',

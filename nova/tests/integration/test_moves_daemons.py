@@ -74,7 +74,7 @@ def deployment(tmp_path):
 
 
 @long_runs.only
-def test_moves_over_a_broker(deployment):
+def test_servers_move_between_daemons_over_a_broker(deployment):
     cloud, computes = deployment
     user, admin = cloud.client(), cloud.admin('2.56')
     flavor = user.get('/flavors').json()['flavors'][0]['id']

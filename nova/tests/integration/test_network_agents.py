@@ -154,7 +154,7 @@ def changed_unheard(cloud, guests, name, back):
 
 
 @long_runs.only
-def test_the_network_service_killed_and_back(cloud, guests, capsys):
+def test_agents_catch_up_after_the_network_service_was_killed(cloud, guests, capsys):
     """Agents go on; what changed meanwhile they take up when it is back."""
     service = cloud.daemons['network']
 
@@ -167,7 +167,7 @@ def test_the_network_service_killed_and_back(cloud, guests, capsys):
 
 
 @long_runs.only
-def test_a_host_cut_off_and_back(cloud, guests, capsys):
+def test_agent_catches_up_after_its_connection_was_cut(cloud, guests, capsys):
     """The same of an agent whose connection was down."""
     door = cloud.hosts[1].door
 
@@ -181,7 +181,7 @@ def test_a_host_cut_off_and_back(cloud, guests, capsys):
 
 
 @long_runs.only
-def test_an_agent_started_without_a_service(cloud, guests):
+def test_agent_starts_without_a_network_service(cloud, guests):
     """It begins, leaves alone what is there, and takes up its work when one is there."""
     cloud.daemons['network'].kill()
     cloud.hosts[0].agent.kill()
@@ -194,7 +194,7 @@ def test_an_agent_started_without_a_service(cloud, guests):
 
 
 @long_runs.only
-def test_the_broker_restarted(cloud, guests):
+def test_agents_reconnect_to_a_restarted_broker(cloud, guests):
     cloud.broker.kill()
     cloud.broker.stop()
     assert reach(guests)

@@ -72,7 +72,7 @@ def test_revision_follows_the_order_of_commits(db):
         assert conn.execute(sa.select(sa.func.count()).select_from(t.security_groups)).scalar() == 2
 
 
-def test_ports_and_the_default_group_in_one_statement(db):
+def test_ports_and_the_default_group_are_read_by_one_statement(db):
     group = db.run(security_groups.ensure_default, 'one')
     with db.reader() as conn:
         assert ports.of_devices_and_default_group(conn, ['no such server'], 'one') == ([], group)

@@ -139,7 +139,7 @@ def test_distributed_router_enforces_the_same_rules_as_a_central_gateway(tmp_pat
 
 
 @long_runs.only
-def test_central_is_a_choice(tmp_path):
+def test_central_router_can_be_selected(tmp_path):
     world = overlay.World(tmp_path, hosts=3)
     try:
         for host in world.hosts:

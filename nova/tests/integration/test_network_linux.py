@@ -354,7 +354,7 @@ def _counter(guest):
     return json.loads(guest('ip', '-json', '-s', 'link', 'show', 'eth0'))[0]['stats64']['rx']['packets']
 
 
-def test_rules_by_prefix_protocol_and_remote_group(host):
+def test_rules_select_by_prefix_protocol_and_remote_group(host):
     a = host.boot(project='p2').static()
     b = host.boot().static()
     host.rule(protocol='icmp', port_range_min=8, port_range_max=0, remote_ip_prefix=f'{a.address}/32')
@@ -585,7 +585,7 @@ def test_changed_rules_are_what_a_whole_load_makes(tmp_path):
         subprocess.run(['ip', 'netns', 'del', space], check=True)
 
 
-def test_rules_alone_where_filters_were_removed(host):
+def test_rule_change_restores_removed_filters(host):
     """A driver that is asked for rules alone loads all filters where others have removed what it would change."""
     linux = host.manager.driver
 

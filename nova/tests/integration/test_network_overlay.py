@@ -44,7 +44,7 @@ pytestmark = network_overlay.pytestmark
 world = network_overlay.world
 
 
-def test_two_hosts_of_one_project(world):
+def test_guests_of_one_project_on_two_hosts_reach_each_other_by_name(world):
     """Two guests on two hosts by name; another project with the same addresses is apart from them."""
     mine, theirs = world.network(), world.network('other')
     first, second = world.boot(0, mine, 'first'), world.boot(1, mine, 'second')
@@ -109,7 +109,7 @@ def test_a_known_name_has_no_data_of_other_types(world):
         assert asks('www.example.org', 'A') == (REFUSED, 0)            # the client tries its next server
 
 
-def test_names_that_users_give_to_addresses(world):
+def test_names_of_addresses_are_resolved(world):
     """os-floating-ip-dns: public names are resolved in all networks, a project's own in its networks alone."""
     external, mine, theirs = world.outside(), world.network(), world.network('other')
     guests = world.boot(1, mine, 'first'), world.boot(1, theirs, 'apart', 'p2')
@@ -160,7 +160,7 @@ def test_packets_are_marked(world):
     assert seen == [46 << 2, 0x20]
 
 
-def test_vlans(world):
+def test_vlans_are_separate_and_routed_outside(world):
     """Guests of one VLAN reach each other over a trunk and a router reaches out; those of another do not hear them."""
     for name, value in (('manager', 'VlanManager'), ('vlan_ranges', ['wire:100:101'])):
         world.face.conf.set_override(name, value, group='network')
@@ -204,7 +204,7 @@ def end(space):
     run('ip', 'netns', 'del', space)
 
 
-def test_hosts_without_a_database(agents):
+def test_agents_without_a_network_service_keep_their_networks(agents):
     """Agents ask a service for what they plumb; without one what is there goes on and what was removed waits for it."""
     assert not any('db' in name for host in agents.hosts for name in vars(host.manager))
     external, network = agents.outside(), agents.network()
@@ -256,7 +256,7 @@ def test_a_port_does_not_wait_for_a_look_at_all_networks(agents):
     assert there() and guest.dhcp()[0] == guest.address
 
 
-def test_a_router_and_a_floating_address(world):
+def test_router_and_floating_address_reach_a_guest(world):
     external, network = world.outside(), world.network()
     other = world.network(cidr='10.1.0.0/24')
     router = world.router(network, external=external)
@@ -301,7 +301,7 @@ def test_a_router_and_a_floating_address(world):
     assert not pings_from(world.outer, first.address, 2)
 
 
-def test_the_host_is_the_way_out(world):
+def test_host_routes_guests_to_the_outside(world):
     """Without a wire to the outside, as in the quickstart, the host of a router is its gateway: no floating address
     answered, since what crossed the guests' bridge got the host's own address there."""
     external, network = world.outside(description='a bridge of the host'), world.network()
@@ -319,7 +319,7 @@ def test_the_host_is_the_way_out(world):
 
 
 @long_runs.only
-def test_a_neighbour_by_its_floating_address(world):
+def test_guest_reaches_neighbours_by_their_floating_address(world):
     """On the same router: of the same network, of another one, with and without a floating address of its own."""
     external, network = world.outside(), world.network()
     other = world.network(cidr='10.1.0.0/24')
@@ -379,7 +379,7 @@ def rate(source, sink, seconds=4):
 
 
 @long_runs.only
-def test_limits_of_bandwidth(world):
+def test_bandwidth_limits_apply_to_running_guests(world):
     """Measured in both directions, on a guest that runs: policies that come, change and go."""
     network = world.network()
     first, second = world.boot(0, network, 'a'), world.boot(1, network, 'b')
@@ -404,7 +404,7 @@ def test_limits_of_bandwidth(world):
 
 
 @long_runs.only
-def test_metadata_of_networks_with_the_same_addresses(world, metadata):
+def test_metadata_is_correct_for_networks_with_equal_addresses(world, metadata):
     """Isolated ones and behind routers; on each host the guests of that host; nothing that a guest says changes it."""
     mine, theirs, routed = world.network(), world.network('other'), world.network('admin', enable_dhcp=False)
     router = world.router(routed, 'admin')
@@ -448,7 +448,7 @@ def test_metadata_of_networks_with_the_same_addresses(world, metadata):
     assert told(first, '--interface', first.address) == first.instance.uuid
 
 
-def test_metadata_of_a_hosts_own_network_where_it_has_no_database(agents, make_metadata):
+def test_agent_host_serves_metadata_without_a_database(agents, make_metadata):
     """Guests of such hosts had a config drive or nothing."""
     metadata, host = make_metadata(agents), agents.hosts[0]
     host.conf.set_override('agent', True, 'network')
@@ -478,7 +478,7 @@ GUEST = pathlib.Path(os.environ.get('NOVA_TEST_GUEST_DIR') or '/nonexistent')
 @pytest.mark.skipif(not (GUEST / 'guest.qcow2').exists() or not shutil.which('qemu-system-x86_64'),
                     reason='needs QEMU and the guest image that NOVA_TEST_GUEST_DIR names')
 @pytest.mark.parametrize('routed', long_runs.rest([True, False]))
-def test_a_real_guest_without_a_config_drive(world, metadata, routed):
+def test_real_guest_reads_metadata_without_a_config_drive(world, metadata, routed):
     """It boots, asks at 169.254.169.254 and knows who it is: alone in a network, and behind a router."""
     network = world.network()
     if routed:
@@ -634,7 +634,7 @@ def test_guest_cannot_send_with_foreign_addresses_unless_its_port_allows_them(wo
     assert first('ping', '-I', '10.0.0.99', '-c', '2', '-W', '2', second.address, check=False)
 
 
-def test_ranges_that_a_guest_may_send_from(world):
+def test_allowed_address_ranges_may_be_used_as_source(world):
     """Between two hosts, of both versions of IP; and under the rules of its own groups, whoever has the address."""
     network = world.network()
     world.make('demo', 'subnets', network_id=network, cidr='fd00:7::/64', ip_version=6, ipv6_ra_mode='slaac',
@@ -942,7 +942,7 @@ def heard(target, sender, address):
     return process.communicate()[0].strip()
 
 
-def test_ipv6(world):
+def test_ipv6_guests_use_router_advertisements(world):
     """Addresses that guests make of a router's advertisement, and what reaches them from another host."""
     network = world.network()
     world.make('demo', 'subnets', network_id=network, cidr='fd00:7::/64', ip_version=6, ipv6_ra_mode='slaac',
@@ -962,7 +962,7 @@ def test_ipv6(world):
 
 
 @pytest.mark.skipif(not os.path.exists(networkd.PATH), reason='not installed: systemd-networkd')
-def test_dhcpv6(world):
+def test_dhcpv6_guests_get_addresses_and_name_servers(world):
     """A guest of the machine's own DHCPv6 client gets its port's address where it is stateful, the name servers of its
     subnet both there and where it is stateless, and reaches guests of the other network by what it was given.
     """
@@ -998,7 +998,7 @@ def test_network_that_the_kernel_refuses_does_not_affect_other_projects(world):
     assert first.pings(second.address)
 
 
-def test_nothing_is_left(world):
+def test_removed_network_leaves_nothing_on_the_hosts(world):
     network = world.network()
     guest = world.boot(0, network, 'a')
     host = world.hosts[0]
@@ -1008,7 +1008,7 @@ def test_nothing_is_left(world):
     assert not [name for name in os.listdir('/run/netns') if name.startswith(host.conf.network.bridge + '-')]
 
 
-def test_a_fake_driver_does_all_of_it_without_a_host(tmp_path):
+def test_fake_network_driver_accepts_all_operations(tmp_path):
     """The rows alone: the same calls as above where nothing may be touched."""
     face = test_network_api.Face(tmp_path)
     try:

@@ -113,7 +113,7 @@ def bindings(fleet, port_id):
     return fleet.service.network.get(f'/ports/{port_id}/bindings').json()['bindings']
 
 
-def test_servers_on_two_hosts(fleet):
+def test_servers_on_two_hosts_have_active_neutron_ports(fleet):
     servers = [boot(fleet, host) for host in HOSTS]
     for server, host in zip(servers, HOSTS, strict=True):
         port, = ports(fleet, server)
@@ -147,7 +147,7 @@ def test_servers_on_two_hosts(fleet):
     assert [plugged(fleet, ident) for ident in idents] == [[], []]
 
 
-def test_moves_and_a_port_of_the_project_leave_nothing(fleet):
+def test_moved_and_deleted_servers_leave_no_ports(fleet):
     compute = fleet.cloud.compute
     mine = fleet.cloud.network.create_port(network_id=fleet.network.id, name=fleet.name)
     server = boot(fleet, 'compute1', networks=[{'port': mine.id}])
@@ -203,7 +203,7 @@ def chassis(fleet, port_id):
          f'logical_port={port_id}'], check=True, capture_output=True, text=True).stdout.strip()
 
 
-def test_the_parent_of_a_trunk_goes_live(fleet):
+def test_trunk_parent_is_live_migrated(fleet):
     """Nobody plugged a port at the destination of a live migration, and libvirt refused the guest. Subports go too."""
     compute, network = fleet.cloud.compute, fleet.cloud.network
     below = network.create_network(name=fleet.name)

@@ -52,7 +52,7 @@ def test_placement_is_explained(openstack):
     assert code == 0 and rows[-1]['filter'] == 'choice' and rows[-1]['reason'] == 'nova'
 
 
-def test_categories(openstack):
+def test_categories_are_managed_by_openstackclient(openstack):
     code, made, _ = openstack('instance', 'category', 'create', 'storage', '--require', 'ssd=true', '-f', 'json')
     assert code == 0 and made['requirements'] == {'ssd': 'true'}
     _, changed, _ = openstack('instance', 'category', 'set', 'storage', '--description', 'Disks', '-f', 'json')
@@ -65,7 +65,7 @@ def test_categories(openstack):
     assert code == 1 and 'storage' in refusal
 
 
-def test_groups_with_several_policies(openstack):
+def test_policy_groups_are_managed_by_openstackclient(openstack):
     code, made, _ = openstack('server', 'policy', 'group', 'create', 'db', '--policy', 'anti-affinity', '--policy',
                               'host-capabilities', '--property', 'capabilities:hypervisor_type=fake', '-f', 'json')
     assert code == 0 and made['policies'] == ['anti-affinity', 'host-capabilities']
@@ -78,7 +78,7 @@ def test_groups_with_several_policies(openstack):
     assert code == 1 and '404' in refusal
 
 
-def test_maintenance_of_a_host(openstack):
+def test_host_maintenance_is_managed_by_openstackclient(openstack):
     _, rows, _ = openstack('compute', 'service', 'list', '--service', 'nova-compute', '-f', 'json')
     host = rows[0]['Host']
     assert openstack('aggregate', 'create', 'pool')[0] == openstack('aggregate', 'add', 'host', 'pool', host)[0] == 0
@@ -91,7 +91,7 @@ def test_maintenance_of_a_host(openstack):
     assert openstack('host', 'maintenance', 'show', '--aggregate', 'pool', host, '-f', 'json')[1]['host'] == host
 
 
-def test_audit_events_and_metrics(openstack):
+def test_audit_events_and_metrics_are_shown_by_openstackclient(openstack):
     assert openstack('keypair', 'create', 'mine')[0] == 0
     _, rows, _ = openstack('compute', 'audit', 'list', '--action', 'os_compute_api:os-keypairs:create', '-f', 'json')
     assert [(row['target_id'], row['outcome'], row['code']) for row in rows] == [('mine', 'accepted', 201)]

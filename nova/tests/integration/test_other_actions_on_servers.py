@@ -32,7 +32,7 @@ def at_once(functions):
     return sorted(found)
 
 
-def test_one_alone_wins(cloud):
+def test_one_of_parallel_actions_wins(cloud):
     client, image = cloud.client(version='2.91'), cloud.client().upload_image()
     first, second = (client.boot(image, version='2.1')['id'] for _ in range(2))
 

@@ -9,7 +9,7 @@ from nova.tests.support import clients as test_clients
 rig = test_clients.fake_rig
 
 
-def test_aggregates(rig):
+def test_openstackclient_manages_aggregates(rig):
     host = rig.value('compute service list --service nova-compute')[0]['Host']
     made = rig.value('aggregate create --zone east --property ssd=true rack')
     assert made['availability_zone'] == 'east' and 'ssd' in str(made['properties'])
@@ -41,14 +41,14 @@ def guest(rig, tmp_path_factory):
 
 
 @long_runs.only
-def test_images_ahead_of_time(rig, guest):
+def test_openstackclient_caches_images_ahead(rig, guest):
     host = rig.value('compute service list --service nova-compute')[0]['Host']
     rig.openstack('aggregate create cached')
     rig.openstack(f'aggregate add host cached {host}')
     rig.openstack('--os-compute-api-version 2.81 aggregate cache image cached guest')
 
 
-def test_server_groups(rig, guest):
+def test_openstackclient_manages_server_groups(rig, guest):
     group = rig.value('--os-compute-api-version 2.64 server group create --policy anti-affinity '
                       '--rule max_server_per_host=2 apart')
     assert group['policy'] == 'anti-affinity' and group['rules'] == {'max_server_per_host': 2}
@@ -74,7 +74,7 @@ def test_server_groups(rig, guest):
 
 @long_runs.only
 @pytest.mark.parametrize('version', ['2.1', '2.15', '2.64'])
-def test_server_groups_at(rig, version):
+def test_openstackclient_manages_server_groups_at_each_microversion(rig, version):
     at = f'--os-compute-api-version {version}'
     made = rig.value(f'{at} server group create --policy affinity both')
     assert 'affinity' in str(made.get('policy', made.get('policies'))) and made['members'] in ('', [])
@@ -109,7 +109,7 @@ def test_clients_that_do_not_know_the_other_policies(rig):
 
 
 @long_runs.only
-def test_with_novaclient(rig):
+def test_novaclient_manages_aggregates_and_groups(rig):
     """The older client asks in another way."""
     rig.environ.update(test_clients.os_environment(rig))
     assert 'old' in rig.run('nova', 'aggregate-create old north')

@@ -84,11 +84,11 @@ def change(cloud, table, where, **values):
         assert conn.execute(sa.update(table).where(*where).values(values)).rowcount
 
 
-def test_nothing_is_found_where_nothing_is_wrong(tool, cloud):
+def test_consistent_cloud_has_no_finding(tool, cloud):
     assert found(tool, cloud) == [] and found(tool, cloud, 'affinity', None) == []
 
 
-def test_a_host_over_its_capacity(tool, cloud):
+def test_host_over_its_capacity_is_reported(tool, cloud):
     change(cloud, tables_cell.compute_nodes, (), memory_mb=1024)
     assert [text for text in found(tool, cloud) if 'memory_mb of 512' in text]
 
@@ -101,28 +101,28 @@ def test_changed_usage_counters_are_reported(tool, cloud):
     assert len(texts) == 2 and 'vcpus are used; they are 2' in texts[0] and 'has 1 servers; they are 0' in texts[1]
 
 
-def test_groups(tool, cloud):
+def test_violated_group_policy_is_reported(tool, cloud):
     assert found(tool, cloud, most=1) == [f'anti-affinity group {GROUP} has 2 of 1 servers on host000']
     table = tables_cell.instances
     change(cloud, table, [table.c.uuid == cloud.uuids[0]], host='host001', node='host001')
     assert f"affinity group {GROUP} is on ['host000', 'host001']" in found(tool, cloud, 'affinity', None)
 
 
-def test_quotas(tool, cloud):
+def test_exceeded_quota_is_reported(tool, cloud):
     change(cloud, tables_api.instance_mappings, (), project_id='small', memory_mb=30000)
     texts = found(tool, cloud)
     assert 'project small has 60000 ram of 49152' in texts
     assert [text for text in texts if 'the quota counts 30000 memory_mb' in text]
 
 
-def test_servers_that_one_database_alone_knows(tool, cloud):
+def test_server_in_one_database_only_is_reported(tool, cloud):
     with cloud.api_db.writer() as conn:
         conn.execute(sa.delete(tables_api.instance_mappings).where(
             tables_api.instance_mappings.c.instance_uuid == cloud.uuids[0]))
     assert found(tool, cloud) == [f'{cloud.uuids[0]} is a server without a mapping']
 
 
-def test_servers_that_are_left(tool, cloud):
+def test_unfinished_server_is_reported(tool, cloud):
     table = tables_cell.instances
     change(cloud, table, [table.c.uuid == cloud.uuids[0]], task_state='scheduling')
     change(cloud, table, [table.c.uuid == cloud.uuids[1]], vm_state='error')

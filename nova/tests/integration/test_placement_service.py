@@ -44,11 +44,11 @@ def rig(tmp_path):
         yield Rig(neutron, address, place)
 
 
-def test_a_port_of_one_group(rig):
+def test_port_of_one_group_is_claimed_in_placement(rig):
     small.test_a_port_of_one_group_is_claimed_and_given_back(rig)
 
 
-def test_moves(rig):
+def test_port_claims_follow_a_move(rig):
     one, two = (small.below(rig.placement, f'{host}.example', 1000, 0)[0] for host in ('host1', 'host2'))
     port = rig.port(small.plain(600))
     rig.allocate([small.request(port_id=port)])
@@ -61,7 +61,7 @@ def test_moves(rig):
     assert not rig.placement.allocations
 
 
-def test_hosts_and_groups_and_segments(rig):
+def test_placement_selects_hosts_of_a_segment(rig):
     """Groups of one subtree, and hosts of a segment's aggregate."""
     from nova.network.neutron import reachable_hosts
 

@@ -250,7 +250,7 @@ def _echoes(client):
         return client.echo(CONTEXT, value=2) == 2
 
 
-def test_copies_for_all_of_a_topic_when_there_is_nobody(connect):
+def test_fanout_without_receivers_is_no_error(connect):
     """The exchange goes with its last queue."""
     sender = connect()._transport._driver
     target = oslo_messaging.Target(exchange='nova', topic='echo', fanout=True)

@@ -51,7 +51,7 @@ def served(broker, driver):
     made.close()
 
 
-def test_call_cast_and_error(served):
+def test_calls_casts_and_errors_pass_the_broker(served):
     client, manager = served
     instance = objects.Instance(uuid=str(uuid.uuid4()), host='h')
     assert client.echo(CONTEXT, server='one', value=[instance])[0].as_dict() == instance.as_dict()
@@ -67,7 +67,7 @@ def test_call_cast_and_error(served):
     assert manager.remembered == [{'a': 1}]
 
 
-def test_no_answer_in_time(served):
+def test_call_without_an_answer_in_time_raises(served):
     client, _manager = served
     with pytest.raises(exception.ServiceUnavailable):
         client.slow(CONTEXT, seconds=1)
@@ -140,7 +140,7 @@ def test_services_find_a_restarted_broker_and_what_it_took_is_not_lost(broker, s
     wait_for(lambda: set(taken) <= set(manager.remembered), seconds=240)
 
 
-def test_a_broker_that_takes_connections_and_says_nothing(monkeypatch, driver):
+def test_silent_broker_is_given_up_after_a_timeout(monkeypatch, driver):
     """The driver let an error of its library through: computes gave up builds for it, users got a 500."""
     monkeypatch.setitem(delivery.OPTIONS, 'retry', 0)              # each attempt takes the driver's library 5 s
     with socket.create_server(('127.0.0.1', 0)) as silent:

@@ -78,7 +78,7 @@ def clients(tmp_path_factory):
         yield Clients(cloud, tmp_path_factory.mktemp('clients'))
 
 
-def test_awscli(clients):
+def test_awscli_works_with_the_object_store(clients):
     def api(*command):
         printed = clients.run('aws', 's3api', *command)
         return json.loads(printed) if printed.strip() else {}
@@ -112,7 +112,7 @@ def test_awscli(clients):
 
 @long_runs.only
 @pytest.mark.parametrize('version', ['4', '2'])
-def test_s3cmd(clients, version):
+def test_s3cmd_works_with_the_object_store(clients, version):
     def run(*command, **more):
         return clients.run('s3cmd', *(('--signature-v2',) if version == '2' else ()), *command, **more)
     run('mb', 's3://cmd')
@@ -138,7 +138,7 @@ def test_s3cmd(clients, version):
     assert 's3://cmd' not in run('ls')
 
 
-def test_rclone(clients):
+def test_rclone_works_with_the_object_store(clients):
     clients.run('rclone', 'mkdir', 'store:rclone')
     clients.run('rclone', 'copyto', 'large', 'store:rclone/large')
     clients.run('rclone', 'check', '--one-way', 'large', 'store:rclone')
@@ -161,7 +161,7 @@ def test_rclone(clients):
     assert clients.run('rclone', 'lsd', 'store:') == ''
 
 
-def test_restic(clients):
+def test_restic_backs_up_to_the_object_store(clients):
     """It signs each chunk of what it sends over HTTP (seen with 0.14)."""
     repository = ('--repo', f's3:http://{clients.host}/backups')
     clients.run('aws', 's3', 'mb', 's3://backups')

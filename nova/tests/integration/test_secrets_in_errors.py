@@ -40,7 +40,7 @@ def words(url_of):
 
 
 @pytest.mark.parametrize('statement, kind', REFUSED)
-def test_the_server_s_own_words(words, log_file, statement, kind):
+def test_database_errors_show_no_values(words, log_file, statement, kind):
     db = words
     secrets = {'a': 'canary-a', 'b': 'canary-b'}
     with db.writer() as conn:

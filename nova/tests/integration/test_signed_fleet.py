@@ -51,7 +51,7 @@ def test_servers_are_built(fleet):
     assert len(states) == 4 and {row['state'] for row in states} == {'approved'}
 
 
-def test_a_process_with_the_account_of_the_broker_alone(fleet):
+def test_process_with_a_broker_account_only_is_ignored(fleet):
     """All that a host needed up to now."""
     made = rpc_bus.Bus(nova_conf.new(files=[], messages__signatures='off'), fleet.broker.url)
     made.pins.learn({})
@@ -63,7 +63,7 @@ def test_a_process_with_the_account_of_the_broker_alone(fleet):
         made.close()
 
 
-def test_a_life_of_a_server_s_network(fleet):
+def test_network_database_account_suffices_for_a_server(fleet):
     """All that nova-network does with its few rights: a first group, ports, their end."""
     flavor = fleet.load.json('GET', '/flavors')['flavors'][0]['id']
     server = fleet.load.json('POST', '/servers', {'server': {

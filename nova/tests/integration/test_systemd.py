@@ -220,7 +220,7 @@ def test_units_have_no_more_rights_than_they_may(unit):
 
 
 @long_runs.only
-def test_a_cloud_of_one_machine_with_a_real_guest(machine, tmp_path):
+def test_all_in_one_unit_runs_a_real_guest(machine, tmp_path):
     guest = pathlib.Path(os.environ.get('NOVA_TEST_GUEST_DIR') or tmp_path)
     made = subprocess.run([systemd_machine.TREE / 'tools/guest-image.sh', guest], capture_output=True, text=True)
     if made.returncode:
@@ -319,7 +319,7 @@ def _check_rights_of_compute(machine):
     assert re.search(r'Uid:\s+[1-9].*CapPrm:\s+0+ CapEff:\s+0+$', said, re.M), said
 
 
-def test_the_daemons_of_a_controller_and_a_host(machine):
+def test_units_of_controller_and_host_run_a_server(machine):
     machine.run('rm', '-rf', '/var/lib/nova')
     machine.run('systemd-tmpfiles', '--create', '/usr/lib/tmpfiles.d/nova.conf')
     machine.run('systemctl', 'start', 'mariadb', 'rabbitmq-server')

@@ -46,7 +46,7 @@ def _bus(url, **rabbit):
     return bus.Bus(conf)
 
 
-def test_the_broker(tmp_path):
+def test_broker_connection_uses_tls(tmp_path):
     servers._program('rabbitmq-server')
     with servers._directory('rabbitmq') as directory:
         _certificates(directory, 'rabbitmq')
@@ -114,7 +114,7 @@ def _postgresql(directory):
 
 
 @pytest.mark.parametrize('user, start', long_runs.rest([('mysql', _mariadb), ('postgres', _postgresql)]))
-def test_a_database(user, start):
+def test_database_connection_uses_tls(user, start):
     with servers._directory(user) as directory:
         _certificates(directory, user)
         with start(directory) as (closed, opened, asks):
@@ -130,7 +130,7 @@ def test_a_database(user, start):
                 conn.exec_driver_sql('SELECT 1')
 
 
-def test_memcached():
+def test_memcached_connection_uses_tls():
     with servers._directory('memcache') as directory:
         _certificates(directory, 'memcache')
         port = servers.free_port()

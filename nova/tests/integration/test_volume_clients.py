@@ -137,7 +137,7 @@ def run(cloud):
 
 
 @pytest.mark.parametrize(('name', 'commands'), long_runs.rest([('nova-demo', COMMANDS), ('nova-admin', TYPES)]))
-def test_openstack_commands(run, name, commands):
+def test_openstack_volume_commands_work(run, name, commands):
     for command, pattern in commands:
         wait, _, rest = command.partition('WAIT ')
         deadline = time.monotonic() + 120
@@ -148,7 +148,7 @@ def test_openstack_commands(run, name, commands):
 
 
 @long_runs.only
-def test_a_transfer(run):
+def test_volume_is_transferred_to_another_project(run):
     run('volume create --size 1 given')
     made = json.loads(run('volume transfer request create --name gift given -f json'))
     assert 'gift' in run('volume transfer request list') and made['id'] in run('volume transfer request show gift')

@@ -153,7 +153,7 @@ def test_a_daemon_that_hangs_does_not_keep_a_volume(home, monkeypatch):
 
 
 @long_runs.only
-def test_several_servers_of_one_host(home):
+def test_servers_of_one_host_have_separate_exports(home):
     """Each has an export of its own."""
     volume_id = home.volumes.create(ALICE, 1, multiattach=True)['id']
     first, one = home.attached(volume_id)

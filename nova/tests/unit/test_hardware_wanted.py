@@ -58,7 +58,8 @@ GIVEN = {'numa_nodes': '2', 'numa_cpus__0': '0,1', 'numa_cpus__1': '2,3', 'numa_
     ({**GIVEN, 'numa_mem__1': '0'}, {}, 'positive'), ({**GIVEN, 'numa_mem__1': 'all'}, {}, 'positive'),
     ({**GIVEN, 'numa_cpus__1': '2'}, {}, 'must name all vCPUs'),
     ({**GIVEN, 'numa_cpus__1': '2-4'}, {}, 'must name all vCPUs'),
-    ({**GIVEN, 'numa_cpus__1': '1-3'}, {}, 'CPUs of another node: 1'), ({**GIVEN, 'numa_cpus__1': 'x'}, {}, 'not a set'),
+    ({**GIVEN, 'numa_cpus__1': '1-3'}, {}, 'CPUs of another node: 1'),
+    ({**GIVEN, 'numa_cpus__1': 'x'}, {}, 'not a set'),
     ({**GIVEN, 'numa_cpus__1': ''}, {}, 'not a set'), ({**GIVEN, 'numa_cpus__1': '^2'}, {}, 'names no CPU'),
     ({**GIVEN, 'numa_cpus__2': '3'}, {}, '0 to 1'), ({**GIVEN, 'numa_mem__x': '3'}, {}, '0 to 1'),
     ({'numa_nodes': '2', 'numa_cpus__0': '0,1', 'numa_cpus__1': '2,3'}, {}, 'numa_mem is set for: none'),
@@ -158,7 +159,8 @@ def test_mixed_policy_accepts_a_thread_policy():
 
 @pytest.mark.parametrize('number, specs, properties, words', [
     ('4', {}, {}, None), ('3', {}, {}, 'must be the flavor'), ('0', {}, {}, 'positive'), ('x', {}, {}, 'positive'),
-    ('4', {'cpu_policy': 'dedicated'}, {}, 'cannot be combined'), ('4', {}, {'cpu_policy': 'dedicated'}, 'cannot be combined')])
+    ('4', {'cpu_policy': 'dedicated'}, {}, 'cannot be combined'),
+    ('4', {}, {'cpu_policy': 'dedicated'}, 'cannot be combined')])
 def test_resources_pcpu_requests_dedicated_cpus(number, specs, properties, words):
     asked = flavor(**specs)
     asked['extra_specs'][guest_request.DEDICATED] = number
