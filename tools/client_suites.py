@@ -76,7 +76,7 @@ def main():
 
 @contextlib.contextmanager
 def warm(home, directory):
-    """Provide the command ``openstack`` of tools/warm_openstack.py: thousands of commands take seconds each otherwise."""
+    """Provide the command ``openstack`` of tools/warm_openstack.py: a command takes seconds otherwise."""
     place = home / 'bin'
     place.mkdir()
     server = subprocess.Popen([directory / 'python', '-W', 'ignore', WARM, place])

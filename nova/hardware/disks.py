@@ -2,7 +2,10 @@
 
 A local disk is on the host; a volume is in a block storage.
 """
+from collections.abc import Mapping
 import re
+
+from nova import exception
 
 DISK, CDROM, FLOPPY, LUN = 'disk', 'cdrom', 'floppy', 'lun'
 TYPES = (DISK, CDROM, FLOPPY, LUN)
@@ -46,3 +49,16 @@ def refusal(source: str, destination: str, kind: str | None, bus: str | None, fo
     if bus and kind == LUN and bus != 'scsi':
         return 'a lun needs the bus scsi.'
     return None
+
+
+def check_data(image: Mapping[str, object]) -> None:
+    """Check that a guest or a volume can get the data of an image.
+
+    :raises ImageInactive: no data was uploaded
+    :raises ImageUnacceptable: the uploaded data is empty, and the image does not refer to volumes
+    """
+    properties = image['properties']
+    if image['status'] != 'active':
+        raise exception.ImageInactive(image_id=image['id'])
+    if image['size'] == 0 and not (isinstance(properties, Mapping) and properties.get(MAPPING)):
+        raise exception.ImageUnacceptable(image_id=image['id'], reason='it has no data: a guest finds nothing to boot')

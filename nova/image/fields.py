@@ -1,12 +1,9 @@
 """Names and values of image fields that clients of an image service share with the embedded one."""
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
 import uuid
 
-from nova import exception
-from nova.hardware import disks
 from nova.objects.image import Image
 
 if TYPE_CHECKING:
@@ -43,16 +40,3 @@ def split(flat: dict[str, _Value]) -> tuple[dict[str, _Value], dict[str, _Value]
     """Split an image's flat form into ({column or link: value}, {property: value})."""
     columns = {name: value for name, value in flat.items() if name in COLUMNS or name in LINKS}
     return columns, {name: value for name, value in flat.items() if name not in columns}
-
-
-def check_data(image: Mapping[str, object]) -> None:
-    """Check that a guest or a volume can get the data of an image.
-
-    :raises ImageInactive: no data was uploaded
-    :raises ImageUnacceptable: the uploaded data is empty, and the image does not refer to volumes
-    """
-    properties = image['properties']
-    if image['status'] != 'active':
-        raise exception.ImageInactive(image_id=image['id'])
-    if image['size'] == 0 and not (isinstance(properties, Mapping) and properties.get(disks.MAPPING)):
-        raise exception.ImageUnacceptable(image_id=image['id'], reason='it has no data: a guest finds nothing to boot')

@@ -27,7 +27,6 @@ from nova.db.tables import volume as t
 from nova.db.volumes import volumes as db
 from nova.disk_files import qemu_img
 from nova.hardware import disks
-from nova.image import fields
 from nova.json_types import JsonObject
 from nova.objects.image import Image
 from nova.runtime import disk_space
@@ -243,7 +242,7 @@ class EmbeddedVolumes(api.BlockStorage):
 
     def _active_image(self, ctx: nova_context.RequestContext, image_id: str) -> Image:
         image = self.images.show(ctx, image_id)
-        fields.check_data(image)
+        disks.check_data(image)
         self.images.check_download(ctx, image)
         return image
 

@@ -12,7 +12,7 @@ from nova.api.servers import schemas as server_schemas
 from nova.api.servers import spec as server_spec
 from nova.db import engine
 from nova.db.tables.rows import InstancesRow
-from nova.image import fields
+from nova.hardware import disks
 from nova.web.params import Object
 from nova.web.params import Param
 
@@ -64,7 +64,7 @@ def _check_image(req: api_request.Request, row: InstancesRow, image_id: str) -> 
     """
     with exception.AsBadRequest(exception.ImageNotFound):
         image = server_category.bootable_image(req, image_id)
-    fields.check_data(image)
+    disks.check_data(image)
     properties = image['properties'] or {}
     image_references.check(req, properties)
     for name, allowed in (('hw_rescue_device', DEVICES), ('hw_rescue_bus', BUSES)):

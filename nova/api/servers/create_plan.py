@@ -15,9 +15,9 @@ from nova.api.servers import devices as server_devices
 from nova.api.servers import spec as server_spec
 from nova.db.projects import quotas
 from nova.db.servers import block_devices
+from nova.hardware import disks
 from nova.hardware import guest_options
 from nova.hardware import pci_spec
-from nova.image import fields as image_fields
 from nova.objects import numa
 from nova.objects import pci
 
@@ -140,7 +140,7 @@ def plan(request: Request, facts: Facts) -> Plan:
     properties, devices = device_sources.fitted(facts.devices, facts.sources, image)
     check_flavor(image, facts.flavor, backed, facts.zero_disk)
     for reference in facts.references:
-        image_fields.check_data(reference)
+        disks.check_data(reference)
     image = {**(image or {}), 'id': None if backed else typing.cast(Document, image)['id'], 'properties': properties,
              **server_spec.trusted(server.get('trusted_image_certificates'), backed)}
     flavor = server_spec.with_devices(facts.flavor, properties, facts.aliases, facts.of_ports)

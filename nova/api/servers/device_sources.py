@@ -8,7 +8,6 @@ from nova.api.servers import devices as server_devices
 from nova.db.cells import cells as db_cells
 from nova.db.servers import block_devices
 from nova.hardware import disks
-from nova.image import fields
 
 Device = server_devices.Device
 Source = dict[str, typing.Any] | None        # a volume, snapshot or image
@@ -100,7 +99,7 @@ def _size_of_snapshot(device: Device, snapshot: dict[str, typing.Any], root: boo
 
 
 def _size_of_image(device: Device, image: dict[str, typing.Any], root: bool) -> int:
-    fields.check_data(image)
+    disks.check_data(image)
     if device['volume_size'] < (image.get('min_disk') or 0):
         raise exception.FlavorTooSmall('Volume size is smaller than the minimum size specified in image metadata. '
                                        f'Volume size is {device["volume_size"]} GB, minimum size is '

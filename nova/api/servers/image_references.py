@@ -9,6 +9,7 @@ from nova import context as nova_context
 from nova import exception
 from nova.api import request as api_request
 from nova.api.servers import category as server_category
+from nova.hardware import disks
 from nova.image import fields
 
 Properties = dict[str, typing.Any]
@@ -33,7 +34,7 @@ def check(req: api_request.Request, properties: Properties) -> None:
     :raises BadRequest: an image is not visible to the caller, or has no data
     """
     for image in read(req, properties):
-        fields.check_data(image)
+        disks.check_data(image)
 
 
 def named(properties: Properties | None) -> list[str]:

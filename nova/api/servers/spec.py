@@ -12,6 +12,7 @@ from oslo_config import cfg
 from nova import exception
 from nova import utils
 from nova.hardware import cpu_topology
+from nova.hardware import disks
 from nova.hardware import growth
 from nova.hardware import guest_request
 from nova.hardware import pci_spec
@@ -245,7 +246,7 @@ def check_image(image: Document, flavor: Document) -> None:
 
     :raises ImageInactive, ImageUnacceptable, FlavorTooSmall: the image cannot boot with the flavor
     """
-    image_fields.check_data(image)
+    disks.check_data(image)
     for name, known in (('disk_format', image_fields.DISK_FORMATS),
                         ('container_format', image_fields.CONTAINER_FORMATS)):
         if image.get(name) and image[name] not in known:

@@ -13,7 +13,7 @@ def busy(monkeypatch, tmp_path):
     file = tmp_path / 'cpu'
 
     def write(seconds):
-        file.write_text(f'some avg10=0.00 avg60=0.00 avg300=0.00 total={round(seconds * 1e6)}\nfull avg10=0.00 total=0\n')
+        file.write_text(f'some avg10=0.00 avg300=0.00 total={round(seconds * 1e6)}\nfull avg10=0.00 total=0\n')
     write(1.0)
     monkeypatch.setattr(waiting, 'PRESSURE', (file, tmp_path / 'missing'))
     return write
