@@ -25,7 +25,6 @@ const BINARY = ['bytes', 'rate'];
 
 /** The next value that reads well on an axis. @param {number} high @param {number} base  of its prefixes: 10 or 1024 */
 function ceiling(high, base) {
-  if (!(high > 0)) return 1;
   const unit = base ** Math.floor(Math.log(high) / Math.log(base));
   const scale = unit * 10 ** Math.floor(Math.log10(high / unit));
   return ([1, 2, 5, 10].find(step => step * scale >= high) ?? 20) * scale;
@@ -39,11 +38,11 @@ export function Plot({title, times, lines, unit, most = 0}) {
   const show = SHOWN[unit];
   const known = lines.flatMap(line => line.values).filter(value => value !== null);
   const high = Math.max(0, .../** @type {number[]} */ (known));
-  const top = Math.max(most, high > most ? ceiling(high, BINARY.includes(unit) ? 1024 : 10) : 0);
+  const top = high > most ? ceiling(high, BINARY.includes(unit) ? 1024 : 10) : most || 1;
   const end = times[times.length - 1],
     begin = Math.min(times[0], end - LEAST_S);
   const x = (/** @type {number} */ time) => LEFT + ((time - begin) / (end - begin)) * (WIDTH - LEFT - 4);
-  const y = (/** @type {number} */ value) => BOTTOM - (value / (top || 1)) * (BOTTOM - TOP);
+  const y = (/** @type {number} */ value) => BOTTOM - (value / top) * (BOTTOM - TOP);
   return html`<svg class="plot" viewBox="0 0 ${WIDTH} ${HEIGHT}" aria-hidden="true">
       ${[0, 0.5, 1].map(part => html`<line x1=${LEFT} x2=${WIDTH} y1=${y(part * top)} y2=${y(part * top)} /><text x=${LEFT - 6} y=${y(part * top) + 4} text-anchor="end">${show(part * top)}</text>`)}
       ${['start', 'middle', 'end'].map((anchor, place) => html`<text x=${LEFT + (place * (WIDTH - LEFT)) / 2} y=${HEIGHT - 3} text-anchor=${anchor}>${clock(begin + (place * (end - begin)) / 2, end - begin)}</text>`)}
