@@ -104,3 +104,9 @@ def test_audit_events_and_metrics_are_shown_by_openstackclient(openstack):
     assert made[0] == 0, made
     code, lines, _ = watching.result()
     assert code == 0 and 'ACTIVE      web' in lines
+    _, rows, _ = openstack('server', 'metrics', 'show', '--totals', 'web', '-f', 'json')
+    assert {'cpu_seconds', 'network_receive_bytes'} <= {row['name'] for row in rows}
+    _, rows, _ = openstack('server', 'metrics', 'show', '--step', '120', 'web', '-f', 'json')
+    assert all({'time', 'cpu', 'memory_bytes'} <= row.keys() for row in rows)
+    code, _, refusal = openstack('server', 'metrics', 'show', '--since', '2020-01-01T00:00:00Z', 'web')
+    assert code == 1 and '900: 604800 s' in refusal
