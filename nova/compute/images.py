@@ -24,7 +24,6 @@ LOG = logging.getLogger(__name__)
 
 SNAPSHOT_POLL_INTERVAL_S = 0.5      # seconds between two checks of incomplete volume snapshots
 COPY_S = 4 * 3600               # seconds; timeout of the snapshots
-_UNNAMED = ''                   # a snapshot with an unknown id
 MAX_FREEZE_S = 10                     # seconds; longest freeze of a guest's file systems, until the copies have begun
 
 # task frame for the rollback of an interrupted image or backup
@@ -92,11 +91,8 @@ class Snapshots:
 
         An empty list means that the image is complete too.
         """
-        answer = self._host.volumes.snapshot_volumes(ctx, instance_uuid=instance_uuid, image_id=image_id, wait=True,
-                                                     list_incomplete=True)
-        if isinstance(answer, list):
-            return answer
-        return [_UNNAMED] if answer is False else []             # from a conductor of the previous release
+        return self._host.volumes.snapshot_volumes(ctx, instance_uuid=instance_uuid, image_id=image_id, wait=True,
+                                                   list_incomplete=True)
 
     @contextlib.contextmanager
     def _at_rest(self, instance: objects.Instance) -> Iterator[bool]:

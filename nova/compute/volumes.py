@@ -133,7 +133,7 @@ class Volumes:
                 driver.swap_volume(ctx, current.instance, device, new)
             current.keep()
             stays = host.volumes.volume_swapped(ctx, connection_info=info, **which)
-            if stays not in (None, new_volume_id):       # None: from a conductor of the previous release
+            if stays != new_volume_id:
                 driver.rename_volume(ctx, current.instance, new_volume_id, stays)
 
 

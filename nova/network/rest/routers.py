@@ -194,11 +194,11 @@ def external(conn: Connection, context: RequestContext, ident: str) -> tuple[Net
     return found
 
 
-def service_port(network: NetworksRow, owner: str, device_id: str, host: str = '', project_id: str = '',
-                 mac: str | None = None) -> dict[str, Any]:
+def service_port(network: NetworksRow, owner: str, device_id: str, host: str = '',
+                 project_id: str = '') -> dict[str, Any]:
     """Return the row of a port for the service itself."""
     return {'id': str(uuid.uuid4()), 'project_id': project_id, 'network_id': network['id'], 'name': '',
-            'description': '', 'mac_address': mac or ipam.new_mac(), 'admin_state_up': True,
+            'description': '', 'mac_address': ipam.new_mac(), 'admin_state_up': True,
             'status': 'ACTIVE' if host else 'DOWN', 'device_id': device_id, 'device_owner': owner, 'host': host,
             'position': 0, 'tag': None, 'created_by_compute': False}
 

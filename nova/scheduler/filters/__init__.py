@@ -4,6 +4,7 @@ A filter has these methods and attributes:
 * ``mask(hosts, request)`` returns an array of booleans, True for the hosts that pass.
 * ``reason(hosts, request, removed)`` explains the removal of the hosts at the positions ``removed``. It completes a
   sentence that begins with the number of hosts. Its verb has the form ``singular|plural``. Users see the sentence.
+  ``why`` is the text of a filter that always has the same one.
 * ``checks_capacity``: the filter also checks a host that an administrator forces, because the claim would refuse it.
 * ``selects_hosts``: the filter selects the hosts that the request names.
 * ``run_on_rebuild = False``: the filter is skipped when a server is rebuilt from another image on its host.

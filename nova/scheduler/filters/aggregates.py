@@ -74,6 +74,7 @@ class AggregateMultiTenancyIsolation(base.CachedFilter):
     """
 
     run_on_rebuild = False
+    why = 'is|are kept for other projects'
 
     def key(self, request: Request) -> str | None:
         return getattr(request.spec, 'project_id', None)
@@ -87,12 +88,11 @@ class AggregateMultiTenancyIsolation(base.CachedFilter):
             return not named or project in named
         return hosts.by_aggregates(allows)
 
-    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
-        return 'is|are kept for other projects'
-
 
 class AggregateImagePropertiesIsolation(base.CachedFilter):
     """Hosts whose aggregate metadata agree with the image: for each key that both have, they share a value."""
+
+    why = 'is|are kept for images with other properties'
 
     def key(self, request: Request) -> frozenset[tuple[str, str]]:
         return frozenset((key, str(value)) for key, value in request_fields.properties(request).items())
@@ -107,9 +107,6 @@ class AggregateImagePropertiesIsolation(base.CachedFilter):
             return all(any(properties[key] in request_fields.listed(value) for value in merged[key])
                        for key in properties if key in merged)
         return hosts.by_aggregates(agrees)
-
-    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
-        return "is|are kept for images with other properties"
 
 
 class _AggregateCapacityFilter(builtin.CapacityFilter):

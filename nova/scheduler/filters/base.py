@@ -19,6 +19,7 @@ class Filter:
     checks_capacity: bool = False
     selects_hosts: bool = False
     run_on_rebuild: bool = True
+    why: str = ''
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self.conf = conf
@@ -51,7 +52,7 @@ class Filter:
         return type(self).mask_at is not Filter.mask_at
 
     def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
-        return f'does|do not pass {self.name}'
+        return self.why or f'does|do not pass {self.name}'
 
     def needs_facts(self, spec: objects.RequestSpec) -> bool:
         """Tell whether this request needs ``facts``."""

@@ -28,6 +28,7 @@ class ComputeFilter(base.Filter):
     """Hosts with a compute service that is up and enabled."""
 
     run_on_rebuild = False
+    why = 'is|are down or disabled'
 
     def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         # a mask that is FRESH_S old is accurate enough, because service_down_time is many times longer
@@ -45,9 +46,6 @@ class ComputeFilter(base.Filter):
         with np.errstate(invalid='ignore'):
             alive = (age <= limit) & (age >= -limit)         # NaT compares as False
         return alive & hosts.enabled & ~hosts.forced_down
-
-    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
-        return 'is|are down or disabled'
 
 
 class AvailabilityZoneFilter(base.Filter):
@@ -111,15 +109,13 @@ class RequestedAggregateFilter(base.Filter):
     """Hosts of the requested aggregate; the maintenance of a host may move servers only within an aggregate."""
 
     run_on_rebuild = False
+    why = 'is|are not in the aggregate'
 
     def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         if request.aggregate is None:
             return hosts.all_pass
         return hosts.cached(('members', request.aggregate), lambda: np.array(
             [any(each['id'] == request.aggregate for each in found) for found in hosts.aggregates], dtype=bool))
-
-    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
-        return 'is|are not in the aggregate'
 
 
 class IsolatedHostsFilter(base.CachedFilter):
@@ -164,6 +160,7 @@ class RetryFilter(base.Filter):
     """Hosts without a failed build of the server. The filter is always consulted."""
 
     selects_hosts = True
+    why = 'has|have failed to build it before'
 
     def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         if not request.failed_nodes:
@@ -173,9 +170,6 @@ class RetryFilter(base.Filter):
             for position in hosts.positions(host):
                 mask[position] &= hosts.node[position] != node
         return mask
-
-    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
-        return 'has|have failed to build it before'
 
 
 class CapacityFilter(base.Filter):

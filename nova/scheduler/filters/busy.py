@@ -19,6 +19,7 @@ class NumInstancesFilter(base.Filter):
     """Hosts with fewer servers than ``max_instances_per_host``. The claim enforces it too."""
 
     run_on_rebuild = False
+    why = 'has|have as many servers as allowed'
 
     def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         return hosts.running_vms < self.max_servers(hosts)
@@ -31,14 +32,12 @@ class NumInstancesFilter(base.Filter):
         max_servers = self.max_servers(hosts)
         return {'running_vms': int(max_servers if isinstance(max_servers, int) else max_servers[position])}
 
-    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
-        return 'has|have as many servers as allowed'
-
 
 class IoOpsFilter(base.Filter):
     """Hosts with fewer than ``max_io_ops_per_host`` servers in a task with high disk and network load."""
 
     run_on_rebuild = False
+    why = 'is|are busy with as many builds, moves and snapshots as allowed'
 
     def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         return self._busy(hosts, request) < self.max_servers(hosts)
@@ -68,23 +67,18 @@ class IoOpsFilter(base.Filter):
             busy[position] += 1
         return busy
 
-    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
-        return 'is|are busy with as many builds, moves and snapshots as allowed'
-
 
 class MetricsFilter(base.Filter):
     """Hosts that report all metrics of ``[metrics] weight_setting``."""
 
     run_on_rebuild = False
+    why = 'does|do not measure the metrics that are weighed'
 
     def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         needed = {name for name, _ in weight_setting(self.conf)}
         if not needed:
             return hosts.all_pass
         return np.array([each is not None and needed <= each.keys() for each in hosts.metrics], dtype=bool)
-
-    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
-        return 'does|do not measure the metrics that are weighed'
 
 
 def weight_setting(conf: cfg.ConfigOpts) -> list[tuple[str, float]]:

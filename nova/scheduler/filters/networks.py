@@ -26,6 +26,7 @@ class NetworkResourcesFilter(base.Filter):
     """
 
     checks_capacity, run_on_rebuild = True, False
+    why = 'lacks|lack the bandwidth or packet rate that ports request, or a segment of their networks'
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
@@ -56,6 +57,3 @@ class NetworkResourcesFilter(base.Filter):
                 node in each.nodes or any(aggregate['uuid'] in each.aggregates for aggregate in aggregates)
                 for each in found.segments)
         return np.array([fits(*row) for row in zip(hosts.host, hosts.node, hosts.aggregates, strict=True)], dtype=bool)
-
-    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
-        return 'lacks|lack the bandwidth or packet rate that ports request, or a segment of their networks'
