@@ -183,8 +183,9 @@ class Merge(typing.NamedTuple):
 def plan(files: list[File], merged: str | None, target: str | None) -> Merge | None:
     """Return the merge that a request requires.
 
-    :param merged: file_to_merge of the request; without a target it is the new backing file of the active file, or None
-    :param target: merge_target_file
+    :param merged: file_to_merge of the request, or None. Without a target, it becomes the backing file of the active
+        file; None merges all files.
+    :param target: merge_target_file of the request, or None
     :returns: None if the merge is complete
     :raises VirtError: the volume has no such file, or the merged file is not above the target
     """

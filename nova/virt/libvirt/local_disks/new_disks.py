@@ -33,7 +33,7 @@ MAKE = {'swap': ['mkswap', '-q'],
         **{each: [f'mkfs.{each}', '-q', '-F', '-L', '{label}'] for each in ('ext2', 'ext3', 'ext4')},
         'vfat': ['mkfs.vfat', '-n', '{label}'], 'xfs': ['mkfs.xfs', '-q', '-L', '{label}']}
 MEDIUM = 'disk.cdrom'                    # CD-ROM of a server that boots from an ISO image
-FETCHED, MADE = 70, 90                   # percentage of a build done after the download, and after the root disk
+FETCHED, MADE = 70, 90                   # progress of a build in percent after the download, and after the root disk
 Image = Mapping[str, Any]                   # as returned by ImageSource.show
 Device = dict[str, Any]                  # a row of block_device_mappings
 
