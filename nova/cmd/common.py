@@ -41,7 +41,7 @@ def run(binary: str, parts: Callable[..., list[service.Part]], arguments: list[s
     from nova.runtime import service
 
     os.umask(0o077)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)         # would end the process; service.Process handles it later
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)         # it would end the process; service.Process sets a handler
     try:
         conf = nova_conf.new(sys.argv[1:] if arguments is None else arguments, None, **overrides)
         more = [split(conf)] if split else []

@@ -75,8 +75,8 @@ _output: contextvars.ContextVar[_Output | None] = contextvars.ContextVar('output
 def formatted(name: str) -> Iterator[None]:
     """Print what a command prints in one of FORMATS.
 
-    Programs read the standard output of ``json`` and ``value``. It is the rows of the command's table, or its document;
-    then sentences go to standard error. Without a table and a document it is the lines of the sentences.
+    Programs read the standard output of ``json`` and ``value``. It has the rows of the command's table, or its
+    document, while sentences go to standard error. If there is neither table nor document, it has the sentences.
     """
     if name == 'table':
         yield

@@ -23,9 +23,10 @@ INFO_CPU_SECONDS = 10
 INFO_TIMEOUT = 30
 TABLES = 64 * 1024 ** 2                  # maximum bytes of an empty qcow2 file; 1/64 of the data is added
 QCOW2_MAGIC = b'QFI\xfb'
-# error if the measured CPU time of QEMU's key derivation is 0, as a kernel that counts ticks may report; then retry
+# QEMU fails with this error if the measured CPU time of a key derivation is 0. A kernel that counts ticks can report 0,
+# so the command is repeated.
 UNMEASURED, ATTEMPTS = b'accurate CPU usage', 10
-LUKS = 'luks'                            # format
+LUKS = 'luks'                            # disk format
 CIPHER = 'cipher-alg=aes-256,cipher-mode=xts,ivgen-alg=plain64,hash-alg=sha256'      # aes-xts-plain64, 256 bits
 DERIVATION_MS = 10                       # LUKS; a guessable passphrase would need more
 

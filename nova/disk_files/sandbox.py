@@ -161,7 +161,7 @@ class Sandbox:
         """Return why a way fails, or an empty string."""
         with tempfile.NamedTemporaryFile(prefix='.sandbox-', dir=directory) as file:
             with self._handed_over(file.name):
-                # opened for writing without a write: the file system may be full
+                # open the file for writing, but write nothing, because the file system may be full
                 done = self._run(way, ['sh', '-c', f': >"{file.name}" && echo tried'],
                                  Limits(memory=1 << 30, cpu_s=10, time_s=30, file_bytes=0), writes=[file.name])
             if done.status == 0 and done.output == b'tried\n':

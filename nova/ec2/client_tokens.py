@@ -21,8 +21,8 @@ def once(req: operations.Request, operation: str, given: operations.Given,
          find: Callable[[datetime.datetime | None], str | None], make: Callable[[], str]) -> str:
     """Return the UUID of the resource that this request, or an earlier one with the same token, has created.
 
-    :param find: function(start of an interrupted attempt: naive UTC, None if unknown) -> UUID of the resource that the
-     attempt has created, or None
+    :param find: function(start) that returns the UUID of the resource that an interrupted attempt has created, or None.
+     ``start`` is the start of the attempt in naive UTC, or None if unknown.
     :param make: creates the resource and returns its UUID
     :raises Ec2Error: the parameters differ, the first request is still running, or the project has too many tokens
     """

@@ -11,7 +11,7 @@ from nova import exception
 TEXT, OCTETS, PKCS8 = 'text/plain', 'application/octet-stream', 'application/pkcs8'
 TYPES = (TEXT, OCTETS, PKCS8)
 _TEXTS = (TEXT, 'text/plain;charset=utf-8')
-MAX_BYTES = 20000                        # of one payload, as in Barbican
+MAX_BYTES = 20000                        # maximum size of a payload, as in Barbican
 
 
 class Payload(NamedTuple):
@@ -66,7 +66,7 @@ def of_document(values: Mapping[str, str | None]) -> Payload | None:
 
 
 def of_body(raw: bytes, content_type: str, is_base64: bool) -> Payload:
-    """Return the payload of a request whose body it is.
+    """Return the payload in the body of a request.
 
     :param content_type: of the request; empty is text/plain
     :raises BadRequest: it is empty, or cannot be decoded
@@ -100,7 +100,7 @@ def _bounded(content: bytes, kind: str) -> Payload:
 def asks_for_payload(accept: str) -> bool:
     """Return whether a GET of a secret asks for its payload instead of its metadata.
 
-    It does if the header has a type of payloads, and accepts no JSON.
+    The Accept header must name a type of payloads and must not accept JSON.
     """
     wanted = {*_types(accept)}
     return bool(wanted & {*TYPES, 'text/*'}) and not wanted & {'application/json', 'application/*', '*/*'}

@@ -1,8 +1,8 @@
 """Legacy rule names of policy files, and the rules that replace them.
 
 An operation of the older API could check two rules: of the core (``compute:``) and of the extension
-(``compute_extension:``). Both had to pass, so the checks of both are joined by "and". The core's rule alone restricts
-the current default and never extends it, because the check of the extension is not known.
+(``compute_extension:``). Both had to pass, so the checks of both are joined by "and". If a file has only the core's
+rule, the check of the extension is unknown. The core's rule then restricts the current default, and never extends it.
 
 ``compute:get_all_tenants`` is omitted on purpose. Older files permit it to everybody, because the code also required an
 administrator.

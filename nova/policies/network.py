@@ -1,7 +1,7 @@
 """Rules of the embedded network service; names and defaults are those of the Networking API, with few exceptions.
 
-Different defaults: changes need the role member also in shared networks. The service acts on device_id and device_owner
-of a port, so that only services set them.
+Two defaults differ. Changes need the role member also in shared networks. Only services may set device_id and
+device_owner of a port, because the network service acts on these fields.
 """
 from nova.policies.service import Rule
 from nova.policies.service import Service
@@ -63,9 +63,9 @@ _MEMBER_OR_ADVANCED = '(rule:admin_only) or (role:member and project_id:%(projec
 RULES = (
     Rule('get_availability_zone', _ANY_READER, 'List availability zones.'),
     Rule('get_service_provider', _ANY_READER, 'List service providers.'),
-    Rule('get_agent', _ADMIN, 'List and show the hosts of the network service. Others get an empty list.'),
+    Rule('get_agent', _ADMIN, 'List and show the hosts of the network service. Without this rule the list is empty.'),
     Rule('get_network_ip_availability', _SERVICE, 'Show the used addresses of networks.'),
-    Rule('get_quota', _READER, 'Show the quotas of a project. A list of all projects needs it for no project.'),
+    Rule('get_quota', _READER, 'Show the quotas of a project. A list of all quotas is checked without a project.'),
     Rule('update_quota', _ADMIN, 'Change the quotas of a project.'),
     Rule('delete_quota', _ADMIN, 'Reset the quotas of a project to the defaults.'),
     Rule('get_rule_type', _ANY_READER, 'List and show types of QoS rules.'),

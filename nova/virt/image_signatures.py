@@ -81,7 +81,7 @@ class Verifier:
             raise _Refused(f'it is not signed: it lacks {", ".join(missing)}')
         signature, method, key_type, certificate_id = (str(properties[name]) for name in PROPERTIES)
         if method not in HASHES:
-            raise _Refused(f'its img_signature_hash_method is none of {", ".join(HASHES)}')
+            raise _Refused(f'its img_signature_hash_method must be one of {", ".join(HASHES)}')
         try:
             signed = base64.b64decode(signature, validate=True)
         except ValueError as error:
@@ -93,7 +93,7 @@ class Verifier:
         try:
             _check(certificate.public_key(), key_type, signed, digest, HASHES[method]())
         except (exceptions.InvalidSignature, exceptions.UnsupportedAlgorithm, ValueError) as error:
-            raise _Refused('its signature is not that of its data') from error
+            raise _Refused('its signature does not match its data') from error
 
     def _certificate(self, context: RequestContext | None, ident: str) -> x509.Certificate:
         """Return a currently valid certificate from the directory, or else from the lookup function."""
@@ -102,7 +102,7 @@ class Verifier:
         try:
             found = _loaded(self._content(context, ident))
         except (OSError, ValueError, exception.NotFound) as error:
-            raise _Refused(f'there is no certificate {ident} for this host') from error
+            raise _Refused(f'this host has no certificate {ident}') from error
         now = datetime.datetime.now(datetime.UTC)
         if not found.not_valid_before_utc <= now <= found.not_valid_after_utc:
             raise _Refused(f'the certificate {ident} is not valid at this time')
@@ -131,7 +131,7 @@ def _check_trusted(find: Callable[[str], x509.Certificate], certificate: x509.Ce
     """Check that a trusted certificate is the signer's or has issued it. The list includes intermediate certificates.
     """
     if ident not in trusted and not any(_issued(find(each), certificate) for each in trusted):
-        raise _Refused(f'none of the trusted certificates vouches for its certificate {ident}')
+        raise _Refused(f'no trusted certificate has signed its certificate {ident}')
 
 
 def _loaded(content: bytes) -> x509.Certificate:

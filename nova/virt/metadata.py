@@ -150,7 +150,7 @@ def ec2_tree(instance: Instance, domain: str = '', region: str = '', devices: It
         ident = getattr(instance, key + '_id')
         if ident:
             meta_data[key + '-id'] = utils.ec2_id(ident, prefix)
-    if instance.key_data and utils.key_type(instance.key_data) == 'ssh':      # EC2 has no name for a certificate
+    if instance.key_data and utils.key_type(instance.key_data) == 'ssh':      # EC2 has no form for certificates
         meta_data['public-keys'] = {'0': _NamedDirectory(instance.key_name or '', {
             'openssh-key': instance.key_data.strip() + '\n'})}
     tree: dict[str, Any] = {'meta-data': meta_data}
@@ -314,7 +314,8 @@ def _configured(subnet: Mapping[str, Any], metric: int | None) -> dict[str, Any]
     return {'type': kind, 'netmask': str(ipaddress.ip_network(subnet['cidr']).netmask),
             'routes': [{'network': str(span.network_address), 'netmask': str(span.netmask), 'gateway': hop, **more}
                        for span, hop, more in spans],
-            # cloud-init of 2022 ignores services of a network and drops the global ones if there is a dns_search
+            # cloud-init of 2022 ignores the services of a network. It also ignores the global services if there is a
+            # dns_search, so the name servers are repeated here.
             'dns_nameservers': list(subnet.get('dns', ())),
             'services': [{'type': 'dns', 'address': server} for server in subnet.get('dns', ())]}
 

@@ -71,8 +71,8 @@ def serve(location: str, user: str, key_file: str, directory: str) -> list[str]:
 
 def _parts(protocol: object, location: object) -> tuple[str, str]:
     if protocol not in PROTOCOLS:
-        raise ValueError(f'Shares of the protocol {str(protocol)[:40]} cannot be mounted here; those of '
-                         f'{", ".join(PROTOCOLS)} can.')
+        raise ValueError(f'Shares of the protocol {str(protocol)[:40]} cannot be mounted. Supported protocols: '
+                         f'{", ".join(PROTOCOLS)}.')
     form, words = _LOCATIONS[protocol]
     found = form.match(location) if isinstance(location, str) and len(location) <= MAX_LOCATION_LENGTH else None
     if found is None:

@@ -199,7 +199,7 @@ class Object:
 
         :raises BadRequest: the message names the invalid field
         """
-        if relaxed and isinstance(value, dict):          # otherwise the schema refuses it
+        if relaxed and isinstance(value, dict):          # the schema refuses other types
             value = self._pruned(value, version)
         validator, convert = self.compiled(version, relaxed)
         error = schema_errors.best_match(validator.iter_errors(value))

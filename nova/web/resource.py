@@ -335,8 +335,8 @@ class Body:
     """A body with one key; the handler gets the value below it, validated and converted.
 
     :param content: JSON Schema of the value
-    :param ignored: {key beside it: reason to refuse a value, or a function that returns one or ''}; null and empty
-        values are ignored
+    :param ignored: {another key of the body: reason to refuse a value}. Null and empty values are ignored. The reason
+        may be a function that returns a reason, or '' to accept the value.
     :param closed_since: minor version from which unknown keys of the value are refused; None: always
     :param refused: {key of the value: reason to refuse it}
     """

@@ -41,5 +41,5 @@ def fitting(items: Sequence[object]) -> int:
 
 
 def first(sizes: Iterable[int]) -> int:
-    """Return the same number from the sizes, before the items are read."""
+    """Return the number of items that fit into one page by their sizes, before the items are read."""
     return max(1, sum(1 for total in itertools.accumulate(sizes) if total <= PAGE))

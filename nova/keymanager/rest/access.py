@@ -62,8 +62,7 @@ def _change(request: KeyManagerRequest, ident: str, kind: str, rule: str,
     """Store an access control list.
 
     :param rule: end of the name of the rule
-    :param change: function of the present users, or None without a list, and of the project access, which returns the
-        new ones
+    :param change: function(users, project access) that returns the new values; users is None if there is no list
     """
     row = request.listed(kind, ident, f'{kind}_acls:{rule}')
     with request.store.db.writer() as conn:
@@ -106,7 +105,7 @@ def remove_consumer(request: KeyManagerRequest, ident: str, *, kind: str) -> dic
 
 
 def _row(request: KeyManagerRequest, kind: str, ident: str) -> dict[str, Any]:
-    """Return a secret or container as its answer shows it."""
+    """Return the row of a secret or container with the rows that its response shows."""
     with request.store.db.reader() as conn:
         row = records.get(conn, TABLES[kind], ident)
         if row is None:

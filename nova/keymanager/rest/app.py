@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nova.web.request import Headers
     from nova.web.routes import Route
 
-TYPES = ('key-manager',)                 # in the catalog
+TYPES = ('key-manager',)                 # service types in the catalog
 PATH = '/key-manager'
 DOCUMENT = 'openapi.json'                # path below the mount point
 _PART = re.compile(r'\{\w+\}')

@@ -55,7 +55,7 @@ def bounds(request: KeyManagerRequest) -> tuple[int, int]:
 def linked(request: KeyManagerRequest, plural: str, documents: Sequence[Json], total: int) -> JsonObject:
     """Return the document of a page with its links.
 
-    :param documents: of the page; those beyond the largest response are left to the next page
+    :param documents: items of the page; items beyond the maximum size of a response move to the next page
     :param total: number of all rows
     """
     limit, offset = bounds(request)

@@ -98,7 +98,7 @@ def delete_project_quotas(request: KeyManagerRequest, project_id: str) -> None:
 
 
 def _limits(request: KeyManagerRequest, project_id: str) -> dict[str, int]:
-    """Return the limits that a project has of its own; raises NotFound (none)."""
+    """Return the limits that are set for a project; raises NotFound if there are none."""
     with request.store.db.reader() as conn:
         found = records.own_limits(conn, project_id[:MAX_PROJECT_ID])
     if not found:

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from nova.policy import Policy
     from nova.web.routes import Route
 
-SECRET, CONTAINER, ORDER = 'secret', 'container', 'order'        # as rules name them
+SECRET, CONTAINER, ORDER = 'secret', 'container', 'order'        # words in the names of rules
 TABLES: dict[str, Table[Any]] = {SECRET: t.key_secrets, CONTAINER: t.key_containers}
-MAX_BODY = 64 * 1024                     # bytes of a request; a payload has fewer
-MAX_ID = 64                              # characters of an id that the database compares
+MAX_BODY = 64 * 1024                     # maximum bytes of a request; the limit of a payload is lower
+MAX_ID = 64                              # maximum characters of an id in a query of the database
 
 
 class KeyManagerRequest(BaseRequest):

@@ -138,7 +138,7 @@ def _of_key(metadata: dict[str, str], key: str) -> str:
 
 def _change(request: KeyManagerRequest, ident: str, rule: str,
             change: Callable[[dict[str, str]], dict[str, str]]) -> None:
-    """Replace the metadata of a secret by what ``change`` makes of it."""
+    """Replace the metadata of a secret with the result of ``change``."""
     row = request.secret(ident, rule)
     with request.store.db.writer() as conn:
         present = records.get(conn, t.key_secrets, row['id'], lock=True)
@@ -148,7 +148,7 @@ def _change(request: KeyManagerRequest, ident: str, rule: str,
 
 
 def ref_of(kind: str) -> Document:
-    """Return the answer with the URL of a resource."""
+    """Return a response with the URL of a resource."""
     return Document({f'{kind}_ref': resources.REF})
 
 

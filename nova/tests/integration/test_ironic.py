@@ -132,7 +132,7 @@ def test_actions_that_bare_metal_does_not_support_are_refused(metal):
     for body in ({'pause': None}, {'suspend': None}, {'createImage': {'name': 'copy'}}, {'resize': {'flavorRef': '1'}}):
         assert metal.user.post(f'/servers/{server_id}/action', body).status_code in (400, 409, 501), body
     answer = metal.user.post(f'/servers/{server_id}/action', {'os-getConsoleOutput': {}})
-    assert answer.status_code == 501 and 'keeps nothing of what a machine prints' in answer.text
+    assert answer.status_code == 501 and 'does not store console output' in answer.text
     other = metal.user.upload_image('another')
     metal.act(server_id, {'rescue': {'rescue_image_ref': other}}, 200)
     reason, = waiting.wait_for(lambda: metal.failures(server_id, 'rescue'), 30, 'the reason')

@@ -47,7 +47,7 @@ class LiveMigration:
             copied = not self.machine.shares_disks and _has_local_disks(instance)
             if block_migration is False and copied:
                 raise exception.MigrationPreCheckError(
-                    reason='the hosts share no storage; a migration with its disks (block migration) is needed')
+                    reason='the hosts share no storage: migrate the server with block migration')
             return {'block_migration': copied}
 
     def check_source(self, instance: Instance, facts: dict[str, bool]) -> dict[str, bool]:

@@ -94,7 +94,7 @@ class IronicDriver(driver.ComputeDriver):
             raise exception.BuildFailed(instance_id=instance.uuid,
                                         reason='bare metal servers do not support file injection')
         if request.image is None:
-            raise exception.BuildFailed(instance_id=instance.uuid, reason='bare metal does not boot from volumes here')
+            raise exception.BuildFailed(instance_id=instance.uuid, reason='bare metal servers cannot boot from volumes')
         node = self._ready(instance)
         uuid = node['uuid']
         self._client.update(uuid, 'take the node', ('/instance_uuid', instance.uuid),
@@ -194,8 +194,8 @@ class IronicDriver(driver.ComputeDriver):
 
     def console_output(self, instance: Instance) -> bytes:
         self._nodes.of(instance)
-        raise exception.Unsupported('The Bare Metal service keeps nothing of what a machine prints. Its serial console '
-                                    'shows it.')
+        raise exception.Unsupported('The Bare Metal service does not store console output. Open the serial console '
+                                    'instead.')
 
 def _power_state(node: ironic_client.Node) -> int:
     return POWER.get(node['power_state'], states.NOSTATE)

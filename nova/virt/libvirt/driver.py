@@ -156,12 +156,12 @@ class LibvirtDriver(base.LibvirtBase):
 
     def _disk_passphrase(self, uuid: str) -> str:
         if self.disk_key is None:
-            raise exception.VirtError(operation='open the disks', reason='this service was given no keys')
+            raise exception.VirtError(operation='open the disks', reason='this service has no access to the keys')
         return self.disk_key(uuid)
 
     def _volume_passphrase(self, uuid: str, volume_id: str) -> str:
         if self.volume_key is None:
-            raise exception.VirtError(operation='open the volume', reason='this service was given no keys')
+            raise exception.VirtError(operation='open the volume', reason='this service has no access to the keys')
         return self.volume_key(uuid, volume_id)
 
     # ---- the host ---------------------------------------------------------------------

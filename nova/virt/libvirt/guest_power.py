@@ -119,7 +119,7 @@ class GuestPower:
         deadline, ask_at = time.monotonic() + RELEASE_S, 0.0
         while self.hypervisor.guest(operation, uuid, calls.holds_device, path):
             if time.monotonic() > deadline:
-                raise exception.VirtError(operation=operation, reason='the guest does not let it go')
+                raise exception.VirtError(operation=operation, reason='the guest does not release it')
             if time.monotonic() >= ask_at:
                 self.hypervisor.guest(operation, uuid, calls.ask_to_unplug, text, path)
                 ask_at = time.monotonic() + RELEASE_RETRY_S

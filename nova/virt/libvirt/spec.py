@@ -147,7 +147,7 @@ def interfaces(network_info: driver.NetworkInfo, guest: xml.Guest) -> list[xml.I
 def _known(image: driver.ImageDocument, name: str, default: str, is_known: Callable[[str], object]) -> str:
     value = (image.get('properties') or {}).get(name) or default
     if not is_known(value):
-        raise exception.ImageUnacceptable(image_id=image['id'], reason=f'its {name} is not known')
+        raise exception.ImageUnacceptable(image_id=image['id'], reason=f'its {name} is not supported')
     return value
 
 

@@ -163,7 +163,7 @@ def extract(descriptor: int, target: str, left: list[int]) -> None:
             left[0] -= member.size
             left[1] -= 1
             if min(left) < 0:
-                raise ValueError('it holds more than the flavor has room for')
+                raise ValueError('its content is larger than the root disk of the flavor')
             if not parts or member.isdev() or parts[0] in LEFT_OUT and len(parts) > 1:
                 continue
             member.name = '/'.join(parts)

@@ -64,5 +64,5 @@ def placed(host: numa.HostTopology | None, guest: Resources) -> numa.GuestTopolo
         cell = host.cell(part.id) if host is not None else None
         if cell is None or not set((part.cpu_pinning or {}).values()) <= cell.cpus:
             raise exception.VirtError(operation='place the guest', reason=(
-                f'guests may no longer use the CPUs of NUMA node {part.id}, on which this one was placed'))
+                f'this host no longer offers the CPUs of NUMA node {part.id}, on which the guest is placed'))
     return topology

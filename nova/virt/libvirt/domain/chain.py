@@ -64,7 +64,7 @@ def below(header: bytes, directory: str | None = None) -> File | None:
     if not offset:
         return None
     if not 0 < length <= 1023 or offset + length > len(header):
-        raise refused('the header of a file of it is damaged')
+        raise refused('one of its files has a damaged header')
     name = header[offset:offset + length].decode(errors='replace')
     if directory and os.path.dirname(name) == directory:
         name = os.path.basename(name)
@@ -113,7 +113,7 @@ def read_file(path: str) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, 'rb') as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise refused(f'{os.path.basename(path)} is no plain file')
+                raise refused(f'{os.path.basename(path)} is not a regular file')
             return file.read(HEADER_BYTES)
     except OSError as error:
         raise refused(f'{os.path.basename(path)}: {error.strerror}') from error
@@ -183,8 +183,9 @@ class Merge(typing.NamedTuple):
 def plan(files: list[File], merged: str | None, target: str | None) -> Merge | None:
     """Return the merge that a request requires.
 
-    :param merged: file_to_merge of the request; without a target it is the new backing file of the active file, or None
-    :param target: merge_target_file
+    :param merged: file_to_merge of the request, or None. Without a target, it becomes the backing file of the active
+        file; None merges all files.
+    :param target: merge_target_file of the request, or None
     :returns: None if the merge is complete
     :raises VirtError: the volume has no such file, or the merged file is not above the target
     """

@@ -38,8 +38,8 @@ def backing(root: etree.Element, source: str) -> None:
         return
     element = child(root, 'memoryBacking')
     if source == FILE and element.find('hugepages') is not None:
-        raise exception.VirtError(operation='place the guest', reason='hw:mem_page_size asks for large pages, and '
-                                  'guests of this host have memory in files ([libvirt] file_backed_memory)')
+        raise exception.VirtError(operation='place the guest', reason='hw:mem_page_size requests large pages, but '
+                                  'this host keeps guest memory in files ([libvirt] file_backed_memory)')
     add(element, 'source', type=source)
     if source == FILE:
         add(element, 'access', mode=SHARED)              # otherwise writes would stay in memory

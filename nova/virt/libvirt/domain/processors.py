@@ -33,16 +33,16 @@ def choose(conf: ConfigOpts, capabilities: Iterable[etree.Element]) -> Processor
     options = conf.libvirt
     mode, models, flags = options.cpu_mode, options.cpu_models, tuple(options.cpu_model_extra_flags)
     if (mode == CUSTOM) != bool(models):
-        raise _refusal('[libvirt] cpu_mode = custom and cpu_models need each other')
+        raise _refusal('[libvirt] cpu_mode = custom and cpu_models must be set together')
     if mode == 'none' and flags:
-        raise _refusal('[libvirt] cpu_model_extra_flags needs another cpu_mode than none')
+        raise _refusal('[libvirt] cpu_model_extra_flags needs a cpu_mode other than none')
     if mode != CUSTOM:
         return Processor(mode, None, flags)
     usable = {model.text for root in capabilities
               for model in root.findall("./cpu/mode[@name='custom']/model[@usable='yes']")}
     found = next((model for model in models if model in usable), None)
     if found is None:
-        raise _refusal(f'this host can give guests none of [libvirt] cpu_models: {", ".join(models)}')
+        raise _refusal(f'this host supports none of [libvirt] cpu_models: {", ".join(models)}')
     return Processor(mode, found, flags)
 
 

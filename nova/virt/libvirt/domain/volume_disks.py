@@ -144,12 +144,12 @@ def volume(device: Device, source: DiskSource, properties: dict[str, typing.Any]
     """
     kind = device.get('device_type') or 'disk'
     if kind not in words.TYPES:
-        raise _refused(f'{kind!r:.40} is no kind of a disk')
+        raise _refused(f'{kind!r:.40} is not a supported device_type')
     bus = device.get('disk_bus') or _bus(kind, properties, machine)
     if bus not in TARGET_PREFIXES:
-        raise _refused(f'{bus!r:.40} is no bus of disks')
+        raise _refused(f'{bus!r:.40} is not a supported disk_bus')
     if kind == 'lun' and bus != 'scsi':
-        raise _refused(f'a lun has the bus scsi, not {bus}')
+        raise _refused(f'a lun needs the bus scsi, not {bus}')
     if kind == 'lun' and not _is_scsi(source):
         raise _refused('a lun needs block storage with SCSI devices (block devices of the host, and iSCSI): SCSI '
                        f'commands do not pass through {source.get("protocol") or "a file"}')

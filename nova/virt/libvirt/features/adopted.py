@@ -146,7 +146,7 @@ def size(path: str, form: str) -> int:
     if form == 'raw':
         return end
     if not header.startswith(QCOW2) or len(header) < HEADER:
-        raise ValueError('it is no qcow2 file')
+        raise ValueError('it is not a qcow2 file')
     if int.from_bytes(header[8:16], 'big'):
         raise ValueError('it is an overlay on another file; run virsh blockpull to copy the data of that file into it')
     if int.from_bytes(header[4:8], 'big') >= 3 and int.from_bytes(header[72:80], 'big') & DATA_FILE:

@@ -139,7 +139,7 @@ def check(operation: str, guest: xml.Guest) -> None:
     """
     if not guest.hardware.agent:
         raise exception.GuestAgentUnavailable(
-            operation=operation, reason='the guest has no agent: its image does not say hw_qemu_guest_agent=yes')
+            operation=operation, reason='the guest has no agent: set the image property hw_qemu_guest_agent=yes')
 
 
 def _bounded(domain: libvirt.virDomain, operation: str, request: Callable[[libvirt.virDomain], object],
@@ -154,8 +154,8 @@ def _bounded(domain: libvirt.virDomain, operation: str, request: Callable[[libvi
         if error.get_error_code() not in _SILENT:
             raise
         raise exception.GuestAgentUnavailable(
-            operation=operation, reason='the agent in the guest does not answer: it may still boot, or run no agent',
-        ) from error
+            operation=operation,
+            reason='the agent in the guest does not respond: the guest may still boot, or run no agent') from error
 
 
 def _set_time(domain: libvirt.virDomain) -> None:

@@ -32,7 +32,7 @@ class Consoles:
         if text is None:
             raise exception.GuestNotFound(instance_id=instance.uuid)
         if not graphics.has_screen(text):
-            raise exception.Unsupported('The server has no screen: its image asks for none, or its host gives none.')
+            raise exception.Unsupported('The server has no screen: its image or its host has no graphics device.')
         return self._hypervisor.run('take a screenshot', _screenshot, instance.uuid)
 
 
@@ -54,7 +54,7 @@ def _screenshot(connection: libvirt.virConnect, uuid: str) -> bytes:
         late = time.monotonic() > until
         if late or len(taken) > driver.SCREENSHOT_BYTES:
             stream.abort()
-            raise exception.VirtError(operation='take a screenshot', reason='it did not come in time'
+            raise exception.VirtError(operation='take a screenshot', reason='it did not arrive in time'
                                       if late else 'it is too large')
     stream.finish()
     return bytes(taken)

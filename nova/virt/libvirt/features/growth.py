@@ -85,7 +85,7 @@ class Growth:
         while self._hypervisor.guest('look at the guest', uuid, _has, module):
             if time.monotonic() > until:
                 raise exception.VirtError(operation=OPERATION, reason=(
-                    'it has the new memory without the new CPUs, and keeps the memory until its next start'))
+                    'it got the new memory but not the new CPUs, and keeps the memory until its next start'))
             time.sleep(POLL_S)
 
 

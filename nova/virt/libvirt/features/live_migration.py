@@ -103,8 +103,8 @@ class LiveMigration:
         local = any(not disk.readonly for disk in guest.disks)       # otherwise it only has volumes
         if local and facts['block_migration'] is not None and facts['block_migration'] == (shared or pooled):
             raise exception.MigrationPreCheckError(reason=(
-                'the hosts share the disks of the server; they are not copied (block migration)' if shared or pooled
-                else 'the hosts share no storage; a migration with its disks (block migration) is needed'))
+                'the hosts share the disks of the server: migrate it without block migration' if shared or pooled
+                else 'the hosts share no storage: migrate the server with block migration'))
         if not shared and not pooled:
             _check_room(guest, facts)
         self._check_cpu(instance.uuid, facts)
@@ -124,7 +124,7 @@ class LiveMigration:
         missing = sorted(set(needed) - set(facts['cpu_features']))
         if missing:
             raise exception.MigrationPreCheckError(reason=(
-                f'the processor there lacks what the guest may use: {", ".join(missing[:10])}'))
+                f'the processor of the destination lacks features of the guest: {", ".join(missing[:10])}'))
 
     def _can_encrypt(self) -> bool:
         return outgoing.can_encrypt(self._conf.libvirt.live_migration_with_native_tls, self._steps.qemu_settings())
@@ -458,8 +458,8 @@ def _check_room(guest: xml.Guest, facts: dict[str, Any]) -> None:
                  for disk in guest.disks)
     if needed > facts['free_bytes']:
         raise exception.MigrationPreCheckError(reason=(
-            f'its disks need {needed / storage.GIB:.1f} GiB there, of which {facts["free_bytes"] / storage.GIB:.1f} '
-            f'GiB are free'))
+            f'its disks need {needed / storage.GIB:.1f} GiB, but the destination has only '
+            f'{facts["free_bytes"] / storage.GIB:.1f} GiB free'))
 
 
 def _check_memory(guest: xml.Guest, there: str) -> None:
@@ -470,5 +470,5 @@ def _check_memory(guest: xml.Guest, there: str) -> None:
     here = guest.resources.memory_source
     if here != there:
         raise exception.MigrationPreCheckError(reason=(
-            f'its memory is of the kind {here} here, and would be of the kind {there} there; it can be '
-            'moved while it is off'))
+            f'its memory has the type {here} on the source and would have the type {there} on the destination. Stop '
+            'the server and migrate it cold'))

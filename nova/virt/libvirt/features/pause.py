@@ -41,8 +41,8 @@ class Suspend:
 
     def suspend(self, instance: Instance) -> None:
         if any(disk.secret for disk in self._guests.record(instance.uuid).disks):
-            raise exception.VirtError(operation='suspend the guest', reason='its disks are encrypted, and the file of '
-                                      'its memory would not be')
+            raise exception.VirtError(operation='suspend the guest', reason='its disks are encrypted, but the file of '
+                                      'its memory would not be; stop the server instead')
         with self._guests.operation(instance.uuid):
             self._hypervisor.guest('suspend the guest', instance.uuid, calls.save)
 

@@ -96,7 +96,7 @@ class Resize:
             guest = self._storage.load(instance.uuid)
             if self._cold_moves.has_come(instance.uuid):
                 self._storage.owners.give_back(instance.uuid)
-            # a guest without a backup that did not arrive from another host was reverted, and is not removed
+            # a guest that has no backup and did not arrive from another host was already reverted: keep it
             if (self._storage.load_backup(instance.uuid) is not None or self._cold_moves.has_come(instance.uuid)
                     or self._cold_moves.is_arriving(instance.uuid)):
                 self._guests.remove(instance.uuid)

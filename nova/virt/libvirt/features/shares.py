@@ -54,7 +54,7 @@ class Shares:
             guest = self._guests.record(uuid)
             directory = self._storage.path(uuid, exports.PREFIX + share['share_id'])
             if not exports.is_name(os.path.basename(directory)):
-                raise _refusal('the id of the share is no UUID.')
+                raise _refusal('the id of the share is not a UUID.')
             with contextlib.suppress(FileExistsError):
                 os.mkdir(directory)
                 os.chmod(directory, DIRECTORY_MODE)

@@ -207,7 +207,7 @@ def _chained(guest: xml.Guest, volume_id: str, operation: str) -> disk.Volume:
         raise exception.VirtError(operation=operation, reason='the guest does not have it')
     source = volume.source
     if source['type'] != 'file' and source.get('protocol') != 'nfs':
-        raise exception.VirtError(operation=operation, reason='it is no file')
+        raise exception.VirtError(operation=operation, reason='it is not a file')
     if source.get('luks') or volume.device == 'lun' or volume.shareable or guest.rescued is not None:
         raise exception.VirtError(operation=operation, reason='it is encrypted, a lun or multiattach, or its '
                                                               'server is in rescue')

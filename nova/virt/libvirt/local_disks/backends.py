@@ -30,7 +30,7 @@ def configured(conf: ConfigOpts, directory: str, qemu_img: Tool, host: str) -> b
 
 
 def no_key(uuid: str) -> NoReturn:
-    raise exception.VirtError(operation='open the disks', reason='this service was given no keys')
+    raise exception.VirtError(operation='open the disks', reason='this service has no access to the keys')
 
 
 class Backends:

@@ -33,7 +33,7 @@ MAKE = {'swap': ['mkswap', '-q'],
         **{each: [f'mkfs.{each}', '-q', '-F', '-L', '{label}'] for each in ('ext2', 'ext3', 'ext4')},
         'vfat': ['mkfs.vfat', '-n', '{label}'], 'xfs': ['mkfs.xfs', '-q', '-L', '{label}']}
 MEDIUM = 'disk.cdrom'                    # CD-ROM of a server that boots from an ISO image
-FETCHED, MADE = 70, 90                   # percentage of a build done after the download, and after the root disk
+FETCHED, MADE = 70, 90                   # progress of a build in percent after the download, and after the root disk
 Image = Mapping[str, Any]                   # as returned by ImageSource.show
 Device = dict[str, Any]                  # a row of block_device_mappings
 
@@ -87,7 +87,7 @@ def _boot_disks(stored: Storage, context: RequestContext, instance: Instance, im
         bus = volume_disks.cdrom_bus(image.get('properties') or {}, _machine(instance, image))
     bus = row.get('disk_bus') or bus
     if bus not in xml.DISK_BUSES:
-        raise exception.ImageUnacceptable(image_id=image['id'], reason='its hw_cdrom_bus is not known')
+        raise exception.ImageUnacceptable(image_id=image['id'], reason='its hw_cdrom_bus is not supported')
     disk = image_disk(stored, context, instance, image, target(bus), bus, MEDIUM if is_iso else 'disk',
                       root_gb=0 if cdrom else None, report=report)
     disk.device = disk_words.CDROM if cdrom else disk_words.DISK
@@ -208,7 +208,7 @@ def _machine(instance: Instance, image: Image) -> str:
 def _bus(image: Image) -> str:
     bus = ((image or {}).get('properties') or {}).get('hw_disk_bus', 'virtio')
     if bus not in xml.DISK_BUSES:
-        raise exception.ImageUnacceptable(image_id=image['id'], reason='its hw_disk_bus is not known')
+        raise exception.ImageUnacceptable(image_id=image['id'], reason='its hw_disk_bus is not supported')
     return bus
 
 

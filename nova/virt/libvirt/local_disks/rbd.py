@@ -274,7 +274,7 @@ def login_of(options: ConfigOpts.GroupAttr) -> dict[str, str] | None:
     :raises VirtError: the user has no secret
     """
     if bool(options.rbd_user) != bool(options.rbd_secret_uuid):
-        raise exception.VirtError(operation=LOGIN, reason='[libvirt] rbd_user and rbd_secret_uuid are needed together')
+        raise exception.VirtError(operation=LOGIN, reason='[libvirt] rbd_user and rbd_secret_uuid must be set together')
     return {'username': options.rbd_user, 'uuid': options.rbd_secret_uuid.lower()} if options.rbd_user else None
 
 

@@ -291,7 +291,7 @@ class Storage:
             self.check_room()
         except exception.InsufficientStorage:
             raise exception.VirtError(operation='take the guest', reason=(
-                'less is free on the disk of this host than [image] free_disk_reserve')) from None
+                'the disk of this host has less free space than [image] free_disk_reserve')) from None
 
     @contextlib.contextmanager
     def snapshot_path(self, uuid: str, sources: Iterable[str] = ()) -> Iterator[str]:

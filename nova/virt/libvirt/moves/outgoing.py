@@ -242,6 +242,6 @@ def agree_on_tls(wanted: bool | None, here: bool, demanded: bool, there: bool) -
     """
     if (wanted or demanded) and not (here and there):
         raise exception.MigrationPreCheckError(
-            reason='[libvirt] live_migration_with_native_tls is on at one of the hosts alone, and the other has no '
-                   'certificates for it, or has it off')
+            reason='one of the hosts has [libvirt] live_migration_with_native_tls = true, but the other host has it off '
+                   'or lacks the certificates')
     return here and there
