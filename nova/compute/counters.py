@@ -37,7 +37,7 @@ class Reporter:
         """Take a sample and send it. A sample that no conductor takes before the next one is dropped."""
         host = self._host
         try:
-            self.guests, nodes = host.driver.guest_counters(), host.driver.node_counters()
+            self.guests, nodes = host.driver.usage.guests(), host.driver.usage.nodes()
         except (OSError, ValueError, exception.VirtError) as error:
             LOG.warning('Cannot read the counters: %s', error)
             self.guests = {}

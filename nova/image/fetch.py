@@ -218,7 +218,8 @@ def _ask(connection: _Pinned, url: str) -> http.client.HTTPResponse:
 
 def _shown(url: str) -> str:
     """Return a URL without its query, which may contain a signature."""
-    return urllib.parse.urlsplit(url)._replace(query='', fragment='').geturl()
+    scheme, place, path, _query, _fragment = urllib.parse.urlsplit(url)
+    return urllib.parse.urlunsplit((scheme, place, path, '', ''))
 
 
 def check(name: str, found: str, wanted: Checksum) -> None:

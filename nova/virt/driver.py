@@ -18,7 +18,6 @@ from oslo_config.cfg import ConfigOpts
 from nova import exception
 from nova.context import RequestContext
 from nova.objects import pci
-from nova.objects.counters import Counters
 from nova.objects.instance import Instance
 from nova.runtime import privileges
 from nova.runtime import progress
@@ -218,7 +217,7 @@ class ComputeDriver(Hypervisor):
 
     ``real_guests`` is False if no guest runs; networks are not plumbed for such guests. ``guest_agent`` is True if
     passwords and quiescing require an agent in the guest. ``device_names`` is False if the guest OS names its disks
-    regardless of the request.
+    regardless of the request. ``usage`` reads the counters of guests and nodes.
     """
 
     real_guests = True
@@ -236,6 +235,7 @@ class ComputeDriver(Hypervisor):
         self.disk_key: Callable[[str], str] | None = None
         self.volume_key: Callable[[str, str], str] | None = None
         self.certificate: Callable[[RequestContext, str], bytes] | None = None
+        self.usage = monitors.Usage(host)
 
     def capabilities(self) -> dict[str, bool]:
         """Return {capability: whether this driver has it}: the names of FEATURES, GUEST_AGENT and DEVICE_NAMES."""
@@ -304,14 +304,6 @@ class ComputeDriver(Hypervisor):
     def host_cpu_stats(self) -> dict[str, int]:
         """Return the result of monitors.local_cpu_stats for this host."""
         return monitors.local_cpu_stats()
-
-    def guest_counters(self) -> dict[str, Counters]:
-        """Return {uuid: Counters} of the running guests whose usage the driver knows."""
-        return {}
-
-    def node_counters(self) -> dict[str, Counters]:
-        """Return {node: Counters} of the nodes whose usage the driver knows."""
-        return {self.host: monitors.local_counters()}
 
     def has_disks(self, instance: Instance, source: str) -> bool:
         """Return whether this host reaches a server's disks on storage shared with its previous host, ``source``."""

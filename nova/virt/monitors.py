@@ -58,6 +58,21 @@ def local_counters() -> Counters:
                     SECTOR * sectors_read, SECTOR * sectors_written, reads, writes, *traffic)
 
 
+class Usage:
+    """Counters of the guests and nodes of a driver; this one has those of the host alone."""
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+
+    def guests(self) -> dict[str, Counters]:
+        """Return {uuid: Counters} of the running guests whose usage the driver knows."""
+        return {}
+
+    def nodes(self) -> dict[str, Counters]:
+        """Return {node: Counters} of the nodes whose usage the driver knows."""
+        return {self._host: local_counters()}
+
+
 def _devices(directory: str) -> list[pathlib.Path]:
     """Return the devices that are hardware: no loops, partitions, bridges and taps."""
     return [path.parent for path in pathlib.Path(directory).glob('*/device')]

@@ -12,6 +12,7 @@ from nova.ec2.volumes import deletion
 from nova.ec2.volumes import types
 
 MAX_CLOCK_SKEW = datetime.timedelta(minutes=5)     # clock skew of the block storage service
+TOO_LARGE = 413                # a quota is reached
 TOKEN = tags.HIDDEN + 'client-token'          # key in a volume's metadata
 # A volume that is being attached is 'available': it becomes 'in-use' when waiting clients may use it.
 STATES = {'available': 'available', 'reserved': 'available', 'attaching': 'available', 'in-use': 'in-use',
@@ -67,7 +68,6 @@ def create_volume(req: operations.Request, given: operations.Given) -> dict[str,
     def make() -> str:
         items, rows = tags.divided('vol', found)
         kind, alias = types.resolved(req, given)
-        deletion.sweep(req)                      # hidden volumes count against the quota
         body: dict[str, Any] = {'size': given.get('Size'), 'volume_type': kind, 'name': found.get('Name'),
                                 'availability_zone': given.get('AvailabilityZone') or given.get('AvailabilityZoneId'),
                                 'metadata': {**items, **({TOKEN: token} if token else {}),
@@ -75,8 +75,7 @@ def create_volume(req: operations.Request, given: operations.Given) -> dict[str,
         if given.get('SnapshotId'):
             body['snapshot_id'] = req.find(
                 'snap', given['SnapshotId'], 'volume', '/snapshots/{}')['snapshot']['id']
-        made = req.call('volume', 'POST', '/volumes', {'volume': {
-            name: value for name, value in body.items() if value is not None}})['volume']
+        made = _created(req, {name: value for name, value in body.items() if value is not None})
         tags.put(req, 'vol', made['id'], rows)
         return str(made['id'])
     if req.caller.dry and given.get('SnapshotId'):
@@ -85,6 +84,16 @@ def create_volume(req: operations.Request, given: operations.Given) -> dict[str,
     with errors.OnStatus(404, lambda _refused: errors.not_found('vol', req.ids.one('vol', uuid))):
         row = req.call('volume', 'GET', f'/volumes/{uuid}')['volume']
     return _volumes(req, [row])[0]
+
+
+def _created(req: operations.Request, body: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return req.call('volume', 'POST', '/volumes', {'volume': body})['volume']
+    except errors.ServiceRefused as refused:
+        if refused.status != TOO_LARGE:
+            raise
+    deletion.sweep(req)                          # hidden volumes count against the quota
+    return req.call('volume', 'POST', '/volumes', {'volume': body})['volume']
 
 
 def _made_before(req: operations.Request, token: str | None, since: datetime.datetime | None) -> str | None:

@@ -45,7 +45,7 @@ class Settings(typing.NamedTuple):
 
     methods    offered methods
     networks   networks that may be reached although they are not public
-    own        hosts of the control plane, which are never reached
+    own        hosts of the control plane, which are refused unless networks has them
     """
 
     methods: tuple[str, ...] = METHODS

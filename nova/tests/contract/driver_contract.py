@@ -299,17 +299,17 @@ class DriverContract:
 
     def test_counters_of_a_running_guest_grow(self, rig, guest):
         """A driver without counters has an empty dictionary. Containers have CPU and memory alone."""
-        first = rig.driver.guest_counters().get(guest.uuid)
+        first = rig.driver.usage.guests().get(guest.uuid)
         if first is None:
             pytest.skip('the driver does not know the usage of its guests')
         assert first.run and first.memory_bytes > 0 and first.cpu_ns > 0
-        wait_for(lambda: rig.driver.guest_counters()[guest.uuid].cpu_ns > first.cpu_ns)
-        later = rig.driver.guest_counters()[guest.uuid]
+        wait_for(lambda: rig.driver.usage.guests()[guest.uuid].cpu_ns > first.cpu_ns)
+        later = rig.driver.usage.guests()[guest.uuid]
         assert later.run == first.run and all(
             after >= before for before, after in zip(first[2:], later[2:]) if before is not None)
-        assert set(rig.driver.node_counters()) <= {node.node for node in rig.driver.resources()}
+        assert set(rig.driver.usage.nodes()) <= {node.node for node in rig.driver.resources()}
         rig.driver.power_off(guest)
-        assert guest.uuid not in rig.driver.guest_counters()
+        assert guest.uuid not in rig.driver.usage.guests()
 
     def test_a_console_is_somewhere(self, rig, guest):
         feature = self.needs(rig, driver.Consoles)

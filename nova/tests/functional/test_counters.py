@@ -216,7 +216,7 @@ def test_a_driver_that_fails_leaves_a_gap(world, server, monkeypatch, caplog):
 
     def fail():
         raise OSError('no such file')
-    monkeypatch.setattr(reporter._host.driver, 'guest_counters', fail)
+    monkeypatch.setattr(reporter._host.driver.usage, 'guests', fail)
     reporter.report()
     assert 'Cannot read the counters: no such file' in caplog.text and reporter.guests == {}
     monkeypatch.undo()

@@ -457,6 +457,26 @@ def test_a_hidden_volume_goes_after_a_snapshot_that_another_client_deleted(ec2, 
     waiting.wait_for(lambda: demo.get(path).status_code == 404, 30, 'the deletion of the volume')
 
 
+def test_a_hidden_volume_is_deleted_when_a_creation_reaches_the_quota(ec2, volume, demo, cloud):
+    snapshot = snapshot_of(ec2, volume)
+    of_it = [row for row in demo.get('/volume/v3/snapshots/detail').json()['snapshots']
+             if row['id'].replace('-', '').startswith(snapshot.removeprefix('snap-'))][0]
+    ec2.delete_volume(VolumeId=volume)
+    demo.delete(f'/volume/v3/snapshots/{of_it["id"]}')
+    waiting.wait_for(lambda: demo.get(f'/volume/v3/snapshots/{of_it["id"]}').status_code == 404, 30, 'the deletion')
+    quotas = f'/volume/v3/os-quota-sets/{demo.project_id}'
+    used = len(demo.get('/volume/v3/volumes').json()['volumes'])
+    admin = cloud.admin()
+    assert admin.put(quotas, {'quota_set': {'volumes': used}}).status_code == 200
+    try:
+        made = ec2.create_volume(Size=1, AvailabilityZone='nova')['VolumeId']
+        assert demo.get(f'/volume/v3/volumes/{of_it["volume_id"]}').status_code == 404
+        assert refused(ec2.create_volume, Size=1, AvailabilityZone='nova')[0] == 'VolumeLimitExceeded'
+        ec2.delete_volume(VolumeId=made)
+    finally:
+        admin.delete(quotas)
+
+
 def test_a_root_volume_of_an_image_goes_with_its_instance(ec2, image, subnet, demo):
     """CreateImage makes a snapshot, because of which the volume stayed after the termination."""
     found = run(ec2, image, subnet, BlockDeviceMappings=[{'DeviceName': '/dev/vda', 'Ebs': {'VolumeSize': 1}}])

@@ -283,7 +283,7 @@ def test_claim_of_taken_resources_is_refused(other, words):
 
 
 @pytest.mark.parametrize('other, words', [
-    ({'cpu_usage': 1}, 'for pinning'), ({'pinned_cpus': frozenset({3})}, 'for pinning'), ({'count': 2}, 'pin to'),
+    ({'cpu_usage': 1}, 'for pinning'), ({'pinned_cpus': frozenset({3})}, 'for pinning'), ({'count': 2}, 'for pinning'),
     ({'pcpuset': frozenset({7})}, 'for pinning')])
 def test_claim_of_taken_pinned_cpus_is_refused(other, words):
     placed = fit.fit(host(cell()), pinned()).topology

@@ -48,12 +48,13 @@ def test_list_commands_print_their_columns(capsys, tmp_path):
 
 def test_the_first_network_of_a_cloud_of_daemons_is_made_once(capsys, tmp_path):
     state = ('--state-path', tmp_path)
-    assert run(capsys, 'network', 'create', *state)[0] == 1
+    assert run(capsys, 'network', 'create', '--default', *state)[0] == 1
     for command in ('db', 'api_db'):
         run(capsys, command, 'sync', *state)
-    code, made, _err = run(capsys, 'network', 'create', *state)
-    assert code == 0 and len(made.strip()) == 36
-    assert run(capsys, 'network', 'create', *state)[:2] == (0, made)
+    code, made, _err = run(capsys, 'network', 'create', '--default', *state)
+    assert code == 0 and made.endswith(' is the default network. It was created.\n')
+    assert run(capsys, 'network', 'create', '--default', *state)[:2] == (
+        0, made.replace('It was created.', 'It existed before.'))
 
 
 def test_network_teardown_without_host_networks_does_nothing(capsys, tmp_path):

@@ -15,7 +15,6 @@ from nova.hardware import cpus
 from nova.hardware import guest_options
 from nova.hardware import host as hardware_host
 from nova.objects import numa
-from nova.objects.counters import Counters
 from nova.objects.instance import Instance
 from nova.runtime import privileges
 from nova.virt import driver
@@ -51,6 +50,7 @@ class FakeDriver(driver.ComputeDriver):
         paused, rescued, ports = features.Pause(made), features.Rescue(made), features.Interfaces(made)
         guest, stored = guest_operations.GuestOperations(made, conf.my_ip), features.Images(made, images)
         attached, volume_snapshots = volumes.Volumes(made, host, conf.my_ip), volumes.VolumeSnapshots(made)
+        self.usage = features.Usage(made, host, conf)
         self.features.update({
             driver.Pause: paused, driver.Suspend: paused, driver.Snapshot: stored,
             driver.Rescue: rescued, driver.StableRescue: rescued,
@@ -108,12 +108,6 @@ class FakeDriver(driver.ComputeDriver):
     def host_cpu_stats(self) -> dict[str, int]:
         return {**dict.fromkeys((*monitors.PARTS, 'frequency'), 0),
                 **{name: int(value) for name, value in self.conf.fake.cpu_stats.items()}}
-
-    def guest_counters(self) -> dict[str, Counters]:
-        return self.machine.counters()
-
-    def node_counters(self) -> dict[str, Counters]:
-        return {self.host: self.machine.sample(machine.HOST, self.conf.fake.vcpus, self.conf.fake.memory_mb)}
 
     def guests(self) -> dict[str, int]:
         return self.machine.power_states()

@@ -3,16 +3,34 @@ from collections.abc import Callable
 import copy
 from typing import Any
 
+from oslo_config.cfg import ConfigOpts
+
 from nova import exception
 from nova import states
 from nova.context import RequestContext
+from nova.objects.counters import Counters
 from nova.objects.instance import Instance
 from nova.runtime import progress
 from nova.virt import driver
+from nova.virt import monitors
 from nova.virt import share_exports
 from nova.virt.fake import machine
 
 _WORDS = {'reboot': 'rebooted', 'shutdown': 'shut down', 'startup': 'started'}
+
+
+class Usage(monitors.Usage):
+    """Counters that grow with each reading."""
+
+    def __init__(self, made: machine.Machine, host: str, conf: ConfigOpts) -> None:
+        super().__init__(host)
+        self._machine, self._vcpus, self._memory_mb = made, conf.fake.vcpus, conf.fake.memory_mb
+
+    def guests(self) -> dict[str, Counters]:
+        return self._machine.counters()
+
+    def nodes(self) -> dict[str, Counters]:
+        return {self._host: self._machine.sample(machine.HOST, self._vcpus, self._memory_mb)}
 
 
 class Pause(machine.Feature):

@@ -18,6 +18,7 @@ from nova.objects.counters import Counters
 from nova.objects.instance import Instance
 from nova.runtime import privileges
 from nova.virt import driver
+from nova.virt import monitors
 from nova.virt.ironic import client as ironic_client
 from nova.virt.ironic import features
 from nova.virt.ironic import nodes
@@ -38,6 +39,13 @@ DRIVE = {'openstack/latest/meta_data.json': 'meta_data', 'openstack/latest/netwo
 OLD_VERSION = 1                          # hypervisor_version: nodes have no version
 
 
+class NoUsage(monitors.Usage):
+    """Bare metal has no counters, and this host is not one of its nodes."""
+
+    def nodes(self) -> dict[str, Counters]:
+        return {}
+
+
 class IronicDriver(driver.ComputeDriver):
     """Implement the required methods of the driver interface (nova/virt/driver.py); register Rescue and Consoles."""
 
@@ -50,6 +58,7 @@ class IronicDriver(driver.ComputeDriver):
         self._client = ironic_client.Client(conf)
         self._deploy_s, self._power_s = conf.ironic.deploy_timeout, conf.ironic.power_timeout
         self._nodes = nodes.Nodes(self._client, host, self._power_s)
+        self.usage = NoUsage(host)
         self.features.update({driver.Rescue: features.Rescue(self._client, self._nodes, self._deploy_s),
                               driver.Consoles: features.Consoles(self._client, self._nodes, self._power_s)})
 
@@ -77,9 +86,6 @@ class IronicDriver(driver.ComputeDriver):
                                               else node['provision_state'] == AVAILABLE)
         own = [machines.class_name(node['resource_class'])] if usable and node['resource_class'] else []
         return [*(node['traits'] or ()), *own]
-
-    def node_counters(self) -> dict[str, Counters]:
-        return {}                        # this host is not one of its nodes
 
     def guests(self) -> dict[str, int]:
         return {node['instance_uuid']: _power_state(node) for node in self._client.nodes() if self._nodes.is_ours(node)}

@@ -5,10 +5,8 @@ import os
 
 from nova import exception
 from nova import states
-from nova.objects.counters import Counters
 from nova.objects.instance import Instance
 from nova.virt import driver
-from nova.virt.libvirt import calls
 from nova.virt.libvirt.guest_power import GuestPower
 from nova.virt.libvirt.host import Host
 from nova.virt.libvirt.local_disks.storage import Storage
@@ -24,7 +22,6 @@ class LibvirtBase(driver.ComputeDriver):
     hypervisor: Host
     _guests: GuestPower
     _weaknesses: list[str] = []
-    _read_counters = staticmethod(calls.counters)
 
     @property
     def weaknesses(self) -> list[str]:
@@ -52,10 +49,6 @@ class LibvirtBase(driver.ComputeDriver):
 
     def guests(self) -> dict[str, int]:
         return self.hypervisor.guests()
-
-    def guest_counters(self) -> dict[str, Counters]:
-        found = self.hypervisor.run('read the counters', self._read_counters)
-        return {uuid: sample for uuid, sample in found.items() if self.storage.exists(uuid)}
 
     def guest_state(self, uuid: str) -> int | None:
         return self.hypervisor.guest_state(uuid)

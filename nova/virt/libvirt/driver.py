@@ -45,6 +45,7 @@ from nova.virt.libvirt.features import rescue
 from nova.virt.libvirt.features import resize
 from nova.virt.libvirt.features import shares
 from nova.virt.libvirt.features import snapshots
+from nova.virt.libvirt.features import usage
 from nova.virt.libvirt.features import volume_snapshots
 from nova.virt.libvirt.features import volumes
 from nova.virt.libvirt.local_disks import backends
@@ -108,6 +109,7 @@ class LibvirtDriver(base.LibvirtBase):
         self._live_migration = live_migration.LiveMigration(
             conf, host, self._guests, self._steps, self.platform, self._connections, self.clients,
             disk_transfer.LibvirtAddresses(conf))
+        self.usage = usage.GuestUsage(host, self.storage, self.hypervisor, calls.counters)
         self._register_features()
 
     def _register_features(self) -> None:

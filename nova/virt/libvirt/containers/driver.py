@@ -34,6 +34,7 @@ from nova.virt.libvirt.containers import guests
 from nova.virt.libvirt.domain import cells
 from nova.virt.libvirt.domain import machine
 from nova.virt.libvirt.features import pause
+from nova.virt.libvirt.features import usage
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt.local_disks import storage
@@ -59,7 +60,6 @@ class ContainerDriver(base.LibvirtBase):
     """
 
     _guests: guests.ContainerGuests
-    _read_counters = staticmethod(calls.container_counters)
 
     def __init__(self, conf: cfg.ConfigOpts, host: str, images: driver.ImageSource,
                  inspect_image: Callable[[str, str], None] | None = None,
@@ -79,6 +79,7 @@ class ContainerDriver(base.LibvirtBase):
         self.hypervisor = hosts.Host(hosts.address(conf), directory, self.report_change,
                                      lambda reason: self.on_hypervisor(reason))
         self._guests = guests.ContainerGuests(self.storage, self.hypervisor, self._steps, uids, gids)
+        self.usage = usage.GuestUsage(host, self.storage, self.hypervisor, calls.container_counters)
         self.features.update({
             driver.Pause: pause.Pause(self._guests),
             driver.Interfaces: guests.Interfaces(self._guests),

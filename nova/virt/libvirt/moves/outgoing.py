@@ -242,6 +242,6 @@ def agree_on_tls(wanted: bool | None, here: bool, demanded: bool, there: bool) -
     """
     if (wanted or demanded) and not (here and there):
         raise exception.MigrationPreCheckError(
-            reason='one of the hosts has [libvirt] live_migration_with_native_tls = true, but the other host has it off '
-                   'or lacks the certificates')
+            reason='one of the hosts has [libvirt] live_migration_with_native_tls = true, but the other host has it '
+                   'off or lacks the certificates')
     return here and there
