@@ -133,10 +133,8 @@ class RateLimited(TooManyRequests, template=(
     """The rate limit of a project is exceeded."""
 
 
-class OverLimit(RateLimited):
+class OverLimit(RateLimited, code=413):
     """RateLimited with the HTTP code of the first API versions."""
-
-    code = 413
 
 
 class Unsupported(NovaException, code=501, template='This is not supported here.'): ...
@@ -365,11 +363,9 @@ class SecurityGroupInUse(Conflict, template='Security group %(security_group_id)
 
 # ---- raised and handled within the system -----------------------------------
 
-class NoValidHost(NovaException):
+class NoValidHost(NovaException, template='No valid host was found. %(reason)s'):
     """No host is suitable; ``removals`` lists the number of hosts that each filter removed."""
 
-    code = 500
-    template = 'No valid host was found. %(reason)s'
     removals: Sequence[Any] = ()             # scheduler.explain.Removal of each filter
 
 
@@ -399,21 +395,17 @@ class HypervisorUnreachable(VirtError):
     """
 
 
-class GuestAgentUnavailable(VirtError):
+class GuestAgentUnavailable(VirtError, code=409):
     """The guest agent, which the operation requires, does not respond. The message is for the owner."""
 
-    code = 409
 
-
-class NotFenced(NovaException):
+class NotFenced(NovaException, code=409, template=(
+        'Not evacuated: the former host may still write to %(part)s%(more)s: %(reason)s. Switch that host off, then '
+        'evacuate with accepted_risk two-writers.')):
     """A former host of a server may still write to its disks or volumes, so the server is not started elsewhere.
 
     ``details`` lists each disk or volume with the reason, for administrators.
     """
-
-    code = 409
-    template = ('Not evacuated: the former host may still write to %(part)s%(more)s: %(reason)s. Switch that host off, '
-                'then evacuate with accepted_risk two-writers.')
 
 
 class MigrationAborted(NovaException, template='The migration of instance %(instance_id)s was aborted.'): ...

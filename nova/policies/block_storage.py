@@ -229,9 +229,7 @@ RULES = (
 
 # Rules of operations that this service does not have.
 ABSENT = names({
-    'rule:xena_system_admin_or_project_reader': '''
-        group:get group:get_all_group_snapshots group:get_group_snapshot
-    ''',
+    'rule:xena_system_admin_or_project_reader': 'group:get group:get_all_group_snapshots group:get_group_snapshot',
     'rule:xena_system_admin_or_project_member': '''
         group:create group:update group:create_group_snapshot group:delete_group_snapshot
         group:update_group_snapshot group:delete group:enable_replication group:disable_replication

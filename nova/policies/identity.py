@@ -333,15 +333,9 @@ ABSENT = names({
         identity:get_policy_for_endpoint identity:list_endpoints_for_policy identity:get_protocol
         identity:list_protocols identity:list_service_providers identity:get_service_provider
     ''',
-    '': '''
-        identity:get_security_compliance_domain_config identity:list_projects_for_user identity:list_domains_for_user
-    ''',
-    'rule:service_or_admin': '''
-        identity:revocation_list
-    ''',
-    'rule:admin_or_owner': '''
-        identity:revoke_tokens_for_user
-    ''',
+    '': 'identity:get_security_compliance_domain_config identity:list_projects_for_user identity:list_domains_for_user',
+    'rule:service_or_admin': 'identity:revocation_list',
+    'rule:admin_or_owner': 'identity:revoke_tokens_for_user',
 })
 
 IDENTITY = Service('identity', 'identity', 'identity_policy.yaml', BASE, RULES, ABSENT, 'admin_required',

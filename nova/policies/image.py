@@ -99,35 +99,19 @@ RULES = (
 
 # Image caches, copies between stores and locations do not exist in the embedded service.
 ABSENT = names({
-    '': '''
-        metadef_default
-    ''',
+    '': 'metadef_default',
     ('rule:context_is_admin or (role:member and (project_id:%(project_id)s or project_id:%(member_id)s or '
-     "'community':%(visibility)s or 'public':%(visibility)s or 'shared':%(visibility)s))"): '''
-        download_from_store
-    ''',
+     "'community':%(visibility)s or 'public':%(visibility)s or 'shared':%(visibility)s))"): 'download_from_store',
     'rule:context_is_admin': '''
         delete_image_location manage_image_cache copy_image list_cached_nodes tasks_api_access
         cache_image cache_list cache_delete cache_clean cache_prune
     ''',
-    'rule:context_is_admin or (role:reader and project_id:%(project_id)s)': '''
-        get_image_location
-    ''',
-    'rule:context_is_admin or (role:member and project_id:%(project_id)s)': '''
-        set_image_location
-    ''',
-    'rule:service_api or (role:member and project_id:%(project_id)s and project_id:%(owner)s)': '''
-        add_image_location
-    ''',
-    'rule:service_api': '''
-        fetch_image_location
-    ''',
-    'rule:default': '''
-        get_task add_task modify_task
-    ''',
-    'rule:context_is_admin or rule:service_api': '''
-        stores_info_detail
-    ''',
+    'rule:context_is_admin or (role:reader and project_id:%(project_id)s)': 'get_image_location',
+    'rule:context_is_admin or (role:member and project_id:%(project_id)s)': 'set_image_location',
+    'rule:service_api or (role:member and project_id:%(project_id)s and project_id:%(owner)s)': 'add_image_location',
+    'rule:service_api': 'fetch_image_location',
+    'rule:default': 'get_task add_task modify_task',
+    'rule:context_is_admin or rule:service_api': 'stores_info_detail',
 })
 
 IMAGE = Service('image', 'image', 'image_policy.yaml', BASE, RULES, ABSENT)

@@ -17,8 +17,29 @@ CORE, EXTENSION = 'compute:', 'compute_extension:'
 ALL = ':*'                       # each operation of an extension, except policies.EXTRAS
 _S, _O = 'os_compute_api:servers:', 'os_compute_api:os-'
 
+
+def _hyphenated(name: str) -> str:
+    """Return a legacy name in the form of today's rules, whose extensions have hyphens."""
+    extension, colon, operation = name.partition(':')
+    return extension.replace('_', '-') + colon + operation
+
+
+# names whose rule has the same name in the present form
+_SAME = '''
+    availability_zone:list availability_zone:detail console_auth_tokens console_output evacuate
+    extended_server_attributes flavor_access floating_ip_pools instance_actions:events keypairs:index keypairs:show
+    keypairs:create keypairs:delete migrations:index server_diagnostics simple_tenant_usage:show
+    simple_tenant_usage:list
+'''
+# the same; the rule of each operation of the extension
+_EACH = '''
+    aggregates attach_interfaces baremetal_nodes deferred_delete floating_ips hosts hypervisors
+    instance_usage_audit_log multinic server_groups server_password services
+'''
 # (name without compute_extension:, rules)
 _EXTENSIONS = (
+    *((name, (_O + _hyphenated(name),)) for name in _SAME.split()),
+    *((name, (_O + _hyphenated(name) + ALL,)) for name in _EACH.split()),
     ('admin_actions:pause', (_O + 'pause-server:pause',)),
     ('admin_actions:unpause', (_O + 'pause-server:unpause',)),
     ('admin_actions:suspend', (_O + 'suspend-server:suspend',)),
@@ -30,18 +51,7 @@ _EXTENSIONS = (
     ('admin_actions:migrateLive', (_O + 'migrate-server:migrate_live',)),
     ('admin_actions:migrate', (_O + 'migrate-server:migrate',)),
     ('admin_actions:resetState', (_O + 'admin-actions:reset_state',)),
-    ('aggregates', (_O + 'aggregates' + ALL,)),
-    ('attach_interfaces', (_O + 'attach-interfaces' + ALL,)),
-    ('availability_zone:list', (_O + 'availability-zone:list',)),
-    ('availability_zone:detail', (_O + 'availability-zone:detail',)),
-    ('baremetal_nodes', (_O + 'baremetal-nodes' + ALL,)),
-    ('console_auth_tokens', (_O + 'console-auth-tokens',)),
-    ('console_output', (_O + 'console-output',)),
     ('consoles', (_O + 'remote-consoles',)),
-    ('deferred_delete', (_O + 'deferred-delete' + ALL,)),
-    ('evacuate', (_O + 'evacuate',)),
-    ('extended_server_attributes', (_O + 'extended-server-attributes',)),
-    ('flavor_access', (_O + 'flavor-access',)),
     ('flavor_access:addTenantAccess', (_O + 'flavor-access:add_tenant_access',)),
     ('flavor_access:removeTenantAccess', (_O + 'flavor-access:remove_tenant_access',)),
     ('flavorextraspecs:index', (_O + 'flavor-extra-specs:index',)),
@@ -50,19 +60,7 @@ _EXTENSIONS = (
     ('flavorextraspecs:update', (_O + 'flavor-extra-specs:update',)),
     ('flavorextraspecs:delete', (_O + 'flavor-extra-specs:delete',)),
     ('flavormanage', (_O + 'flavor-manage' + ALL,)),
-    ('floating_ip_pools', (_O + 'floating-ip-pools',)),
-    ('floating_ips', (_O + 'floating-ips' + ALL,)),
-    ('hosts', (_O + 'hosts' + ALL,)),
-    ('hypervisors', (_O + 'hypervisors' + ALL,)),
     ('instance_actions', (_O + 'instance-actions:list', _O + 'instance-actions:show')),
-    ('instance_actions:events', (_O + 'instance-actions:events',)),
-    ('instance_usage_audit_log', (_O + 'instance-usage-audit-log' + ALL,)),
-    ('keypairs:index', (_O + 'keypairs:index',)),
-    ('keypairs:show', (_O + 'keypairs:show',)),
-    ('keypairs:create', (_O + 'keypairs:create',)),
-    ('keypairs:delete', (_O + 'keypairs:delete',)),
-    ('migrations:index', (_O + 'migrations:index',)),
-    ('multinic', (_O + 'multinic' + ALL,)),
     ('networks:view', (_O + 'networks' + ALL,)),
     ('os-assisted-volume-snapshots:create', (_O + 'assisted-volume-snapshots:create',)),
     ('os-assisted-volume-snapshots:delete', (_O + 'assisted-volume-snapshots:delete',)),
@@ -74,15 +72,9 @@ _EXTENSIONS = (
     ('quotas:delete', (_O + 'quota-sets:delete',)),
     ('rescue', (_O + 'rescue', _O + 'unrescue')),
     ('security_groups', (_O + 'security-groups' + ALL, _O + 'security-groups:rule' + ALL)),
-    ('server_diagnostics', (_O + 'server-diagnostics',)),
-    ('server_groups', (_O + 'server-groups' + ALL,)),
-    ('server_password', (_O + 'server-password' + ALL,)),
-    ('services', (_O + 'services' + ALL,)),
     ('shelve', (_O + 'shelve:shelve',)),
     ('unshelve', (_O + 'shelve:unshelve',)),
     ('shelveOffload', (_O + 'shelve:shelve_offload',)),
-    ('simple_tenant_usage:show', (_O + 'simple-tenant-usage:show',)),
-    ('simple_tenant_usage:list', (_O + 'simple-tenant-usage:list',)),
     ('used_limits_for_admin', ('os_compute_api:limits:other_project',)),
     ('volume_attachments:index', (_O + 'volumes-attachments:index',)),
     ('volume_attachments:show', (_O + 'volumes-attachments:show',)),
@@ -93,21 +85,11 @@ _EXTENSIONS = (
 )
 # (name without compute:, rules)
 _CORE = (
-    ('create', (_S + 'create',)),
-    ('create:attach_network', (_S + 'create:attach_network',)),
-    ('create:attach_volume', (_S + 'create:attach_volume',)),
-    ('create:forced_host', (_S + 'create:forced_host',)),
+    *((name, (_S + name,)) for name in (
+        'create', 'create:attach_network', 'create:attach_volume', 'create:forced_host', 'update', 'delete', 'start',
+        'stop', 'reboot', 'rebuild', 'resize', 'confirm_resize', 'revert_resize')),
     ('get', (_S + 'show',)),
     ('get_all', (_S + 'index', _S + 'detail')),
-    ('update', (_S + 'update',)),
-    ('delete', (_S + 'delete',)),
-    ('start', (_S + 'start',)),
-    ('stop', (_S + 'stop',)),
-    ('reboot', (_S + 'reboot',)),
-    ('rebuild', (_S + 'rebuild',)),
-    ('resize', (_S + 'resize',)),
-    ('confirm_resize', (_S + 'confirm_resize',)),
-    ('revert_resize', (_S + 'revert_resize',)),
     ('snapshot', (_S + 'create_image',)),
     ('snapshot_volume_backed', (_S + 'create_image:allow_volume_backed',)),
     ('backup', (_O + 'create-backup',)),

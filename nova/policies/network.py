@@ -279,27 +279,13 @@ RULES = (
 
 # Rules of operations and fields that this service does not have.
 ABSENT = names({
-    '!': '''
-        context_with_global_access
-    ''',
-    'rule:context_is_admin or project_id:%(network:project_id)s': '''
-        admin_or_network_owner
-    ''',
-    'rule:owner or rule:admin_or_network_owner': '''
-        admin_owner_or_network_owner
-    ''',
-    '': '''
-        regular_user
-    ''',
-    'rule:admin_or_owner': '''
-        default
-    ''',
-    'rule:context_is_admin or project_id:%(ext_parent:project_id)s': '''
-        admin_or_ext_parent_owner
-    ''',
-    'field:address_groups:shared=True': '''
-        shared_address_groups
-    ''',
+    '!': 'context_with_global_access',
+    'rule:context_is_admin or project_id:%(network:project_id)s': 'admin_or_network_owner',
+    'rule:owner or rule:admin_or_network_owner': 'admin_owner_or_network_owner',
+    '': 'regular_user',
+    'rule:admin_or_owner': 'default',
+    'rule:context_is_admin or project_id:%(ext_parent:project_id)s': 'admin_or_ext_parent_owner',
+    'field:address_groups:shared=True': 'shared_address_groups',
     '(rule:admin_only) or (role:member and project_id:%(project_id)s)': '''
         create_address_group update_address_group delete_address_group add_addresses remove_addresses
         create_floatingip:router_id update_floatingip:router_id create_local_ip update_local_ip delete_local_ip
@@ -310,9 +296,8 @@ ABSENT = names({
         update_external_gateways:external_gateways:network_id remove_external_gateways
         remove_external_gateways:external_gateways onboard_network_subnets
     ''',
-    '(rule:admin_only) or (role:reader and project_id:%(project_id)s) or rule:shared_address_groups': '''
-        get_address_group
-    ''',
+    '(rule:admin_only) or (role:reader and project_id:%(project_id)s) or rule:shared_address_groups':
+        'get_address_group',
     'rule:admin_only': '''
         create_agent update_agent delete_agent create_dhcp-network get_dhcp-networks delete_dhcp-network
         create_l3-router get_l3-routers update_l3-router delete_l3-router get_dhcp-agents create_router:evpn_vni
@@ -337,9 +322,7 @@ ABSENT = names({
         get_metering_label_rule get_ndp_proxy get_port:pvlan_type get_port:pvlan_community get_network:pvlan
         get_security_groups_default_statefulness
     ''',
-    'role:reader': '''
-        get_flavor
-    ''',
+    'role:reader': 'get_flavor',
     '(rule:admin_only) or (role:member and rule:ext_parent_owner)': '''
         create_router_conntrack_helper update_router_conntrack_helper delete_router_conntrack_helper
         create_local_ip_port_association delete_local_ip_port_association
@@ -353,27 +336,16 @@ ABSENT = names({
         create_metering_label_rule delete_metering_label_rule create_security_groups_default_statefulness
         update_security_groups_default_statefulness delete_security_groups_default_statefulness
     ''',
-    '(rule:admin_only) or (rule:service_api)': '''
-        get_port_binding
-    ''',
-    'rule:service_api': '''
-        create_port_binding delete_port_binding activate create_port:binding:profile update_port:binding:profile
-    ''',
-    'field:port:device_owner=~^network:': '''
-        network_device
-    ''',
-    'rule:context_is_admin or role:data_plane_integrator': '''
-        admin_or_data_plane_int
-    ''',
-    '(rule:admin_only) or (role:member and project_id:%(project_id)s) or rule:service_api': '''
-        create_port:binding:vnic_type
-    ''',
-    '(rule:admin_only) or (rule:service_api) or role:member and project_id:%(project_id)s': '''
-        update_port:binding:vnic_type
-    ''',
-    'rule:admin_only or role:data_plane_integrator': '''
-        update_port:data_plane_status
-    ''',
+    '(rule:admin_only) or (rule:service_api)': 'get_port_binding',
+    'rule:service_api':
+        'create_port_binding delete_port_binding activate create_port:binding:profile update_port:binding:profile',
+    'field:port:device_owner=~^network:': 'network_device',
+    'rule:context_is_admin or role:data_plane_integrator': 'admin_or_data_plane_int',
+    '(rule:admin_only) or (role:member and project_id:%(project_id)s) or rule:service_api':
+        'create_port:binding:vnic_type',
+    '(rule:admin_only) or (rule:service_api) or role:member and project_id:%(project_id)s':
+        'update_port:binding:vnic_type',
+    'rule:admin_only or role:data_plane_integrator': 'update_port:data_plane_status',
     '(rule:admin_only) or (role:manager and rule:ext_parent_owner)': '''
         update_policy_packet_rate_limit_rule delete_policy_packet_rate_limit_rule update_policy_minimum_bandwidth_rule
         delete_policy_minimum_bandwidth_rule update_policy_minimum_packet_rate_rule
@@ -381,33 +353,18 @@ ABSENT = names({
         update_alias_dscp_marking_rule delete_alias_dscp_marking_rule update_alias_minimum_bandwidth_rule
         delete_alias_minimum_bandwidth_rule
     ''',
-    'rule:get_policy_minimum_packet_rate_rule': '''
-        get_alias_minimum_packet_rate_rule
-    ''',
-    'rule:update_policy_minimum_packet_rate_rule': '''
-        update_alias_minimum_packet_rate_rule
-    ''',
-    'rule:delete_policy_minimum_packet_rate_rule': '''
-        delete_alias_minimum_packet_rate_rule
-    ''',
-    '(not field:rbac_policy:target_tenant=* and not field:rbac_policy:target_project=*) or rule:admin_only': '''
-        restrict_wildcard
-    ''',
-    'rule:admin_only or not field:rbac_policy:target_project=*': '''
-        create_rbac_policy:target_project update_rbac_policy:target_project
-    ''',
-    'rule:context_is_admin or project_id:%(security_group:project_id)s': '''
-        admin_or_sg_owner
-    ''',
-    'rule:owner or rule:admin_or_sg_owner': '''
-        admin_owner_or_sg_owner
-    ''',
-    'field:security_group_rules:belongs_to_default_sg=True': '''
-        rule_default_sg
-    ''',
-    '(rule:admin_only) or (rule:service_api) or role:reader and project_id:%(project_id)s': '''
-        create_default_security_group
-    ''',
+    'rule:get_policy_minimum_packet_rate_rule': 'get_alias_minimum_packet_rate_rule',
+    'rule:update_policy_minimum_packet_rate_rule': 'update_alias_minimum_packet_rate_rule',
+    'rule:delete_policy_minimum_packet_rate_rule': 'delete_alias_minimum_packet_rate_rule',
+    '(not field:rbac_policy:target_tenant=* and not field:rbac_policy:target_project=*) or rule:admin_only':
+        'restrict_wildcard',
+    'rule:admin_only or not field:rbac_policy:target_project=*':
+        'create_rbac_policy:target_project update_rbac_policy:target_project',
+    'rule:context_is_admin or project_id:%(security_group:project_id)s': 'admin_or_sg_owner',
+    'rule:owner or rule:admin_or_sg_owner': 'admin_owner_or_sg_owner',
+    'field:security_group_rules:belongs_to_default_sg=True': 'rule_default_sg',
+    '(rule:admin_only) or (rule:service_api) or role:reader and project_id:%(project_id)s':
+        'create_default_security_group',
 })
 
 NETWORK = Service('network', 'network', 'network_policy.yaml', BASE, RULES, ABSENT)

@@ -60,8 +60,7 @@ class Encryption(TypedDict):
     salt: str
 
 
-class Damaged(exception.InvalidInput):
-    template = 'This backup cannot be used: %(reason)s'
+class Damaged(exception.InvalidInput, template='This backup cannot be used: %(reason)s'): ...
 
 
 def is_encrypted(path: str) -> bool:

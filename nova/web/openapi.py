@@ -9,7 +9,7 @@ import gzip
 import hashlib
 import http
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import orjson
 
@@ -25,6 +25,7 @@ from nova.web.routes import Route
 Document = JsonDocument                      # a part of the OpenAPI document
 JSON = 'application/json'
 VERSION = {'$ref': '#/components/parameters/version'}
+FAULT: JsonDocument = {'$ref': '#/components/schemas/Fault'}
 MERGED, SPLIT = 'merged', 'split'
 MAX_AGE_S = 3600         # clients may cache the document for this time; an upgrade changes it
 REQUEST_ID = {'type': 'string', 'pattern': '^req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'}
@@ -50,6 +51,7 @@ class Describer:
     :cvar microversions: requests select a minor version
     :cvar always, of_callers, of_bodies, of_parts: error codes of every request, and of requests with a caller, a body
      or an ID in the path
+    :cvar fault_fields: {field of an error: (JSON type, description)}
     """
 
     title = ''
@@ -59,6 +61,8 @@ class Describer:
     of_callers: Collection[int] = (401, 403)
     of_bodies: Collection[int] = (413,)
     of_parts: Collection[int] = (404,)
+    fault_fields: Mapping[str, tuple[str, str]] = {'code': ('integer', 'The HTTP status.'),
+                                                   'message': ('string', 'Message for the user.')}
 
     # ---- what differs between APIs
 
@@ -88,17 +92,17 @@ class Describer:
 
     def fault(self, code: int) -> JsonDocument:
         """Return the response of an error code."""
-        key = faults.BODY_KEYS.get(code, faults.INTERNAL)
-        return {'description': phrase(code), 'content': {JSON: {'schema': {
-            'type': 'object', 'properties': {key: {'$ref': '#/components/schemas/Fault'}}, 'required': [key],
-            'additionalProperties': False}}}}
+        return {'description': phrase(code), 'content': {JSON: {'schema': self.fault_body(code)}}}
+
+    def fault_body(self, code: int) -> JsonDocument:
+        """Return the schema of the body of an error code."""
+        return fault_below(faults.BODY_KEYS.get(code, faults.INTERNAL))
 
     def fault_schema(self) -> JsonDocument:
         """Return the schema of an error."""
-        return {'type': 'object', 'description': 'Why the request was refused or failed.',
-                'properties': {'code': {'type': 'integer', 'description': 'The HTTP status.'},
-                               'message': {'type': 'string', 'description': 'Message for the user.'}},
-                'required': ['code', 'message'], 'additionalProperties': False}
+        return {'type': 'object', 'description': 'Why the request was refused or failed.', 'properties': {
+                    name: {'type': kind, 'description': text} for name, (kind, text) in self.fault_fields.items()},
+                'required': [*self.fault_fields], 'additionalProperties': False}
 
     def errors_of(self, row: Route) -> set[int]:
         """Return all error codes of a row."""
@@ -312,6 +316,11 @@ class VersionedDescriber(Describer):
                               'schema': {'const': f'{self.known.service} {self.version_text(version)}'}},
             'Vary': {'description': 'The headers that select the version.', 'required': True,
                      'schema': {'type': 'string'}}}
+
+
+def fault_below(key: str) -> JsonDocument:
+    """Return the schema of an object with one key that has an error."""
+    return {'type': 'object', 'properties': {key: FAULT}, 'required': [key], 'additionalProperties': False}
 
 
 def served(rows: Iterable[Route], version: int) -> list[Route]:

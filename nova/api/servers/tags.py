@@ -18,8 +18,7 @@ MAX_TAGS = 50
 MAX_LENGTH = 60
 
 
-class TagNotFound(exception.NotFound):
-    template = "Server %(server_id)s has no tag '%(tag)s'"
+class TagNotFound(exception.NotFound, template="Server %(server_id)s has no tag '%(tag)s'"): ...
 
 
 def index(req: api_request.Request, server_id: str) -> api_request.Document:

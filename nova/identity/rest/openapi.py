@@ -5,7 +5,6 @@ import http.client
 from collections.abc import Iterator
 
 from nova.identity.rest import resources
-from nova.web import json_schema
 from nova.web import openapi
 from nova.web.openapi import Document
 from nova.web.resource import closed
@@ -20,6 +19,7 @@ class IdentityDescriber(openapi.Describer):
     title = 'Identity API'
     url = '.'
     microversions = False
+    fault_fields = {**openapi.Describer.fault_fields, 'title': ('string', 'The phrase of the status.')}
     always, of_bodies, of_parts = (400, 404, 503), (409, 413, 415), ()
 
     def version_text(self, version: int) -> str:
@@ -46,17 +46,10 @@ class IdentityDescriber(openapi.Describer):
         return {'x-openstack-request-id': {'description': 'ID of the request.', 'required': True,
                                            'schema': openapi.REQUEST_ID}}
 
-    def fault(self, code: int) -> Document:
-        """Return the response of an error code. A login with too few methods gets a receipt."""
-        schema: Document = closed('error', error={'$ref': '#/components/schemas/Fault'})
-        return {'description': openapi.phrase(code), 'content': {openapi.JSON: {
-            'schema': {'anyOf': [schema, resources.RECEIPT]} if code == http.client.UNAUTHORIZED else schema}}}
-
-    def fault_schema(self) -> Document:
-        found = super().fault_schema()
-        return {**found, 'required': ['code', 'message', 'title'], 'properties': {
-            **json_schema.part(found, 'properties'),
-            'title': {'type': 'string', 'description': 'The phrase of the status.'}}}
+    def fault_body(self, code: int) -> Document:
+        """Return the schema of the body of an error code. A login with too few methods gets a receipt."""
+        schema: Document = closed('error', error=openapi.FAULT)
+        return {'anyOf': [schema, resources.RECEIPT]} if code == http.client.UNAUTHORIZED else schema
 
 
 DESCRIBER = IdentityDescriber()

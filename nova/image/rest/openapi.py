@@ -5,7 +5,6 @@ from nova.image.rest import forms
 from nova.image.rest import patch
 from nova.image.rest import views
 from nova.json_types import JsonDocument
-from nova.web import json_schema
 from nova.web import openapi
 from nova.web.resource import Schema
 from nova.web.routes import Route
@@ -19,6 +18,9 @@ class ImageDescriber(openapi.Describer):
     title = 'Image API'
     url = '.'
     microversions = False
+    fault_fields = {'code': ('string', 'The HTTP status with its phrase.'),
+                    'message': ('string', 'Message for the user.'),
+                    'title': ('string', 'The phrase of the HTTP status.')}
 
     def version_text(self, version: int) -> str:
         return views.VERSIONS[0].removeprefix('v')
@@ -53,16 +55,8 @@ class ImageDescriber(openapi.Describer):
         return {'Content-Range': {'description': 'The returned range.', 'required': True, 'schema': text}
                 } if code == 206 else {}
 
-    def fault(self, code: int) -> JsonDocument:
-        return {'description': openapi.phrase(code), 'content': {openapi.JSON: {
-            'schema': {'$ref': '#/components/schemas/Fault'}}}}
-
-    def fault_schema(self) -> JsonDocument:
-        found = super().fault_schema()
-        return {**found, 'required': ['code', 'message', 'title'], 'properties': {
-            **json_schema.part(found, 'properties'),
-            'code': {'type': 'string', 'description': 'The HTTP status with its phrase.'},
-            'title': {'type': 'string', 'description': 'The phrase of the HTTP status.'}}}
+    def fault_body(self, code: int) -> JsonDocument:
+        return openapi.FAULT
 
 
 DESCRIBER = ImageDescriber()

@@ -18,6 +18,8 @@ class KeyManagerDescriber(openapi.VersionedDescriber):
     title = 'Key Manager API'
     url = '.'
     known = MICROVERSIONS
+    fault_fields = {'code': ('integer', 'The HTTP status.'), 'title': ('string', 'The phrase of the HTTP status.'),
+                    'description': ('string', 'Message for the user.')}
     always, of_callers = (400, 406, 503), (401, 403)
 
     def description(self, version: int) -> str:
@@ -45,16 +47,8 @@ class KeyManagerDescriber(openapi.VersionedDescriber):
             found |= dict.fromkeys(payloads.TYPES, {'type': 'string'})
         return found
 
-    def fault(self, code: int) -> JsonDocument:
-        return {'description': openapi.phrase(code), 'content': {openapi.JSON: {
-            'schema': {'$ref': '#/components/schemas/Fault'}}}}
-
-    def fault_schema(self) -> JsonDocument:
-        return {'type': 'object', 'description': 'Why the request was refused or failed.', 'properties': {
-            'code': {'type': 'integer', 'description': 'The HTTP status.'},
-            'title': {'type': 'string', 'description': 'The phrase of the HTTP status.'},
-            'description': {'type': 'string', 'description': 'Message for the user.'}},
-            'required': ['code', 'title', 'description'], 'additionalProperties': False}
+    def fault_body(self, code: int) -> JsonDocument:
+        return openapi.FAULT
 
 
 DESCRIBER = KeyManagerDescriber()

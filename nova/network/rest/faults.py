@@ -108,11 +108,9 @@ class PortSecurityPortHasSecurityGroup(exception.Conflict, template=(
         'A port without port security cannot have security groups or allowed address pairs.')): ...
 
 
-class RevisionNumberConstraintFailed(exception.NovaException):
+class RevisionNumberConstraintFailed(exception.NovaException, code=412, template=(
+        'Constrained to %(expected)s, but current revision is: %(current)s')):
     """If-Match does not match the current revision."""
-
-    code = 412
-    template = 'Constrained to %(expected)s, but current revision is: %(current)s'
 
 
 class OverQuota(exception.Conflict, template="Quota exceeded for resources: ['%(resource)s']."): ...

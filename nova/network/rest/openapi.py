@@ -19,6 +19,8 @@ class NetworkDescriber(openapi.Describer):
     url = 'v2.0'
     microversions = False
     always, of_callers = (400, 404, 503), (401, 403)
+    fault_fields = {'type': ('string', 'Kind of the error.'), 'message': ('string', 'Message for the user.'),
+                    'detail': ('string', 'Always empty.')}
 
     def version_text(self, version: int) -> str:
         return '2.0'
@@ -41,17 +43,8 @@ class NetworkDescriber(openapi.Describer):
     def header_names(self, row: Route) -> Iterator[str]:
         yield from (_REVISION,) if row.called.startswith(('update_', 'delete_')) and row.path.endswith('{id}') else ()
 
-    def fault(self, code: int) -> JsonDocument:
-        return {'description': openapi.phrase(code), 'content': {openapi.JSON: {'schema': {
-            'type': 'object', 'properties': {faults.KEY: {'$ref': '#/components/schemas/Fault'}},
-            'required': [faults.KEY], 'additionalProperties': False}}}}
-
-    def fault_schema(self) -> JsonDocument:
-        return {'type': 'object', 'description': 'Why the request was refused or failed.', 'properties': {
-            'type': {'type': 'string', 'description': 'Kind of the error.'},
-            'message': {'type': 'string', 'description': 'Message for the user.'},
-            'detail': {'type': 'string', 'description': 'Always empty.'}},
-            'required': ['type', 'message', 'detail'], 'additionalProperties': False}
+    def fault_body(self, code: int) -> JsonDocument:
+        return openapi.fault_below(faults.KEY)
 
 
 DESCRIBER = NetworkDescriber()
