@@ -6,6 +6,7 @@ After a restart, images of interrupted downloads are queued again (Store.recover
 from __future__ import annotations
 
 import collections
+from collections.abc import Iterable
 import dataclasses
 import datetime
 import functools
@@ -24,7 +25,8 @@ from nova.runtime import concurrency
 
 if typing.TYPE_CHECKING:
     from nova.context import RequestContext
-    from nova.image.embedded.service import Store
+    from nova.db.engine import Database
+    from nova.image.embedded.files import Files
     from nova.image.embedded.stored_image import StoredImage
     from nova.json_types import JsonObject
 
@@ -86,6 +88,20 @@ class Download(typing.NamedTuple):
     data_id: str
     url: str
     task: Task
+
+
+class Store(typing.Protocol):
+    """The methods of the image store that imports use: nova.image.embedded.service."""
+
+    db: Database
+    files: Files
+
+    def changeable(self, conn: Connection, ctx: RequestContext, image_id: str, rule: str) -> StoredImage: ...
+
+    def claim(self, conn: Connection, ctx: RequestContext, image_id: str, data_id: str, length: int,
+              status: str) -> StoredImage: ...
+
+    def receive(self, image: StoredImage, data_id: str, chunks: Iterable[bytes]) -> None: ...
 
 
 class Imports:

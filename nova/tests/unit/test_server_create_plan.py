@@ -12,7 +12,7 @@ from nova.db.projects import quotas
 
 FLAVOR = {'id': 1, 'flavor_id': '1', 'name': 'small', 'memory_mb': 512, 'vcpus': 1, 'root_gb': 1, 'ephemeral_gb': 0,
           'swap': 0, 'extra_specs': {}}
-IMAGE = {'id': 'i', 'status': 'active', 'min_ram': 0, 'min_disk': 0, 'size': 0, 'properties': {'kernel_id': 'k'}}
+IMAGE = {'id': 'i', 'status': 'active', 'min_ram': 0, 'min_disk': 0, 'size': 1, 'properties': {'kernel_id': 'k'}}
 LIMITS = quotas.Limits({'metadata_items': 1}, {})
 
 
@@ -56,7 +56,7 @@ def test_a_server_from_a_volume_has_the_volumes_size_and_properties():
     ({}, {'image': {**IMAGE, 'status': 'queued'}}, exception.ImageInactive),
     ({}, {'image': {**IMAGE, 'min_ram': 1024}}, exception.FlavorTooSmall),
     ({}, {'flavor': {**FLAVOR, 'root_gb': 0}}, exception.Forbidden),
-    ({}, {'references': [{'id': 'k', 'status': 'queued'}]}, exception.ImageInactive),
+    ({}, {'references': [{**IMAGE, 'id': 'k', 'status': 'queued'}]}, exception.ImageInactive),
     ({'metadata': {'a': '1', 'b': '2'}}, {}, exception.LimitExceeded),
     ({}, {'flavor': {**FLAVOR, 'extra_specs': {'hw:numa_nodes': 'x'}}}, exception.NovaException)])
 def test_unsuitable_server_is_refused_when_planned(server, facts, error):

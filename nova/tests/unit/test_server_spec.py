@@ -80,7 +80,7 @@ def test_ineffective_block_device_values_are_refused(device, words):
     ({'disk_format': 'ploop'}, exception.ImageUnacceptable), ({'container_format': 'ova'}, exception.ImageUnacceptable),
     ({'min_disk': 2}, exception.FlavorTooSmall), ({'size': 2 ** 30 + 1}, exception.FlavorTooSmall)])
 def test_image_larger_than_the_flavor_is_refused(image, error):
-    good = {'id': 'x', 'status': 'active', 'min_ram': 512, 'min_disk': 1, 'size': 2 ** 30}
+    good = {'id': 'x', 'status': 'active', 'min_ram': 512, 'min_disk': 1, 'size': 2 ** 30, 'properties': {}}
     server_spec.check_image(good, FLAVOR)
     server_spec.check_image({**good, 'disk_format': 'vhd', 'container_format': 'bare'}, FLAVOR)
     with pytest.raises(error):
