@@ -20,11 +20,11 @@ MAX_GAP_S = 100              # a longer time between two samples is a gap: it is
 FORMAT = 1                   # a ring of another format begins again
 UNKNOWN = -1
 
-Values = tuple[float, ...]
+SlotValues = tuple[float, ...]
 _HEAD = struct.Struct('<Bq')                             # format, number of the newest slot
 _STATE = struct.Struct(f'<ddI{2 * len(counters.NAMES)}q')      # see CounterRing
 _SLOT = struct.Struct(f'<{2 + len(counters.NAMES)}f')
-_EMPTY: Values = (0.0,) * (2 + len(counters.NAMES))
+_EMPTY: SlotValues = (0.0,) * (2 + len(counters.NAMES))
 _SLOTS = _HEAD.size + _STATE.size
 
 
@@ -60,12 +60,12 @@ class Ring:
         place = self._place(number)
         _SLOT.pack_into(self.data, place, *map(sum, zip(_SLOT.unpack_from(self.data, place), values)))
 
-    def get(self, number: int) -> Values:
+    def get(self, number: int) -> SlotValues:
         """Return the values of a slot; zeros if the ring does not have it."""
         newest = self.newest
         return _SLOT.unpack_from(self.data, self._place(number)) if newest - self._count < number <= newest else _EMPTY
 
-    def total(self, begin: int, end: int) -> Values:
+    def total(self, begin: int, end: int) -> SlotValues:
         """Return the sum of the slots from ``begin`` to before ``end``."""
         return tuple(map(sum, zip(*map(self.get, range(begin, end)))))
 
@@ -88,7 +88,7 @@ class CounterRing(Ring):
         self.at, self.order, self.source, *numbers = _STATE.unpack_from(self.data, _HEAD.size)
         self.last, self.totals = numbers[:len(counters.NAMES)], numbers[len(counters.NAMES):]
 
-    def record(self, source: int, order: float, sample: Counters, now: float) -> dict[int, tuple[int, Values]] | None:
+    def record(self, source: int, order: float, sample: Counters, now: float) -> dict[int, tuple[int, SlotValues]] | None:
         """Add a sample.
 
         The increase since the last sample is divided between the slots that the time in between touches.
@@ -127,7 +127,7 @@ class CounterRing(Ring):
                 self.add(number, (seconds, math.nan if memory is None else memory * seconds,
                                   *(value * share for value in increase)))
 
-    def total_of(self, step: int, number: int) -> Values:
+    def total_of(self, step: int, number: int) -> SlotValues:
         """Return the values of a coarser slot, as far as this ring reaches."""
         return self.total(number * step // self.step, (number + 1) * step // self.step)
 

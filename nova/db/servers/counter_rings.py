@@ -41,7 +41,7 @@ def record(conn: sa.Connection, source: str, order: float, samples: Mapping[str,
     step = counter_rings.FINEST
     stored = _stored(conn, step, samples, lock=True)
     changed: dict[str, counter_rings.Ring] = {}
-    ended: dict[int, dict[str, tuple[int, counter_rings.Values]]] = {}
+    ended: dict[int, dict[str, tuple[int, counter_rings.SlotValues]]] = {}
     for owner, sample in samples.items():
         ring = counter_rings.CounterRing(stored.get(owner))
         slots = ring.record(zlib.crc32(f'{source} {sample.run}'.encode()), order, sample, now)
