@@ -88,7 +88,8 @@ class CounterRing(Ring):
         self.at, self.order, self.source, *numbers = _STATE.unpack_from(self.data, _HEAD.size)
         self.last, self.totals = numbers[:len(counters.NAMES)], numbers[len(counters.NAMES):]
 
-    def record(self, source: int, order: float, sample: Counters, now: float) -> dict[int, tuple[int, SlotValues]] | None:
+    def record(self, source: int, order: float, sample: Counters, now: float,
+               ) -> dict[int, tuple[int, SlotValues]] | None:
         """Add a sample.
 
         The increase since the last sample is divided between the slots that the time in between touches.
