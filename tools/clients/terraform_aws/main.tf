@@ -125,6 +125,9 @@ resource "aws_route_table_association" "walk" {
 resource "aws_main_route_table_association" "walk" {
   vpc_id         = aws_vpc.walk.id
   route_table_id = aws_route_table.plain.id
+  lifecycle {
+    replace_triggered_by = [aws_vpc.walk.id] # the provider updates it, so that EC2 refuses to remove the old main table
+  }
 }
 
 resource "aws_security_group" "walk" {
