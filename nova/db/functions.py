@@ -1,7 +1,7 @@
 """SQL functions that behave the same on SQLite, MariaDB and PostgreSQL."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy.ext import compiler as sa_compiler
@@ -18,18 +18,29 @@ class position(sa.sql.functions.GenericFunction[int]):
     name = 'nova_position'
 
 
-@sa_compiler.compiles(position)
-def _position(element: position, compiler: SQLCompiler, **kwargs: object) -> str:
-    return f'instr({compiler.process(element.clauses, **kwargs)})'
+class bytes_of(sa.sql.functions.GenericFunction[str]):
+    """A text that is compared by bytes. This is the order of code points, as in Python."""
+
+    type = sa.String()
+    inherit_cache = True
+    name = 'nova_bytes'
 
 
-@sa_compiler.compiles(position, 'postgresql')
-def _position_postgresql(element: position, compiler: SQLCompiler, **kwargs: object) -> str:
-    return f'strpos({compiler.process(element.clauses, **kwargs)})'
+# function: {dialect, '' for all others: its form}
+_FORMS: dict[type[sa.sql.functions.GenericFunction[Any]], dict[str, str]] = {
+    position: {'': 'instr({}, {})', 'postgresql': 'strpos({}, {})',
+               **dict.fromkeys(('mysql', 'mariadb'), 'instr({}, cast({} as binary))')},
+    bytes_of: {'': '{}', 'postgresql': '({} COLLATE "C")',
+               **dict.fromkeys(('mysql', 'mariadb'), 'cast({} as binary)')},
+}
 
 
-@sa_compiler.compiles(position, 'mysql')
-@sa_compiler.compiles(position, 'mariadb')
-def _position_mysql(element: position, compiler: SQLCompiler, **kwargs: object) -> str:
-    text, part = (compiler.process(clause, **kwargs) for clause in element.clauses)
-    return f'instr({text}, cast({part} as binary))'
+def _compiles(function: type[sa.sql.functions.GenericFunction[Any]], dialect: str, form: str) -> None:
+    def compiled(element: sa.sql.functions.GenericFunction[Any], compiler: SQLCompiler, **kwargs: object) -> str:
+        return form.format(*(compiler.process(clause, **kwargs) for clause in element.clauses))
+    sa_compiler.compiles(function, *filter(None, (dialect,)))(compiled)
+
+
+for _function, _by_dialect in _FORMS.items():
+    for _dialect, _form in _by_dialect.items():
+        _compiles(_function, _dialect, _form)

@@ -35,72 +35,55 @@ _USER_MANAGER = '(rule:admin_required) or (role:manager and token.domain.id:%(ta
 _CREDENTIAL_OWNER = '(rule:admin_required) or user_id:%(target.credential.user_id)s'
 _OWN_OR_READER = '(rule:admin_required) or (role:reader and system_scope:all) or rule:owner'
 _EC2_OWNER = '(rule:admin_required) or (role:member and user_id:%(target.credential.user_id)s)'
-_ASSIGNMENT_READER = (
-    '(rule:admin_required) or (role:reader and system_scope:all) or (role:reader and '
-    'domain_id:%(target.domain_id)s and not None:%(target.domain_id)s)')
-_GRANT_READER = (
-    '(rule:admin_required) or ((role:reader and system_scope:all) or (role:reader and '
-    'domain_id:%(target.user.domain_id)s and domain_id:%(target.project.domain_id)s) or (role:reader and '
-    'domain_id:%(target.user.domain_id)s and domain_id:%(target.domain.id)s) or (role:reader and '
-    'domain_id:%(target.group.domain_id)s and domain_id:%(target.project.domain_id)s) or (role:reader and '
-    'domain_id:%(target.group.domain_id)s and domain_id:%(target.domain.id)s))')
-_GRANT_CHECKER = (
-    '(rule:admin_required) or ((role:reader and system_scope:all) or ((role:reader and '
-    'domain_id:%(target.user.domain_id)s and domain_id:%(target.project.domain_id)s) or (role:reader and '
-    'domain_id:%(target.user.domain_id)s and domain_id:%(target.domain.id)s) or (role:reader and '
-    'domain_id:%(target.group.domain_id)s and domain_id:%(target.project.domain_id)s) or (role:reader and '
-    'domain_id:%(target.group.domain_id)s and domain_id:%(target.domain.id)s)) and '
-    '(domain_id:%(target.role.domain_id)s or None:%(target.role.domain_id)s))')
-_GRANT_MANAGER = (
-    '(rule:admin_required) or ((role:admin and domain_id:%(target.user.domain_id)s and '
-    'domain_id:%(target.project.domain_id)s) or (role:admin and domain_id:%(target.user.domain_id)s and '
-    'domain_id:%(target.domain.id)s) or (role:admin and domain_id:%(target.group.domain_id)s and '
-    'domain_id:%(target.project.domain_id)s) or (role:admin and domain_id:%(target.group.domain_id)s and '
-    'domain_id:%(target.domain.id)s)) and (domain_id:%(target.role.domain_id)s or None:%(target.role.domain_id)s) '
-    'or ((role:manager and domain_id:%(target.user.domain_id)s and domain_id:%(target.project.domain_id)s) or '
-    '(role:manager and domain_id:%(target.user.domain_id)s and domain_id:%(target.domain.id)s) or (role:manager '
-    'and domain_id:%(target.group.domain_id)s and domain_id:%(target.project.domain_id)s) or (role:manager and '
-    'domain_id:%(target.group.domain_id)s and domain_id:%(target.domain.id)s)) and rule:domain_managed_target_role')
-_PROJECT_READER = (
-    '(rule:admin_required) or (role:reader and system_scope:all) or (role:reader and '
-    'domain_id:%(target.project.domain_id)s and not None:%(target.project.domain_id)s) or '
+# administrators, and readers of the whole system
+_SYSTEM = '(rule:admin_required) or (role:reader and system_scope:all)'
+_ASSIGNMENT_READER = _SYSTEM + (
+    ' or (role:reader and domain_id:%(target.domain_id)s and not None:%(target.domain_id)s)')
+
+
+def _on_grant(role: str) -> str:
+    """Return the check of a role in the domains of both sides of a grant."""
+    return ' or '.join(f'(role:{role} and domain_id:%(target.{actor}.domain_id)s and domain_id:%(target.{target})s)'
+                       for actor in ('user', 'group') for target in ('project.domain_id', 'domain.id'))
+
+
+_OF_GRANT = '(domain_id:%(target.role.domain_id)s or None:%(target.role.domain_id)s)'
+_GRANT_READER = f'(rule:admin_required) or ((role:reader and system_scope:all) or {_on_grant("reader")})'
+_GRANT_CHECKER = (f'(rule:admin_required) or ((role:reader and system_scope:all) or ({_on_grant("reader")}) and '
+                  f'{_OF_GRANT})')
+_GRANT_MANAGER = (f'(rule:admin_required) or ({_on_grant("admin")}) and {_OF_GRANT} or ({_on_grant("manager")}) and '
+                  'rule:domain_managed_target_role')
+_PROJECT_READER = _SYSTEM + (
+    ' or (role:reader and domain_id:%(target.project.domain_id)s and not None:%(target.project.domain_id)s) or '
     'project_id:%(target.project.id)s or rule:service_role')
 _DOMAIN_READER = (
     'rule:admin_required or (role:reader and system_scope:all) or token.domain.id:%(target.domain.id)s or '
     'token.project.domain.id:%(target.domain.id)s')
-_USER_GROUP_READER = (
-    '(rule:admin_required) or (role:reader and system_scope:all) or (role:reader and '
-    'domain_id:%(target.user.domain_id)s) or user_id:%(user_id)s')
+_USER_GROUP_READER = _SYSTEM + ' or (role:reader and domain_id:%(target.user.domain_id)s) or user_id:%(user_id)s'
 _USER_READER = (
     '(rule:admin_required) or (role:reader and system_scope:all) or (role:reader and '
     'token.domain.id:%(target.user.domain_id)s) or user_id:%(target.user.id)s or rule:service_role')
 _TOKEN_READER = 'rule:admin_required or (role:reader and system_scope:all) or rule:service_role or rule:token_subject'
-_USER_PROJECT_READER = (
-    '(rule:admin_required) or (role:reader and system_scope:all) or (role:reader and '
-    'domain_id:%(target.user.domain_id)s) or user_id:%(target.user.id)s')
+_USER_PROJECT_READER = _SYSTEM + (
+    ' or (role:reader and domain_id:%(target.user.domain_id)s) or user_id:%(target.user.id)s')
 _DOMAIN_LISTER = (
     'rule:admin_required or (role:reader and system_scope:all) or (role:reader and domain_id:%(target.domain.id)s)')
-_LISTER = (
-    '(rule:admin_required) or (role:reader and system_scope:all) or (role:reader and domain_id:%(target.domain_id)s)')
-_GROUP_READER = (
-    '(rule:admin_required) or (role:reader and system_scope:all) or (role:reader and '
-    'domain_id:%(target.group.domain_id)s)')
+_LISTER = _SYSTEM + ' or (role:reader and domain_id:%(target.domain_id)s)'
+_GROUP_READER = _SYSTEM + ' or (role:reader and domain_id:%(target.group.domain_id)s)'
 _ROLE_READER = (
     '(rule:admin_required or (role:reader and system_scope:all)) or (role:manager and '
     'rule:domain_managed_target_role)')
 _ROLE_LISTER = '(rule:admin_required or (role:reader and system_scope:all)) or (role:manager and not domain_id:None)'
 _TOKEN_CHECKER = 'rule:admin_required or (role:reader and system_scope:all) or rule:token_subject'
-_TAG_READER = (
-    '(rule:admin_required) or (role:reader and system_scope:all) or (role:reader and '
-    'domain_id:%(target.project.domain_id)s and not None:%(target.project.domain_id)s) or '
+_TAG_READER = _SYSTEM + (
+    ' or (role:reader and domain_id:%(target.project.domain_id)s and not None:%(target.project.domain_id)s) or '
     'project_id:%(target.project.id)s')
 _GROUP_MANAGER = '(rule:admin_required) or (role:manager and domain_id:%(target.group.domain_id)s)'
 _MEMBER_MANAGER = (
     '(rule:admin_required) or (role:manager and domain_id:%(target.group.domain_id)s and '
     'domain_id:%(target.user.domain_id)s)')
-_MEMBER_READER = (
-    '(rule:admin_required) or (role:reader and system_scope:all) or (role:reader and '
-    'domain_id:%(target.group.domain_id)s and domain_id:%(target.user.domain_id)s)')
+_MEMBER_READER = _SYSTEM + (
+    ' or (role:reader and domain_id:%(target.group.domain_id)s and domain_id:%(target.user.domain_id)s)')
 _TRUST_READER = (
     '(rule:admin_required) or (role:reader and system_scope:all or user_id:%(target.trust.trustor_user_id)s or '
     'user_id:%(target.trust.trustee_user_id)s)')

@@ -1,6 +1,5 @@
 """String formats of the JSON Schemas, and the user's message for each format."""
 import base64
-import binascii
 import datetime
 import email.utils
 import ipaddress
@@ -8,12 +7,9 @@ import re
 import unicodedata
 import uuid
 from collections.abc import Callable
-from typing import TypeVar
 
 import iso8601
 import jsonschema
-
-Check = TypeVar('Check', bound=Callable[[str], bool])
 
 CHECKER = jsonschema.FormatChecker(formats=())
 
@@ -21,6 +17,7 @@ MAX_REGEX = 255           # characters of a regular expression in a list filter
 _MAC = re.compile(r'[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}\Z')
 _DIGITS = re.compile(r'[0-9]+\Z', re.ASCII)
 _SIGNED = re.compile(r'-?[0-9]+\Z', re.ASCII)
+_URI = re.compile(r'[a-zA-Z][a-zA-Z0-9+.-]*://\S+\Z')
 
 SENTENCES = {
     'name': 'It must be printable characters, without a space at its beginning or end.',
@@ -36,46 +33,24 @@ SENTENCES = {
 }
 
 
-def _format(name: str) -> Callable[[Check], Check]:
-    """Register a check of strings; values of other types pass."""
-    def register(check: Check) -> Check:
-        CHECKER.checks(name)(lambda value: not isinstance(value, str) or check(value))
-        return check
-    return register
-
-
 def _printable(text: str, also: str = '') -> bool:
     """Refuse control characters, unassigned code points and surrogates. Spaces of any kind pass."""
     return text.isascii() and text.isprintable() or all(
         char in also or unicodedata.category(char)[0] != 'C' and char not in '\u2028\u2029' for char in text)
 
 
-@_format('name')
-def name(value: str) -> bool:
+def _name(value: str) -> bool:
     return value.strip() == value != '' and _printable(value)
 
 
-@_format('name_with_leading_trailing_spaces')
-def name_with_spaces(value: str) -> bool:
+def _name_with_spaces(value: str) -> bool:
     return value.strip() != '' and _printable(value)
 
 
-@_format('az_name')
 def az_name(value: str) -> bool:
-    return name(value) and ':' not in value
+    return _name(value) and ':' not in value
 
 
-@_format('az_name_with_leading_trailing_spaces')
-def az_name_with_spaces(value: str) -> bool:
-    return name_with_spaces(value) and ':' not in value
-
-
-@_format('printable')
-def printable(value: str) -> bool:
-    return _printable(value, also='\n\r\t')
-
-
-@_format('uuid')
 def is_uuid(value: str) -> bool:
     """Accept a UUID in any usual spelling; the compute API has always accepted them."""
     try:
@@ -85,68 +60,50 @@ def is_uuid(value: str) -> bool:
         return False
 
 
-@_format('base64')
-def is_base64(value: str) -> bool:
-    try:
-        base64.b64decode(re.sub(r'\s+', '', value), validate=True)
-    except (binascii.Error, ValueError):
-        return False
-    return True
-
-
-@_format('ipv4')
-def ipv4(value: str) -> bool:
-    return _parses(ipaddress.IPv4Address, value)
-
-
-@_format('ipv6')
-def ipv6(value: str) -> bool:
-    return '%' not in value and _parses(ipaddress.IPv6Address, value)
-
-
-@_format('cidr')
-def cidr(value: str) -> bool:
-    return '/' in value and _parses(lambda text: ipaddress.ip_network(text, strict=False), value)
-
-
-@_format('mac-address')
-def mac_address(value: str) -> bool:
-    return bool(_MAC.match(value))
-
-
-@_format('uri')
-def uri(value: str) -> bool:
-    return bool(re.match(r'[a-zA-Z][a-zA-Z0-9+.-]*://\S+\Z', value))
-
-
-@_format('date-time')
-def date_time(value: str) -> bool:
-    try:
-        parse_time(value)
-    except (ValueError, OverflowError):
-        return False
-    return True
-
-
-@_format('regex')
-def regex(value: str) -> bool:
-    if len(value) > MAX_REGEX:
-        return False
-    try:
-        re.compile(value)
-    except (re.error, OverflowError, RecursionError):
-        return False
-    return True
-
-
-@_format('digits')
-def digits(value: str) -> bool:
-    return bool(_DIGITS.match(value))
-
-
-@_format('signed')
 def signed(value: str) -> bool:
     return bool(_SIGNED.match(value))
+
+
+def _parses(parser: Callable[[str], object], value: str) -> bool:
+    try:
+        parser(value)
+    except (ValueError, OverflowError, RecursionError, re.error):
+        return False
+    return True
+
+
+def _decode(text: str) -> bytes:
+    return base64.b64decode(re.sub(r'\s+', '', text), validate=True)
+
+
+# format: check of a string, whose result is true or false
+_CHECKS: dict[str, Callable[[str], object]] = {
+    'name': _name,
+    'name_with_leading_trailing_spaces': _name_with_spaces,
+    'az_name': az_name,
+    'az_name_with_leading_trailing_spaces': lambda value: _name_with_spaces(value) and ':' not in value,
+    'printable': lambda value: _printable(value, also='\n\r\t'),
+    'uuid': is_uuid,
+    'base64': lambda value: _parses(_decode, value),
+    'ipv4': lambda value: _parses(ipaddress.IPv4Address, value),
+    'ipv6': lambda value: '%' not in value and _parses(ipaddress.IPv6Address, value),
+    'cidr': lambda value: '/' in value and _parses(lambda text: ipaddress.ip_network(text, strict=False), value),
+    'mac-address': _MAC.match,
+    'uri': _URI.match,
+    'date-time': lambda value: _parses(parse_time, value),
+    'regex': lambda value: len(value) <= MAX_REGEX and _parses(re.compile, value),
+    'digits': _DIGITS.match,
+    'signed': signed,
+}
+
+
+def _register(name: str, check: Callable[[str], object]) -> None:
+    """Register a check of strings; values of other types pass."""
+    CHECKER.checks(name)(lambda value: not isinstance(value, str) or bool(check(value)))
+
+
+for _format, _check in _CHECKS.items():
+    _register(_format, _check)
 
 
 def bounded(format_name: str, minimum: int | None, maximum: int | None) -> None:
@@ -158,7 +115,7 @@ def bounded(format_name: str, minimum: int | None, maximum: int | None) -> None:
             return False
         return (minimum is None or int(value) >= minimum) and (maximum is None or int(value) <= maximum)
     SENTENCES[format_name] = f"It is not an {format_name.replace(' to None', ' upwards')}."
-    _format(format_name)(check)
+    _register(format_name, check)
 
 
 def parse_time(text: str) -> datetime.datetime:
@@ -180,11 +137,3 @@ def parse_http_date(text: str | None) -> datetime.datetime | None:
         return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
     except (ValueError, TypeError, OverflowError):          # OverflowError: before year 1 in UTC
         return None
-
-
-def _parses(parser: Callable[[str], object], value: str) -> bool:
-    try:
-        parser(value)
-    except ValueError:
-        return False
-    return True

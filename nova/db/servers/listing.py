@@ -16,12 +16,11 @@ import datetime
 import functools
 import operator
 import time
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import orjson
 import re2
 import sqlalchemy as sa
-from sqlalchemy.ext import compiler as sa_compiler
 
 from nova import context as nova_context
 from nova import states
@@ -34,8 +33,6 @@ from nova.db.tables import cell as tables_cell
 from nova.db.tables.rows import InstancesRow
 from nova.objects import network_info
 
-if TYPE_CHECKING:
-    from sqlalchemy.sql.compiler import SQLCompiler
 
 Row = dict[str, Any]           # the requested columns of a server
 Sort = tuple[tuple[str, str], ...]         # ((column, 'asc' or 'desc'), …)
@@ -131,30 +128,6 @@ CONDITIONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-class bytes_of(sa.sql.functions.GenericFunction[str]):
-    """A text that is compared by bytes. This is the order of code points, as in Python."""
-
-    type = sa.String()
-    inherit_cache = True
-    name = 'nova_bytes'
-
-
-@sa_compiler.compiles(bytes_of)
-def _bytes_of(element: bytes_of, compiler: SQLCompiler, **kwargs: object) -> str:
-    return compiler.process(element.clauses, **kwargs)
-
-
-@sa_compiler.compiles(bytes_of, 'postgresql')
-def _bytes_of_postgresql(element: bytes_of, compiler: SQLCompiler, **kwargs: object) -> str:
-    return f'({compiler.process(element.clauses, **kwargs)} COLLATE "C")'
-
-
-@sa_compiler.compiles(bytes_of, 'mysql')
-@sa_compiler.compiles(bytes_of, 'mariadb')
-def _bytes_of_mysql(element: bytes_of, compiler: SQLCompiler, **kwargs: object) -> str:
-    return f'cast({compiler.process(element.clauses, **kwargs)} as binary)'
-
-
 def _is_shown(columns: types.Columns) -> sa.ColumnElement[bool]:
     """Return a condition that excludes incoming copies, whose servers are still in their former cell."""
     return sa.or_(columns.cell_move.is_(None), columns.cell_move != cell_steps.INCOMING)
@@ -211,7 +184,7 @@ def _text_clause(name: str, pattern: str) -> Clause | None:
         return None
     text, begin, end = plain
     if begin and end:
-        return lambda columns: bytes_of(columns[name]) == text
+        return lambda columns: functions.bytes_of(columns[name]) == text
     if end:
         return None
     if begin:
@@ -397,7 +370,7 @@ def _keys(columns: types.Columns, sort: Sort, several: bool) -> Iterator[tuple[s
         if isinstance(column.type, sa.Boolean):
             column = sa.case((column.is_(sa.true()), 1), else_=0)
         elif several and isinstance(column.type, sa.String):
-            column = bytes_of(column)
+            column = functions.bytes_of(column)
         yield column, direction == 'desc'
 
 
