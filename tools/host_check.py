@@ -236,7 +236,7 @@ def _denials(journal):
 
 # ---- reading the machine ------------------------------------------------------------
 def facts(wanted):
-    """Read the Facts of this machine. Nothing takes longer than a few seconds, and nothing is changed."""
+    """Read the Facts of this machine. Each check takes at most a few seconds and changes nothing."""
     hosts = _package_hosts()
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         unresolved = pool.submit(_unresolved, hosts)

@@ -257,7 +257,7 @@ server_listen = {address}
 '''
 
 
-# Of a host whose nova-compute and nova-network know no database, and of the network services that these ask.
+# Settings of a host whose nova-compute and nova-network know no database, and of the network services that they ask.
 AGENT = '''[network]
 agent = true
 tunnel_address = {address}
