@@ -225,7 +225,7 @@ class Storm:
     # ---- what must be true
 
     def leaks(self):
-        """What belongs to nothing, a sentence each."""
+        """Return the resources without an owner, one sentence each."""
         with self.db.reader() as conn:
             def every(table):
                 return [dict(row) for row in conn.execute(table.select()).mappings()]
@@ -284,7 +284,7 @@ class Storm:
         return self.call(project, 'GET', f'{kind}{query}')[kind]
 
     def left(self):
-        """What is there when nothing should be, a sentence each."""
+        """Return the resources that are left although none should be, one sentence each."""
         with self.db.reader() as conn:
             taken = [row for row in conn.execute(t.addresses.select()).mappings() if row['port_id']]
             counts = {table.name: networks.count(conn, table, project) for table in (

@@ -204,7 +204,7 @@ class State:
 
 
 def acknowledged(state):
-    """What clients were answered, and how the servers rest."""
+    """Responses to clients, and the final states of the servers."""
     shown, history = state.shown, state.history
     for uuid in history.created:
         if uuid not in shown and uuid not in history.delete_sent:

@@ -34,7 +34,7 @@ return [document.documentElement.scrollWidth, cut];
 
 
 def measure(driver: webdriver.Chrome, page: pathlib.Path, width: int) -> list[str]:
-    """What does not fit on a page, as sentences."""
+    """Return the parts that do not fit on a page, as sentences."""
     driver.get(page.as_uri())
     wide, cut = driver.execute_script(MEASURE, width)
     return ([f'is {wide} pixels wide'] if wide > width else []) + [f'cuts off {text!r}' for text in cut]

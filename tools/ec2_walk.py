@@ -211,7 +211,7 @@ class Walk:
         self.environ = environ(cloud, directory, home)
 
     def run(self, what, command, wanted=''):
-        """What a command printed; its failure is shown and counted.
+        """Return the output of a command. A failure is shown and counted.
 
         :param wanted: the error that it has to end with
         """

@@ -256,7 +256,7 @@ class Cloud:
         return self.session.request(method, self.urls[service] + path, json=body, **more)
 
     def make(self, service, path, body, delete=True):
-        """What a POST makes; its deletion is recorded."""
+        """Create a resource with POST and record its deletion."""
         answer = self.ask('POST', service, path, body)
         check(answer.status_code < 300, f'POST {path}: {answer.status_code} {answer.text[:300]}')
         found = next(iter(answer.json().values())) if service != 'image' else answer.json()

@@ -1,4 +1,4 @@
-"""Say what would prevent or spoil a cloud on this machine, each in one sentence with the remedy; change nothing.
+"""Report problems of this machine for a cloud, each in one sentence with the remedy. Nothing is changed.
 
 usage: host_check.py [--problems] [--driver D] [--state-path P] [--listen A] [--port N] [--guests CIDR] [--outside CIDR]
 
@@ -35,7 +35,7 @@ PROXIES = ('http_proxy', 'https_proxy', 'HTTPS_PROXY')
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """What is to be installed."""
+    """The requested installation."""
     driver: str = 'auto'
     state_path: str = '/var/lib/nova'
     listen: str = '127.0.0.1'
@@ -46,7 +46,7 @@ class Wanted:
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """What the machine said. Texts are those of the kernel or of a command; '' where it has none."""
+    """Facts of the machine. Texts come from the kernel or from a command; '' if there is none."""
     root: bool
     os_release: str = ''
     python: tuple[int, int] = (3, 11)
@@ -224,7 +224,7 @@ def _confinement(facts):
 
 
 def _denials(journal):
-    """Return {(profile, operation, name)} of what AppArmor denied to programs that the cloud uses."""
+    """Return {(profile, operation, name)} of AppArmor's denials for programs of the cloud."""
     found = {}
     for line in (line for line in journal.splitlines() if 'apparmor="DENIED"' in line):
         values = dict(re.findall(r'(\w+)="([^"]*)"', line))
@@ -236,7 +236,7 @@ def _denials(journal):
 
 # ---- reading the machine ------------------------------------------------------------
 def facts(wanted):
-    """Read the Facts of this machine. Nothing takes longer than a few seconds, and nothing is changed."""
+    """Read the Facts of this machine. Each check takes at most a few seconds and changes nothing."""
     hosts = _package_hosts()
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         unresolved = pool.submit(_unresolved, hosts)
@@ -265,7 +265,7 @@ def _text(path):
 
 
 def _output(*command):
-    """What a command prints; '' when it is missing, fails or takes too long."""
+    """Return the output of a command; '' if it is missing, fails or takes too long."""
     if not shutil.which(command[0], path=os.environ.get('PATH', '') + ':/usr/sbin:/sbin'):
         return ''
     try:
@@ -346,7 +346,7 @@ def _unresolved(hosts):
 
 
 def _clock_off(hosts):
-    """Seconds that this machine's clock is ahead of a package server's; None where none says it."""
+    """Return the seconds by which the clock is ahead of a package server's, or None if no server responds."""
     for host in [host for host, plain in hosts if plain][:2]:
         try:
             connection = http.client.HTTPConnection(host, timeout=ANSWER_S)

@@ -1,8 +1,8 @@
-"""Clients that work on a cloud without a pause and write down every call and answer, and the comparison afterwards.
+"""Load on a cloud: clients that record every call and response, and a comparison with the state of the cloud.
 
-The answers of clients are compared with the API, the databases, the broker and the hypervisors: as in
-tools/crash_test.py, and over the network, so that the parts may stand anywhere. tools/faults.py breaks a fleet
-meanwhile; the tests of the tree use the same clients and the same comparison on smaller deployments.
+The responses are compared with the API, the databases, the broker and the hypervisors, as in tools/crash_test.py. The
+comparison uses the network, so the parts may run on other machines. tools/faults.py breaks a fleet during the load.
+Tests use the same clients and the same comparison on smaller deployments.
 """
 import collections
 import contextlib
@@ -30,7 +30,7 @@ Call = collections.namedtuple('Call', 'begun ended what uuid status request_id')
 
 
 class Cloud:
-    """What clients ask and what is compared.
+    """Addresses of a cloud for clients and for the comparison.
 
     :param url: of the compute API
     :param databases: {name: SQLAlchemy URL} of the API database ('api') and of the cells' databases
@@ -48,15 +48,15 @@ class Cloud:
         raise NotImplementedError
 
     def guests(self):
-        """{host: {uuid: power state}} as the hypervisors have it."""
+        """Return {host: {uuid: power state}} of the hypervisors."""
         raise NotImplementedError
 
     def queues(self):
-        """{queue: messages} of what waits in the broker."""
+        """Return {queue: number of waiting messages} of the broker."""
         return {}
 
     def call(self, method, path, body=None, version='2.1'):
-        """One request on this thread's connection; (status, body bytes). Raises OSError or HTTPException."""
+        """Send a request on this thread's connection; return (status, body bytes). Raises OSError or HTTPException."""
         local = self._local
         if getattr(local, 'connection', None) is None:
             local.connection = http.client.HTTPConnection(self._base.hostname, self._base.port, timeout=REQUEST_S)
@@ -75,7 +75,7 @@ class Cloud:
 
     @property
     def request_id(self):
-        """Of the last answer in this thread, None without one."""
+        """Return the request id of the last response in this thread, or None."""
         return getattr(self._local, 'request_id', None)
 
     def json(self, *arguments, **more):
@@ -106,13 +106,13 @@ class History(crash_test.History):
         self.calls, self.accepted, self.kinds, self.refused = [], {}, {}, set()
 
     def dump(self, path):
-        """Write the calls, one JSON document a line."""
+        """Write the calls as lines of JSON documents."""
         with open(path, 'w') as file:
             file.writelines(json.dumps(call._asdict()) + '\n' for call in self.calls)
 
 
 class Client(crash_test.Client):
-    """Makes requests until it is stopped, whatever the answers are.
+    """Client that sends requests until it is stopped, regardless of the responses.
 
     :param body: of the server in a request for one; :param flavors: ids to resize to
     :param more: Kind rows of other servers, made as often as these while there is room
@@ -164,7 +164,7 @@ class Client(crash_test.Client):
         self.ask('create', None, 'POST', '/servers', {'server': body}, version='2.37')
 
     def _choose(self, room):
-        """(Kind of the next server, how many of it there may be); the first kind always has room."""
+        """Return (Kind of the next server, maximum number of its servers); the first kind always has room."""
         with self.history.lock:
             living = [kind for uuid, kind in self.history.kinds.items() if uuid not in self.history.delete_sent]
         rooms = [(kind, min(room, kind.most - living.count(kind))) for kind in self.kinds[1:]]
@@ -184,10 +184,10 @@ class Client(crash_test.Client):
         self.ask(action, uuid, 'POST', f'/servers/{uuid}/action', {action: arguments})
 
 
-# ---- what is compared ----
+# ---- comparison ----
 
 class State(crash_test.State):
-    """What is compared, read over the network: JSON columns come as text from either database."""
+    """State of the cloud, read over the network. JSON columns come as text from either database."""
 
     # no host is up that could be the server's: what is not down has another hypervisor
     refusal = re.compile(r"No valid host was found\. \d+ hosts: \d+ (is|are) down or disabled, \d+ (does|do) not "
@@ -201,7 +201,7 @@ class State(crash_test.State):
 
 
 def hypervisors(state):
-    """Guests against servers: each on its host and nowhere else, in the state that the API shows."""
+    """Compare guests with servers: each must be on its host only, in the state that the API shows."""
     homes = {}
     for host, guests in state.cloud.guests().items():
         for uuid, power_state in guests.items():
@@ -223,7 +223,7 @@ def hypervisors(state):
 
 
 def promised(state):
-    """Each acknowledged action on a server that is still there is in the record of what was done."""
+    """Check that each acknowledged action on an existing server is in the record of actions."""
     recorded = {(row['instance_uuid'], row['request_id'])
                 for row in state.cell('SELECT instance_uuid, request_id FROM instance_actions')}
     for (uuid, request_id), what in state.history.accepted.items():
@@ -232,7 +232,7 @@ def promised(state):
 
 
 def quota(state):
-    """What counts against the quota of the project is what its servers have."""
+    """Compare the quota usage of the project with its servers."""
     for project in {row['project_id'] for row in state.instances.values()}:
         usage = state.cloud.json('GET', f'/os-quota-sets/{project}/detail')['quota_set']
         own = [row for row in state.instances.values() if row['project_id'] == project]
@@ -243,7 +243,7 @@ def quota(state):
 
 
 def moves(state):
-    """No move is open, and none holds a claim on a host that it has left."""
+    """Check that no move is open, and that none holds a claim on a former host."""
     for row in state.cell('SELECT id, instance_uuid, status, claimed_host FROM migrations'):
         over = row['status'] in ('confirmed', 'reverted', 'error', 'completed', 'failed', 'cancelled', 'done')
         if not over and row['instance_uuid'] in state.instances or row['claimed_host']:
@@ -252,7 +252,7 @@ def moves(state):
 
 
 def broker(state):
-    """Nothing waits in a queue when nothing goes on."""
+    """Check that no queue has messages when the cloud is idle."""
     yield from (f'{count} messages wait in queue {name}' for name, count in state.cloud.queues().items() if count)
 
 
@@ -261,7 +261,7 @@ CHECKS = (crash_test.acknowledged, crash_test.records, crash_test.actions, crash
 
 
 def settled(cloud):
-    """The servers when all rest, else None; a resized one is confirmed first."""
+    """Return the servers when none has a task, else None. Resized servers are confirmed first."""
     servers = crash_test.listed(cloud)
     busy = False
     for server in servers:
@@ -275,7 +275,7 @@ UNANSWERED = (OSError, http.client.HTTPException, RuntimeError, sa.exc.Operation
 
 
 def differences(cloud, history, checks=CHECKS):
-    """(seconds until all rested, sentences)."""
+    """Return (seconds until the cloud was idle, differences)."""
     begin, servers = time.monotonic(), None
     while servers is None and time.monotonic() - begin < SETTLE_S:
         with contextlib.suppress(*UNANSWERED):
@@ -297,12 +297,12 @@ def differences(cloud, history, checks=CHECKS):
 # ---- a run ----
 
 class Result:
-    """What a fault has cost.
+    """Effects of a fault on the load.
 
-    requests, failed    those of clients; those that were answered with a 5xx or not at all
+    requests, failed    numbers of requests, and of those with a 5xx or without a response
     gap                 seconds of the longest time in which no request succeeded
     rested              seconds after the last request until everything rested
-    found               sentences, one a difference
+    found               differences, one sentence each
     """
 
     def __init__(self, history, begin, end, rested, found):
@@ -315,10 +315,12 @@ class Result:
 
 def run(cloud, fault, body, flavors, *, load_s, clients=8, servers=40, rng=random, checks=CHECKS,
         more=()):
-    """Clients work for ``load_s`` seconds and as long as the fault takes, which begins after a third; a Result.
+    """Run clients for ``load_s`` seconds, or longer if the fault takes longer; return a Result.
+
+    The fault begins after a third of the time.
 
     :param fault: function without arguments; it may return sentences
-    :param more: Kind rows of servers besides those of ``body``
+    :param more: Kind rows of servers in addition to those of ``body``
     """
     history, stop = History(), threading.Event()
     workers = [Client(cloud, body, flavors, history, servers, random.Random(rng.random()), more)

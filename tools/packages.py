@@ -4,7 +4,7 @@ usage: python3 tools/packages.py [--packaged] DIRECTORY REQUIREMENT...
 
 Modules that the distribution has compiled for its own Python (libvirt) are linked into the environment.
 --packaged: for a folder of a Debian package, without these links, bytecode, and links to the cache.
-What is set for pip (pip.conf, PIP_* variables) holds for uv as well; variables of uv that are set win.
+Settings of pip (pip.conf, PIP_* variables) also apply to uv. Variables of uv take precedence.
 Standard library only.
 """
 import ast
@@ -114,7 +114,7 @@ def link_compiled(source, site):
 
 
 def pip_settings(python):
-    """What ``pip config list`` prints: a line for each setting.
+    """Return the output of ``pip config list``: a line for each setting.
 
     :raises subprocess.CalledProcessError: pip does not run
     """

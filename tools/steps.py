@@ -16,7 +16,7 @@ def step(what, function, *arguments, errors=ERRORS):
 
 
 def concurrently(*rows, errors=ERRORS):
-    """Do these at the same time; each has its line with its own time. What the functions return, in a list.
+    """Do these at the same time; each has its line with its own time. Return the results of the functions in a list.
 
     :param rows: as the positional arguments of ``step``
     :raises SystemExit: as there; the others have ended by then

@@ -1,4 +1,4 @@
-"""What the scripts that run foreign test suites against a cloud share: environments, clouds and lists of exceptions."""
+"""Shared code of the scripts that run foreign test suites against a cloud: environments, clouds, expected failures."""
 import collections
 import csv
 import os
@@ -10,7 +10,7 @@ import xml.etree.ElementTree
 import packages
 
 class Result(typing.NamedTuple):
-    """What a test came to.
+    """Result of a test.
 
     :ivar outcome: passed, failed or skipped
     :ivar text: why, where it did not pass
@@ -26,7 +26,7 @@ STAMP = 'installed'          # file that names what an environment was made of
 
 
 def install(directory, requirements):
-    """A virtual environment with exactly these requirements; its bin directory."""
+    """Create a virtual environment with exactly these requirements; return its bin directory."""
     if not is_installed(directory, requirements):
         print(f'Installing {", ".join(requirements)} into {directory} …', flush=True)
         shutil.rmtree(directory, ignore_errors=True)
@@ -36,19 +36,19 @@ def install(directory, requirements):
 
 
 def is_installed(directory, requirements):
-    """Whether an environment has what ``install`` would put there."""
+    """Return whether an environment has the result of ``install``."""
     stamp = directory / STAMP
     return stamp.exists() and stamp.read_text() == '\n'.join(requirements)
 
 
 def environ(directory, **more):
-    """The environment of a suite: its own commands first, nothing of the caller's cloud."""
+    """Return the environment variables of a suite: its commands first, without settings of the caller's cloud."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith('OS_')}
     return {**kept, 'PATH': f'{directory}:{kept["PATH"]}', 'PYTHONWARNINGS': 'ignore', **more}
 
 
 def junit(text):
-    """{test: Result} of a JUnit report."""
+    """Return {test: Result} of a JUnit report."""
     results = {}
     for case in xml.etree.ElementTree.fromstring(text).iter('testcase'):
         name = re.sub(r'\[.*\]', '', f'{case.get("classname")}.{case.get("name")}'.lstrip('.'))
@@ -62,7 +62,7 @@ def junit(text):
 
 
 def report(results, list_file, complete, client=None):
-    """Print what happened and compare it with a list of (regular expression, reason); the exit code.
+    """Print the results and compare them with a list of (regular expression, reason); return the exit code.
 
     A reason that begins with SOMETIMES allows a test to pass.
 
@@ -95,6 +95,6 @@ def report(results, list_file, complete, client=None):
 
 
 def last_line(text):
-    """What a traceback ends with."""
+    """Return the last line of a traceback."""
     lines = [line for line in text.strip().splitlines() if line.strip()]
     return lines[-1].strip()[:300] if lines else ''

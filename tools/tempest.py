@@ -4,14 +4,14 @@ tests against one with real guests of libvirt on this host.
 
     tools/tempest.py [--guest DIRECTORY [--networks]] [--keep] [--concurrency N] [--only REGEX] [--install DIRECTORY]
 
-Tempest gets an environment of its own. What does not pass is compared with tools/tempest-expected.tsv, with ``--guest``
-with tools/tempest-guests-expected.tsv (a test or a regular expression, and why): a failure that is not in that list, or
-a listed test that passes, makes the exit code 1.
+Tempest is installed into a separate environment. Failed tests are compared with tools/tempest-expected.tsv, or with
+tools/tempest-guests-expected.tsv if ``--guest`` is given. A row has a test or a regular expression, and the reason. A
+failure that is not in the list, or a listed test that passes, makes the exit code 1.
 
 With ``--guest``, the directory of tools/guest-image.sh, tempest logs into the guests and looks at what they have
-(``run_validation``). It needs root, libvirt, QEMU and e2fsprogs, and has the bridges of this host to itself.
-With ``--networks`` besides, these are the scenario tests of networks: guests in networks of projects, behind routers,
-with floating addresses of a network that the host is the way out of.
+(``run_validation``). It needs root, libvirt, QEMU and e2fsprogs, and exclusive use of the bridges of this host.
+With ``--networks``, the scenario tests of networks run too: guests in networks of projects, behind routers, with
+floating addresses. The host routes their external network.
 """
 import argparse
 import http.client
@@ -202,7 +202,7 @@ def main():
 
 
 def remove_servers(cloud):
-    """What tests have left: guests outlive their cloud."""
+    """Remove the guests that tests have left, because guests survive their cloud."""
     deadline = time.monotonic() + REMOVE_S
     while time.monotonic() < deadline:
         try:
@@ -218,7 +218,7 @@ def remove_servers(cloud):
 
 
 def guest_disk(directory, disk):
-    """The disk of the tests' guest with what tempest types into guests, as a raw file."""
+    """Create the raw disk of the test guest with the commands that tempest uses in guests."""
     subprocess.run(['qemu-img', 'convert', '-O', 'raw', directory / 'guest.qcow2', disk], check=True)
     steps = ['mkdir /mnt', f'write {MKFS_VFAT} /sbin/mkfs.vfat', 'set_inode_field /sbin/mkfs.vfat mode 0100755']
     for name, text in SHIMS.items():
@@ -230,7 +230,7 @@ def guest_disk(directory, disk):
 
 
 def make_outside(cloud, wire=None):
-    """The id of a network to the outside.
+    """Create an external network and return its id.
 
     :param wire: the physical network that leads there; None: a bridge of the host
     """
@@ -243,7 +243,7 @@ def make_outside(cloud, wire=None):
 
 
 def configure(cloud, home, guest, outside, hosts, more=''):
-    """Images and flavors that tempest expects, and its configuration.
+    """Create the images and flavors that tempest expects, and its configuration.
 
     :param guest: directory of the real guest; None: guests are simulated
     :param outside: id of the network to the outside where tests make networks of their own; None: they do not
@@ -276,7 +276,7 @@ def configure(cloud, home, guest, outside, hosts, more=''):
 
 
 def run(directory, home, given, without=()):
-    """{test: suites.Result}; empty where the run was killed, of which only its output is left.
+    """Run tempest and return {test: suites.Result}. It is empty if the run was killed; then only the output exists.
 
     :param given: what to run: ``only``, ``concurrency``, ``timeout`` in seconds or None, ``output`` of tempest or None
     :param without: tests that are not run
@@ -305,7 +305,7 @@ LINE = re.compile(r'^\{\d+\} (\S+(?: \(\S+\))?)(?: \[([\d.]+)s\])? \.\.\. (ok|FA
 
 
 def printed_results(text):
-    """{test: suites.Result} of what tempest printed: all that is left of a run that was killed."""
+    """Return {test: suites.Result} from the output of tempest, for a run that was killed."""
     lines = list(LINE.finditer(text))
     ends = [line.start() for line in lines[1:]] + [len(text)]
     return {line[1]: suites.Result(OUTCOMES[line[3]], text[line.end():end], float(line[2] or 0))
@@ -313,14 +313,14 @@ def printed_results(text):
 
 
 def names(directory, home, only):
-    """The names of tests that a regular expression finds."""
+    """Return the names of the tests that match a regular expression."""
     text = subprocess.run([directory / 'tempest', 'run', '--list-tests', '--regex', only], text=True, check=True,
                           stdout=subprocess.PIPE, env=suites.environ(directory), cwd=workspace(directory, home)).stdout
     return [line.partition('[')[0] for line in text.splitlines() if line.startswith('tempest.')]
 
 
 def workspace(directory, home):
-    """The directory that tempest runs in, with the configuration of ``configure``."""
+    """Return the working directory of tempest with the configuration of ``configure``."""
     place = home / 'workspace'
     if not place.exists():
         subprocess.run([directory / 'tempest', 'init', '--workspace-path', home / 'workspaces.yaml', place], check=True,

@@ -10,7 +10,7 @@ addresses, filters, DHCP and metadata are the embedded network service's, and vo
 which the hosts reach over NBD with TLS. Tempest logs into the guests (``run_validation``).
 
 It needs root, RabbitMQ, libvirt, QEMU, e2fsprogs and tini. Everything is in a network namespace of its own, so that
-nothing of it meets the networks of this machine, and ends with this process. What does not pass is compared with
+nothing of it meets the networks of this machine, and ends with this process. Failed tests are compared with
 tools/tempest-fleet-expected.tsv, as tools/tempest.py does.
 
 The whole takes hours. ``--results`` adds what each test came to to a file of tab-separated lines, and ``--resume``
@@ -149,7 +149,7 @@ def main():
 
 
 class Place(typing.NamedTuple):
-    """Where a fleet is.
+    """Location of a fleet.
 
     :ivar process: of unshare, which began its namespaces
     :ivar home: directory of tempest's workspace
@@ -265,7 +265,7 @@ def _fleet_kind():
             super().start(name, plumbed + extra)
 
         def serve_hosts(self):
-            """What agents reach of the controller: the broker, and the metadata service."""
+            """Forward the broker and the metadata service of the controller to agents."""
             address, port = self.cluster.settings.ADDRESS, int(self.url.rpartition(':')[2].partition('/')[0])
             threading.Thread(target=_forward, args=(address, port), daemon=True).start()
             self.metadata = assembly.metadata_server(self.cloud.conf, self.cloud.api_db, self.cloud.cells, address,

@@ -300,7 +300,7 @@ def _kind(text):
 
 
 class Messages:
-    """What is published, by method, as RabbitMQ's tracing shows it."""
+    """Count published messages by method, with RabbitMQ's tracing."""
 
     def __init__(self, fleet):
         self._broker, self.counts = fleet.broker, collections.Counter()

@@ -192,7 +192,7 @@ class Bench:
             time.sleep(0.05)
 
     def volumes(self):
-        """Of a running guest, until the volume is in use, and until it is available again."""
+        """Measure a running guest until the volume is in use, and until it is available again."""
         ident = self.boot()
         self.fleet.booted_on(ONE, ident)
         body = {'volume': {'name': 'bench', 'size': 1}}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the NUMA topologies of many hosts cost a scheduler: reading them, following them, and one look at all.
+"""Cost of the NUMA topologies of many hosts for a scheduler: reading them, following them, and one look at all.
 
 usage: tools/bench/numa.py [--hosts 10000] [--changed 1000]
 """

@@ -105,7 +105,7 @@ class Soak:
 
 
 def row(cloud, servers, began):
-    """What the process holds now."""
+    """Return the present resources of the process."""
     process = pathlib.Path('/proc') / str(cloud.process.pid)
     status = dict(line.split(':', 1) for line in (process / 'status').read_text().splitlines())
     sizes = {end: sum(path.stat().st_size for path in cloud.state.glob('*.sqlite' + end)) / MIB for end in ('', '-wal')}

@@ -182,7 +182,7 @@ def second_of_a_name(fleet):
 
 
 def nothing(fleet):
-    """What the others are compared with."""
+    """Reference for the comparison with the others."""
 
 
 FAULTS = {

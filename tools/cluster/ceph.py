@@ -208,7 +208,7 @@ rbd_secret_uuid = {secret('nova')}
 
 
 def of_glance():
-    """Where Glance has images. A user who sees an image sees where it is: Cinder clones it there."""
+    """Location of the images of Glance. A user who sees an image sees where it is: Cinder clones it there."""
     return f'''[DEFAULT]
 show_image_direct_url = true
 enabled_backends = ceph:rbd

@@ -1,8 +1,8 @@
-"""Computes with guests of QEMU: each a host of its own, with a libvirt that knows nothing of the others'.
+"""Computes with guests of QEMU. Each is a separate host with a separate libvirt.
 
-A host has a network namespace, as every compute of the fleet, and directories in place of those whose paths are
-compiled into libvirt: tools/cluster/host.sh binds them in the mount namespace of each process that needs them. What
-is outside reaches libvirt by the path of its socket.
+A host has a network namespace, as every compute of the fleet. It has its own directories in place of the paths that are
+compiled into libvirt: tools/cluster/host.sh mounts them for each process that needs them. Processes outside reach
+libvirt by the path of its socket.
 """
 import contextlib
 import os
@@ -35,7 +35,7 @@ STATES = {'--state-shutoff': 4, '--state-running': 1, '--state-paused': 3, '--wi
 
 
 def directory(name):
-    """Of the compute of this name."""
+    """Return the directory of a compute."""
     return settings.DIRECTORY / 'hosts' / name
 
 
@@ -44,12 +44,12 @@ def uri(name):
 
 
 def in_namespace(name, *command):
-    """The command that runs another one on a host, within its network namespace."""
+    """Return the command prefix that runs a command in the network namespace of a host."""
     return ['unshare', '-m', settings.TREE / 'tools' / 'cluster' / 'host.sh', directory(name), *command]
 
 
 def prepare(name):
-    """Directories and configuration of a host."""
+    """Create directories and configuration of a host."""
     for made in (directory(name), *(directory(name) / place for place in PLACES)):
         made.mkdir(parents=True, exist_ok=True)
         made.chmod(0o755)                # users of QEMU and swtpm pass through, whatever the caller's umask is
@@ -64,7 +64,7 @@ def prepare(name):
 
 
 def _certificates(name, address, pki):
-    """Those of a host, which is server and client, under the names that libvirt and QEMU look for."""
+    """Create the server and client certificates of a host under the file names of libvirt and QEMU."""
     from nova.runtime import certificates
     authority = certificates.Authority(settings.DIRECTORY / 'tls')
     pair = authority.pair(name, [address])
@@ -83,17 +83,17 @@ def _certificates(name, address, pki):
 
 
 def migration_uri(name):
-    """Where a host reaches the libvirt of another one, with %s for its address."""
+    """Return the URI of the libvirt of another host, with %s for its address."""
     return f'qemu+tls://%s/system?pkipath={directory(name)}/etc/pki'
 
 
 def switched_on(name):
-    """What does not outlive the end of a machine is gone when it is switched on."""
+    """Remove the files that do not survive a reboot of a machine."""
     shutil.rmtree(directory(name) / 'run', ignore_errors=True)
 
 
 def virsh(name, *words, **more):
-    """What virsh prints on a host.
+    """Return the output of virsh on a host.
 
     :param more: arguments of subprocess.run
     :raises RuntimeError: libvirt does not answer, or refuses
@@ -114,7 +114,7 @@ def answers(name):
 
 
 def guests(name):
-    """{uuid: power state} of every domain of a host, no matter which program defined it.
+    """Return {uuid: power state} of all domains of a host, regardless of the program that defined them.
 
     :raises RuntimeError: libvirt does not answer
     """
@@ -126,7 +126,7 @@ def guests(name):
 
 
 def switch_off(namespace):
-    """End every process in the network namespace of a compute: guests and DHCP servers outlive who started them."""
+    """End every process in the network namespace of a compute. Guests and DHCP servers survive their parents."""
     _end(lambda: _processes(namespace))
 
 
@@ -146,7 +146,7 @@ def _end(find):
 
 
 def end_dhcp_servers():
-    """End the DHCP servers of the fleet in other namespaces: those of networks and routers, and this one."""
+    """End the DHCP servers of the fleet in the other namespaces of networks and routers, and in this one."""
     place = f'{settings.DIRECTORY}/'.encode()
 
     def left():

@@ -24,7 +24,7 @@ TIMEOUT_S = 20
 
 
 def central():
-    """OVN's two databases, and what translates from one to the other."""
+    """Return the processes of OVN's two databases, and of northd, which translates between them."""
     socket = DIRECTORY / 'ovn.sock'
     yield Part('ovn-ovsdb', [
         parts.program('ovsdb-server'), DIRECTORY / 'nb.db', DIRECTORY / 'sb.db', f'--unixctl={DIRECTORY}/ovsdb.ctl',
@@ -35,7 +35,7 @@ def central():
 
 
 def placement():
-    """Before Neutron, which reports to it when it starts."""
+    """Start Placement before Neutron, which reports to it at its start."""
     where = f'{settings.ADDRESS}:{settings.PORTS["placement"]}'
     yield Part('placement', [
         parts.OPENSTACK / 'uwsgi', '--http-socket', where, '--module', 'placement.wsgi.api:application', '--processes',
@@ -58,7 +58,7 @@ def api():
 
 
 def of_host(name, number):
-    """Open vSwitch and OVN's controller of a compute with guests of QEMU."""
+    """Return Open vSwitch and OVN's controller of a compute with guests of QEMU."""
     place = hosts.directory(name) / 'ovs'
     where = {'namespace': settings.NAMESPACES + name, 'address': settings.compute_address(number),
              'environment': {'OVS_RUNDIR': str(place), 'OVN_RUNDIR': str(place)}}
@@ -72,14 +72,14 @@ def of_host(name, number):
 
 
 def _metadata_agent(name, where):
-    """What passes guests' requests for metadata on; its namespaces of networks are the host's own."""
+    """Return the agent that forwards metadata requests of guests, with the network namespaces of the host."""
     file = settings.DIRECTORY / 'neutron' / f'metadata-{name}.ini'
     agent = [parts.OPENSTACK / 'neutron-ovn-metadata-agent', '--config-file', file]
     yield Part(f'metadata-{name}', hosts.in_namespace(name, *agent), **where)
 
 
 def connection(name):
-    """Where the database of a host's Open vSwitch is."""
+    """Return the address of the database of a host's Open vSwitch."""
     return f'unix:{hosts.directory(name)}/ovs/db.sock'
 
 
@@ -88,7 +88,7 @@ def vsctl(name, *words):
 
 
 def _wired(name):
-    """Whether vswitchd has made the bridges; the host's address is on that of the underlay then."""
+    """Return whether vswitchd has created the bridges. The bridge of the underlay then has the host's address."""
     namespace = settings.NAMESPACES + name
     number = int(name.removeprefix('compute'))
     with contextlib.suppress(RuntimeError, subprocess.SubprocessError):
@@ -104,7 +104,7 @@ def _wired(name):
 
 
 def prepare(fleet):
-    """Databases of OVN and of each Open vSwitch, and the network outside."""
+    """Create the databases of OVN and of each Open vSwitch, and the external network."""
     DIRECTORY.mkdir(exist_ok=True)
     for kind in ('nb', 'sb'):
         if not (DIRECTORY / f'{kind}.db').exists():
@@ -135,7 +135,7 @@ def _prepare_host(name):
 
 
 def configure_host(name, number):
-    """What the operator of a host sets in its Open vSwitch, while only its database runs."""
+    """Apply the settings of an operator to a host's Open vSwitch, while only its database runs."""
     vsctl(name, '--no-wait', 'init', '--', 'set', 'Open_vSwitch', '.',
           f'external_ids:system-id={name}', f'external_ids:hostname={name}',
           f'external_ids:ovn-remote=tcp:{settings.ADDRESS}:{OVN_PORT}', 'external_ids:ovn-encap-type=geneve',
@@ -151,7 +151,7 @@ def configure_host(name, number):
 
 
 def configuration(fleet, authtoken):
-    """neutron.conf and what the metadata agents read."""
+    """Write neutron.conf and the files of the metadata agents."""
     place = settings.DIRECTORY / 'neutron'
     place.mkdir(exist_ok=True)
     keystone = settings.url('keystone', '/v3')
@@ -239,7 +239,7 @@ def schema():
 
 
 def contents(connection):
-    """The network outside, and one that all projects share with a router to it."""
+    """Create the external network, and a shared network with a router to it."""
     network = connection.network
     if network.find_network('public') is not None:
         return

@@ -20,7 +20,7 @@ SEVERAL = ('api', 'conductor', 'scheduler')       # of these there are two
 
 
 def program(name):
-    """The path of a server program of Debian's packages."""
+    """Return the path of a server program of Debian's packages."""
     postgresql = sorted(map(str, pathlib.Path('/usr/lib/postgresql').glob('*/bin')), reverse=True)
     found = shutil.which(name, path=':'.join([*postgresql, '/usr/sbin', '/usr/bin'])) or shutil.which(name)
     if not found:
@@ -47,7 +47,7 @@ def answers(part, path='/'):
 
 
 def infrastructure(fleet):
-    """The servers, and what keeps disks and volumes."""
+    """Return the servers, and the storage of disks and volumes."""
     yield from servers(fleet)
     if fleet.ceph:
         yield from ceph.storage()
@@ -77,7 +77,7 @@ def _broker(name, number):
 
 
 def rabbitmqctl(part, *words):
-    """What rabbitmqctl prints of a broker that runs.
+    """Return the output of rabbitmqctl for a running broker.
 
     :raises RuntimeError: it refuses
     """
@@ -118,7 +118,7 @@ def openstack(fleet):
 
 
 def nova(fleet):
-    """The control plane, and the computes in namespaces of their own."""
+    """Return the control plane, and the computes in their namespaces."""
     directory = settings.DIRECTORY / 'nova'
     for kind in ('conductor', 'scheduler'):
         for number in (1, 2):
@@ -150,7 +150,7 @@ def nova(fleet):
 
 
 def _libvirt_host(fleet, name, number):
-    """What a compute with guests of QEMU needs on its host: libvirt, and bridges."""
+    """Return the processes that a compute with guests of QEMU needs on its host: libvirt and bridges."""
     where = {'namespace': settings.NAMESPACES + name, 'address': settings.compute_address(number)}
     serve = hosts.in_namespace(name, settings.TREE / 'tools' / 'libvirt-host.sh', 'serve', '--listen')
     yield Part(f'libvirt-{name}', serve, hosts.answers(name), **where)

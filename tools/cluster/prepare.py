@@ -1,6 +1,6 @@
-"""What the parts need before they start: network, empty databases, configuration, schemas, users.
+"""Prepare a fleet before its parts start: network, empty databases, configuration, schemas, users.
 
-What is there already is left as it is.
+Existing results of an earlier run are kept.
 """
 import base64
 import concurrent.futures
@@ -19,7 +19,7 @@ from cluster.processes import run
 
 
 def network(fleet):
-    """A bridge with this machine's address, and a namespace with an address for each compute."""
+    """Create a bridge with this machine's address, and a namespace with an address for each compute."""
     have = {line.split()[0] for line in run('ip', 'netns', 'list').splitlines()}
     if not pathlib.Path(f'/sys/class/net/{settings.BRIDGE}').exists():
         run('ip', 'link', 'add', settings.BRIDGE, 'type', 'bridge')
@@ -56,7 +56,7 @@ def _owned(path, user):
 
 
 def data(fleet):
-    """Directories of the servers, and empty database clusters."""
+    """Create directories of the servers, and empty database clusters."""
     for name in fleet.libvirt_names:
         hosts.prepare(name)
     for name in fleet.brokers:
@@ -76,7 +76,7 @@ def _new_database(fleet, place):
         run('mariadb-install-db', '--no-defaults', f'--datadir={place}/data', '--skip-test-db', '--user=mysql',
             '--auth-root-authentication-method=socket')
         return
-    password = place / 'password'            # a file, because initdb opens it again and a pipe of root's refuses that
+    password = place / 'password'            # a file, because initdb reopens it, which fails with a pipe of root
     _write(password, fleet.passwords['database'], owner='postgres')
     run(parts.program('initdb'), '-D', place / 'data', '-A', 'scram-sha-256', '--auth-local=peer',
         '-U', 'postgres', '-E', 'UTF8', f'--pwfile={password}', user='postgres')
@@ -86,7 +86,7 @@ def _new_database(fleet, place):
 
 
 def databases(fleet):
-    """The user nova and a database a service, on each server."""
+    """Create the user nova and one database for each service, on each server."""
     for server, names in fleet.databases.items():
         _databases(fleet, settings.DIRECTORY / server, settings.PORTS[server], names)
 
@@ -146,7 +146,7 @@ allow_headers = Content-Type, X-Auth-Token, X-Subject-Token, Openstack-Auth-Rece
 
 
 def configuration(fleet):
-    """The files of Keystone, Glance, haproxy and of every daemon."""
+    """Write the configuration files of Keystone, Glance, haproxy and every daemon."""
     directory = settings.DIRECTORY
     _write(directory / 'keystone' / 'keystone.conf', f'''[DEFAULT]
 log_file = {directory}/logs/keystone-service.log
@@ -219,13 +219,13 @@ backend apis
 DRAIN_S = 4             # haproxy leaves a server after two checks, a second apart
 
 
-# what a hypervisor takes, about
+# approximate memory of a hypervisor
 FAKE = '''[fake]
 delays = spawn:0.05,destroy:0.03,power_off:0.03,power_on:0.03,reboot:0.03
 '''
 
 
-# emulated guests do not hear that they shall stop while they boot, and all hosts have this machine's processors
+# emulated guests ignore a shutdown while they boot, and all hosts share the processors of this machine
 LIBVIRT = '''[DEFAULT]
 compute_driver = libvirt
 shutdown_timeout = 10
@@ -235,7 +235,7 @@ driver = linux
 '''
 
 
-# Where users reach the proxies of consoles, which take these names as theirs; and where the proxies listen.
+# URLs of the console proxies, the host names that they accept, and their listen addresses.
 CONSOLES = f'''[vnc]
 novncproxy_base_url = {settings.url('novncproxy', '/vnc_auto.html')}
 novncproxy_host = {settings.ADDRESS}
@@ -257,7 +257,7 @@ server_listen = {address}
 '''
 
 
-# Of a host whose nova-compute and nova-network know no database, and of the network services that these ask.
+# Settings of a host whose nova-compute and nova-network know no database, and of the network services that they ask.
 AGENT = '''[network]
 agent = true
 tunnel_address = {address}
@@ -269,7 +269,7 @@ routers = false
 
 
 def nova(fleet):
-    """One file a daemon: what they share, what holds databases, and its own name."""
+    """Write one file for each daemon: shared settings, databases, and its own name."""
     directory = settings.DIRECTORY / 'nova'
     shared = f'''[DEFAULT]
 compute_driver = fake
@@ -399,7 +399,7 @@ def _joins(name):
 
 
 def tokens(fleet):
-    """With these hosts prove to the conductors that they belong to the fleet; each is for one that is new."""
+    """Create tokens for new hosts, which use them to prove to the conductors that they belong to the fleet."""
     directory = settings.DIRECTORY / 'nova'
     names = [*(f'compute{number}' for number in range(1, fleet.computes + 1)),
              *([f'{cell}-network' for cell in fleet.cell_names] or ['network'])]
@@ -412,13 +412,13 @@ def tokens(fleet):
 
 
 def manage(*arguments, cell=None):
-    """What nova-manage prints, with the configuration of the API's level or of one cell's."""
+    """Return the output of nova-manage, with the configuration of the API level or of one cell."""
     file = f'{cell}-manage.conf' if cell else 'manage.conf'
     return run(parts.BIN / 'nova-manage', *arguments, '--config-file', settings.DIRECTORY / 'nova' / file)
 
 
 def schemas(fleet):
-    """Rows for steps.concurrently: the tables of each service by its own command, and what it finds at its start."""
+    """Return rows for steps.concurrently that create the tables and the first data of each service."""
     return [('Tables and administrator of Keystone', _keystone_schema, fleet),
             ('Tables of Glance', _glance_schema, fleet), ('Tables and first network of Nova', _nova_schema, fleet),
             *([('Tables of Neutron and Placement', neutron.schema)] if fleet.network == 'neutron' else []),
@@ -440,7 +440,7 @@ def _keystone_schema(fleet):
 
 
 def _key_repository(path):
-    """What ``keystone-manage fernet_setup`` makes, without its two starts of Keystone: the next key and the one in use.
+    """Create the next and the current key as ``keystone-manage fernet_setup`` does, without two starts of Keystone.
 
     https://docs.openstack.org/keystone/latest/admin/fernet-token-faq.html
     """
@@ -464,7 +464,7 @@ def _nova_schema(fleet):
 
 
 def cells(fleet):
-    """The rows of cell0 and of the cells, which are their setup, and the tables of each."""
+    """Create cell0 and the cells with their tables."""
     have = manage('cell_v2', 'list_cells')
     manage('cell_v2', 'map_cell0', '--database_connection', fleet.database_url('nova_cell0'))
     for cell in fleet.cell_names:
@@ -476,7 +476,7 @@ def cells(fleet):
 
 
 def cloud(fleet, user='admin', project=None):
-    """An openstacksdk connection."""
+    """Return an openstacksdk connection."""
     import openstack
     return openstack.connect(
         auth_url=settings.url('keystone', '/v3'), username=user, password=fleet.passwords[user],
@@ -485,7 +485,7 @@ def cloud(fleet, user='admin', project=None):
 
 
 def users(fleet):
-    """Services in the catalog, their users, and the project demo with its user."""
+    """Create services in the catalog, their users, and the project demo with its user."""
     identity = cloud(fleet).identity
     roles = {role.name: role for role in identity.roles()}
     for name in ('service', 'demo'):
@@ -522,7 +522,7 @@ REAL_FLAVORS = {'real.nano': (1, 128, 1), 'real.micro': (1, 160, 1)}
 
 
 def contents(fleet):
-    """Flavors and images, so that a server can be made at once."""
+    """Create flavors and images, so that a server can be created immediately."""
     connection = cloud(fleet)
     have = {flavor.name: flavor for flavor in connection.compute.flavors()}
     for name, (vcpus, ram, disk) in {**FLAVORS, **(REAL_FLAVORS if fleet.libvirt else {})}.items():

@@ -1,4 +1,4 @@
-"""Where the fleet stands, and its secrets: made once, kept next to its data."""
+"""Addresses and secrets of the fleet, created once and kept with its data."""
 import json
 import os
 import pathlib
@@ -9,7 +9,7 @@ USUAL = pathlib.Path('/var/lib/nova-cluster')
 DIRECTORY = pathlib.Path(os.environ.get('NOVA_CLUSTER_DIR', USUAL)).resolve()
 HOME = DIRECTORY / 'home'                # of Keystone, Glance and Neutron: where their CORS filter looks for files
 TREE = pathlib.Path(__file__).resolve().parents[2]
-# A fleet in another directory has addresses and names of its own, so that both may run.
+# A fleet in another directory has other addresses and names, so both can run.
 NUMBER = 0 if DIRECTORY == USUAL else zlib.crc32(str(DIRECTORY).encode()) % 200 + 1
 _SUFFIX = str(NUMBER or '')
 BRIDGE = 'nova-fleet' + _SUFFIX
@@ -50,12 +50,12 @@ class Settings:
 
     @property
     def cell_names(self):
-        """The cells whose parts are their own: none when there is one alone."""
+        """Return the cells with separate parts; none if there is only one cell."""
         return [f'cell{number}' for number in range(1, self.cells + 1)] if self.cells > 1 else []
 
     @property
     def libvirt_names(self):
-        """Names of the computes with guests of QEMU."""
+        """Return the names of the computes with guests of QEMU."""
         return [f'compute{number}' for number in range(1, self.libvirt + 1)]
 
     @property
@@ -72,7 +72,7 @@ class Settings:
                 **{f'{self.database}-{name.removeprefix("nova_")}': [name] for name in cells}}
 
     def cell_of(self, number):
-        """The name of the cell of a compute; None: there is one alone."""
+        """Return the name of the cell of a compute, or None if there is only one cell."""
         return self.cell_names[(number - 1) % self.cells] if self.cell_names else None
 
     def database_url(self, name):
@@ -94,7 +94,7 @@ def url(part, path=''):
 
 
 def monitoring_port(name):
-    """Where a daemon on this machine reports its metrics: each has a port of its own; 0, any free one, for commands."""
+    """Return the port of a daemon's metrics; 0, any free port, for commands."""
     return MONITORING + DAEMONS.index(name) if name in DAEMONS else 0
 
 
@@ -102,12 +102,12 @@ def compute_address(number):
     return f'{NETWORK}.{number + 10}'
 
 
-# an older fleet lacks those of services that came later, and gets them
+# an older fleet gets the missing secrets of newer services
 PASSWORDS = ('database', 'rabbitmq', 'admin', 'demo', 'nova', 'glance', 'neutron', 'metadata', 'cinder', 'placement')
 
 
 def load():
-    """The Settings of the fleet that was built here, None before.
+    """Return the Settings of the fleet in this directory, or None if there is none.
 
     :raises ValueError: the file is not one of ours
     """
@@ -116,7 +116,7 @@ def load():
 
 
 def save(database, computes, cells=1, libvirt=0, network='embedded', ceph=False):
-    """Settings with these values; secrets stay what they are."""
+    """Store Settings with these values and keep existing secrets."""
     known = load()
     for name, wanted, words in (('database', database, 'on {}'), ('cells', cells, 'with {} cells'),
                                ('libvirt', libvirt, 'with libvirt on {} computes'),

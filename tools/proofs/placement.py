@@ -1,27 +1,31 @@
 #!/usr/bin/env python3
-"""Proves that schedulers side by side overcommit no host, break no group and exceed no quota, on real databases.
+"""Prove on real databases that parallel schedulers overcommit no host, break no group and exceed no quota.
 
 usage: tools/proofs/placement.py [--database mariadb|postgresql|sqlite]... [--schedulers 3] [--threads 50]
            [--requests 2000] [--hosts 60] [--resizing 0.15] [--seed N]
 
 A cloud of simulated hosts (rows; nothing runs on them) is filled until no host has room for one more server. Then
-processes with a scheduler, a conductor and an API each serve clients: a request creates one to three servers, after
-one at random was deleted where the cloud is 99 % full or more. Many of them are members of groups (affinity, and
-anti-affinity with one or two servers per host), everybody's of the same group at the same moment, and most projects
-have a tight quota. Some servers are resized, and the resize confirmed or reverted; some builds fail and go to another
-host. What one request gives back, fifty others want.
+processes with a scheduler, a conductor and an API each serve clients. A request creates one to three servers. If the
+cloud is 99 % full or more, a random server is deleted before. Many servers are members of groups (affinity, and
+anti-affinity with one or two servers per host). All clients use the same group at the same moment, and most projects
+have a tight quota. Some servers are resized, and the resize is confirmed or reverted. Some builds fail and go to
+another host. Fifty other requests compete for the resources that one request releases.
 
-While that goes on, and at the end, the rows are read in one snapshot and added up by this script's own arithmetic:
+During the run and at its end, this script reads the rows in one snapshot and checks their sums:
 
-- no host has more than its capacity of vCPUs, memory or disk, what servers and moves have adds up to what its row says
+- no host uses more than its capacity of vCPUs, memory or disk
+- the resources of servers and moves add up to the usage in the row of their host
 - no host has more members of an anti-affinity group than its rule allows; those of an affinity group are on one host
 - no project has more servers, vCPUs or memory than its quota, no group more members than it may have
 
-and at the end besides: no request was answered by an error, every server that was accepted is on a host, or says why
-not, or was deleted, nothing is left in the middle of something, both databases know the same servers, and the
-product's own audit finds no drift.
+It also checks at the end:
 
-Prints a table and exits with 1, and a line for each violation, when there is one.
+- no request got an error response
+- every accepted server is on a host, has a fault with a reason, or was deleted
+- no task is unfinished, and both databases have the same servers
+- the audit of the product finds no drift
+
+Prints a table. If there are violations, it prints a line for each of them and exits with 1.
 """
 import argparse
 import collections
@@ -75,7 +79,7 @@ OVER = ('confirmed', 'reverted', 'completed', 'done', 'cancelled', 'error', 'fai
 # ---- the cloud -----------------------------------------------------------------
 
 def make_hosts(conn, count, dice):
-    """Hosts of different sizes, of which memory runs out first, mostly."""
+    """Create hosts of different sizes. Memory is usually exhausted first."""
     now = utils.utcnow()
     services, nodes = [], []
     for number in range(count):
@@ -178,7 +182,7 @@ class Cell:
             'claimed_memory_mb', 'claimed_local_gb', 'old_flavor', 'new_flavor', 'dest_compute')).mappings().all()
 
     def usage(self):
-        """{(host, node): Counter of what servers and moves have there}."""
+        """Return {(host, node): Counter of resources of servers and moves}."""
         found = collections.defaultdict(collections.Counter)
         for row in self.servers:
             if row['host'] is not None:
@@ -191,7 +195,7 @@ class Cell:
         return found
 
     def fullness(self):
-        """The part of all memory that is used, 0 to 1."""
+        """Return the used part of all memory, 0 to 1."""
         used = sum(amounts['memory_mb'] for amounts in self.usage().values())
         return used / sum(node['memory_mb'] - node['reserved_memory_mb'] for node in self.nodes)
 
@@ -257,7 +261,7 @@ class Api:
                     for group, number in members.items() if number > MEMBERS)
 
     def against(self, cell):
-        """What the two databases disagree about, at rest."""
+        """Return the differences between the two databases when no task is running."""
         ours, theirs = {row['instance_uuid']: row for row in self.mappings}, {row['uuid']: row for row in cell.servers}
         yield from (f'{server} has a mapping and no server' for server in ours.keys() - theirs.keys())
         yield from (f'{server} is a server without a mapping' for server in theirs.keys() - ours.keys())
@@ -273,7 +277,7 @@ class Api:
 
 
 def unsettled(cell):
-    """Servers that are neither somewhere nor say why not."""
+    """Return the servers that have neither a host nor a fault."""
     for row in cell.servers:
         if row['task_state'] is not None or row['vm_state'] not in ('active', 'resized', 'error'):
             yield f'{row["uuid"]} is left {row["vm_state"]}, {row["task_state"]}'
@@ -287,7 +291,7 @@ def unsettled(cell):
 
 @dataclasses.dataclass
 class Result:
-    """What became of a run.
+    """Result of a run.
 
     counts   Counter of answers ('boot 202'), 'servers' that were accepted, 'no host' for so many of them, 'moves' that
              found one
@@ -348,7 +352,7 @@ def start(options):
 
 
 def finish(process):
-    """What a worker found out.
+    """Return the result of a worker.
 
     :raises RuntimeError: it died
     """
@@ -363,7 +367,7 @@ def work(options):
 
 
 def unplaced(cloud):
-    """How often a server found no host."""
+    """Return how often no host was found for a server."""
     events = tables_cell.instance_action_events
     statement = sa.select(sa.func.count()).where(events.c.event == 'conductor_build_instance',
                                                  events.c.result == 'Error')
@@ -422,7 +426,7 @@ def _part(whole, parts, number):
 
 
 def table(results, schedulers, threads):
-    """Lines for people."""
+    """Return the result as a table of text."""
     head = ('database', 'schedulers', 'threads', 'requests', 'per second', 'servers', 'no host', 'over quota',
             'deleted', 'moves', 'memory full', 'looks', 'violations')
     rows = [head]

@@ -51,7 +51,7 @@ FAILING = 0.03                                          # of the builds
 TURN_S = 1                                              # for which one group is everybody's
 ROUNDS = 20                                             # of looking after what was interrupted, at the end
 VERSION = 'compute 2.64'
-# What a request may be answered when others were faster.
+# Permitted responses if another request was faster.
 EXPECTED = {200, 202, 204, 400, 403, 404, 409}
 OVERTAKEN = (exception.InstanceChanged, exception.InstanceNotFound, exception.MigrationNotFound,
              exception.InvalidMigrationState, exception.Conflict)

@@ -1,24 +1,24 @@
 #!/usr/bin/env python3
-"""Proves that exported volumes lose no acknowledged write and mix no blocks, whatever is killed.
+"""Prove that exported volumes lose no acknowledged write and mix no blocks when any process is killed.
 
 usage: tools/proofs/volumes.py [--seconds 60] [--volumes 4] [--hosts 3] [--seed N]
        tools/proofs/volumes.py --guests 2 --guest DIRECTORY [--seconds 60] [--seed N]
 
 The embedded block storage runs as a process of its own, with its exporters, over NBD with TLS. Each volume has a
 writer: QEMU's own client (qemu-io) with the certificate of its host. It writes numbered blocks, each of which names its
-volume, its place and its number, and a write counts as acknowledged when the flush behind it is. Meanwhile at random,
-by SIGKILL:
+volume, its place and its number. A write counts as acknowledged when the following flush is acknowledged. During the
+writes, SIGKILL ends at random:
 
 - the storage, which is started again
 - an exporter, which the storage starts again
 - a writer, which begins again
 - and a volume moves to another host, whose attachment is opened before the one of the old host is closed
 
-What is read back on the way, and every block in the end, is compared: it is of this volume, of this place, and its
-number is the last acknowledged one or one of those that were under way since. A host whose attachment is gone writes
-nothing more.
+Blocks are compared during the run, and all blocks at its end. A block must have the ID of its volume and its place. Its
+number must be the last acknowledged one, or one of the later writes in progress. A host without an attachment must not
+write.
 
-Prints a line of numbers, and exits with 1 and a line for each violation, when there is one.
+Prints a line of numbers. If there are violations, it prints a line for each of them and exits with 1.
 """
 import argparse
 import collections
@@ -80,7 +80,7 @@ def serve(directory, port):
 
 
 class Storage:
-    """The process, and calls to it, which are repeated when it was killed."""
+    """The storage process, and calls to it, which are repeated after a kill."""
 
     def __init__(self, directory, port):
         self.directory, self._port, self.kills = directory, port, 0
@@ -99,7 +99,7 @@ class Storage:
         raise RuntimeError('the storage does not start: ' + (self.directory / 'storage.log').read_text()[-2000:])
 
     def call(self, name, *arguments):
-        """Its answer; a call that a kill has cut off is made again.
+        """Return the response; a call that a kill interrupted is repeated.
 
         :raises InvalidVolume: it refuses
         """
@@ -144,7 +144,7 @@ class Client:
         self._until(b'qemu-io> ')
 
     def run(self, command):
-        """What a command prints.
+        """Return the output of a command.
 
         :raises OSError: it failed, or the program has ended
         """
@@ -239,7 +239,7 @@ class Volume:
         self.reads += 1
 
     def _move(self):
-        """To another host; the first one is shut out then."""
+        """Move the volume to another host and close the attachment of the first one."""
         before, old, client = self.attachment, self.host, self.client
         there = self.proof.random.choice([host for host in self.proof.hosts if host != old])
         attachment, data = self._attached(there)
@@ -257,7 +257,7 @@ class Volume:
         self.moves += 1
 
     def check(self, block, found, how):
-        """Compare the header of a block with what may stand there."""
+        """Compare the header of a block with the permitted values."""
         allowed = self.possible[block] or {0}
         if block not in self.acknowledged:
             allowed = allowed | {0}
@@ -374,7 +374,7 @@ class Proof:
 
 
 def of_guests(count, guest, seconds, seed):
-    """The same with real guests; 1 where something was lost or mixed up."""
+    """Run the proof with real guests; return 1 if a block was lost or mixed."""
     os.environ['NOVA_TEST_GUEST_DIR'] = guest            # read where the hosts are described
     from nova.tests.integration import killed_writers
     from nova.tests.integration import moving_cloud

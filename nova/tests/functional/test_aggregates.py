@@ -246,7 +246,7 @@ def test_a_scheduler_that_is_behind_puts_nothing_into_another_zone(cloud):
     cloud.check()
 
 
-def test_moving_a_zone_races_placing(cloud):
+def test_zone_change_during_placement_leaves_servers_in_their_zone(cloud):
     """Whoever is first: a server is never on a host of another zone than its own row says."""
     stop, moved = threading.Event(), []
 

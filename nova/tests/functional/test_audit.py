@@ -390,7 +390,7 @@ def test_a_flood_of_refusals_is_bounded_and_counted(api):
 
 # ---- the chain, and the commands ----------------------------------------------------------
 
-def test_a_conductor_seals_and_the_command_verifies(tmp_path, capsys):
+def test_conductor_seals_records_and_the_command_verifies_them(tmp_path, capsys):
     with whole.running(tmp_path) as cloud:
         client = cloud.client()
         image = client.upload_image()

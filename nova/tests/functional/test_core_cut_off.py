@@ -100,7 +100,7 @@ def active_on(cloud, uuid, host):
 
 
 @pytest.mark.parametrize('moment', MOMENTS)
-def test_another_host_builds_it(cloud, moment):
+def test_build_of_a_host_that_was_cut_off_continues_on_another_host(cloud, moment):
     """It ended in ERROR."""
     uuid, held = cut_off(cloud, *MOMENTS[moment])
     cloud.pass_time()

@@ -68,7 +68,7 @@ def long_ago(cloud, uuid):
         instances.update(conn, uuid, {'deleted_at': utils.utcnow() - datetime.timedelta(seconds=101)})
 
 
-def test_restored_or_reclaimed_and_never_both(cloud):
+def test_soft_deleted_server_is_restored_or_reclaimed_never_both(cloud):
     for _ in range(4):
         uuid = cloud.boot()
         soft_delete(cloud, uuid)

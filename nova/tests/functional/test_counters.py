@@ -86,7 +86,7 @@ def test_a_new_server_has_no_values(world, server):
     assert set(found['totals'].values()) == {0}
 
 
-def test_samples_become_series(world, server):
+def test_samples_are_returned_as_series(world, server):
     vcpus = world.admin.get(f'/servers/{server}').json()['server']['flavor']['vcpus']
     world.sample(server, 7)
     found = world.metrics(server, f'?since={world.moment(-120)}')
@@ -123,7 +123,7 @@ def test_a_step_that_does_not_reach_back_is_refused(world, server):
     assert answer.status_code == 400 and 'last 3600 seconds for step 20' in answer.text
 
 
-def test_rights(world):
+def test_members_and_readers_of_the_project_read_metrics(world):
     mine = world.client.boot(world.image, networks='none')['id']
     world.client.wait_for(mine)
     identity = callers.Identity(world.running.admin())

@@ -199,7 +199,7 @@ def test_a_name_that_says_too_little_or_nothing(cloud):
 
 # ---- at once --------------------------------------------------------------------
 
-def test_another_policy_races_the_first_member(cloud):
+def test_policy_change_races_with_the_first_member_without_mixing(cloud):
     """Either the group had no members and has the new policy, or its member found the policy that it has."""
     client = cloud.client(version='2.64')
     outcomes = set()

@@ -121,7 +121,7 @@ def test_members_and_what_stays_with_them(cloud):
                                        'tenant_id': base.PROJECT}}).status == 200
 
 
-def test_rules_of_the_other_resource_live_as_long_as_their_policy(cloud):
+def test_rules_of_a_group_are_kept_until_its_policy_changes(cloud):
     client, old = of(cloud), cloud.client(version='2.64')
     made = old.post('/os-server-groups', {'server_group': {
         'name': 'g', 'policy': 'anti-affinity', 'rules': {'max_server_per_host': 2}}}).json['server_group']['id']

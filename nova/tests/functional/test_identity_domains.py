@@ -46,7 +46,7 @@ def east(cloud, admin):
     return Domain(cloud, admin)
 
 
-def test_life_of_a_domain(cloud, admin):
+def test_domain_is_created_changed_and_deleted(cloud, admin):
     made = admin.make('domain', name='East', description='all of it', tags=['a'], own='x@y')
     assert made == {'id': made['id'], 'name': 'East', 'description': 'all of it', 'enabled': True, 'tags': ['a'],
                     'options': {}, 'own': 'x@y',
@@ -147,7 +147,7 @@ def test_inherited_roles_reach_the_projects_of_the_domain(cloud, admin, east):
     assert [row['id'] for row in found] == [east.id]
 
 
-def test_managers_of_a_domain_manage_it_alone(cloud, admin, east):
+def test_managers_of_a_domain_manage_only_their_domain(cloud, admin, east):
     token, demo = east.granted('manager'), cloud.id_of('user', 'demo')
     group = admin.make('group', name='g')['id']
 
@@ -179,7 +179,7 @@ def test_managers_of_a_domain_manage_it_alone(cloud, admin, east):
         assert ask(method, path, body).status_int == 403, (method, path)
 
 
-def test_limits_of_domains(cloud, admin, east):
+def test_limits_of_domains_are_set_and_shown(cloud, admin, east):
     service = admin('GET', '/v3/services')['services'][0]['id']
     admin('POST', '/v3/registered_limits', {'registered_limits': [
         {'service_id': service, 'resource_name': 'things', 'default_limit': 5}]})

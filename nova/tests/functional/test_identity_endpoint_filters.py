@@ -39,7 +39,7 @@ def catalog(cloud):
     return {(row['type'], each['interface']) for row in reply.json['catalog'] for each in row['endpoints']}
 
 
-def test_life_of_an_endpoint_group(admin, endpoint):
+def test_endpoint_group_is_created_changed_and_deleted(admin, endpoint):
     made = make(admin, name='g', filters={'interface': 'internal'})
     path = f'{ROOT}/endpoint_groups/{made["id"]}'
     assert made == {'id': made['id'], 'name': 'g', 'description': None, 'filters': {'interface': 'internal'},
@@ -78,7 +78,7 @@ def test_a_project_with_endpoints_has_no_others_in_its_catalog(cloud, admin, pro
         admin('PUT', each, code=404)
 
 
-def test_endpoint_groups_of_a_project(admin, project):
+def test_endpoint_groups_are_added_to_a_project(admin, project):
     group = make(admin, name='g', filters={'interface': 'admin'})
     path = f'{ROOT}/endpoint_groups/{group["id"]}/projects'
     admin('GET', f'{path}/{project}', code=404)

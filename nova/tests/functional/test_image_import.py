@@ -166,7 +166,7 @@ def test_other_projects_neither_import_nor_see_urls(cloud, user, site):
     assert stranger('PUT', path + '/stage', b'x', kind='application/octet-stream').status == 403
 
 
-def test_deleted_during_the_download(user, site):
+def test_image_deleted_during_its_download_returns_404(user, site):
     image = queued(user)
     assert download(user, image, site + '/endless').status_code == 202
     assert user.delete(image).status_code == 204

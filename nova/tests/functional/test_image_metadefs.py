@@ -27,7 +27,7 @@ def make(client, namespace='OS::Compute::Disk', **fields):
     return answer.json
 
 
-def test_life_of_a_namespace(admin):
+def test_namespace_is_created_changed_and_deleted(admin):
     made = make(admin, description='disks')
     path = f'{ROOT}/OS%3A%3ACompute%3A%3ADisk'
     assert made == {
@@ -66,7 +66,7 @@ def test_a_namespace_is_made_with_its_items(admin):
      {'name': 'b', 'description': 'e'}),
     ('properties', {'name': 'a', 'title': 'A', 'type': 'string', 'enum': ['1', '2']},
      {'name': 'b', 'title': 'B', 'type': 'string'})])
-def test_life_of_an_item(admin, plural, body, change):
+def test_items_of_a_namespace_are_created_changed_and_deleted(admin, plural, body, change):
     make(admin, 'n')
     path = f'{ROOT}/n/{plural}'
     made = admin('POST', path, body)
@@ -85,7 +85,7 @@ def test_life_of_an_item(admin, plural, body, change):
     assert admin('DELETE', path).status == 204 and not admin('GET', path).json[plural]
 
 
-def test_tags(admin):
+def test_tags_of_a_namespace_are_created_changed_and_deleted(admin):
     make(admin, 'n')
     path = f'{ROOT}/n/tags'
 
@@ -103,7 +103,7 @@ def test_tags(admin):
     assert admin('DELETE', path).status == 204 and names() == []
 
 
-def test_resource_types(admin):
+def test_resource_types_are_associated_with_a_namespace(admin):
     make(admin, 'n')
     path = f'{ROOT}/n/resource_types'
     made = admin('POST', path, {'name': 'OS::Nova::Flavor', 'properties_target': 'extra'})
@@ -118,7 +118,7 @@ def test_resource_types(admin):
     assert admin('GET', path).json == {'resource_type_associations': []}
 
 
-def test_pages(admin):
+def test_namespaces_are_paged(admin):
     for name in ('a', 'b', 'c'):
         make(admin, name)
     page = admin('GET', f'{ROOT}?limit=2&sort_key=namespace&sort_dir=asc').json
@@ -147,7 +147,7 @@ def test_users_see_public_and_own_namespaces_and_change_none(app, admin, alice):
     assert alice('DELETE', f'{ROOT}/hidden').status == 404
 
 
-def test_schemas_and_tasks(alice):
+def test_metadata_schemas_and_tasks_are_listed(alice):
     for name in ('namespace', 'object', 'property', 'tag', 'resource_type', 'namespaces', 'objects', 'properties',
                  'tags', 'resource_types'):
         assert alice('GET', f'/v2/schemas/metadefs/{name}').json['name'] == name

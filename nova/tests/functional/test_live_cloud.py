@@ -34,7 +34,7 @@ def test_a_server_moves_and_keeps_its_addresses(cloud):
     check(cloud, server_id)
 
 
-def test_abort_and_force_complete_over_http(cloud):
+def test_live_migration_is_aborted_and_forced_over_http(cloud):
     server_id = boot(cloud)
     path = f'/servers/{server_id}/migrations'
     driver(cloud, 'host1').delays['live_migrate'] = 60

@@ -321,7 +321,7 @@ def test_maintenance_of_a_host_that_is_down_stays_incomplete(cloud):
 
 # ---- crashes -----------------------------------------------------------------
 
-def test_a_conductor_dies_at_every_point(cloud, monkeypatch):
+def test_maintenance_continues_after_a_conductor_died_at_any_point(cloud, monkeypatch):
     """Wherever it stops, the next look, of whatever conductor, goes on; what it has begun is the reconciler's."""
     uuids = on(cloud, 'host1', 3)
     start(cloud)

@@ -210,7 +210,7 @@ def test_affinity_places_members_on_the_same_host(hosts):
     assert build(hosts, group) == [None]
 
 
-def test_together_where_all_of_a_request_find_room(hosts):
+def test_affinity_selects_a_host_with_room_for_the_whole_request(hosts):
     """The host that is best for the first of them has no vCPUs for all; another has."""
     with hosts.db.writer() as conn:
         nodes = tables_cell.compute_nodes

@@ -88,7 +88,7 @@ def test_a_disk_that_comes_has_its_data_in_no_file_of_this_host(two, tmp_path, n
         come(two)
 
 
-def test_an_image_that_comes_along_stands_on_nothing(two, tmp_path):
+def test_received_image_with_a_backing_file_is_refused(two, tmp_path):
     make(tmp_path / 'below', '1M')
     two.sends['img.qcow2'] = lambda path: make('-b', tmp_path / 'below', '-F', 'qcow2', path)
     with pytest.raises(exception.VirtError, match='not valid'):

@@ -304,7 +304,7 @@ password_hash_rounds = 4
 
 
 def memory(directory, count):
-    """What nova-volume has resident, as a process of its own."""
+    """Return the resident memory of nova-volume as a separate process."""
     broker, port = servers.virtual_host(), servers.free_port()
     config = directory / 'nova.conf'
     config.write_text(CONFIG.format(url=broker.url, state=directory, port=port))

@@ -58,7 +58,7 @@ def main():
 
 
 class Session:
-    """What objects.S3 asks of a session."""
+    """Session interface that objects.S3 needs."""
 
     def __init__(self, port):
         self.urls = {'s3': f'http://127.0.0.1:{port}/objectstore'}

@@ -39,7 +39,7 @@ class Images:
 
 
 class Instance:
-    """What the storage asks of a server."""
+    """Attributes of a server that the storage reads."""
 
     root_gb, ephemeral_gb, kernel_id, ramdisk_id = 1, 0, None, None
     flavor: dict[str, int] = {'swap': 0}

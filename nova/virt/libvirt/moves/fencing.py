@@ -23,7 +23,8 @@ from nova.virt.libvirt.moves import shared_storage
 LOG = logging.getLogger(__name__)
 
 RBD, NBD = 'rbd', 'nbd'
-CEPH, CLOSED = 'ceph', 'closed'          # kinds of Part that can be fenced; other kinds are sentences
+# kinds of Part that can be fenced; any other kind is the reason why it cannot be fenced
+CEPH, CLOSED = 'ceph', 'closed'
 UNKNOWN = 'its clients in Ceph were not recorded when it was started'
 
 
