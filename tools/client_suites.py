@@ -66,7 +66,7 @@ def main():
         try:
             print(f'The cloud serves after {cloud.start():.1f} s; logs are in {home} and {cloud.state}.', flush=True)
             environ = configure(cloud, home, directory, names[0] in RANGES)
-            with warm(home, directory):
+            with warm(home, directory, environ):
                 for name in names:
                     results.update(run(name, directory, home, environ, given.only))
         finally:
@@ -75,11 +75,12 @@ def main():
 
 
 @contextlib.contextmanager
-def warm(home, directory):
+def warm(home, directory, environ):
     """Provide the command ``openstack`` of tools/warm_openstack.py: a command takes seconds otherwise."""
     place = home / 'bin'
     place.mkdir()
-    server = subprocess.Popen([directory / 'python', '-W', 'ignore', WARM, place])
+    # where it looks for clouds.yaml is decided when it is loaded
+    server = subprocess.Popen([directory / 'python', '-W', 'ignore', WARM, place], env=environ, cwd=home)
     try:
         end = time.monotonic() + WARM_S
         while not (place / 'openstack').exists():

@@ -319,3 +319,33 @@ def test_server_with_a_trunk_shows_its_subports(cloud):
     assert (shown['status'], shown['device_owner']) == ('DOWN', 'trunk:subport')
     assert user.get(f"{root}/trunks/{trunk['id']}").json()['trunk']['status'] == 'DOWN'
     assert user.delete(f"{root}/trunks/{trunk['id']}").status_code == 204
+
+
+def test_parent_is_attached_to_a_running_server_and_detached(cloud):
+    user, root = cloud.user, '/network/v2.0'
+    parent, carried = (make(user, 'ports', network_id=cloud.networks[place]) for place in (1, 0))
+    trunk = make(user, 'trunks', port_id=parent['id'], sub_ports=[vlan(carried['id'], 100)])
+    ident = user.boot(cloud.image, networks='none')['id']
+    user.wait_for(ident)
+    assert state_of(cloud).trunks == []
+    path = f'/servers/{ident}/os-interface'
+    answer = user.post(path, {'interfaceAttachment': {'port_id': parent['id']}})
+    assert answer.status_code == 200, answer.text
+
+    def status():
+        return user.get(f"{root}/trunks/{trunk['id']}").json()['trunk']['status']
+    waiting.wait_for(lambda: status() == 'ACTIVE', 20, 'the trunk')
+    placed, = state_of(cloud).trunks
+    assert placed.port == parent['id'] and [(each.port, each.vlan) for each in placed.subports] == [
+        (carried['id'], 100)]
+    assert [(each['type'], each.get('vlan_id')) for each in network_data(cloud, ident)['links']] == [
+        ('bridge', None), ('vlan', 100)]
+    assert [each['port_id'] for each in user.get(path).json()['interfaceAttachments']] == [parent['id']]
+    answer = user.post(path, {'interfaceAttachment': {'port_id': carried['id']}})
+    assert answer.status_code == 409, answer.text            # it belongs to the trunk
+    assert user.delete(f"{path}/{parent['id']}").status_code == 202
+    waiting.wait_for(lambda: status() == 'DOWN' and state_of(cloud).trunks == [], 20, 'the end of the trunk')
+    shown = user.get(f"{root}/ports/{carried['id']}").json()['port']
+    assert (shown['status'], shown['device_owner']) == ('DOWN', 'trunk:subport')
+    waiting.wait_for(lambda: network_data(cloud, ident)['links'] == [], 20, 'the metadata without the trunk')
+    assert user.delete(f"{root}/trunks/{trunk['id']}").status_code == 204
