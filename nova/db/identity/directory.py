@@ -115,7 +115,7 @@ def delete_project(conn: sa.Connection, project_id: str) -> bool:
 
 def project_endpoints(conn: sa.Connection, **match: str) -> list[dict[str, Any]]:
     """Return what projects have of endpoints and endpoint groups, whose columns equal ``match``."""
-    return statements.rows(conn, tables.identity_project_endpoints, **match)
+    return statements.rows(conn, tables.identity_project_endpoints, (), **match)
 
 
 def add_project_endpoint(conn: sa.Connection, project_id: str, kind: str, target_id: str) -> None:

@@ -82,9 +82,7 @@ def read(conn: sa.Connection, owner: str, step: int) -> dict[int, bytes]:
 
 
 def delete_orphans(conn: sa.Connection) -> int:
-    """Delete the rings of compute nodes that are gone, and of servers deleted while a sample was stored; return their
-    number.
-    """
+    """Delete the rings of deleted servers and removed compute nodes; return their number."""
     return conn.execute(sa.delete(t.counter_rings).where(
         _c.owner_uuid.not_in(sa.select(t.instances.c.uuid)),
         _c.owner_uuid.not_in(sa.select(t.compute_nodes.c.uuid)))).rowcount

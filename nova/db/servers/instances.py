@@ -240,7 +240,6 @@ def destroy(conn: sa.Connection, uuid: str, now: datetime, expect: ColumnValues 
     for table, has in ((t.block_device_mappings, devices), (t.share_mappings, shares), (t.console_auth_tokens, True)):
         if has:
             statements.delete(conn, table, instance_uuid=uuid)
-    statements.delete(conn, t.counter_rings, owner_uuid=uuid)
 
 
 def existing(conn: sa.Connection, uuids: list[str]) -> set[str]:

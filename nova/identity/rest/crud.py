@@ -120,7 +120,7 @@ class InDomain(Crud):
 
     def match(self, req: Request) -> Match:
         match = super().match(req)
-        return match if req.caller.domain_id is None else {'domain_id': req.caller.domain_id} | match
+        return match if req.caller.domain_id is None else {'domain_id': req.caller.domain_id, **match}
 
     def create(self, req: Request, **parts: str) -> Stored:
         values = self.kind.values(req.body, new=True)

@@ -265,7 +265,8 @@ class Query(params.Query):
 
     def validate(self, query_string: str, version: int, relaxed: bool = False) -> Any:
         found = super().validate(query_string, version, relaxed)
-        return {param.name: found.one(param.name) for param in self.params if found.one(param.name) is not None}
+        given = {param.name: found.one(param.name) for param in self.params if param.name is not None}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 _QUERY = Query(

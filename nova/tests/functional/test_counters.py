@@ -178,17 +178,14 @@ def test_a_host_writes_only_rings_of_its_servers(world, server):
     assert world.metrics(server)['totals']['cpu_seconds'] == 0
 
 
-def test_rings_are_deleted_with_the_server(world):
+def test_rings_of_a_deleted_server_are_hidden_at_once_and_deleted_within_an_hour(world):
     made = world.boot()
     world.sample(made, 8)
     assert len(rows(world, made)) == 2
     world.admin.delete(f'/servers/{made}')
     world.admin.wait_for(made, 'DELETED')
-    assert rows(world, made) == []
     assert world.admin.get(f'/servers/{made}/os-metrics').status_code == 404
-    with world.running.cell_db.writer() as conn:
-        stored_rings.record(conn, 'left', 1.0, {made: counters.Counters('1')}, float(T0))        # it was on its way
-    assert world.running.services[0].manager.counters.expire_counters() == 1 and rows(world, made) == []
+    assert world.running.services[0].manager.counters.expire_counters() >= 2 and rows(world, made) == []
 
 
 def rows(world, owner):
