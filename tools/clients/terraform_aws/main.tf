@@ -101,6 +101,9 @@ resource "aws_subnet" "placed" {
 resource "aws_internet_gateway" "walk" {
   vpc_id = aws_vpc.walk.id
   tags   = local.tags
+  lifecycle {
+    replace_triggered_by = [aws_vpc.walk.id] # the provider updates it, so that EC2 refuses to delete the old VPC
+  }
 }
 resource "aws_route_table" "walk" {
   vpc_id = aws_vpc.walk.id
@@ -126,7 +129,7 @@ resource "aws_main_route_table_association" "walk" {
   vpc_id         = aws_vpc.walk.id
   route_table_id = aws_route_table.plain.id
   lifecycle {
-    replace_triggered_by = [aws_vpc.walk.id] # the provider updates it, so that EC2 refuses to remove the old main table
+    replace_triggered_by = [aws_vpc.walk.id] # as aws_internet_gateway.walk
   }
 }
 
