@@ -120,6 +120,7 @@ def browser(taking, cloud, tmp_path_factory):
 def taken(browser):
     """A picture of the page, base64 of a PNG, without what changes from cloud to cloud."""
     browser.settled()
+    browser.until(lambda: 'Not live' not in browser.text(), 'the page does not follow the events')
     browser.until(lambda: browser.driver.execute_script('return document.fonts.status') == 'loaded', 'fonts')
     browser.driver.execute_script('document.querySelector("[role=status] button")?.click()')
     browser.driver.execute_script(STILL)

@@ -126,7 +126,7 @@ const Tiles = ({rows, by, chosen, onChoose}) =>
       ${row.state === 'up' ? row.status === 'disabled' && html`<${Badge} state="disabled" />` : html`<${Badge} state=${row.state} />`}
       ${row.maintenance && html`<${Badge} state=${row.maintenance.status} />`}
       ${MOVING.includes(row.maintenance?.status) ? html`<${Moved} counts=${row.maintenance.counts} />` : html`<progress max=${row[by.total] || 1} value=${row[by.used] ?? 0} aria-label=${t(by.label)}></progress>`}
-      <span class="quiet">${t('{count} servers', {count: number(row.running_vms ?? 0)})}</span></button>`,
+      <span class="quiet">${t('Servers')}: ${number(row.running_vms ?? 0)}</span></button>`,
   )}</div>`;
 
 /** @param {{rows: any[], by: any, chosen: any, onChoose: (row: any) => void}} props */
