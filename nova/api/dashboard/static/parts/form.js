@@ -120,8 +120,8 @@ function control(field, options, values, set, common) {
   const value = values[field.name];
   const typed = (/** @type {any} */ event) => set(event.target.value);
   if (field.type === 'select' || field.type === 'find') {
-    // without its options the field is empty and required, so that no form is sent with a choice that is not shown
-    return html`<select ...${common} required=${field.required || !options} value=${options ? value : ''} onChange=${typed} aria-busy=${!options}>
+    // without its options the field is empty, so it is required if it has a choice: no form is sent with one that is not shown
+    return html`<select ...${common} required=${field.required || (!options && !!value)} value=${options ? value : ''} onChange=${typed} aria-busy=${!options}>
       ${(field.none || !field.required || !options) && html`<option value="">${options ? (field.none ? t(field.none) : '–') : t('Loading …')}</option>`}
       ${(options ?? []).map(option => html`<option key=${option.value} value=${option.value} selected=${option.value === value}>${Array.isArray(field.options) ? t(option.label) : option.label}${option.note ? ` · ${option.note}` : ''}</option>`)}
     </select>`;
