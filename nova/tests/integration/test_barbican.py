@@ -178,7 +178,7 @@ def test_a_forged_image_is_refused_by_a_certificate_of_the_service(cloud, url, t
     verifier.verify(caller(owner), signed, str(tmp_path / 'data'))
     symmetric = store(owner, url, 'symmetric', base64.b64encode(secrets.token_bytes(32)).decode())
     for who, given, file, why in (
-            (owner, signed, 'forged', 'not that of its data'), (other, signed, 'data', 'no certificate'),
+            (owner, signed, 'forged', 'does not match its data'), (other, signed, 'data', 'no certificate'),
             (owner, signatures.image(key, symmetric, 'ECC_SECP384R1'), 'data', 'no certificate'),
             (owner, signatures.image(key, '../orders', 'ECC_SECP384R1'), 'data', 'not valid')):
         with pytest.raises(exception.ImageUnacceptable, match=why):

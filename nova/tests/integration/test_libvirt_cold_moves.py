@@ -67,7 +67,7 @@ def test_a_move_is_reverted(fleet, monkeypatch):
     instance = fleet.spawn(ONE)
     for name in (ONE, TWO):                              # a full disk is found before anything is stopped or copied
         monkeypatch.setattr(fleet.drivers[name].storage, 'reserve', disk_space.Reserve(1 << 60))
-    with pytest.raises(exception.VirtError, match='less is free on the disk of this host than'):
+    with pytest.raises(exception.VirtError, match='the disk of this host has less free space than'):
         fleet.drivers[TWO].features[contract.Resize].accept_guest(None, instance, {})
     fleet.drivers[ONE].features[contract.Resize].accept_guest(None, instance, {})  # it stays, and takes no more
     monkeypatch.undo()

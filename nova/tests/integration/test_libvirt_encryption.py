@@ -60,7 +60,7 @@ def test_data_and_key_of_an_encrypted_guest_are_not_on_the_host(rig, instance, k
     again = base.make_driver(pathlib.Path(rig.driver.storage.directory).parent, rig.images)
     again.init_host()
     try:
-        with pytest.raises(exception.VirtError, match='no keys'):
+        with pytest.raises(exception.VirtError, match='no access to the keys'):
             again.power_on(None, instance, [])
         again.use_keys(keys.__getitem__)
         before = rig.booted_again(instance, lambda: again.power_on(None, instance, []))

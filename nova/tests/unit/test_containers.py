@@ -111,7 +111,7 @@ def test_files_belong_to_the_users_of_the_container(place):
 @as_root
 @pytest.mark.parametrize('member, said', [
     (('x/../../y', b'1', {}), 'leads out'), (('x', b'1', {'uid': 4000}), 'Invalid argument|could not change owner'),
-    (('x', b'1' * 200000, {}), 'more than the flavor')])
+    (('x', b'1' * 200000, {}), 'larger than the root disk of the flavor')])
 def test_invalid_archive_member_aborts_unpacking(place, member, said):
     with pytest.raises(exception.VirtError, match=said):
         unpack.unpack(str(place / UUID), [archive(place / 'image', member)], 100000, MAP, MAP)

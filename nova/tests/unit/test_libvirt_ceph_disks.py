@@ -114,7 +114,7 @@ def test_a_cache_of_librbd_hinders_no_live_migration(tmp_path):
 def test_a_user_needs_a_secret(options):
     conf = configuration.new(files=[], libvirt__images_type='rbd',
                              **{f'libvirt__{name}': value for name, value in options.items()})
-    with pytest.raises(exception.VirtError, match='needed together'):
+    with pytest.raises(exception.VirtError, match='must be set together'):
         backends.configured(conf, '/', None, 'here')
 
 
