@@ -47,10 +47,11 @@ class ImageDescriber(openapi.Describer):
     def more_headers(self, code: int, rows: list[Route], version: int) -> JsonDocument:
         text = {'type': 'string'}
         if code == 201:
-            methods = {views.IMPORT_METHODS: {'description': 'Methods to import data into the image.', 'required': True,
-                                              'schema': text}} if rows[0].path == '/v2/images' else {}
-            return {**methods, 'Location': {'description': 'URL of the new resource.', 'required': True,
-                                            'schema': text}}
+            location: JsonDocument = {'description': 'URL of the new resource.', 'required': True, 'schema': text}
+            if rows[0].path != '/v2/images':
+                return {'Location': location}
+            return {'Location': location, views.IMPORT_METHODS: {
+                'description': 'Methods to import data into the image.', 'required': True, 'schema': text}}
         return {'Content-Range': {'description': 'The returned range.', 'required': True, 'schema': text}
                 } if code == 206 else {}
 
