@@ -359,7 +359,7 @@ def limit_model(req: Request) -> JsonObject:
 _CRUD: tuple[Crud, ...] = (
     Domains(resources.DOMAINS), Projects(resources.PROJECT, resources.RELATED), Users(resources.USER),
     Roles(resources.ROLE), InDomain(resources.GROUP),
-    Regions(resources.REGION), Crud(resources.SERVICE), Crud(resources.ENDPOINT),
+    Crud(resources.POLICY), Regions(resources.REGION), Crud(resources.SERVICE), Crud(resources.ENDPOINT),
     RegisteredLimits(resources.REGISTERED_LIMIT), Limits(resources.LIMIT))
 ROUTES = [
     Route('GET', '/v3/limits/model', limit_model, 'identity:get_limit_model', answer=Document({'model': (

@@ -130,9 +130,9 @@ RELATED = OpenKind('project', 'projects', None, (*PROJECT.fields, *(
     Field(name, {'type': ['array', 'object', 'null']}, _given(name), f'Projects {where} it: a list, or nested IDs.',
           optional=True) for name, where in (('parents', 'above'), ('subtree', 'below')))))
 
-# Refuse unsupported options and unsatisfiable rules; null removes an option.
-METHODS = ('password', 'totp', 'token', 'application_credential')
-_RULES = s.array(s.array({'enum': list(METHODS)}, 1, len(METHODS), uniqueItems=True), 0, 16, uniqueItems=True)
+# Refuse unsupported options; null removes an option. No login satisfies a rule with an unknown method.
+_METHOD: Schema = {'type': 'string', 'minLength': 1, 'maxLength': 64}
+_RULES = s.array(s.array(_METHOD, 1, 8, uniqueItems=True), 0, 16, uniqueItems=True)
 _OPTIONS: Schema = {**obj(
     multi_factor_auth_enabled=maybe(s.FLAG), ignore_password_expiry=maybe(s.FLAG),
     multi_factor_auth_rules=maybe(_RULES)), 'additionalProperties': False}
@@ -183,6 +183,14 @@ GROUP = OpenKind('group', 'groups', t.identity_groups, (
     _IN_DOMAIN,
     linked('groups/{id}'),
 ), {'description': ''}, {'domain_id': 'domain'})
+
+POLICY = OpenKind('policy', 'policies', t.identity_policies, (
+    _ID,
+    _name(255, key='type', doc='Media type of the document.'),
+    Field('blob', s.STRING, 'blob', 'Document, which this service does not read.', required=True,
+          accepts={'type': 'string', 'maxLength': 65536}, **WRITE),
+    linked('policies/{id}'),
+))
 
 # ---- role assignments: rows of grants.Grants
 

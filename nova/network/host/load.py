@@ -2,6 +2,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from nova.db.engine import Connection
+from nova.db.networks import address_groups
 from nova.db.networks import dns
 from nova.db.networks import hosts
 from nova.db.networks import networks
@@ -166,8 +167,9 @@ def filters(conn: Connection, host: str, known: set[str]) -> tuple[host_state.Ru
 
 def _rules(conn: Connection, groups: set[str]) -> host_state.Rules:
     rules: dict[str, list[db_rows.SecurityGroupRulesRow]] = {group: [] for group in groups}
-    for rule in sorted(networks.many(conn, t.security_group_rules, groups, 'security_group_id'),
-                       key=lambda rule: rule['id']):
+    found: list[db_rows.SecurityGroupRulesRow] = address_groups.expanded(
+        conn, networks.many(conn, t.security_group_rules, groups, 'security_group_id'))
+    for rule in sorted(found, key=lambda rule: rule['id']):
         rules[rule['security_group_id']].append(
             {**rule, 'protocol': group_rules.canonical_protocol(rule['protocol'], rule['ethertype'])})
     return rules

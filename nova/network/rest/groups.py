@@ -15,6 +15,7 @@ from nova.db.networks.listing import among
 from nova.db.networks import security_groups as db
 from nova.db.tables import network as t
 from nova.network import group_rules
+from nova.network.rest import address_groups
 from nova.network.rest import faults
 from nova.network.rest import quotas
 from nova.network.rest import schemas as s
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from nova.network.rest.request import Deps
 
 RULE_COLUMNS = ('security_group_id', 'direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max',
-                'remote_ip_prefix', 'remote_group_id')
+                'remote_ip_prefix', 'remote_group_id', 'remote_address_group_id')
 
 
 # ---- groups ------------------------------------------------------------------------
@@ -111,7 +112,9 @@ def _checked(conn: Connection, context: RequestContext, values: Mapping[str, Any
     group = _group(conn, context, values['security_group_id'])
     if values['remote_group_id'] and values['remote_group_id'] != group['id']:
         _group(conn, context, values['remote_group_id'])
-    rule = group_rules.check_rule({name: values[name] for name in RULE_COLUMNS})
+    peers = values['remote_address_group_id'] or None
+    rule = group_rules.check_rule({**{name: values[name] for name in RULE_COLUMNS}, 'remote_address_group_id': (
+        peers and address_groups.chosen(conn, context, peers))})
     for known in db_networks.many(conn, t.security_group_rules, [group['id']], 'security_group_id'):
         if known['id'] != ident and group_rules.key(known) == group_rules.key(rule):
             raise faults.SecurityGroupRuleExists(rule_id=known['id'])
@@ -160,7 +163,6 @@ MATCH = (
           accepts=_PORT),
     Field('remote_ip_prefix', s.TEXT_OR_NULL, 'remote_ip_prefix', 'Range of the peers.', write='create',
           accepts=s.nullable(s.text(43))),
-    Field('remote_address_group_id', s.NULL, Constant(None), 'Always null.', write='create', accepts=s.one_of(None)),
 )
 
 
@@ -176,6 +178,8 @@ RULES = Resource('security_group_rule', 'security_group_rules', t.security_group
           required=True),
     Field('remote_group_id', s.UUID_OR_NULL, 'remote_group_id', 'Security group of the peers.', write=BOTH,
           accepts=s.nullable(s.IDENT)),
+    Field('remote_address_group_id', s.UUID_OR_NULL, 'remote_address_group_id', 'Address group of the peers.',
+          write=BOTH, accepts=s.nullable(s.IDENT)),
     Field('normalized_cidr', s.TEXT_OR_NULL, lambda row, context: group_rules.normalized(row['remote_ip_prefix']),
           'Range of the peers without host bits.', columns=('remote_ip_prefix',)),
     Field('belongs_to_default_sg', {'type': ['boolean', 'null']}, 'in_default',

@@ -281,3 +281,24 @@ def test_is_domain_takes_the_values_that_keystone_documents(admin):
     for value in (None, 'no', 0):
         admin('POST', '/v3/projects', {'project': {'name': 'flag', 'is_domain': value}}, code=400)
     assert admin('POST', '/v3/roles', {'role': {'name': 'flag', 'is_domain': None}}, code=201)['role']['name'] == 'flag'
+
+
+# ---- policy documents
+
+def test_policy_documents_are_stored_and_filtered(cloud, admin):
+    made = admin('POST', '/v3/policies', {'policy': {
+        'type': 'application/json', 'blob': '{"a": "role:b"}', 'description': 'd'}})['policy']
+    assert made == {'id': made['id'], 'type': 'application/json', 'blob': '{"a": "role:b"}', 'description': 'd',
+                    'links': {'self': f'http://cloud.example/identity/v3/policies/{made["id"]}'}}
+    for query, found in (('', [made]), ('?type__contains=json', [made]), ('?type__contains=foo', []),
+                         ('?type=application/json', [made])):
+        assert admin('GET', f'/v3/policies{query}')['policies'] == found
+    path = f'/v3/policies/{made["id"]}'
+    assert admin('GET', path)['policy'] == made
+    changed = admin('PATCH', path, {'policy': {'type': 'text/plain', 'blob': 'x', 'description': 'e'}})['policy']
+    assert changed == {**made, 'type': 'text/plain', 'blob': 'x', 'description': 'e'}
+    for body in ({'type': 'x'}, {'type': '', 'blob': 'x'}, {'type': 'x', 'blob': {}}):
+        admin('POST', '/v3/policies', {'policy': body}, code=400)
+    assert cloud.call('GET', '/v3/policies', token=cloud.token('demo')).status_int == 403
+    admin('DELETE', path)
+    admin('GET', path, code=404)

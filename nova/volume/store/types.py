@@ -16,6 +16,8 @@ from nova import utils
 from nova.db.audit import log
 from nova.db.engine import Connection
 from nova.db.engine import Database
+from nova.db.projects import quotas
+from nova.db.projects import storage_quotas
 from nova.db.tables.rows import VolumeDefaultTypesRow
 from nova.db.tables.volume import volume_types
 from nova.db.volumes import keys
@@ -37,15 +39,17 @@ class Type(TypedDict):
     extra_specs: dict[str, str]
     encryption: JsonObject | None
     is_public: bool
+    qos_specs_id: str | None
 
 
 Change = Callable[[Type], JsonObject]    # a type -> values to write
 
 DEFAULT: Type = {'id': '0e3b6d3e-5b1d-4f0f-9a27-1f6f1d7c9c11', 'name': '__DEFAULT__', 'extra_specs': {},
-                 'description': 'The default type', 'encryption': None, 'is_public': True}
+                 'description': 'The default type', 'encryption': None, 'is_public': True, 'qos_specs_id': None}
 TYPES: tuple[Type, ...] = (
     DEFAULT,
     {'id': '5d0f8c52-93b4-4c0e-8f3a-6a7f2f0d1b42', 'name': 'multiattach', 'encryption': None, 'is_public': True,
+     'qos_specs_id': None,
      'description': 'Volumes that several servers may have at once', 'extra_specs': {'multiattach': '<is> True'}},
 )
 SPECS = {'multiattach': ('<is> True', '<is> False')}
@@ -203,7 +207,7 @@ class Types:
                 raise exception.BadRequest(f'The limit of {MAX_TYPES} volume types is reached.')
             return cast(Type, db_volumes.insert(conn, volume_types, {
                 'id': ident, 'name': _name(conn, name), 'description': description, 'extra_specs': specs,
-                'encryption': None, 'is_public': is_public}))
+                'encryption': None, 'is_public': is_public, 'qos_specs_id': None}))
         log.about(ident)
         return self._written(name, write)
 
@@ -239,6 +243,7 @@ class Types:
             if db.is_default(conn, row['id']):
                 raise exception.BadRequest('The volume type is the default of a project. Unset the default first.')
             db.forbid(conn, row['id'])
+            quotas.delete_resources(conn, [storage_quotas.of_type(noun, row['id']) for noun in storage_quotas.PER_TYPE])
             db_volumes.delete(conn, volume_types, row['id'])
         self._db.run(write)
 
