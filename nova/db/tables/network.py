@@ -332,6 +332,8 @@ security_groups: types.Table[rows.SecurityGroupsRow] = table(
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False),
     sa.Column('name', _text, nullable=False),
+    # False: replies need rules of their own
+    sa.Column('stateful', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
     *_described(),
     sa.Index('ix_security_groups_project_name', 'project_id', 'name'),
 )

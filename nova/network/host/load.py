@@ -22,7 +22,7 @@ from nova.objects import network_info
 def load(conn: Connection, host: str, devname: Callable[[str], str], physical: dict[str, str] | None = None,
          tunnel: str = '', metadata_key: str = '', distributed: bool = False,
          move_key: Callable[[str], str] | None = None) -> host_state.HostState:
-    """Load the HostState of a host in nine statements, more if overlay networks, routers or trunks exist.
+    """Load the HostState of a host in ten statements, more if overlay networks, routers or trunks exist.
 
     :param devname: function: port id -> name of its device; the parent of a trunk has another one
     :param physical: {physical network: bridge of the operator}
@@ -68,6 +68,7 @@ def load(conn: Connection, host: str, devname: Callable[[str], str], physical: d
         metadata_key=metadata_key,
         dns_names=_names(conn, known),
         trunks=trunks,
+        stateless=security_groups.stateless(conn, rules),
     )
 
 

@@ -224,6 +224,7 @@ class HostState:
 
     rules    {group id: [rule]} of the groups of the ports
     members  {group id: [address]} of the groups that rules name as remote groups
+    stateless  ids of the groups of the ports whose rules also decide about replies
     """
 
     networks: list[Network]
@@ -241,6 +242,7 @@ class HostState:
     # address names a parent domain
     dns_names: list[list[str]] = dataclasses.field(default_factory=list)
     trunks: list[Trunk] = dataclasses.field(default_factory=list)
+    stateless: list[str] = dataclasses.field(default_factory=list)
 
 
 def as_json(state: HostState) -> dict[str, Any]:

@@ -109,4 +109,5 @@ def state(default_bridge: str, physical_bridges: Collection[str]) -> v.Validator
         host_state.HostState, networks=v.items(network), ports=v.items(port), rules=rules, members=members,
         overlays=v.items(overlay), routers=v.items(_router), physical_bridges=v.mapping(_bridge, physical_bridge),
         tunnel=_address_or_empty, host=v.text('[!-~]{0,255}', 'the name of a host'), metadata_key=v.either('', _key),
-        dns_names=v.items(v.row(v.either('', _ident), _address_or_empty, _name)), trunks=v.items(trunk))
+        dns_names=v.items(v.row(v.either('', _ident), _address_or_empty, _name)), trunks=v.items(trunk),
+        stateless=v.items(_ident))

@@ -50,7 +50,7 @@ EXTENSIONS = (
     ('rbac-policies', 'RBAC Policies'),
     ('revision-if-match', 'If-Match on revision_number'),
     ('router', 'Router'), ('router_availability_zone', 'Router Availability Zone'),
-    ('standard-attr-tag', 'Tags'),
+    ('standard-attr-tag', 'Tags'), ('stateful-security-group', 'Stateful security group'),
     ('filter-validation', 'Filter parameters validation'), ('net-mtu', 'Network MTU'),
     ('net-mtu-writable', 'Network MTU (writable)'),
     ('network_availability_zone', 'Network Availability Zone'),

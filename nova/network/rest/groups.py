@@ -27,7 +27,6 @@ from nova.network.rest.rows import load_shared
 from nova.network.rest.rows import NAMED
 from nova.network.rest.rows import new_owner
 from nova.network.rest.rows import Resource
-from nova.web.fields import Constant
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import SecurityGroupRulesRow, SecurityGroupsRow
@@ -55,15 +54,20 @@ def create_group(conn: Connection, deps: Deps, context: RequestContext, values: 
     db.ensure_default(conn, project)
     quotas.check(conn, deps.conf, 'security_group', project)
     ident = str(uuid.uuid4())
-    db_networks.insert(conn, t.security_groups, [{'id': ident, 'project_id': project, 'name': values['name'],
-                                                  'description': values['description'] or ''}])
+    db_networks.insert(conn, t.security_groups, [{
+        'id': ident, 'project_id': project, 'name': values['name'], 'description': values['description'] or '',
+        'stateful': values['stateful'] is not False}])
     db.begin(conn, ident, project)
     return ident
 
 
 def update_group(conn: Connection, deps: Deps, context: RequestContext, row: SecurityGroupsRow,
                  values: dict[str, Any]) -> None:
-    stored = GROUPS.stored(values)
+    stored = GROUPS.stored({name: value for name, value in values.items() if (name, value) != ('stateful', None)})
+    if stored.get('stateful', row['stateful']) != row['stateful']:
+        db_networks.lock(conn, t.security_groups, row['id'])
+        if db.in_use(conn, row['id']):
+            raise exception.SecurityGroupInUse(security_group_id=row['id'])
     if 'name' in stored and stored['name'] != row['name'] and db.DEFAULT in (stored['name'], row['name']):
         raise (faults.SecurityGroupCannotUpdateDefault() if row['name'] == db.DEFAULT
                else faults.SecurityGroupDefaultAlreadyExists())
@@ -190,8 +194,8 @@ RULES = Resource('security_group_rule', 'security_group_rules', t.security_group
 
 GROUPS = Resource('security_group', 'security_groups', t.security_groups, (
     *NAMED,
-    Field('stateful', s.const(True), Constant(True), 'Always true.', write=BOTH, accepts=s.one_of(True, None),
-          default=True),
+    Field('stateful', s.FLAG, 'stateful', 'Whether replies pass without a rule; fixed while a port is in the group.',
+          write=BOTH, accepts=s.nullable(s.BOOLEAN), default=True),
     Field('shared', s.FLAG, 'is_shared', 'Whether another project shares it.', load=load_shared, columns=('id',),
           where=db.is_shared),
     Field('security_group_rules', [RULES.view('show')], 'rules', 'Rules.', load=_load_rules, columns=('id',)),

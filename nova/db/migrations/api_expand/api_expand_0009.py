@@ -41,6 +41,7 @@ def upgrade() -> None:
         sa.Column('created_at', MOMENT, nullable=False), sa.Column('updated_at', MOMENT, nullable=False),
     )
     op.add_column('port_forwardings', sa.Column('ports', sa.Integer, nullable=False, server_default='1'))
+    op.add_column('security_groups', sa.Column('stateful', sa.Boolean, nullable=False, server_default=sa.true()))
     op.add_column('security_group_rules', sa.Column('remote_address_group_id', sa.String(36)))
     op.create_index('ix_security_group_rules_remote_address_group_id', 'security_group_rules',
                     ['remote_address_group_id'])
