@@ -218,7 +218,7 @@ SecurityGroupRulesRow = TypedDict('SecurityGroupRulesRow', {
     'created_at': datetime.datetime, 'updated_at': datetime.datetime, 'revision': int})
 
 SecurityGroupsRow = TypedDict('SecurityGroupsRow', {
-    'id': str, 'project_id': str, 'name': str, 'description': str, 'created_at': datetime.datetime,
+    'id': str, 'project_id': str, 'name': str, 'stateful': bool, 'description': str, 'created_at': datetime.datetime,
     'updated_at': datetime.datetime, 'revision': int})
 
 ServicesRow = TypedDict('ServicesRow', {
