@@ -26,7 +26,8 @@ OTHER_PROJECTS = re.compile(r'extensions/(bgp|bgpvpns|fwaas_v2|taas|vpnaas)\b')
 SHORT = ('identity/v3', 'image/v2')
 # Two hosts with shared storage for live migrations without disks. A build takes more than a second: a test expects that
 # it does not end in the second of its start. Fixed addresses have no limit, as in the reference.
-OPTIONS = ['[fake]', 'hosts = 2', 'shares_disks = true', 'delays = spawn:1.1', '[network]', 'quota = network:100,subnet:100,port:-1,'
+OPTIONS = ['[fake]', 'hosts = 2', 'shares_disks = true', 'delays = spawn:1.1', '[network]',
+           'quota = network:100,subnet:100,port:-1,'
            'security_group:10,security_group_rule:100,router:10,floatingip:50,rbac_policy:10,subnetpool:10,trunk:50']
 TEST_S = 900                 # seconds that one package may take
 # in the order of the log: what a test prints belongs to the last name
