@@ -232,6 +232,9 @@ class EmbeddedVolumes(api.BlockStorage):
         """
         if multiattach:
             raise exception.InvalidVolume(reason='encrypted volumes do not support multiattach.')
+        if (kind['encryption'] or {}).get('control_location') == volume_types.BACK_END:
+            raise exception.InvalidVolume(reason='this service does not encrypt by itself: volumes need a type whose '
+                                                 f'encryption has the control location {volume_types.FRONT_END}.')
         if not self.files.has_tools:
             raise exception.InvalidVolume(reason='qemu-img is needed for encrypted volumes, and is not installed on '
                                                  'the volume host.')
