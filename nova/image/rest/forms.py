@@ -73,7 +73,7 @@ DATA = Plain({})
 
 
 class TaskQuery(params.Query):
-    """Parameters of the list of tasks. There is one page, so limit and marker have no effect."""
+    """Parameters of the list of tasks."""
 
     def __init__(self) -> None:
         super().__init__(*(params.Param(name, TEXT) for name in ('limit', 'marker', *TASK_FILTERS)), closed=0)

@@ -7,8 +7,10 @@ from nova import exception
 from nova.image import fields
 from nova.image import resources
 from nova.image.embedded import imports
+from nova.image.embedded import search
 from nova.image.embedded import service
 from nova.image.rest import forms
+from nova.image.rest import views
 from nova.json_types import JsonObject
 from nova.web.request import Response
 
@@ -22,11 +24,22 @@ def _seen(ctx: RequestContext, task: imports.Task) -> bool:
 
 
 def list_tasks(req: ImageRequest) -> JsonObject:
-    """Return the tasks of the caller's project, or of all projects for an administrator; newest first."""
+    """Return a page of the tasks of the caller's project, or of all projects for an administrator; newest first."""
+    wanted = search.parse([pair for pair in req.query if pair[0] in ('limit', 'marker')])
     found = [task.document() for task in req.store.imports.every() if _seen(req.context, task)]
     for name in forms.TASK_FILTERS:
         found = [task for task in found if dict(req.query).get(name) in (None, task[name])]
-    return {'tasks': [*found], 'first': '/v2/tasks', 'schema': '/v2/schemas/tasks'}
+    if wanted.marker is not None:
+        idents = [task['id'] for task in found]
+        if wanted.marker not in idents:
+            raise exception.BadRequest('The marker is not a task of this list.')
+        found = found[idents.index(wanted.marker) + 1:]
+    kept = [pair for pair in req.query if pair[0] != 'marker']
+    document: JsonObject = {'tasks': [*found[:wanted.limit]], 'first': views.link('tasks', kept),
+                            'schema': '/v2/schemas/tasks'}
+    if len(found) > wanted.limit > 0:
+        document['next'] = views.link('tasks', [*kept, ('marker', str(found[wanted.limit - 1]['id']))])
+    return document
 
 
 def show_task(req: ImageRequest, task_id: str) -> JsonObject:

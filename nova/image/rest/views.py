@@ -73,14 +73,14 @@ def images(rows: Sequence[StoredImage], query: list[tuple[str, str]], limit: int
     shown = [{**row['properties'], **_image(row, None)} for row in rows]
     number = sizes.fitting(shown)
     document: JsonObject = {'images': [view for row, view in zip(rows[:number], shown) if shows(row)],
-                            'first': _link(kept), 'schema': '/v2/schemas/images'}
+                            'first': link('images', kept), 'schema': '/v2/schemas/images'}
     if rows and (len(rows) == limit or cut or number < len(rows)):
-        document['next'] = _link([*kept, ('marker', rows[number - 1]['id'])])
+        document['next'] = link('images', [*kept, ('marker', rows[number - 1]['id'])])
     return document
 
 
-def _link(query: list[tuple[str, str]]) -> str:
-    return '/v2/images' + ('?' + urllib.parse.urlencode(query) if query else '')
+def link(noun: str, query: list[tuple[str, str]]) -> str:
+    return f'/v2/{noun}' + ('?' + urllib.parse.urlencode(query) if query else '')
 
 
 def usage(used: Mapping[str, tuple[int, int]]) -> JsonObject:
@@ -148,7 +148,7 @@ ANSWER_IMAGE, ANSWER_MEMBER = OneImage({}), OneMember({})
 ANSWER_IMAGES = Document({'images': [ANSWER_IMAGE], 'first': TEXT, 'schema': TEXT}, {'next': TEXT})
 ANSWER_MEMBERS = Members({'members': [MEMBER.view('show')], 'schema': TEXT})
 ANSWER_TASK = Plain(_TASK)
-ANSWER_ALL_TASKS = Document({'tasks': {'type': 'array', 'items': _TASK}, 'first': TEXT, 'schema': TEXT})
+ANSWER_ALL_TASKS = Document({'tasks': {'type': 'array', 'items': _TASK}, 'first': TEXT, 'schema': TEXT}, {'next': TEXT})
 ANSWER_TASKS = Document({'tasks': {'type': 'array', 'items': _TASK}})
 ANSWER_SCHEMA = Document({'name': TEXT, 'properties': _ANY},
                          {'required': {'type': 'array', 'items': TEXT}, 'additionalProperties': _ANY,

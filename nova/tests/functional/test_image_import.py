@@ -277,6 +277,12 @@ def test_administrator_creates_an_image_with_a_task(cloud, user, site):
     wait_for(lambda: admin.get(path).json()['status'] == 'success', 30)
     image = admin.get(f'/image/v2/images/{task["image_id"]}').json()
     assert (image['name'], image['disk_format'], image['status']) == ('by task', 'raw', 'active')
+    page = admin.get('/image/v2/tasks?limit=1').json()
+    assert [row['id'] for row in page['tasks']] == [task['id']]               # the newest
+    assert page.get('next') in (None, f'/v2/tasks?limit=1&marker={task["id"]}')
+    following = admin.get(f'/image/v2/tasks?marker={task["id"]}').json()['tasks']
+    assert bool(following) == ('next' in page) and task not in following
+    assert admin.get('/image/v2/tasks?marker=none').status_code == 400
     assert task['id'] in {row['id'] for row in admin.get('/image/v2/tasks?type=import&status=success').json()['tasks']}
     assert user.get(path).status_code == 404
     assert task['id'] not in {row['id'] for row in user.get('/image/v2/tasks').json()['tasks']}
