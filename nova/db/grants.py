@@ -44,7 +44,8 @@ NETWORK = (
     *(Grant(API, table, CHANGE) for table in ('routers', 'floating_ips')),
     *(Grant(API, table, READ) for table in ('router_interfaces', 'network_segments', 'network_vlans', 'network_shares',
                                             'network_limits', 'dns_domains', 'dns_entries')),
-    *(Grant(API, table, READ) for table in ('subnet_pools', 'trunks', 'trunk_subports')),      # scopes, tagged networks
+    *(Grant(API, table, READ) for table in ('subnet_pools', 'trunks', 'trunk_subports',     # scopes, tagged networks
+                                            'address_groups')),                             # rules of security groups
     Grant(API, 'port_forwardings', ('SELECT', 'DELETE')),
     *(Grant(API, table, READ) for table in ('qos_rules', 'qos_markings')),       # limits of ports, DSCP marks
     Grant(API, 'default_security_group_rules', READ),    # rules of a project's first group

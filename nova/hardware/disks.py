@@ -22,6 +22,27 @@ RAW, QCOW2 = 'raw', 'qcow2'
 COPY = 'copy'
 MAPPING = 'block_device_mapping'         # property of an image made of volume snapshots
 CHAINS = ('local', 'nfs')                # volume connection types that may have chains of qcow2 files
+# limits of a disk, as libvirt's iotune names them
+LIMITS = (*(f'{what}_{unit}_sec{end}' for end in ('', '_max', '_max_length')
+            for unit in ('bytes', 'iops') for what in ('total', 'read', 'write')), 'size_iops_sec')
+
+
+def limits_refusal(limits: Mapping[str, int]) -> str | None:
+    """Return the reason why QEMU refuses limits of a disk as a sentence, or None.
+
+    :param limits: {one of LIMITS: number}
+    """
+    for unit in ('bytes', 'iops'):
+        for end in ('', '_max'):
+            total, read, write = (limits.get(f'{what}_{unit}_sec{end}') for what in ('total', 'read', 'write'))
+            if total and (read or write):
+                return f'total_{unit}_sec{end} excludes the same of read and write.'
+        for what in ('total', 'read', 'write'):
+            usual, burst, seconds = (limits.get(f'{what}_{unit}_sec{end}') or 0 for end in ('', '_max', '_max_length'))
+            if burst and not 0 < usual < burst or seconds and not burst:
+                return (f'{what}_{unit}_sec_max is more than {what}_{unit}_sec, and {what}_{unit}_sec_max_length is '
+                        'with it.')
+    return None
 
 
 def refusal(source: str, destination: str, kind: str | None, bus: str | None, form: str | None) -> str | None:

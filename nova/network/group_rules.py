@@ -79,7 +79,7 @@ def key(rule: Mapping[str, Any]) -> Key:
     prefix = normalized(rule['remote_ip_prefix'])
     return (rule['direction'], rule['ethertype'], canonical_protocol(rule['protocol'], rule['ethertype']),
             rule['port_range_min'], rule['port_range_max'], None if prefix in EVERYWHERE else prefix,
-            rule.get('remote_group_id'))
+            rule.get('remote_group_id'), rule.get('remote_address_group_id'))
 
 
 def parse_prefix(text: str) -> ipaddress.IPv4Interface | ipaddress.IPv6Interface:
@@ -112,8 +112,9 @@ def check_rule(rule: dict[str, Any]) -> dict[str, Any]:
     protocol = canonical_protocol(rule['protocol'], ethertype)
     if ethertype == 'IPv4' and protocol in _OF_IPV6:
         raise exception.InvalidInput(reason=f'Invalid ethertype {ethertype} for protocol {given}.')
-    if rule['remote_ip_prefix'] and rule['remote_group_id']:
-        raise exception.InvalidInput(reason='Only remote_ip_prefix or remote_group_id may be provided.')
+    if sum(bool(rule.get(name)) for name in ('remote_ip_prefix', 'remote_group_id', 'remote_address_group_id')) > 1:
+        raise exception.InvalidInput(
+            reason='Only remote_ip_prefix, remote_group_id or remote_address_group_id may be provided.')
     if rule['remote_ip_prefix']:
         try:
             prefix = parse_prefix(rule['remote_ip_prefix'])

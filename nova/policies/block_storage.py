@@ -96,6 +96,21 @@ RULES = (
     Rule('volume_extension:volume_actions:roll_detaching', _SERVICE,
          'Undo the mark of begin_detaching. Compute services do this.',
          (('POST', '/volumes/{volume_id}/action (os-roll_detaching)'),)),
+    Rule('volume_extension:volume_actions:reserve', _SERVICE, 'Mark a volume as attaching.',
+         (('POST', '/volumes/{volume_id}/action (os-reserve)'),)),
+    Rule('volume_extension:volume_actions:unreserve', _SERVICE, 'Undo the mark of reserve.',
+         (('POST', '/volumes/{volume_id}/action (os-unreserve)'),)),
+    Rule('volume_extension:volume_actions:attach', _SERVICE, 'Record an attachment without a connection.',
+         (('POST', '/volumes/{volume_id}/action (os-attach)'),)),
+    Rule('volume_extension:volume_actions:detach', _SERVICE, 'End an attachment by the action of its volume.',
+         (('POST', '/volumes/{volume_id}/action (os-detach)'),)),
+    Rule('volume_extension:list_manageable', _ADMIN, 'List files of the volume host that are not volumes.',
+         (('GET', '/manageable_volumes'), ('GET', '/manageable_volumes/detail'), ('GET', '/os-volume-manage'),
+          ('GET', '/os-volume-manage/detail'))),
+    Rule('volume_extension:volume_manage', _ADMIN, 'Make a file of the volume host a volume.',
+         (('POST', '/manageable_volumes'), ('POST', '/os-volume-manage'))),
+    Rule('volume_extension:volume_unmanage', _ADMIN, 'Delete a volume and keep its file.',
+         (('POST', '/volumes/{volume_id}/action (os-unmanage)'),)),
     Rule('volume:attachment_create', _SERVICE, 'Reserve a volume for a server. Compute services do this.',
          (('POST', '/attachments'),)),
     Rule('volume:attachment_update', _SERVICE,
@@ -211,8 +226,16 @@ RULES = (
     Rule('volume_extension:services:index', _ADMIN, 'List the services of the block storage.',
          (('GET', '/os-services'),)),
     Rule('group:get_all', _READER, 'List groups of volumes. The list is always empty.', (('GET', '/groups/detail'),)),
-    Rule('volume_extension:qos_specs_manage:get_all', _ADMIN, 'List QoS specs. The list is always empty.',
-         (('GET', '/qos-specs'),)),
+    Rule('volume_extension:qos_specs_manage:get_all', _ADMIN, 'List QoS specs, and the volume types that have them.',
+         (('GET', '/qos-specs'), ('GET', '/qos-specs/{qos_id}/associations'))),
+    Rule('volume_extension:qos_specs_manage:get', _ADMIN, 'Show QoS specs.', (('GET', '/qos-specs/{qos_id}'),)),
+    Rule('volume_extension:qos_specs_manage:create', _ADMIN, 'Create QoS specs.', (('POST', '/qos-specs'),)),
+    Rule('volume_extension:qos_specs_manage:update', _ADMIN, 'Change QoS specs, and give them to volume types.',
+         (('PUT', '/qos-specs/{qos_id}'), ('PUT', '/qos-specs/{qos_id}/delete_keys'),
+          ('GET', '/qos-specs/{qos_id}/associate'), ('GET', '/qos-specs/{qos_id}/disassociate'),
+          ('GET', '/qos-specs/{qos_id}/disassociate_all'))),
+    Rule('volume_extension:qos_specs_manage:delete', _ADMIN, 'Delete QoS specs.',
+         (('DELETE', '/qos-specs/{qos_id}'),)),
     Rule('scheduler_extension:scheduler_stats:get_pools', _ADMIN, 'List storage pools and their capacity.',
          (('GET', '/scheduler-stats/get_pools'),)),
     Rule('volume_extension:capabilities', _ADMIN, 'Show the capabilities of a backend.',
@@ -235,8 +258,6 @@ ABSENT = names({
         group:update_group_snapshot group:delete group:enable_replication group:disable_replication
         group:failover_replication group:list_replication_targets volume:revert_to_snapshot
         volume_extension:volume_actions:initialize_connection volume_extension:volume_actions:terminate_connection
-        volume_extension:volume_actions:reserve volume_extension:volume_actions:unreserve
-        volume_extension:volume_actions:attach volume_extension:volume_actions:detach
     ''',
     'rule:admin_api': '''
         clusters:get_all clusters:get clusters:update workers:cleanup snapshot_extension:list_manageable
@@ -245,12 +266,10 @@ ABSENT = names({
         group:group_types:delete group:access_group_types_specs group:group_types_specs:get
         group:group_types_specs:get_all group:group_types_specs:create group:group_types_specs:update
         group:group_types_specs:delete group:group_snapshot_project_attribute group:reset_group_snapshot_status
-        group:reset_status volume_extension:qos_specs_manage:get volume_extension:qos_specs_manage:create
-        volume_extension:qos_specs_manage:update volume_extension:qos_specs_manage:delete
+        group:reset_status
         volume_extension:quota_classes:get volume_extension:quota_classes:update
         volume_extension:services:update volume:freeze_host volume:thaw_host volume:failover_host
-        volume_extension:hosts volume_extension:list_manageable
-        volume_extension:volume_manage volume_extension:volume_unmanage volume_extension:volume_type_encryption
+        volume_extension:hosts volume_extension:volume_type_encryption
         volume_extension:volume_admin_actions:extend_volume_completion
         volume_extension:volume_admin_actions:force_detach volume_extension:volume_admin_actions:migrate_volume
         volume_extension:volume_admin_actions:migrate_volume_completion volume:update_volume_admin_metadata

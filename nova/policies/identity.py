@@ -132,6 +132,11 @@ RULES = (
     Rule('identity:create_domain', _ADMIN, 'Create a domain.', scope=_NO_DOMAIN),
     Rule('identity:update_domain', _ADMIN, 'Change a domain.', scope=_NO_DOMAIN),
     Rule('identity:delete_domain', _ADMIN, 'Delete a domain with its users, groups and projects.', scope=_NO_DOMAIN),
+    Rule('identity:list_policies', _READER, 'List policy documents.', scope=_NO_DOMAIN),
+    Rule('identity:get_policy', _READER, 'Show a policy document.', scope=_NO_DOMAIN),
+    Rule('identity:create_policy', _ADMIN, 'Store a policy document.', scope=_NO_DOMAIN),
+    Rule('identity:update_policy', _ADMIN, 'Change a policy document.', scope=_NO_DOMAIN),
+    Rule('identity:delete_policy', _ADMIN, 'Delete a policy document.', scope=_NO_DOMAIN),
     Rule('identity:list_projects', _LISTER, 'List projects.', scope=_ALL),
     Rule('identity:get_project', _PROJECT_READER, 'Show a project.', scope=_ALL),
     Rule('identity:create_project', _PROJECT_MANAGER, 'Create a project.', scope=_ALL),
@@ -300,8 +305,8 @@ ABSENT = names({
         identity:create_consumer identity:update_consumer identity:delete_consumer identity:create_domain_config
         identity:update_domain_config identity:delete_domain_config identity:create_identity_provider
         identity:update_identity_provider identity:delete_identity_provider identity:create_mapping
-        identity:delete_mapping identity:update_mapping identity:create_policy identity:update_policy
-        identity:delete_policy identity:create_policy_association_for_endpoint
+        identity:delete_mapping identity:update_mapping
+        identity:create_policy_association_for_endpoint
         identity:delete_policy_association_for_endpoint identity:create_policy_association_for_service
         identity:delete_policy_association_for_service identity:create_policy_association_for_region_and_service
         identity:delete_policy_association_for_region_and_service identity:create_protocol identity:update_protocol
@@ -311,7 +316,7 @@ ABSENT = names({
     'rule:admin_required or (role:reader and system_scope:all)': '''
         identity:get_consumer identity:list_consumers identity:get_domain_config identity:get_domain_config_default
         identity:list_identity_providers identity:get_identity_provider identity:get_mapping identity:list_mappings
-        identity:get_policy identity:list_policies identity:check_policy_association_for_endpoint
+        identity:check_policy_association_for_endpoint
         identity:check_policy_association_for_service identity:check_policy_association_for_region_and_service
         identity:get_policy_for_endpoint identity:list_endpoints_for_policy identity:get_protocol
         identity:list_protocols identity:list_service_providers identity:get_service_provider

@@ -53,7 +53,10 @@ RULES = (
     Rule('deactivate', _MEMBER, 'Refuse downloads of an image to all but administrators.',
          (('POST', f'{_IMAGE}/actions/deactivate'),)),
     Rule('reactivate', _MEMBER, 'Allow downloads of an image again.', (('POST', f'{_IMAGE}/actions/reactivate'),)),
-    Rule('get_tasks', 'rule:default', 'List tasks. The list is always empty.', (('GET', '/v2/tasks'),)),
+    Rule('get_tasks', 'rule:default', 'List tasks of the own project.', (('GET', '/v2/tasks'),)),
+    Rule('get_task', 'rule:default', 'Show a task of the own project.', (('GET', '/v2/tasks/{task_id}'),)),
+    Rule('tasks_api_access', _ADMIN, 'Create a task, with add_task.', (('POST', '/v2/tasks'),)),
+    Rule('add_task', 'rule:default', 'Create a task, with tasks_api_access.', (('POST', '/v2/tasks'),)),
     Rule('get_metadef_namespaces', 'rule:context_is_admin or (role:reader and project_id:%(project_id)s)',
          'List namespaces of metadata definitions.', (('GET', _NAMESPACES),)),
     Rule('get_metadef_namespace', _DEFINED, 'Show a namespace of metadata definitions.', (('GET', _NAMESPACE),)),
@@ -103,14 +106,14 @@ ABSENT = names({
     ('rule:context_is_admin or (role:member and (project_id:%(project_id)s or project_id:%(member_id)s or '
      "'community':%(visibility)s or 'public':%(visibility)s or 'shared':%(visibility)s))"): 'download_from_store',
     'rule:context_is_admin': '''
-        delete_image_location manage_image_cache copy_image list_cached_nodes tasks_api_access
+        delete_image_location manage_image_cache copy_image list_cached_nodes
         cache_image cache_list cache_delete cache_clean cache_prune
     ''',
     'rule:context_is_admin or (role:reader and project_id:%(project_id)s)': 'get_image_location',
     'rule:context_is_admin or (role:member and project_id:%(project_id)s)': 'set_image_location',
     'rule:service_api or (role:member and project_id:%(project_id)s and project_id:%(owner)s)': 'add_image_location',
     'rule:service_api': 'fetch_image_location',
-    'rule:default': 'get_task add_task modify_task',
+    'rule:default': 'modify_task',
     'rule:context_is_admin or rule:service_api': 'stores_info_detail',
 })
 

@@ -28,6 +28,7 @@ BASE = (
     ('shared_security_group', 'field:security_groups:shared=True',
      'Security groups that are shared with the project.'),
     ('shared_subnetpools', 'field:subnetpools:shared=True', 'Subnet pools that are shared with the project.'),
+    ('shared_address_groups', 'field:address_groups:shared=True', 'Address groups that are shared with the project.'),
     ('shared_address_scopes', 'field:address_scopes:shared=True', 'Address scopes that are shared with the project.'),
     ('compute_device', 'field:port:device_owner=~^compute:', 'Ports of servers.'),
     ('baremetal_device', 'field:port:device_owner=~^baremetal:', 'Ports of bare metal nodes.'),
@@ -54,6 +55,7 @@ _GROUP_MEMBER = '(rule:admin_only) or (role:member and rule:sg_owner)'
 _QOS_READER = '(rule:admin_only) or (role:reader and project_id:%(project_id)s) or rule:shared_qos_policy'
 _GROUP_READER = '(rule:admin_only) or (role:reader and project_id:%(project_id)s) or rule:shared_security_group'
 _POOL_READER = '(rule:admin_only) or (role:reader and project_id:%(project_id)s) or rule:shared_subnetpools'
+_ADDRESS_READER = '(rule:admin_only) or (role:reader and project_id:%(project_id)s) or rule:shared_address_groups'
 _SCOPE_READER = 'rule:admin_only or role:reader and project_id:%(project_id)s or rule:shared_address_scopes'
 _NOT_ALL_PROJECTS = (
     'rule:admin_only or (not field:rbac_policy:target_tenant=* and not field:rbac_policy:target_project=*)')
@@ -107,6 +109,12 @@ RULES = (
          '(rule:admin_only) or (role:reader and rule:network_owner)', 'Show the tags of a subnet.'),
     Rule('update_subnet:tags', _SUBNET_MEMBER, 'Add or replace tags of a subnet.'),
     Rule('delete_subnet:tags', _SUBNET_MEMBER, 'Delete tags of a subnet.'),
+    Rule('get_address_group', _ADDRESS_READER, 'List and show address groups.'),
+    Rule('create_address_group', _MEMBER, 'Create an address group.'),
+    Rule('update_address_group', _MEMBER, 'Change the name or description of an address group.'),
+    Rule('delete_address_group', _MEMBER, 'Delete an address group.'),
+    Rule('add_addresses', _MEMBER, 'Add ranges to an address group.'),
+    Rule('remove_addresses', _MEMBER, 'Remove ranges from an address group.'),
     Rule('get_address_scope', _SCOPE_READER, 'List and show address scopes.'),
     Rule('create_address_scope', _MEMBER, 'Create an address scope.'),
     Rule('create_address_scope:shared', _ADMIN, 'Set shared of a new address scope.'),
@@ -285,9 +293,7 @@ ABSENT = names({
     '': 'regular_user',
     'rule:admin_or_owner': 'default',
     'rule:context_is_admin or project_id:%(ext_parent:project_id)s': 'admin_or_ext_parent_owner',
-    'field:address_groups:shared=True': 'shared_address_groups',
     '(rule:admin_only) or (role:member and project_id:%(project_id)s)': '''
-        create_address_group update_address_group delete_address_group add_addresses remove_addresses
         create_floatingip:router_id update_floatingip:router_id create_local_ip update_local_ip delete_local_ip
         create_ndp_proxy update_ndp_proxy delete_ndp_proxy create_port:pvlan_type create_port:pvlan_community
         update_port:pvlan_type update_port:pvlan_community create_network:pvlan update_network:pvlan
@@ -296,8 +302,6 @@ ABSENT = names({
         update_external_gateways:external_gateways:network_id remove_external_gateways
         remove_external_gateways:external_gateways onboard_network_subnets
     ''',
-    '(rule:admin_only) or (role:reader and project_id:%(project_id)s) or rule:shared_address_groups':
-        'get_address_group',
     'rule:admin_only': '''
         create_agent update_agent delete_agent create_dhcp-network get_dhcp-networks delete_dhcp-network
         create_l3-router get_l3-routers update_l3-router delete_l3-router get_dhcp-agents create_router:evpn_vni

@@ -39,6 +39,8 @@ from nova.volume.store import files as volume_files
 from nova.volume.store import guests as volume_guests
 from nova.volume.store import keys as volume_keys
 from nova.volume.store import limits as volume_limits
+from nova.volume.store import managed as volume_managed
+from nova.volume.store import qos as volume_qos
 from nova.volume.store import retypes
 from nova.volume.store import rows
 from nova.volume.store import services as volume_services
@@ -91,12 +93,15 @@ class EmbeddedVolumes(api.BlockStorage):
         self.jobs = jobs.VolumeJobs(database, self.files, images, self.keys)
         self.limits = volume_limits.Limits(conf, database)
         self.types, self.type_access = volume_types.Types(database), type_access.TypeAccess(database)
+        self.qos = volume_qos.QosSpecs(database)
+        self.managed = volume_managed.Managed(database, self.files, self.limits)
         self.attach_backend = attach_backend.EmbeddedAttachBackend(conf, database, self.files)
         self.snapshots = snapshots.Snapshots(database, self.files, self.jobs, self.limits, self.attach_backend,
                                              guests, self.keys)
         self.backups = volume_backups.Backups(database, self.files, self.jobs, self.limits, self.snapshots.create,
                                               self.keys)
-        self.transfers, self.retypes = volume_transfers.Transfers(database, self.limits), retypes.Retypes(database)
+        self.transfers, self.retypes = volume_transfers.Transfers(database, self.limits), retypes.Retypes(
+            database, self.limits)
         self.uploads = volume_uploads.Uploads(database, self.files, self.jobs, images)
         self.attachments = attachments.Attachments(database, self.attach_backend)
         self.services = volume_services.Services(conf, cells)
@@ -181,7 +186,8 @@ class EmbeddedVolumes(api.BlockStorage):
             shared = multiattach or volume_types.is_multiattach(kind)
             key = self._key(conn, kind, source, shared, key_id) if kind['encryption'] else None
             checked = volume_limits.check_size(wanted)
-            self.limits.check(conn, nova_context.the_project(ctx.project_id), 'volumes', checked, checked)
+            self.limits.check(conn, nova_context.the_project(ctx.project_id), 'volumes', checked, checked,
+                              kind['name'])
             return kind['id'], cast('db_rows.VolumesRow', db.insert(conn, t.volumes, {
                 **values, 'availability_zone': zone, 'size': checked, 'volume_type': kind['name'],
                 'multiattach': shared, 'key_id': key}))
@@ -226,6 +232,9 @@ class EmbeddedVolumes(api.BlockStorage):
         """
         if multiattach:
             raise exception.InvalidVolume(reason='encrypted volumes do not support multiattach.')
+        if (kind['encryption'] or {}).get('control_location') == volume_types.BACK_END:
+            raise exception.InvalidVolume(reason='this service does not encrypt by itself: volumes need a type whose '
+                                                 f'encryption has the control location {volume_types.FRONT_END}.')
         if not self.files.has_tools:
             raise exception.InvalidVolume(reason='qemu-img is needed for encrypted volumes, and is not installed on '
                                                  'the volume host.')
@@ -292,7 +301,7 @@ class EmbeddedVolumes(api.BlockStorage):
             if size <= row['size']:
                 raise exception.InvalidInput(reason='New size for extend must be greater than current size.')
             volume_limits.check_size(size)
-            self.limits.check(conn, row['project_id'], None, size - row['size'], size)
+            self.limits.check(conn, row['project_id'], None, size - row['size'], size, row['volume_type'])
             held = db.attachments(conn, volume_ids=[row['id']])
             if held and row['key_id']:
                 raise exception.InvalidVolume(reason='it is encrypted and attached. Detach it first.')

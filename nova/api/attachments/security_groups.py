@@ -34,7 +34,7 @@ def rule_view(rule: api_request.Row, groups: Mapping[str, api_request.Row]) -> a
     if rule['remote_group_id']:
         source = groups.get(rule['remote_group_id'])
         group = {'name': source['name'], 'tenant_id': source['project_id']} if source else {}
-    else:
+    elif not rule.get('remote_address_group_id'):
         any_address = '0.0.0.0/0' if rule['ethertype'] == 'IPv4' else '::/0'
         addresses = {'cidr': rule['remote_ip_prefix'] or any_address}
     return {'id': rule['id'], 'parent_group_id': rule['security_group_id'], 'ip_protocol': rule['protocol'],

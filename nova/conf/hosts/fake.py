@@ -27,6 +27,9 @@ OPTIONS = [
     cfg.DictOpt('cpu_stats', default={'user': '100', 'kernel': '50', 'idle': '850', 'iowait': '0', 'frequency': '2000'},
                 help='Values that the monitor of a fake host reports: nanoseconds of CPU time for user, kernel, '
                      'idle and iowait, and the frequency in MHz.'),
+    cfg.BoolOpt('shares_disks', default=False,
+                help='Whether the fake hosts act as if the disks of their guests were on shared storage, so that live '
+                     'migrations copy no disks.'),
     cfg.StrOpt('state_dir', default='',
                help='Directory for the state of fake guests, one file per host, so that they survive a restart of '
                     'the process. Empty: fake guests end with the process.'),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 NOUNS = {
     'domain': tables.identity_domains,
+    'policy': tables.identity_policies,
     'project': tables.identity_projects,
     'user': tables.identity_users,
     'role': tables.identity_roles,

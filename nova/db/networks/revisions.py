@@ -23,7 +23,8 @@ REST, FILTERS = KINDS = ('rest', 'filters')          # in the order of a revisio
 PLUMBED = frozenset({t.networks, t.segments, t.vlans, t.subnets, t.ports, t.addresses, t.port_security_groups,
                      t.security_group_rules, t.qos_rules, t.routers, t.floating_ips, t.port_forwardings,
                      t.dns_domains, t.dns_entries, t.qos_markings, t.subnet_pools,
-                     t.trunks, t.trunk_subports})
+                     t.trunks, t.trunk_subports, t.address_groups})
+_RULES = frozenset({t.security_group_rules, t.address_groups})
 
 
 def execute(conn: sa.Connection, statement: sa.Insert | sa.Update | sa.Delete,
@@ -31,7 +32,7 @@ def execute(conn: sa.Connection, statement: sa.Insert | sa.Update | sa.Delete,
     """Execute an INSERT, UPDATE or DELETE and count a change if the table is in PLUMBED."""
     result = conn.execute(statement, rows) if rows is not None else conn.execute(statement)
     if statement.table in PLUMBED and result.rowcount:          # -1: unknown
-        changed(conn, FILTERS if statement.table is t.security_group_rules else REST)
+        changed(conn, FILTERS if statement.table in _RULES else REST)
     return result
 
 

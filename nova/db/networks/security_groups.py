@@ -126,6 +126,12 @@ def hosts_to_tell(conn: sa.Connection, port_ids: list[str], group_id: str) -> li
     return sorted(set(conn.execute(sa.union(own, others)).scalars()) - {''})
 
 
+def stateless(conn: sa.Connection, idents: Iterable[str]) -> list[str]:
+    """Return the subset of ids that are stateless groups."""
+    c = t.security_groups.c
+    return sorted(conn.execute(sa.select(c.id).where(c.id.in_(list(idents)), sa.not_(c.stateful))).scalars())
+
+
 def hosts_with(conn: sa.Connection, group_id: str) -> list[str]:
     """Return the hosts with a port in the group."""
     port, binding = t.ports.c, t.port_security_groups.c

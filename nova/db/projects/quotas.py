@@ -119,6 +119,11 @@ def delete_limits(conn: sa.Connection, project_id: str, user_id: str | None = No
     conn.execute(sa.delete(t.quotas).where(mine))
 
 
+def delete_resources(conn: sa.Connection, resources: Collection[str]) -> None:
+    """Delete the limits of resources that are gone, of all projects."""
+    conn.execute(sa.delete(t.quotas).where(t.quotas.c.resource.in_(resources)))
+
+
 def set_class_limits(conn: sa.Connection, class_name: str, limits: dict[str, int]) -> None:
     """Store limits of a quota class."""
     for resource, limit in limits.items():

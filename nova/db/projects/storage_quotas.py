@@ -12,7 +12,8 @@ from nova.db.projects import quotas
 
 MIB = 2 ** 20
 IMAGES = ('image_size_total', 'image_count_total', 'image_count_uploading')
-VOLUMES = ('volumes', 'snapshots', 'gigabytes', 'per_volume_gigabytes', 'backups', 'backup_gigabytes')
+VOLUMES = ('volumes', 'snapshots', 'gigabytes', 'per_volume_gigabytes', 'backups', 'backup_gigabytes', 'groups')
+PER_TYPE = ('volumes', 'snapshots', 'gigabytes')         # resources that also have limits for single volume types
 UNITS = {'image_size_total': 'MiB', 'gigabytes': 'GiB', 'per_volume_gigabytes': 'GiB',
          'backup_gigabytes': 'GiB'}      # units of these limits; other limits are numbers
 
@@ -22,7 +23,7 @@ def configured(conf: ConfigOpts) -> dict[str, int]:
     images, most = conf.quota, conf.volume
     return {**{name: images[name] for name in IMAGES}, 'volumes': most.volumes, 'snapshots': most.volumes,
             'gigabytes': most.gigabytes, 'per_volume_gigabytes': most.per_volume_gigabytes, 'backups': most.volumes,
-            'backup_gigabytes': most.gigabytes}
+            'backup_gigabytes': most.gigabytes, 'groups': 0}       # there are no groups, so any limit holds
 
 
 def defaults(conn: Connection, conf: ConfigOpts) -> dict[str, int]:
@@ -34,6 +35,14 @@ def defaults(conn: Connection, conf: ConfigOpts) -> dict[str, int]:
 def of_project(conn: Connection, conf: ConfigOpts, project_id: str) -> dict[str, int]:
     """Return {resource: limit} of a project in the units of UNITS; -1 is unlimited."""
     return defaults(conn, conf) | quotas.own_limits(conn, project_id, (*IMAGES, *VOLUMES))
+
+
+def of_type(noun: str, type_id: str) -> str:
+    """Return the name under which the limit of a volume type is stored.
+
+    :param noun: one of PER_TYPE
+    """
+    return f'{noun}:{type_id}'
 
 
 def of_images(conf: ConfigOpts, conn: Connection, project_id: str) -> dict[str, int]:

@@ -250,3 +250,13 @@ identity_limits = table(
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.UniqueConstraint('registered_limit_id', 'project_id', 'domain_id', name='uniq_identity_limits'),
 )
+
+# documents that clients keep for other services; this service does not read them
+identity_policies = table(
+    'identity_policies',
+    sa.Column('id', sa.String(64), primary_key=True),
+    sa.Column('type', sa.String(255), nullable=False),
+    sa.Column('blob', types.LongText, nullable=False),
+    sa.Column('extra', types.Json),
+    sa.Column('created_at', types.DateTime, nullable=False),
+)

@@ -311,6 +311,8 @@ port_forwardings: types.Table[rows.PortForwardingsRow] = table(
     sa.Column('internal_port_id', _id, nullable=False, index=True),
     sa.Column('internal_ip_address', sa.String(39), nullable=False),
     sa.Column('internal_port', sa.Integer, nullable=False),
+    # number of consecutive ports from external_port and internal_port on
+    sa.Column('ports', sa.Integer, nullable=False, default=1, server_default='1'),
     *_described(),
     sa.UniqueConstraint('floating_ip_id', 'protocol', 'external_port', name='uq_port_forwardings'),
 )
@@ -330,6 +332,8 @@ security_groups: types.Table[rows.SecurityGroupsRow] = table(
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False),
     sa.Column('name', _text, nullable=False),
+    # False: replies need rules of their own
+    sa.Column('stateful', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
     *_described(),
     sa.Index('ix_security_groups_project_name', 'project_id', 'name'),
 )
@@ -353,6 +357,17 @@ security_group_rules: types.Table[rows.SecurityGroupRulesRow] = table(
     sa.Column('port_range_max', sa.Integer),                         # ICMP: code
     sa.Column('remote_ip_prefix', sa.String(43)),
     sa.Column('remote_group_id', _id, index=True),
+    sa.Column('remote_address_group_id', _id, index=True),
+    *_described(),
+)
+
+# named lists of ranges that rules refer to; a new rule locks the group's row
+address_groups: types.Table[rows.AddressGroupsRow] = table(
+    'address_groups',
+    sa.Column('id', _id, primary_key=True),
+    sa.Column('project_id', _text, nullable=False, default='', index=True),
+    sa.Column('name', _text, nullable=False, default=''),
+    sa.Column('addresses', types.Json, nullable=False),              # [CIDR]
     *_described(),
 )
 

@@ -3,6 +3,10 @@ import datetime
 from typing import Any
 from typing import TypedDict
 
+AddressGroupsRow = TypedDict('AddressGroupsRow', {
+    'id': str, 'project_id': str, 'name': str, 'addresses': Any, 'description': str, 'created_at': datetime.datetime,
+    'updated_at': datetime.datetime, 'revision': int})
+
 AddressScopesRow = TypedDict('AddressScopesRow', {
     'id': str, 'project_id': str, 'name': str, 'shared': bool, 'ip_version': int, 'description': str,
     'created_at': datetime.datetime, 'updated_at': datetime.datetime, 'revision': int})
@@ -178,7 +182,7 @@ PciDevicesRow = TypedDict('PciDevicesRow', {
 
 PortForwardingsRow = TypedDict('PortForwardingsRow', {
     'id': str, 'project_id': str, 'floating_ip_id': str, 'protocol': str, 'external_port': int, 'internal_port_id': str,
-    'internal_ip_address': str, 'internal_port': int, 'description': str, 'created_at': datetime.datetime,
+    'internal_ip_address': str, 'internal_port': int, 'ports': int, 'description': str, 'created_at': datetime.datetime,
     'updated_at': datetime.datetime, 'revision': int})
 
 PortsRow = TypedDict('PortsRow', {
@@ -210,11 +214,11 @@ RoutersRow = TypedDict('RoutersRow', {
 SecurityGroupRulesRow = TypedDict('SecurityGroupRulesRow', {
     'id': str, 'project_id': str, 'security_group_id': str, 'direction': str, 'ethertype': str, 'protocol': str | None,
     'port_range_min': int | None, 'port_range_max': int | None, 'remote_ip_prefix': str | None,
-    'remote_group_id': str | None, 'description': str, 'created_at': datetime.datetime, 'updated_at': datetime.datetime,
-    'revision': int})
+    'remote_group_id': str | None, 'remote_address_group_id': str | None, 'description': str,
+    'created_at': datetime.datetime, 'updated_at': datetime.datetime, 'revision': int})
 
 SecurityGroupsRow = TypedDict('SecurityGroupsRow', {
-    'id': str, 'project_id': str, 'name': str, 'description': str, 'created_at': datetime.datetime,
+    'id': str, 'project_id': str, 'name': str, 'stateful': bool, 'description': str, 'created_at': datetime.datetime,
     'updated_at': datetime.datetime, 'revision': int})
 
 ServicesRow = TypedDict('ServicesRow', {
@@ -268,6 +272,10 @@ VolumeKeysRow = TypedDict('VolumeKeysRow', {
     'id': int, 'instance_uuid': str, 'volume_id': str, 'created_at': datetime.datetime, 'encryption_key_id': str,
     'encrypted_key': str})
 
+VolumeQosSpecsRow = TypedDict('VolumeQosSpecsRow', {
+    'id': str, 'name': str, 'consumer': str, 'specs': Any, 'created_at': datetime.datetime,
+    'updated_at': datetime.datetime})
+
 VolumeSnapshotsRow = TypedDict('VolumeSnapshotsRow', {
     'id': str, 'volume_id': str, 'project_id': str, 'user_id': str | None, 'name': str | None,
     'description': str | None, 'size': int, 'status': str, 'bootable': bool, 'metadata': Any, 'image_metadata': Any,
@@ -279,7 +287,7 @@ VolumeTransfersRow = TypedDict('VolumeTransfersRow', {
 
 VolumeTypesRow = TypedDict('VolumeTypesRow', {
     'id': str, 'name': str, 'description': str | None, 'extra_specs': Any, 'encryption': Any, 'is_public': bool,
-    'created_at': datetime.datetime, 'updated_at': datetime.datetime})
+    'created_at': datetime.datetime, 'updated_at': datetime.datetime, 'qos_specs_id': str | None})
 
 VolumesRow = TypedDict('VolumesRow', {
     'id': str, 'project_id': str, 'user_id': str | None, 'name': str | None, 'description': str | None, 'size': int,

@@ -3,7 +3,7 @@ import sqlalchemy as sa
 
 from nova.db import types
 from nova.db.tables.api import table
-from nova.db.tables.rows import VolumeAttachmentsRow, VolumeEncryptionKeysRow, VolumeTypesRow
+from nova.db.tables.rows import VolumeAttachmentsRow, VolumeEncryptionKeysRow, VolumeQosSpecsRow, VolumeTypesRow
 
 volumes = table(
     'volumes',
@@ -41,6 +41,18 @@ volume_types: types.Table[VolumeTypesRow] = table(
     sa.Column('extra_specs', types.Json, nullable=False),
     sa.Column('encryption', types.Json),                         # {'encryption_id', 'provider', …} or NULL
     sa.Column('is_public', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('updated_at', types.DateTime, nullable=False),
+    sa.Column('qos_specs_id', sa.String(36), index=True),
+)
+
+# limits of the disks of volume types
+volume_qos_specs: types.Table[VolumeQosSpecsRow] = table(
+    'volume_qos_specs',
+    sa.Column('id', sa.String(36), primary_key=True),
+    sa.Column('name', sa.String(255), nullable=False, unique=True),
+    sa.Column('consumer', sa.String(12), nullable=False),        # front-end, back-end or both
+    sa.Column('specs', types.Json, nullable=False),              # {one of nova.hardware.disks.LIMITS: number as text}
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('updated_at', types.DateTime, nullable=False),
 )

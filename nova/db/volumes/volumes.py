@@ -168,6 +168,24 @@ def used(conn: sa.Connection, project_id: str) -> dict[str, int]:
             'backups': sums['backups'], 'backup_gigabytes': int(sums['backups_size'])}
 
 
+def used_of_types(conn: sa.Connection, project_id: str, volume_type: str | None = None) -> dict[str, int]:
+    """Return {'volumes_TYPE', 'snapshots_TYPE', 'gigabytes_TYPE'} of a project's volumes and of their snapshots.
+
+    :param volume_type: of this type only
+    """
+    kind, copies = t.volumes.c.volume_type, t.volume_snapshots
+    of_project = sa.and_(t.volumes.c.project_id == project_id,
+                         sa.true() if volume_type is None else kind == volume_type)
+    found: dict[str, int] = {}
+    for noun, table, rows in (('volumes', t.volumes, t.volumes), ('snapshots', copies, copies.join(
+            t.volumes, t.volumes.c.id == copies.c.volume_id))):
+        for name, number, size in conn.execute(sa.select(kind, sa.func.count(), sa.func.sum(table.c.size)).select_from(
+                rows).where(of_project).group_by(kind)):
+            found[f'{noun}_{name}'] = number
+            found[f'gigabytes_{name}'] = found.get(f'gigabytes_{name}', 0) + int(size)
+    return found
+
+
 def lock_project(conn: sa.Connection, project_id: str) -> None:
     """Serialize the limit checks of one project."""
     table = tables_api.quota_locks

@@ -35,8 +35,10 @@ def subnets(req: operations.Request, uuids: Iterable[str]) -> list[dict[str, Any
 
 
 def groups(req: operations.Request) -> list[dict[str, Any]]:
-    """Return the security groups of the project."""
-    return req.pages('network', '/security-groups', 'security_groups', {'project_id': req.project_id})
+    """Return the security groups of the project, without rules for address groups, which EC2 does not have."""
+    found = req.pages('network', '/security-groups', 'security_groups', {'project_id': req.project_id})
+    return [{**group, 'security_group_rules': [rule for rule in group['security_group_rules']
+                                               if not rule.get('remote_address_group_id')]} for group in found]
 
 
 def undo(req: operations.Request, method: str, path: str, body: calls.Document | None = None) -> None:

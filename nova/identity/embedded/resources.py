@@ -177,6 +177,10 @@ class Domains(Resources):
         self.directory.delete_with(self.noun, remove, row_id)
 
 
+class Policies(Resources):
+    noun = 'policy'
+
+
 class Groups(Resources):
     noun = 'group'
 
@@ -328,7 +332,7 @@ def _with_names(row: Row, registered: Mapping[str, Row]) -> Row:
     return row | {name: found[name] for name in LIMIT_KEY}
 
 
-KINDS = (Domains, Groups, Regions, Services, Endpoints, RegisteredLimits, Limits)
+KINDS = (Domains, Policies, Groups, Regions, Services, Endpoints, RegisteredLimits, Limits)
 
 
 def of(directory: Directory, built_in: BuiltIn) -> dict[str, Resources]:

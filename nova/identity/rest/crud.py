@@ -138,8 +138,49 @@ class InDomain(Crud):
         return super().update(req, **parts)
 
 
+def _as_project(row: Stored) -> Stored:
+    """Return the row of the project that acts as a domain."""
+    return {'tags': [], **row, 'domain_id': None, 'parent_id': None, 'is_domain': True}
+
+
+_NOT_OF_DOMAIN = ('domain_id', 'parent_id')          # fields of a project that its domain does not have
+
+
 class Projects(InDomain):
+    """Projects. Each domain is also a project, which acts as the domain and is listed on demand."""
+
     exact, filters = True, ('is_domain', *resources.TAG_FILTERS)
+
+    def rules(self, verb: str, plural: bool = False) -> Rules:
+        rule, checks = super().rules(verb, plural)
+        return rule, (*checks, f'identity:{verb}_domain{"s" if plural else ""}')
+
+    def _domains(self, req: Request, verb: str, row_id: str) -> Resources | None:
+        """Return the store of the domains if an ID is that of a domain.
+
+        :raises Forbidden: the caller may not do this with the domain
+        """
+        found = req.service.resources['domain']
+        if not found.list(id=row_id):
+            return None
+        req.authorize(f'identity:{verb}_domain', {'target.domain.id': row_id})
+        return found
+
+    def _of_domain(self, req: Request, new: bool) -> dict[str, Any]:
+        """Return the values of a domain in the body of a project; raises BadRequest."""
+        if any(req.body.get(name) for name in _NOT_OF_DOMAIN):
+            raise exception.BadRequest('A project that acts as a domain has no parent and no domain.')
+        return resources.DOMAINS.values({name: value for name, value in req.body.items() if name not in (
+            'is_domain', *_NOT_OF_DOMAIN)}, new)
+
+    def create(self, req: Request, **parts: str) -> Stored:
+        if not resources.project_flag('is_domain', req.body.get('is_domain', False)):
+            return super().create(req)
+        req.authorize('identity:create_domain')
+        return _as_project(req.service.resources['domain'].create([self._of_domain(req, new=True)])[0])
+
+    def delete(self, req: Request, **parts: str) -> None:
+        (self._domains(req, 'delete', *parts.values()) or self.store(req)).delete(*parts.values())
 
     def match(self, req: Request) -> Match:
         match = super().match(req)
@@ -149,6 +190,16 @@ class Projects(InDomain):
         return match
 
     def update(self, req: Request, **parts: str) -> Stored:
+        """Update a project.
+
+        :raises Forbidden: a field cannot be changed
+        """
+        domains = self._domains(req, 'update', *parts.values())
+        is_domain = domains is not None
+        if resources.project_flag('is_domain', req.body.get('is_domain', is_domain)) != is_domain:
+            raise exception.Forbidden('The field is_domain of a project cannot be changed.')
+        if domains is not None:
+            return _as_project(domains.update(*parts.values(), self._of_domain(req, new=False)))
         row: dict[str, Any] = super().show(req, **parts)
         if req.body.get('parent_id', ...) in (None, row['domain_id']):
             req.body['parent_id'] = None                    # a top-level project
@@ -164,7 +215,13 @@ class Projects(InDomain):
             return str(parent['domain_id'] if parent else req.service.domain(parent_id)['id'])
 
     def list(self, req: Request) -> Rows:
-        return [] if req.query.get('is_domain', '').lower() in ('1', 'true') else super().list(req)
+        if req.query.get('is_domain', '').lower() not in ('1', 'true'):
+            return super().list(req)
+        req.authorize('identity:list_domains')
+        own, wanted = req.caller.domain_id, self.match(req).items()
+        found = [_as_project(row) for row in req.service.resources['domain'].list()
+                 if own is None or req.is_admin or row['id'] == own]
+        return self.visible(req, [row for row in found if all(row.get(name) == value for name, value in wanted)])
 
     def visible(self, req: Request, rows: Rows) -> Rows:
         wanted = {name: set(req.query[name].split(',')) for name in _TAGGED if req.query.get(name)}
@@ -177,6 +234,9 @@ class Projects(InDomain):
 
         :raises BadRequest: two forms of the same
         """
+        domains = self._domains(req, 'get', *parts.values())
+        if domains is not None:
+            return _as_project(domains.get(*parts.values()))
         row: dict[str, Any] = super().show(req, **parts)
         query = req.query
         if not any(f'{name}_as_{form}' in query for name in ('parents', 'subtree') for form in ('list', 'ids')):
@@ -359,7 +419,7 @@ def limit_model(req: Request) -> JsonObject:
 _CRUD: tuple[Crud, ...] = (
     Domains(resources.DOMAINS), Projects(resources.PROJECT, resources.RELATED), Users(resources.USER),
     Roles(resources.ROLE), InDomain(resources.GROUP),
-    Regions(resources.REGION), Crud(resources.SERVICE), Crud(resources.ENDPOINT),
+    Crud(resources.POLICY), Regions(resources.REGION), Crud(resources.SERVICE), Crud(resources.ENDPOINT),
     RegisteredLimits(resources.REGISTERED_LIMIT), Limits(resources.LIMIT))
 ROUTES = [
     Route('GET', '/v3/limits/model', limit_model, 'identity:get_limit_model', answer=Document({'model': (

@@ -132,7 +132,7 @@ class Request(request.BaseRequest):
 _KEYSTONE = {
     'OS-FEDERATION': 'federated identities', 'OS-OAUTH1': 'OAuth 1.0 consumers and tokens',
     'OS-OAUTH2': 'OAuth 2.0 tokens', 'OS-ENDPOINT-POLICY': 'endpoint policies',
-    'OS-SIMPLE-CERT': 'certificates of tokens', 'OS-PKI': 'certificates of tokens', 'policies': 'policy documents'}
+    'OS-SIMPLE-CERT': 'certificates of tokens', 'OS-PKI': 'certificates of tokens'}
 
 
 def keystone_feature(path: str) -> str | None:

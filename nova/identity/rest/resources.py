@@ -37,20 +37,20 @@ if TYPE_CHECKING:
     from nova.json_types import JsonObject
 
 Row = Mapping[str, Any]
-NO_DOMAIN = 'Only a domain can act as a domain. Create a domain instead.'
 WRITE: dict[str, Any] = {'write': 'create update'}
 
 
 def _no_domain(_name: str, value: bool | str) -> bool | str:
     if str(value).lower() == 'true':
-        raise exception.Forbidden(NO_DOMAIN)
+        raise exception.Forbidden('Only a project can act as a domain.')
     return value
 
 
-def _flag(name: str, value: bool | str) -> bool | str:
+def project_flag(name: str, value: bool | str) -> bool:
+    """Parse a flag of a project; raises BadRequest."""
     if value not in (True, False, 'True', 'TRUE', 'true', 'False', 'FALSE', 'false'):
         raise exception.BadRequest(f'Invalid input for project.{name}: invalid (type).')
-    return _no_domain(name, value)
+    return str(value).lower() == 'true'
 
 
 def _present(name: str) -> Getter:
@@ -118,11 +118,12 @@ PROJECT = OpenKind('project', 'projects', t.identity_projects, (
     _name(64),
     _description(s.STRING),
     _enabled('it'),
-    _IN_DOMAIN,
-    Field('parent_id', s.STRING, lambda row, req: row['parent_id'] or row['domain_id'], 'Parent, or the domain.',
-          column='parent_id', filter='parent_id', accepts=_REF, **WRITE),
-    Field('is_domain', {'const': False}, Constant(False), 'Always false.', **WRITE,
-          accepts=Converted({'type': ['boolean', 'string']}, _flag)),
+    Field('domain_id', s.STRING_OR_NULL, 'domain_id', 'Domain; null if it acts as a domain.', filter='domain_id',
+          accepts=_REF, **WRITE),
+    Field('parent_id', s.STRING_OR_NULL, lambda row, req: row['parent_id'] or row['domain_id'],
+          'Parent, or the domain.', column='parent_id', filter='parent_id', accepts=_REF, **WRITE),
+    Field('is_domain', s.FLAG, lambda row, req: row.get('is_domain', False), 'Whether it acts as a domain.',
+          accepts=Converted({'type': ['boolean', 'string']}, project_flag), **WRITE),
     Field('tags', s.STRINGS, 'tags', 'Tags.', accepts=TAGS, **WRITE),
     linked('projects/{id}'),
 ), {'description': ''}, {'parent_id': 'parent', 'domain_id': 'domain'})
@@ -130,9 +131,9 @@ RELATED = OpenKind('project', 'projects', None, (*PROJECT.fields, *(
     Field(name, {'type': ['array', 'object', 'null']}, _given(name), f'Projects {where} it: a list, or nested IDs.',
           optional=True) for name, where in (('parents', 'above'), ('subtree', 'below')))))
 
-# Refuse unsupported options and unsatisfiable rules; null removes an option.
-METHODS = ('password', 'totp', 'token', 'application_credential')
-_RULES = s.array(s.array({'enum': list(METHODS)}, 1, len(METHODS), uniqueItems=True), 0, 16, uniqueItems=True)
+# Refuse unsupported options; null removes an option. No login satisfies a rule with an unknown method.
+_METHOD: Schema = {'type': 'string', 'minLength': 1, 'maxLength': 64}
+_RULES = s.array(s.array(_METHOD, 1, 8, uniqueItems=True), 0, 16, uniqueItems=True)
 _OPTIONS: Schema = {**obj(
     multi_factor_auth_enabled=maybe(s.FLAG), ignore_password_expiry=maybe(s.FLAG),
     multi_factor_auth_rules=maybe(_RULES)), 'additionalProperties': False}
@@ -183,6 +184,14 @@ GROUP = OpenKind('group', 'groups', t.identity_groups, (
     _IN_DOMAIN,
     linked('groups/{id}'),
 ), {'description': ''}, {'domain_id': 'domain'})
+
+POLICY = OpenKind('policy', 'policies', t.identity_policies, (
+    _ID,
+    _name(255, key='type', doc='Media type of the document.'),
+    Field('blob', s.STRING, 'blob', 'Document, which this service does not read.', required=True,
+          accepts={'type': 'string', 'maxLength': 65536}, **WRITE),
+    linked('policies/{id}'),
+))
 
 # ---- role assignments: rows of grants.Grants
 

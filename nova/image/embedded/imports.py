@@ -66,6 +66,8 @@ class Task:
     request_id: str | None
     status: str = 'pending'
     message: str = ''
+    type: str = 'api_image_import'
+    given: JsonObject | None = None      # input of a task that a client created
     id: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
     created_at: datetime.datetime = dataclasses.field(default_factory=utils.utcnow)
     updated_at: datetime.datetime = dataclasses.field(default_factory=utils.utcnow)
@@ -74,10 +76,10 @@ class Task:
         self.status, self.message, self.updated_at = status, message, utils.utcnow()
 
     def document(self) -> JsonObject:
-        return {'id': self.id, 'type': 'api_image_import', 'status': self.status, 'message': self.message,
+        return {'id': self.id, 'type': self.type, 'status': self.status, 'message': self.message,
                 'image_id': self.image_id, 'owner': self.owner, 'user_id': self.user_id,
                 'request_id': self.request_id, 'result': None,
-                'input': {'image_id': self.image_id, 'import_req': {'method': {'name': self.method}}},
+                'input': self.given or {'image_id': self.image_id, 'import_req': {'method': {'name': self.method}}},
                 'created_at': utils.isotime(self.created_at), 'updated_at': utils.isotime(self.updated_at)}
 
 
@@ -128,8 +130,23 @@ class Imports:
         with self._lock:
             return list(self._tasks.get(image_id, ()))
 
-    def start(self, ctx: RequestContext, image_id: str, method: str, url: str | None) -> None:
-        """Begin an import.
+    def every(self) -> list[Task]:
+        """Return all tasks, newest first."""
+        with self._lock:
+            found = [task for tasks in self._tasks.values() for task in tasks]
+        return sorted(found, key=lambda task: (task.created_at, task.id), reverse=True)
+
+    def verify(self, url: str) -> None:
+        """Check that a web-download may begin.
+
+        :raises BadRequest: the method is not offered, or the URL is refused
+        """
+        if DOWNLOAD not in self.methods:
+            raise exception.BadRequest(f'The import method {DOWNLOAD} is not offered.')
+        self._fetcher.verify(url)
+
+    def start(self, ctx: RequestContext, image_id: str, method: str, url: str | None) -> Task:
+        """Begin an import and return its task.
 
         :param url: of a web-download
         :raises BadRequest: the method is not offered, or the URL is missing or refused
@@ -141,11 +158,12 @@ class Imports:
                                        f'{", ".join(self.methods) or "none"}.')
         if (method == DOWNLOAD) != (url is not None):
             raise exception.BadRequest(f'uri is needed by {DOWNLOAD}, and no other method takes it.')
-        if url is None:
-            image = self._store.db.run(self._activate, ctx, image_id)
-            self._remember(ctx, image, method).change('success')
-        else:
-            self._begin(ctx, image_id, url)
+        if url is not None:
+            return self._begin(ctx, image_id, url)
+        image = self._store.db.run(self._activate, ctx, image_id)
+        task = self._remember(ctx, image, method)
+        task.change('success')
+        return task
 
     def _activate(self, conn: Connection, ctx: RequestContext, image_id: str) -> StoredImage:
         image = self._store.changeable(conn, ctx, image_id, 'upload_image')
@@ -155,7 +173,7 @@ class Imports:
         db_images.update(conn, image['id'], {'status': 'active', 'updated_at': utils.utcnow()})
         return image
 
-    def _begin(self, ctx: RequestContext, image_id: str, url: str) -> None:
+    def _begin(self, ctx: RequestContext, image_id: str, url: str) -> Task:
         self._fetcher.verify(url)
         self._store.files.check_room()
         with self._lock:
@@ -167,7 +185,7 @@ class Imports:
         with self._lock:
             self._waiting.append(Download(image, data_id, url, task))
             if self._running >= MAX_RUNNING:
-                return
+                return task
             self._running += 1
         try:
             concurrency.spawn('image-import', self._run)
@@ -175,6 +193,7 @@ class Imports:
             with self._lock:
                 self._running -= 1
             LOG.warning('Cannot start a thread for the import of image %s: %s', image['id'], error)
+        return task
 
     def _remember(self, ctx: RequestContext, image: StoredImage, method: str) -> Task:
         task = Task(image['id'], method, image['owner'], ctx.user_id, ctx.request_id)

@@ -72,9 +72,32 @@ _IMPORT = json_schema.Validator(IMPORT.schema(0))
 DATA = Plain({})
 
 
+class TaskQuery(params.Query):
+    """Parameters of the list of tasks."""
+
+    def __init__(self) -> None:
+        super().__init__(*(params.Param(name, TEXT) for name in ('limit', 'marker', *TASK_FILTERS)), closed=0)
+
+    def validate(self, query_string: str, version: int, relaxed: bool = False) -> Any:
+        return params.parse_bounded(query_string)
+
+
+def check_task(body: JsonObject) -> None:
+    """Raise BadRequest unless the body is a task that imports an image."""
+    error = next(json_schema.Validator(NEW_TASK.schema(0)).iter_errors(body), None)
+    if error is not None:
+        where = '.'.join(map(str, error.path)) or 'The body'
+        raise exception.BadRequest(f'{where} is not valid: {error.message[:200]}.')
+
+
 def check_import(body: JsonObject) -> None:
     """Raise BadRequest unless the body is an import request."""
     error = next(_IMPORT.iter_errors(body), None)
     if error is not None:
         where = '.'.join(map(str, error.path)) or 'The body'
         raise exception.BadRequest(f'{where} is not valid: {error.message[:200]}.')
+TASK_FILTERS = ('type', 'status')
+NEW_TASK = _object('type', 'input', more=False, type={'enum': ['import']}, input={
+    'type': 'object', 'required': ['import_from', 'image_properties'], 'additionalProperties': False, 'properties': {
+        'import_from': {**TEXT, 'maxLength': 4096}, 'import_from_format': TEXT,
+        'image_properties': {'type': 'object'}}})

@@ -19,6 +19,7 @@ from nova.image.embedded import service
 from nova.image.rest import forms
 from nova.image.rest import metadefs
 from nova.image.rest import patch
+from nova.image.rest import tasks
 from nova.image.rest import views
 from nova.json_types import Json
 from nova.json_types import JsonDocument
@@ -264,9 +265,9 @@ def show_metadef_schema(req: ImageRequest, name: str) -> JsonDocument:
     return metadefs.SCHEMAS[name]
 
 
-def list_all_tasks(req: ImageRequest) -> JsonObject:
-    """Return the tasks of the service, always an empty list: uploads are no tasks."""
-    return {'tasks': [], 'first': '/v2/tasks', 'schema': '/v2/schemas/tasks'}
+def create_task(req: ImageRequest) -> Response:
+    req.store.policy.authorize(req.context, 'add_task', {'project_id': req.context.project_id})
+    return tasks.create_task(req, _body(req))
 
 
 def show_import(req: ImageRequest) -> JsonObject:
@@ -360,7 +361,10 @@ ROUTES = (
     Route('GET', '/v2/schemas/{name}', show_schema, any_scope=True, answer=views.ANSWER_SCHEMA),
     Route('GET', '/v2/schemas/metadefs/{name}', show_metadef_schema, any_scope=True, answer=views.ANSWER_SCHEMA),
     *metadefs.ROUTES,
-    Route('GET', '/v2/tasks', list_all_tasks, 'get_tasks', answer=views.ANSWER_ALL_TASKS),
+    Route('GET', '/v2/tasks', tasks.list_tasks, 'get_tasks', query=forms.TaskQuery(), answer=views.ANSWER_ALL_TASKS),
+    Route('GET', '/v2/tasks/{task_id}', tasks.show_task, 'get_task', answer=views.ANSWER_TASK),
+    Route('POST', '/v2/tasks', create_task, 'tasks_api_access', ('add_task', 'add_image', 'upload_image'), status=201,
+          streams=True, errors=(409, 415), body=forms.NEW_TASK, answer=views.ANSWER_TASK),
     Route('GET', '/v2/info/import', show_import, any_scope=True, answer=views.ANSWER_IMPORT),
     Route('GET', '/v2/info/stores', show_stores, any_scope=True, answer=views.ANSWER_STORES),
     Route('GET', '/v2/info/usage', show_usage, answer=views.ANSWER_USAGE),

@@ -17,6 +17,7 @@ from nova.web import resource
 from nova.web import sizes
 from nova.web.resource import closed
 from nova.web.resource import Document
+from nova.web.resource import Plain
 from nova.web.resource import Schema
 
 if TYPE_CHECKING:
@@ -72,14 +73,14 @@ def images(rows: Sequence[StoredImage], query: list[tuple[str, str]], limit: int
     shown = [{**row['properties'], **_image(row, None)} for row in rows]
     number = sizes.fitting(shown)
     document: JsonObject = {'images': [view for row, view in zip(rows[:number], shown) if shows(row)],
-                            'first': _link(kept), 'schema': '/v2/schemas/images'}
+                            'first': link('images', kept), 'schema': '/v2/schemas/images'}
     if rows and (len(rows) == limit or cut or number < len(rows)):
-        document['next'] = _link([*kept, ('marker', rows[number - 1]['id'])])
+        document['next'] = link('images', [*kept, ('marker', rows[number - 1]['id'])])
     return document
 
 
-def _link(query: list[tuple[str, str]]) -> str:
-    return '/v2/images' + ('?' + urllib.parse.urlencode(query) if query else '')
+def link(noun: str, query: list[tuple[str, str]]) -> str:
+    return f'/v2/{noun}' + ('?' + urllib.parse.urlencode(query) if query else '')
 
 
 def usage(used: Mapping[str, tuple[int, int]]) -> JsonObject:
@@ -138,7 +139,7 @@ _USED = closed('limit', 'usage', limit={'type': 'integer'}, usage={'type': 'inte
 _ANY: Schema = {'type': 'object', 'additionalProperties': True}
 _WORDS: Schema = {'type': ['null', 'string']}
 _SHOWN: dict[str, Schema] = {
-    'id': TEXT, 'type': {'const': 'api_image_import'},
+    'id': TEXT, 'type': {'enum': ['api_image_import', 'import']},
     'status': {'enum': ['pending', 'processing', 'success', 'failure']}, 'message': TEXT, 'image_id': TEXT,
     'owner': _WORDS, 'user_id': _WORDS, 'request_id': _WORDS, 'result': {'type': 'null'}, 'input': _ANY,
     'created_at': TEXT, 'updated_at': TEXT}
@@ -146,7 +147,8 @@ _TASK = closed(*_SHOWN, **_SHOWN)
 ANSWER_IMAGE, ANSWER_MEMBER = OneImage({}), OneMember({})
 ANSWER_IMAGES = Document({'images': [ANSWER_IMAGE], 'first': TEXT, 'schema': TEXT}, {'next': TEXT})
 ANSWER_MEMBERS = Members({'members': [MEMBER.view('show')], 'schema': TEXT})
-ANSWER_ALL_TASKS = Document({'tasks': {'type': 'array', 'maxItems': 0}, 'first': TEXT, 'schema': TEXT})
+ANSWER_TASK = Plain(_TASK)
+ANSWER_ALL_TASKS = Document({'tasks': {'type': 'array', 'items': _TASK}, 'first': TEXT, 'schema': TEXT}, {'next': TEXT})
 ANSWER_TASKS = Document({'tasks': {'type': 'array', 'items': _TASK}})
 ANSWER_SCHEMA = Document({'name': TEXT, 'properties': _ANY},
                          {'required': {'type': 'array', 'items': TEXT}, 'additionalProperties': _ANY,

@@ -2,6 +2,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from nova.db.engine import Connection
+from nova.db.networks import address_groups
 from nova.db.networks import dns
 from nova.db.networks import hosts
 from nova.db.networks import networks
@@ -21,7 +22,7 @@ from nova.objects import network_info
 def load(conn: Connection, host: str, devname: Callable[[str], str], physical: dict[str, str] | None = None,
          tunnel: str = '', metadata_key: str = '', distributed: bool = False,
          move_key: Callable[[str], str] | None = None) -> host_state.HostState:
-    """Load the HostState of a host in nine statements, more if overlay networks, routers or trunks exist.
+    """Load the HostState of a host in ten statements, more if overlay networks, routers or trunks exist.
 
     :param devname: function: port id -> name of its device; the parent of a trunk has another one
     :param physical: {physical network: bridge of the operator}
@@ -67,6 +68,7 @@ def load(conn: Connection, host: str, devname: Callable[[str], str], physical: d
         metadata_key=metadata_key,
         dns_names=_names(conn, known),
         trunks=trunks,
+        stateless=security_groups.stateless(conn, rules),
     )
 
 
@@ -166,8 +168,9 @@ def filters(conn: Connection, host: str, known: set[str]) -> tuple[host_state.Ru
 
 def _rules(conn: Connection, groups: set[str]) -> host_state.Rules:
     rules: dict[str, list[db_rows.SecurityGroupRulesRow]] = {group: [] for group in groups}
-    for rule in sorted(networks.many(conn, t.security_group_rules, groups, 'security_group_id'),
-                       key=lambda rule: rule['id']):
+    found: list[db_rows.SecurityGroupRulesRow] = address_groups.expanded(
+        conn, networks.many(conn, t.security_group_rules, groups, 'security_group_id'))
+    for rule in sorted(found, key=lambda rule: rule['id']):
         rules[rule['security_group_id']].append(
             {**rule, 'protocol': group_rules.canonical_protocol(rule['protocol'], rule['ethertype'])})
     return rules

@@ -111,7 +111,8 @@ def _routers(conn: Connection, rows: list[db_rows.RoutersRow], ports: list[db_ro
             gateway=_gateway(outside, subnets, fixed), snat=row['enable_snat'], routes=row['routes'],
             floating_ips=sorted([each['floating_ip_address'], each['fixed_ip_address']]
                                 for each in mine if each['fixed_ip_address']),
-            port_forwardings=_forwarded(mine, forwarded), role=_role(row, distributed, away)))
+            port_forwardings=_forwarded(mine, forwarded), port_ranges=_ranges(mine, forwarded),
+            role=_role(row, distributed, away)))
     return found
 
 
@@ -159,4 +160,11 @@ def _gateway(outside: db_rows.PortsRow | None, subnets: dict[str, db_rows.Subnet
 def _forwarded(floating: list[db_rows.FloatingIpsRow], rows: list[db_rows.PortForwardingsRow]) -> list[list[Any]]:
     outside = {each['id']: each['floating_ip_address'] for each in floating}
     return [[outside[row['floating_ip_id']], row['protocol'], row['external_port'], row['internal_ip_address'],
-             row['internal_port']] for row in rows if row['floating_ip_id'] in outside]
+             row['internal_port']] for row in rows if row['floating_ip_id'] in outside and row['ports'] == 1]
+
+
+def _ranges(floating: list[db_rows.FloatingIpsRow], rows: list[db_rows.PortForwardingsRow]) -> list[list[Any]]:
+    outside = {each['id']: each['floating_ip_address'] for each in floating}
+    return [[outside[row['floating_ip_id']], row['protocol'], row['external_port'],
+             row['external_port'] + row['ports'] - 1, row['internal_ip_address'], row['internal_port']]
+            for row in rows if row['floating_ip_id'] in outside and row['ports'] > 1]

@@ -190,6 +190,7 @@ class Router:
     snat          whether traffic without a floating address leaves with the router's external address
     floating_ips  [[floating address, fixed address]]
     port_forwardings  [[floating address, protocol, external port, fixed address, internal port]]
+    port_ranges   [[floating address, protocol, first and last external port, fixed address, first internal port]]
     role          CENTRAL: the router is on this host only. DVR_GATEWAY: this host connects it to the external network,
                   other hosts have DVR_LOCAL instances. DVR_LOCAL: routes between its networks and sends other traffic
                   to the gateway host. DVR_ISOLATED: like DVR_LOCAL, but no gateway host is alive
@@ -205,6 +206,7 @@ class Router:
     floating_ips: list[list[str]]
     port_forwardings: list[Any]
     role: str = 'central'
+    port_ranges: list[Any] = dataclasses.field(default_factory=list)
 
 
 CENTRAL, DVR_GATEWAY, DVR_LOCAL, DVR_ISOLATED = ROLES = ('central', 'dvr_gateway', 'dvr_local', 'dvr_isolated')
@@ -222,6 +224,7 @@ class HostState:
 
     rules    {group id: [rule]} of the groups of the ports
     members  {group id: [address]} of the groups that rules name as remote groups
+    stateless  ids of the groups of the ports whose rules also decide about replies
     """
 
     networks: list[Network]
@@ -239,6 +242,7 @@ class HostState:
     # address names a parent domain
     dns_names: list[list[str]] = dataclasses.field(default_factory=list)
     trunks: list[Trunk] = dataclasses.field(default_factory=list)
+    stateless: list[str] = dataclasses.field(default_factory=list)
 
 
 def as_json(state: HostState) -> dict[str, Any]:

@@ -130,7 +130,18 @@ def _sources(router: host_state.Router) -> list[str]:
 def _inwards(router: host_state.Router) -> list[str]:
     return [*(f'ip daddr {outside} dnat ip to {fixed}' for outside, fixed in router.floating_ips),
             *(f'ip daddr {outside} {protocol} dport {port} dnat ip to {fixed}:{inner}'
-              for outside, protocol, port, fixed, inner in router.port_forwardings)]
+              for outside, protocol, port, fixed, inner in router.port_forwardings),
+            *(f'ip daddr {outside} {protocol} dport {first}-{last} dnat ip to '
+              f'{_within(protocol, fixed, first, last, inner)}'
+              for outside, protocol, first, last, fixed, inner in router.port_ranges)]
+
+
+def _within(protocol: str, fixed: str, first: int, last: int, inner: int) -> str:
+    """Return the target of a range of ports. Without a port, nft keeps that of the packet."""
+    if first == inner:
+        return fixed
+    pairs = frames.anonymous_set(f'{port} : {inner + port - first}' for port in range(first, last + 1))
+    return f'{fixed}:{protocol} dport map {pairs}'
 
 
 def _outwards(router: host_state.Router) -> list[str]:

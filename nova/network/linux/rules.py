@@ -13,7 +13,7 @@ rule ends running connections; flowtables are not used for the same reason. In o
 gets the generation of the rules as its mark. Its packets pass until the rules change (ADR 0019). The number of rules
 that most packets traverse does not depend on the number of networks.
 """
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 import hashlib
 import re
 
@@ -192,6 +192,10 @@ def _inet_body(state: host_state.HostState, served: list[host_state.Network], me
     owners = _owners(state.ports)
     verdicts = _PASSED if state.overlays else dict.fromkeys(_PASSED, 'accept')
     body = [*_group_bodies(state, verdicts), *_port_bodies(owners, verdicts)]
+    stateless = [key for _name, ports, keys in owners for key in keys if all(map(_is_stateless(state), ports))]
+    for version in (4, 6) if stateless else ():
+        body += _addresses('stateless' + _SIX[version], f'ifname . ipv{version}_addr', [
+            f'{_quote(bridge)} . {address}' for bridge, address in stateless if frames.of_version([address], version)])
     if state.overlays:
         body += _zone_bodies(state, owners, wide)
     if state.trunks:            # packets are tracked, and translated, in the bridges of the networks
@@ -199,7 +203,13 @@ def _inet_body(state: host_state.HostState, served: list[host_state.Network], me
         body += _chain('trunks', [f'iifname {names} notrack'], ('filter', 'prerouting', -300))
     if served or state.overlays:
         body += _hook_bodies(state, served, metadata, host_ports)
-    return body + _check_bodies(state.overlays, _generation(body), wide, offload)
+    return body + _check_bodies(state.overlays, _generation(body), wide, offload, bool(stateless))
+
+
+def _is_stateless(state: host_state.HostState) -> Callable[[host_state.Port], bool]:
+    """Return a function that tells whether all groups of a port are stateless."""
+    known = set(state.stateless)
+    return lambda port: port.port_security and bool(port.groups) and known.issuperset(port.groups)
 
 
 def _generation(body: list[str]) -> int:
@@ -216,8 +226,9 @@ def _group_bodies(state: host_state.HostState, verdicts: dict[str, str]) -> list
                                frames.of_version(addresses, version))
     for group, rows in sorted(state.rules.items()):
         for direction, verdict in verdicts.items():
+            passed = 'accept' if group in state.stateless else verdict         # a mark would let the replies pass
             body += _chain(f'{direction}_{_hex(group)}',
-                           [text for row in rows if row['direction'] == direction and (text := rule(row, verdict))])
+                           [text for row in rows if row['direction'] == direction and (text := rule(row, passed))])
     return body
 
 
@@ -270,7 +281,7 @@ _MARKED = ('meta l4proto { tcp, udp }', 'icmp type echo-request', 'icmpv6 type e
 
 
 def _check_bodies(overlays: list[host_state.Overlay], generation: int, wide: dict[str, int],
-                  offload: bool) -> list[str]:
+                  offload: bool, stateless: bool) -> list[str]:
     """Return the check chains. ``accept`` only ends one base chain; each packet passes a sender and a receiver chain.
 
     Only TCP, UDP and ping are marked: for other protocols the rules may not see all that distinguishes connections. The
@@ -278,11 +289,18 @@ def _check_bodies(overlays: list[host_state.Overlay], generation: int, wide: dic
     before a change and the receiver's after it could set a mark that the new rules refuse.
 
     :param wide: numbers of ports with ranges. If there are any, connection marks do not apply to packets with a mark
+    :param stateless: whether there are ports with stateless groups. Their packets are checked before any connection
     """
+    before: dict[str, list[str]] = {direction: [
+        f'{place} @stateless{_SIX[version]} goto {direction}_stateless'
+        for place, version in _places(direction) if stateless] for direction in _PASSED}
+    alone = [line for direction in _PASSED if stateless for line in _chain(
+        direction + '_stateless', [*_basics(overlays), *_found(direction)])]
     tracked = ['ct direction reply ct state established accept', 'ct state invalid drop', 'ct state related accept',
                *_basics(overlays)]
     if not overlays:
-        return [line for direction in _PASSED for line in _chain(direction + '_check', [*tracked, *_found(direction)])]
+        return alone + [line for direction in _PASSED for line in _chain(
+            direction + '_check', [*before[direction], *tracked, *_found(direction)])]
     sent, seen, names = generation ^ 1, generation, _set(_quote(overlay.bridge) for overlay in overlays)
     own = 'meta mark 0 ' if wide else ''
     tracked.insert(0, f'{own}ct mark {seen:#x} {f"meta mark set {seen:#x} " if offload else ""}accept')
@@ -291,15 +309,21 @@ def _check_bodies(overlays: list[host_state.Overlay], generation: int, wide: dic
         *_chain('sent', [*(f'{own}{those} iifname {names} ct direction original ct mark set {sent:#x}'
                            for those in _MARKED), 'accept']),
         *_chain('seen', [f'{own}ct mark {sent:#x} ct mark set {seen:#x}', 'accept']),
+        *alone,
         *(line for direction, verdict in _PASSED.items()
           for line in _chain(direction + '_check', [
-              *tracked, *address_ranges.check(direction, wide), *_found(direction), verdict]))]
+              *before[direction], *tracked, *address_ranges.check(direction, wide), *_found(direction), verdict]))]
 
 
 def _found(direction: str) -> list[str]:
     """Return rules that jump to the groups of a local guest."""
+    return [f'{place} vmap @{direction}{_SIX[version]}' for place, version in _places(direction)]
+
+
+def _places(direction: str) -> list[tuple[str, int]]:
+    """Return [(expression of bridge and address of a guest, IP version)]."""
     side, end = ('iifname', 'saddr') if direction == 'egress' else ('oifname', 'daddr')
-    return [f'{side} . {family} {end} vmap @{direction}{_SIX[version]}' for family, version in (('ip', 4), ('ip6', 6))]
+    return [(f'{side} . {family} {end}', version) for family, version in (('ip', 4), ('ip6', 6))]
 
 
 def _hook_bodies(state: host_state.HostState, served: list[host_state.Network], metadata: dict[str, tuple[str, int]],

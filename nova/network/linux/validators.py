@@ -66,7 +66,8 @@ _router = v.record(
     external=v.maybe(_router_interface), gateway=v.maybe(v.address), snat=v.flag, routes=_routes,
     floating_ips=v.items(v.row(v.address, v.address)),
     port_forwardings=v.items(v.row(v.address, v.one_of('tcp', 'udp'), _port_number, v.address, _port_number)),
-    role=v.one_of(*host_state.ROLES))
+    role=v.one_of(*host_state.ROLES),
+    port_ranges=v.items(v.row(v.address, v.one_of('tcp', 'udp'), *[_port_number] * 2, v.address, _port_number)))
 
 
 def state(default_bridge: str, physical_bridges: Collection[str]) -> v.Validator[host_state.HostState]:
@@ -108,4 +109,5 @@ def state(default_bridge: str, physical_bridges: Collection[str]) -> v.Validator
         host_state.HostState, networks=v.items(network), ports=v.items(port), rules=rules, members=members,
         overlays=v.items(overlay), routers=v.items(_router), physical_bridges=v.mapping(_bridge, physical_bridge),
         tunnel=_address_or_empty, host=v.text('[!-~]{0,255}', 'the name of a host'), metadata_key=v.either('', _key),
-        dns_names=v.items(v.row(v.either('', _ident), _address_or_empty, _name)), trunks=v.items(trunk))
+        dns_names=v.items(v.row(v.either('', _ident), _address_or_empty, _name)), trunks=v.items(trunk),
+        stateless=v.items(_ident))

@@ -13,6 +13,7 @@ from nova import policies
 from nova import policy
 from nova.db.audit import log
 from nova.db.engine import Database
+from nova.network.rest import address_groups
 from nova.network.rest import address_scopes
 from nova.network.rest import documents
 from nova.network.rest import faults
@@ -45,7 +46,7 @@ from nova.web.routes import Route
 RESOURCES: dict[str, Resource[typing.Any]] = {resource.path: resource for resource in
              (networks.NETWORKS, networks.SUBNETS, address_scopes.SCOPES, subnet_pools.POOLS, ports.PORTS,
               trunks.TRUNKS,
-              groups.GROUPS, groups.RULES, group_templates.TEMPLATES,
+              address_groups.GROUPS, groups.GROUPS, groups.RULES, group_templates.TEMPLATES,
               routers.ROUTERS, floating_ips.FLOATING_IPS, sharing.SHARES, qos.POLICIES)}
 ROUTES = (*documents.routes(RESOURCES), *qos.ROUTES, *topology.ROUTES,
           *(row for resource in RESOURCES.values() for row in operations.routes(resource)))

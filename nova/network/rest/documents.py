@@ -32,7 +32,7 @@ if typing.TYPE_CHECKING:
     from nova.network.rest.request import NetworkRequest
 
 EXTENSIONS = (
-    ('address-scope', 'Address scope'), ('agent', 'agent'),
+    ('address-group', 'Address group'), ('address-scope', 'Address scope'), ('agent', 'agent'),
     ('auto-allocated-topology', 'Auto Allocated Topology Services'),
     ('allowed-address-pairs', 'Allowed Address Pairs'),
     ('availability_zone', 'Availability Zone'), ('binding', 'Port Binding'),
@@ -43,11 +43,14 @@ EXTENSIONS = (
     ('extra_dhcp_opt', 'Extra DHCP options'),
     ('fip-port-details', 'Floating IP Port Details'),
     ('floating-ip-port-forwarding', 'Floating IP Port Forwarding'),
+    ('floating-ip-port-forwarding-description', 'Floating IP Port Forwarding new description field'),
+    ('floating-ip-port-forwarding-port-ranges', 'Floating IP Port Forwarding support for port ranges'),
     ('network-ip-availability', 'Network IP Availability'),
-    ('rbac-address-scope', 'Add address_scope type to RBAC'), ('rbac-policies', 'RBAC Policies'),
+    ('rbac-address-group', 'Add address_group type to RBAC'), ('rbac-address-scope', 'Add address_scope type to RBAC'),
+    ('rbac-policies', 'RBAC Policies'),
     ('revision-if-match', 'If-Match on revision_number'),
     ('router', 'Router'), ('router_availability_zone', 'Router Availability Zone'),
-    ('standard-attr-tag', 'Tags'),
+    ('standard-attr-tag', 'Tags'), ('stateful-security-group', 'Stateful security group'),
     ('filter-validation', 'Filter parameters validation'), ('net-mtu', 'Network MTU'),
     ('net-mtu-writable', 'Network MTU (writable)'),
     ('network_availability_zone', 'Network Availability Zone'),
@@ -58,6 +61,7 @@ EXTENSIONS = (
     ('quota-check-limit', 'Quota engine limit check'),
     ('quota_details', 'Quota details management support'), ('security-group', 'security-group'),
     ('security-groups-default-rules', 'Default rules for security groups'),
+    ('security-groups-remote-address-group', 'Remote address group id field for security group rules'),
     ('subnet-service-types', 'Subnet service types'), ('subnet_allocation', 'Subnet Allocation'),
     ('subnetpool-prefix-ops', 'Subnet Pool Prefix Operations'),
     ('sorting', 'Sorting support'), ('trunk', 'Trunk Extension'), ('trunk-details', 'Trunk port details'),
@@ -67,7 +71,6 @@ EXTENSIONS = (
 )
 # collections that clients read and that are always empty -> reason for refusing a POST
 EMPTY = {
-    'address-groups': 'Address groups are not supported: a rule names a range or a security group.',
     'segments': 'A network has exactly one segment, described by its provider attributes.',
     'network-segment-ranges': 'Segmentation ids of overlay networks are 1 to 65535, allocated on demand.',
     'service-providers': 'The only service provider is nova-network.',

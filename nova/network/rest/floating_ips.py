@@ -27,12 +27,16 @@ from nova.network.rest.rows import new_owner
 from nova.network.rest.rows import Resource
 from nova.network.rest import routers
 from nova.web.fields import Constant
+from nova.web.resource import Getter
+from nova.web.resource import Schema
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import FloatingIpsRow, PortForwardingsRow, PortsRow
     from nova.network.rest.request import Deps
 
 MAX_FORWARDINGS = 256          # maximum of one address: each is a rule that its router evaluates
+# ports of a forwarding whose two ranges differ: its router looks each port up
+MAX_SHIFTED_PORTS = 1024
 
 
 class Forwarding(TypedDict):
@@ -45,6 +49,7 @@ class Forwarding(TypedDict):
     internal_port_id: str
     internal_ip_address: str
     description: str
+    ports: int
 
 
 def _load_port(conn: Connection, context: RequestContext, rows: list[dict[str, Any]]) -> None:
@@ -157,7 +162,7 @@ def create_forwarding(conn: Connection, context: RequestContext, row: FloatingIp
                       values: dict[str, Any]) -> Forwarding:
     if row['port_id']:
         raise faults.FloatingIpInUse(floatingip_id=row['id'], by='it is associated with a port.')
-    made = _resolved(conn, context, row, str(uuid.uuid4()), values)
+    made = _resolved(conn, context, row, str(uuid.uuid4()), _with_ports(values))
     _check_single(conn, row, made)
     if len(_forwardings(conn, row)) >= MAX_FORWARDINGS:
         raise exception.BadRequest(f'A floating IP has at most {MAX_FORWARDINGS} port forwardings.')
@@ -168,7 +173,7 @@ def create_forwarding(conn: Connection, context: RequestContext, row: FloatingIp
 
 def update_forwarding(conn: Connection, context: RequestContext, row: FloatingIpsRow, known: Forwarding,
                       values: dict[str, Any]) -> Forwarding:
-    fresh: dict[str, Any] = {**known, **values}
+    fresh: dict[str, Any] = {**known, **_with_ports(values, known)}
     if 'internal_port_id' in values and 'internal_ip_address' not in values:
         fresh['internal_ip_address'] = None
     changed = _resolved(conn, context, row, known['id'], fresh)
@@ -194,25 +199,73 @@ def _resolved(conn: Connection, context: RequestContext, row: FloatingIpsRow, id
         raise exception.BadRequest('All port forwardings of a floating IP must use the same router.')
     db_networks.update(conn, t.floating_ips, row['id'], {'router_id': router, 'status': 'ACTIVE'})
     return {'id': ident, 'protocol': values['protocol'], 'external_port': values['external_port'],
-            'internal_port': values['internal_port'], 'internal_port_id': values['internal_port_id'],
-            'internal_ip_address': entry['ip_address'], 'description': values['description'] or ''}
+            'ports': values['ports'], 'internal_port': values['internal_port'],
+            'internal_port_id': values['internal_port_id'], 'internal_ip_address': entry['ip_address'],
+            'description': values['description'] or ''}
+
+
+def _with_ports(values: dict[str, Any], known: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return values with ``external_port``, ``internal_port`` and ``ports`` in place of the ranges of a request.
+
+    :param known: the forwarding before an update
+    :raises BadRequest: a port and a range are given, or the ranges differ in size
+    """
+    values, before = dict(values), known or {}
+    spans: dict[str, tuple[int, int] | None] = {}
+    for side in ('external', 'internal'):
+        port, text = values.pop(f'{side}_port', None), values.pop(f'{side}_port_range', None)
+        if port is not None and text is not None:
+            raise exception.BadRequest(f'Give {side}_port or {side}_port_range, not both.')
+        first, _colon, last = str(port if text is None else text).partition(':')
+        spans[side] = None if port is None and text is None else (int(first), int(last or first))
+        if spans[side] is None and known is None:
+            raise exception.BadRequest(f'{side}_port or {side}_port_range is required.')
+    for side, span in spans.items():
+        first, end = span or (before[f'{side}_port'], before[f'{side}_port'] + before['ports'] - 1)
+        if not 0 < first <= end <= 65535:
+            raise exception.BadRequest(f'{side}_port_range is not a range of ports.')
+        values[f'{side}_port'] = first
+        if values.setdefault('ports', end - first + 1) != end - first + 1:
+            raise exception.BadRequest('The external and the internal port range must have the same size.')
+    if values['external_port'] != values['internal_port'] and values['ports'] > MAX_SHIFTED_PORTS:
+        raise exception.BadRequest(f'Port ranges that differ can have {MAX_SHIFTED_PORTS} ports.')
+    return values
 
 
 def _check_single(conn: Connection, row: Mapping[str, Any], made: Mapping[str, Any]) -> None:
     for each in db.forwardings(conn, [row['id']]):
-        if each['id'] != made['id'] and (each['protocol'], each['external_port']) == (
-                made['protocol'], made['external_port']):
+        if each['id'] != made['id'] and each['protocol'] == made['protocol'] and (
+                each['external_port'] < made['external_port'] + made['ports']
+                and made['external_port'] < each['external_port'] + each['ports']):
             raise exception.BadRequest(f"Port {made['external_port']} of {made['protocol']} is already forwarded.")
 
 
+def _one_port(name: str) -> Getter:
+    """Return the getter of a port, which is null if there is a range."""
+    return lambda row, _context: row[name] if row['ports'] == 1 else None
+
+
+def _port_range(name: str) -> Getter:
+    return lambda row, _context: f'{row[name]}:{row[name] + row["ports"] - 1}'
+
+
+def _ports(side: str, doc: str) -> tuple[Field, Field]:
+    """Return the fields of a port and of a range of ports."""
+    name = f'{side}_port'
+    return (Field(name, s.NUMBER_OR_NULL, _one_port(name), f'{doc}; null: see the range.', columns=(name, 'ports'),
+                  write=BOTH, accepts=s.nullable(_PORT)),
+            Field(f'{name}_range', s.TEXT, _port_range(name), f'{doc}: the first and the last one.',
+                  columns=(name, 'ports'), write=BOTH, accepts=s.nullable(_PORT_RANGE)))
+
+
 _PORT = s.integer(1, 65535)
+_PORT_RANGE: Schema = {'type': 'string', 'pattern': '^[0-9]{1,5}(:[0-9]{1,5})?$',
+                         'description': 'a port, or two with a colon'}
 FORWARDINGS = Parts('port_forwarding', 'port_forwardings', t.port_forwardings, (
     Field('id', s.UUID, 'id', 'ID.'),
     Field('protocol', s.one_of('tcp', 'udp'), 'protocol', 'Protocol.', write=BOTH, required=True),
-    Field('external_port', s.NUMBER, 'external_port', 'Port of the floating address.', write=BOTH, accepts=_PORT,
-          required=True),
-    Field('internal_port', s.NUMBER, 'internal_port', 'Port of the fixed address.', write=BOTH, accepts=_PORT,
-          required=True),
+    *_ports('external', 'Port of the floating address'),
+    *_ports('internal', 'Port of the fixed address'),
     Field('internal_port_id', s.UUID, 'internal_port_id', 'Network port.', write=BOTH, accepts=s.IDENT, required=True),
     Field('internal_ip_address', s.TEXT, 'internal_ip_address', 'Fixed address of the network port.', write=BOTH,
           accepts=s.nullable(s.NETWORK_ADDRESS)),

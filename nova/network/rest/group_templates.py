@@ -18,6 +18,7 @@ from nova.network.rest.rows import DESCRIPTION
 from nova.network.rest.rows import Field
 from nova.network.rest.rows import IDENT
 from nova.network.rest.rows import Resource
+from nova.web.fields import Constant
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import DefaultSecurityGroupRulesRow
@@ -66,6 +67,7 @@ TEMPLATES = Resource('default_security_group_rule', 'default_security_group_rule
     IDENT, DESCRIPTION, *groups.MATCH, groups.protocol_field(t.default_group_rules),
     Field('remote_group_id', s.one_of(None, PARENT), lambda row, context: PARENT if row['from_own_group'] else None,
           'PARENT: the group itself.', columns=('from_own_group',), write='create'),
+    Field('remote_address_group_id', s.NULL, Constant(None), 'Always null.', write='create', accepts=s.one_of(None)),
     Field('used_in_default_sg', s.FLAG, 'used_in_default_sg', 'Whether default groups get it.', write='create',
           accepts=s.BOOLEAN, default=False),
     Field('used_in_non_default_sg', s.FLAG, 'used_in_non_default_sg', 'Whether other groups get it.', write='create',

@@ -15,6 +15,7 @@ from nova.db.networks.listing import among
 from nova.db.networks import security_groups as db
 from nova.db.tables import network as t
 from nova.network import group_rules
+from nova.network.rest import address_groups
 from nova.network.rest import faults
 from nova.network.rest import quotas
 from nova.network.rest import schemas as s
@@ -26,14 +27,13 @@ from nova.network.rest.rows import load_shared
 from nova.network.rest.rows import NAMED
 from nova.network.rest.rows import new_owner
 from nova.network.rest.rows import Resource
-from nova.web.fields import Constant
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import SecurityGroupRulesRow, SecurityGroupsRow
     from nova.network.rest.request import Deps
 
 RULE_COLUMNS = ('security_group_id', 'direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max',
-                'remote_ip_prefix', 'remote_group_id')
+                'remote_ip_prefix', 'remote_group_id', 'remote_address_group_id')
 
 
 # ---- groups ------------------------------------------------------------------------
@@ -54,15 +54,20 @@ def create_group(conn: Connection, deps: Deps, context: RequestContext, values: 
     db.ensure_default(conn, project)
     quotas.check(conn, deps.conf, 'security_group', project)
     ident = str(uuid.uuid4())
-    db_networks.insert(conn, t.security_groups, [{'id': ident, 'project_id': project, 'name': values['name'],
-                                                  'description': values['description'] or ''}])
+    db_networks.insert(conn, t.security_groups, [{
+        'id': ident, 'project_id': project, 'name': values['name'], 'description': values['description'] or '',
+        'stateful': values['stateful'] is not False}])
     db.begin(conn, ident, project)
     return ident
 
 
 def update_group(conn: Connection, deps: Deps, context: RequestContext, row: SecurityGroupsRow,
                  values: dict[str, Any]) -> None:
-    stored = GROUPS.stored(values)
+    stored = GROUPS.stored({name: value for name, value in values.items() if (name, value) != ('stateful', None)})
+    if stored.get('stateful', row['stateful']) != row['stateful']:
+        db_networks.lock(conn, t.security_groups, row['id'])
+        if db.in_use(conn, row['id']):
+            raise exception.SecurityGroupInUse(security_group_id=row['id'])
     if 'name' in stored and stored['name'] != row['name'] and db.DEFAULT in (stored['name'], row['name']):
         raise (faults.SecurityGroupCannotUpdateDefault() if row['name'] == db.DEFAULT
                else faults.SecurityGroupDefaultAlreadyExists())
@@ -111,7 +116,9 @@ def _checked(conn: Connection, context: RequestContext, values: Mapping[str, Any
     group = _group(conn, context, values['security_group_id'])
     if values['remote_group_id'] and values['remote_group_id'] != group['id']:
         _group(conn, context, values['remote_group_id'])
-    rule = group_rules.check_rule({name: values[name] for name in RULE_COLUMNS})
+    peers = values['remote_address_group_id'] or None
+    rule = group_rules.check_rule({**{name: values[name] for name in RULE_COLUMNS}, 'remote_address_group_id': (
+        peers and address_groups.chosen(conn, context, peers))})
     for known in db_networks.many(conn, t.security_group_rules, [group['id']], 'security_group_id'):
         if known['id'] != ident and group_rules.key(known) == group_rules.key(rule):
             raise faults.SecurityGroupRuleExists(rule_id=known['id'])
@@ -160,7 +167,6 @@ MATCH = (
           accepts=_PORT),
     Field('remote_ip_prefix', s.TEXT_OR_NULL, 'remote_ip_prefix', 'Range of the peers.', write='create',
           accepts=s.nullable(s.text(43))),
-    Field('remote_address_group_id', s.NULL, Constant(None), 'Always null.', write='create', accepts=s.one_of(None)),
 )
 
 
@@ -176,6 +182,8 @@ RULES = Resource('security_group_rule', 'security_group_rules', t.security_group
           required=True),
     Field('remote_group_id', s.UUID_OR_NULL, 'remote_group_id', 'Security group of the peers.', write=BOTH,
           accepts=s.nullable(s.IDENT)),
+    Field('remote_address_group_id', s.UUID_OR_NULL, 'remote_address_group_id', 'Address group of the peers.',
+          write=BOTH, accepts=s.nullable(s.IDENT)),
     Field('normalized_cidr', s.TEXT_OR_NULL, lambda row, context: group_rules.normalized(row['remote_ip_prefix']),
           'Range of the peers without host bits.', columns=('remote_ip_prefix',)),
     Field('belongs_to_default_sg', {'type': ['boolean', 'null']}, 'in_default',
@@ -186,8 +194,8 @@ RULES = Resource('security_group_rule', 'security_group_rules', t.security_group
 
 GROUPS = Resource('security_group', 'security_groups', t.security_groups, (
     *NAMED,
-    Field('stateful', s.const(True), Constant(True), 'Always true.', write=BOTH, accepts=s.one_of(True, None),
-          default=True),
+    Field('stateful', s.FLAG, 'stateful', 'Whether replies pass without a rule; fixed while a port is in the group.',
+          write=BOTH, accepts=s.nullable(s.BOOLEAN), default=True),
     Field('shared', s.FLAG, 'is_shared', 'Whether another project shares it.', load=load_shared, columns=('id',),
           where=db.is_shared),
     Field('security_group_rules', [RULES.view('show')], 'rules', 'Rules.', load=_load_rules, columns=('id',)),

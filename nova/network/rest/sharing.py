@@ -9,6 +9,7 @@ from nova import exception
 from nova.context import RequestContext
 from nova.db import engine
 from nova.db.engine import Connection
+from nova.db.networks import address_groups as db_address_groups
 from nova.db.networks import address_scopes as db_scopes
 from nova.db.networks import networks as db_networks
 from nova.db.networks import ports as db_ports
@@ -49,6 +50,8 @@ def _in_pool(conn: Connection, ident: str) -> set[str]:
 
 
 KINDS = {
+    'address_group': Kind(t.address_groups, lambda ident: faults.AddressGroupNotFound(address_group_id=ident),
+                          db_address_groups.users),
     'address_scope': Kind(t.address_scopes, lambda ident: faults.AddressScopeNotFound(address_scope_id=ident),
                           db_scopes.users),
     'network': Kind(t.networks, lambda ident: exception.NetworkNotFound(network_id=ident), None),

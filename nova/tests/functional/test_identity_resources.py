@@ -262,15 +262,13 @@ def test_additional_attributes_are_stored_and_shown(admin):
 
 
 def test_only_keystone_has_it(admin, cloud):
-    for path in ('OS-FEDERATION/mappings', 'auth/OS-FEDERATION/saml2', 'OS-OAUTH1/consumers', 'policies', 'policies/x',
+    for path in ('OS-FEDERATION/mappings', 'auth/OS-FEDERATION/saml2', 'OS-OAUTH1/consumers',
                  'domains/default/config', 'domains/config/default'):
         for token in (admin.token, cloud.token('demo')):
             reply = cloud.call('GET', '/v3/' + path, token=token)
             assert reply.status_int == 501 and 'Use Keystone for that.' in reply.json['error']['message'], path
-    for noun, body in (('project', {'name': 'x', 'is_domain': True}), ('project', {'name': 'x', 'is_domain': 'true'}),
-                       ('role', {'name': 'x', 'is_domain': True})):
-        reply = cloud.call('POST', f'/v3/{noun}s', {noun: body}, admin.token)
-        assert reply.status_int == 403 and 'Create a domain instead.' in reply.json['error']['message']
+    reply = cloud.call('POST', '/v3/roles', {'role': {'name': 'x', 'is_domain': True}}, admin.token)
+    assert reply.status_int == 403 and 'Only a project can act as a domain.' in reply.json['error']['message']
 
 
 def test_is_domain_takes_the_values_that_keystone_documents(admin):
@@ -281,3 +279,52 @@ def test_is_domain_takes_the_values_that_keystone_documents(admin):
     for value in (None, 'no', 0):
         admin('POST', '/v3/projects', {'project': {'name': 'flag', 'is_domain': value}}, code=400)
     assert admin('POST', '/v3/roles', {'role': {'name': 'flag', 'is_domain': None}}, code=201)['role']['name'] == 'flag'
+
+
+# ---- policy documents
+
+def test_policy_documents_are_stored_and_filtered(cloud, admin):
+    made = admin('POST', '/v3/policies', {'policy': {
+        'type': 'application/json', 'blob': '{"a": "role:b"}', 'description': 'd'}})['policy']
+    assert made == {'id': made['id'], 'type': 'application/json', 'blob': '{"a": "role:b"}', 'description': 'd',
+                    'links': {'self': f'http://cloud.example/identity/v3/policies/{made["id"]}'}}
+    for query, found in (('', [made]), ('?type__contains=json', [made]), ('?type__contains=foo', []),
+                         ('?type=application/json', [made])):
+        assert admin('GET', f'/v3/policies{query}')['policies'] == found
+    path = f'/v3/policies/{made["id"]}'
+    assert admin('GET', path)['policy'] == made
+    changed = admin('PATCH', path, {'policy': {'type': 'text/plain', 'blob': 'x', 'description': 'e'}})['policy']
+    assert changed == {**made, 'type': 'text/plain', 'blob': 'x', 'description': 'e'}
+    for body in ({'type': 'x'}, {'type': '', 'blob': 'x'}, {'type': 'x', 'blob': {}}):
+        admin('POST', '/v3/policies', {'policy': body}, code=400)
+    assert cloud.call('GET', '/v3/policies', token=cloud.token('demo')).status_int == 403
+    admin('DELETE', path)
+    admin('GET', path, code=404)
+
+
+# ---- projects that act as domains
+
+def test_project_that_acts_as_a_domain_is_this_domain(admin):
+    made = admin.make('project', name='corp', is_domain='true', description='d')
+    assert made['is_domain'] is True and (made['domain_id'], made['parent_id']) == (None, None)
+    path = f'/v3/projects/{made["id"]}'
+    assert admin('GET', f'/v3/domains/{made["id"]}')['domain']['name'] == 'corp'
+    assert admin('GET', path)['project'] == made
+    inside = admin.make('project', name='inside', domain_id=made['id'])
+    assert (inside['domain_id'], inside['parent_id'], inside['is_domain']) == (made['id'], made['id'], False)
+    assert [row['name'] for row in admin('GET', '/v3/projects?is_domain=true')['projects']] == ['Default', 'corp']
+    assert 'corp' not in {row['name'] for row in admin('GET', '/v3/projects')['projects']}
+    admin('PATCH', f'/v3/projects/{inside["id"]}', {'project': {'is_domain': True}}, code=403)
+    admin('PATCH', path, {'project': {'is_domain': False}}, code=403)
+    admin('PATCH', path, {'project': {'parent_id': inside['id']}}, code=400)
+    admin('DELETE', path, code=403)                                        # enabled
+    assert admin('PATCH', path, {'project': {'enabled': False}})['project']['enabled'] is False
+    admin('DELETE', path)
+    admin('GET', f'/v3/projects/{inside["id"]}', code=404)
+    admin('POST', '/v3/projects', {'project': {'name': 'x', 'is_domain': True, 'parent_id': 'default'}}, code=400)
+    admin('PATCH', '/v3/projects/default', {'project': {'name': 'x'}}, code=403)
+
+
+def test_managers_of_a_domain_create_no_domains(cloud, admin):
+    reply = cloud.call('POST', '/v3/projects', {'project': {'name': 'x', 'is_domain': True}}, cloud.token('demo'))
+    assert reply.status_int == 403

@@ -218,13 +218,22 @@ def test_rules_are_options_of_a_user(cloud):
         'multi_factor_auth_rules': BOTH, 'multi_factor_auth_enabled': None}}}, token=admin)
     assert made.json['user']['options'] == {'multi_factor_auth_rules': BOTH}
     for bad in ({'multi_factor_auth_rules': [[]]}, {'multi_factor_auth_rules': ['password']},
-                {'multi_factor_auth_rules': [['password', 'smell']]}, {'multi_factor_auth_rules': [['password'] * 2]},
+                {'multi_factor_auth_rules': [['password', '']]}, {'multi_factor_auth_rules': [['password'] * 2]},
                 {'multi_factor_auth_rules': [['password']] * 2}, {'multi_factor_auth_enabled': 'yes'},
                 {'lock_password': True}):
         assert change(**bad).status_int == 400, bad
     own = person.token('password')
     reply = cloud.call('PATCH', path, {'user': {'options': {'multi_factor_auth_enabled': None}}}, token=own)
     assert reply.status_int == 403
+
+
+def test_no_login_satisfies_a_rule_with_an_unknown_method(cloud):
+    person = Person(cloud, 'p')
+    rules = [['password', 'custom-auth-method']]
+    assert person.require(rules) == {'multi_factor_auth_enabled': True, 'multi_factor_auth_rules': rules}
+    assert person.login('password').status_int == 401
+    person.require([*rules, ['password']])
+    assert person.login('password').status_int == 201
 
 
 def test_mfa_rules_require_all_methods(cloud, clock):

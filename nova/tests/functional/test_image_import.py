@@ -261,3 +261,33 @@ def test_the_openstack_client_imports_a_url_and_staged_data(openstack, user, sit
     file.write_bytes(DISK)
     openstack('image', 'create', '--import', '--disk-format', 'raw', '--file', str(file), 'by-stage')
     wait_for(lambda: json.loads(openstack('image', 'show', 'by-stage', '-f', 'json'))['status'] == 'active', 30)
+
+
+# ---- tasks of the older API
+
+def test_administrator_creates_an_image_with_a_task(cloud, user, site):
+    admin = cloud.admin()
+    given = {'import_from': site + '/moved', 'import_from_format': 'raw', 'image_properties': {'name': 'by task'}}
+    assert user.post('/image/v2/tasks', {'type': 'import', 'input': given}).status_code == 403
+    answer = admin.post('/image/v2/tasks', {'type': 'import', 'input': given})
+    assert answer.status_code == 201, answer.text
+    task = answer.json()
+    assert (task['type'], task['input']) == ('import', given)
+    path = f'/image/v2/tasks/{task["id"]}'
+    wait_for(lambda: admin.get(path).json()['status'] == 'success', 30)
+    image = admin.get(f'/image/v2/images/{task["image_id"]}').json()
+    assert (image['name'], image['disk_format'], image['status']) == ('by task', 'raw', 'active')
+    page = admin.get('/image/v2/tasks?limit=1').json()
+    assert [row['id'] for row in page['tasks']] == [task['id']]               # the newest
+    assert page.get('next') in (None, f'/v2/tasks?limit=1&marker={task["id"]}')
+    following = admin.get(f'/image/v2/tasks?marker={task["id"]}').json()['tasks']
+    assert bool(following) == ('next' in page) and task not in following
+    assert admin.get('/image/v2/tasks?marker=none').status_code == 400
+    assert task['id'] in {row['id'] for row in admin.get('/image/v2/tasks?type=import&status=success').json()['tasks']}
+    assert user.get(path).status_code == 404
+    assert task['id'] not in {row['id'] for row in user.get('/image/v2/tasks').json()['tasks']}
+    for body in ({'type': 'export', 'input': given}, {'type': 'import'}, {'type': 'import', 'input': {}},
+                 {'type': 'import', 'input': {**given, 'more': 1}},
+                 {'type': 'import', 'input': {**given, 'import_from': 'file:///etc/passwd'}},
+                 {'type': 'import', 'input': {**given, 'image_properties': {'disk_format': 'x'}}}):
+        assert admin.post('/image/v2/tasks', body).status_code == 400, body

@@ -318,7 +318,6 @@ BAD_RULES = [
     {'remote_ip_prefix': 'fd00::/8'},
     {'remote_ip_prefix': 5},
     {'remote_ip_prefix': '10.0.0.0/8 accept; drop'},
-    {'remote_address_group_id': 'x'},
     {'protocol': 'tcp', 'port_range_min': 70000, 'port_range_max': 70000},
     {'protocol': True},
 ]

@@ -12,8 +12,7 @@ from nova.tests.support import network_api as test_network_api
 
 NOUNS = ('network', 'subnet', 'port', 'router', 'floating ip', 'security group', 'address group', 'address scope',
          'ip availability', 'default security group', 'local ip')
-ABSENT = {'address group': 'groups are not supported',
-          'local ip': 'IPs are not supported', 'network flavor': 'flavors are not supported',
+ABSENT = {'local ip': 'IPs are not supported', 'network flavor': 'flavors are not supported',
           'network meter': 'not supported', 'network segment': 'has exactly one segment',
           'network flavor profile': 'profiles are not supported'}
 ROWS = (
@@ -140,7 +139,11 @@ ROWS = (
     ('network trunk unset tt --subport carried',),
     ('network trunk delete tt',),
     ('port delete carried',),
-    ('address group create g', ABSENT['address group']),
+    ('address group create g --address 10.0.0.0/8',),
+    ('address group set g --name gg --address 192.0.2.0/24',),
+    ('address group unset gg --address 10.0.0.0/8',),
+    ('address group show gg',),
+    ('address group delete gg',),
     ('local ip create', ABSENT['local ip']),
     ('default security group rule create --protocol tcp',),
     ('router ndp proxy create gate --port pp', 'NDP'),
@@ -158,7 +161,7 @@ BY_HAND = ('network rbac set', 'network agent add ', 'network agent remove ', 'n
            'network onboard subnet', 'subnet pool add network')
 # of things of which there can be none, or which test_network_qos.py walks through
 NEVER = ('network qos ', 'network flavor ', 'network meter ', 'network segment ',
-         'address group ', 'local ip ', 'router ndp proxy ', 'default security group rule ',
+         'local ip ', 'router ndp proxy ', 'default security group rule ',
          'network l3 conntrack helper ', 'security group default statefulness ',
          'network agent router set')
 

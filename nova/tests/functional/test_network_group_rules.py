@@ -125,3 +125,20 @@ def test_a_rule_is_changed_and_keeps_its_id(face):
     assert change(**same).status_code == 409
     face('demo', 'DELETE', f'security-group-rules/{other}')
     assert change(**same).status_code == 200
+
+
+def test_group_becomes_stateless_only_while_no_port_is_in_it(face):
+    made = face('demo', 'POST', 'security-groups', {'security_group': {'name': 'g'}}).json()['security_group']
+    assert made['stateful'] is True
+    path = f"security-groups/{made['id']}"
+    assert face('demo', 'PUT', path, {'security_group': {'stateful': False}}).json()['security_group'][
+        'stateful'] is False
+    other = face('demo', 'POST', 'security-groups', {'security_group': {'name': 'h', 'stateful': False}})
+    assert other.json()['security_group']['stateful'] is False
+    assert [row['id'] for row in face('demo', 'GET', 'security-groups?stateful=true&name=g').json()[
+        'security_groups']] == []
+    network = face('demo', 'POST', 'networks', {'network': {}}).json()['network']['id']
+    face('demo', 'POST', 'subnets', {'subnet': {'network_id': network, 'cidr': '10.9.0.0/24', 'ip_version': 4}})
+    face('demo', 'POST', 'ports', {'port': {'network_id': network, 'security_groups': [made['id']]}})
+    assert face('demo', 'PUT', path, {'security_group': {'stateful': True}}).status_code == 409
+    assert face('demo', 'PUT', path, {'security_group': {'stateful': False, 'name': 'n'}}).status_code == 200

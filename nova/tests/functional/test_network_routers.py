@@ -561,3 +561,42 @@ def test_an_attribute_keeps_those_that_belong_to_it(face):
 
 def test_a_time_at_the_end_of_the_calendar_selects_nothing(face):
     assert face('demo', 'GET', 'networks?created_at=9999-12-31T23:59:59').json() == {'networks': []}
+
+
+def test_port_forwardings_of_ranges(face):
+    external, (network, subnet) = outside(face), inside(face)
+    joined = router(face, external)
+    put(face, f'routers/{joined}/add_router_interface', {'subnet_id': subnet})
+    port = ok(face('demo', 'POST', 'ports', {'port': {'network_id': network}}))
+    floating = ok(face('demo', 'POST', 'floatingips', {'floatingip': {'floating_network_id': external}}))
+    path = f"floatingips/{floating['id']}/port_forwardings"
+
+    def send(external, internal, code=201, **more):
+        answer = face('demo', 'POST', path, {'port_forwarding': {
+            'protocol': 'tcp', 'internal_port_id': port['id'], 'external_port_range': external,
+            'internal_port_range': internal, **more}})
+        assert answer.status_code == code, answer.text
+        return answer.json().get('port_forwarding')
+    made = send('1200:1299', '1200:1299')
+    assert [made[name] for name in ('external_port', 'external_port_range', 'internal_port_range')] == [
+        None, '1200:1299', '1200:1299']
+    single = send('1300', '80')
+    assert (single['external_port'], single['external_port_range'], single['internal_port']) == (1300, '1300:1300', 80)
+    send('1299:1310', '1299:1310', 400)                     # overlaps
+    send('1400:1409', '1400:1408', 400)                     # other sizes
+    send('1409:1400', '1409:1400', 400)
+    send('60000:70000', '60000:70000', 400)
+    send('1', '1', 400, external_port=1)
+    send('2000:4000', '5000:7000', 400)                     # too many ports to look up
+    send('1299:1299', '1299:1299', protocol='udp')
+    changed = put(face, f"{path}/{made['id']}", {'port_forwarding': {
+        'external_port_range': '1200:1209', 'internal_port_range': '2200:2209'}})
+    assert (changed['external_port_range'], changed['internal_port_range']) == ('1200:1209', '2200:2209')
+    assert face('demo', 'PUT', f"{path}/{made['id']}", {'port_forwarding': {'external_port': 5}}).status_code == 400
+    with face.db.writer() as conn:
+        db_routers.place(conn, joined, 'h1', db_networks.get(conn, t.routers, joined)['host'])
+    with face.db.reader() as conn:
+        loaded, = (each for each in host_routers.load(conn, 'h1').routers if each.id == joined)
+    address, fixed = floating['floating_ip_address'], port['fixed_ips'][0]['ip_address']
+    assert loaded.port_ranges == [[address, 'tcp', 1200, 1209, fixed, 2200]]
+    assert sorted(loaded.port_forwardings) == [[address, 'tcp', 1300, fixed, 80], [address, 'udp', 1299, fixed, 1299]]

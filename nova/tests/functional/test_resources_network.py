@@ -475,7 +475,8 @@ def test_port_forwardings_are_managed(world):
     base = f"floatingips/{world.make('floatingips', values)['id']}/port_forwardings"
     sent = {'protocol': 'tcp', 'external_port': 2222, 'internal_port': 22, 'description': 'd', **inner}
     made = world.face('admin', 'POST', base, {'port_forwarding': sent}).json()['port_forwarding']
-    assert made == {**sent, 'id': made['id']}
+    ranges = {'external_port_range': '2222:2222', 'internal_port_range': '22:22'}
+    assert made == {**sent, **ranges, 'id': made['id']}
     again = world.face('admin', 'PUT', f"{base}/{made['id']}", {'port_forwarding': sent})
     assert again.status_code == 200 and again.json()['port_forwarding'] == made
     assert world.face('admin', 'GET', base).json() == {'port_forwardings': [made]}

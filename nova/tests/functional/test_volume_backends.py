@@ -48,8 +48,7 @@ def test_there_are_no_messages(cloud):
 
 def test_operations_that_only_cinder_supports_return_501_with_the_reason(cloud):
     for method, path, body in (('GET', '/group_types', None), ('GET', '/group_snapshots/detail', None),
-                               ('POST', '/workers/cleanup', {}),
-                               ('POST', '/qos-specs', {'qos_specs': {'name': 'q'}}), ('DELETE', '/groups/g', None),
+                               ('POST', '/workers/cleanup', {}), ('DELETE', '/groups/g', None),
                                ('POST', '/consistencygroups', {})):
         answer = cloud.admin().request(method, '/volume/v3' + path, body)
         assert answer.status_code == 501 and 'Use Cinder for that.' in answer.text, path

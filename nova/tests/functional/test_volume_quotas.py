@@ -11,6 +11,8 @@ from nova.tests.functional import cloud as cloud_fixture
 DEFAULTS = {'volumes': 10, 'snapshots': 10, 'gigabytes': 20, 'per_volume_gigabytes': 15, 'backups': 10,
             'backup_gigabytes': 20}
 OTHERS = {'groups': 0}
+OF_TYPES = {f'{name}_{kind}': -1 for kind in ('__DEFAULT__', 'multiattach')
+            for name in ('volumes', 'snapshots', 'gigabytes')}
 
 
 @pytest.fixture(scope='module')
@@ -64,14 +66,14 @@ def test_volume_beyond_the_quota_returns_413_with_the_reason(user):
 
 
 def test_a_project_has_limits_of_its_own(user, admin, cloud):
-    assert user.get(quota_set(user)).json()['quota_set'] == {'id': user.project_id, **DEFAULTS, **OTHERS}
+    assert user.get(quota_set(user)).json()['quota_set'] == {'id': user.project_id, **DEFAULTS, **OTHERS, **OF_TYPES}
     answer = admin.put(quota_set(user), {'quota_set': {'gigabytes': 3, 'volumes': '2', 'snapshots': 1}})
     assert answer.status_code == 200, answer.text
     mine = {**DEFAULTS, 'gigabytes': 3, 'volumes': 2, 'snapshots': 1}
-    assert answer.json()['quota_set'] == {**mine, **OTHERS}
-    assert user.get(quota_set(user)).json()['quota_set'] == {'id': user.project_id, **mine, **OTHERS}
+    assert answer.json()['quota_set'] == {**mine, **OTHERS, **OF_TYPES}
+    assert user.get(quota_set(user)).json()['quota_set'] == {'id': user.project_id, **mine, **OTHERS, **OF_TYPES}
     assert user.get(quota_set(user, '/defaults')).json()['quota_set'] == {'id': user.project_id, **DEFAULTS, **OTHERS}
-    assert admin.get(quota_set(admin)).json()['quota_set'] == {'id': admin.project_id, **DEFAULTS, **OTHERS}
+    assert admin.get(quota_set(admin)).json()['quota_set'] == {'id': admin.project_id, **DEFAULTS, **OTHERS, **OF_TYPES}
     volume = create(user, 1).json()['volume']['id']
     assert user.post('/volume/v3/snapshots', {'snapshot': {'volume_id': volume}}).status_code == 202
     assert fault(user.post('/volume/v3/snapshots', {'snapshot': {'volume_id': volume}}))[2] == (
@@ -84,7 +86,7 @@ def test_a_project_has_limits_of_its_own(user, admin, cloud):
                      {'quota_set': {'gigabytes': 2}}).status_code == 400
     assert admin.put(quota_set(user), {'quota_set': {'gigabytes': 2}}).status_code == 200
     assert admin.delete(quota_set(user)).status_code == 200
-    assert user.get(quota_set(user)).json()['quota_set'] == {'id': user.project_id, **DEFAULTS, **OTHERS}
+    assert user.get(quota_set(user)).json()['quota_set'] == {'id': user.project_id, **DEFAULTS, **OTHERS, **OF_TYPES}
 
 
 @pytest.mark.parametrize('values', [{}, {'gigabytes': -2}, {'gigabytes': 2 ** 31}, {'gigabytes': '1e3'}, {'cores': 1},

@@ -144,7 +144,7 @@ def test_an_encryption_says_what_can_be_done(admin):
     assert ask(admin, 'GET', path) == {}
     for name, wrong, word in (
             ('provider', 'plain', 'only luks'), ('provider', 'luks2', 'version 1'), ('cipher', 'aes-cbc-essiv', 'xts'),
-            ('key_size', 512, '256 bits'), ('control_location', 'back-end', 'hosts of servers')):
+            ('key_size', 512, '256 bits'), ('control_location', 'elsewhere', 'back-end')):
         assert word in str(ask(admin, 'POST', path, {'encryption': {**LUKS, name: wrong}}, 400))
     for wrong in ({}, {'provider': None}, {**LUKS, 'key_size': 'x'}, {**LUKS, 'key_size': True}):
         ask(admin, 'POST', path, {'encryption': wrong}, 400)
@@ -152,9 +152,15 @@ def test_an_encryption_says_what_can_be_done(admin):
     made = ask(admin, 'POST', path, {'encryption': {'provider': 'luks', 'cipher': None}})['encryption']
     assert made == {**LUKS, 'volume_type_id': kind, 'encryption_id': made['encryption_id']}
     ask(admin, 'POST', path, {'encryption': LUKS}, 400)
-    ask(admin, 'POST', f'/types/{kind}/extra_specs', {'extra_specs': {'multiattach': '<is> True'}}, 400)
+    ask(admin, 'PUT', f'{path}/{made["encryption_id"]}', {'encryption': {'control_location': 'back-end'}})
+    assert 'does not encrypt by itself' in str(ask(admin, 'POST', '/volumes', {'volume': {
+        'size': 1, 'volume_type': 'secret'}}, 400))
+    ask(admin, 'PUT', f'{path}/{made["encryption_id"]}', {'encryption': {'control_location': 'front-end'}})
+    ask(admin, 'POST', f'/types/{kind}/extra_specs', {'extra_specs': {'multiattach': '<is> True'}})
+    assert 'not support multiattach' in str(ask(admin, 'POST', '/volumes', {'volume': {
+        'size': 1, 'volume_type': 'secret'}}, 400))
     shown = ask(admin, 'GET', path)
-    assert {name: shown[name] for name in made} == made and shown['updated_at'] is None and shown['created_at']
+    assert {name: shown[name] for name in made} == made and shown['updated_at'] and shown['created_at']
     assert ask(admin, 'GET', f'{path}/cipher') == {'cipher': 'aes-xts-plain64'}
     ask(admin, 'GET', f'{path}/nothing', code=404)
     ask(admin, 'PUT', f'{path}/{made["encryption_id"]}', {'encryption': {'key_size': 256}})

@@ -1,4 +1,4 @@
-"""Address scopes in the filters of a router."""
+"""Address scopes and ranges of ports in the filters of a router."""
 import dataclasses
 
 from nova.network.host import state
@@ -55,3 +55,10 @@ def test_addresses_in_the_scope_of_the_external_network_are_not_translated():
         f'oifname {away} meta nfproto ipv4 ip saddr != 172.24.4.7 snat ip to 172.24.4.7']
     assert f'iifname {away} oifname {inside} meta nfproto ipv4 accept' in chain(text, 'forward')
     assert 'return' not in router.script(made(interface(1), external=dataclasses.replace(outside, scopes=['', ''])))
+
+
+def test_ranges_of_ports_keep_or_shift_the_port():
+    ranges = [['172.24.4.9', 'tcp', 1200, 1299, '10.1.0.5', 1200], ['172.24.4.9', 'udp', 1300, 1301, '10.1.0.5', 2300]]
+    assert chain(router.script(made(interface(1), port_ranges=ranges)), 'prerouting') == [
+        'ip daddr 172.24.4.9 tcp dport 1200-1299 dnat ip to 10.1.0.5',
+        'ip daddr 172.24.4.9 udp dport 1300-1301 dnat ip to 10.1.0.5:udp dport map { 1300 : 2300, 1301 : 2301 }']

@@ -309,3 +309,26 @@ def test_changes_beyond_rules_load_the_whole_script():
     for new in (rules.script('t', state(), {}, orphans=['tapx']), rules.script('t', state(rules={}), {}),
                 rules.script('t', state(), {'br0': ('10.0.0.1', 8775)}), 'something else\n'):
         assert rules.changes('t', old, new) is None
+
+
+# ---- stateless groups
+
+def test_packets_of_ports_with_stateless_groups_are_checked_before_any_connection():
+    values = {'ports': [port('tap1', ['10.0.0.2'], groups=['g'])], 'rules': {'g': []}, 'stateless': ['g']}
+    text = script(**values)
+    assert chain(text, 'ingress_check')[:2] == [
+        'oifname . ip daddr @stateless goto ingress_stateless',
+        'oifname . ip6 daddr @stateless6 goto ingress_stateless']
+    assert chain(text, 'egress_check')[0] == 'iifname . ip saddr @stateless goto egress_stateless'
+    assert not any('ct ' in rule for rule in (*chain(text, 'ingress_stateless'), *chain(text, 'egress_stateless')))
+    assert 'elements = { "br-a" . 10.0.0.2 }' in text.partition('set stateless {')[2].partition('}\n')[0] + '}'
+    for other in ({'stateless': []}, {'ports': [port('tap1', ['10.0.0.2'], groups=['g', 'h'])]}):
+        assert '_stateless' not in script(**{**values, **other})
+
+
+def test_connections_that_a_stateless_group_accepts_get_no_mark():
+    row = {'direction': 'ingress', 'ethertype': 'IPv4', 'protocol': 'tcp', 'port_range_min': 22, 'port_range_max': 22,
+           'remote_ip_prefix': None, 'remote_group_id': None}
+    values = {'ports': [port('tap1', ['10.0.0.2'], groups=['g'])], 'rules': {'g': [row]}}
+    assert [chain(between(1, **values, stateless=known), 'ingress_g')[0].rpartition('22 ')[2]
+            for known in ([], ['g'])] == ['goto seen', 'accept']

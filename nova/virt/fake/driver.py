@@ -47,6 +47,7 @@ class FakeDriver(driver.ComputeDriver):
                  helper: privileges.Helper | None = None) -> None:
         super().__init__(conf, host, images, inspect_image, helper)
         made = self.machine = machine.Machine(host, conf.fake.state_dir, conf.fake.delays, conf.fake.failures)
+        made.shares_disks = conf.fake.shares_disks
         paused, rescued, ports = features.Pause(made), features.Rescue(made), features.Interfaces(made)
         guest, stored = guest_operations.GuestOperations(made, conf.my_ip), features.Images(made, images)
         attached, volume_snapshots = volumes.Volumes(made, host, conf.my_ip), volumes.VolumeSnapshots(made)

@@ -35,8 +35,7 @@ _PART = re.compile(r'\{\w+\}')
 _CINDER = {'group_types': 'groups of volumes', 'group_snapshots': 'groups of volumes',
            'workers': 'cleanup of workers'}
 # the same of features whose lists are served, and are empty
-_NOT_WRITTEN = {'qos-specs': 'QoS specs of volume types', 'groups': 'groups of volumes',
-                'consistencygroups': 'groups of volumes'}
+_NOT_WRITTEN = {'groups': 'groups of volumes', 'consistencygroups': 'groups of volumes'}
 DOCUMENT = 'openapi.json'            # path below the mount point
 _DOCUMENT_QUERY = listing.Query('microversion')
 

@@ -47,13 +47,18 @@ def create_attachment(request: VolumeRequest) -> dict[str, Any]:
     volume = request.store.get(request.context, given['volume_uuid'])
     if volume['multiattach'] and volume['bootable'] and volume['attachments']:
         request.authorize(MULTIATTACH_BOOTABLE, volume)
-    if given.get('mode') == 'ro' and not volume['readonly']:
-        raise exception.BadRequest('Mode ro requires a read-only volume. Set the volume to read-only first.')
+    check_mode(given.get('mode'), volume)
     ident = request.store.attach(request.context, given['volume_uuid'], given['instance_uuid'])
     info = None
     if given.get('connector'):
         info = request.store.connect(request.context, ident, given['connector'], _mountpoint(given))
     return _attachment(request, ident, info)
+
+
+def check_mode(mode: str | None, volume: rows_of.Volume) -> None:
+    """Check the access mode of a new attachment; raises BadRequest."""
+    if mode == 'ro' and not volume['readonly']:
+        raise exception.BadRequest('Mode ro requires a read-only volume. Set the volume to read-only first.')
 
 
 def update_attachment(request: VolumeRequest, ident: str) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from nova.volume.rest import backups
 from nova.volume.rest import items
 from nova.volume.rest import limits
 from nova.volume.rest import listing
+from nova.volume.rest import managed
+from nova.volume.rest import qos
 from nova.volume.rest import schemas
 from nova.volume.rest import snapshots
 from nova.volume.rest import type_access
@@ -256,6 +258,33 @@ def roll_detaching(request: VolumeRequest, ident: str) -> None:
     request.store.roll_detaching(request.context, ident)
 
 
+def reserve(request: VolumeRequest, ident: str) -> None:
+    request.store.attachments.reserve(request.context, ident)
+
+
+def unreserve(request: VolumeRequest, ident: str) -> None:
+    request.store.attachments.unreserve(request.context, ident)
+
+
+def attach(request: VolumeRequest, ident: str) -> None:
+    """Record an attachment to a server that a client has made."""
+    given = request.body
+    attachments.check_mode(given.get('mode'), request.store.get(request.context, ident))
+    request.store.attachments.attach(request.context, ident, given['instance_uuid'], given.get('mountpoint'), False)
+
+
+def detach(request: VolumeRequest, ident: str) -> None:
+    """End an attachment.
+
+    :raises InvalidVolume: it is ambiguous, or there is none
+    """
+    held, named = request.store.get(request.context, ident)['attachments'], request.body.get('attachment_id')
+    found = [each['id'] for each in held if named in (None, each['id'])]
+    if len(found) != 1:
+        raise exception.InvalidVolume(reason='attachment_id must name one of its attachments.')
+    request.store.detach(request.context, found[0])
+
+
 _ACTION, _ADMIN_ACTION = 'volume_extension:volume_actions:', 'volume_extension:volume_admin_actions:'
 _IMAGE_ITEMS = 'volume_extension:volume_image_metadata:'
 _ONE, _FORCE = One(VOLUME, 'show'), listing.Query('force', 'cascade', refuses=False)
@@ -298,10 +327,18 @@ ROUTES: tuple[Route, ...] = (
         disk_format=schemas.NAME, visibility=schemas.NAME, protected=schemas.FLAG_OR_NULL)),
     schemas.action('volumes', 'os-begin_detaching', begin_detaching, _ACTION + 'begin_detaching'),
     schemas.action('volumes', 'os-roll_detaching', roll_detaching, _ACTION + 'roll_detaching'),
+    schemas.action('volumes', 'os-reserve', reserve, _ACTION + 'reserve'),
+    schemas.action('volumes', 'os-unreserve', unreserve, _ACTION + 'unreserve'),
+    schemas.action('volumes', 'os-attach', attach, _ACTION + 'attach', schema=closed(
+        'instance_uuid', instance_uuid=schemas.ID, mountpoint=schemas.NAME, mode={'enum': ['rw', 'ro', None]})),
+    schemas.action('volumes', 'os-detach', detach, _ACTION + 'detach', schema=closed(
+        attachment_id=schemas.SHORT_ID)),
     *snapshots.ROUTES,
     *attachments.ROUTES,
     *types.ROUTES,
     *type_access.ROUTES,
+    *qos.ROUTES,
+    *managed.ROUTES,
     *limits.ROUTES,
     *backends.ROUTES,
     *backups.ROUTES,

@@ -32,11 +32,10 @@ ABSOLUTE = {
 ZONE: JsonObject = {'zoneState': {'available': True}}
 OF_PROJECT = ('project_id', 'tenant_id')         # query parameters for the project of limits
 USED_LIMITS, SHOW_QUOTAS = 'limits_extension:used_limits', 'volume_extension:quotas:show'
-_NO_QUOTA = {'groups': 0}                # not supported
-_QUOTAS: Schema = {'type': 'object', 'minProperties': 1, 'additionalProperties': False, 'properties': {
-    **dict.fromkeys(storage_quotas.VOLUMES, {'type': ['integer', 'string'], 'pattern': '^(-1|[0-9]{1,9})$',
-                                             'minimum': -1, 'maximum': 2147483647}),
-    **dict.fromkeys(_NO_QUOTA, {'enum': [0, '0']})}}
+_LIMIT: Schema = {'type': ['integer', 'string'], 'pattern': '^(-1|[0-9]{1,9})$', 'minimum': -1, 'maximum': 2147483647}
+OF_TYPE = f'^({"|".join(storage_quotas.PER_TYPE)})_.'         # names of the limits of single volume types
+_QUOTAS: Schema = {'type': 'object', 'minProperties': 1, 'additionalProperties': False,
+                   'properties': dict.fromkeys(storage_quotas.VOLUMES, _LIMIT), 'patternProperties': {OF_TYPE: _LIMIT}}
 
 
 def _limits(request: VolumeRequest, project_id: str) -> tuple[dict[str, int], dict[str, int]]:
@@ -63,24 +62,26 @@ def _seen(request: VolumeRequest, project_id: str) -> str:
 
 def quotas(request: VolumeRequest, project_id: str) -> JsonObject:
     most, used = _limits(request, _seen(request, project_id))
-    shown: dict[str, Any] = {**most, **_NO_QUOTA}
-    if flag('usage', request.query.get('usage')):
-        shown = {name: {'limit': limit, 'in_use': used.get(name, 0), 'reserved': 0} for name, limit in shown.items()}
+    with request.store.db.reader() as conn:
+        shown: dict[str, Any] = {**most, **request.store.limits.of_types(conn, project_id)}
+        if flag('usage', request.query.get('usage')):
+            used |= db.used_of_types(conn, project_id)
+            shown = {name: {'limit': limit, 'in_use': used.get(name, 0), 'reserved': 0}
+                     for name, limit in shown.items()}
     return {'quota_set': {'id': project_id, **shown}}
 
 
 def default_quotas(request: VolumeRequest, project_id: str) -> JsonObject:
     _seen(request, project_id)
     with request.store.db.reader() as conn:
-        return {'quota_set': {'id': project_id, **request.store.limits.defaults(conn), **_NO_QUOTA}}
+        return {'quota_set': {'id': project_id, **request.store.limits.defaults(conn)}}
 
 
 def update_quotas(request: VolumeRequest, project_id: str) -> JsonObject:
     _check_project(project_id)
-    wanted = {name: int(limit) for name, limit in request.body.items() if name not in _NO_QUOTA}
-    most = request.store.limits.set(project_id, wanted, flag(
-        'skip_validation', request.query.get('skip_validation'), default=True))
-    return {'quota_set': {**most, **_NO_QUOTA}}
+    wanted = {name: int(limit) for name, limit in request.body.items()}
+    return {'quota_set': request.store.limits.set(project_id, wanted, flag(
+        'skip_validation', request.query.get('skip_validation'), default=True))}
 
 
 def delete_quotas(request: VolumeRequest, project_id: str) -> None:
@@ -115,12 +116,16 @@ def empty_list(key: str) -> Callable[[VolumeRequest], dict[str, Any]]:
 
 
 _SET = '/os-quota-sets/{project_id}'
-_QUOTA = dict.fromkeys((*storage_quotas.VOLUMES, *_NO_QUOTA), schemas.INTEGER)
+_QUOTA = dict.fromkeys(storage_quotas.VOLUMES, schemas.INTEGER)
 _USAGE = closed('limit', 'in_use', 'reserved', limit=schemas.INTEGER, in_use=schemas.INTEGER, reserved=schemas.INTEGER)
 
 
+_ANY: Schema = {'anyOf': [schemas.INTEGER, _USAGE]}
+
+
 def _quota_set(**more: Schema) -> Document:
-    return Document({'quota_set': closed(*_QUOTA, *more, **_QUOTA, **more)})
+    return Document({'quota_set': {**closed(*_QUOTA, *more, **_QUOTA, **more),
+                                   'patternProperties': {OF_TYPE: schemas.INTEGER}}})
 
 
 ROUTES = (
@@ -129,8 +134,8 @@ ROUTES = (
               *(name for name, (is_limit, _noun) in ABSOLUTE.items() if is_limit),
               **dict.fromkeys(ABSOLUTE, schemas.INTEGER)))})),
     route('GET', _SET, quotas, SHOW_QUOTAS, query=listing.Query('usage', refuses=False),
-          answer=Document({'quota_set': closed('id', *_QUOTA, id=schemas.TEXT, **dict.fromkeys(
-              _QUOTA, {'anyOf': [schemas.INTEGER, _USAGE]}))})),
+          answer=Document({'quota_set': {**closed('id', *_QUOTA, id=schemas.TEXT, **dict.fromkeys(_QUOTA, _ANY)),
+                                         'patternProperties': {OF_TYPE: _ANY}}})),
     route('GET', f'{_SET}/defaults', default_quotas, SHOW_QUOTAS, answer=_quota_set(id=schemas.TEXT)),
     route('PUT', _SET, update_quotas, 'volume_extension:quotas:update',
           body=Body('quota_set', _QUOTAS), query=listing.Query('skip_validation', refuses=False), answer=_quota_set()),
@@ -139,8 +144,7 @@ ROUTES = (
         'zoneName', 'zoneState', zoneName=schemas.TEXT, zoneState={'const': ZONE['zoneState']})]})),
     *(route('GET', path, empty_list(key), rule, name=f'list_{key}', answer=Document({key: schemas.EMPTY_LIST}))
       for path, key, rule in (
-          ('/extensions', 'extensions', None), ('/groups/detail', 'groups', 'group:get_all'),
-          ('/qos-specs', 'qos_specs', 'volume_extension:qos_specs_manage:get_all'))),
+          ('/extensions', 'extensions', None), ('/groups/detail', 'groups', 'group:get_all'))),
     route('GET', '/os-services', services, 'volume_extension:services:index', query=listing.Query(*SERVICE.filters),
           answer=Page(SERVICE, 'show')),
 )

@@ -18,6 +18,7 @@ from nova.web import resource
 from nova.web import sizes
 
 if TYPE_CHECKING:
+    from nova.db.tables.rows import VolumeQosSpecsRow
     from nova.json_types import Json
     from nova.json_types import JsonObject
     from nova.volume.rest.request import VolumeRequest
@@ -188,7 +189,7 @@ def _number(query: dict[str, str], name: str, default: int) -> int:
     return int(text)
 
 
-def page_of_types(request: VolumeRequest, rows: Sequence[Type]) -> JsonObject:
+def page_of_types(request: VolumeRequest, rows: Sequence[Type] | Sequence[VolumeQosSpecsRow]) -> JsonObject:
     """Return a page of rows in memory; they keep their order unless the query has one.
 
     :raises InvalidMarker: no row has the marker

@@ -10,6 +10,7 @@ from nova.db.tables.volume import volume_snapshots
 from nova.db.tables.volume import volume_transfers
 from nova.db.tables.volume import volumes
 from nova.volume.rest import schemas as s
+from nova.volume.store import managed
 from nova.volume.store import types
 from nova.web.fields import ABSENT
 from nova.web.fields import Constant
@@ -115,7 +116,7 @@ VOLUME = Resource('volume', 'volumes', volumes, (
     Field('attachments', [ATTACHED], _attachments, 'Servers that have the volume.'),
     Field('os-vol-mig-status-attr:migstat', s.NULL, NONE, 'Always null.', 'show', rule=_MIGRATION),
     Field('os-vol-mig-status-attr:name_id', s.NULL, NONE, 'Always null.', 'show', rule=_MIGRATION),
-    Field('os-vol-host-attr:host', s.TEXT, Constant('nova@embedded#default'), 'Backend.', 'show', rule=_HOST),
+    Field('os-vol-host-attr:host', s.TEXT, Constant(managed.HOST), 'Backend.', 'show', rule=_HOST),
     Field('migration_status', s.NULL, NONE, 'Always null: there is one backend.', rule=_MIGRATION),
     Field('cluster_name', s.NULL, NONE, 'Always null.', since=61, rule=_HOST),
     Field('encryption_key_id', s.TEXT, lambda row, request: row['key_id'] if row['encrypted'] else ABSENT,
@@ -294,8 +295,15 @@ TYPE = Resource('volume_type', 'volume_types', None, (
           write=CHANGED, accepts=s.FLAG_OR_NULL),
     Field(IS_PUBLIC, s.BOOLEAN, 'is_public', 'The same as is_public.',
           rule='volume_extension:volume_type_access', write=CHANGED, accepts=s.FLAG_OR_NULL),
-    Field('qos_specs_id', s.NULL, NONE, 'Always null: QoS specs are not supported.', 'show',
+    Field('qos_specs_id', s.TEXT_OR_NULL, 'qos_specs_id', 'QoS specs of its volumes.', 'show',
           rule='volume_extension:access_types_qos_specs_id'),
+))
+QOS = Resource('qos_specs', 'qos_specs', None, (
+    Field('id', s.UUID, 'id', 'ID of the QoS specs.', 'show'),
+    Field('name', s.TEXT, 'name', 'Name.', 'show'),
+    Field('consumer', s.TEXT, 'consumer', 'front-end, back-end or both. The hosts of servers enforce all of them.',
+          'show'),
+    Field('specs', s.STRINGS, 'specs', "Limits of a volume's disk.", 'show'),
 ))
 _KEY_SIZE: Schema = {'type': ['integer', 'null'], 'minimum': 0, 'maximum': 65536}
 ENCRYPTION = Resource('encryption', '', None, (          # rows: encryption of a type with volume_type_id

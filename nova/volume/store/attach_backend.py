@@ -11,6 +11,7 @@ from oslo_config.cfg import ConfigOpts
 from nova import exception
 from nova.db.engine import Database
 from nova.db.tables.rows import VolumesRow
+from nova.db.volumes import qos
 from nova.db.volumes import volumes as db
 from nova.json_types import JsonObject
 from nova.runtime import certificates
@@ -91,6 +92,10 @@ class EmbeddedAttachBackend:
         """Give a host access to a volume; raises InvalidVolume."""
         common: JsonObject = {'volume_id': row['id'], 'access_mode': 'ro' if row['readonly'] else 'rw',
                   'multiattach': bool(row['multiattach']), 'encrypted': row['key_id'] is not None}
+        with self._db.reader() as conn:
+            limits = qos.of_type(conn, row['volume_type'])
+        if limits:
+            common['qos_specs'] = {**limits}
         if not self.is_export(connector):
             if self._files.size(self._files.volume(row['id'])) is None:
                 raise exception.InvalidVolume(reason='the file of the volume is not on this host.')

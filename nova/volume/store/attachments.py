@@ -34,14 +34,22 @@ class Attachments:
     def __init__(self, database: Database, backend: EmbeddedAttachBackend) -> None:
         self._db, self._backend = database, backend
 
-    def attach(self, ctx: nova_context.RequestContext, volume_id: str, instance_uuid: str) -> str:
+    def attach(self, ctx: nova_context.RequestContext, volume_id: str, instance_uuid: str,
+               device: str | None = None, reserved: bool = True) -> str:
+        """Create an attachment and return its id.
+
+        :param device: name of the device in the guest
+        :param reserved: False: the volume is in use at once, also if it was reserved by ``reserve``
+        :raises VolumeNotFound, InvalidVolume:
+        """
         def write(conn: Connection) -> str:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             held = db.attachments(conn, volume_ids=[row['id']])
             same = bool(held) and all(each['instance_uuid'] == instance_uuid for each in held)
             is_shared = row['status'] in ATTACHED_STATUSES and row['multiattach']
-            is_repeated = same and row['status'] in (*ATTACHED_STATUSES, 'detaching')
-            if row['status'] != 'available' and not is_shared and not is_repeated:
+            is_repeated = reserved and same and row['status'] in (*ATTACHED_STATUSES, 'detaching')
+            is_taken = not reserved and not held and row['status'] == 'attaching'
+            if row['status'] != 'available' and not is_shared and not is_repeated and not is_taken:
                 raise exception.InvalidVolume(
                     reason=f"volume '{row['id']}' status must be 'available'. Currently in '{row['status']}'")
             if row['status'] == 'available' and db.being_copied(conn, row['id']):
@@ -49,7 +57,8 @@ class Attachments:
             ident = str(uuid.uuid4())
             db.insert(conn, t.volume_attachments, {
                 'id': ident, 'volume_id': row['id'], 'instance_uuid': instance_uuid,
-                'project_id': row['project_id'], 'status': 'reserved'})
+                'project_id': row['project_id'], 'device': device,
+                'status': 'reserved' if reserved else 'attached', 'attached_at': None if reserved else utils.utcnow()})
             update_status(conn, row['id'])
             return ident
         return self._db.run(write)
@@ -112,6 +121,24 @@ class Attachments:
             closing = [row for row in db.every(conn, t.volume_attachments) if row['status'] == CLOSING]
         for row in closing:
             self.detach(nova_context.admin_context(), row['id'])
+
+    def reserve(self, ctx: nova_context.RequestContext, volume_id: str) -> None:
+        """Mark an available volume as attaching, without an attachment; raises VolumeNotFound, InvalidVolume."""
+        def write(conn: Connection) -> None:
+            row = rows.volume(conn, ctx, volume_id, lock=True)
+            if row['status'] != 'available' or db.being_copied(conn, row['id']):
+                raise exception.InvalidVolume(reason=f"volume '{row['id']}' must be available and not being copied. "
+                                                     f"Its status is '{row['status']}'.")
+            db.update(conn, t.volumes, row['id'], {'status': 'attaching'})
+        self._db.run(write)
+
+    def unreserve(self, ctx: nova_context.RequestContext, volume_id: str) -> None:
+        """Undo ``reserve``; attachments are not changed. Raises VolumeNotFound."""
+        def write(conn: Connection) -> None:
+            row = rows.volume(conn, ctx, volume_id, lock=True)
+            if row['status'] == 'attaching':
+                update_status(conn, row['id'])
+        self._db.run(write)
 
     def begin_detaching(self, ctx: nova_context.RequestContext, volume_id: str) -> None:
         def write(conn: Connection) -> None:

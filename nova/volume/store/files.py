@@ -6,6 +6,7 @@ Files of encrypted volumes have a LUKS header and are copied without decryption.
 <directory>/snapshots/<id>          a full copy; shares blocks where the file system supports it (XFS, btrfs)
 <backups>/<id>                      a full copy, in the operator's directory
 <directory>/trash/                  files to delete: deleting a large file takes seconds
+<directory>/unmanaged/<name>        raw disks without a volume, which an administrator can make volumes
 *.part                              incomplete; deleted after a crash
 """
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import errno
 import os
 import re
 import shutil
+import stat
 import subprocess
 import typing
 import uuid
@@ -22,12 +24,13 @@ from nova.disk_files import files
 from nova.disk_files import qemu_img
 from nova.disk_files import reflink
 from nova import exception
+from nova.hardware import disks
 from nova.runtime import disk_space
 from nova.runtime import durable_files
 from nova.volume.store import luks
 
 DIRECTORY_MODE = 0o711                   # world-executable because QEMU runs as a separate user
-PART, SNAPSHOTS, BACKUPS, TRASH = '.part', 'snapshots', 'backups', 'trash'
+PART, SNAPSHOTS, BACKUPS, TRASH, UNMANAGED = '.part', 'snapshots', 'backups', 'trash', 'unmanaged'
 COPY = '.copy' + PART
 TOO_LARGE = 'its disk is larger than the volume'
 RAW_FORMATS = ('raw', 'ami', 'ari', 'aki', 'iso')
@@ -269,15 +272,19 @@ class VolumeFiles:
             self._make_directories()
             files.remove(part)
             yield part
-            files.give_to_guest(part)
-            if os.geteuid():  # an export reads it while a migrating guest, to whose user libvirt gave it, still runs
-                files.let_read(part, os.geteuid(), files.READ | files.WRITE)
+            self._make_readable(part)
             durable_files.commit(part, path)
         except BaseException as error:
             files.remove(part)
             if isinstance(error, OSError) and error.errno in disk_space.FULL:
                 raise exception.InsufficientStorage() from error
             raise
+
+    @staticmethod
+    def _make_readable(path: str) -> None:
+        files.give_to_guest(path)
+        if os.geteuid():  # an export reads it while a migrating guest, to whose user libvirt gave it, still runs
+            files.let_read(path, os.geteuid(), files.READ | files.WRITE)
 
     @contextlib.contextmanager
     def _reserved_space(self, size: int, *targets: str) -> typing.Iterator[None]:
@@ -327,6 +334,35 @@ class VolumeFiles:
         trash = os.path.join(self.directory, TRASH)
         for name in os.listdir(trash) if os.path.isdir(trash) else ():
             files.remove(os.path.join(trash, name))
+
+    # ---- files without a volume
+
+    def unmanaged_sizes(self) -> dict[str, int]:
+        """Return {name: bytes} of the plain files without a volume. Links could lead to other files of the host."""
+        directory = os.path.join(self.directory, UNMANAGED)
+        if not os.path.isdir(directory):
+            return {}
+        with os.scandir(directory) as entries:
+            found = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
+        return {name: facts.st_size for name, facts in found if disks.FILE_NAME.match(name)
+                and stat.S_ISREG(facts.st_mode) and facts.st_nlink == 1 and facts.st_size}
+
+    def adopt(self, name: str, volume_id: str, size: int) -> None:
+        """Make a file without a volume that of a new volume.
+
+        :param size: bytes of the volume, not less than those of the file
+        """
+        self._make_directories()
+        path = os.path.join(self.directory, UNMANAGED, name)
+        os.truncate(path, size)
+        self._make_readable(path)
+        durable_files.commit(path, self.volume(volume_id))
+
+    def release(self, volume_id: str, name: str) -> None:
+        """Keep the file of a deleted volume as a file without a volume."""
+        directory = os.path.join(self.directory, UNMANAGED)
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        os.rename(self.volume(volume_id), os.path.join(directory, name))
 
     # ---- reading
 

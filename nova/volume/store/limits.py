@@ -1,12 +1,15 @@
 """Quotas of projects for volumes."""
 from oslo_config.cfg import ConfigOpts
 
+from nova import context as nova_context
 from nova import exception
 from nova.db.engine import Connection
 from nova.db.engine import Database
 from nova.db.projects import quotas
 from nova.db.projects import storage_quotas
+from nova.db.volumes import types as db_types
 from nova.db.volumes import volumes as db
+from nova.volume.store import types
 
 MAX_SIZE = 65536                                  # GiB of one volume
 _TOO_MANY: dict[str, type[exception.QuotaExceeded]] = {
@@ -38,28 +41,55 @@ class Limits:
         """Set limits of a project; return all its limits.
 
         :param below_usage: whether a limit may be lower than the usage
-        :raises BadRequest: a limit is lower than the usage
+        :raises BadRequest: a limit is lower than the usage, or no volume type has the name
         """
         def write(conn: Connection) -> dict[str, int]:
             quotas.lock(conn, project_id)
-            used = db.used(conn, project_id)
+            used, stored = db.used(conn, project_id) | db.used_of_types(conn, project_id), _stored(conn)
             for name, limit in limits.items():
+                if name not in storage_quotas.VOLUMES and name not in stored:
+                    raise exception.BadRequest(f'There is no quota {name[:255]!r}: no volume type has this name.')
                 if not below_usage and 0 <= limit < used.get(name, 0):
                     raise exception.BadRequest(f'Quota limit {limit} for {name} is lower than the {used[name]} in use.')
-            quotas.set_limits(conn, project_id, limits)
-            return self.of(conn, project_id)
+            quotas.set_limits(conn, project_id, {stored.get(name, name): limit for name, limit in limits.items()})
+            return self.of(conn, project_id) | self.of_types(conn, project_id)
         return self._db.run(write)
 
     def delete(self, project_id: str) -> None:
         """Reset a project to the default limits."""
-        self._db.run(quotas.delete_limits, project_id, resources=storage_quotas.VOLUMES)
+        def write(conn: Connection) -> None:
+            quotas.delete_limits(conn, project_id, resources=(*storage_quotas.VOLUMES, *_stored(conn).values()))
+        self._db.run(write)
 
-    def check(self, conn: Connection, project_id: str, noun: str | None, adding: int, size: int = 0) -> None:
+    def of_types(self, conn: Connection, project_id: str) -> dict[str, int]:
+        """Return the limits of a project for single volume types: {'volumes_TYPE': limit}; -1: unlimited."""
+        stored = _stored(conn)
+        own = quotas.own_limits(conn, project_id, set(stored.values()))
+        return {name: own.get(key, quotas.UNLIMITED) for name, key in stored.items()}
+
+    def check_type(self, conn: Connection, project_id: str, kind: types.Type, noun: str | None, adding: int) -> None:
+        """Check the limits of a project for one volume type; the parameters are those of ``check``.
+
+        :raises QuotaExceeded: or a subclass
+        """
+        keys = {each: storage_quotas.of_type(each, kind['id']) for each in storage_quotas.PER_TYPE}
+        limits = quotas.own_limits(conn, project_id, set(keys.values()))
+        used = db.used_of_types(conn, project_id, kind['name']) if limits else {}
+        for each, more, error in ((noun, 1, _TOO_MANY.get(noun or '')),
+                                  ('gigabytes', adding, exception.VolumeSizeExceedsAvailableQuota)):
+            if each and error:
+                name, limit = f'{each}_{kind["name"]}', limits.get(keys[each], quotas.UNLIMITED)
+                if 0 <= limit < used.get(name, 0) + more:
+                    raise error(resource=name, requested=more, used=used.get(name, 0), limit=limit)
+
+    def check(self, conn: Connection, project_id: str, noun: str | None, adding: int, size: int = 0,
+              volume_type: str = '') -> None:
         """Check the quota of a project.
 
         :param noun: 'volumes', 'snapshots' or 'backups': kind of the new resource; None: no new one
         :param adding: GiB
         :param size: GiB of one volume
+        :param volume_type: name of the type of the volume; empty for backups
         :raises QuotaExceeded: or a subclass
         """
         db.lock_project(conn, project_id)
@@ -71,6 +101,15 @@ class Limits:
         for name, more, error in ((noun, 1, _TOO_MANY.get(noun or '')), (pool, adding, too_large)):
             if name and error and 0 <= limits[name] < used[name] + more:
                 raise error(resource=name, requested=more, used=used[name], limit=limits[name])
+        if volume_type:
+            self.check_type(conn, project_id, types.find(conn, volume_type, nova_context.ALL_PROJECTS), noun, adding)
+
+
+def _stored(conn: Connection) -> dict[str, str]:
+    """Return {name in the API: name in the database} of the limits of volume types."""
+    kinds: list[types.Type] = [*types.TYPES, *db_types.every(conn, nova_context.ALL_PROJECTS)]
+    return {f'{noun}_{kind["name"]}': storage_quotas.of_type(noun, kind['id'])
+            for kind in kinds for noun in storage_quotas.PER_TYPE}
 
 
 def check_size(size: int | None) -> int:

@@ -5,6 +5,7 @@ from nova.db.engine import Connection
 from nova.db.engine import Database
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
+from nova.volume.store import limits as volume_limits
 from nova.volume.store import rows
 from nova.volume.store import types
 
@@ -17,8 +18,8 @@ class Retypes:
     :param database: the API database
     """
 
-    def __init__(self, database: Database) -> None:
-        self._db = database
+    def __init__(self, database: Database, limits: volume_limits.Limits) -> None:
+        self._db, self._limits = database, limits
 
     def retype(self, ctx: nova_context.RequestContext, volume_id: str, name: str) -> None:
         """Change the type of a volume.
@@ -27,6 +28,7 @@ class Retypes:
         :raises InvalidVolume: its status or attachments do not permit it
         :raises BadRequest: it has that type, the backend does not meet it, or the data would have to be rewritten
         :raises InvalidInput: the type is not available in the zone of the volume
+        :raises QuotaExceeded: the project may not have more volumes of the type
         """
         def write(conn: Connection) -> None:
             row = rows.volume(conn, ctx, volume_id, lock=True)
@@ -44,5 +46,7 @@ class Retypes:
             multiattach = types.is_multiattach(wanted)
             if multiattach != bool(row['multiattach']) and row['status'] != 'available':
                 raise exception.InvalidVolume(reason='multiattach can be changed only while the volume is available.')
+            db.lock_project(conn, row['project_id'])
+            self._limits.check_type(conn, row['project_id'], wanted, 'volumes', row['size'])
             db.update(conn, volumes, row['id'], {'volume_type': wanted['name'], 'multiattach': multiattach})
         self._db.run(write)

@@ -59,7 +59,7 @@ class Snapshots:
             if row['status'] not in (('available', 'in-use') if force else ('available',)):
                 raise exception.InvalidVolume(
                     reason=f'Volume {row["id"]} status must be available, but current status is: {row["status"]}.')
-            self._limits.check(conn, row['project_id'], 'snapshots', row['size'])
+            self._limits.check(conn, row['project_id'], 'snapshots', row['size'], volume_type=row['volume_type'])
             log.about(ident)
             made = cast('db_rows.VolumeSnapshotsRow', db.insert(conn, t.volume_snapshots, {
                 'id': ident, 'volume_id': row['id'], 'project_id': row['project_id'],

@@ -87,7 +87,7 @@ class Transfers:
                 raise exception.InvalidVolume(reason='it is no longer offered.')
             _check_type(conn, volume, ctx)
             project_id = nova_context.the_project(ctx.project_id)
-            self._limits.check(conn, project_id, 'volumes', volume['size'], volume['size'])
+            self._limits.check(conn, project_id, 'volumes', volume['size'], volume['size'], volume['volume_type'])
             db.update(conn, t.volumes, volume['id'], {
                 'project_id': project_id, 'user_id': ctx.user_id, 'status': AVAILABLE})
             db.delete(conn, t.volume_transfers, row['id'])

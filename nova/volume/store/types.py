@@ -16,6 +16,8 @@ from nova import utils
 from nova.db.audit import log
 from nova.db.engine import Connection
 from nova.db.engine import Database
+from nova.db.projects import quotas
+from nova.db.projects import storage_quotas
 from nova.db.tables.rows import VolumeDefaultTypesRow
 from nova.db.tables.volume import volume_types
 from nova.db.volumes import keys
@@ -37,15 +39,17 @@ class Type(TypedDict):
     extra_specs: dict[str, str]
     encryption: JsonObject | None
     is_public: bool
+    qos_specs_id: str | None
 
 
 Change = Callable[[Type], JsonObject]    # a type -> values to write
 
 DEFAULT: Type = {'id': '0e3b6d3e-5b1d-4f0f-9a27-1f6f1d7c9c11', 'name': '__DEFAULT__', 'extra_specs': {},
-                 'description': 'The default type', 'encryption': None, 'is_public': True}
+                 'description': 'The default type', 'encryption': None, 'is_public': True, 'qos_specs_id': None}
 TYPES: tuple[Type, ...] = (
     DEFAULT,
     {'id': '5d0f8c52-93b4-4c0e-8f3a-6a7f2f0d1b42', 'name': 'multiattach', 'encryption': None, 'is_public': True,
+     'qos_specs_id': None,
      'description': 'Volumes that several servers may have at once', 'extra_specs': {'multiattach': '<is> True'}},
 )
 SPECS = {'multiattach': ('<is> True', '<is> False')}
@@ -59,13 +63,13 @@ MAX_SPECS = 8                                 # extra specs of a type
 MAX_TYPES = 1000                              # types created by administrators
 MAX_DEFAULTS = 10000                          # projects with a default type
 
-CIPHER, KEY_BITS, FRONT_END = 'aes-xts-plain64', 256, 'front-end'
+CIPHER, KEY_BITS, FRONT_END, BACK_END = 'aes-xts-plain64', 256, 'front-end', 'back-end'
 # attribute: (allowed values, default, reason of a refusal)
 _ENCRYPTION: dict[str, tuple[tuple[Json, ...], Json, str]] = {
     'provider': (api.LUKS, None, 'hosts support only luks (version 1)'),
     'cipher': ((CIPHER,), CIPHER, f'only {CIPHER} is supported'),
     'key_size': ((KEY_BITS,), KEY_BITS, f'keys must have {KEY_BITS} bits'),
-    'control_location': ((FRONT_END,), FRONT_END, f'only {FRONT_END} is supported: the hosts of servers encrypt')}
+    'control_location': ((FRONT_END, BACK_END), FRONT_END, f'it is {FRONT_END} or {BACK_END}')}
 
 
 def is_multiattach(kind: Type) -> bool:
@@ -195,7 +199,7 @@ class Types:
 
     def create(self, name: str, description: str | None, specs: dict[str, str], is_public: bool = True) -> Type:
         """Create a type; raises VolumeTypeExists, BadRequest."""
-        _check_specs(specs, None)
+        _check_specs(specs)
         ident = str(uuid.uuid4())
 
         def write(conn: Connection) -> Type:
@@ -203,7 +207,7 @@ class Types:
                 raise exception.BadRequest(f'The limit of {MAX_TYPES} volume types is reached.')
             return cast(Type, db_volumes.insert(conn, volume_types, {
                 'id': ident, 'name': _name(conn, name), 'description': description, 'extra_specs': specs,
-                'encryption': None, 'is_public': is_public}))
+                'encryption': None, 'is_public': is_public, 'qos_specs_id': None}))
         log.about(ident)
         return self._written(name, write)
 
@@ -239,6 +243,7 @@ class Types:
             if db.is_default(conn, row['id']):
                 raise exception.BadRequest('The volume type is the default of a project. Unset the default first.')
             db.forbid(conn, row['id'])
+            quotas.delete_resources(conn, [storage_quotas.of_type(noun, row['id']) for noun in storage_quotas.PER_TYPE])
             db_volumes.delete(conn, volume_types, row['id'])
         self._db.run(write)
 
@@ -246,10 +251,10 @@ class Types:
         """Add or replace extra specs; return all of them.
 
         :raises VolumeTypeNotFound:
-        :raises BadRequest: they are too many, are not supported, or contradict the type
+        :raises BadRequest: they are too many or not supported
         """
         def change(row: Type) -> JsonObject:
-            _check_specs(given, row['encryption'])
+            _check_specs(given)
             specs: JsonObject = {**row['extra_specs'], **given}
             if len(specs) > MAX_SPECS:
                 raise exception.BadRequest(f'A volume type has at most {MAX_SPECS} extra specs.')
@@ -276,8 +281,6 @@ class Types:
                 raise exception.BadRequest('The volume type already has an encryption.')
             if not new and before is None:
                 raise exception.NotFound()
-            if is_multiattach(row):
-                raise exception.BadRequest('Volumes with multiattach cannot be encrypted.')
             wanted = _checked({**(before or {}), **given})
             return {'encryption': {**wanted, 'encryption_id': (before or {}).get('encryption_id') or str(uuid.uuid4()),
                                    'created_at': (before or {}).get('created_at') or _now(),
@@ -331,7 +334,7 @@ def _name(conn: Connection, name: str) -> str:
     return name
 
 
-def _check_specs(given: dict[str, str], encryption: JsonObject | None) -> None:
+def _check_specs(given: dict[str, str]) -> None:
     for name, value in given.items():
         if name in SPECS and value not in SPECS[name]:
             raise exception.BadRequest(f'Extra spec {name} with value {value[:80]!r} is not supported. Supported are '
@@ -339,8 +342,6 @@ def _check_specs(given: dict[str, str], encryption: JsonObject | None) -> None:
         if name != ZONES and name.rpartition(':')[0] not in SCOPES:
             raise exception.BadRequest(f'Extra spec {name[:80]!r} is not supported: it is for drivers of other '
                                        f'backends. Supported are capabilities of the backend and {ZONES}.')
-    if encryption is not None and given.get('multiattach') == SPECS['multiattach'][0]:
-        raise exception.BadRequest('Encrypted volumes do not support multiattach.')
 
 
 def _checked(given: JsonObject) -> JsonObject:

@@ -14,8 +14,7 @@ from nova.hardware import disks as words
 from nova.virt.libvirt.domain import chain
 
 # limits of a disk per second, with the names of libvirt and QoS specs
-LIMITS = (*(f'{what}_{unit}_sec{end}' for end in ('', '_max', '_max_length')
-            for unit in ('bytes', 'iops') for what in ('total', 'read', 'write')), 'size_iops_sec')
+LIMITS = words.LIMITS
 OLD_MACHINES = ('pc', 'pc-i440fx')       # machine types with IDE as the default of a CD-ROM
 NETWORK = 'network'
 
