@@ -140,8 +140,10 @@ def _change(stack, phase, step, wanted):
              if (change['actions'] == wanted if wanted else {'create', 'delete'} <= set(change['actions']))}
     present = stack.resources()
     errors |= stack.apply(step)
+    remaining = stack.resources()
     for address in meant & present.keys():
-        stack.record(address, phase, errors.get(address))
+        missing = None if address in remaining else 'It is not in the state.'
+        stack.record(address, phase, errors.get(address, missing))
     settled(stack, step, f'plan after {phase}', meant - errors.keys())
 
 

@@ -38,6 +38,7 @@ PROVIDER = plans.Provider({
     'aws_instance': ('user_data', 'user_data_replace_on_change', 'volume_tags'),
     'aws_instance.templated': ('launch_template',), 'aws_instance.interface': ('launch_template',),
     'aws_ami': ('manage_ebs_snapshots',), 'aws_subnet.placed': ('tags', 'tags_all'),
+    'aws_ami_launch_permission.walk': ('image_id',),        # of a resource that is not imported
 })
 
 
