@@ -347,14 +347,14 @@ def of(directory: Directory, built_in: BuiltIn) -> dict[str, Resources]:
 def catalog(conn: engine.Connection, built_in: catalogs.Catalog, values: Mapping[str, str | None]) -> catalogs.Catalog:
     """Return the catalog of a token.
 
-    An endpoint is left out if its URL needs a value that the token does not have.
+    A service without endpoints is part of it. An endpoint is left out if its URL needs a value that the token does not
+    have.
 
     :param values: {name of PLACEHOLDERS: value}
     """
-    endpoints = queries.rows(conn, 'endpoint', enabled=True)
-    if not endpoints:
+    endpoints, services = (queries.rows(conn, noun, enabled=True) for noun in ('endpoint', 'service'))
+    if not endpoints and not services:
         return built_in
-    services = queries.rows(conn, 'service', {row['service_id'] for row in endpoints}, enabled=True)
     found = {row['id']: row | {'endpoints': [*row['endpoints']]} for row in built_in}
     found |= {row['id']: {'id': row['id'], 'type': row['type'], 'name': row['name'] or '', 'endpoints': []}
               for row in services}

@@ -54,6 +54,8 @@ def test_services_and_endpoints_appear_in_the_catalog(cloud, admin):
                            'self': f'http://cloud.example/identity/v3/services/{service["id"]}'}}
     assert admin('GET', '/v3/services?type=dns')['services'] == [service]
     assert catalog(cloud, demo) == before                                  # it has no endpoint
+    rows = cloud.call('GET', '/v3/auth/catalog', token=demo).json['catalog']
+    assert [row['endpoints'] for row in rows if row['id'] == service['id']] == [[]]
     endpoint = admin.make('endpoint', service_id=service['id'], interface='public', region='RegionOne',
                           url='http://dns.example/v2/$(project_id)s', name='dns')
     assert endpoint['region_id'] == endpoint['region'] == 'RegionOne' and endpoint['name'] == 'dns'
