@@ -121,6 +121,8 @@ def test_s3cmd_works_with_the_object_store(clients, version):
     assert f'File size: {LARGE}' in info and 'colour: blue' in info and 'MIME type: x/y' in info
     run('get', '--force', 's3://cmd/large', 's3cmd-back')
     assert clients.digest('s3cmd-back') == clients.digest('large')
+    run('setacl', '--acl-private', 's3://cmd/large')
+    assert 'NotImplemented' in run('setacl', '--acl-public', 's3://cmd/large', refused=True)
     run('cp', 's3://cmd/large', 's3://cmd/copy')
     run('mv', 's3://cmd/copy', 's3://cmd/moved')
     run('modify', '--add-header=x-amz-meta-colour:red', 's3://cmd/moved')
