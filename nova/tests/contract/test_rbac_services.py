@@ -27,7 +27,10 @@ CALLERS = ('nobody', 'owner', *IN_PROJECTS, *NOWHERE)
 EVERYBODYS = ('project', 'user', 'token', 'role', 'domain_role', 'member_role', 'type', 'outside', 'outside_subnet',
               'registered_limit', 'default_security_group_rule', 'trust_body', 'named', 'secret_ref')
 # the rule guards a part of the operation: limits of another project
-PARTS = {('volume_extension:quotas:show', ('GET', '/limits'))}
+PARTS = {('volume_extension:quotas:show', ('GET', '/limits')), *(
+    # the rule of domains concerns only the projects that act as a domain
+    (f'identity:{verb}_domain', (method, '/v3/projects/{project_id}'))
+    for verb, method in (('get', 'GET'), ('update', 'PATCH'), ('delete', 'DELETE')))}
 PUBLISHING = {'publicize_image': 'public', 'communitize_image': 'community'}
 UNSCOPED = 'This needs a token that is scoped to a project'
 # operations that open what they are about to others, that end it, and after which the owner may not delete it

@@ -196,9 +196,9 @@ def of_image(rule, things):
         change = [{'op': 'replace', 'path': '/visibility', 'value': patched[rule.name]}]
         return Probe('PATCH', image, change, headers=PATCH)
     method, path = rule.operations[0]
-    path = path.format(image_id=things['image'], member_id='friend', tag='tag', namespace_name=things['namespace'],
-                       object_name='one', property_name='one', name='one',
-                       tag_name='two' if rule.name == 'add_metadef_tag' else 'one')
+    path = path.format_map(_Parts(
+        image_id=things['image'], member_id='friend', tag='tag', namespace_name=things['namespace'], object_name='one',
+        property_name='one', name='one', tag_name='two' if rule.name == 'add_metadef_tag' else 'one'))
     body = {'add_image': {'name': 'i'}, 'add_member': {'member': 'other'}, 'modify_member': {'status': 'accepted'},
             'modify_image': [{'op': 'replace', 'path': '/name', 'value': 'x'}],
             'add_metadef_namespace': {'namespace': 'other'}, 'modify_metadef_namespace': {'description': 'x'},
