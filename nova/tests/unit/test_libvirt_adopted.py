@@ -49,8 +49,8 @@ def header(backing=0, version=3, features=0):
 
 
 @pytest.mark.parametrize('content, why', [
-    (header(backing=512), 'overlay'), (header(features=4), 'another file'), (b'x' * 100, 'no qcow2'),
-    (header()[:40], 'no qcow2')])
+    (header(backing=512), 'overlay'), (header(features=4), 'another file'), (b'x' * 100, 'not a qcow2'),
+    (header()[:40], 'not a qcow2')])
 def test_unsupported_disk_file_is_refused_with_the_reason(tmp_path, content, why):
     path = tmp_path / 'disk'
     path.write_bytes(content)
