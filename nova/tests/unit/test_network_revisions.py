@@ -22,8 +22,9 @@ from nova.tests.support import network_manager as unit
 
 # They write rows of addresses that no port has.
 NO_PORTS = {'forget_resting', 'unreserve'}
-# What is read besides: where hosts are has its own rule in hosts.py, what a group is called plumbs nothing.
-BESIDES = {'network_hosts'}
+# What is read besides: where hosts are has its own rule in hosts.py; whether a group is stateful is fixed while it has
+# ports, and what it is called plumbs nothing.
+BESIDES = {'network_hosts', 'security_groups'}
 
 
 @pytest.fixture
@@ -186,7 +187,12 @@ def test_exactly_the_tables_read_by_host_load_count_in_the_revision(tmp_path):
         router = face('demo', 'POST', 'routers', {'router': {
             'external_gateway_info': {'network_id': outside}}}).json()['router']['id']
         face('demo', 'PUT', f'routers/{router}/add_router_interface', {'subnet_id': subnet})
-        port = face('demo', 'POST', 'ports', {'port': {'network_id': network}}).json()['port']['id']
+        made = face('demo', 'POST', 'ports', {'port': {'network_id': network}}).json()['port']
+        port, ranges = made['id'], face('demo', 'POST', 'address-groups', {'address_group': {
+            'name': 'g', 'addresses': ['192.0.2.0/24']}}).json()['address_group']['id']
+        face('demo', 'POST', 'security-group-rules', {'security_group_rule': {
+            'security_group_id': made['security_groups'][0], 'direction': 'ingress',
+            'remote_address_group_id': ranges}})
         face('demo', 'POST', 'floatingips', {'floatingip': {'floating_network_id': outside, 'port_id': port}})
         tagged = face('demo', 'POST', 'ports', {'port': {'network_id': network}}).json()['port']['id']
         face('demo', 'POST', 'trunks', {'trunk': {'port_id': port, 'sub_ports': [
