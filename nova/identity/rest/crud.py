@@ -199,7 +199,8 @@ class Projects(InDomain):
         if resources.project_flag('is_domain', req.body.get('is_domain', is_domain)) != is_domain:
             raise exception.Forbidden('The field is_domain of a project cannot be changed.')
         if domains is not None:
-            return _as_project(domains.update(*parts.values(), self._of_domain(req, new=False)))
+            row_id, = parts.values()
+            return _as_project(domains.update(row_id, self._of_domain(req, new=False)))
         row: dict[str, Any] = super().show(req, **parts)
         if req.body.get('parent_id', ...) in (None, row['domain_id']):
             req.body['parent_id'] = None                    # a top-level project

@@ -221,11 +221,11 @@ def _with_ports(values: dict[str, Any], known: Mapping[str, Any] | None = None) 
         if spans[side] is None and known is None:
             raise exception.BadRequest(f'{side}_port or {side}_port_range is required.')
     for side, span in spans.items():
-        first, end = span or (before[f'{side}_port'], before[f'{side}_port'] + before['ports'] - 1)
-        if not 0 < first <= end <= 65535:
+        begin, end = span or (before[f'{side}_port'], before[f'{side}_port'] + before['ports'] - 1)
+        if not 0 < begin <= end <= 65535:
             raise exception.BadRequest(f'{side}_port_range is not a range of ports.')
-        values[f'{side}_port'] = first
-        if values.setdefault('ports', end - first + 1) != end - first + 1:
+        values[f'{side}_port'] = begin
+        if values.setdefault('ports', end - begin + 1) != end - begin + 1:
             raise exception.BadRequest('The external and the internal port range must have the same size.')
     if values['external_port'] != values['internal_port'] and values['ports'] > MAX_SHIFTED_PORTS:
         raise exception.BadRequest(f'Port ranges that differ can have {MAX_SHIFTED_PORTS} ports.')

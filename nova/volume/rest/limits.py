@@ -74,14 +74,16 @@ def quotas(request: VolumeRequest, project_id: str) -> JsonObject:
 def default_quotas(request: VolumeRequest, project_id: str) -> JsonObject:
     _seen(request, project_id)
     with request.store.db.reader() as conn:
-        return {'quota_set': {'id': project_id, **request.store.limits.defaults(conn)}}
+        shown: JsonObject = {'id': project_id, **request.store.limits.defaults(conn)}
+        return {'quota_set': shown}
 
 
 def update_quotas(request: VolumeRequest, project_id: str) -> JsonObject:
     _check_project(project_id)
     wanted = {name: int(limit) for name, limit in request.body.items()}
-    return {'quota_set': request.store.limits.set(project_id, wanted, flag(
-        'skip_validation', request.query.get('skip_validation'), default=True))}
+    limits = request.store.limits.set(project_id, wanted, flag(
+        'skip_validation', request.query.get('skip_validation'), default=True))
+    return {'quota_set': {**limits}}
 
 
 def delete_quotas(request: VolumeRequest, project_id: str) -> None:

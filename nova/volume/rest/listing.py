@@ -18,11 +18,9 @@ from nova.web import resource
 from nova.web import sizes
 
 if TYPE_CHECKING:
-    from nova.db.tables.rows import VolumeQosSpecsRow
     from nova.json_types import Json
     from nova.json_types import JsonObject
     from nova.volume.rest.request import VolumeRequest
-    from nova.volume.store.types import Type
     from nova.web.routes import Route
 
 
@@ -30,6 +28,12 @@ class Identified(TypedDict):
     """Any row of a list."""
 
     id: str
+
+
+class Named(Identified):
+    """A row of a list that is in memory."""
+
+    name: str
 
 
 MAX_LIMIT = 1000
@@ -189,7 +193,7 @@ def _number(query: dict[str, str], name: str, default: int) -> int:
     return int(text)
 
 
-def page_of_types(request: VolumeRequest, rows: Sequence[Type] | Sequence[VolumeQosSpecsRow]) -> JsonObject:
+def page_of_types(request: VolumeRequest, rows: Sequence[Named]) -> JsonObject:
     """Return a page of rows in memory; they keep their order unless the query has one.
 
     :raises InvalidMarker: no row has the marker

@@ -14,6 +14,7 @@ from nova.web.resource import Body
 from nova.web.resource import closed
 from nova.web.resource import Document
 from nova.web.resource import One
+from nova.web.resource import Schema
 
 if TYPE_CHECKING:
     from nova.json_types import JsonObject
@@ -42,7 +43,7 @@ def manage_volume(request: VolumeRequest) -> dict[str, Any]:
         request.context, given['ref'].get(_NAME, ''),
         given.get('availability_zone') or request.store.conf.default_availability_zone,
         {'name': given.get('name') or '', 'description': given.get('description'),
-         'bootable': bool(given.get('bootable')), 'metadata': items.replaced(given.get('metadata'))},
+         'bootable': bool(given.get('bootable')), 'metadata': {**items.replaced(given.get('metadata'))}},
         given.get('volume_type'))
     return {**request.store.get(request.context, row['id'])}
 
@@ -57,7 +58,7 @@ def unmanage_volume(request: VolumeRequest, ident: str) -> None:
 
 
 _LIST, _MANAGE = 'volume_extension:list_manageable', 'volume_extension:volume_manage'
-_LISTED = {'reference': closed(_NAME, **{_NAME: schemas.TEXT}), 'size': schemas.INTEGER,
+_LISTED: dict[str, Schema] = {'reference': closed(_NAME, **{_NAME: schemas.TEXT}), 'size': schemas.INTEGER,
            'safe_to_manage': {'const': True}}
 _DETAILS = dict.fromkeys(('reason_not_safe', 'cinder_id', 'extra_info'), schemas.NULL)
 _HOST = listing.Query('host')
@@ -67,7 +68,7 @@ _BODY = Body('volume', closed(
     volume_type=schemas.NAME, availability_zone=schemas.NAME, bootable=schemas.FLAG_OR_NULL, metadata=schemas.METADATA))
 
 
-def _listed(**more: schemas.Schema) -> Document:
+def _listed(**more: Schema) -> Document:
     return Document({'manageable-volumes': [closed(*_LISTED, *more, **_LISTED, **more)]})
 
 

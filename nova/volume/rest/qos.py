@@ -13,6 +13,7 @@ from nova.web.resource import closed
 from nova.web.resource import Document
 from nova.web.resource import One
 from nova.web.resource import Page
+from nova.web.resource import Schema
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import VolumeQosSpecsRow
@@ -71,7 +72,7 @@ def disassociate_all_types(request: VolumeRequest, ident: str) -> None:
 
 
 _ALL, _ONE, _RULE = '/qos-specs', '/qos-specs/{ident}', 'volume_extension:qos_specs_manage:'
-_VALUE: schemas.Schema = {'type': 'string', 'maxLength': 255}
+_VALUE: Schema = {'type': 'string', 'maxLength': 255}
 _NAME, _CONSUMER = {**_VALUE, 'minLength': 1}, {'enum': [*qos.CONSUMERS]}
 _OF_TYPE = listing.Query('vol_type_id')
 ROUTES = (
