@@ -62,9 +62,9 @@ _LISTED: dict[str, Schema] = {'reference': closed(_NAME, **{_NAME: schemas.TEXT}
            'safe_to_manage': {'const': True}}
 _DETAILS = dict.fromkeys(('reason_not_safe', 'cinder_id', 'extra_info'), schemas.NULL)
 _HOST = listing.Query('host')
+_TEXT: Schema = {'type': 'string', 'maxLength': 255}
 _BODY = Body('volume', closed(
-    'host', 'ref', host={'type': 'string', 'maxLength': 255}, ref=closed(
-        _NAME, **{_NAME: {'type': 'string', 'maxLength': 255}}), name=schemas.NAME, description=schemas.NAME,
+    'host', 'ref', host=_TEXT, ref=closed(_NAME, **{_NAME: _TEXT}), name=schemas.NAME, description=schemas.NAME,
     volume_type=schemas.NAME, availability_zone=schemas.NAME, bootable=schemas.FLAG_OR_NULL, metadata=schemas.METADATA))
 
 
