@@ -133,6 +133,8 @@ class World:
         made['trunk'] = self._one(member, f'{root}/trunks', 'trunk', port_id=self._one(
             member, f'{root}/ports', 'port', network_id=made['network']))
         made['bare'] = self._one(member, f'{root}/ports', 'port', network_id=made['network'])
+        made['address_group'] = self._one(member, f'{root}/address-groups', 'address_group', name='g',
+                                          addresses=['192.0.2.0/24'])
         made['address_scope'] = self._one(member, f'{root}/address-scopes', 'address_scope', ip_version=4)
         made['policy'] = self._one(admin, f'{root}/qos/policies', 'policy', name='q', project_id=project)
         for kind, value in (('bandwidth_limit', {'max_kbps': 1000}), ('dscp_marking', {'dscp_mark': 10})):
@@ -318,7 +320,7 @@ def _bodies(things):
     return {
         'network': {'name': 'new'}, 'subnet': {'network_id': things['network'], 'cidr': '10.99.0.0/24',
                                                'ip_version': 4},
-        'address_scope': {'ip_version': 6}, 'trunk': {'port_id': things['bare']},
+        'address_group': {'name': 'new'}, 'address_scope': {'ip_version': 6}, 'trunk': {'port_id': things['bare']},
         'subnetpool': {'name': 'new', 'prefixes': ['10.98.0.0/16']}, 'port': {'network_id': things['network']},
         'security_group': {'name': 'new'}, 'router': {'name': 'new'},
         'security_group_rule': {'security_group_id': things['security_group'], 'direction': 'egress',
@@ -340,7 +342,7 @@ _KINDS = {'networks': 'network', 'subnets': 'subnet', 'ports': 'port', 'routers'
           'floatingips': 'floatingip', 'security-groups': 'security_group', 'subnetpools': 'subnetpool',
           'security-group-rules': 'security_group_rule', 'rbac-policies': 'rbac_policy',
           'default-security-group-rules': 'default_security_group_rule', 'policies': 'policy',
-          'address-scopes': 'address_scope', 'trunks': 'trunk',
+          'address-groups': 'address_group', 'address-scopes': 'address_scope', 'trunks': 'trunk',
           'port_forwardings': 'port_forwarding', 'bandwidth_limit_rules': 'bandwidth_limit',
           'dscp_marking_rules': 'dscp_marking', 'network-ip-availabilities': 'network'}
 
@@ -364,6 +366,8 @@ def of_network(rule, things):
     if 'auto_allocated' in name and method == 'GET':
         path += '?fields=dry-run'
     noun = name.partition('_')[2]
+    if noun == 'addresses':
+        return Probe(method, path, {'addresses': ['198.51.100.0/24']})
     noun = noun.removeprefix('floatingip_').removeprefix('policy_') if noun not in things else noun
     if method == 'POST':
         body = dict(_bodies(things).get(noun, {}))
