@@ -78,6 +78,7 @@ def kinds(things):
             'name': 'q', 'description': 'd', 'default_prefixlen': 26, 'min_prefixlen': 24, 'max_prefixlen': 28,
             'default_quota': 1000, 'is_default': True, 'prefixes': ['10.70.0.0/16', '10.71.0.0/16']}),
         'trunks': ('trunk', {'port_id': things['bare']}, {'name': 's', 'description': 'd', 'admin_state_up': False}),
+        'address-groups': ('address_group', {'addresses': ['192.0.2.0/24']}, {'name': 's', 'description': 'd'}),
         'address-scopes': ('address_scope', {'ip_version': 4}, {'name': 's', 'shared': True}),
         'ports': ('port', {'network_id': things['network']}, {
             'name': 'p', 'description': 'd', 'admin_state_up': False, 'device_id': 'd', 'device_owner': 'compute:x',
@@ -270,6 +271,11 @@ def nested(api, things):
     for path in (f'ports/{parent}', f'ports/{carried}'):
         api.call('DELETE', path, who='admin', status=409)
     api.call('DELETE', trunk, status=204)
+    ranges = 'address-groups/' + api.made('address-groups', 'address_group', addresses=['192.0.2.0/24'])
+    for action in ('add_addresses', 'remove_addresses'):
+        for body in ({'addresses': ['198.51.100.0/24']}, {'addresses': ['x']}, {}, {'x': 1}):
+            for who in ('other', 'member', 'admin'):
+                api.call('PUT', f'{ranges}/{action}', body, who)
     scope = api.made('address-scopes', 'address_scope', ip_version=4)
     pool = 'subnetpools/' + api.made('subnetpools', 'subnetpool', name='p', prefixes=['10.80.0.0/16'])
     for action in ('add_prefixes', 'remove_prefixes'):

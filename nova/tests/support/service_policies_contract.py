@@ -13,6 +13,8 @@ DIFFERENT = {
         'volume:attachment_create', 'volume:attachment_update', 'volume:attachment_delete',
         'volume:attachment_complete', 'volume_extension:volume_actions:begin_detaching',
         'volume_extension:volume_actions:roll_detaching', 'volume:reimage_reserved',
+        'volume_extension:volume_actions:attach', 'volume_extension:volume_actions:detach',
+        'volume_extension:volume_actions:reserve', 'volume_extension:volume_actions:unreserve',
         'snapshot_extension:snapshot_actions:update_snapshot_status'),
         'A member could detach a volume below a running guest. Cinder refuses that in code, for tokens without a '
         'service token; here the rule does.'),
