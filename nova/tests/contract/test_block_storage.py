@@ -234,7 +234,8 @@ def _managed(api):
         api.call('POST', volume + '/action', {'os-unmanage': {}}, 'admin', 202)
         file = api.call('GET', '/v3' + path, who='admin', status=200).json['manageable-volumes'][0]
         api.call('GET', f'/v3{path}/detail', who='admin', status=200)
-        api.call('POST', '/v3' + path, {'volume': {'host': 'nova@embedded#default', 'ref': file['reference']}}, 'admin', 202)
+        api.call('POST', '/v3' + path, {'volume': {
+            'host': 'nova@embedded#default', 'ref': file['reference']}}, 'admin', 202)
 
 
 def _volumes(api):
