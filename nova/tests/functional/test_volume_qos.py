@@ -4,9 +4,9 @@ import uuid
 import pytest
 
 from nova.tests.functional import cloud as cloud_fixture
-from nova.tests.functional.test_volume_types import ask
-from nova.tests.functional.test_volume_types import make
-from nova.tests.functional.test_volume_types import until
+from nova.tests.support.volume_types import ask
+from nova.tests.support.volume_types import make
+from nova.tests.support.volume_types import until
 
 
 @pytest.fixture(scope='module')

@@ -1,8 +1,10 @@
 """Types of volumes that administrators make, over HTTP: what is shown, who may change them, what is refused."""
 import pytest
 
-from nova.tests.support import waiting
 from nova.tests.functional import cloud as cloud_fixture
+from nova.tests.support.volume_types import ask
+from nova.tests.support.volume_types import make
+from nova.tests.support.volume_types import until
 
 LUKS = {'provider': 'luks', 'cipher': 'aes-xts-plain64', 'key_size': 256, 'control_location': 'front-end'}
 
@@ -22,22 +24,6 @@ def admin(cloud):
         ask(found, 'DELETE', f'/volumes/{row["id"]}?force=true', code=202)
     for row in ask(found, 'GET', '/types?is_public=None')['volume_types'][2:]:
         ask(found, 'DELETE', f'/types/{row["id"]}', code=202)
-
-
-def ask(client, method, path, body=None, code=200):
-    answer = client.request(method, '/volume/v3' + path, body)
-    assert answer.status_code == code, answer.text
-    return answer.json() if answer.content else None
-
-
-def until(client, volume, status='available'):
-    def reached():
-        return ask(client, 'GET', f'/volumes/{volume}')['volume']['status'] == status
-    waiting.wait_for(reached, 60, f'{status} volume')
-
-
-def make(admin, name, **values):
-    return ask(admin, 'POST', '/types', {'volume_type': {'name': name, **values}})['volume_type']
 
 
 def test_volume_type_is_created_changed_and_deleted(cloud, admin):
@@ -165,6 +151,8 @@ def test_an_encryption_says_what_can_be_done(admin):
     ask(admin, 'GET', f'{path}/nothing', code=404)
     ask(admin, 'PUT', f'{path}/{made["encryption_id"]}', {'encryption': {'key_size': 256}})
     assert ask(admin, 'GET', path)['encryption_id'] == made['encryption_id']
+    ask(admin, 'PUT', f'{path}/provider', {'encryption': {'provider': '', 'key_size': 256}})         # from Go
+    assert ask(admin, 'GET', path)['provider'] == LUKS['provider']
     ask(admin, 'PUT', f'{path}/provider', {'encryption': {'provider': 'plain'}}, 400)
     ask(admin, 'DELETE', f'{path}/another', code=404)
     ask(admin, 'DELETE', f'{path}/provider', code=202)
