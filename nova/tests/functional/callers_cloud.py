@@ -58,9 +58,13 @@ def things(identity, owner):
     owner.wait_for(moved)
     assert admin.post(f'/servers/{moved}/action', {'migrate': None}).status_code == 202
     owner.wait_for(moved, 'VERIFY_RESIZE')
+    defined = admin.post('/image/v2/metadefs/namespaces', {
+        'namespace': 'canary-definitions', 'visibility': 'private', 'owner': project})
+    assert defined.status_code == 201, defined.text
     move, = admin.get(f'/os-migrations?instance_uuid={moved}').json()['migrations']
     return {**made, **routed, 'private_network': network, 'private_subnet': subnet, 'flavor': 'private', 'moved': moved,
             'migration': move['id'], 'move': move['uuid'], 'metadata_key': 'key', 'tag': 'tag',
+            'namespace': 'canary-definitions',
             'server_group': one(owner, '/os-server-groups', 'server_group', name='canary-servers',
                                 policy='anti-affinity')['id'],
             'attachment': owner.get('/volume/v3/attachments').json()['attachments'][0]['id'], **_handed(owner)}
@@ -98,9 +102,11 @@ def _routed(admin, owner, network, subnet):
                 action='access_as_shared', target_tenant='nobody')['id']
     pool = one(owner, '/network/v2.0/subnetpools', 'subnetpool', name='canary', prefixes=['10.97.0.0/16'])['id']
     scope = one(owner, '/network/v2.0/address-scopes', 'address_scope', name='canary', ip_version=4)['id']
+    ranges = one(owner, '/network/v2.0/address-groups', 'address_group', name='canary',
+                 addresses=['192.0.2.0/24'])['id']
     parent = one(owner, '/network/v2.0/ports', 'port', name='canary-parent', network_id=network)['id']
     trunk = one(owner, '/network/v2.0/trunks', 'trunk', name='canary', port_id=parent)['id']
-    return {'trunk': trunk, 'address_scope': scope, 'router': router, 'floating_ip': floating,
+    return {'trunk': trunk, 'address_group': ranges, 'address_scope': scope, 'router': router, 'floating_ip': floating,
             'port_forwarding': forwarding, 'share': share, 'subnet_pool': pool}
 
 
