@@ -176,7 +176,7 @@ class Unstable(typing.NamedTuple):
 
 LONG, UNSTABLE = HERE / 'long.tsv', HERE / 'unstable.tsv'
 SHARE = 0.1                              # of all tests, that may be outside of an ordinary run
-TURNS = 4                                # parts of the list of long tests, of which .ci/run runs one
+TURNS = 8                                # parts of the list of long tests, of which .ci/run runs one
 UNSTABLE_MOST, UNSTABLE_DAYS = 10, 14
 
 

@@ -105,7 +105,7 @@ def test_incompatible_destination_is_refused_by_the_source_check(fleet, monkeypa
     there, here = fleet.drivers[TWO], fleet.drivers[ONE]
     facts = there.features[contract.LiveMigration].check_destination(instance, None, False)
     for wrong, said in (({'free_bytes': 1 << 20}, 'GiB free'),
-                        ({'cpu_features': ['sse']}, 'the processor there lacks'),
+                        ({'cpu_features': ['sse']}, 'the processor of the destination lacks'),
                         ({'block_migration': False}, 'share no storage'), ({'tls_able': False}, 'native_tls'),
                         ({'virt_type': 'kvm'}, 'with kvm there')):
         with pytest.raises(exception.MigrationPreCheckError, match=said):
