@@ -166,10 +166,10 @@ def _snapshot(db: engine.Database) -> Iterator[engine.Connection]:
 def revision(conn: engine.Connection, branch: str) -> str:
     """Return the revision of a database.
 
-    :raises DatabaseNotReady: the revision is neither that of this code nor one that can be converted
+    :raises DatabaseNotReady: the revision is neither that of this code nor one before or after a conversion
     """
     found = schema.version_of(conn)
-    if found == schema.PREDECESSORS[branch]:
+    if found in (schema.PREDECESSORS[branch], schema.revisions(branch)[0]):     # a conversion may be interrupted
         return found
     if found != schema.head(branch) or schema.version_of(conn, schema.CONTRACT) != schema.head(branch, schema.CONTRACT):
         raise exception.DatabaseNotReady(branch=branch, found=found or 'none', expected=schema.head(branch),
