@@ -218,6 +218,11 @@ def measure(cloud, server, hours=30):
             counter_rings.record(conn, 'before', number, {server: found}, now - (hours * 180 - 1 - number) * 20)
 
 
+def drawn(user):
+    """The lines of all charts."""
+    return [line.get_attribute('d') for line in user.css('svg.plot path')]
+
+
 def test_charts_of_a_server(user, cloud, demo, modules):
     server = demo.servers[0]
     user.go(f'/servers/{demo.servers[3]}/usage', 'db-1')
@@ -228,8 +233,8 @@ def test_charts_of_a_server(user, cloud, demo, modules):
         user.press(period)
         user.until(lambda: user.css('[aria-pressed=true]')[0].text == period, 'the period is not chosen')
         user.settled()
-        lines = [line.get_attribute('d') for line in user.css('svg.plot path')]
-        assert len(lines) == 10 and all(line.count('L') > 40 and 'NaN' not in line for line in lines)
+        user.until(lambda: min(line.count('L') for line in drawn(user)) > 40, f'the {period} is not drawn')
+        assert len(drawn(user)) == 10 and 'NaN' not in str(drawn(user))
         user.css('.plot-values summary')[0].click()
         user.until(lambda: len(user.css('.plot-table tbody tr')) >= rows, f'the table of the {period} is not complete')
         assert ' %' in user.css('.plot-table tbody td')[0].text
