@@ -272,7 +272,7 @@ class Types:
     def set_encryption(self, ident: str, given: JsonObject, new: bool) -> JsonObject:
         """Set the encryption of a type without volumes; return it.
 
-        :param new: True: the type must have none; False: it must have one, and omitted and empty values stay
+        :param new: True: the type must have none; False: it must have one, and omitted values, '' and 0 stay
         :raises VolumeTypeNotFound, BadRequest:
         """
         def change(row: Type) -> JsonObject:
@@ -282,7 +282,7 @@ class Types:
             if not new and before is None:
                 raise exception.NotFound()
             wanted = _checked(given if before is None else {
-                **before, **{name: value for name, value in given.items() if value != ''}})
+                **before, **{name: value for name, value in given.items() if value not in ('', 0)}})
             return {'encryption': {**wanted, 'encryption_id': (before or {}).get('encryption_id') or str(uuid.uuid4()),
                                    'created_at': (before or {}).get('created_at') or _now(),
                                    'updated_at': None if before is None else _now()}}
