@@ -62,7 +62,7 @@ class Usage:
     """Counters of the guests and nodes of a driver; this one has those of the host alone."""
 
     def __init__(self, host: str) -> None:
-        self._host = host
+        self.host = host
 
     def guests(self) -> dict[str, Counters]:
         """Return {uuid: Counters} of the running guests whose usage the driver knows."""
@@ -70,7 +70,7 @@ class Usage:
 
     def nodes(self) -> dict[str, Counters]:
         """Return {node: Counters} of the nodes whose usage the driver knows."""
-        return {self._host: local_counters()}
+        return {self.host: local_counters()}
 
 
 def _devices(directory: str) -> list[pathlib.Path]:

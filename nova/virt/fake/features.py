@@ -30,7 +30,7 @@ class Usage(monitors.Usage):
         return self._machine.counters()
 
     def nodes(self) -> dict[str, Counters]:
-        return {self._host: self._machine.sample(machine.HOST, self._vcpus, self._memory_mb)}
+        return {self.host: self._machine.sample(machine.HOST, self._vcpus, self._memory_mb)}
 
 
 class Pause(machine.Feature):
