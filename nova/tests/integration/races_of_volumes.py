@@ -8,6 +8,7 @@ from nova import states
 from nova.db.servers import block_devices
 from nova.db.servers import instances
 from nova.db.tables import cell as tables_cell
+from nova.tests.support import waiting
 from nova.tests.functional import servers as fixture
 from nova.tests.integration.racing import Race
 from nova.tests.integration.racing import THREADS
@@ -127,7 +128,10 @@ def a_share_of_one_server(cloud, project):
 
 
 def _volume(cloud, project):
-    return cloud.services.volumes.create(_context(project), 1)['id']
+    volumes = cloud.services.volumes
+    made = volumes.create(_context(project), 1)['id']
+    waiting.wait_for(lambda: volumes.get(cloud.owner, made)['status'] == 'available', 60, 'the volume')
+    return made
 
 
 def _context(project):
