@@ -291,7 +291,7 @@ def test_host_with_failed_builds_is_chosen_last(make):
     cloud.computes['host1'].driver.failures['spawn'] = exception.VirtError(operation='spawn', reason='no')
     for _ in range(4):
         cloud.boot()
-    cloud.settle()
+        cloud.settle()
     failed = node(cloud, 'host1')['failed_builds']
     assert failed in (0, 1) and node(cloud, 'host2')['failed_builds'] == 0
     uuid, = cloud.create(force_host='host1')

@@ -101,6 +101,10 @@ def trunk(world):
             'port_id': world.new('ports', network_id=world.network)}
 
 
+def address_group(world):
+    return {'name': 'all', 'description': 'd', 'addresses': ['192.0.2.0/24']}
+
+
 def address_scope(world):
     return {'name': 'all', 'ip_version': 6, 'shared': True}
 
@@ -234,6 +238,9 @@ ROWS = {
     'trunk': Row('trunks', trunk, ('name', 'admin_state_up', 'port_id', 'status'), {
         **TIMES, 'name': is_text, 'admin_state_up': is_flag, 'port_id': is_uuid, 'status': is_text,
         'sub_ports': is_list}),
+    'address group': Row('address-groups', address_group, ('name', 'description'), {
+        'id': is_uuid, 'name': is_text, 'description': is_text, 'addresses': is_list, 'shared': is_flag,
+        'project_id': is_text, 'tenant_id': is_text}, common=('id', 'project_id', 'tenant_id')),
     'address scope': Row('address-scopes', address_scope, ('name', 'ip_version', 'shared'), {
         'id': is_uuid, 'name': is_text, 'ip_version': is_number, 'shared': is_flag, 'project_id': is_text,
         'tenant_id': is_text}, common=('id', 'project_id', 'tenant_id')),

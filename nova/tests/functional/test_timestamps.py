@@ -22,6 +22,7 @@ TIME = re.compile(r'\d{4}-\d\d-\d\d[T ]\d\d:\d\d')
 FORMS = {
     ('compute', '', 'created'): SECONDS,                                 # servers, their faults, images
     ('compute', '', 'updated'): SECONDS,                                 # servers, images, versions, extensions
+    ('compute', '', 'since'): SECONDS,                                   # usage of servers and hypervisors
     ('compute', '', 'OS-SRV-USG:launched_at'): EXACT,
     ('compute', 'os-instance-actions', 'start_time'): EXACT,
     ('compute', 'os-instance-actions', 'finish_time'): EXACT,

@@ -298,7 +298,8 @@ def of_block_storage(rule, things):
     body = {action.strip('()'): {}} if action else {} if method in ('POST', 'PUT') else None
     if action.strip('()') in ('addProjectAccess', 'removeProjectAccess'):
         body = {action.strip('()'): {'project': 'p'}}
-    return Probe(method, path, body, headers=NEWEST if path.startswith(('/messages', '/default-types')) else {})
+    return Probe(method, path, body, headers=NEWEST if path.startswith(
+        ('/messages', '/default-types', '/manageable_volumes')) else {})
 
 
 # values of restricted attributes, and bodies of creates and updates
