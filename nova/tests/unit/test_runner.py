@@ -342,7 +342,8 @@ def test_parts_and_their_figures_are_in_the_table(run):
     assert words[:2] == ['a', 'part'] and words[-4:] == ['2', '0', '1', '0']
 
 
-@pytest.mark.parametrize('given, commit, turn', [(None, 8, '0'), ('', 5, '1'), ('1', 0, '1'), ('all', 0, 'all')])
+@pytest.mark.parametrize('given, commit, turn', [
+    (None, 2 * plan.TURNS, '0'), ('', plan.TURNS + 1, '1'), ('1', 0, '1'), ('all', 0, 'all')])
 def test_turn_is_the_callers_or_the_commits(given, commit, turn):
     assert runner.chosen_turn(given, commit) == turn
 
