@@ -16,6 +16,7 @@ from nova.db.servers import counter_rings
 from nova.identity import totp
 from nova.objects import counters
 from nova.tests import long_runs
+from nova.tests import machine
 from nova.tests import server_rows
 from nova.tests.support import waiting
 
@@ -48,12 +49,14 @@ MANY, LIST_S, MAP_S = 10_000, 5.0, 30.0               # of a processor: a browse
 
 def test_first_view_is_small_and_fast(cloud, demo, tmp_path):
     """Of a browser that has never been here: the login, and the overview after it. Neighbours on the machine make it
-    slower, never faster, so the best of six counts.
+    slower, never faster, so the best of six counts, divided by how slow the machine is at that moment.
     """
     seen = []
     while len(seen) < 6 and (not seen or max(seen[-1][0], seen[-1][2]) >= FIRST_VIEW_S * 1000):
-        seen.append(visit(cloud, tmp_path / str(len(seen))))
-        took, sent, again, whole = seen[-1]
+        before, visited = machine.slowness(), visit(cloud, tmp_path / str(len(seen)))
+        slowness = max(before, machine.slowness())
+        took, sent, again, whole = visited[0] / slowness, visited[1], visited[2] / slowness, visited[3]
+        seen.append((took, sent, again, whole))
         print(f'first view after {took:.0f} ms with {sent} bytes, overview after {again:.0f} ms with {whole} in all')
         assert 0 < sent <= whole < BOUND
     assert max(seen[-1][0], seen[-1][2]) < FIRST_VIEW_S * 1000, seen
