@@ -2,7 +2,7 @@
 
 The Block Storage API refuses to delete such a volume. It stays there with a metadata item, is hidden from the EC2 API,
 and is deleted with its last snapshot. The Block Storage service may delete that snapshot slowly, or for a client of its
-own API: then DescribeVolumes, or the deletion of another snapshot, deletes the volume.
+own API: then DescribeVolumes, the deletion of another snapshot, or a creation that reaches a quota deletes the volume.
 """
 import contextlib
 from typing import Any
