@@ -18,6 +18,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
+from nova.tests.support import waiting
+
 TOOLS = pathlib.Path(__file__).parents[3] / 'tools' / 'dashboard'
 WAIT_S = 120                # on a busy machine
 # Without a network of its own a browser asks for nothing but what it is told to.
@@ -190,14 +192,14 @@ class Browser:
         return self.one(*(f'{place}//{what}' for place in places))
 
     def until(self, ask, complaint, timeout=WAIT_S):
-        deadline = time.monotonic() + timeout
+        limit = waiting.Limit(timeout)
         while True:
             with contextlib.suppress(exceptions.StaleElementReferenceException, exceptions.NoSuchElementException,
                                      exceptions.ElementClickInterceptedException):
                 found = ask()
                 if found:
                     return found
-            assert time.monotonic() < deadline, f'{complaint}; the page says: {self.text()[:1500]}'
+            assert not limit.is_over(), f'{complaint}; the page says: {self.text()[:1500]}'
             time.sleep(0.05)
 
     def picture(self, path):

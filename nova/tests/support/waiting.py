@@ -9,14 +9,15 @@ STALLED = 0.75                      # of a second in which tasks waited for a pr
 
 
 def stalled():
-    """Seconds since the machine started in which some task waited for a processor or a disk; 0 where the kernel does
-    not count them.
+    """Seconds since the machine started in which some task waited for a processor or a disk.
+
+    Where the kernel does not count them, a machine is taken for a busy one: each second is one of them.
     """
-    total = 0
+    found = []
     for path in PRESSURE:
         with contextlib.suppress(OSError):
-            total += int(re.search(r'some .*total=(\d+)', path.read_text())[1])
-    return total / 1e6
+            found.append(int(re.search(r'some .*total=(\d+)', path.read_text())[1]) / 1e6)
+    return sum(found) if found else time.monotonic()
 
 
 class Limit:

@@ -35,6 +35,15 @@ def test_limit_on_busy_machine_lasts_up_to_four_times_as_long(busy):
     assert limit.is_over()
 
 
+def test_machine_that_does_not_count_stalls_is_taken_for_a_busy_one(monkeypatch, tmp_path):
+    monkeypatch.setattr(waiting, 'PRESSURE', (tmp_path / 'missing',))
+    limit = waiting.Limit(0.1)
+    time.sleep(0.15)
+    assert not limit.is_over()
+    time.sleep(0.3)
+    assert limit.is_over()
+
+
 def test_wait_returns_the_value_and_names_what_did_not_come(busy):
     values = itertools.chain([0, None], itertools.repeat('here'))
     assert waiting.wait_for(lambda: next(values), 5) == 'here'
