@@ -153,10 +153,11 @@ class Policy:
     def _use(self, rules: dict[str, files.Rule]) -> None:
         self.rules, self._compared = rules, {}
         self._enforcer.set_rules({name: rule.check for name, rule in rules.items()})
-        used = self._used(rules)
+        written = {name: rule for name, rule in rules.items() if rule.source != files.DEFAULT}
+        used = self._used(rules) if written else set()
         idle: dict[str, list[str]] = {}                   # file: rules without an effect
-        for name, rule in rules.items():
-            if rule.source == files.DEFAULT or name in used or (rule.source, name) in self._warned:
+        for name, rule in written.items():
+            if name in used or (rule.source, name) in self._warned:
                 continue
             self._warned.add((rule.source, name))
             if self.service.extensions and name in legacy_names.NAMES:

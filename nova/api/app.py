@@ -63,14 +63,15 @@ def public(environ: WSGIEnvironment) -> bool:
     return parts in ([], [''], ['.json'], [OPENAPI])
 
 
-def all_routes() -> list[Route]:
+@functools.cache
+def all_routes() -> tuple[Route, ...]:
     """Return the routes of every module in the folders of nova.api."""
     rows: list[Route] = []
     for folder in FOLDERS:
         package = importlib.import_module(f'nova.api.{folder}')
         for found in sorted(module.name for module in pkgutil.iter_modules(package.__path__)):
             rows += getattr(importlib.import_module(f'{package.__name__}.{found}'), 'ROUTES', ())
-    return rows
+    return tuple(rows)
 
 
 class ComputeApi(application.Api[Request]):
@@ -82,7 +83,7 @@ class ComputeApi(application.Api[Request]):
 
     def __init__(self, services: Services, routes: collections.abc.Iterable[Route]) -> None:
         self._plugins = extensions.load()
-        self.services, self.routes = services, tuple(extensions.without_conflicts(list(routes), self._plugins))
+        self.services, self.routes = services, tuple(extensions.without_conflicts(routes, self._plugins))
         self.mapper = Mapper([row for row in self.routes if row.api])
         self._root = Mapper([row for row in self.routes if not row.api])
         self.max_body = services.conf.api.max_request_body_size

@@ -276,10 +276,10 @@ def _objects(namespace: str) -> list[typing.Any]:
     return [found.obj for found in sorted(manager, key=lambda found: found.name)]
 
 
-def without_conflicts(rows: list[Route], plugins: Plugins) -> list[Route]:
+def without_conflicts(rows: collections.abc.Iterable[Route], plugins: Plugins) -> list[Route]:
     """Return the built-in routes and those of the plugins that do not conflict with them."""
-    ours = {(row.method, re.sub(r'\{\w+\}', '{}', row.path), row.action) for row in rows}
     found = list(rows)
+    ours = {(row.method, re.sub(r'\{\w+\}', '{}', row.path), row.action) for row in found}
     for row in plugins.rows:
         if (row.method, re.sub(r'\{\w+\}', '{}', row.path), row.action) in ours:
             LOG.error('Ignoring %s %s of an API extension: the operation exists already.', row.method, row.path)

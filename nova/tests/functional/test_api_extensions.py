@@ -116,4 +116,4 @@ def test_a_plugin_takes_no_operation_of_ours(caplog):
     found = extensions.Plugins([Taken(), Taken()], {})
     assert 'Skipping API extension taken' in caplog.text and len(found.rows) == 1
     ours = app.all_routes()
-    assert extensions.without_conflicts(ours, found) == ours and 'the operation exists already' in caplog.text
+    assert extensions.without_conflicts(ours, found) == [*ours] and 'the operation exists already' in caplog.text

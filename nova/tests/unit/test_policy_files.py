@@ -257,6 +257,14 @@ def test_one_warning_for_each_older_name(deployment, caplog):
     assert 'compute_extension:services, a legacy name' in said[0] and 'unknown rule' in said[1]
 
 
+@pytest.mark.parametrize('service', policies.SERVICES, ids=lambda service: service.name)
+def test_default_rules_refer_to_rules_that_there_are_without_a_circle(service):
+    rules = policy.Policy(None, service)
+    assert all(other in rules.rules for rule in rules.rules.values() for other in files.references(rule.check))
+    for name in rules.rules:
+        rules.compares(name)                     # follows references until it knows all
+
+
 def test_older_names_lead_to_rules_that_there_are():
     known = {name for name, *_ in policies.RULES}
     for name, rules in legacy_names.NAMES.items():
