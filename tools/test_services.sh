@@ -4,7 +4,7 @@
 # usage: tools/test_services.sh services|image|bill
 #
 # services     the environment with Keystone, Barbican, Ironic, Cinder and Manila (NOVA_TEST_KEYSTONE)
-# image        the guest image (NOVA_TEST_GUEST_DIR), and with NOVA_TEST_LONG=1 that of VPNs
+# image        the guest image (NOVA_TEST_GUEST_DIR), and in long runs that of VPNs
 # bill         the bill of materials of the tests' environment
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -27,7 +27,7 @@ services() {
 image() {
     [ $root = yes ] || { say "The guest image needs root."; return 0; }
     local maker=guest-image.sh
-    [ -z "${NOVA_TEST_LONG:-}" ] || maker=vpn-image.sh          # makes both
+    [ -z "${NOVA_TEST_LONG:-}" ] && [ "${NOVA_TEST_SELECT:-}" != long ] || maker=vpn-image.sh          # makes both
     "$here/$maker" "$NOVA_TEST_GUEST_DIR"
 }
 

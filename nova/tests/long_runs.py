@@ -1,4 +1,4 @@
-"""Tests that run with NOVA_TEST_LONG=1 alone, as a nightly run does: they take long, shorter ones have their subject.
+"""Tests that parts of the list of long tests run, and nightly runs: they take long, shorter ones have their subject.
 
 ``doc/source/contributor/testing.rst`` says by groups which ones these are, and what is left of each subject.
 """
@@ -10,7 +10,8 @@ import zlib
 import pytest
 
 LONG = bool(os.environ.get('NOVA_TEST_LONG'))
-only = pytest.mark.skipif(not LONG, reason='a part of long runs: set NOVA_TEST_LONG=1')
+only = pytest.mark.skipif(not LONG and os.environ.get('NOVA_TEST_SELECT') != 'long',
+                          reason='a part of long runs: set NOVA_TEST_LONG=1')
 
 
 def rest(values: collections.abc.Iterable[typing.Any], count: int = 1) -> list[typing.Any]:

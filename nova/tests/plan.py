@@ -153,18 +153,22 @@ def durations(path: pathlib.Path = HERE / 'durations.tsv') -> dict[str, float]:
 
 
 class Long(typing.NamedTuple):
-    name: str                            # a file, a test, or one of its parameters
+    name: str                            # a file, a test, one of its parameters, or FILE::only
     seconds: float
     reason: str
 
+    @property
+    def file(self) -> str:
+        return self.name.partition('::')[0]
 
-def expected(path: pathlib.Path = HERE / 'durations.tsv', long: pathlib.Path | None = None) -> dict[str, float]:
+
+def expected(path: pathlib.Path = HERE / 'durations.tsv',
+             rows: collections.abc.Iterable[Long] | None = None) -> dict[str, float]:
     """Seconds that each file may take: what it took, or what its long tests take together if that is more."""
     found = durations(path)
     listed: dict[str, float] = {}
-    for row in long_tests(long or LONG):
-        file = row.name.partition('::')[0]
-        listed[file] = listed.get(file, 0.0) + row.seconds
+    for row in long_tests() if rows is None else rows:
+        listed[row.file] = listed.get(row.file, 0.0) + row.seconds
     return {file: max(found.get(file, 0.0), listed.get(file, 0.0)) for file in {*found, *listed}}
 
 
@@ -177,6 +181,13 @@ class Unstable(typing.NamedTuple):
 LONG, UNSTABLE = HERE / 'long.tsv', HERE / 'unstable.tsv'
 SHARE = 0.1                              # of all tests, that may be outside of an ordinary run
 TURNS = 8                                # parts of the list of long tests, of which .ci/run runs one
+LARGE_S = 300                            # a row of so many seconds may be in another part than others of its file
+# Files of tests with the mark `only` that no part runs: {file: script that a person starts instead}
+PROOFS = {
+    'nova/tests/integration/test_dependencies.py': 'tools/proofs/dependencies.py',
+    'nova/tests/integration/test_ec2_api_project.py': 'tools/ec2/ec2_api_walk.py',
+    'nova/tests/integration/test_terraform_clients.py': 'tools/clients/terraform_aws.py',
+}
 UNSTABLE_MOST, UNSTABLE_DAYS = 10, 14
 
 
@@ -188,25 +199,28 @@ def unstable_tests(path: pathlib.Path = UNSTABLE) -> list[Unstable]:
     return [Unstable(name, datetime.date.fromisoformat(date), reason) for name, date, reason in _rows(path)]
 
 
-def is_listed(name: str, names: collections.abc.Collection[str]) -> bool:
-    """Whether a test, its function, class or file is among the names."""
+def is_listed(name: str, names: collections.abc.Collection[str], *, only: bool = False) -> bool:
+    """Whether a test, its function, class or file is among the names.
+
+    :param only: the test has the mark `only`, for which FILE::only stands
+    """
     file, _, rest = name.partition('::')
     test = f'{file}::{rest.partition("[")[0]}' if rest else file
-    return name in names or test in names or file in names or test.rpartition('::')[0] in names
+    return (name in names or test in names or file in names or test.rpartition('::')[0] in names or
+            only and f'{file}::only' in names)
 
 
-def turns(rows: collections.abc.Iterable[Long], count: int = TURNS) -> list[list[str]]:
-    """Files with long tests, divided into parts of about the same time; the order of the rows decides nothing."""
-    seconds: dict[str, float] = {}
-    for row in rows:
-        file = row.name.partition('::')[0]
-        seconds[file] = seconds.get(file, 0.0) + row.seconds
-    found: list[list[str]] = [[] for _ in range(count)]
+def turns(rows: collections.abc.Iterable[Long], count: int = TURNS) -> list[list[Long]]:
+    """Rows, divided into parts of about the same time; their order decides nothing. Rows of a file stay together."""
+    groups: dict[str, list[Long]] = {}
+    for row in sorted(rows):
+        groups.setdefault(row.name if row.seconds >= LARGE_S else row.file, []).append(row)
+    found: list[list[Long]] = [[] for _ in range(count)]
     sums = [0.0] * count
-    for file in sorted(seconds, key=lambda file: (-seconds[file], file)):
+    for seconds, name in sorted((-sum(row.seconds for row in group), name) for name, group in groups.items()):
         number = sums.index(min(sums))
-        found[number].append(file)
-        sums[number] += seconds[file]
+        found[number] += groups[name]
+        sums[number] -= seconds
     return found
 
 

@@ -228,8 +228,6 @@ class Run:
             if queue is not None:
                 environ['NOVA_TEST_QUEUE'] = str(queue)
                 names = sorted({file.rpartition('/')[0] for file in part.part.files})
-            else:
-                environ['NOVA_TEST_SELECT'] = 'all'
             command = [sys.executable, '-m', 'pytest', '-q', '-p', 'nova.tests.worker',
                        '-o', f'cache_dir={self._file(label, "cache")}', '-o', 'console_output_style=classic',
                        *part.part.options, *names, *self._options]
@@ -516,12 +514,14 @@ def main(words: collections.abc.Sequence[str] | None = None) -> int:
     turn = chosen_turn(os.environ.get('NOVA_TEST_TURN'), commit)
     parts = plan.parts(given.suites, bill=given.bill)
     soft = None
+    rows = plan.long_tests()
     if given.long:
-        turns = plan.turns(plan.long_tests())
-        files = sum(turns, []) if turn == 'all' else turns[int(turn)]
+        rows = rows if turn == 'all' else sorted(plan.turns(rows)[int(turn)])
+        files = {row.file for row in rows}
         parts = [of_files(part, files) for part in parts if not part.command or part.suite == 'integration']
         soft = until - min(minutes * 60 / 4, 900)
-        print(f'Part {turn} of {plan.TURNS} of the list of long tests:', *sorted(files), sep='\n  ', flush=True)
+        print(f'Part {turn} of {plan.TURNS} of the list of long tests:', *(row.name for row in rows), sep='\n  ',
+              flush=True)
     named = {word for word in options if word.endswith('.py') and (plan.TREE / word).is_file()}
     if named:
         parts = [of_files(part, named) for part in parts if not part.command]
@@ -529,8 +529,12 @@ def main(words: collections.abc.Sequence[str] | None = None) -> int:
     parts = [part for part in parts if part.files or part.command]
     selection = 'all' if all_of_them or named else 'long' if given.long else 'ordinary'
     directory = pathlib.Path(tempfile.mkdtemp(prefix='nova-test.'))
+    listed = directory / 'long.tsv'
+    listed.write_text(''.join(f'{row.name}\t{row.seconds}\t{row.reason}\n' for row in rows))
     run = Run(parts, directory, cores=os.cpu_count() or 1, until=until, soft=soft, options=options,
-              environ={'NOVA_TEST_SELECT': selection, 'NOVA_TEST_TURN': turn, 'NOVA_TEST_COMMIT': str(commit)})
+              expected=plan.expected(rows=rows),
+              environ={'NOVA_TEST_SELECT': selection, 'NOVA_TEST_TURN': turn, 'NOVA_TEST_COMMIT': str(commit),
+                       'NOVA_TEST_LONG_LIST': str(listed)})
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, run.stop)
     try:

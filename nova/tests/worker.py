@@ -175,11 +175,12 @@ class Select:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        listed = [item for item in items if plan.is_listed(item.nodeid, self._names)]
+        marked = {item for item in items if long_runs.only.mark in item.iter_markers()}
+        listed = [item for item in items if plan.is_listed(item.nodeid, self._names, only=item in marked)]
         if self._selection == 'long':
             items[:] = listed
             return
-        out = {*listed, *(item for item in items if long_runs.only.mark in item.iter_markers())}
+        out = {*listed, *marked}
         for item in out:
             item.stash[LISTED] = True
         config.hook.pytest_deselected(items=list(out))

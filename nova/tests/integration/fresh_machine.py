@@ -11,12 +11,17 @@ import time
 
 import pytest
 
+from nova.tests import long_runs
+from nova.tests import plan
 from nova.tests.integration import systemd_machine
 
 TREE = pathlib.Path(__file__).resolve().parents[3]
 # What a minimal server has besides; the first command of the README installs everything else.
 PACKAGES = 'git,python3,ca-certificates,systemd-sysv,dbus'
 RELEASES = {'debian-12': 'bookworm', 'debian-13': 'trixie'}
+COMMIT_S = int(os.environ.get('NOVA_TEST_COMMIT', '0'))        # its time chooses the part of the list and the release
+IN_TURN = sorted(RELEASES) if long_runs.LONG or os.environ.get('NOVA_TEST_TURN') == 'all' else [
+    sorted(RELEASES)[COMMIT_S // plan.TURNS % len(RELEASES)]]
 CACHE = pathlib.Path(os.environ.get('NOVA_TEST_ROOTS') or '/var/cache/nova-test-roots')
 CLONE = '/root/nova'
 START_S = 240

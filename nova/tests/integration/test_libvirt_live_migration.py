@@ -265,14 +265,12 @@ def test_strangers_are_kept_out(fleet):
     libvirt.open(fleet.cluster.hosts.migration_uri(ONE).replace('%s', fleet.address(TWO))).close()
 
 
-LONG = pytest.mark.skipif(not os.environ.get('NOVA_TEST_LONG'),
-                          reason='a network is away for longer than libvirt waits')
 AHEAD = pytest.mark.skipif(pathlib.Path('/proc/sys/vm/unprivileged_userfaultfd').read_text().strip() != '1',
                            reason='QEMU may not copy afterwards: sysctl vm.unprivileged_userfaultfd')
 POST_COPY = {'libvirt__live_migration_permit_post_copy': True, 'libvirt__live_migration_bandwidth': 1}
 
 
-@LONG
+@long_runs.only                   # a network is away for longer than libvirt waits
 @AHEAD
 def test_a_guest_that_runs_there_already_is_waited_for_when_the_network_breaks(fleet):
     """It was given up after a minute, and removed at its destination: nothing of it was left that could run."""
@@ -330,7 +328,7 @@ sender.live_migrate(None, instance, destination, facts, hurry)
 """
 
 
-@LONG
+@long_runs.only                   # a network is away for longer than libvirt waits
 @AHEAD
 @pytest.mark.parametrize('broken', [True, False])
 def test_a_guest_that_runs_there_already_is_seen_over_by_a_compute_that_was_killed(fleet, broken):

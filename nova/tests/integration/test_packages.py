@@ -1,6 +1,7 @@
 """The Debian packages on blank machines of Debian's releases: build, install, a guest, upgrade, purge.
 
-A part of long runs. NOVA_TEST_PACKAGES names a directory with built packages: <release>/*.deb.
+A part of long runs, on one release by turns; nightly runs take both. NOVA_TEST_PACKAGES names a directory with built
+packages: <release>/*.deb.
 """
 import json
 import os
@@ -65,7 +66,7 @@ READ = 'import urllib.request as r; print(r.urlopen("http://127.0.0.1:8774/compu
 # Files of the product on a machine, besides the clone of the tree.
 LEFT = "find / -xdev \\( -path /root -o -path /proc -o -path /tmp \\) -prune -o -name '*nova*' -prune -print"
 
-pytestmark = [long_runs.only, pytest.mark.timeout(7200)]
+pytestmark = pytest.mark.timeout(7200)
 
 
 def shell(machine, command, **options):
@@ -109,7 +110,8 @@ def guests(machine):
     return {name: machine.run('pgrep', '-f', f'guest={name}[,]').strip() for name in names}
 
 
-@pytest.mark.parametrize('release', sorted(fresh_machine.RELEASES))
+@long_runs.only
+@pytest.mark.parametrize('release', fresh_machine.IN_TURN)
 def test_packages_install_upgrade_and_purge(release, tmp_path):
     packages = build(release, tmp_path)
     files = sorted(file.name for file in packages.glob('*.deb'))
@@ -169,7 +171,8 @@ def _purge(machine, running):
     assert guests(machine) == running, 'the guests of users go on'
 
 
-@pytest.mark.parametrize('release', sorted(fresh_machine.RELEASES))
+@long_runs.only
+@pytest.mark.parametrize('release', fresh_machine.IN_TURN)
 def test_bundle_installs_without_network(release, tmp_path):
     bundle, = build(release, tmp_path, 'bundle.sh').glob('*.tar')
     assert bundle.name == f'solonova-{version.VERSION}+deb{release.removeprefix("debian-")}.tar'

@@ -1,5 +1,7 @@
 """nova.tests.plan: every file has its part, and its rules for lists of tests."""
+import ast
 import datetime
+import re
 
 import pytest
 
@@ -20,7 +22,7 @@ def test_expected_seconds_are_those_of_the_file_or_of_its_long_tests(tmp_path):
     took, listed = tmp_path / 'durations.tsv', tmp_path / 'long.tsv'
     took.write_text('a.py\t20.0\t1.0\nb.py\t20.0\t1.0\n')
     listed.write_text('a.py::test_one\t15\tslow\na.py::test_two\t15\tslow\nc.py\t5\tslow\n')
-    assert plan.expected(took, listed) == {'a.py': 30, 'b.py': 20, 'c.py': 5}
+    assert plan.expected(took, plan.long_tests(listed)) == {'a.py': 30, 'b.py': 20, 'c.py': 5}
 
 
 def test_suites_select_parts_of_the_test_plan():
@@ -60,14 +62,74 @@ def test_class_lists_its_tests():
     assert plan.is_listed('a/test_x.py::TestThem::test_it[1]', {'a/test_x.py::TestThem'})
 
 
+def test_file_lists_its_tests_for_long_runs_alone():
+    assert plan.is_listed('a/test_x.py::test_it[1]', {'a/test_x.py::only'}, only=True)
+    assert not plan.is_listed('a/test_x.py::test_it[1]', {'a/test_x.py::only'})
+    assert not plan.is_listed('a/test_y.py::test_it', {'a/test_x.py::only'}, only=True)
+
+
 def test_turns_take_about_the_same_time_and_keep_a_file_together():
     rows = [plan.Long(f'a/test_{number}.py::test_{each}', number, 'slow')
             for number in range(1, 9) for each in range(2)]
     found = plan.turns(rows, 3)
-    assert sorted(sum(found, [])) == sorted({row.name.partition('::')[0] for row in rows})
-    sums = [sum(2 * int(file[7:-3]) for file in files) for files in found]
+    assert sorted(sum(found, [])) == sorted(rows)
+    assert sum(len({row.file for row in part}) for part in found) == 8
+    sums = [sum(row.seconds for row in part) for part in found]
     assert max(sums) - min(sums) <= 4
     assert plan.turns(list(reversed(rows)), 3) == found
+
+
+def test_large_rows_of_a_file_are_in_parts_of_their_own():
+    rows = [plan.Long(f'a/test_x.py::test_{name}', seconds, 'slow')
+            for name, seconds in (('a', plan.LARGE_S), ('b', plan.LARGE_S), ('c', 20), ('d', 20))]
+    assert sorted(len(part) for part in plan.turns(rows, 3)) == [1, 1, 2]
+
+
+MARK = re.compile(r'\blong_runs\.(only|rest\()')
+
+
+def _definitions(path):
+    """[(name, whether it has the mark)] of what a file defines."""
+    text = path.read_text()
+    for node in ast.parse(text).body if MARK.search(text) else ():
+        names = [target.id for target in getattr(node, 'targets', []) if isinstance(target, ast.Name)]
+        parts = [node, *getattr(node, 'decorator_list', [])]
+        has = any(MARK.search(ast.unparse(each)) for each in parts)
+        yield (*names, getattr(node, 'name', ''))[0], has
+
+
+def _marked(path, lent):
+    """Names of a file's tests with the mark `only`: FILE::test, or FILE for what a fixture or the module gives it to.
+
+    :param lent: what shared modules give the mark by: [(module, name)]
+    """
+    text, file = path.read_text(), path.relative_to(plan.TREE).as_posix()
+    found = {f'{file}::{name}' if name.startswith('test_') else file for name, has in _definitions(path) if has}
+    for module, name in lent:
+        imported = re.search(rf'support import {module}(?: as (\w+))?$', text, re.M)
+        if imported and f'{imported[1] or module}.{name}' in text:
+            found.add(file)
+    return found
+
+
+def test_every_test_for_long_runs_is_in_a_part_or_a_proof_that_a_person_starts():
+    names = {row.name for row in plan.long_tests()}
+    lent = [(path.stem, name) for path in (plan.HERE / 'support').glob('*.py')
+            for name, has in _definitions(path) if has]
+    marked = {name for path in plan.HERE.glob('*/test_*.py') if path.parent.name != 'unit'
+              for name in _marked(path, lent)}
+    unreached = {name for name in marked if not plan.is_listed(name, names, only=True) and
+                 not any(row.startswith(f'{name}[') for row in names)}
+    assert {name.partition('::')[0] for name in unreached} == set(plan.PROOFS)
+    stale = {row for row in names if row.endswith('::only')
+             and not any(name.partition('::')[0] == row.partition('::')[0] for name in marked)}
+    assert stale == set()
+
+
+def test_proofs_that_a_person_starts_are_documented():
+    text = (plan.TREE / 'doc/source/contributor/testing.rst').read_text()
+    for file, script in plan.PROOFS.items():
+        assert (plan.TREE / script).is_file() and f'``{script}' in text and file.rpartition('/')[2] in text
 
 
 def test_unstable_tests_are_few_young_and_have_reasons():

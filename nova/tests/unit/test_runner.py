@@ -297,12 +297,12 @@ class TestThem:
 
 @pytest.mark.parametrize('selection, names, left_out', [
     ('ordinary', ['test_short', 'test_long[b]'], ['test_long[a]', 'test_night', 'TestThem::test_one']),
-    ('long', ['test_long[a]', 'TestThem::test_one'], []),
+    ('long', ['test_long[a]', 'test_night', 'TestThem::test_one'], []),
     ('all', ['test_short', 'test_long[a]', 'test_long[b]', 'TestThem::test_one'], [])])
 def test_list_of_long_tests_divides_them(run, tmp_path, selection, names, left_out):
     listed = tmp_path / 'long.tsv'
     listed.write_text('# name\tseconds\treason\ntests/test_it.py::test_long[a]\t10\tslow\n'
-                      'tests/test_it.py::TestThem\t5\tslow\n')
+                      'tests/test_it.py::TestThem\t5\tslow\ntests/test_it.py::only\t5\tat night\n')
     found = run([_part('it')], it=LISTED, environ={'NOVA_TEST_SELECT': selection, 'NOVA_TEST_LONG_LIST': str(listed),
                                                    'NOVA_TEST_LONG': ''})
     results = found.parts[0].results
