@@ -11,6 +11,9 @@ umask 022
 # packages REQUIREMENT...: Debian packages, by tools/distributions.tsv.
 packages() { python3 "$here/distribution.py" "$@" || exit 1; }
 
+# metadata KEY: of the distribution, in setup.cfg.
+metadata() { sed -n "s/^$1 = //p" "$tree/setup.cfg"; }
+
 say() { printf '%s\n' "$*"; }
 fail() { printf '\n%s\n' "$*" >&2; exit 1; }
 

@@ -4,7 +4,7 @@
 # usage: tools/package.sh [DIRECTORY]      (dist/ unless given)
 #
 # Packages: solonova (the all-in-one), solonova-compute (further hosts), solonova-common (programs and Python packages).
-# It needs debhelper, dpkg-dev, elfutils and python3-venv. Python packages come from pip's index, as PIP_* and pip.conf state.
+# It needs the packages of the rows python and package of tools/distributions.tsv. Python packages come from pip's index, as PIP_* and pip.conf state.
 # lintian checks the packages if it is installed: 4 if it finds an error.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -26,7 +26,8 @@ copy_sources() {
     (cd "$tree" && tar -c --exclude=nova/tests --exclude=__pycache__ nova etc tools setup.py setup.cfg MANIFEST.in \
         requirements.txt LICENSE ./*.rst) | tar -x -C "$source"
     cp -r "$here/packaging/debian" "$source/debian"
-    sed "s/@VERSION@/$debian/; s/@DATE@/$(date -R -d "@${SOURCE_DATE_EPOCH:-$(date +%s)}")/" "$here/packaging/debian/changelog" >"$source/debian/changelog"
+    sed -i "s/@VERSION@/$debian/; s/@DATE@/$(date -R -d "@${SOURCE_DATE_EPOCH:-$(date +%s)}")/; \
+        s/@MAINTAINER@/$(metadata maintainer) <$(metadata maintainer_email)>/" "$source"/debian/{changelog,control}
     local unit
     for unit in "$source"/etc/systemd/*.service; do
         case ${unit##*/} in

@@ -1,7 +1,7 @@
 """The Debian packages on blank machines of Debian's releases: build, install, a guest, upgrade, purge.
 
 A part of long runs, on one release by turns; nightly runs take both. NOVA_TEST_PACKAGES names a directory with built
-packages: <release>/*.deb.
+packages and bundles: <release>/*.deb, <release>/*.tar.
 """
 import json
 import os
@@ -22,10 +22,6 @@ NAMES = ('solonova', 'solonova-common', 'solonova-compute')
 APT = ('DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends '
        '-o Dpkg::Options::=--force-unsafe-io')         # the machine is thrown away
 NEXT = '9.0.0'
-TOOLS = 'debhelper dpkg-dev elfutils python3-venv lintian'
-# What tools/guest-image.sh needs.
-MORE_TOOLS = ('busybox-static e2fsprogs mtools dosfstools cpio gzip syslinux syslinux-common fdisk kmod qemu-utils '
-              'git')
 INSTALL_S = 1800
 GUEST = pathlib.Path(os.environ.get('NOVA_TEST_GUEST_DIR', '/nonexistent')) / 'guest.qcow2'
 # Run by the Python of the packages: it creates a server from an image file or the image 'guest', and prints its status.
@@ -73,17 +69,19 @@ def shell(machine, command, **options):
     return machine.run('sh', '-c', f'{command} 2>&1', seconds=INSTALL_S, env=PIP, **options)
 
 
-def build(release, directory, script='package.sh'):
-    """Return a directory with the packages of a release of Debian, or the bundle. lintian finds no error in them."""
-    given = os.environ.get('NOVA_TEST_PACKAGES')
-    if given:
+@pytest.fixture(scope='module', params=fresh_machine.IN_TURN)
+def release(request):
+    return request.param
+
+
+@pytest.fixture(scope='module')
+def built(release, tmp_path_factory):
+    """A directory with the packages and the bundle of a release of Debian. lintian finds no error in them."""
+    if given := os.environ.get('NOVA_TEST_PACKAGES'):
         return pathlib.Path(given) / release
-    place = directory / 'build'
-    place.mkdir()
-    with fresh_machine.machine(release, place) as machine:
-        tools = TOOLS if script == 'package.sh' else f'{TOOLS} {MORE_TOOLS}'
-        shell(machine, f'apt-get -qq update && {APT} install {tools}')
-        print(shell(machine, f'cd {fresh_machine.CLONE} && tools/{script} /root/packages'))
+    directory = tmp_path_factory.mktemp('build')
+    with fresh_machine.machine(release, directory) as machine:
+        print(shell(machine, f'cd {fresh_machine.CLONE} && tools/release.sh packages /root/packages'))
         return pathlib.Path(shutil.copytree(machine.root / 'root/packages', directory / 'packages'))
 
 
@@ -111,14 +109,12 @@ def guests(machine):
 
 
 @long_runs.only
-@pytest.mark.parametrize('release', fresh_machine.IN_TURN)
-def test_packages_install_upgrade_and_purge(release, tmp_path):
-    packages = build(release, tmp_path)
-    files = sorted(file.name for file in packages.glob('*.deb'))
+def test_packages_install_upgrade_and_purge(release, built, tmp_path):
+    files = sorted(file.name for file in built.glob('*.deb'))
     assert {name.partition('_')[0] for name in files} == set(NAMES) and len(files) == len(NAMES)
     assert all(f'_{version.VERSION}+deb{release.removeprefix("debian-")}_' in name for name in files)
     with fresh_machine.machine(release, tmp_path) as machine:
-        shutil.copytree(packages, machine.root / 'root/one')
+        shutil.copytree(built, machine.root / 'root/one', ignore=shutil.ignore_patterns('*.tar'))
         _install(machine)
         _conflict(machine)
         running = _boot(machine)
@@ -172,9 +168,8 @@ def _purge(machine, running):
 
 
 @long_runs.only
-@pytest.mark.parametrize('release', fresh_machine.IN_TURN)
-def test_bundle_installs_without_network(release, tmp_path):
-    bundle, = build(release, tmp_path, 'bundle.sh').glob('*.tar')
+def test_bundle_installs_without_network(release, built, tmp_path):
+    bundle, = built.glob('*.tar')
     assert bundle.name == f'solonova-{version.VERSION}+deb{release.removeprefix("debian-")}.tar'
     with fresh_machine.machine(release, tmp_path) as machine:
         subprocess.run(['nsenter', '--target', str(machine.leader), '--net', 'ip', 'link', 'delete', 'up0'], check=True)

@@ -7,7 +7,8 @@ import tempfile
 
 import pytest
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[3] / 'tools' / 'release.sh'
+TREE = pathlib.Path(__file__).resolve().parents[3]
+SCRIPT = TREE / 'tools' / 'release.sh'
 KEY = 'release@example.com'
 
 
@@ -57,3 +58,31 @@ def test_changed_release_is_refused(run, signed, name, text, sentence):
 def test_wrong_arguments_print_the_usage(run, tmp_path):
     code, output = run('sign', tmp_path)
     assert code == 2 and 'tools/release.sh build DIRECTORY' in output
+
+
+@pytest.fixture
+def built(tmp_path):
+    """A function(address) that builds a release of a small tree with this maintainer; returns (exit code, output)."""
+    tools = tmp_path / 'tree/tools'
+    tools.mkdir(parents=True)
+    for name in ('lib.sh', 'release.sh'):
+        shutil.copy(TREE / 'tools' / name, tools)
+
+    def build(address):
+        (tools.parent / 'setup.cfg').write_text(f'[metadata]\nmaintainer_email = {address}\n')
+        done = subprocess.run([tools / 'release.sh', 'build', tmp_path / 'files'], capture_output=True, text=True,
+                              env={**os.environ, 'GIT_CEILING_DIRECTORIES': str(tmp_path)})
+        return done.returncode, done.stderr
+    return build
+
+
+@pytest.mark.parametrize('address', [
+    'solonova@example.org', 'a@lists.example.com', 'a@cloud.example', 'a@cloud.invalid', 'a@localhost', 'nobody', ''])
+def test_release_with_a_placeholder_for_its_maintainer_is_refused(built, address):
+    code, output = built(address)
+    assert code == 1 and f"setup.cfg is a placeholder ('{address}'): write the address that answers users" in output
+
+
+def test_release_with_an_address_of_its_maintainer_goes_on(built):
+    code, output = built('cloud@counterexample.org')
+    assert code != 0 and 'placeholder' not in output and 'git repository' in output
