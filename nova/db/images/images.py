@@ -150,7 +150,7 @@ def delete(conn: sa.Connection, image_id: str) -> bool:
     """Remove an image and its related rows; its id stays reserved. Return False if it does not exist."""
     if not conn.execute(sa.delete(t.images).where(t.images.c.id == image_id)).rowcount:
         return False
-    for table in (t.image_properties, t.image_tags, t.image_members):
+    for table in (t.image_properties, t.image_tags, t.image_members, t.image_tasks):
         conn.execute(sa.delete(table).where(table.c.image_id == image_id))
     conn.execute(sa.insert(t.image_tombstones).values(id=image_id, deleted_at=utils.utcnow()))
     return True

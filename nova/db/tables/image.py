@@ -4,6 +4,7 @@ import sqlalchemy as sa
 from nova.db import types
 from nova.db.tables.api import table
 from nova.db.tables.rows import ImageMembersRow
+from nova.db.tables.rows import ImageTasksRow
 
 images = table(
     'images',
@@ -60,6 +61,24 @@ image_members: types.Table[ImageMembersRow] = table(
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('updated_at', types.DateTime, nullable=False),
     sa.Index('ix_image_members_member', 'member', 'status'),
+)
+
+# imports of images that exist; an image keeps the newest ones
+image_tasks: types.Table[ImageTasksRow] = table(
+    'image_tasks',
+    sa.Column('id', sa.String(36), primary_key=True),
+    sa.Column('image_id', sa.String(36), nullable=False),
+    sa.Column('type', sa.String(16), nullable=False),            # api_image_import, import
+    sa.Column('status', sa.String(16), nullable=False),          # pending, processing, success, failure
+    sa.Column('message', types.LongText, nullable=False),
+    sa.Column('owner', sa.String(255)),
+    sa.Column('user_id', sa.String(255)),
+    sa.Column('request_id', sa.String(255)),
+    sa.Column('input', types.Json, nullable=False),
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('updated_at', types.DateTime, nullable=False),
+    sa.Index('ix_image_tasks_image', 'image_id'),
+    sa.Index('ix_image_tasks_owner', 'owner', 'created_at'),
 )
 
 # used ids: servers and caches identify images by id, so ids are never reused

@@ -94,6 +94,10 @@ ImageCacheTasksRow = TypedDict('ImageCacheTasksRow', {
 ImageMembersRow = TypedDict('ImageMembersRow', {
     'image_id': str, 'member': str, 'status': str, 'created_at': datetime.datetime, 'updated_at': datetime.datetime})
 
+ImageTasksRow = TypedDict('ImageTasksRow', {
+    'id': str, 'image_id': str, 'type': str, 'status': str, 'message': str, 'owner': str | None, 'user_id': str | None,
+    'request_id': str | None, 'input': Any, 'created_at': datetime.datetime, 'updated_at': datetime.datetime})
+
 InstanceActionEventsRow = TypedDict('InstanceActionEventsRow', {
     'id': int, 'action_id': int, 'event': str, 'started_at': datetime.datetime, 'finished_at': datetime.datetime | None,
     'result': str | None, 'details': str | None, 'traceback': str | None, 'host': str | None})

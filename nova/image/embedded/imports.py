@@ -1,14 +1,12 @@
 """Imports: the data of an image comes from a URL (web-download), or was staged before (glance-direct).
 
-A few threads download, each at most one image. Tasks tell what became of the imports since the start of the process.
-After a restart, images of interrupted downloads are queued again (Store.recover).
+A few threads download, each at most one image. Tasks in the database tell what became of the imports. After a restart,
+images of interrupted downloads are queued again (Store.recover), and their tasks have failed.
 """
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable
-import dataclasses
-import datetime
+from collections.abc import Iterable, Mapping
 import functools
 import logging
 import threading
@@ -19,6 +17,7 @@ from nova import exception
 from nova import utils
 from nova.db.engine import Connection
 from nova.db.images import images as db_images
+from nova.db.images import tasks as db_tasks
 from nova.image import fetch
 from nova.image import resources
 from nova.runtime import concurrency
@@ -26,6 +25,7 @@ from nova.runtime import concurrency
 if typing.TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.db.engine import Database
+    from nova.db.tables.rows import ImageTasksRow
     from nova.image.embedded.files import Files
     from nova.image.embedded.stored_image import StoredImage
     from nova.json_types import JsonObject
@@ -36,9 +36,9 @@ DIRECT, DOWNLOAD = 'glance-direct', 'web-download'
 METHODS = (DIRECT, DOWNLOAD)
 MAX_RUNNING = 4                  # concurrent downloads; most of a download is waiting for the network
 MAX_WAITING = 64                 # downloads that wait for a thread; the next one is refused
-MAX_IMAGES = 1000                # images with tasks
-MAX_TASKS = 8                    # tasks of an image; older ones are forgotten
+MAX_TASKS = 8                    # tasks of an image; older ones are deleted
 BUSY_S = 30                      # seconds after which a refused client may retry
+INTERRUPTED = 'The image service stopped during the import. Import the image again.'
 REFUSAL = '{host} has an address that is not public or belongs to this cloud.'      # does not show internal addresses
 
 
@@ -55,32 +55,14 @@ class Settings(typing.NamedTuple):
     own: tuple[str, ...] = ()
 
 
-@dataclasses.dataclass
-class Task:
-    """One import; the fields are those of the Image API."""
+class Source(typing.NamedTuple):
+    """Checked origin of the data of an image.
 
-    image_id: str
+    url    of a web-download, else None
+    """
+
     method: str
-    owner: str | None
-    user_id: str | None
-    request_id: str | None
-    status: str = 'pending'
-    message: str = ''
-    type: str = 'api_image_import'
-    given: JsonObject | None = None      # input of a task that a client created
-    id: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
-    created_at: datetime.datetime = dataclasses.field(default_factory=utils.utcnow)
-    updated_at: datetime.datetime = dataclasses.field(default_factory=utils.utcnow)
-
-    def change(self, status: str, message: str = '') -> None:
-        self.status, self.message, self.updated_at = status, message, utils.utcnow()
-
-    def document(self) -> JsonObject:
-        return {'id': self.id, 'type': self.type, 'status': self.status, 'message': self.message,
-                'image_id': self.image_id, 'owner': self.owner, 'user_id': self.user_id,
-                'request_id': self.request_id, 'result': None,
-                'input': self.given or {'image_id': self.image_id, 'import_req': {'method': {'name': self.method}}},
-                'created_at': utils.isotime(self.created_at), 'updated_at': utils.isotime(self.updated_at)}
+    url: str | None
 
 
 class Download(typing.NamedTuple):
@@ -89,7 +71,7 @@ class Download(typing.NamedTuple):
     image: StoredImage
     data_id: str
     url: str
-    task: Task
+    task_id: str
 
 
 class Store(typing.Protocol):
@@ -115,7 +97,6 @@ class Imports:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.methods, self._settings, self._store = settings.methods, settings, store
-        self._tasks: collections.OrderedDict[str, collections.deque[Task]] = collections.OrderedDict()
         self._waiting: collections.deque[Download] = collections.deque()
         self._running = 0
         self._lock = threading.Lock()
@@ -125,33 +106,25 @@ class Imports:
         return fetch.Fetcher(self._store.files.max_size, self._settings.networks, schemes=('https', 'http'),
                              own=self._settings.own, refusal=REFUSAL)
 
-    def tasks(self, image_id: str) -> list[Task]:
+    def recover(self) -> None:
+        """End the tasks of interrupted imports; call once at start, after their images are queued again."""
+        self._store.db.run(db_tasks.end_interrupted, INTERRUPTED)
+
+    def tasks(self, image_id: str) -> list[ImageTasksRow]:
         """Return the tasks of an image, oldest first."""
-        with self._lock:
-            return list(self._tasks.get(image_id, ()))
+        with self._store.db.reader() as conn:
+            return db_tasks.of_image(conn, image_id)
 
-    def every(self) -> list[Task]:
-        """Return all tasks, newest first."""
-        with self._lock:
-            found = [task for tasks in self._tasks.values() for task in tasks]
-        return sorted(found, key=lambda task: (task.created_at, task.id), reverse=True)
+    def page(self, owner: str | None, match: Mapping[str, str], limit: int | None = None,
+             marker: str | None = None) -> list[ImageTasksRow]:
+        """Return a page of tasks: nova.db.images.tasks.page."""
+        with self._store.db.reader() as conn:
+            return db_tasks.page(conn, owner, match, limit, marker)
 
-    def verify(self, url: str) -> None:
-        """Check that a web-download may begin.
+    def source(self, method: str, url: str | None) -> Source:
+        """Check the origin of data.
 
-        :raises BadRequest: the method is not offered, or the URL is refused
-        """
-        if DOWNLOAD not in self.methods:
-            raise exception.BadRequest(f'The import method {DOWNLOAD} is not offered.')
-        self._fetcher.verify(url)
-
-    def start(self, ctx: RequestContext, image_id: str, method: str, url: str | None) -> Task:
-        """Begin an import and return its task.
-
-        :param url: of a web-download
         :raises BadRequest: the method is not offered, or the URL is missing or refused
-        :raises Conflict: the image is not in the status that the method needs
-        :raises ServiceBusy: too many downloads wait
         """
         if method not in self.methods:
             raise exception.BadRequest(f'The import method {method[:64]!r} is not offered. Offered: '
@@ -159,50 +132,53 @@ class Imports:
         if (method == DOWNLOAD) != (url is not None):
             raise exception.BadRequest(f'uri is needed by {DOWNLOAD}, and no other method takes it.')
         if url is not None:
-            return self._begin(ctx, image_id, url)
-        image = self._store.db.run(self._activate, ctx, image_id)
-        task = self._remember(ctx, image, method)
-        task.change('success')
-        return task
+            self._fetcher.verify(url)
+        return Source(method, url)
 
-    def _activate(self, conn: Connection, ctx: RequestContext, image_id: str) -> StoredImage:
-        image = self._store.changeable(conn, ctx, image_id, 'upload_image')
-        if image['status'] != resources.STAGED:
-            raise exception.Conflict(f"Image {image_id} is in status '{image['status']}'; the import needs data that "
-                                     'was staged before.')
-        db_images.update(conn, image['id'], {'status': 'active', 'updated_at': utils.utcnow()})
-        return image
+    def start(self, ctx: RequestContext, image_id: str, source: Source,
+              given: JsonObject | None = None) -> ImageTasksRow:
+        """Begin an import and return its task.
 
-    def _begin(self, ctx: RequestContext, image_id: str, url: str) -> Task:
-        self._fetcher.verify(url)
+        :param given: input of the task if a client of the older API created it
+        :raises Conflict: the image is not in the status that the method needs
+        :raises ServiceBusy: too many downloads wait
+        """
+        if source.url is None:
+            return self._store.db.run(self._activate, ctx, image_id, source.method)
         self._store.files.check_room()
         with self._lock:
             if len(self._waiting) >= MAX_WAITING:
                 raise exception.ServiceBusy(retry_after=BUSY_S)
         data_id = str(uuid.uuid4())
-        image = self._store.db.run(self._store.claim, ctx, image_id, data_id, 0, 'importing')
-        task = self._remember(ctx, image, DOWNLOAD)
+        image, task = self._store.db.run(self._claim, ctx, image_id, data_id, given)
+        self._enqueue(Download(image, data_id, source.url, task['id']))
+        return task
+
+    def _activate(self, conn: Connection, ctx: RequestContext, image_id: str, method: str) -> ImageTasksRow:
+        image = self._store.changeable(conn, ctx, image_id, 'upload_image')
+        if image['status'] != resources.STAGED:
+            raise exception.Conflict(f"Image {image_id} is in status '{image['status']}'; the import needs data that "
+                                     'was staged before.')
+        db_images.update(conn, image['id'], {'status': 'active', 'updated_at': utils.utcnow()})
+        return _record(conn, ctx, image, method, 'success')
+
+    def _claim(self, conn: Connection, ctx: RequestContext, image_id: str, data_id: str,
+               given: JsonObject | None) -> tuple[StoredImage, ImageTasksRow]:
+        image = self._store.claim(conn, ctx, image_id, data_id, 0, 'importing')
+        return image, _record(conn, ctx, image, DOWNLOAD, 'pending', given)
+
+    def _enqueue(self, download: Download) -> None:
         with self._lock:
-            self._waiting.append(Download(image, data_id, url, task))
+            self._waiting.append(download)
             if self._running >= MAX_RUNNING:
-                return task
+                return
             self._running += 1
         try:
             concurrency.spawn('image-import', self._run)
         except RuntimeError as error:            # no more threads: a running one or the next import takes it
             with self._lock:
                 self._running -= 1
-            LOG.warning('Cannot start a thread for the import of image %s: %s', image['id'], error)
-        return task
-
-    def _remember(self, ctx: RequestContext, image: StoredImage, method: str) -> Task:
-        task = Task(image['id'], method, image['owner'], ctx.user_id, ctx.request_id)
-        with self._lock:
-            self._tasks.setdefault(image['id'], collections.deque(maxlen=MAX_TASKS)).append(task)
-            self._tasks.move_to_end(image['id'])
-            if len(self._tasks) > MAX_IMAGES:
-                self._tasks.popitem(last=False)
-        return task
+            LOG.warning('Cannot start a thread for the import of image %s: %s', download.image['id'], error)
 
     def _run(self) -> None:
         while True:
@@ -211,18 +187,39 @@ class Imports:
                     self._running -= 1
                     return
                 download = self._waiting.popleft()
-            self._download(download)
+            try:
+                self._change(download, 'processing')
+                message = self._download(download)
+                self._change(download, 'failure' if message else 'success', message)
+            except Exception:
+                LOG.exception('Cannot record the import of image %s.', download.image['id'])
 
-    def _download(self, download: Download) -> None:
-        image_id, task = download.image['id'], download.task
-        task.change('processing')
+    def _change(self, download: Download, status: str, message: str = '') -> None:
+        self._store.db.run(db_tasks.update, download.task_id,
+                           {'status': status, 'message': message, 'updated_at': utils.utcnow()})
+
+    def _download(self, download: Download) -> str:
+        """Store the data; return why it failed, or ''."""
+        image_id = download.image['id']
         try:
             self._store.receive(download.image, download.data_id, self._fetcher.chunks(download.url))
         except exception.NovaException as error:
             LOG.warning('Cannot import image %s: %s', image_id, error)
-            task.change('failure', str(error))
+            return str(error)
         except Exception:
             LOG.exception('Cannot import image %s.', image_id)
-            task.change('failure', 'The image service failed. The operator finds the reason in its log.')
-        else:
-            task.change('success')
+            return 'The image service failed. The operator finds the reason in its log.'
+        return ''
+
+
+def _record(conn: Connection, ctx: RequestContext, image: StoredImage, method: str, status: str,
+            given: JsonObject | None = None) -> ImageTasksRow:
+    """Insert the task of an import and return it."""
+    now = utils.utcnow()
+    task: ImageTasksRow = {
+        'id': str(uuid.uuid4()), 'image_id': image['id'], 'type': 'import' if given else 'api_image_import',
+        'status': status, 'message': '', 'owner': image['owner'], 'user_id': ctx.user_id,
+        'request_id': ctx.request_id, 'created_at': now, 'updated_at': now,
+        'input': given or {'image_id': image['id'], 'import_req': {'method': {'name': method}}}}
+    db_tasks.insert(conn, task, MAX_TASKS)
+    return task

@@ -73,6 +73,7 @@ class Store:
     def recover(self) -> None:
         """Reset interrupted uploads; call once at start, before the first upload."""
         self.db.run(db_images.reset_saving)
+        self.imports.recover()
         with self.db.reader() as conn:
             known = db_images.data_ids(conn)
         self.files.delete_incomplete(known)

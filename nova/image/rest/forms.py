@@ -99,5 +99,5 @@ def check_import(body: JsonObject) -> None:
 TASK_FILTERS = ('type', 'status')
 NEW_TASK = _object('type', 'input', more=False, type={'enum': ['import']}, input={
     'type': 'object', 'required': ['import_from', 'image_properties'], 'additionalProperties': False, 'properties': {
-        'import_from': {**TEXT, 'maxLength': 4096}, 'import_from_format': TEXT,
+        'import_from': {**TEXT, 'maxLength': fetch.MAX_URL_LENGTH}, 'import_from_format': TEXT,
         'image_properties': {'type': 'object'}}})

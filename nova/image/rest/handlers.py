@@ -130,7 +130,7 @@ def import_image(req: ImageRequest, image_id: str) -> None:
     body = _body(req)
     forms.check_import(body)
     method = typing.cast(dict[str, str], body['method'])     # checked above
-    req.store.imports.start(req.context, image_id, method['name'], method.get('uri'))
+    req.store.imports.start(req.context, image_id, req.store.imports.source(method['name'], method.get('uri')))
 
 
 def _declared_length(environ: WSGIEnvironment) -> int | None:
@@ -228,7 +228,7 @@ def list_tasks(req: ImageRequest, image_id: str) -> JsonObject:
     """Return the imports of an image. Only callers who may change it see them, because messages name URLs."""
     image = show_image(req, image_id)
     found = req.store.imports.tasks(image['id']) if service.may_change(req.context, image) else []
-    return {'tasks': [task.document() for task in found]}
+    return {'tasks': [tasks.document(task) for task in found]}
 
 
 def list_members(req: ImageRequest, image_id: str) -> list[ImageMembersRow]:

@@ -1,9 +1,10 @@
-"""Tasks: the imports of the present process. Clients of the older API create images by tasks."""
+"""Tasks: the imports of images. Clients of the older API create images by tasks."""
 from __future__ import annotations
 
 import typing
 
 from nova import exception
+from nova import utils
 from nova.image import fields
 from nova.image import resources
 from nova.image.embedded import imports
@@ -16,37 +17,41 @@ from nova.web.request import Response
 
 if typing.TYPE_CHECKING:
     from nova.context import RequestContext
+    from nova.db.tables.rows import ImageTasksRow
     from nova.image.rest.request import ImageRequest
 
 
-def _seen(ctx: RequestContext, task: imports.Task) -> bool:
-    return service.is_admin(ctx) or bool(ctx.project_id) and task.owner == ctx.project_id
+def document(task: ImageTasksRow) -> JsonObject:
+    """Return the answer of a task."""
+    return {'id': task['id'], 'type': task['type'], 'status': task['status'], 'message': task['message'],
+            'image_id': task['image_id'], 'owner': task['owner'], 'user_id': task['user_id'],
+            'request_id': task['request_id'], 'result': None, 'input': task['input'],
+            'created_at': utils.isotime(task['created_at']), 'updated_at': utils.isotime(task['updated_at'])}
+
+
+def _owner(ctx: RequestContext) -> str | None:
+    """Return the project whose tasks the caller sees; None: all."""
+    return None if service.is_admin(ctx) else ctx.project_id or ''
 
 
 def list_tasks(req: ImageRequest) -> JsonObject:
     """Return a page of the tasks of the caller's project, or of all projects for an administrator; newest first."""
     wanted = search.parse([pair for pair in req.query if pair[0] in ('limit', 'marker')])
-    found = [task.document() for task in req.store.imports.every() if _seen(req.context, task)]
-    for name in forms.TASK_FILTERS:
-        found = [task for task in found if dict(req.query).get(name) in (None, task[name])]
-    if wanted.marker is not None:
-        idents = [task['id'] for task in found]
-        if wanted.marker not in idents:
-            raise exception.BadRequest('The marker is not a task of this list.')
-        found = found[idents.index(wanted.marker) + 1:]
+    match = {name: value for name, value in req.query if name in forms.TASK_FILTERS}
+    found = req.store.imports.page(_owner(req.context), match, wanted.limit + 1, wanted.marker)
     kept = [pair for pair in req.query if pair[0] != 'marker']
-    document: JsonObject = {'tasks': [*found[:wanted.limit]], 'first': views.link('tasks', kept),
-                            'schema': '/v2/schemas/tasks'}
+    answer: JsonObject = {'tasks': [document(task) for task in found[:wanted.limit]],
+                          'first': views.link('tasks', kept), 'schema': '/v2/schemas/tasks'}
     if len(found) > wanted.limit > 0:
-        document['next'] = views.link('tasks', [*kept, ('marker', str(found[wanted.limit - 1]['id']))])
-    return document
+        answer['next'] = views.link('tasks', [*kept, ('marker', found[wanted.limit - 1]['id'])])
+    return answer
 
 
 def show_task(req: ImageRequest, task_id: str) -> JsonObject:
-    for task in req.store.imports.every():
-        if task.id == task_id and _seen(req.context, task):
-            return task.document()
-    raise exception.NotFound(f'Task {task_id[:36]} could not be found.')
+    found = req.store.imports.page(_owner(req.context), {'id': task_id})
+    if not found:
+        raise exception.NotFound(f'Task {task_id[:36]} could not be found.')
+    return document(found[0])
 
 
 def create_task(req: ImageRequest, body: JsonObject) -> Response:
@@ -60,9 +65,7 @@ def create_task(req: ImageRequest, body: JsonObject) -> Response:
         resources.check(name, value)
     tags = typing.cast(list[str], values.pop('tags', []))            # checked above
     columns, properties = fields.split(values)
-    url = str(given['import_from'])
-    req.store.imports.verify(url)
+    source = req.store.imports.source(imports.DOWNLOAD, str(given['import_from']))
     image = req.store.create(req.context, columns, properties, tags)
-    task = req.store.imports.start(req.context, image['id'], imports.DOWNLOAD, url)
-    task.type, task.given = 'import', given
-    return Response(task.document(), headers=[('Location', f'{req.root_url.rstrip("/")}/v2/tasks/{task.id}')])
+    task = req.store.imports.start(req.context, image['id'], source, given)
+    return Response(document(task), headers=[('Location', f'{req.root_url.rstrip("/")}/v2/tasks/{task["id"]}')])

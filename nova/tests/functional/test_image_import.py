@@ -21,6 +21,7 @@ from nova.tests.support.waiting import wait_for
 OCTETS = {'Content-Type': 'application/octet-stream'}
 RAW = {'name': 'imported', 'disk_format': 'raw', 'container_format': 'bare'}
 DISK = os.urandom(3 * 2 ** 20 // 2)
+DOWNLOAD = {'method': {'name': 'web-download', 'uri': 'https://example.org/disk'}}
 
 
 class Site(http.server.BaseHTTPRequestHandler):
@@ -173,14 +174,49 @@ def test_image_deleted_during_its_download_returns_404(user, site):
     assert user.get(image).status_code == 404
 
 
-def test_a_restart_queues_interrupted_imports_again_and_keeps_staged_data(tmp_path):
+def test_a_restart_queues_interrupted_imports_again_and_keeps_staged_data(tmp_path, monkeypatch):
+    monkeypatch.setattr(imports, 'MAX_RUNNING', 0)               # downloads wait
+    alice = service.Client(service.application(tmp_path))
+    ids = [alice.create()['id'] for _number in range(2)]
+    for image in ids:
+        assert alice('PUT', f'/v2/images/{image}/stage', b'data', kind='application/octet-stream').status == 204
+    assert alice('POST', f'/v2/images/{ids[0]}/import', {'method': {'name': 'glance-direct'}}).status == 202
+    ids.append(alice.create()['id'])
+    assert alice('POST', f'/v2/images/{ids[2]}/import', DOWNLOAD).status == 202
+    before, after = alice, service.Client(service.application(tmp_path))
+    assert [after('GET', f'/v2/images/{image}').json['status'] for image in ids] == ['active', 'uploading', 'queued']
+    shown = [after('GET', f'/v2/images/{image}/tasks').json['tasks'] for image in ids]
+    assert [[(task['status'], task['message']) for task in tasks] for tasks in shown] == [
+        [('success', '')], [], [('failure', imports.INTERRUPTED)]]
+    listed = after('GET', '/v2/tasks').json['tasks']
+    assert listed == [*shown[2], *shown[0]]
+    assert listed[1] == before('GET', f'/v2/tasks/{listed[1]["id"]}').json
+
+
+def test_an_import_that_stored_its_data_before_the_restart_has_succeeded(tmp_path, monkeypatch):
+    monkeypatch.setattr(imports, 'MAX_RUNNING', 0)
     store = service.store(tmp_path)
     alice = service.Client(service.Application(store))
-    ids = [alice.create()['id'] for _number in range(2)]
-    store.db.run(store.claim, alice.ctx, ids[0], 'cut-off', 0, 'importing')
-    assert alice('PUT', f'/v2/images/{ids[1]}/stage', b'data', kind='application/octet-stream').status == 204
-    again = service.Client(service.Application(service.store(tmp_path)))
-    assert [again('GET', f'/v2/images/{image}').json['status'] for image in ids] == ['queued', 'uploading']
+    image = alice.create()['id']
+    assert alice('POST', f'/v2/images/{image}/import', DOWNLOAD).status == 202
+    store.receive(store.show(alice.ctx, image), store.show(alice.ctx, image)['data_id'], [b'data'])
+    again = service.Client(service.application(tmp_path))
+    task, = again('GET', f'/v2/images/{image}/tasks').json['tasks']
+    assert (task['status'], task['message']) == ('success', '')
+
+
+def test_an_image_keeps_its_newest_tasks_and_takes_them_along(tmp_path, monkeypatch):
+    monkeypatch.setattr(imports, 'MAX_TASKS', 2)
+    alice = service.Client(service.application(tmp_path))
+    image = alice.create()['id']
+    for number in range(4):
+        assert alice('POST', f'/v2/images/{image}/import', {
+            'method': {'name': 'web-download', 'uri': f'http://host-{number}.invalid/x'}}).status == 202
+        wait_for(lambda: alice('GET', f'/v2/images/{image}/tasks').json['tasks'][-1]['status'] == 'failure', 30)
+    kept = alice('GET', f'/v2/images/{image}/tasks').json['tasks']
+    assert [task['message'].partition(' ')[0] for task in kept] == ['host-2.invalid', 'host-3.invalid']
+    assert alice('DELETE', f'/v2/images/{image}').status == 204
+    assert alice('GET', '/v2/tasks').json['tasks'] == []
 
 
 def test_methods_and_the_number_of_waiting_downloads_are_bounded(tmp_path, monkeypatch):
@@ -189,14 +225,26 @@ def test_methods_and_the_number_of_waiting_downloads_are_bounded(tmp_path, monke
     (tmp_path / 'one').mkdir()
     alice = service.Client(service.application(tmp_path / 'one'))
     urls = [f'/v2/images/{alice.create()["id"]}/import' for _number in range(2)]
-    body = {'method': {'name': 'web-download', 'uri': 'https://example.org/disk'}}
-    assert [alice('POST', url, body).status for url in urls] == [202, 503]
+    assert [alice('POST', url, DOWNLOAD).status for url in urls] == [202, 503]
     (tmp_path / 'two').mkdir()
     none = service.Client(service.application(tmp_path / 'two', importing=imports.Settings(methods=())))
     path = f'/v2/images/{none.create()["id"]}'
-    assert none('POST', path + '/import', body).status == 400
+    assert none('POST', path + '/import', DOWNLOAD).status == 400
     assert none('PUT', path + '/stage', b'x', kind='application/octet-stream').status == 404
     assert none('GET', '/v2/info/import').json['import-methods']['value'] == []
+
+
+@pytest.mark.parametrize('path, body', [
+    ('/v2/images/{}/import', DOWNLOAD),
+    ('/v2/tasks', {'type': 'import', 'input': {'import_from': 'https://example.org/disk', 'image_properties': {
+        'disk_format': 'raw'}}})])
+def test_url_is_checked_once_before_its_download(tmp_path, monkeypatch, path, body):
+    monkeypatch.setattr(imports, 'MAX_RUNNING', 0)
+    checked = []
+    monkeypatch.setattr(fetch.Fetcher, 'verify', lambda self, url: checked.append(url))
+    admin = service.Client(service.application(tmp_path), service.ADMIN)
+    assert admin('POST', path.format(admin.create()['id']), body).status in (201, 202)
+    assert checked == ['https://example.org/disk']
 
 
 # ---- the fetcher -----------------------------------------------------------------
