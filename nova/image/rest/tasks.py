@@ -1,6 +1,7 @@
 """Tasks: the imports of images. Clients of the older API create images by tasks."""
 from __future__ import annotations
 
+import contextlib
 import typing
 
 from nova import exception
@@ -67,5 +68,10 @@ def create_task(req: ImageRequest, body: JsonObject) -> Response:
     columns, properties = fields.split(values)
     source = req.store.imports.source(imports.DOWNLOAD, str(given['import_from']))
     image = req.store.create(req.context, columns, properties, tags)
-    task = req.store.imports.start(req.context, image['id'], source, given)
+    try:
+        task = req.store.imports.start(req.context, image['id'], source, given)
+    except exception.NovaException:              # the client knows no id of the image
+        with contextlib.suppress(exception.Forbidden):           # protected
+            req.store.delete(req.context, image['id'])
+        raise
     return Response(document(task), headers=[('Location', f'{req.root_url.rstrip("/")}/v2/tasks/{task["id"]}')])

@@ -22,6 +22,8 @@ OCTETS = {'Content-Type': 'application/octet-stream'}
 RAW = {'name': 'imported', 'disk_format': 'raw', 'container_format': 'bare'}
 DISK = os.urandom(3 * 2 ** 20 // 2)
 DOWNLOAD = {'method': {'name': 'web-download', 'uri': 'https://example.org/disk'}}
+NEW_TASK = {'type': 'import', 'input': {'import_from': 'https://example.org/disk', 'image_properties': {
+    'disk_format': 'raw'}}}
 
 
 class Site(http.server.BaseHTTPRequestHandler):
@@ -234,10 +236,7 @@ def test_methods_and_the_number_of_waiting_downloads_are_bounded(tmp_path, monke
     assert none('GET', '/v2/info/import').json['import-methods']['value'] == []
 
 
-@pytest.mark.parametrize('path, body', [
-    ('/v2/images/{}/import', DOWNLOAD),
-    ('/v2/tasks', {'type': 'import', 'input': {'import_from': 'https://example.org/disk', 'image_properties': {
-        'disk_format': 'raw'}}})])
+@pytest.mark.parametrize('path, body', [('/v2/images/{}/import', DOWNLOAD), ('/v2/tasks', NEW_TASK)])
 def test_url_is_checked_once_before_its_download(tmp_path, monkeypatch, path, body):
     monkeypatch.setattr(imports, 'MAX_RUNNING', 0)
     checked = []
@@ -245,6 +244,13 @@ def test_url_is_checked_once_before_its_download(tmp_path, monkeypatch, path, bo
     admin = service.Client(service.application(tmp_path), service.ADMIN)
     assert admin('POST', path.format(admin.create()['id']), body).status in (201, 202)
     assert checked == ['https://example.org/disk']
+
+
+def test_a_task_that_is_refused_leaves_no_image(tmp_path, monkeypatch):
+    monkeypatch.setattr(imports, 'MAX_WAITING', 0)
+    admin = service.Client(service.application(tmp_path), service.ADMIN)
+    assert admin('POST', '/v2/tasks', NEW_TASK).status == 503
+    assert admin('GET', '/v2/images').json['images'] == admin('GET', '/v2/tasks').json['tasks'] == []
 
 
 # ---- the fetcher -----------------------------------------------------------------
