@@ -46,6 +46,7 @@ SUITES = {
 # one host: a suite asks for hypervisors by a part of their name, and expects one
 CLOUD = ['[quota]', 'instances = 100', 'cores = 200', 'ram = 409600', '[network]', 'driver = fake']
 RANGES = {'sdk-network': [], 'osc-network': []}          # suite: more options of [network]
+DEFAULT_TYPE = 'lvmdriver-1'                             # as in DevStack
 FLAT = ['project_ranges = 0.0.0.0/0']
 TEST_S = 300                 # seconds that one test may take
 
@@ -112,6 +113,9 @@ def configure(cloud, home, directory, routed):
     for name, memory in (('m1.nano', 64), ('m1.micro', 128)):
         if name not in known:
             cloud.json('POST', '/flavors', {'flavor': {'name': name, 'ram': memory, 'vcpus': 1, 'disk': 1}})
+    kind = cloud.json('POST', '/types', {'volume_type': {'name': DEFAULT_TYPE}}, service='block-storage')
+    cloud.json('PUT', f'/default-types/{cloud.project_id}', {'default_type': {
+        'volume_type': kind['volume_type']['id']}}, version='3.62', service='block-storage')
     clouds = json.loads(subprocess.run(
         [sys.executable, '-c', 'import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1]))))',
          cloud.state / 'clouds.yaml'], stdout=subprocess.PIPE, check=True).stdout)['clouds']

@@ -61,15 +61,22 @@ def environment(client, cached=False):
     return suites.install(CACHE / client, requirements(client))
 
 
-def source(pin):
+def require(program):
+    """Raise Missing unless a program is installed."""
+    if shutil.which(program) is None:
+        raise Missing(f'{program} is not installed')
+
+
+def source(pin, cached=False):
     """The directory of a Go module's source.
 
-    :raises Missing: Go is not installed, or the module proxy does not have the module
+    :param cached: fetch nothing
+    :raises Missing: Go is not installed, or neither its cache nor the module proxy has the module
     """
-    if shutil.which('go') is None:
-        raise Missing('Go is not installed')
+    require('go')
     done = subprocess.run(['go', 'mod', 'download', '-json', f'{pin.package}@{pin.version}'], cwd=tempfile.gettempdir(),
-                          capture_output=True, text=True, timeout=BUILD_S)
+                          capture_output=True, text=True, timeout=BUILD_S,
+                          env={**os.environ, **({'GOPROXY': 'off'} if cached else {})})
     if done.returncode:
         raise Missing(f'{pin.package}@{pin.version} cannot be fetched: {done.stdout[-300:]}{done.stderr[-300:]}')
     return pathlib.Path(json.loads(done.stdout)['Dir'])
@@ -99,6 +106,7 @@ def compile_go(directory, *arguments):
 
     :raises RuntimeError: with the compiler's messages
     """
+    require('go')
     done = subprocess.run(['go', *arguments], cwd=directory, capture_output=True, text=True, timeout=BUILD_S,
                           env={**os.environ, 'GOFLAGS': '-buildvcs=false'})
     if done.returncode:

@@ -79,7 +79,7 @@ def run(binary, directory, environ, pattern):
 def main():
     given = common.parser(__doc__).parse_args()
     pin, = common.pins('gophercloud', 'go')
-    source = common.source(pin)
+    source = common.source(pin, given.cached)
     names = [name for name in packages(source / ROOT) if not given.short or name in SHORT]
     tests = {}
     for name in names:

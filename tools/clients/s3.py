@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Run rclone and restic, built from their Go modules, and s3cmd from PyPI against the object store of an all-in-one.
 
-    tools/clients/s3.py [--keep] [--only REGEX]
+    tools/clients/s3.py [--keep] [--short] [--only REGEX]
 
-rclone has only the backends for S3 and local files. Each command of a client is a test, such as ``rclone sync``.
+rclone has only the backends for S3 and local files. Each command of a client is a test, such as ``rclone sync``. The
+short form has s3cmd alone.
 """
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -66,17 +66,19 @@ STEPS = {
 COPIES = {'rclone download': 'rclone-back', 's3cmd get': 's3cmd-back', 'restic restore': 'restored/large'}
 
 
-def programs(cached):
+def programs(short, cached):
     """{client: path of its program}."""
     found = {'s3cmd': common.environment('s3', cached) / 's3cmd'}
-    for pin in common.pins('s3', 'go'):
+    for pin in [] if short else common.pins('s3', 'go'):
         name = pin.package.rpartition('/')[2]
-        source = common.source(pin)
-        # a module of ours names the parts of rclone; the program of restic is a package of its module
-        directory, package = (RCLONE, '.') if name == 'rclone' else (source, './cmd/restic')
-        found[name] = common.built(name, pin, lambda path, directory=directory, package=package: common.compile_go(
-            directory, 'build', '-o', path, package), cached)
+        found[name] = common.built(name, pin, lambda path, pin=pin: build(pin, path), cached)
     return found
+
+
+def build(pin, path):
+    # a module of ours names the parts of rclone; the program of restic is a package of its module
+    directory, package = (RCLONE, '.') if pin.package.endswith('rclone') else (common.source(pin), './cmd/restic')
+    common.compile_go(directory, 'build', '-o', path, package)
 
 
 def keys(cloud):
@@ -96,9 +98,7 @@ def digest(path):
 
 def main():
     given = common.parser(__doc__).parse_args()
-    if shutil.which('go') is None:
-        raise common.Missing('Go is not installed')
-    found = programs(given.cached)
+    found = programs(given.short, given.cached)
     port, begin, results = local_cloud.free_port(), time.perf_counter(), {}
     with common.Cloud(['[objectstore]', 'enabled = true', f'port = {port}'], keep=given.keep) as cloud:
         access, secret = keys(cloud)
@@ -113,12 +113,12 @@ def main():
                    'AWS_SECRET_ACCESS_KEY': secret, 'AWS_DEFAULT_REGION': 'RegionOne',
                    'RCLONE_CONFIG': str(home / 'rclone.conf'), 'RESTIC_PASSWORD': 'of this test',
                    'RESTIC_REPOSITORY': f's3:http://{host}/backups', 'RESTIC_CACHE_DIR': str(home / 'cache')}
-        for client, steps in STEPS.items():
-            for name, words in steps:
+        for client in found:
+            for name, words in STEPS[client]:
                 if re.search(given.only, f'{client} {name}'):
                     results[f'{client} {name}'] = step(found[client], words.split(' '), environ, home,
                                                        COPIES.get(f'{client} {name}'))
-    return common.figures('s3', results, time.perf_counter() - begin, not given.only)
+    return common.figures('s3', results, time.perf_counter() - begin, not given.only and not given.short)
 
 
 def step(program, words, environ, home, copy):

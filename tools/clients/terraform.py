@@ -65,9 +65,8 @@ def many(stack):
 def provider(cached):
     """The directory of a filesystem mirror with the provider."""
     pin, = common.pins('terraform', 'go')
-    source = common.source(pin)
     binary = common.built('terraform-provider-openstack', pin, lambda path: common.compile_go(
-        source, 'build', '-o', path, '.'), cached)
+        common.source(pin), 'build', '-o', path, '.'), cached)
     return mirror(binary, binary.parent)
 
 
@@ -87,8 +86,7 @@ def main():
     parser = common.parser(__doc__)
     parser.add_argument('--configuration', choices=[*CONFIGURATIONS, PARALLEL], help='only this one')
     given = parser.parse_args()
-    if shutil.which('terraform') is None:
-        raise common.Missing('terraform is not installed')
+    common.require('terraform')
     providers = provider(given.cached)
     names = [given.configuration] if given.configuration else ['image'] if given.short else [*CONFIGURATIONS, PARALLEL]
     begin, results = time.perf_counter(), {}

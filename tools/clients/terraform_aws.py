@@ -84,8 +84,7 @@ def main():
     parser.add_argument('--plugins', help='mirror with the provider')
     parser.add_argument('--keep', action='store_true', help='leave the configuration, its log and the state')
     given = parser.parse_args()
-    if shutil.which('terraform') is None:
-        raise common.Missing('terraform is not installed')
+    common.require('terraform')
     plugins, begin = mirror(given.plugins), time.perf_counter()
     home = pathlib.Path(tempfile.mkdtemp(prefix='nova-terraform.'))
     try:
