@@ -10,6 +10,7 @@ from nova.tests.support import libvirt as test_libvirt
 
 
 GIB = 2 ** 30
+BLANKS = 40 * ' '
 BOOT_SECONDS = test_libvirt.BOOT_SECONDS
 state_path, module_rig, rig, instance = (test_libvirt.state_path, test_libvirt.module_rig, test_libvirt.rig,
                                          test_libvirt.instance)
@@ -51,9 +52,9 @@ def volumes(state_path):
 
 
 def run(rig, instance, line):
-    """What a line that is typed in the guest prints."""
+    """What a line that is typed in the guest prints. A system that is just up may lose the first letters: of blanks."""
     mark = uuid.uuid4().hex
-    rig.type(instance, f'{line}; echo "{mark[:16]}""{mark[16:]}"')
+    rig.type(instance, f'{BLANKS}\n{line}; echo "{mark[:16]}""{mark[16:]}"')
     wait_for(lambda: mark.encode() in rig.console(instance), BOOT_SECONDS, 'the line to end')
     return rig.console(instance).decode(errors='replace').rpartition(mark)[0].rpartition(mark[16:] + '"')[2]
 
