@@ -12,7 +12,9 @@ import time
 import pytest
 
 from nova import actions
+from nova.db import statements
 from nova.db.servers import counter_rings
+from nova.db.tables import cell as tables
 from nova.identity import totp
 from nova.objects import counters
 from nova.tests import long_runs
@@ -212,14 +214,14 @@ def test_plots_continue_with_new_values(admin):
 def measure(cloud, server, hours=30):
     """Store samples as its host would have sent them: a load that rises and falls every two hours."""
     now, cpu_s = int(time.time()), 0.0
-    for hour in range(hours):
-        with cloud.cell_db.writer() as conn:                             # the cloud writes in between
-            for number in range(hour * 180, (hour + 1) * 180):
-                load = 1 + math.sin(number / 57)
-                cpu_s += 20 * load / 4
-                found = counters.Counters('1', int((200 + 100 * load) * 2 ** 20), int(cpu_s * 1e9), *(
-                    int(cpu_s * factor) for factor in (2 ** 20, 3 * 2 ** 20, 40, 90, 250_000, 90_000, 300, 150)))
-                counter_rings.record(conn, 'before', number, {server: found}, now - (hours * 180 - 1 - number) * 20)
+    with cloud.cell_db.writer() as conn:
+        statements.delete(conn, tables.counter_rings, owner_uuid=server)      # rings take no sample before their newest
+        for number in range(hours * 180):
+            load = 1 + math.sin(number / 57)
+            cpu_s += 20 * load / 4
+            found = counters.Counters('1', int((200 + 100 * load) * 2 ** 20), int(cpu_s * 1e9), *(
+                int(cpu_s * factor) for factor in (2 ** 20, 3 * 2 ** 20, 40, 90, 250_000, 90_000, 300, 150)))
+            counter_rings.record(conn, 'before', number, {server: found}, now - (hours * 180 - 1 - number) * 20)
 
 
 def drawn(user):
