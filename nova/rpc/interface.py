@@ -5,7 +5,9 @@ raise the minor version, other changes the major one; see rpc/versions.py for me
 """
 import collections.abc
 import dataclasses
+import functools
 import inspect
+import types
 import typing
 from typing import Any, TypeVar
 
@@ -157,8 +159,17 @@ def _check(interface: Interface, table: collections.abc.Mapping[str, Any], owner
         raise TypeError(f'{owner} has {", ".join(unknown)}, which the {interface.topic} interface has not')
 
 
+@functools.cache
+def _parameters(function: typing.Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
+    """Return the parameters of a method, which every object of its class has."""
+    return tuple(inspect.signature(function).parameters.values())
+
+
 def _check_arguments(interface: Interface, row: Method, function: typing.Callable[..., Any]) -> None:
-    parameters = list(inspect.signature(function).parameters.values())[1:]
+    if isinstance(function, types.MethodType):
+        parameters = _parameters(function.__func__)[2:]
+    else:
+        parameters = tuple(inspect.signature(function).parameters.values())[1:]
     if [each.name for each in parameters] != list(row.arguments):
         raise TypeError(f'{interface.topic}.{row.name} takes {", ".join(row.arguments) or "nothing"}, its callable '
                         f'{", ".join(each.name for each in parameters) or "nothing"}')
