@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Changes modules at one place at a time and counts the changes that the tests notice.
 
-usage: tools/mutation.py [--modules 10] [--mutants 20] [--minutes 60] [--seed TEXT] [--covered FILE] [MODULE.py ...]
+usage: tools/mutation.py [--modules 10] [--mutants 20] [--minutes 60] [--seed TEXT] [--files 12] [--covered FILE]
+                         [--tree DIRECTORY] [--beside DIRECTORY] [MODULE.py ...]
 
 Without names, modules of more than 150 lines are drawn by the hash of the commit (--seed): nova/network/ipam.py,
 nova/policy.py, one of nova/db, one of nova/scheduler, and others of all. A change is one comparison, operator,
 constant, returned value or call. It is made in a copy of the tree, and the tests of the module run until one fails:
-those that import it (at most 12 files), or that --covered names (tools/covered.py writes that file).
+those that import it (at most --files), or that --covered names (tools/covered.py writes that file). --tree measures
+another tree of this product, and --beside draws among the modules that one more tree has: before and after a change.
 
 Prints changes, noticed ones and the score of each module, and each change that nothing noticed. A change may be
 equivalent to what was there: 100 % is not the goal. Exits with 0, or with 1 when a module has no tests.
@@ -33,7 +35,6 @@ ALWAYS = ('nova/network/ipam.py', 'nova/policy.py')
 ONE_OF = ('nova/db/', 'nova/scheduler/')
 SUITES = ('unit', 'contract', 'functional')
 LEFT_OUT = ('nova/tests/', 'nova/db/migrations/')
-FILES = 12                              # of tests of a module, the first ones
 LIMIT_S = 900                           # of the tests of a module, unchanged
 
 OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
@@ -144,7 +145,7 @@ def importers(tree: pathlib.Path, module: str) -> list[str]:
         users = {_name(path.relative_to(tree).as_posix()) for path in sorted((tree / 'nova').rglob('*.py'))
                  if tree / 'nova/tests' not in path.parents and _name(module) in _imported(path)}
         found = [path for path in tests if users & _imported(path)]
-    return [path.relative_to(tree).as_posix() for path in found[:FILES]]
+    return [path.relative_to(tree).as_posix() for path in found]
 
 
 def _name(module: str) -> str:
@@ -180,7 +181,7 @@ class Module:
         all_of_them = mutants(self._source)
         chosen = random.Random(f'{seed} {self.name}').sample(all_of_them, min(count, len(all_of_them)))
         began = time.monotonic()
-        if not self._passes(self.tests, LIMIT_S):
+        if self.tests and not self._passes(self.tests, LIMIT_S):
             self.tests = [test for test in self.tests if self._passes([test], LIMIT_S)]     # others prove nothing
         limit = 3 * (time.monotonic() - began) + 20
         for number, mutant in enumerate(sorted(chosen)):
@@ -225,20 +226,24 @@ def main() -> int:
     parser.add_argument('--mutants', type=int, default=20, help='changes of each module')
     parser.add_argument('--minutes', type=float, default=60)
     parser.add_argument('--seed', help="the commit's hash by default")
+    parser.add_argument('--files', type=int, default=12, help='of tests of a module, the first ones')
     parser.add_argument('--covered', type=pathlib.Path, help='a JSON document: files of tests by module')
+    parser.add_argument('--tree', type=pathlib.Path, default=TREE, help='the tree that is measured')
+    parser.add_argument('--beside', type=pathlib.Path, help='a tree that has the drawn modules, too')
     given = parser.parse_args()
     seed = given.seed or subprocess.run(['git', 'rev-parse', 'HEAD'], cwd=TREE, capture_output=True, text=True,
                                         check=True).stdout.strip()
-    names = given.names or draw(candidates(TREE), given.modules, seed)
+    others = set(candidates(given.beside or given.tree))
+    names = given.names or draw([name for name in candidates(given.tree) if name in others], given.modules, seed)
     covered = json.loads(given.covered.read_text()) if given.covered else {}
     until = time.monotonic() + given.minutes * 60
     done = []
     with tempfile.TemporaryDirectory(prefix='mutation-') as directory:
         tree = pathlib.Path(directory, 'tree')
-        shutil.copytree(TREE, tree, ignore=shutil.ignore_patterns('.git', '__pycache__', '.venv', '*.egg-info'),
+        shutil.copytree(given.tree, tree, ignore=shutil.ignore_patterns('.git', '__pycache__', '.venv', '*.egg-info'),
                         symlinks=True)
         for number, name in enumerate(names):
-            module = Module(tree, name, covered.get(name, [])[:FILES] or importers(tree, name))
+            module = Module(tree, name, (covered.get(name) or importers(tree, name))[:given.files])
             share = (until - time.monotonic()) / (len(names) - number)        # what one leaves, the others have
             module.score(given.mutants, seed, time.monotonic() + share)
             done.append(module)

@@ -1,6 +1,7 @@
 """tools/mutation.py: which changes it makes, which modules it draws, and what counts as noticed."""
 import importlib
 import pathlib
+import shutil
 import sys
 import time
 
@@ -97,3 +98,16 @@ def test_module_without_time_is_left(script, tree):
     module = script.Module(tree, 'nova/small.py', script.importers(tree, 'nova/small.py'))
     module.score(4, 'seed', time.monotonic())
     assert module.left == 4 and '4 left for lack of time' in str(module)
+
+
+def test_modules_of_two_trees_are_drawn_and_one_tree_is_measured(script, tree, tmp_path_factory, monkeypatch, capsys):
+    beside = tmp_path_factory.mktemp('beside')
+    (beside / 'nova').mkdir()
+    for name in ('nova/both.py', 'nova/one.py'):
+        (tree / name).write_text('LIMIT = 3\n' * (script.LINES + 1))
+    shutil.copy(tree / 'nova/both.py', beside / 'nova')
+    monkeypatch.setattr(sys, 'argv', ['mutation.py', '--tree', str(tree), '--beside', str(beside), '--seed', 'x',
+                                      '--minutes', '0'])
+    assert script.main() == 1
+    assert capsys.readouterr().out.splitlines() == ['    -     0 of    0  nova/both.py (0 files of tests, 20 left for '
+                                                    'lack of time)', '   0%     0 of    0  in all; drawn by x']
