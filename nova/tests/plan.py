@@ -186,6 +186,7 @@ LARGE_S = 300                            # a row of so many seconds may be in an
 PROOFS = {
     'nova/tests/integration/test_dependencies.py': 'tools/proofs/dependencies.py',
     'nova/tests/integration/test_ec2_api_project.py': 'tools/ec2/ec2_api_walk.py',
+    'nova/tests/integration/test_libvirt_debian_guest.py': 'tools/guest_proof.py',
     'nova/tests/integration/test_terraform_clients.py': 'tools/clients/terraform_aws.py',
 }
 UNSTABLE_MOST, UNSTABLE_DAYS = 10, 14
