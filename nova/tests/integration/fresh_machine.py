@@ -60,7 +60,9 @@ def _let_reach_packages(root):
     ours, theirs = (set(_CERTIFICATE.findall((place / AUTHORITIES).read_text())) for place in (pathlib.Path('/'), root))
     for number, text in enumerate(sorted(ours - theirs)):
         (root / f'usr/local/share/ca-certificates/test-{number}.crt').write_text(text + '\n')
-    subprocess.run(['chroot', root, 'update-ca-certificates'], check=True, capture_output=True)
+    # What TMPDIR names may not be there.
+    subprocess.run(['chroot', root, 'update-ca-certificates'], check=True, capture_output=True,
+                   env={**os.environ, 'TMPDIR': '/tmp'})
     home = pathlib.Path.home() / '.config/pip/pip.conf'
     if home.exists():
         shutil.copytree(home.parent, root / 'root/.config/pip')
