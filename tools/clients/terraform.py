@@ -36,10 +36,10 @@ NOT_READ = {
     'openstack_networking_secgroup_v2': ('delete_default_rules', 'tags'),
     'openstack_networking_subnet_v2': ('prefix_length', 'tags'),
     'openstack_networking_subnetpool_v2': ('tags',),
-    'openstack_networking_trunk_v2': ('tags',),
 }
 PROVIDER = plans.Provider({'openstack_networking_router_interface_v2': '{port_id}'}, (
-    'openstack_blockstorage_volume_attach_v3', 'openstack_networking_portforwarding_v2'), NOT_READ)
+    'openstack_blockstorage_volume_attach_v3', 'openstack_networking_portforwarding_v2',
+    'openstack_networking_trunk_v2'), NOT_READ)
 
 
 def many(stack):
