@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Types of rows, made from the tables: nova/db/tables/rows.py. It has those that a module of nova uses.
+Types of requests, made from the fields of the Networking API's resources: nova/network/rest/values.py.
 
-    tools/row_types.py write     make the module again after a table has changed, or an import of a type
-    tools/row_types.py check     exit 0 when it is as the tables and the imports want it
+    tools/row_types.py write     make the modules again after a table or field has changed, or an import of a type
+    tools/row_types.py check     exit 0 when they are as the tables, the imports and the fields want them
 """
 import importlib
 import pathlib
@@ -10,6 +11,7 @@ import pkgutil
 import re
 import sys
 import textwrap
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -20,6 +22,15 @@ import datetime
 from typing import Any
 from typing import TypedDict
 '''
+VALUES = WRITTEN.parents[2] / 'network' / 'rest' / 'values.py'
+VALUES_HEAD = '''"""Types of requests: the checked values that handlers of the Networking API get. An update has some.
+
+Made by tools/row_types.py; do not edit.
+"""
+from typing import TypedDict
+'''
+KINDS = {str: 'str', bool: 'bool', type(None): 'None', dict: 'dict[str, str]'}
+WORDS = {'string': 'str', 'integer': 'int', 'number': 'float', 'boolean': 'bool', 'null': 'None'}
 TYPES = ((sa.DateTime, 'datetime.datetime'), (sa.Boolean, 'bool'), (sa.Integer, 'int'), (sa.Float, 'float'),
          (sa.LargeBinary, 'bytes'), (sa.TypeDecorator, 'Any'), (sa.String, 'str'))
 
@@ -49,18 +60,70 @@ def type_of(column: sa.Column) -> str:
     return f'{name} | None' if column.nullable and name != 'Any' else name
 
 
+def typed_dict(name: str, types: dict[str, str], closing: str = '}') -> str:
+    """The definition of a type.
+
+    :param types: {key: annotation}
+    """
+    # a field's space would be a place to break a line
+    fields = ', '.join(f"'{key}': {annotation}".replace(' ', '\0') for key, annotation in types.items())
+    filled = textwrap.fill(f'{fields}{closing})', 120, initial_indent='    ', subsequent_indent='    ',
+                           break_long_words=False, break_on_hyphens=False).replace('\0', ' ')
+    return f"\n{name} = TypedDict('{name}', {{\n{filled}\n"
+
+
 def written() -> str:
-    """The module's text."""
+    """The text of the module of rows."""
     parts, used = [HEAD], used_types()
     for table in tables():
-        name = ''.join(part.capitalize() for part in table.name.split('_')) + 'Row'
-        if name not in used:
-            continue
-        # a field's space would be a place to break a line
-        fields = ', '.join(f"'{column.name}': {type_of(column)}".replace(' ', '\0') for column in table.columns)
-        filled = textwrap.fill(f'{fields}}})', 120, initial_indent='    ', subsequent_indent='    ',
-                               break_long_words=False, break_on_hyphens=False).replace('\0', ' ')
-        parts.append(f"\n{name} = TypedDict('{name}', {{\n{filled}\n")
+        name = camel(table.name) + 'Row'
+        if name in used:
+            parts.append(typed_dict(name, {column.name: type_of(column) for column in table.columns}))
+    return ''.join(parts)
+
+
+def camel(name: str) -> str:
+    return ''.join(part.capitalize() for part in name.split('_'))
+
+
+def json_type(schema: dict[str, Any], name: str, found: dict[str, dict[str, str]]) -> str:
+    """The annotation of a checked value; a value that a type converts has the first type of its schema.
+
+    :param name: of the type of an object whose keys have several types; it is added to ``found``
+    """
+    if 'type' not in schema:
+        words = sorted({KINDS[type(value)] for value in schema['enum']}, key='None'.__eq__)
+        return ' | '.join(words)
+    words = [schema['type']] if isinstance(schema['type'], str) else schema['type']
+    if words[0] == 'array':
+        known = f'list[{json_type(schema["items"], name, found)}]'
+    elif words[0] == 'object':
+        types = {key: json_type(each, name + camel(key), found) for key, each in schema['properties'].items()}
+        known = f'dict[str, {next(iter(types.values()))}]' if len({*types.values()}) == 1 else name
+        if known == name:
+            found[name] = types
+    else:
+        known = WORDS[words[0]]
+    return f'{known} | None' if 'null' in words[1:] else known
+
+
+def values() -> str:
+    """The text of the module of requests."""
+    from nova.network.rest import app
+    from nova.network.rest import floating_ips
+    from nova.network.rest import qos
+    from nova.web import resource
+    parts = [VALUES_HEAD]
+    for kind in (*app.RESOURCES.values(), floating_ips.FORWARDINGS, qos.LIMITS, qos.MARKINGS):
+        objects: dict[str, dict[str, str]] = {}
+        types = {}
+        for field in kind.attributes.values():
+            schema = resource.schema_of(field.type, 0) if field.accepts is None else field.accepts
+            known = json_type(schema, camel(kind.name) + camel(field.name.rpartition(':')[2]), objects)
+            absent = field.default is None and not field.required and 'create' in field.write
+            types[field.name] = f'{known} | None' if absent and 'None' not in known else known
+        for name, each in {**objects, camel(kind.name) + 'Values': types}.items():
+            parts.append(typed_dict(name, each, '}, total=False'))
     return ''.join(parts)
 
 
@@ -68,14 +131,15 @@ def main() -> int:
     """Write or check; see the head of this file."""
     if sys.argv[1:] == ['write']:
         WRITTEN.write_text(written())
+        VALUES.write_text(values())
         return 0
     if sys.argv[1:] != ['check']:
         print(__doc__, file=sys.stderr)
         return 2
-    if WRITTEN.read_text() == written():
-        return 0
-    print(f'{WRITTEN.name} is not what the tables say: run tools/row_types.py write', file=sys.stderr)
-    return 1
+    wrong = [path.name for path, text in ((WRITTEN, written()), (VALUES, values())) if path.read_text() != text]
+    if wrong:
+        print(f'{", ".join(wrong)}: run tools/row_types.py write', file=sys.stderr)
+    return bool(wrong)
 
 
 if __name__ == '__main__':

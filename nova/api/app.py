@@ -172,7 +172,7 @@ class ComputeApi(application.Api[Request]):
 
     # ---- authorization ---------------------------------------------------------
 
-    def admit(self, req: Request, row: Route, parts: application.Values) -> None:
+    def admit(self, req: Request, row: Route, parts: application.Parts) -> None:
         if self.services.rates and req.context is not None and not row.public and not req.environ.get(INNER):
             self.services.rates.check(req.context, req.environ, req.segments,
                                       exception.RateLimited if req.has('keypair_types') else exception.OverLimit)
@@ -188,10 +188,10 @@ class ComputeApi(application.Api[Request]):
             raise exception.UnsupportedMediaType()
         return raw
 
-    def check(self, req: Request, row: Route, parts: application.Values) -> None:
+    def check(self, req: Request, row: Route, parts: application.Parts) -> None:
         self._plugins.run(req)
 
-    def authorize(self, req: Request, row: Route, parts: application.Values) -> None:
+    def authorize(self, req: Request, row: Route, parts: application.Parts) -> None:
         req.environ[metrics.ROUTE] = row
         _check_scope(req.context, row)
         audited.begin(req, parts, row.code(req.version))

@@ -16,6 +16,7 @@ from nova.network import caller_rules
 from nova.network import ipam
 from nova.network.rest import floating_ips as operations
 from nova.network.rest.request import Deps
+from nova.network.rest.values import FloatingipValues
 
 Document = dict[str, Any]
 Found = TypeVar('Found')
@@ -61,8 +62,9 @@ class FloatingIps:
                 raise exception.NotFound(f'Floating IP pool {pool[:80]} could not be found.' if pool else
                                          'There is no default floating IP pool. Name a pool.')
             self._rules.check(conn, self._context, 'create_floatingip', {'project_id': self._context.project_id})
-            values = dict.fromkeys(operations.FLOATING_IPS.attributes)
-            ident = operations.create(conn, self._deps, self._context, {**values, 'floating_network_id': fits[0]})
+            ident = operations.create(conn, self._deps, self._context, {
+                'floating_network_id': fits[0], 'floating_ip_address': None, 'subnet_id': None, 'port_id': None,
+                'fixed_ip_address': None, 'description': None})
             return self._shown(conn, [networks.get(conn, t.floating_ips, ident)])[0]
         try:
             return self._run(make)
@@ -98,7 +100,7 @@ class FloatingIps:
             self._update(conn, row, {'port_id': None})
         self._run(change)
 
-    def _update(self, conn: Connection, row: FloatingIpsRow, values: Document) -> None:
+    def _update(self, conn: Connection, row: FloatingIpsRow, values: FloatingipValues) -> None:
         self._rules.check(conn, self._context, 'update_floatingip', row)
         try:
             operations.update(conn, self._deps, self._context, row, values)

@@ -29,7 +29,7 @@ _BODIES = ('POST', 'PUT', 'PATCH')
 _STATUS = {status.value: f'{status.value} {status.phrase}' for status in http.HTTPStatus}
 _NO_CONTENT = (204, 304)
 
-Values = dict[str, str]
+Parts = dict[str, str]
 Work = collections.abc.Callable[[], Response | Content]
 R = typing.TypeVar('R', bound=BaseRequest)    # request class of an API's handlers
 
@@ -80,7 +80,7 @@ class Api(typing.Generic[R]):
         """Build the error for a method that the path does not support."""
         return exception.MethodNotAllowed(allow=sorted(methods))
 
-    def admit(self, req: R, row: Route, parts: Values) -> None:
+    def admit(self, req: R, row: Route, parts: Parts) -> None:
         """Refuse a caller before the body is read.
 
         :param row: first row of the path and method
@@ -91,7 +91,7 @@ class Api(typing.Generic[R]):
         """Read the body; empty if no row of the path and method takes one."""
         return bodies.read(req.environ, self.max_body) if row.body is not None or row.action is not None else b''
 
-    def authorize(self, req: R, row: Route, parts: Values) -> None:
+    def authorize(self, req: R, row: Route, parts: Parts) -> None:
         """Authorize the caller for the operation and start its audit record."""
 
     def parse(self, raw: bytes) -> Json:
@@ -101,7 +101,7 @@ class Api(typing.Generic[R]):
         """
         return bodies.parse(raw)
 
-    def check(self, req: R, row: Route, parts: Values) -> None:
+    def check(self, req: R, row: Route, parts: Parts) -> None:
         """Refuse a valid body for reasons outside its schema."""
 
     def perform(self, req: R, raw: bytes, work: Work) -> Response:

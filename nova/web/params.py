@@ -310,6 +310,19 @@ def parse_pairs(environ: WSGIEnvironment) -> list[tuple[str, str]]:
     return parse_bounded(environ.get('QUERY_STRING', ''))
 
 
+class Pairs(Query):
+    """Parameters of a query string; the handler gets [(name, value)] and checks the names.
+
+    :param names: parameters of the OpenAPI document
+    """
+
+    def __init__(self, *names: str, closed: int | None = None) -> None:
+        super().__init__(*(Param(name, {'type': 'string'}) for name in names), closed=closed)
+
+    def validate(self, query_string: str, version: int, relaxed: bool = False) -> Any:
+        return parse_bounded(query_string)
+
+
 def parse_bounded(text: str) -> list[tuple[str, str]]:
     """Parse a query string into [(name, value)].
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 Schema = json_schema.Schema
 Reason: TypeAlias = str | Callable[[Any], str]        # to refuse a value; a function returns an empty text to accept it
 Getter = Callable[[Any, Any], Any]       # (row, request) -> value
+Prepare: TypeAlias = Callable[[Any, Any], Sequence[Any]]     # (conn, rows) -> rows
 MAX_SHOWN = 64                           # characters of a key in an error message
 
 
@@ -76,6 +77,11 @@ def closed(*required: str, **properties: Schema) -> Schema:
     """Return the schema of an object with only these properties."""
     return {'type': 'object', 'properties': properties, 'additionalProperties': False,
             **({'required': list(required)} if required else {})}
+
+
+def shape(**properties: Schema) -> Schema:
+    """Return the schema of an object with all of these properties, and no others."""
+    return closed(*properties, **properties)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -288,7 +294,7 @@ class Page(Document):
     :param more: {optional key: type} beside the rows
     """
 
-    def __init__(self, resource: Resource, view: str, prepare: Callable[[Any, Any], Sequence[Any]] | None = None,
+    def __init__(self, resource: Resource, view: str, prepare: Prepare | None = None,
                  more: Mapping[str, Type] | None = None) -> None:
         self.resource, self.view, self.prepare = resource, resource.view(view), prepare
         self.checks = self.view.checks

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import http.client
 import typing
+from wsgiref.types import WSGIEnvironment
 
 from nova import context
 from nova import exception
@@ -45,7 +46,7 @@ class IdentityApi(application.Api[operations.Request]):
         self._service, self._uri = service, uri
         self._policy = rules or policy.Policy(None, policies.IDENTITY)
 
-    def request(self, environ: dict[str, typing.Any]) -> operations.Request:
+    def request(self, environ: WSGIEnvironment) -> operations.Request:
         # replace the logging context of the previous request in this thread
         request_id = environ.setdefault('openstack.request_id', context.new_request_id())
         context.RequestContext(request_id=request_id, remote_address=environ.get('REMOTE_ADDR'), overwrite=True)
@@ -63,7 +64,7 @@ class IdentityApi(application.Api[operations.Request]):
             raise exception.Unsupported(f'The embedded identity service has no {feature}. Use Keystone for that.')
         return found
 
-    def authorize(self, req: operations.Request, row: Route, parts: application.Values) -> None:
+    def authorize(self, req: operations.Request, row: Route, parts: application.Parts) -> None:
         req.query = params.parse_plain(req.environ)
         values, segments = [*parts.values()], row.path.split('/')
         log.named(f'identity:{row.called}', route=row.path, code=row.status,

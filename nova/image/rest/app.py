@@ -53,7 +53,7 @@ class ImageApi(application.Api[ImageRequest]):
             return {name: rows for name, rows in methods.items() if name != 'GET'} if methods else None, values
         return super().find(req)
 
-    def authorize(self, req: ImageRequest, row: Route, parts: application.Values) -> None:
+    def authorize(self, req: ImageRequest, row: Route, parts: application.Parts) -> None:
         values = [*parts.values(), None, None]
         log.named(f'image:{row.called}', route=_PART.sub('{id}', row.path), code=row.status,
                   target_type='metadefs' if 'namespace' in parts else 'images', target_id=values[0],

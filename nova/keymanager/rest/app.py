@@ -85,7 +85,7 @@ class KeyManagerApi(application.Api[KeyManagerRequest]):
             del req.environ['HTTP_CONTENT_ENCODING']
         return self.mapper.find(segments, req.method)
 
-    def authorize(self, req: KeyManagerRequest, row: Route, parts: application.Values) -> None:
+    def authorize(self, req: KeyManagerRequest, row: Route, parts: application.Parts) -> None:
         values = [*parts.values(), None, None]
         log.named(f'key_manager:{row.called}', route=_PART.sub('{id}', row.path), code=row.status,
                   target_type=row.path.split('/')[2], target_id=values[0], target_part=values[1])

@@ -17,53 +17,43 @@ from nova.db.projects import quotas as db_quotas
 from nova.db.tables import network as t
 from nova.network import ranges
 from nova.network.rest import faults
+from nova.network.rest import rows as r
 from nova.network.rest import schemas as s
-from nova.network.rest.rows import BOTH
-from nova.network.rest.rows import Field
-from nova.network.rest.rows import found
-from nova.network.rest.rows import IDENT
-from nova.network.rest.rows import load_shared
-from nova.network.rest.rows import NAME
-from nova.network.rest.rows import new_owner
-from nova.network.rest.rows import OWNER
-from nova.network.rest.rows import Resource
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import AddressScopesRow
     from nova.network.rest.request import Deps
+    from nova.network.rest.values import AddressScopeValues
 
 MAX_SCOPES = 1000               # maximum of a project: the reference has no quota
 
 
-def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
-    project = new_owner(context, values)
+def create(conn: Connection, deps: Deps, context: RequestContext, values: AddressScopeValues) -> str:
+    project = r.new_owner(context, values)
     db_quotas.lock(conn, project)
     if db_networks.count(conn, t.address_scopes, project) >= MAX_SCOPES:
         raise faults.OverQuota(resource='address_scope')
-    row = {'id': str(uuid.uuid4()), 'project_id': project, 'name': values['name'], 'shared': values['shared'],
-           'ip_version': values['ip_version'], 'description': ''}
+    row: dict[str, Any] = {
+        'id': str(uuid.uuid4()), 'project_id': project, 'name': values['name'], 'shared': values['shared'],
+        'ip_version': values['ip_version'], 'description': ''}
     db_networks.insert(conn, t.address_scopes, [row])
     return row['id']
 
 
 def update(conn: Connection, deps: Deps, context: RequestContext, row: AddressScopesRow,
-           values: dict[str, Any]) -> None:
-    row = _locked(conn, row['id'])
+           values: AddressScopeValues) -> None:
+    row = SCOPES.locked(conn, row['id'])
     if row['shared'] and values.get('shared') is False:
         raise faults.AddressScopeUpdateError(address_scope_id=row['id'], reason='a shared scope cannot be unshared.')
     db_networks.update(conn, t.address_scopes, row['id'], SCOPES.stored(values))
 
 
 def delete(conn: Connection, deps: Deps, context: RequestContext, row: AddressScopesRow) -> None:
-    _locked(conn, row['id'])
+    SCOPES.locked(conn, row['id'])
     if db.pools(conn, row['id']):
         raise faults.AddressScopeInUse(address_scope_id=row['id'])
     db_networks.end_shares(conn, row['id'])
     db_networks.delete(conn, t.address_scopes, row['id'])
-
-
-def _locked(conn: Connection, ident: str) -> AddressScopesRow:
-    return found(db_networks.lock(conn, t.address_scopes, ident), faults.AddressScopeNotFound(address_scope_id=ident))
 
 
 def check_pool(conn: Connection, context: RequestContext, ident: str, pool: Mapping[str, Any]) -> None:
@@ -72,7 +62,7 @@ def check_pool(conn: Connection, context: RequestContext, ident: str, pool: Mapp
     :param pool: row of the pool with its new values
     :raises AddressScopeNotFound, IllegalSubnetPoolAssociationToAddressScope, AddressScopePrefixConflict:
     """
-    scope = found(db.locked(conn, context, ident), faults.AddressScopeNotFound(address_scope_id=ident))
+    scope = r.found(db.locked(conn, context, ident), SCOPES.missing(ident))
     reason = None
     if scope['ip_version'] != pool['ip_version']:
         reason = f"the scope is for IPv{scope['ip_version']}."
@@ -97,10 +87,10 @@ def check_prefixes(conn: Connection, ident: str, pool_id: str, prefixes: Iterabl
             raise faults.AddressScopePrefixConflict(prefix=prefix, address_scope_id=ident)
 
 
-SCOPES = Resource('address_scope', 'address_scopes', t.address_scopes, (
-    IDENT, *OWNER, NAME,
-    Field('ip_version', s.NUMBER, 'ip_version', 'IP version.', write='create', accepts=s.OPTION_VERSION, required=True),
-    Field('shared', s.FLAG, 'is_shared', 'Whether other projects can use it.', column='shared', load=load_shared,
-          columns=('id', 'shared'), write=BOTH, accepts=s.BOOLEAN, default=False, guarded=True),
+SCOPES = r.Resource('address_scope', 'address_scopes', t.address_scopes, (
+    r.IDENT, *r.OWNER, r.NAME,
+    r.Field('ip_version', s.NUMBER, 'ip_version', 'IP version.', write='create', accepts=s.OPTION_VERSION,
+            required=True),
+    r.SHARED,
 ), visible=db.visible, create=create, update=update, delete=delete,
     missing=lambda ident: faults.AddressScopeNotFound(address_scope_id=ident))

@@ -43,7 +43,7 @@ from nova.web.request import BaseRequest
 from nova.web.request import Response
 from nova.web.routes import Route
 
-RESOURCES: dict[str, Resource[typing.Any]] = {resource.path: resource for resource in
+RESOURCES: dict[str, Resource[typing.Any, typing.Any]] = {resource.path: resource for resource in
              (networks.NETWORKS, networks.SUBNETS, address_scopes.SCOPES, subnet_pools.POOLS, ports.PORTS,
               trunks.TRUNKS,
               address_groups.GROUPS, groups.GROUPS, groups.RULES, group_templates.TEMPLATES,
@@ -60,7 +60,7 @@ def is_public(environ: WSGIEnvironment) -> bool:
     return environ.get('PATH_INFO', '').rstrip('/') in ('', '/v2.0', '/' + DOCUMENT)
 
 
-def _resource(row: Route) -> Resource[typing.Any] | None:
+def _resource(row: Route) -> Resource[typing.Any, typing.Any] | None:
     """Return the resource of a route, or None."""
     _, first, *more = row.path.split('/')
     return RESOURCES.get(first) or RESOURCES.get('/'.join([first, *more[:1]])) or next(
@@ -93,7 +93,7 @@ class NetworkApi(application.Api[NetworkRequest]):
             segments[-1] = segments[-1].removesuffix('.json')
         return self.mapper.find(segments, req.method)
 
-    def admit(self, req: NetworkRequest, row: Route, parts: application.Values) -> None:
+    def admit(self, req: NetworkRequest, row: Route, parts: application.Parts) -> None:
         if row.any_scope:
             return
         resource = _resource(row)
@@ -101,7 +101,7 @@ class NetworkApi(application.Api[NetworkRequest]):
             log.named(f'network:{req.method.lower()}', target_type=resource.path)
         req.context.require_project()
 
-    def authorize(self, req: NetworkRequest, row: Route, parts: application.Values) -> None:
+    def authorize(self, req: NetworkRequest, row: Route, parts: application.Parts) -> None:
         resource = _resource(row)
         if resource is not None:
             log.named(f'network:{row.called}', code=row.status,

@@ -209,7 +209,7 @@ def list_quotas(req: NetworkRequest) -> JsonDocument:
 def show_quotas(req: NetworkRequest, project: str) -> JsonDocument:
     if project in ('tenant', 'project'):
         return {project: {f'{project}_id': req.context.project_id}}
-    _check_project(req, project)
+    permissions.authorize_project(req.context, GET_QUOTA, project)
     with req.deps.api_db.reader() as conn:
         return {'quota': quotas.limits(req.deps.conf, db_limits.of(conn, project))}
 
@@ -228,21 +228,14 @@ def reset_quotas(req: NetworkRequest, project: str) -> None:
 
 
 def show_defaults(req: NetworkRequest, project: str) -> JsonDocument:
-    _check_project(req, project)
+    permissions.authorize_project(req.context, GET_QUOTA, project)
     return {'quota': quotas.limits(req.deps.conf)}
 
 
 def show_details(req: NetworkRequest, project: str) -> JsonDocument:
-    _check_project(req, project)
+    permissions.authorize_project(req.context, GET_QUOTA, project)
     with req.deps.api_db.reader() as conn:
         return {'quota': quotas.details(conn, req.deps.conf, project)}
-
-
-def _check_project(req: NetworkRequest, project: str) -> None:
-    if not permissions.allows(req.context, GET_QUOTA, permissions.target({'project_id': project})):
-        if project != req.context.project_id:
-            raise exception.NotFound()
-        raise exception.PolicyDenied(rule=GET_QUOTA)
 
 
 def _empty(name: str) -> Callable[[NetworkRequest], JsonDocument]:

@@ -12,19 +12,13 @@ from nova.db.networks import networks as db_networks
 from nova.db.networks import ports as db_ports
 from nova.db.networks import routers as db
 from nova.db.tables import network as t
-from nova.network import ipam
+from nova.json_types import JsonObject
 from nova.network.rest import faults
+from nova.network.rest import networks
 from nova.network.rest import quotas
+from nova.network.rest import rows as r
 from nova.network.rest import schemas as s
 from nova.network.rest.parts import Parts
-from nova.network.rest.rows import BOTH
-from nova.network.rest.rows import COMMON
-from nova.network.rest.rows import DESCRIPTION
-from nova.network.rest.rows import Field
-from nova.network.rest.rows import found
-from nova.network.rest.rows import is_owner
-from nova.network.rest.rows import new_owner
-from nova.network.rest.rows import Resource
 from nova.network.rest import routers
 from nova.web.fields import Constant
 from nova.web.resource import Getter
@@ -33,6 +27,8 @@ from nova.web.resource import Schema
 if TYPE_CHECKING:
     from nova.db.tables.rows import FloatingIpsRow, PortForwardingsRow, PortsRow
     from nova.network.rest.request import Deps
+    from nova.network.rest.values import FloatingipValues
+    from nova.network.rest.values import PortForwardingValues
 
 MAX_FORWARDINGS = 256          # maximum of one address: each is a rule that its router evaluates
 # ports of a forwarding whose two ranges differ: its router looks each port up
@@ -61,27 +57,24 @@ def _load_port(conn: Connection, context: RequestContext, rows: list[dict[str, A
         row['port_details'] = None if port is None else {name: port[name] for name in _DETAILS}
 
 
-def _load_forwardings(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
-    forwarded: dict[str, list[dict[str, Any]]] = {}
-    for each in db.forwardings(conn, [row['id'] for row in rows]):
+def _shown_forwardings(conn: Connection, idents: list[str]) -> dict[str, list[JsonObject]]:
+    forwarded: dict[str, list[JsonObject]] = {}
+    for each in db.forwardings(conn, idents):
         forwarded.setdefault(each['floating_ip_id'], []).append(FORWARDINGS.shown(each))
-    for row in rows:
-        row['port_forwardings'] = forwarded.get(row['id'], [])
+    return forwarded
 
 
-def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
-    project = new_owner(context, values)
+def create(conn: Connection, deps: Deps, context: RequestContext, values: FloatingipValues) -> str:
+    project = r.new_owner(context, values)
     quotas.check(conn, deps.conf, 'floatingip', project)
     network, subnets = routers.external(conn, context, values['floating_network_id'])
-    ident, wanted = str(uuid.uuid4()), {name: values[key] for name, key in (
-        ('subnet_id', 'subnet_id'), ('ip_address', 'floating_ip_address')) if values[key]}
-    port = routers.service_port(network, db_ports.FLOATING, ident)
-    given = ipam.claim(conn, network['id'], subnets, port['id'], [wanted] if wanted else [],
-                       ipam.quarantine_cutoff(deps.conf.network.dhcp_lease_time), owner=db_ports.FLOATING)
-    db_networks.insert(conn, t.ports, [port])
+    ident, wanted = str(uuid.uuid4()), {name: value for name, value in (
+        ('subnet_id', values['subnet_id']), ('ip_address', values['floating_ip_address'])) if value}
+    port_id, given = networks.add_service_port(conn, deps, network, subnets, [wanted] if wanted else [],
+                                               db_ports.FLOATING, ident)
     row: dict[str, Any] = {'id': ident, 'project_id': project, 'description': values['description'] or '',
            'floating_network_id': network['id'], 'floating_ip_address': given[0]['ip_address'],
-           'floating_port_id': port['id'], 'port_id': None, 'fixed_ip_address': None, 'router_id': None,
+           'floating_port_id': port_id, 'port_id': None, 'fixed_ip_address': None, 'router_id': None,
            'status': 'DOWN'}
     db_networks.insert(conn, t.floating_ips, [row])
     if values['port_id']:
@@ -91,13 +84,9 @@ def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[s
     return ident
 
 
-def _locked(conn: Connection, row: FloatingIpsRow) -> FloatingIpsRow:
-    return found(db_networks.lock(conn, t.floating_ips, row['id']),
-                          faults.FloatingIPNotFound(floatingip_id=row['id']))
-
-
-def update(conn: Connection, deps: Deps, context: RequestContext, row: FloatingIpsRow, values: dict[str, Any]) -> None:
-    row = _locked(conn, row)
+def update(conn: Connection, deps: Deps, context: RequestContext, row: FloatingIpsRow,
+           values: FloatingipValues) -> None:
+    row = FLOATING_IPS.locked(conn, row['id'])
     if values.get('description') is not None:
         db_networks.update(conn, t.floating_ips, row['id'], {'description': values['description']})
     if 'port_id' in values:
@@ -134,7 +123,7 @@ def _fixed(conn: Connection, context: RequestContext, port_id: str,
            address: str | None) -> tuple[PortsRow, dict[str, str]]:
     """Return (port, {'subnet_id', 'ip_address'}) of the caller's port for a floating address."""
     port = db_networks.lock(conn, t.ports, port_id)
-    if port is None or not is_owner(context, port) or not db_ports.seen(conn, context, [port_id]):
+    if port is None or not r.is_owner(context, port) or not db_ports.seen(conn, context, [port_id]):
         raise exception.PortNotFound(port_id=port_id)
     fixed = [entry for entry in db_networks.addresses_of(conn, [port_id]).get(port_id, ())
              if '.' in entry['ip_address'] and address in (None, entry['ip_address'])]
@@ -144,7 +133,7 @@ def _fixed(conn: Connection, context: RequestContext, port_id: str,
     return port, fixed[0]
 
 
-def _router(conn: Connection, row: Mapping[str, Any], port_id: str, entry: dict[str, Any]) -> str:
+def _router(conn: Connection, row: Mapping[str, Any], port_id: str, entry: dict[str, str]) -> str:
     router = db.towards(conn, entry['subnet_id'], row['floating_network_id'], row['project_id'])
     if router is None:
         raise faults.ExternalGatewayForFloatingIPNotFound(
@@ -154,12 +143,16 @@ def _router(conn: Connection, row: Mapping[str, Any], port_id: str, entry: dict[
 
 # ---- port forwarding ----------------------------------------------------------------
 
+def _locked(conn: Connection, row: FloatingIpsRow) -> FloatingIpsRow:
+    return FLOATING_IPS.locked(conn, row['id'])
+
+
 def _forwardings(conn: Connection, row: FloatingIpsRow) -> list[PortForwardingsRow]:
     return db.forwardings(conn, [row['id']])
 
 
 def create_forwarding(conn: Connection, context: RequestContext, row: FloatingIpsRow,
-                      values: dict[str, Any]) -> Forwarding:
+                      values: PortForwardingValues) -> Forwarding:
     if row['port_id']:
         raise faults.FloatingIpInUse(floatingip_id=row['id'], by='it is associated with a port.')
     made = _resolved(conn, context, row, str(uuid.uuid4()), _with_ports(values))
@@ -172,7 +165,7 @@ def create_forwarding(conn: Connection, context: RequestContext, row: FloatingIp
 
 
 def update_forwarding(conn: Connection, context: RequestContext, row: FloatingIpsRow, known: Forwarding,
-                      values: dict[str, Any]) -> Forwarding:
+                      values: PortForwardingValues) -> Forwarding:
     fresh: dict[str, Any] = {**known, **_with_ports(values, known)}
     if 'internal_port_id' in values and 'internal_ip_address' not in values:
         fresh['internal_ip_address'] = None
@@ -204,13 +197,13 @@ def _resolved(conn: Connection, context: RequestContext, row: FloatingIpsRow, id
             'description': values['description'] or ''}
 
 
-def _with_ports(values: dict[str, Any], known: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def _with_ports(given: Mapping[str, Any], known: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return values with ``external_port``, ``internal_port`` and ``ports`` in place of the ranges of a request.
 
     :param known: the forwarding before an update
     :raises BadRequest: a port and a range are given, or the ranges differ in size
     """
-    values, before = dict(values), known or {}
+    values, before = dict(given), known or {}
     spans: dict[str, tuple[int, int] | None] = {}
     for side in ('external', 'internal'):
         port, text = values.pop(f'{side}_port', None), values.pop(f'{side}_port_range', None)
@@ -249,56 +242,57 @@ def _port_range(name: str) -> Getter:
     return lambda row, _context: f'{row[name]}:{row[name] + row["ports"] - 1}'
 
 
-def _ports(side: str, doc: str) -> tuple[Field, Field]:
+def _ports(side: str, doc: str) -> tuple[r.Field, r.Field]:
     """Return the fields of a port and of a range of ports."""
     name = f'{side}_port'
-    return (Field(name, s.NUMBER_OR_NULL, _one_port(name), f'{doc}; null: see the range.', columns=(name, 'ports'),
-                  write=BOTH, accepts=s.nullable(_PORT)),
-            Field(f'{name}_range', s.TEXT, _port_range(name), f'{doc}: the first and the last one.',
-                  columns=(name, 'ports'), write=BOTH, accepts=s.nullable(_PORT_RANGE)))
+    return (r.Field(name, s.NUMBER_OR_NULL, _one_port(name), f'{doc}; null: see the range.', columns=(name, 'ports'),
+                    write=r.BOTH, accepts=s.nullable(_PORT)),
+            r.Field(f'{name}_range', s.TEXT, _port_range(name), f'{doc}: the first and the last one.',
+                    columns=(name, 'ports'), write=r.BOTH, accepts=s.nullable(_PORT_RANGE)))
 
 
 _PORT = s.integer(1, 65535)
 _PORT_RANGE: Schema = {'type': 'string', 'pattern': '^[0-9]{1,5}(:[0-9]{1,5})?$',
                          'description': 'a port, or two with a colon'}
 FORWARDINGS = Parts('port_forwarding', 'port_forwardings', t.port_forwardings, (
-    Field('id', s.UUID, 'id', 'ID.'),
-    Field('protocol', s.one_of('tcp', 'udp'), 'protocol', 'Protocol.', write=BOTH, required=True),
+    r.Field('id', s.UUID, 'id', 'ID.'),
+    r.Field('protocol', s.one_of('tcp', 'udp'), 'protocol', 'Protocol.', write=r.BOTH, required=True),
     *_ports('external', 'Port of the floating address'),
     *_ports('internal', 'Port of the fixed address'),
-    Field('internal_port_id', s.UUID, 'internal_port_id', 'Network port.', write=BOTH, accepts=s.IDENT, required=True),
-    Field('internal_ip_address', s.TEXT, 'internal_ip_address', 'Fixed address of the network port.', write=BOTH,
-          accepts=s.nullable(s.NETWORK_ADDRESS)),
-    DESCRIPTION,
+    r.Field('internal_port_id', s.UUID, 'internal_port_id', 'Network port.', write=r.BOTH, accepts=s.IDENT,
+            required=True),
+    r.Field('internal_ip_address', s.TEXT, 'internal_ip_address', 'Fixed address of the network port.', write=r.BOTH,
+            accepts=s.nullable(s.NETWORK_ADDRESS)),
+    r.DESCRIPTION,
 ), read=_forwardings, lock=_locked, create=create_forwarding, update=update_forwarding, delete=delete_forwarding,
     missing=lambda _row, ident: faults.PortForwardingNotFound(id=ident))
 
 _DETAILS = {'name': s.TEXT, 'network_id': s.UUID, 'mac_address': s.TEXT, 'admin_state_up': s.FLAG, 'status': s.TEXT,
             'device_id': s.TEXT, 'device_owner': s.TEXT}
 _NO_NAME: dict[str, Any] = {'write': 'create', 'accepts': s.one_of(''), 'default': ''}
-FLOATING_IPS = Resource('floatingip', 'floatingips', t.floating_ips, (
-    *COMMON,
-    Field('status', s.one_of('ACTIVE', 'DOWN'), 'status', 'Whether it leads to a port.'),
-    Field('floating_network_id', s.UUID, 'floating_network_id', 'External network.', write='create', accepts=s.IDENT,
-          required=True),
-    Field('floating_ip_address', s.TEXT, 'floating_ip_address', 'Address.', write='create',
-          accepts=s.nullable(s.NETWORK_ADDRESS), guarded=True),
-    Field('subnet_id', s.TEXT_OR_NULL, None, 'Subnet of the address.', '', write='create',
-          accepts=s.nullable(s.IDENT)),
-    Field('port_id', s.UUID_OR_NULL, 'seen_port_id', 'Network port, if the caller sees it.', column='port_id',
-          load=_load_port, columns=('port_id',), write=BOTH, accepts=s.nullable(s.IDENT)),
-    Field('fixed_ip_address', s.TEXT_OR_NULL, 'fixed_ip_address', 'Fixed address of the port.', write=BOTH,
-          accepts=s.nullable(s.NETWORK_ADDRESS)),
-    Field('router_id', s.UUID_OR_NULL, 'router_id', 'Router that translates the address.'),
-    Field('port_details', {**s.shape(**_DETAILS), 'type': ['object', 'null']}, 'port_details', 'Fields of the port.',
-          load=_load_port, columns=('port_id',)),
-    Field('port_forwardings', [FORWARDINGS.view('show')], 'port_forwardings', 'Port forwardings.',
-          load=_load_forwardings, columns=('id',)),
-    Field('qos_policy_id', s.NULL, Constant(None), 'Always null.', write=BOTH,
-          accepts=s.refused('QoS policies apply to ports and networks only: limit the port.')),
-    Field('qos_network_policy_id', s.NULL, Constant(None), 'Always null.'),
-    Field('dns_name', s.const(''), Constant(''), 'Always empty.', **_NO_NAME),
-    Field('dns_domain', s.const(''), Constant(''), 'Always empty.', **_NO_NAME),
+FLOATING_IPS = r.Resource('floatingip', 'floatingips', t.floating_ips, (
+    *r.COMMON,
+    r.Field('status', s.one_of('ACTIVE', 'DOWN'), 'status', 'Whether it leads to a port.'),
+    r.Field('floating_network_id', s.UUID, 'floating_network_id', 'External network.', write='create', accepts=s.IDENT,
+            required=True),
+    r.Field('floating_ip_address', s.TEXT, 'floating_ip_address', 'Address.', write='create',
+            accepts=s.nullable(s.NETWORK_ADDRESS), guarded=True),
+    r.Field('subnet_id', s.TEXT_OR_NULL, None, 'Subnet of the address.', '', write='create',
+            accepts=s.nullable(s.IDENT)),
+    r.Field('port_id', s.UUID_OR_NULL, 'seen_port_id', 'Network port, if the caller sees it.', column='port_id',
+            load=_load_port, columns=('port_id',), write=r.BOTH, accepts=s.nullable(s.IDENT)),
+    r.Field('fixed_ip_address', s.TEXT_OR_NULL, 'fixed_ip_address', 'Fixed address of the port.', write=r.BOTH,
+            accepts=s.nullable(s.NETWORK_ADDRESS)),
+    r.Field('router_id', s.UUID_OR_NULL, 'router_id', 'Router that translates the address.'),
+    r.Field('port_details', {**s.shape(**_DETAILS), 'type': ['object', 'null']}, 'port_details', 'Fields of the port.',
+            load=_load_port, columns=('port_id',)),
+    r.Field('port_forwardings', [FORWARDINGS.view('show')], 'port_forwardings', 'Port forwardings.',
+            lists=_shown_forwardings),
+    r.Field('qos_policy_id', s.NULL, Constant(None), 'Always null.', write=r.BOTH,
+            accepts=s.refused('QoS policies apply to ports and networks only: limit the port.')),
+    r.Field('qos_network_policy_id', s.NULL, Constant(None), 'Always null.'),
+    r.Field('dns_name', s.const(''), Constant(''), 'Always empty.', **_NO_NAME),
+    r.Field('dns_domain', s.const(''), Constant(''), 'Always empty.', **_NO_NAME),
 ), visible=db_networks.own(t.floating_ips), create=create, update=update, delete=delete,
     server_view=lambda _conn, row: (row['port_id'], row['fixed_ip_address']),
     missing=lambda ident: faults.FloatingIPNotFound(floatingip_id=ident), actions=FORWARDINGS.actions())

@@ -1,7 +1,7 @@
 """Default security group rules, managed by administrators. They are copied to new groups only."""
 from __future__ import annotations
 
-from typing import Any, NoReturn, TYPE_CHECKING
+from typing import NoReturn, TYPE_CHECKING
 import uuid
 
 from nova import exception
@@ -13,24 +13,22 @@ from nova.db.tables import network as t
 from nova.network import group_rules
 from nova.network.rest import faults
 from nova.network.rest import groups
+from nova.network.rest import rows as r
 from nova.network.rest import schemas as s
-from nova.network.rest.rows import DESCRIPTION
-from nova.network.rest.rows import Field
-from nova.network.rest.rows import IDENT
-from nova.network.rest.rows import Resource
 from nova.web.fields import Constant
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import DefaultSecurityGroupRulesRow
     from nova.network.rest.request import Deps
+    from nova.network.rest.values import DefaultSecurityGroupRuleValues
 
 PARENT = 'PARENT'                  # the group itself as remote group
 MAX_TEMPLATES = 100                # each new group gets all of them
 _SAME = ('direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max', 'remote_ip_prefix')
 
 
-def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
-    rule = group_rules.check_rule({name: values[name] for name in groups.RULE_COLUMNS if name in values})
+def create(conn: Connection, deps: Deps, context: RequestContext, values: DefaultSecurityGroupRuleValues) -> str:
+    rule = group_rules.check_rule({name: value for name, value in values.items() if name in groups.RULE_COLUMNS})
     row = {**{name: rule[name] for name in _SAME}, 'id': str(uuid.uuid4()),
            'from_own_group': bool(values['remote_group_id']), 'used_in_default_sg': values['used_in_default_sg'],
            'used_in_non_default_sg': values['used_in_non_default_sg'], 'removed': False,
@@ -46,7 +44,7 @@ def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[s
 
 
 def update(conn: Connection, deps: Deps, context: RequestContext, row: DefaultSecurityGroupRulesRow,
-           values: dict[str, Any]) -> NoReturn:
+           values: DefaultSecurityGroupRuleValues) -> NoReturn:
     raise exception.BadRequest('A default rule cannot be changed: delete it and create another one.')
 
 
@@ -58,20 +56,20 @@ def prepare(conn: Connection, context: RequestContext) -> None:
     db.ensure(conn)
 
 
-def _ignored(name: str) -> Field:
-    return Field(name, s.TEXT_OR_NULL, None, 'Ignored: default rules belong to no project.', '', write='create',
-                 accepts=s.nullable(s.NAME))
+def _ignored(name: str) -> r.Field:
+    return r.Field(name, s.TEXT_OR_NULL, None, 'Ignored: default rules belong to no project.', '', write='create',
+                   accepts=s.nullable(s.NAME))
 
 
-TEMPLATES = Resource('default_security_group_rule', 'default_security_group_rules', t.default_group_rules, (
-    IDENT, DESCRIPTION, *groups.MATCH, groups.protocol_field(t.default_group_rules),
-    Field('remote_group_id', s.one_of(None, PARENT), lambda row, context: PARENT if row['from_own_group'] else None,
-          'PARENT: the group itself.', columns=('from_own_group',), write='create'),
-    Field('remote_address_group_id', s.NULL, Constant(None), 'Always null.', write='create', accepts=s.one_of(None)),
-    Field('used_in_default_sg', s.FLAG, 'used_in_default_sg', 'Whether default groups get it.', write='create',
-          accepts=s.BOOLEAN, default=False),
-    Field('used_in_non_default_sg', s.FLAG, 'used_in_non_default_sg', 'Whether other groups get it.', write='create',
-          accepts=s.BOOLEAN, default=True),
+TEMPLATES = r.Resource('default_security_group_rule', 'default_security_group_rules', t.default_group_rules, (
+    r.IDENT, r.DESCRIPTION, *groups.MATCH, groups.protocol_field(t.default_group_rules),
+    r.Field('remote_group_id', s.one_of(None, PARENT), lambda row, context: PARENT if row['from_own_group'] else None,
+            'PARENT: the group itself.', columns=('from_own_group',), write='create'),
+    r.Field('remote_address_group_id', s.NULL, Constant(None), 'Always null.', write='create', accepts=s.one_of(None)),
+    r.Field('used_in_default_sg', s.FLAG, 'used_in_default_sg', 'Whether default groups get it.', write='create',
+            accepts=s.BOOLEAN, default=False),
+    r.Field('used_in_non_default_sg', s.FLAG, 'used_in_non_default_sg', 'Whether other groups get it.', write='create',
+            accepts=s.BOOLEAN, default=True),
     _ignored('project_id'), _ignored('tenant_id'),
 ), visible=lambda context: ~t.default_group_rules.c.removed, create=create, update=update, delete=delete,
     prepare=prepare, unchangeable=True, missing=lambda ident: faults.DefaultRuleNotFound(rule_id=ident))

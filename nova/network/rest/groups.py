@@ -14,23 +14,19 @@ from nova.db.networks import networks as db_networks
 from nova.db.networks.listing import among
 from nova.db.networks import security_groups as db
 from nova.db.tables import network as t
+from nova.json_types import JsonObject
 from nova.network import group_rules
 from nova.network.rest import address_groups
 from nova.network.rest import faults
 from nova.network.rest import quotas
+from nova.network.rest import rows as r
 from nova.network.rest import schemas as s
-from nova.network.rest.rows import BOTH
-from nova.network.rest.rows import COMMON
-from nova.network.rest.rows import Field
-from nova.network.rest.rows import is_owner
-from nova.network.rest.rows import load_shared
-from nova.network.rest.rows import NAMED
-from nova.network.rest.rows import new_owner
-from nova.network.rest.rows import Resource
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import SecurityGroupRulesRow, SecurityGroupsRow
     from nova.network.rest.request import Deps
+    from nova.network.rest.values import SecurityGroupRuleValues
+    from nova.network.rest.values import SecurityGroupValues
 
 RULE_COLUMNS = ('security_group_id', 'direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max',
                 'remote_ip_prefix', 'remote_group_id', 'remote_address_group_id')
@@ -38,17 +34,17 @@ RULE_COLUMNS = ('security_group_id', 'direction', 'ethertype', 'protocol', 'port
 
 # ---- groups ------------------------------------------------------------------------
 
-def _load_rules(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
-    rules: dict[str, list[dict[str, Any]]] = {}
+def _rules(conn: Connection, idents: list[str]) -> dict[str, list[JsonObject]]:
+    rules: dict[str, list[JsonObject]] = {}
     shown = RULES.view('show').compiled(0)
-    for rule in db_networks.many(conn, t.security_group_rules, [row['id'] for row in rows], 'security_group_id'):
+    for rule in sorted(db_networks.many(conn, t.security_group_rules, idents, 'security_group_id'),
+                       key=lambda rule: rule['id']):
         rules.setdefault(rule['security_group_id'], []).append(shown({**rule, 'tags': [], 'in_default': None}, None))
-    for row in rows:
-        row['rules'] = sorted(rules.get(row['id'], []), key=lambda document: document['id'])
+    return rules
 
 
-def create_group(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
-    project = new_owner(context, values)
+def create_group(conn: Connection, deps: Deps, context: RequestContext, values: SecurityGroupValues) -> str:
+    project = r.new_owner(context, values)
     if values['name'] == db.DEFAULT:
         raise faults.SecurityGroupDefaultAlreadyExists()
     db.ensure_default(conn, project)
@@ -62,7 +58,7 @@ def create_group(conn: Connection, deps: Deps, context: RequestContext, values: 
 
 
 def update_group(conn: Connection, deps: Deps, context: RequestContext, row: SecurityGroupsRow,
-                 values: dict[str, Any]) -> None:
+                 values: SecurityGroupValues) -> None:
     stored = GROUPS.stored({name: value for name, value in values.items() if (name, value) != ('stateful', None)})
     if stored.get('stateful', row['stateful']) != row['stateful']:
         db_networks.lock(conn, t.security_groups, row['id'])
@@ -97,8 +93,8 @@ def _load_default(conn: Connection, _context: RequestContext, rows: list[dict[st
         row['in_default'] = row['security_group_id'] in default
 
 
-def create_rule(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
-    new_owner(context, values)
+def create_rule(conn: Connection, deps: Deps, context: RequestContext, values: SecurityGroupRuleValues) -> str:
+    r.new_owner(context, values)
     group, rule = _checked(conn, context, values)
     quotas.check(conn, deps.conf, 'security_group_rule', group['project_id'])
     ident = str(uuid.uuid4())
@@ -128,13 +124,13 @@ def _checked(conn: Connection, context: RequestContext, values: Mapping[str, Any
 def _group(conn: Connection, context: RequestContext, ident: str) -> SecurityGroupsRow:
     """Lock and return a group that the caller may change."""
     row = db_networks.lock(conn, t.security_groups, ident)
-    if row is None or not is_owner(context, row):
+    if row is None or not r.is_owner(context, row):
         raise exception.SecurityGroupNotFound(security_group_id=ident)
     return row
 
 
 def update_rule(conn: Connection, deps: Deps, context: RequestContext, row: SecurityGroupRulesRow,
-                values: dict[str, Any]) -> None:
+                values: SecurityGroupRuleValues) -> None:
     """Change a rule, also its peers and ports, which Neutron does not change: it keeps its id in the EC2 API."""
     stored = {'description': values['description'] or ''} if 'description' in values else {}
     if values.keys() & set(RULE_COLUMNS):
@@ -158,46 +154,46 @@ def with_protocol(column: engine.Column) -> Callable[[list[str]], engine.Conditi
 _PORT = s.nullable(s.integer(0, 65535))
 # fields that default rules have, too
 MATCH = (
-    Field('direction', s.one_of('ingress', 'egress'), 'direction', 'Direction.', write='create', required=True),
-    Field('ethertype', s.TEXT, 'ethertype', 'IPv4 or IPv6.', write='create', accepts=s.nullable(s.text(8)),
-          default='IPv4'),
-    Field('port_range_min', s.NUMBER_OR_NULL, 'port_range_min', 'First port, or type of ICMP.', write='create',
-          accepts=_PORT),
-    Field('port_range_max', s.NUMBER_OR_NULL, 'port_range_max', 'Last port, or code of ICMP.', write='create',
-          accepts=_PORT),
-    Field('remote_ip_prefix', s.TEXT_OR_NULL, 'remote_ip_prefix', 'Range of the peers.', write='create',
-          accepts=s.nullable(s.text(43))),
+    r.Field('direction', s.one_of('ingress', 'egress'), 'direction', 'Direction.', write='create', required=True),
+    r.Field('ethertype', s.TEXT, 'ethertype', 'IPv4 or IPv6.', write='create', accepts=s.nullable(s.text(8)),
+            default='IPv4'),
+    r.Field('port_range_min', s.NUMBER_OR_NULL, 'port_range_min', 'First port, or type of ICMP.', write='create',
+            accepts=_PORT),
+    r.Field('port_range_max', s.NUMBER_OR_NULL, 'port_range_max', 'Last port, or code of ICMP.', write='create',
+            accepts=_PORT),
+    r.Field('remote_ip_prefix', s.TEXT_OR_NULL, 'remote_ip_prefix', 'Range of the peers.', write='create',
+            accepts=s.nullable(s.text(43))),
 )
 
 
-def protocol_field(table: engine.Table[Any]) -> Field:
-    return Field('protocol', s.TEXT_OR_NULL, 'protocol', 'Name or number of the protocol.', write='create',
-                 accepts=s.nullable(s.PROTOCOL), where=with_protocol(table.c.protocol))
+def protocol_field(table: engine.Table[Any]) -> r.Field:
+    return r.Field('protocol', s.TEXT_OR_NULL, 'protocol', 'Name or number of the protocol.', write='create',
+                   accepts=s.nullable(s.PROTOCOL), where=with_protocol(table.c.protocol))
 
 
-RULES = Resource('security_group_rule', 'security_group_rules', t.security_group_rules, (
-    *COMMON, MATCH[0], *(dataclasses.replace(field, write=BOTH) for field in (
+RULES = r.Resource('security_group_rule', 'security_group_rules', t.security_group_rules, (
+    *r.COMMON, MATCH[0], *(dataclasses.replace(field, write=r.BOTH) for field in (
         *MATCH[1:], protocol_field(t.security_group_rules))),
-    Field('security_group_id', s.UUID, 'security_group_id', 'Security group.', write='create', accepts=s.IDENT,
-          required=True),
-    Field('remote_group_id', s.UUID_OR_NULL, 'remote_group_id', 'Security group of the peers.', write=BOTH,
-          accepts=s.nullable(s.IDENT)),
-    Field('remote_address_group_id', s.UUID_OR_NULL, 'remote_address_group_id', 'Address group of the peers.',
-          write=BOTH, accepts=s.nullable(s.IDENT)),
-    Field('normalized_cidr', s.TEXT_OR_NULL, lambda row, context: group_rules.normalized(row['remote_ip_prefix']),
-          'Range of the peers without host bits.', columns=('remote_ip_prefix',)),
-    Field('belongs_to_default_sg', {'type': ['boolean', 'null']}, 'in_default',
-          'Whether the group is the default one; null below a group.', load=_load_default,
-          columns=('security_group_id',)),
+    r.Field('security_group_id', s.UUID, 'security_group_id', 'Security group.', write='create', accepts=s.IDENT,
+            required=True),
+    r.Field('remote_group_id', s.UUID_OR_NULL, 'remote_group_id', 'Security group of the peers.', write=r.BOTH,
+            accepts=s.nullable(s.IDENT)),
+    r.Field('remote_address_group_id', s.UUID_OR_NULL, 'remote_address_group_id', 'Address group of the peers.',
+            write=r.BOTH, accepts=s.nullable(s.IDENT)),
+    r.Field('normalized_cidr', s.TEXT_OR_NULL, lambda row, context: group_rules.normalized(row['remote_ip_prefix']),
+            'Range of the peers without host bits.', columns=('remote_ip_prefix',)),
+    r.Field('belongs_to_default_sg', {'type': ['boolean', 'null']}, 'in_default',
+            'Whether the group is the default one; null below a group.', load=_load_default,
+            columns=('security_group_id',)),
 ), visible=db_networks.own(t.security_group_rules), create=create_rule, update=update_rule, delete=delete_rule,
     prepare=prepare, missing=lambda ident: exception.SecurityGroupRuleNotFound(rule_id=ident))
 
-GROUPS = Resource('security_group', 'security_groups', t.security_groups, (
-    *NAMED,
-    Field('stateful', s.FLAG, 'stateful', 'Whether replies pass without a rule; fixed while a port is in the group.',
-          write=BOTH, accepts=s.nullable(s.BOOLEAN), default=True),
-    Field('shared', s.FLAG, 'is_shared', 'Whether another project shares it.', load=load_shared, columns=('id',),
-          where=db.is_shared),
-    Field('security_group_rules', [RULES.view('show')], 'rules', 'Rules.', load=_load_rules, columns=('id',)),
+GROUPS = r.Resource('security_group', 'security_groups', t.security_groups, (
+    *r.NAMED,
+    r.Field('stateful', s.FLAG, 'stateful', 'Whether replies pass without a rule; fixed while a port is in the group.',
+            write=r.BOTH, accepts=s.nullable(s.BOOLEAN), default=True),
+    r.Field('shared', s.FLAG, 'is_shared', 'Whether another project shares it.', load=r.load_shared,
+            where=db.is_shared),
+    r.Field('security_group_rules', [RULES.view('show')], 'rules', 'Rules.', lists=_rules),
 ), visible=db.visible, create=create_group, update=update_group, delete=delete_group, prepare=prepare,
     missing=lambda ident: exception.SecurityGroupNotFound(security_group_id=ident))

@@ -27,16 +27,8 @@ from nova.network import ranges
 from nova.network.rest import faults
 from nova.network.rest import qos
 from nova.network.rest import quotas
+from nova.network.rest import rows as r
 from nova.network.rest import schemas as s
-from nova.network.rest.rows import BOTH
-from nova.network.rest.rows import Field
-from nova.network.rest.rows import found
-from nova.network.rest.rows import is_owner
-from nova.network.rest.rows import load_shared
-from nova.network.rest.rows import NAMED
-from nova.network.rest.rows import new_owner
-from nova.network.rest.rows import Resource
-from nova.network.rest.rows import zones
 from nova.network.rest import subnet_pools
 from nova.network.rest import vlans
 from nova.web.fields import Constant
@@ -44,6 +36,8 @@ from nova.web.fields import Constant
 if TYPE_CHECKING:
     from nova.db.tables.rows import NetworksRow, SubnetsRow
     from nova.network.rest.request import Deps
+    from nova.network.rest.values import NetworkValues
+    from nova.network.rest.values import SubnetValues
 
 IPV6_MODES = ('slaac', 'dhcpv6-stateful', 'dhcpv6-stateless')
 VXLAN_BYTES = 50            # overhead of an encapsulated frame (RFC 7348)
@@ -57,13 +51,11 @@ def _allow(deps: Deps, context: RequestContext, network: Mapping[str, Any], rule
 
 # ---- networks --------------------------------------------------------------------
 
-def _load_subnets(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
+def _subnets(conn: Connection, idents: list[str]) -> dict[str, list[str]]:
     subnets: dict[str, list[str]] = {}
-    known = db.many(conn, t.subnets, [row['id'] for row in rows], 'network_id')
-    for subnet in sorted(known, key=lambda subnet: subnet['created_at']):
+    for subnet in sorted(db.many(conn, t.subnets, idents, 'network_id'), key=lambda subnet: subnet['created_at']):
         subnets.setdefault(subnet['network_id'], []).append(subnet['id'])
-    for row in rows:
-        row['subnets'] = subnets.get(row['id'], [])
+    return subnets
 
 
 def _load_scopes(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
@@ -83,14 +75,14 @@ def _physical(row: Mapping[str, Any], _context: RequestContext) -> str | None:
     return row['physical_network'] or (row['bridge'] if row['network_type'] == db.FLAT else None)
 
 
-def create_network(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
-    project = new_owner(context, values)
+def create_network(conn: Connection, deps: Deps, context: RequestContext, values: NetworkValues) -> str:
+    project = r.new_owner(context, values)
     kind = values['provider:network_type'] or (
         db.FLAT if values['router:external'] or deps.conf.network.project_ranges else managers.project_type(deps.conf))
     ident, physical, wanted = (str(uuid.uuid4()), values['provider:physical_network'],
                                values['provider:segmentation_id'])
-    if kind == db.VLAN:
-        physical, wanted = vlans.chosen(conn, deps.conf, physical, wanted)
+    vlan = vlans.chosen(conn, deps.conf, physical, wanted) if kind == db.VLAN else None
+    physical, wanted = vlan or (physical, wanted)
     row = {
         **NETWORKS.stored(values), 'id': ident, 'project_id': project, 'description': values['description'] or '',
         'bridge': 'br' + ident.replace('-', '')[:12], 'network_type': kind, 'physical_network': physical,
@@ -105,8 +97,8 @@ def create_network(conn: Connection, deps: Deps, context: RequestContext, values
     db.insert(conn, t.networks, [row])
     if kind != db.FLAT:
         db.add_segment(conn, ident, _number(conn, wanted) if kind == db.OVERLAY else _free_number(conn))
-    if kind == db.VLAN:
-        db.add_vlan(conn, ident, physical, wanted)
+    if vlan is not None:
+        db.add_vlan(conn, ident, *vlan)
     return ident
 
 
@@ -170,7 +162,7 @@ def _free_number(conn: Connection) -> int:
 
 
 def update_network(conn: Connection, deps: Deps, context: RequestContext, row: NetworksRow,
-                   values: dict[str, Any]) -> None:
+                   values: NetworkValues) -> None:
     _allow(deps, context, row, 'update_network')
     stored = {name: value for name, value in NETWORKS.stored(values).items() if name not in ('external', 'is_default')}
     if 'qos_policy_id' in values:
@@ -220,50 +212,48 @@ def delete_network(conn: Connection, deps: Deps, context: RequestContext, row: N
 
 
 _TYPES = (db.FLAT, db.OVERLAY, db.VLAN)
-NETWORKS = Resource('network', 'networks', t.networks, (
-    *NAMED,
-    Field('admin_state_up', s.FLAG, 'admin_state_up', 'Administrative state.', write=BOTH, accepts=s.BOOLEAN,
-          default=True),
-    Field('status', s.const('ACTIVE'), Constant('ACTIVE'), 'Always ACTIVE.'),
-    Field('shared', s.FLAG, 'is_shared', 'Whether other projects can use it.', column='shared', load=load_shared,
-          columns=('id', 'shared'), write=BOTH, accepts=s.BOOLEAN, default=False, guarded=True),
-    Field('mtu', s.NUMBER, 'mtu', 'Largest packet in bytes.', write=BOTH, accepts=s.nullable(s.integer(576, 65535))),
-    Field('subnets', s.array(s.UUID), 'subnets', 'Subnets.', load=_load_subnets, columns=('id',)),
-    Field('router:external', s.FLAG, 'external', 'Whether routers can have their gateways in it.', write=BOTH,
-          accepts=s.BOOLEAN, default=False, guarded=True),
-    Field('is_default', s.FLAG, 'is_default', 'Whether it is the default external network.', write=BOTH,
-          accepts=s.BOOLEAN, default=False, guarded=True),
-    Field('port_security_enabled', s.FLAG, 'port_security_enabled', 'Default of its ports.', write=BOTH,
-          accepts=s.BOOLEAN, default=True, guarded=True),
-    Field('qos_policy_id', s.UUID_OR_NULL, 'qos_policy_id', 'QoS policy.', write=BOTH, accepts=s.nullable(s.IDENT)),
-    Field('dns_domain', s.TEXT, 'dns_domain', 'Domain of the names of its ports.', write=BOTH, accepts=s.DOMAIN,
-          default=''),
-    *zones(t.networks),
-    Field('provider:network_type', s.one_of(*_TYPES), 'network_type', 'Type of the network.', write='create',
-          rule='get_network:provider:network_type', guarded=True),
-    Field('provider:physical_network', s.TEXT_OR_NULL, _physical, 'Physical network.',
-          columns=('physical_network', 'bridge', 'network_type'), where=db.on_physical,
-          rule='get_network:provider:physical_network', write='create', accepts=s.nullable(s.NAME), guarded=True),
-    Field('provider:segmentation_id', s.NUMBER_OR_NULL, 'number', 'VLAN or VXLAN identifier.', load=_load_number,
-          columns=('id',), where=db.with_number, rule='get_network:provider:segmentation_id', write='create',
-          accepts=s.nullable(s.integer(1, db.SEGMENTS[-1])), guarded=True),
-    *(Field(f'ipv{version}_address_scope', s.UUID_OR_NULL, f'scope_{version}',
-            f'Address scope of its IPv{version} subnets.', load=_load_scopes, columns=('id',),
-            where=functools.partial(db_scopes.on_networks, version)) for version in (4, 6)),
-    Field('vlan_transparent', s.NULL, Constant(None), 'Always null.'),
-    Field('l2_adjacency', s.const(True), Constant(True), 'Always true.'),
+NETWORKS = r.Resource('network', 'networks', t.networks, (
+    *r.NAMED, r.ADMIN_STATE,
+    r.Field('status', s.const('ACTIVE'), Constant('ACTIVE'), 'Always ACTIVE.'),
+    r.SHARED,
+    r.Field('mtu', s.NUMBER, 'mtu', 'Largest packet in bytes.', write=r.BOTH,
+            accepts=s.nullable(s.integer(576, 65535))),
+    r.Field('subnets', s.array(s.UUID), 'subnets', 'Subnets.', lists=_subnets),
+    r.Field('router:external', s.FLAG, 'external', 'Whether routers can have their gateways in it.', write=r.BOTH,
+            accepts=s.BOOLEAN, default=False, guarded=True),
+    r.Field('is_default', s.FLAG, 'is_default', 'Whether it is the default external network.', write=r.BOTH,
+            accepts=s.BOOLEAN, default=False, guarded=True),
+    r.Field('port_security_enabled', s.FLAG, 'port_security_enabled', 'Default of its ports.', write=r.BOTH,
+            accepts=s.BOOLEAN, default=True, guarded=True),
+    r.Field('qos_policy_id', s.UUID_OR_NULL, 'qos_policy_id', 'QoS policy.', write=r.BOTH, accepts=s.nullable(s.IDENT)),
+    r.Field('dns_domain', s.TEXT, 'dns_domain', 'Domain of the names of its ports.', write=r.BOTH, accepts=s.DOMAIN,
+            default=''),
+    *r.zones(t.networks),
+    r.Field('provider:network_type', s.one_of(*_TYPES), 'network_type', 'Type of the network.', write='create',
+            rule='get_network:provider:network_type', guarded=True),
+    r.Field('provider:physical_network', s.TEXT_OR_NULL, _physical, 'Physical network.',
+            columns=('physical_network', 'bridge', 'network_type'), where=db.on_physical,
+            rule='get_network:provider:physical_network', write='create', accepts=s.nullable(s.NAME), guarded=True),
+    r.Field('provider:segmentation_id', s.NUMBER_OR_NULL, 'number', 'VLAN or VXLAN identifier.', load=_load_number,
+            columns=('id',), where=db.with_number, rule='get_network:provider:segmentation_id', write='create',
+            accepts=s.nullable(s.integer(1, db.SEGMENTS[-1])), guarded=True),
+    *(r.Field(f'ipv{version}_address_scope', s.UUID_OR_NULL, f'scope_{version}',
+              f'Address scope of its IPv{version} subnets.', load=_load_scopes, columns=('id',),
+              where=functools.partial(db_scopes.on_networks, version)) for version in (4, 6)),
+    r.Field('vlan_transparent', s.NULL, Constant(None), 'Always null.'),
+    r.Field('l2_adjacency', s.const(True), Constant(True), 'Always true.'),
 ), visible=db.visible, create=create_network, update=update_network, delete=delete_network,
     missing=lambda ident: exception.NetworkNotFound(network_id=ident))
 
 
 # ---- subnets -----------------------------------------------------------------------
 
-def create_subnet(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
+def create_subnet(conn: Connection, deps: Deps, context: RequestContext, values: SubnetValues) -> str:
     network = db.lock(conn, t.networks, values['network_id'])
-    if network is None or not (is_owner(context, network) or network['shared']):
+    if network is None or not (r.is_owner(context, network) or network['shared']):
         raise exception.NetworkNotFound(network_id=values['network_id'])
     _allow(deps, context, network, 'create_subnet')
-    new_owner(context, values)
+    r.new_owner(context, values)
     quotas.check(conn, deps.conf, 'subnet', network['project_id'])
     overlay = network['network_type'] != db.FLAT
     others = db.ranges_of(conn, network['id']) if overlay else db.host_ranges(conn)
@@ -291,9 +281,8 @@ def create_subnet(conn: Connection, deps: Deps, context: RequestContext, values:
 
 
 def update_subnet(conn: Connection, deps: Deps, context: RequestContext, row: SubnetsRow,
-                  values: dict[str, Any]) -> None:
-    network = found(db.get(conn, t.networks, row['network_id']),
-                             exception.NetworkNotFound(network_id=row['network_id']))
+                  values: SubnetValues) -> None:
+    network = NETWORKS.get(conn, row['network_id'])
     _allow(deps, context, network, 'update_subnet')
     stored = SUBNETS.stored(values) | ({'gateway_ip': values['gateway_ip']} if 'gateway_ip' in values else {})
     cidr, fresh = ipaddress.ip_network(row['cidr']), {**row, **stored}
@@ -318,8 +307,7 @@ def update_subnet(conn: Connection, deps: Deps, context: RequestContext, row: Su
 
 
 def delete_subnet(conn: Connection, deps: Deps, context: RequestContext, row: SubnetsRow) -> None:
-    network = found(db.get(conn, t.networks, row['network_id']),
-                             exception.NetworkNotFound(network_id=row['network_id']))
+    network = NETWORKS.get(conn, row['network_id'])
     _allow(deps, context, network, 'delete_subnet')
     db.lock(conn, t.subnets, row['id'])
     _serve_dhcp(conn, deps, network, {**row, 'enable_dhcp': False})
@@ -342,17 +330,31 @@ def _serve_dhcp(conn: Connection, deps: Deps, network: NetworksRow, subnet: Mapp
         return
     ident, mac = (str(uuid.uuid4()), ipam.new_mac()) if port is None else (port['id'], port['mac_address'])
     if port is None:
-        db.insert(conn, t.ports, [{
-            'id': ident, 'project_id': network['project_id'], 'network_id': network['id'], 'name': '',
-            'description': '', 'mac_address': mac, 'admin_state_up': True, 'status': 'ACTIVE',
-            'device_id': 'dhcp-' + network['id'], 'device_owner': db_ports.DHCP, 'host': '', 'position': 0,
-            'tag': None, 'created_by_compute': False}])
+        _insert_port(conn, network, ident, project_id=network['project_id'], mac_address=mac, status='ACTIVE',
+                     device_id='dhcp-' + network['id'], device_owner=db_ports.DHCP)
     stored = cast('SubnetsRow', subnet)           # a new row lacks the times, which are not read
-    ipam.claim(conn, network['id'], [stored], ident, [{'subnet_id': stored['id']}],
-               ipam.quarantine_cutoff(deps.conf.network.dhcp_lease_time), mac)
+    ipam.claim(conn, network['id'], [stored], ident, [{'subnet_id': stored['id']}], deps.quarantine_cutoff, mac)
 
 
-def _modes(cidr: ranges.Cidr, values: dict[str, Any]) -> dict[str, Any]:
+def add_service_port(conn: Connection, deps: Deps, network: NetworksRow, subnets: list[SubnetsRow],
+                     wanted: list[dict[str, str]], owner: str, device_id: str, host: str = '',
+                     project_id: str = '') -> tuple[str, list[dict[str, str]]]:
+    """Add a port for the service itself and return (id, addresses); see ipam.claim."""
+    ident = str(uuid.uuid4())
+    given = ipam.claim(conn, network['id'], subnets, ident, wanted, deps.quarantine_cutoff,
+                       gateways=owner == db_ports.INTERFACE, owner=owner)
+    _insert_port(conn, network, ident, project_id=project_id, mac_address=ipam.new_mac(), device_id=device_id,
+                 status='ACTIVE' if host else 'DOWN', device_owner=owner, host=host)
+    return ident, given
+
+
+def _insert_port(conn: Connection, network: NetworksRow, ident: str, **columns: str) -> None:
+    db.insert(conn, t.ports, [{
+        'id': ident, 'network_id': network['id'], 'name': '', 'description': '', 'admin_state_up': True, 'host': '',
+        'position': 0, 'tag': None, 'created_by_compute': False, **columns}])
+
+
+def _modes(cidr: ranges.Cidr, values: SubnetValues) -> dict[str, str | None]:
     """Return the IPv6 modes of a subnet."""
     ra, address = values['ipv6_ra_mode'], values['ipv6_address_mode']
     if cidr.version == 4 and (ra or address):
@@ -434,34 +436,35 @@ def _pools(cidr: ranges.Cidr, row: Mapping[str, Any], pools: list[dict[str, str]
 
 
 _MODE = s.one_of(None, *IPV6_MODES)
-SUBNETS = Resource('subnet', 'subnets', t.subnets, (
-    *NAMED,
-    Field('network_id', s.UUID, 'network_id', 'Network.', write='create', accepts=s.IDENT, required=True),
-    Field('cidr', s.TEXT, 'cidr', 'Range.', write='create', accepts=s.nullable(s.text(43))),
-    Field('prefixlen', s.NUMBER, None, 'Prefix length of a range from the pool.', '', write='create',
-          accepts=s.nullable(s.integer(0, 128))),
-    Field('ip_version', s.NUMBER, 'ip_version', 'IP version.', write='create', accepts=s.IP_VERSION, default=4),
-    Field('gateway_ip', s.TEXT_OR_NULL, 'gateway_ip', 'Address of the gateway.', write=BOTH,
-          accepts=s.nullable(s.NETWORK_ADDRESS), default=s.UNSET),
-    Field('enable_dhcp', s.FLAG, 'enable_dhcp', 'Whether DHCP is served.', write=BOTH, accepts=s.BOOLEAN, default=True),
-    Field('allocation_pools', s.array(s.shape(start=s.TEXT, end=s.TEXT)), 'allocation_pools',
-          'Ranges of addresses for ports.', write=BOTH, accepts=s.nullable(s.items(s.record(
-              'start', 'end', start=s.NETWORK_ADDRESS, end=s.NETWORK_ADDRESS)))),
-    Field('dns_nameservers', s.TEXTS, 'dns_nameservers', 'Name servers.', write=BOTH,
-          accepts=s.nullable(s.items(s.NETWORK_ADDRESS, 10))),
-    Field('host_routes', s.ROUTES, 'host_routes', 'Routes of the guests.', write=BOTH,
-          accepts=s.nullable(s.items(s.ROUTE, 20))),
-    Field('ipv6_ra_mode', _MODE, 'ipv6_ra_mode', 'Mode of router advertisements.', write='create'),
-    Field('ipv6_address_mode', _MODE, 'ipv6_address_mode', 'Mode of IPv6 addresses.', write='create'),
-    Field('subnetpool_id', s.UUID_OR_NULL, 'subnetpool_id', 'Subnet pool of the range.', write='create',
-          accepts=s.nullable(s.IDENT)),
-    Field('use_default_subnetpool', s.FLAG, None, 'Whether the range comes from the default pool.', '', write='create',
-          accepts=s.BOOLEAN, default=False),
-    Field('service_types', s.TEXTS, lambda row, context: row['service_types'] or [],
-          'Device owners that get addresses; empty: all.', column='service_types', columns=('service_types',),
-          write=BOTH, accepts=s.SERVICE_TYPES, default=[], guarded=True),
-    Field('segment_id', s.NULL, Constant(None), 'Always null.'),
-    Field('dns_publish_fixed_ip', s.const(False), Constant(False), 'Always false.'),
-    Field('router:external', s.const(False), Constant(False), 'Always false.'),
+SUBNETS = r.Resource('subnet', 'subnets', t.subnets, (
+    *r.NAMED,
+    r.Field('network_id', s.UUID, 'network_id', 'Network.', write='create', accepts=s.IDENT, required=True),
+    r.Field('cidr', s.TEXT, 'cidr', 'Range.', write='create', accepts=s.nullable(s.text(43))),
+    r.Field('prefixlen', s.NUMBER, None, 'Prefix length of a range from the pool.', '', write='create',
+            accepts=s.nullable(s.integer(0, 128))),
+    r.Field('ip_version', s.NUMBER, 'ip_version', 'IP version.', write='create', accepts=s.IP_VERSION, default=4),
+    r.Field('gateway_ip', s.TEXT_OR_NULL, 'gateway_ip', 'Address of the gateway.', write=r.BOTH,
+            accepts=s.nullable(s.NETWORK_ADDRESS), default=s.UNSET),
+    r.Field('enable_dhcp', s.FLAG, 'enable_dhcp', 'Whether DHCP is served.', write=r.BOTH, accepts=s.BOOLEAN,
+            default=True),
+    r.Field('allocation_pools', s.array(s.shape(start=s.TEXT, end=s.TEXT)), 'allocation_pools',
+            'Ranges of addresses for ports.', write=r.BOTH, accepts=s.nullable(s.items(s.record(
+                'start', 'end', start=s.NETWORK_ADDRESS, end=s.NETWORK_ADDRESS)))),
+    r.Field('dns_nameservers', s.TEXTS, 'dns_nameservers', 'Name servers.', write=r.BOTH,
+            accepts=s.nullable(s.items(s.NETWORK_ADDRESS, 10))),
+    r.Field('host_routes', s.ROUTES, 'host_routes', 'Routes of the guests.', write=r.BOTH,
+            accepts=s.nullable(s.items(s.ROUTE, 20))),
+    r.Field('ipv6_ra_mode', _MODE, 'ipv6_ra_mode', 'Mode of router advertisements.', write='create'),
+    r.Field('ipv6_address_mode', _MODE, 'ipv6_address_mode', 'Mode of IPv6 addresses.', write='create'),
+    r.Field('subnetpool_id', s.UUID_OR_NULL, 'subnetpool_id', 'Subnet pool of the range.', write='create',
+            accepts=s.nullable(s.IDENT)),
+    r.Field('use_default_subnetpool', s.FLAG, None, 'Whether the range comes from the default pool.', '',
+            write='create', accepts=s.BOOLEAN, default=False),
+    r.Field('service_types', s.TEXTS, lambda row, context: row['service_types'] or [],
+            'Device owners that get addresses; empty: all.', column='service_types', columns=('service_types',),
+            write=r.BOTH, accepts=s.SERVICE_TYPES, default=[], guarded=True),
+    r.Field('segment_id', s.NULL, Constant(None), 'Always null.'),
+    r.Field('dns_publish_fixed_ip', s.const(False), Constant(False), 'Always false.'),
+    r.Field('router:external', s.const(False), Constant(False), 'Always false.'),
 ), visible=db.visible_subnets, of_network=True, create=create_subnet, update=update_subnet, delete=delete_subnet,
     missing=lambda ident: exception.SubnetNotFound(subnet_id=ident))

@@ -20,18 +20,17 @@ from nova.network.rest import calls
 from nova.network.rest import faults
 from nova.network.rest import pages
 from nova.network.rest import permissions
-from nova.network.rest import rows
 from nova.network.rest import schemas
 from nova.network.rest import servers
 from nova.network.rest.rows import Answer
 from nova.network.rest.rows import below
 from nova.network.rest.rows import CreateAnswer
-from nova.network.rest.rows import found as found_row
 from nova.network.rest.rows import Page
 from nova.network.rest.rows import R
 from nova.network.rest.rows import Resource
 from nova.network.rest.rows import Stored
 from nova.network.rest.rows import View
+from nova.web import params
 from nova.web import sizes
 from nova.web.resource import closed
 from nova.web.resource import Document
@@ -153,10 +152,10 @@ def create(resource: Resource[R], req: NetworkRequest) -> JsonDocument:
             ident = calls.create(conn, req.deps, req.context, resource, values)
             if wanted:
                 calls.authorize(conn, req.context, resource, rule_of_tags(resource, 'create'),
-                                _made(conn, resource, ident))
+                                resource.get(conn, ident))
                 db_tags.replace(conn, ident, wanted)
             found.append(ident)
-        rows = [_made(conn, resource, ident) for ident in found]
+        rows = [resource.get(conn, ident) for ident in found]
         showing = _showing(conn, {_shown(conn, resource, row) for row in rows})
         return resource.documents(conn, req.context, rows), showing
 
@@ -177,8 +176,11 @@ def update(resource: Resource[R], req: NetworkRequest, id: str) -> JsonDocument:
         if not values:
             return before, []
         calls.authorize_fields(conn, req.context, resource, given, values, row)
-        resource.update(conn, req.deps, req.context, row, values)
-        made = _made(conn, resource, id)
+        if resource.update is None:
+            db.update(conn, resource.table, row['id'], resource.stored(values))
+        else:
+            resource.update(conn, req.deps, req.context, row, values)
+        made = resource.get(conn, id)
         after = _shown(conn, resource, made)
         return resource.documents(conn, req.context, [made])[0], _showing(
             conn, {shown, after}) if shown != after else []
@@ -315,10 +317,6 @@ def refresh(req: NetworkRequest, what: str) -> None:
         LOG.warning('Cannot notify the network service of a changed %s: %s', what, error)
 
 
-def _made(conn: Connection, resource: Resource[R], ident: str) -> R:
-    return found_row(db.get(conn, resource.table, ident), resource.missing(ident))
-
-
 # operations below a resource that are resources themselves: their path, and their name in rules
 _BELOW = re.compile('(port_forwarding|[a-z_]+_rule)s(/.*)?')
 _READS = {'l3-agents': 'get_l3-agents'}
@@ -349,7 +347,7 @@ def routes(resource: Resource[R]) -> collections.abc.Iterator[Route]:
     yield route('POST', f'/{resource.path}', create, 'create', f'create_{name}', *resource.rules_of('create'),
                 *([rule_of_tags(resource, 'create')] if resource.tagged else ()), status=201,
                 answer=CreateAnswer(resource), body=WrappedBody(name, created, resource.plural))
-    yield route('GET', one, show, 'show', f'get_{name}', answer=selected, query=rows.FIELDS)
+    yield route('GET', one, show, 'show', f'get_{name}', answer=selected, query=params.Pairs('fields'))
     yield route('PUT', one, update, 'update', *(() if resource.unchangeable else (f'update_{name}',)),
                 *resource.rules_of('update'), answer=answer, body=WrappedBody(name, resource.accepted('update')))
     yield route('DELETE', one, delete, 'delete', f'delete_{name}', status=204)

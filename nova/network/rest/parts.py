@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TYPE_CHECKING, TypedDict, TypeVar
+from typing import cast, Generic, TYPE_CHECKING, TypedDict, TypeVar
 
 from nova import exception
 from nova.json_types import JsonDocument
@@ -14,6 +14,7 @@ from nova.network.rest.rows import below
 from nova.network.rest.rows import Page
 from nova.network.rest.rows import R
 from nova.network.rest.rows import Rows
+from nova.network.rest.rows import V
 from nova.web.resource import closed
 from nova.web.resource import Schema
 
@@ -33,7 +34,7 @@ P = TypeVar('P', bound=Kept)            # the row type of a part
 
 
 @dataclasses.dataclass(frozen=True)
-class Parts(Rows, Generic[R, P]):
+class Parts(Rows, Generic[R, P, V]):
     """A kind of parts of a row.
 
     read     function(conn, row) -> parts
@@ -47,8 +48,8 @@ class Parts(Rows, Generic[R, P]):
 
     read: Callable[[Connection, R], Sequence[P]]
     lock: Callable[[Connection, R], R]
-    create: Callable[[Connection, RequestContext, R, dict[str, Any]], P]
-    update: Callable[[Connection, RequestContext, R, P, dict[str, Any]], P]
+    create: Callable[[Connection, RequestContext, R, V], P]
+    update: Callable[[Connection, RequestContext, R, P, V], P]
     delete: Callable[[Connection, R, P], None]
     missing: Callable[[R, str], exception.NovaException]
     ignored: tuple[str, ...] = ()
@@ -74,14 +75,14 @@ class Parts(Rows, Generic[R, P]):
 
     def create_part(self, conn: Connection, deps: Deps, context: RequestContext, row: R,
                     body: JsonObject) -> JsonDocument:
-        values = self.parse(self._given(body), 'create')
+        values = cast('V', self.parse(self._given(body), 'create'))
         return {self.name: self.shown(self.create(conn, context, self.lock(conn, row), values))}
 
     def update_part(self, conn: Connection, deps: Deps, context: RequestContext, row: R, body: JsonObject,
                     part: str) -> JsonDocument:
         row = self.lock(conn, row)
         known = self._one(conn, row, part)
-        values = self.parse(self.different(known, self._given(body)), 'update')
+        values = cast('V', self.parse(self.different(known, self._given(body)), 'update'))
         return {self.name: self.shown(self.update(conn, context, row, known, values) if values else known)}
 
     def delete_part(self, conn: Connection, deps: Deps, context: RequestContext, row: R, body: None,

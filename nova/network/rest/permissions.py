@@ -82,6 +82,16 @@ def authorize(context: RequestContext, rule: str, where: Target) -> None:
         raise exception.PolicyDenied(rule=rule)
 
 
+def authorize_project(context: RequestContext, rule: str, project: str) -> None:
+    """Check a rule for something of a project.
+
+    :raises NotFound: the rule does not allow the caller to use it, and it is another project
+    :raises PolicyDenied: it is the caller's project
+    """
+    if not allows(context, rule, target({'project_id': project})):
+        raise exception.PolicyDenied(rule=rule) if project == context.project_id else exception.NotFound()
+
+
 def in_network(conn: Connection, context: RequestContext, rule: str, where: Target, network_id: str) -> Target:
     """Add the attributes of a resource's network to a target, if the result of the rule depends on them."""
     return where | _of_networks(conn, context, [network_id]).get(network_id, {}) if _is_open(

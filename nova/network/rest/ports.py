@@ -18,34 +18,19 @@ from nova.db.tables import network as t
 from nova.network import ipam
 from nova.network import selection
 from nova.network.rest import faults
+from nova.network.rest.networks import NETWORKS
 from nova.network.rest import qos
 from nova.network.rest import quotas
+from nova.network.rest import rows as r
 from nova.network.rest import schemas as s
-from nova.network.rest.rows import BOTH
-from nova.network.rest.rows import Field
-from nova.network.rest.rows import found
-from nova.network.rest.rows import is_owner
-from nova.network.rest.rows import NAMED
-from nova.network.rest.rows import new_owner
-from nova.network.rest.rows import Resource
 from nova.network.rest import trunks
 from nova.web.fields import Constant
 from nova.web.resource import closed
 
 if TYPE_CHECKING:
-    from nova.db.tables.rows import NetworksRow, PortsRow
+    from nova.db.tables.rows import NetworksRow, PortsRow, SubnetsRow
     from nova.network.rest.request import Deps
-
-def _load_addresses(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
-    known = db_networks.addresses_of(conn, [row['id'] for row in rows])
-    for row in rows:
-        row['fixed_ips'] = known.get(row['id'], [])
-
-
-def _load_groups(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
-    known = db_groups.of_ports(conn, [row['id'] for row in rows])
-    for row in rows:
-        row['security_groups'] = known.get(row['id'], [])
+    from nova.network.rest.values import PortValues
 
 
 def _load_network_policy(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
@@ -60,8 +45,8 @@ def _pairs(row: Mapping[str, Any], _context: RequestContext) -> list[dict[str, s
             for pair in row['allowed_address_pairs'] or ()]
 
 
-def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
-    project = new_owner(context, values)
+def create(conn: Connection, deps: Deps, context: RequestContext, values: PortValues) -> str:
+    project = r.new_owner(context, values)
     quotas.check(conn, deps.conf, 'port', project)
     usable = db_networks.usable(conn, project, [values['network_id']], lock=True)
     if context.is_admin and values['network_id'] in usable:
@@ -76,8 +61,8 @@ def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[s
     wanted = values['fixed_ips']
     if subnets and wanted != []:
         ipam.claim(conn, network['id'], subnets, ident, wanted or [],
-                   ipam.quarantine_cutoff(deps.conf.network.dhcp_lease_time), mac,
-                   anywhere=is_owner(context, network), owner=values['device_owner'])
+                   deps.quarantine_cutoff, mac,
+                   anywhere=r.is_owner(context, network), owner=values['device_owner'])
     groups = _groups(conn, project, values['security_groups']) if security['port_security_enabled'] else []
     db_networks.insert(conn, t.ports, [{
         **PORTS.stored(values), 'id': ident, 'project_id': project, 'network_id': network['id'],
@@ -88,7 +73,7 @@ def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[s
     return ident
 
 
-def update(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow, values: dict[str, Any]) -> None:
+def update(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow, values: PortValues) -> None:
     changeable = {'name', 'description'} | ({'fixed_ips'} if row['device_owner'] == db.INTERFACE else set())
     if row['device_owner'].startswith('network:') and values.keys() - changeable:
         raise faults.ServicePortInUse(port_id=row['id'], reason=f"it has device owner {row['device_owner']}")
@@ -97,15 +82,16 @@ def update(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow,
     stored = PORTS.stored(values)
     if 'qos_policy_id' in values:
         stored['qos_policy_id'] = qos.chosen(conn, context, row['qos_policy_id'], values['qos_policy_id'])
-    if values.get('mac_address') and values['mac_address'] != row['mac_address']:
+    mac, wanted = values.get('mac_address'), values.get('fixed_ips')
+    if mac and mac != row['mac_address']:
         if row['device_id']:
             raise exception.PortInUse(port_id=row['id'])
-        _check_mac(conn, _network(conn, row), values['mac_address'])
-        stored['mac_address'] = values['mac_address']
-    if values.get('fixed_ips') is not None:
-        _change_addresses(conn, deps, context, row, values['fixed_ips'])
+        _check_mac(conn, NETWORKS.get(conn, row['network_id']), mac)
+        stored['mac_address'] = mac
+    if wanted is not None:
+        _change_addresses(conn, deps, context, row, wanted)
     if values.keys() & {'port_security_enabled', 'allowed_address_pairs'}:
-        stored.update(_security(conn, _network(conn, row), {
+        stored.update(_security(conn, NETWORKS.get(conn, row['network_id']), {
             'security_groups': db_groups.of_ports(conn, [row['id']]).get(row['id']), **row,
             **values}))
     if 'security_groups' in values:
@@ -118,8 +104,8 @@ def update(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow,
 
 
 def delete(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow) -> None:
-    row = found(db_networks.lock(conn, t.ports, row['id']), exception.PortNotFound(port_id=row['id']))
-    if row['device_owner'] == db.INTERFACE and not is_owner(context, row):       # by the network's owner
+    row = PORTS.locked(conn, row['id'])
+    if row['device_owner'] == db.INTERFACE and not r.is_owner(context, row):       # by the network's owner
         return db.remove_from_router(conn, row)
     if row['device_owner'].startswith('network:'):
         raise faults.ServicePortInUse(port_id=row['id'], reason=f"it has device owner {row['device_owner']}")
@@ -137,17 +123,12 @@ def _check_no_subport(conn: Connection, row: PortsRow) -> None:
         raise faults.PortInUseAsSubPort(port_id=row['id'], trunk_id=subport['trunk_id'])
 
 
-def _network(conn: Connection, row: PortsRow) -> NetworksRow:
-    return found(db_networks.get(conn, t.networks, row['network_id']),
-                          exception.NetworkNotFound(network_id=row['network_id']))
-
-
 def _check_mac(conn: Connection, network: NetworksRow, mac: str) -> None:
     if db.count(conn, mac_address=mac):
         raise faults.MacAddressInUse(network_id=network['id'], mac=mac)
 
 
-def _security(conn: Connection, network: NetworksRow, values: dict[str, Any]) -> dict[str, Any]:
+def _security(conn: Connection, network: NetworksRow, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of port security and allowed address pairs."""
     enabled = values['port_security_enabled']
     if enabled is None:
@@ -164,7 +145,7 @@ def _security(conn: Connection, network: NetworksRow, values: dict[str, Any]) ->
 
 
 def _change_addresses(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow,
-                      wanted: list[dict[str, Any]]) -> None:
+                      wanted: list[dict[str, str]]) -> None:
     """Keep unchanged addresses, release the others and claim new ones."""
     db.lock_many(conn, [row['id']])                         # lock order: ports before subnets, as in allocation
     network, subnets = db_networks.usable(
@@ -184,8 +165,8 @@ def _change_addresses(conn: Connection, deps: Deps, context: RequestContext, row
         db_routers.forget_addresses(conn, row['id'], gone)
     if fresh:
         ipam.claim(conn, network['id'], subnets, row['id'], fresh,
-                   ipam.quarantine_cutoff(deps.conf.network.dhcp_lease_time), row['mac_address'],
-                   anywhere=is_owner(context, network), owner=row['device_owner'])
+                   deps.quarantine_cutoff, row['mac_address'],
+                   anywhere=r.is_owner(context, network), owner=row['device_owner'])
 
 
 def _shown(conn: Connection, row: PortsRow) -> tuple[str, Any]:
@@ -194,7 +175,7 @@ def _shown(conn: Connection, row: PortsRow) -> tuple[str, Any]:
     return row['id'], tuple(entry['ip_address'] for entry in held)
 
 
-def _stays(subnets: list[Any], wanted: dict[str, Any], have: list[dict[str, str]]) -> bool:
+def _stays(subnets: list[SubnetsRow], wanted: dict[str, str], have: list[dict[str, str]]) -> bool:
     """Return whether a request is for an address in the port's subnet."""
     ident = wanted.get('subnet_id') or ipam.check_fixed(subnets, wanted.get('ip_address', ''))['id']
     return all(entry['subnet_id'] == ident for entry in have)
@@ -216,54 +197,55 @@ def _groups(conn: Connection, project: str, wanted: list[str] | None) -> list[st
 _PAIR = s.record('ip_address', ip_address=s.HOST_RANGE, mac_address=s.MAC_ADDRESS)
 _OPTION = s.record('opt_name', 'opt_value', opt_name=s.DHCP_OPTION, opt_value=s.DHCP_VALUE, ip_version=s.OPTION_VERSION)
 _SHOWN_OPTION = closed('opt_name', 'opt_value', opt_name=s.TEXT, opt_value=s.TEXT, ip_version=s.NUMBER)
-PORTS = Resource('port', 'ports', t.ports, (
-    *NAMED,
-    Field('network_id', s.UUID, 'network_id', 'Network.', write='create', accepts=s.IDENT, required=True),
-    Field('mac_address', s.TEXT, 'mac_address', 'MAC address.', write=BOTH, accepts=s.nullable(s.MAC_ADDRESS),
-          guarded=True),
-    Field('admin_state_up', s.FLAG, 'admin_state_up', 'Administrative state.', write=BOTH, accepts=s.BOOLEAN,
-          default=True),
-    Field('status', s.TEXT, 'status', 'Whether a device uses it: ACTIVE or DOWN.'),
-    Field('device_id', s.TEXT, 'device_id', 'Server or router.', write=BOTH, accepts=s.NAME, default='', guarded=True),
-    Field('device_owner', s.TEXT, 'device_owner', 'Kind of the device.', write=BOTH, accepts=s.NAME, default='',
-          guarded=True),
-    Field('fixed_ips', s.FIXED_IPS, 'fixed_ips', 'Addresses.', load=_load_addresses, columns=('id',),
-          where=db.by_fixed_ips, write=BOTH, accepts=s.nullable(s.items(s.FIXED_IP, 10)), guarded=True,
-          parts=('ip_address', 'subnet_id')),
-    Field('security_groups', s.array(s.UUID), 'security_groups', 'Security groups.', load=_load_groups,
-          columns=('id',), where=db.by_groups, write=BOTH, accepts=s.nullable(s.items(s.IDENT, 20))),
-    Field('security_group_id', s.UUID, None, 'Filter for one security group.', '', where=db.by_groups),
-    Field('port_security_enabled', s.FLAG, 'port_security_enabled', 'Whether packets are filtered.', write=BOTH,
-          accepts=s.nullable(s.BOOLEAN), guarded=True),
-    Field('allowed_address_pairs', s.array(s.shape(ip_address=s.TEXT, mac_address=s.TEXT)), _pairs,
-          'Further addresses that the device may send from.', columns=('mac_address', 'allowed_address_pairs'),
-          write=BOTH, accepts=s.nullable(s.items(_PAIR, 10)), guarded=True, parts=('mac_address', 'ip_address')),
-    Field('extra_dhcp_opts', s.array(_SHOWN_OPTION), lambda row, context: list(row['extra_dhcp_opts'] or ()),
-          'DHCP options.', column='extra_dhcp_opts', columns=('extra_dhcp_opts',), write=BOTH,
-          accepts=s.nullable(s.items(_OPTION, 20))),
-    Field('dns_name', s.TEXT, 'dns_name', 'Name of the device in DNS.', write=BOTH, accepts=s.HOST_NAME, default=''),
-    Field('dns_domain', s.const(''), Constant(''), 'Always empty.'),
-    Field('dns_assignment', s.EMPTY, Constant([]), 'Always empty.'),
-    Field('qos_policy_id', s.UUID_OR_NULL, 'qos_policy_id', 'QoS policy.', write=BOTH, accepts=s.nullable(s.IDENT)),
-    Field('qos_network_policy_id', s.UUID_OR_NULL, 'network_policy', 'QoS policy of the network.',
-          load=_load_network_policy, columns=('network_id',)),
-    Field('binding:host_id', s.TEXT, 'host', 'Host of the device.', rule='get_port:binding:host_id', write=BOTH,
-          accepts=s.nullable(s.NAME), guarded=True),
-    Field('binding:vif_type', s.one_of('bridge', 'unbound'),
-          lambda row, context: 'bridge' if row['host'] else 'unbound', 'How the host connects it.', columns=('host',),
-          rule='get_port:binding:vif_type'),
-    Field('binding:vif_details', closed(port_filter=s.const(True)),
-          lambda row, context: {'port_filter': True} if row['host'] else {}, 'Details of the connection.',
-          columns=('host',), rule='get_port:binding:vif_details'),
-    Field('binding:profile', s.const({}), lambda row, context: {}, 'Always empty.', columns=('id',),
-          rule='get_port:binding:profile', write=BOTH, accepts=s.one_of(None, {})),
-    Field('binding:vnic_type', s.const('normal'), Constant('normal'), 'Always normal.', write=BOTH,
-          accepts=s.one_of('normal'), default='normal'),
-    Field('trunk_details', trunks.DETAILS, 'trunk_details', 'Trunk whose parent port it is, with the subports.',
-          load=trunks.load_details, columns=('id',), listed=False),
-    Field('ip_allocation', s.const('immediate'), Constant('immediate'), 'Always immediate.'),
-    Field('propagate_uplink_status', s.const(False), Constant(False), 'Always false.'),
-    Field('resource_request', s.NULL, Constant(None), 'Always null.'),
-    Field('numa_affinity_policy', s.NULL, Constant(None), 'Always null.'),
+PORTS = r.Resource('port', 'ports', t.ports, (
+    *r.NAMED,
+    r.Field('network_id', s.UUID, 'network_id', 'Network.', write='create', accepts=s.IDENT, required=True),
+    r.Field('mac_address', s.TEXT, 'mac_address', 'MAC address.', write=r.BOTH, accepts=s.nullable(s.MAC_ADDRESS),
+            guarded=True),
+    r.ADMIN_STATE,
+    r.Field('status', s.TEXT, 'status', 'Whether a device uses it: ACTIVE or DOWN.'),
+    r.Field('device_id', s.TEXT, 'device_id', 'Server or router.', write=r.BOTH, accepts=s.NAME, default='',
+            guarded=True),
+    r.Field('device_owner', s.TEXT, 'device_owner', 'Kind of the device.', write=r.BOTH, accepts=s.NAME, default='',
+            guarded=True),
+    r.Field('fixed_ips', s.FIXED_IPS, 'fixed_ips', 'Addresses.', lists=db_networks.addresses_of,
+            where=db.by_fixed_ips, write=r.BOTH, accepts=s.nullable(s.items(s.FIXED_IP, 10)), guarded=True,
+            parts=('ip_address', 'subnet_id')),
+    r.Field('security_groups', s.array(s.UUID), 'security_groups', 'Security groups.', lists=db_groups.of_ports,
+            where=db.by_groups, write=r.BOTH, accepts=s.nullable(s.items(s.IDENT, 20))),
+    r.Field('security_group_id', s.UUID, None, 'Filter for one security group.', '', where=db.by_groups),
+    r.Field('port_security_enabled', s.FLAG, 'port_security_enabled', 'Whether packets are filtered.', write=r.BOTH,
+            accepts=s.nullable(s.BOOLEAN), guarded=True),
+    r.Field('allowed_address_pairs', s.array(s.shape(ip_address=s.TEXT, mac_address=s.TEXT)), _pairs,
+            'Further addresses that the device may send from.', columns=('mac_address', 'allowed_address_pairs'),
+            write=r.BOTH, accepts=s.nullable(s.items(_PAIR, 10)), guarded=True, parts=('mac_address', 'ip_address')),
+    r.Field('extra_dhcp_opts', s.array(_SHOWN_OPTION), lambda row, context: list(row['extra_dhcp_opts'] or ()),
+            'DHCP options.', column='extra_dhcp_opts', columns=('extra_dhcp_opts',), write=r.BOTH,
+            accepts=s.nullable(s.items(_OPTION, 20))),
+    r.Field('dns_name', s.TEXT, 'dns_name', 'Name of the device in DNS.', write=r.BOTH, accepts=s.HOST_NAME,
+            default=''),
+    r.Field('dns_domain', s.const(''), Constant(''), 'Always empty.'),
+    r.Field('dns_assignment', s.EMPTY, Constant([]), 'Always empty.'),
+    r.Field('qos_policy_id', s.UUID_OR_NULL, 'qos_policy_id', 'QoS policy.', write=r.BOTH, accepts=s.nullable(s.IDENT)),
+    r.Field('qos_network_policy_id', s.UUID_OR_NULL, 'network_policy', 'QoS policy of the network.',
+            load=_load_network_policy, columns=('network_id',)),
+    r.Field('binding:host_id', s.TEXT, 'host', 'Host of the device.', rule='get_port:binding:host_id', write=r.BOTH,
+            accepts=s.nullable(s.NAME), guarded=True),
+    r.Field('binding:vif_type', s.one_of('bridge', 'unbound'),
+            lambda row, context: 'bridge' if row['host'] else 'unbound', 'How the host connects it.', columns=('host',),
+            rule='get_port:binding:vif_type'),
+    r.Field('binding:vif_details', closed(port_filter=s.const(True)),
+            lambda row, context: {'port_filter': True} if row['host'] else {}, 'Details of the connection.',
+            columns=('host',), rule='get_port:binding:vif_details'),
+    r.Field('binding:profile', s.const({}), lambda row, context: {}, 'Always empty.', columns=('id',),
+            rule='get_port:binding:profile', write=r.BOTH, accepts=s.one_of(None, {})),
+    r.Field('binding:vnic_type', s.const('normal'), Constant('normal'), 'Always normal.', write=r.BOTH,
+            accepts=s.one_of('normal'), default='normal'),
+    r.Field('trunk_details', trunks.DETAILS, 'trunk_details', 'Trunk whose parent port it is, with the subports.',
+            load=trunks.load_details, columns=('id',), listed=False),
+    r.Field('ip_allocation', s.const('immediate'), Constant('immediate'), 'Always immediate.'),
+    r.Field('propagate_uplink_status', s.const(False), Constant(False), 'Always false.'),
+    r.Field('resource_request', s.NULL, Constant(None), 'Always null.'),
+    r.Field('numa_affinity_policy', s.NULL, Constant(None), 'Always null.'),
 ), visible=db.visible, of_network=True, create=create, update=update, delete=delete, server_view=_shown,
     missing=lambda ident: exception.PortNotFound(port_id=ident))

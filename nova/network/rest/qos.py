@@ -19,15 +19,9 @@ from nova.json_types import JsonObject
 from nova.network.host import state as host_state
 from nova.network.rest import faults
 from nova.network.rest import pages
+from nova.network.rest import rows as r
 from nova.network.rest import schemas as s
 from nova.network.rest.parts import Parts
-from nova.network.rest.rows import Action
-from nova.network.rest.rows import BOTH
-from nova.network.rest.rows import Field
-from nova.network.rest.rows import load_shared
-from nova.network.rest.rows import NAMED
-from nova.network.rest.rows import new_owner
-from nova.network.rest.rows import Resource
 from nova.web.fields import Constant
 from nova.web.resource import Document
 from nova.web.resource import Plain
@@ -37,6 +31,9 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import QosMarkingsRow, QosPoliciesRow, QosRulesRow
     from nova.network.rest.request import Deps
     from nova.network.rest.request import NetworkRequest
+    from nova.network.rest.values import BandwidthLimitRuleValues
+    from nova.network.rest.values import DscpMarkingRuleValues
+    from nova.network.rest.values import PolicyValues
 
 KIND, MARKING = 'bandwidth_limit', 'dscp_marking'
 OTHERS = ('minimum_bandwidth', 'minimum_packet_rate', 'packet_rate_limit')
@@ -55,27 +52,22 @@ class Limit(TypedDict):
 MAX_KBPS = 80_000_000           # 80 Gbit/s: the kernel computes rate and burst in nanoseconds, in 64 bits
 
 
-def _load_rules(conn: Connection, context: RequestContext, rows: list[dict[str, Any]]) -> None:
-    idents = [row['id'] for row in rows]
-    rules, markings = db.rules_of(conn, idents), db.markings_of(conn, idents)
-    for row in rows:
-        row['rules'] = [LIMITS.shown(rule) for rule in rules.get(row['id'], ())]
-        if row['id'] in markings:
-            row['rules'].append(MARKINGS.shown(markings[row['id']]))
+def _rules(conn: Connection, idents: list[str]) -> dict[str, list[JsonObject]]:
+    found = {ident: [LIMITS.shown(rule) for rule in rules] for ident, rules in db.rules_of(conn, idents).items()}
+    for ident, marking in db.markings_of(conn, idents).items():
+        found.setdefault(ident, []).append(MARKINGS.shown(marking))
+    return found
 
 
-def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
-    project = new_owner(context, values)
+def create(conn: Connection, deps: Deps, context: RequestContext, values: PolicyValues) -> str:
+    project = r.new_owner(context, values)
     if db_networks.count(conn, t.qos_policies, project) >= MAX_POLICIES:
         raise faults.OverQuota(resource='qos_policy')
-    row = {'id': str(uuid.uuid4()), 'project_id': project, 'name': values['name'], 'shared': values['shared'],
-           'description': values['description'] or ''}
+    row: dict[str, Any] = {
+        'id': str(uuid.uuid4()), 'project_id': project, 'name': values['name'], 'shared': values['shared'],
+        'description': values['description'] or ''}
     db_networks.insert(conn, t.qos_policies, [row])
     return row['id']
-
-
-def update(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow, values: dict[str, Any]) -> None:
-    db_networks.update(conn, t.qos_policies, row['id'], POLICIES.stored(values))
 
 
 def delete(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow) -> None:
@@ -126,7 +118,8 @@ def _check_single(conn: Connection, row: QosPoliciesRow, made: Mapping[str, Any]
             raise faults.QosRuleExists(policy_id=row['id'], direction=made['direction'])
 
 
-def _create_limit(conn: Connection, context: RequestContext, row: QosPoliciesRow, values: dict[str, Any]) -> Limit:
+def _create_limit(conn: Connection, context: RequestContext, row: QosPoliciesRow,
+                  values: BandwidthLimitRuleValues) -> Limit:
     made = _limit(str(uuid.uuid4()), row, values)
     _check_single(conn, row, made)
     db_networks.insert(conn, t.qos_rules, [{**made, 'description': ''}])
@@ -135,15 +128,15 @@ def _create_limit(conn: Connection, context: RequestContext, row: QosPoliciesRow
 
 
 def _update_limit(conn: Connection, context: RequestContext, row: QosPoliciesRow, known: Limit,
-                  values: dict[str, Any]) -> Limit:
+                  values: BandwidthLimitRuleValues) -> Limit:
     changed = _limit(known['id'], row, {**known, **values})
     _check_single(conn, row, changed)
-    db_networks.update(conn, t.qos_rules, known['id'], values)
+    db_networks.update(conn, t.qos_rules, known['id'], LIMITS.stored(values))
     _count_change(conn, row)
     return changed
 
 
-def _limit(ident: str, row: QosPoliciesRow, values: dict[str, Any]) -> Limit:
+def _limit(ident: str, row: QosPoliciesRow, values: Mapping[str, Any]) -> Limit:
     return {'id': ident, 'policy_id': row['id'], 'direction': values['direction'], 'max_kbps': values['max_kbps'],
             'max_burst_kbps': values['max_burst_kbps']}
 
@@ -162,7 +155,7 @@ def _markings_of(conn: Connection, row: QosPoliciesRow) -> list[QosMarkingsRow]:
 
 
 def _create_marking(conn: Connection, context: RequestContext, row: QosPoliciesRow,
-                    values: dict[str, Any]) -> QosMarkingsRow:
+                    values: DscpMarkingRuleValues) -> QosMarkingsRow:
     if _markings_of(conn, row):
         raise faults.QosRuleExists(policy_id=row['id'], direction='egress')
     return _update_marking(conn, context, row, {'policy_id': row['id'], 'id': str(uuid.uuid4()), 'dscp_mark': 0},
@@ -170,7 +163,7 @@ def _create_marking(conn: Connection, context: RequestContext, row: QosPoliciesR
 
 
 def _update_marking(conn: Connection, context: RequestContext, row: QosPoliciesRow, known: QosMarkingsRow,
-                    values: dict[str, Any]) -> QosMarkingsRow:
+                    values: DscpMarkingRuleValues) -> QosMarkingsRow:
     made: QosMarkingsRow = {'policy_id': row['id'], 'id': known['id'], 'dscp_mark': values['dscp_mark']}
     db.mark(conn, made)
     _count_change(conn, row)
@@ -182,32 +175,32 @@ def _delete_marking(conn: Connection, row: QosPoliciesRow, known: QosMarkingsRow
     _count_change(conn, row)
 
 
-def _rule_fields(kind: str) -> tuple[Field, ...]:
-    return (Field('id', s.UUID, 'id', 'ID.'), Field('qos_policy_id', s.UUID, 'policy_id', 'QoS policy.'),
-            Field('type', s.const(kind), Constant(kind), 'Type of the rule.'))
+def _rule_fields(kind: str) -> tuple[r.Field, ...]:
+    return (r.Field('id', s.UUID, 'id', 'ID.'), r.Field('qos_policy_id', s.UUID, 'policy_id', 'QoS policy.'),
+            r.Field('type', s.const(kind), Constant(kind), 'Type of the rule.'))
 
 
 _OWNERS = ('tenant_id', 'project_id')
 LIMITS = Parts(f'{KIND}_rule', f'{KIND}_rules', t.qos_rules, (
     *_rule_fields(KIND),
-    Field('max_kbps', s.NUMBER, 'max_kbps', 'Bandwidth in kbit/s.', write=BOTH, accepts=s.integer(1, MAX_KBPS),
-          required=True),
-    Field('max_burst_kbps', s.NUMBER, 'max_burst_kbps', 'Burst in kbit; 0: computed by the host.', write=BOTH,
-          accepts=s.integer(0, MAX_KBPS), default=0),
-    Field('direction', s.one_of(*DIRECTIONS), 'direction', 'Direction, as the guest sees it.', write=BOTH,
-          default='egress'),
+    r.Field('max_kbps', s.NUMBER, 'max_kbps', 'Bandwidth in kbit/s.', write=r.BOTH, accepts=s.integer(1, MAX_KBPS),
+            required=True),
+    r.Field('max_burst_kbps', s.NUMBER, 'max_burst_kbps', 'Burst in kbit; 0: computed by the host.', write=r.BOTH,
+            accepts=s.integer(0, MAX_KBPS), default=0),
+    r.Field('direction', s.one_of(*DIRECTIONS), 'direction', 'Direction, as the guest sees it.', write=r.BOTH,
+            default='egress'),
 ), read=_limits_of, lock=_lock, create=_create_limit, update=_update_limit, delete=_delete_limit, missing=_missing,
     ignored=_OWNERS)
 MARKINGS = Parts(f'{MARKING}_rule', f'{MARKING}_rules', t.qos_markings, (
     *_rule_fields(MARKING),
-    Field('dscp_mark', s.NUMBER, 'dscp_mark', 'DSCP value.', write=BOTH, accepts=s.DSCP_MARK, required=True),
+    r.Field('dscp_mark', s.NUMBER, 'dscp_mark', 'DSCP value.', write=r.BOTH, accepts=s.DSCP_MARK, required=True),
 ), read=_markings_of, lock=_lock, create=_create_marking, update=_update_marking, delete=_delete_marking,
     missing=_missing, ignored=_OWNERS)
 
 
 # ---- rule types -----------------------------------------------------------------
 
-def _nothing(kind: str) -> Callable[..., dict[str, Any]]:
+def _nothing(kind: str) -> Callable[..., JsonDocument]:
     return lambda conn, deps, context, row, body: {f'{kind}_rules': []}
 
 
@@ -242,17 +235,15 @@ ROUTES = (Route('GET', '/qos/rule-types', rule_types, 'get_rule_type', answer=Do
           Route('GET', '/qos/rule-types/{kind}', show_rule_type, 'get_rule_type', answer=Document({
               'rule_type': _RULE_TYPE})))
 
-POLICIES = Resource('policy', 'policies', t.qos_policies, (
-    *NAMED,
-    Field('shared', s.FLAG, 'is_shared', 'Whether other projects can use it.', column='shared', load=load_shared,
-          columns=('id', 'shared'), write=BOTH, accepts=s.BOOLEAN, default=False, guarded=True),
-    Field('is_default', s.const(False), Constant(False), 'Always false.', write=BOTH, accepts=s.one_of(False),
-          default=False),
-    Field('rules', s.array({'anyOf': [LIMITS.view('show').schema(0), MARKINGS.view('show').schema(0)]}), 'rules',
-          'Rules.', load=_load_rules, columns=('id',)),
-), at='qos/policies', visible=db.visible, create=create, update=update, delete=delete,
+POLICIES = r.Resource('policy', 'policies', t.qos_policies, (
+    *r.NAMED, r.SHARED,
+    r.Field('is_default', s.const(False), Constant(False), 'Always false.', write=r.BOTH, accepts=s.one_of(False),
+            default=False),
+    r.Field('rules', s.array({'anyOf': [LIMITS.view('show').schema(0), MARKINGS.view('show').schema(0)]}), 'rules',
+            'Rules.', lists=_rules),
+), at='qos/policies', visible=db.visible, create=create, delete=delete,
     missing=lambda ident: faults.QosPolicyNotFound(policy_id=ident),
     actions=(*LIMITS.actions(), *MARKINGS.actions(), *(
-        Action(method, f'{kind}_rules', function, Plain(s.shape(**{f'{kind}_rules': s.EMPTY})) if method == 'GET' else
-               None, None if method == 'GET' else {'type': 'object'}, 400 if method == 'POST' else None)
+        r.Action(method, f'{kind}_rules', function, Plain(s.shape(**{f'{kind}_rules': s.EMPTY})) if method == 'GET' else
+                 None, None if method == 'GET' else {'type': 'object'}, 400 if method == 'POST' else None)
         for kind in OTHERS for method, function in (('GET', _nothing(kind)), ('POST', _refused)))))

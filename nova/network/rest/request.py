@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from typing import Protocol, TYPE_CHECKING
 from wsgiref.types import WSGIEnvironment
 
+from nova.network import ipam
 from nova.web.request import BaseRequest
 
 if TYPE_CHECKING:
@@ -37,6 +39,11 @@ class Deps:
     network_rpc: NetworkClient | None = None
     servers: Servers | None = None
     rules: Policy | None = None
+
+    @property
+    def quarantine_cutoff(self) -> datetime.datetime:
+        """Time before which an address must have been released to be given out again."""
+        return ipam.quarantine_cutoff(self.conf.network.dhcp_lease_time)
 
 
 class NetworkRequest(BaseRequest):

@@ -18,21 +18,13 @@ from nova.db.tables import network as t
 from nova.json_types import JsonDocument
 from nova.json_types import JsonObject
 from nova.network import gateways
-from nova.network import ipam
 from nova.network import ranges
 from nova.network.rest import faults
+from nova.network.rest import networks
 from nova.network.rest import permissions
 from nova.network.rest import quotas
+from nova.network.rest import rows as r
 from nova.network.rest import schemas as s
-from nova.network.rest.rows import Action
-from nova.network.rest.rows import BOTH
-from nova.network.rest.rows import Field
-from nova.network.rest.rows import found
-from nova.network.rest.rows import is_owner
-from nova.network.rest.rows import NAMED
-from nova.network.rest.rows import new_owner
-from nova.network.rest.rows import Resource
-from nova.network.rest.rows import zones
 from nova.web.fields import Constant
 from nova.web.resource import closed
 from nova.web.resource import Converted
@@ -41,6 +33,8 @@ from nova.web.resource import Document
 if TYPE_CHECKING:
     from nova.db.tables.rows import NetworksRow, PortsRow, RoutersRow, SubnetsRow
     from nova.network.rest.request import Deps
+    from nova.network.rest.values import RouterExternalGatewayInfo
+    from nova.network.rest.values import RouterValues
 
 MAX_ROUTES = 30
 _IDENT = s.TypeValidator(s.IDENT)
@@ -82,8 +76,8 @@ def _status(row: Mapping[str, Any], active: bool) -> dict[str, str | None]:
             'start a nova-network with driver = linux and routers = true in [network].'}
 
 
-def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
-    project = new_owner(context, values)
+def create(conn: Connection, deps: Deps, context: RequestContext, values: RouterValues) -> str:
+    project = r.new_owner(context, values)
     quotas.check(conn, deps.conf, 'router', project)
     row = {**ROUTERS.stored(values), 'id': str(uuid.uuid4()), 'project_id': project,
            'description': values['description'] or '', 'external_network_id': None, 'enable_snat': True, 'routes': [],
@@ -94,13 +88,8 @@ def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[s
     return row['id']
 
 
-def _locked(conn: Connection, row: RoutersRow) -> RoutersRow:
-    return found(db_networks.lock(conn, t.routers, row['id']),
-                          faults.RouterNotFound(router_id=row['id']))
-
-
-def update(conn: Connection, deps: Deps, context: RequestContext, row: RoutersRow, values: dict[str, Any]) -> None:
-    row = _locked(conn, row)
+def update(conn: Connection, deps: Deps, context: RequestContext, row: RoutersRow, values: RouterValues) -> None:
+    row = ROUTERS.locked(conn, row['id'])
     stored = ROUTERS.stored(values)
     if 'external_gateway_info' in values:
         _set_gateway(conn, deps, context, row, values['external_gateway_info'] or None)
@@ -121,7 +110,7 @@ def delete(conn: Connection, deps: Deps, context: RequestContext, row: RoutersRo
 # ---- the gateway ---------------------------------------------------------------
 
 def _set_gateway(conn: Connection, deps: Deps, context: RequestContext, row: Mapping[str, Any],
-                 info: dict[str, Any] | None, new: bool = False) -> None:
+                 info: RouterExternalGatewayInfo | None, new: bool = False) -> None:
     """Set or remove the external gateway of a router.
 
     :param new: whether the router is created with it
@@ -140,11 +129,12 @@ def _set_gateway(conn: Connection, deps: Deps, context: RequestContext, row: Map
     if info:
         _add_gateway_port(conn, deps, context, row, info)
     db_networks.update(conn, t.routers, row['id'], {
-        'external_network_id': info and info['network_id'], 'enable_snat': (info or {}).get('enable_snat', True)})
+        'external_network_id': info['network_id'] if info else None,
+        'enable_snat': info.get('enable_snat', True) if info else True})
 
 
-def _check_rights(conn: Connection, context: RequestContext, row: Mapping[str, Any], info: dict[str, Any],
-                  new: bool) -> None:
+def _check_rights(conn: Connection, context: RequestContext, row: Mapping[str, Any],
+                  info: RouterExternalGatewayInfo, new: bool) -> None:
     """Check the rules of fixed external addresses and of disabling SNAT.
 
     Repeating the router's current values is allowed.
@@ -168,25 +158,23 @@ def _gateway_ports(conn: Connection, row: Mapping[str, Any]) -> list[str]:
 
 
 def _add_gateway_port(conn: Connection, deps: Deps, context: RequestContext, row: Mapping[str, Any],
-                      info: dict[str, Any]) -> None:
+                      info: RouterExternalGatewayInfo) -> None:
     network, subnets = external(conn, context, info['network_id'])
     on_router = [ipaddress.ip_network(subnet['cidr']) for subnet in db.subnets_on(conn, row['id'])]
     for subnet in subnets:
         _check_apart(ipaddress.ip_network(subnet['cidr']), on_router)
-    port = service_port(network, db_ports.GATEWAY, row['id'], row['host'])
-    ipam.claim(conn, network['id'], subnets, port['id'], info.get('external_fixed_ips') or [],
-               ipam.quarantine_cutoff(deps.conf.network.dhcp_lease_time), owner=db_ports.GATEWAY)
-    db_networks.insert(conn, t.ports, [port])
+    networks.add_service_port(conn, deps, network, subnets, info.get('external_fixed_ips') or [], db_ports.GATEWAY,
+                              row['id'], row['host'])
 
 
-def external(conn: Connection, context: RequestContext, ident: str) -> tuple[NetworksRow, list[Any]]:
+def external(conn: Connection, context: RequestContext, ident: str) -> tuple[NetworksRow, list[SubnetsRow]]:
     """Return (network, subnets) of an external network, with the subnets locked.
 
     :raises NetworkNotFound: no such network, or not visible to the caller
     :raises BadRequest: the network is not external, or has no subnet
     """
     found = db_networks.usable(conn, nova_context.ALL_PROJECTS, [ident], lock=True).get(ident)
-    if found is None or not (found[0]['external'] or found[0]['shared'] or is_owner(context, found[0])
+    if found is None or not (found[0]['external'] or found[0]['shared'] or r.is_owner(context, found[0])
                              or db_networks.is_shared_with(conn, ident, str(context.project_id))):
         raise exception.NetworkNotFound(network_id=ident)
     if not found[0]['external'] or not found[1]:
@@ -194,27 +182,17 @@ def external(conn: Connection, context: RequestContext, ident: str) -> tuple[Net
     return found
 
 
-def service_port(network: NetworksRow, owner: str, device_id: str, host: str = '',
-                 project_id: str = '') -> dict[str, Any]:
-    """Return the row of a port for the service itself."""
-    return {'id': str(uuid.uuid4()), 'project_id': project_id, 'network_id': network['id'], 'name': '',
-            'description': '', 'mac_address': ipam.new_mac(), 'admin_state_up': True,
-            'status': 'ACTIVE' if host else 'DOWN', 'device_id': device_id, 'device_owner': owner, 'host': host,
-            'position': 0, 'tag': None, 'created_by_compute': False}
-
-
 # ---- interfaces -----------------------------------------------------------------
 
 def add_interface(conn: Connection, deps: Deps, context: RequestContext, row: RoutersRow,
                   body: JsonObject) -> JsonDocument:
-    row, given = _locked(conn, row), _named(body)
+    row, given = ROUTERS.locked(conn, row['id']), _named(body)
     port, subnet = _of_port(conn, context, given['port_id']) if given.keys() == {'port_id'} else (
         None, _subnet(conn, context, given['subnet_id']))
-    network = found(db_networks.get(conn, t.networks, subnet['network_id']),
-                             exception.NetworkNotFound(network_id=subnet['network_id']))
+    network = networks.NETWORKS.get(conn, subnet['network_id'])
     if network['network_type'] == db_networks.FLAT:
         raise exception.BadRequest(f"Network {network['id']} is flat and routed by the hosts. It cannot have a router.")
-    if not is_owner(context, network):         # the network's guests would receive advertisements of this router
+    if not r.is_owner(context, network):         # the network's guests would receive advertisements of this router
         raise exception.BadRequest(f"Cannot add interface to router because subnet {subnet['id']} is not owned by "
                                    'project making the request')
     others = db.subnets_on(conn, row['id'])
@@ -227,12 +205,9 @@ def add_interface(conn: Connection, deps: Deps, context: RequestContext, row: Ro
         if not subnet['gateway_ip']:
             raise exception.BadRequest(f"Subnet {subnet['id']} has no gateway_ip for the router.")
         quotas.check(conn, deps.conf, 'port', row['project_id'])
-        made = service_port(network, db_ports.INTERFACE, row['id'], row['host'], row['project_id'])
-        ident = made['id']
-        ipam.claim(conn, network['id'], [subnet], ident,
-                   [{'subnet_id': subnet['id'], 'ip_address': subnet['gateway_ip']}],
-                   ipam.quarantine_cutoff(deps.conf.network.dhcp_lease_time), gateways=True)
-        db_networks.insert(conn, t.ports, [made])
+        ident, _given = networks.add_service_port(
+            conn, deps, network, [subnet], [{'subnet_id': subnet['id'], 'ip_address': subnet['gateway_ip']}],
+            db_ports.INTERFACE, row['id'], row['host'], row['project_id'])
     else:
         ident = port['id']
         db_networks.update(conn, t.ports, ident, {
@@ -243,13 +218,12 @@ def add_interface(conn: Connection, deps: Deps, context: RequestContext, row: Ro
 
 def remove_interface(conn: Connection, deps: Deps, context: RequestContext, row: RoutersRow,
                      body: JsonObject) -> JsonDocument:
-    row, given = _locked(conn, row), _named(body, both=True)
+    row, given = ROUTERS.locked(conn, row['id']), _named(body, both=True)
     known = [each for each in db.interfaces(conn, [row['id']])
              if given.items() <= each.items()]
     if not known:
         raise faults.RouterInterfaceNotFound(router_id=row['id'], what=', '.join(given.values()))
-    subnet = found(db_networks.get(conn, t.subnets, known[0]['subnet_id']),
-                            exception.SubnetNotFound(subnet_id=known[0]['subnet_id']))
+    subnet = networks.SUBNETS.get(conn, known[0]['subnet_id'])
     _check_unneeded(conn, row, subnet)
     db.remove_interface(conn, row['id'], subnet['id'])
     db_ports.remove(conn, [known[0]['port_id']])
@@ -275,7 +249,7 @@ def _subnet(conn: Connection, context: RequestContext, ident: str) -> SubnetsRow
 def _of_port(conn: Connection, context: RequestContext, ident: str) -> tuple[PortsRow, SubnetsRow]:
     """Return (port, subnet) of the caller's port for a router interface."""
     port = db_networks.lock(conn, t.ports, ident)
-    if port is None or not is_owner(context, port) or not db_ports.seen(conn, context, [ident]):
+    if port is None or not r.is_owner(context, port) or not db_ports.seen(conn, context, [ident]):
         raise exception.PortNotFound(port_id=ident)
     if port['device_id']:
         raise exception.PortInUse(port_id=ident)
@@ -284,11 +258,10 @@ def _of_port(conn: Connection, context: RequestContext, ident: str) -> tuple[Por
     fixed = db_networks.addresses_of(conn, [ident]).get(ident, [])
     if len(fixed) != 1:
         raise exception.BadRequest(f'Port {ident} must have exactly one address.')
-    return port, found(db_networks.get(conn, t.subnets, fixed[0]['subnet_id']),
-                                exception.SubnetNotFound(subnet_id=fixed[0]['subnet_id']))
+    return port, networks.SUBNETS.get(conn, fixed[0]['subnet_id'])
 
 
-def _interface(row: RoutersRow, port_id: str, subnet: Mapping[str, Any]) -> dict[str, Any]:
+def _interface(row: RoutersRow, port_id: str, subnet: SubnetsRow) -> JsonDocument:
     return {'id': row['id'], 'tenant_id': row['project_id'], 'project_id': row['project_id'], 'port_id': port_id,
             'network_id': subnet['network_id'], 'subnet_id': subnet['id'], 'subnet_ids': [subnet['id']]}
 
@@ -299,7 +272,7 @@ def _check_apart(cidr: ranges.Cidr, others: Iterable[ranges.Cidr]) -> None:
             raise exception.BadRequest(f'Range {cidr} overlaps with {other}, which is already connected to the router.')
 
 
-def _check_unneeded(conn: Connection, row: RoutersRow, subnet: Mapping[str, Any]) -> None:
+def _check_unneeded(conn: Connection, row: RoutersRow, subnet: SubnetsRow) -> None:
     """Check that no floating address and no route uses the subnet."""
     ports = {floating['port_id'] for floating in db.floating_through(conn, row['id'])}
     ports |= {each['internal_port_id'] for each in db.forwardings(
@@ -325,7 +298,7 @@ def remove_routes(conn: Connection, deps: Deps, context: RequestContext, row: Ro
 
 def _change_routes(conn: Connection, row: RoutersRow, body: JsonObject,
                    change: Callable[[Routes, Routes], Routes]) -> None:
-    row = _locked(conn, row)
+    row = ROUTERS.locked(conn, row['id'])
     given = body.get('router')
     if not isinstance(given, dict) or given.keys() != {'routes'}:
         raise exception.BadRequest("An object 'router' with only 'routes' is expected.")
@@ -372,28 +345,26 @@ _EXTRA_ROUTES = closed('router', router=closed('routes', routes=_ROUTES))
 _L3_AGENTS = Document({'agents': s.array(s.shape(
     id=s.UUID, host=s.TEXT, binary=s.TEXT, agent_type=s.TEXT, alive=s.FLAG, admin_state_up=s.FLAG))})
 
-ROUTERS = Resource('router', 'routers', t.routers, (
-    *NAMED,
-    Field('admin_state_up', s.FLAG, 'admin_state_up', 'Administrative state.', write=BOTH, accepts=s.BOOLEAN,
-          default=True),
-    Field('status', s.one_of('ACTIVE', 'DOWN'), 'status', 'Whether a host forwards its packets.', load=_load_status,
-          columns=('id', 'host'), where=lambda values: db.with_status(values, gateways.DOWN_S)),
-    Field('status_reason', s.TEXT_OR_NULL, 'status_reason', 'Reason of the status DOWN.', load=_load_status,
-          columns=('id', 'host')),
-    Field('external_gateway_info', s.GATEWAY_OR_NULL, 'gateway', 'External gateway.', load=_load_gateway,
-          columns=('id', 'external_network_id', 'enable_snat'), write=BOTH, accepts=_GATEWAY, guarded=True,
-          parts=('network_id',), checked=GATEWAY_PARTS),
-    Field('routes', s.ROUTES, 'routes', 'Static routes.', write='update', accepts=s.nullable(_ROUTES)),
-    Field('distributed', s.const(False), Constant(False), 'Always false.', rule='get_router:distributed', write=BOTH,
-          accepts=s.one_of(False, None), default=False),
-    Field('ha', s.const(False), Constant(False), 'Always false.', rule='get_router:ha', write=BOTH,
-          accepts=s.one_of(False, None), default=False),
-    *zones(t.routers),
-    Field('flavor_id', s.NULL, Constant(None), 'Always null.', write=BOTH, accepts=s.one_of(None)),
+ROUTERS = r.Resource('router', 'routers', t.routers, (
+    *r.NAMED, r.ADMIN_STATE,
+    r.Field('status', s.one_of('ACTIVE', 'DOWN'), 'status', 'Whether a host forwards its packets.', load=_load_status,
+            columns=('id', 'host'), where=lambda values: db.with_status(values, gateways.DOWN_S)),
+    r.Field('status_reason', s.TEXT_OR_NULL, 'status_reason', 'Reason of the status DOWN.', load=_load_status,
+            columns=('id', 'host')),
+    r.Field('external_gateway_info', s.GATEWAY_OR_NULL, 'gateway', 'External gateway.', load=_load_gateway,
+            columns=('id', 'external_network_id', 'enable_snat'), write=r.BOTH, accepts=_GATEWAY, guarded=True,
+            parts=('network_id',), checked=GATEWAY_PARTS),
+    r.Field('routes', s.ROUTES, 'routes', 'Static routes.', write='update', accepts=s.nullable(_ROUTES)),
+    r.Field('distributed', s.const(False), Constant(False), 'Always false.', rule='get_router:distributed',
+            write=r.BOTH, accepts=s.one_of(False, None), default=False),
+    r.Field('ha', s.const(False), Constant(False), 'Always false.', rule='get_router:ha', write=r.BOTH,
+            accepts=s.one_of(False, None), default=False),
+    *r.zones(t.routers),
+    r.Field('flavor_id', s.NULL, Constant(None), 'Always null.', write=r.BOTH, accepts=s.one_of(None)),
 ), visible=db_networks.own(t.routers), create=create, update=update, delete=delete,
     missing=lambda ident: faults.RouterNotFound(router_id=ident),
-    actions=(Action('PUT', 'add_router_interface', add_interface, _INTERFACE, _NAMED),
-             Action('PUT', 'remove_router_interface', remove_interface, _INTERFACE, _NAMED),
-             Action('PUT', 'add_extraroutes', add_routes, None, _EXTRA_ROUTES),
-             Action('PUT', 'remove_extraroutes', remove_routes, None, _EXTRA_ROUTES),
-             Action('GET', 'l3-agents', l3_agents, _L3_AGENTS)))
+    actions=(r.Action('PUT', 'add_router_interface', add_interface, _INTERFACE, _NAMED),
+             r.Action('PUT', 'remove_router_interface', remove_interface, _INTERFACE, _NAMED),
+             r.Action('PUT', 'add_extraroutes', add_routes, None, _EXTRA_ROUTES),
+             r.Action('PUT', 'remove_extraroutes', remove_routes, None, _EXTRA_ROUTES),
+             r.Action('GET', 'l3-agents', l3_agents, _L3_AGENTS)))

@@ -27,6 +27,8 @@ from nova.web.fields import Constant
 from nova.web.resource import Schema
 
 if TYPE_CHECKING:
+    import typing_extensions
+
     from nova.context import RequestContext
     from nova.db.engine import Column
     from nova.db.engine import Condition
@@ -54,8 +56,19 @@ class Stored(TypedDict):
     revision: int
 
 
+class NewOwner(TypedDict, total=False):
+    """Values of a request that name the owner of a new resource."""
+
+    project_id: str | None
+    tenant_id: str | None
+
+
 Found = TypeVar('Found')
 R = TypeVar('R', bound=Stored)             # the row type of a resource
+if TYPE_CHECKING:
+    V = typing_extensions.TypeVar('V', default=Any)       # the type of the values of its requests
+else:
+    V = TypeVar('V')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +80,7 @@ class Field(resource.Field):
     parts     keys of the value, or of its items, that have rules of their own: create_RESOURCE:NAME:KEY
     checked   such keys whose rules the resource checks itself
     load      adds what ``get`` reads to rows
+    lists     function(conn, ids of rows) -> {id: the list that ``get`` reads}; empty lists may be missing
     where     function(values of a filter) -> condition, instead of the column
     listed    lists can be filtered by it
     """
@@ -76,6 +90,7 @@ class Field(resource.Field):
     parts: tuple[str, ...] = ()
     checked: tuple[str, ...] = ()
     load: Load | None = None
+    lists: Callable[[Connection, list[str]], Mapping[str, Sequence[Any]]] | None = None
     where: Callable[[list[str]], Condition] | None = None
     listed: bool = True
 
@@ -194,11 +209,12 @@ class Action:
 
 
 @dataclasses.dataclass(frozen=True)
-class Resource(Rows, Generic[R]):
+class Resource(Rows, Generic[R, V]):
     """A resource.
 
     visible   function(context) -> condition on rows visible to the caller
-    create, update, delete   function(conn, deps, context, values | row, values | row); create returns the id
+    create, delete   function(conn, deps, context, values | row); create returns the id
+    update    function(conn, deps, context, row, values); None: the values are stored
     missing   function(id) -> the error for a missing row
     prepare   function(conn, context): called in a transaction before a list
     actions   other operations
@@ -209,10 +225,10 @@ class Resource(Rows, Generic[R]):
     """
 
     visible: Callable[[RequestContext], Condition]
-    create: Callable[[Connection, Deps, RequestContext, dict[str, Any]], str]
-    update: Callable[[Connection, Deps, RequestContext, R, dict[str, Any]], None]
+    create: Callable[[Connection, Deps, RequestContext, V], str]
     delete: Callable[[Connection, Deps, RequestContext, R], None]
     missing: Callable[[str], Exception]
+    update: Callable[[Connection, Deps, RequestContext, R, V], None] | None = None
     prepare: Callable[[Connection, RequestContext], None] | None = None
     actions: tuple[Action, ...] = ()
     server_view: Callable[[Connection, R], tuple[str | None, Hashable]] | None = None
@@ -249,11 +265,24 @@ class Resource(Rows, Generic[R]):
         return Listing(self.table, columns, constants, special)
 
     @functools.cached_property
-    def query(self) -> Query:
+    def query(self) -> params.Pairs:
         """Return the parameters of a list."""
         listing = self.listing
         filters = {**listing.columns, **listing.constants, **listing.special}
-        return Query(*filters, *TAG_FILTERS, CHANGED_SINCE, *PAGING, closed=1)
+        return params.Pairs(*filters, *TAG_FILTERS, CHANGED_SINCE, *PAGING, closed=1)
+
+    # ---- rows
+
+    def get(self, conn: Connection, ident: str) -> R:
+        """Return a row, which another request may have deleted.
+
+        :raises NotFound: the error of ``missing``
+        """
+        return found(db.get(conn, self.table, ident), self.missing(ident))
+
+    def locked(self, conn: Connection, ident: str) -> R:
+        """Return a row like ``get``, locked until the transaction ends."""
+        return found(db.lock(conn, self.table, ident), self.missing(ident))
 
     # ---- documents
 
@@ -286,6 +315,11 @@ class Resource(Rows, Generic[R]):
         loaded = [{**row} for row in rows]
         for load in dict.fromkeys(field.load for field in shown if field.load is not None):
             load(conn, context, loaded)
+        for field in shown:
+            if field.lists is not None:
+                known = field.lists(conn, [row['id'] for row in loaded])
+                for row in loaded:
+                    row[field.source] = known.get(row['id'], [])
         if not view.checks:
             build = view.compiled(0)
             return [build(row, context) for row in loaded]
@@ -309,12 +343,6 @@ class Resource(Rows, Generic[R]):
             elif not isinstance(field.get, Constant):
                 return None
         return sorted(found | {'project_id'} & known) if names else None
-
-
-def _load_tags(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
-    known = db_tags.of(conn, [row['id'] for row in rows])
-    for row in rows:
-        row['tags'] = known.get(row['id'], [])
 
 
 def load_shared(conn: Connection, context: RequestContext, rows: list[dict[str, Any]]) -> None:
@@ -346,22 +374,13 @@ OWNER = (Field('project_id', s.TEXT, 'project_id', 'Project.', write='create', a
                accepts=s.nullable(s.NAME)))
 TIMES = (moment('created_at', 'Time of the creation.', True), moment('updated_at', 'Time of the last change.', False),
          Field('revision_number', s.NUMBER, 'revision', 'Number of changes.'))
-TAGS = Field('tags', s.TEXTS, 'tags', 'Tags.', load=_load_tags, columns=('id',))
+ADMIN_STATE = Field('admin_state_up', s.FLAG, 'admin_state_up', 'Administrative state.', write=BOTH, accepts=s.BOOLEAN,
+                    default=True)
+SHARED = Field('shared', s.FLAG, 'is_shared', 'Whether other projects can use it.', column='shared', load=load_shared,
+               columns=('shared',), write=BOTH, accepts=s.BOOLEAN, default=False, guarded=True)
+TAGS = Field('tags', s.TEXTS, 'tags', 'Tags.', lists=db_tags.of)
 COMMON = (IDENT, *OWNER, DESCRIPTION, *TIMES, TAGS)
 NAMED = (*COMMON, NAME)
-
-
-class Query(params.Query):
-    """Parameters of a query string; the handler gets [(name, value)]. A list checks the names."""
-
-    def __init__(self, *names: str, closed: int | None = None) -> None:
-        super().__init__(*(params.Param(name, s.TEXT) for name in names), closed=closed)
-
-    def validate(self, query_string: str, version: int, relaxed: bool = False) -> Any:
-        return params.parse_bounded(query_string)
-
-
-FIELDS = Query('fields')
 
 
 class Answer(resource.Document):
@@ -425,7 +444,7 @@ def is_owner(context: RequestContext, row: Owned) -> bool:
     return context.is_admin or bool(context.project_id) and row['project_id'] == context.project_id
 
 
-def new_owner(context: RequestContext, values: dict[str, Any]) -> str:
+def new_owner(context: RequestContext, values: NewOwner) -> str:
     """Return the project of a new resource; removes tenant_id and project_id from ``values``."""
     tenant, project = values.pop('tenant_id', None), values.pop('project_id', None)
     if tenant and project and tenant != project:

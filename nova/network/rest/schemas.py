@@ -19,6 +19,7 @@ from nova.web.resource import closed
 from nova.web.resource import Converted
 from nova.web.resource import converted
 from nova.web.resource import Schema
+from nova.web.resource import shape as shape
 
 MAX_ITEMS = 100
 MAC = re.compile('[0-9a-f]{2}(:[0-9a-f]{2}){5}')
@@ -240,11 +241,6 @@ def const(value: Json) -> Schema:
 
 def array(type_: Schema) -> Schema:
     return {'type': 'array', 'items': type_}
-
-
-def shape(**properties: Schema) -> Schema:
-    """Return the schema of an object with all of these properties."""
-    return closed(*properties, **properties)
 
 
 TEXTS = array(TEXT)

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, TYPE_CHECKING
 
 from nova import exception
 from nova.context import RequestContext
-from nova.db import engine
 from nova.db.engine import Connection
 from nova.db.networks import address_groups as db_address_groups
 from nova.db.networks import address_scopes as db_scopes
@@ -17,31 +16,31 @@ from nova.db.networks import qos as db_qos
 from nova.db.networks import security_groups as db_groups
 from nova.db.networks import subnet_pools as db_pools
 from nova.db.tables import network as t
+from nova.network.rest import address_groups
+from nova.network.rest import address_scopes
 from nova.network.rest import faults
+from nova.network.rest import groups
+from nova.network.rest import networks
+from nova.network.rest import qos
 from nova.network.rest import quotas
+from nova.network.rest import rows as r
 from nova.network.rest import schemas as s
-from nova.network.rest.rows import Field
-from nova.network.rest.rows import IDENT
-from nova.network.rest.rows import is_owner
-from nova.network.rest.rows import new_owner
-from nova.network.rest.rows import OWNER
-from nova.network.rest.rows import Resource
+from nova.network.rest import subnet_pools
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import NetworkSharesRow
     from nova.network.rest.request import Deps
+    from nova.network.rest.values import RbacPolicyValues
 
 
 class Kind(NamedTuple):
     """A kind of shared object.
 
-    table    table of the objects
-    missing  function(id) -> the error for a missing object
-    users    function(connection, id) -> projects that use it; None: a policy can be removed while it is used
+    resource  resource of the objects
+    users     function(connection, id) -> projects that use it; None: a policy can be removed while it is used
     """
 
-    table: engine.Table[Any]
-    missing: Callable[[str], exception.NovaException]
+    resource: r.Resource[Any]
     users: Callable[[Connection, str], set[str]] | None
 
 
@@ -50,26 +49,23 @@ def _in_pool(conn: Connection, ident: str) -> set[str]:
 
 
 KINDS = {
-    'address_group': Kind(t.address_groups, lambda ident: faults.AddressGroupNotFound(address_group_id=ident),
-                          db_address_groups.users),
-    'address_scope': Kind(t.address_scopes, lambda ident: faults.AddressScopeNotFound(address_scope_id=ident),
-                          db_scopes.users),
-    'network': Kind(t.networks, lambda ident: exception.NetworkNotFound(network_id=ident), None),
-    'qos_policy': Kind(t.qos_policies, lambda ident: faults.QosPolicyNotFound(policy_id=ident), db_qos.users),
-    'security_group': Kind(t.security_groups,
-                           lambda ident: exception.SecurityGroupNotFound(security_group_id=ident), db_groups.users),
-    'subnetpool': Kind(t.subnet_pools, lambda ident: faults.SubnetPoolNotFound(subnetpool_id=ident), _in_pool),
+    'address_group': Kind(address_groups.GROUPS, db_address_groups.users),
+    'address_scope': Kind(address_scopes.SCOPES, db_scopes.users),
+    'network': Kind(networks.NETWORKS, None),
+    'qos_policy': Kind(qos.POLICIES, db_qos.users),
+    'security_group': Kind(groups.GROUPS, db_groups.users),
+    'subnetpool': Kind(subnet_pools.POOLS, _in_pool),
 }
 
 
-def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
-    project, kind = new_owner(context, values), KINDS[values['object_type']]
-    shared = db_networks.lock(conn, kind.table, values['object_id'])
-    if shared is None or not is_owner(context, shared):
+def create(conn: Connection, deps: Deps, context: RequestContext, values: RbacPolicyValues) -> str:
+    project, kind = r.new_owner(context, values), KINDS[values['object_type']]
+    shared = db_networks.lock(conn, kind.resource.table, values['object_id'])
+    if shared is None or not r.is_owner(context, shared):
         if shared is not None and (shared.get('shared') or db_networks.shared_among(
                 conn, [shared['id']], context.project_id)):
             raise exception.InvalidInput(reason='Only administrators can share objects that they do not own.')
-        raise kind.missing(values['object_id'])
+        raise kind.resource.missing(values['object_id'])
     quotas.check(conn, deps.conf, 'rbac_policy', project)
     row = {'id': str(uuid.uuid4()), 'project_id': project, 'network_id': shared['id'], 'action': values['action'],
            'object_type': values['object_type'], 'target_project': values['target_tenant'], 'description': ''}
@@ -86,7 +82,7 @@ def _check_single(conn: Connection, row: Mapping[str, Any]) -> None:
 
 
 def update(conn: Connection, deps: Deps, context: RequestContext, row: NetworkSharesRow,
-           values: dict[str, Any]) -> None:
+           values: RbacPolicyValues) -> None:
     target = values.get('target_tenant')
     if target is None or target == row['target_project']:
         return
@@ -105,7 +101,7 @@ def delete(conn: Connection, deps: Deps, context: RequestContext, row: NetworkSh
 def _check_unused(conn: Connection, row: NetworkSharesRow) -> None:
     """Check that no project uses the object because of this policy only."""
     kind = KINDS[row['object_type']]
-    shared = db_networks.lock(conn, kind.table, row['network_id'])
+    shared = db_networks.lock(conn, kind.resource.table, row['network_id'])
     if kind.users is None or shared is None or shared.get('shared'):
         return
     others = [known['target_project'] for known in db_networks.many(conn, t.shares, [shared['id']], 'network_id')
@@ -123,13 +119,15 @@ def _end(conn: Connection, row: NetworkSharesRow) -> None:
         db_ports.evict(conn, network['id'], network['project_id'])
 
 
-SHARES = Resource('rbac_policy', 'rbac_policies', t.shares, (
-    IDENT, *OWNER,
-    Field('object_type', s.one_of(*KINDS), 'object_type', 'Type of the shared object.', write='create', required=True),
-    Field('object_id', s.UUID, 'network_id', 'Shared object.', write='create', accepts=s.IDENT, required=True),
-    Field('action', s.one_of(db_networks.SHARED), 'action', 'What the project may do.', write='create', required=True),
-    Field('target_tenant', s.TEXT, 'target_project', 'Project that may use the object; *: all projects.',
-          write='create update', accepts=s.NAME, required=True, guarded=True),
-    Field('target_project', s.TEXT, 'target_project', 'The same as target_tenant.'),
+SHARES = r.Resource('rbac_policy', 'rbac_policies', t.shares, (
+    r.IDENT, *r.OWNER,
+    r.Field('object_type', s.one_of(*KINDS), 'object_type', 'Type of the shared object.', write='create',
+            required=True),
+    r.Field('object_id', s.UUID, 'network_id', 'Shared object.', write='create', accepts=s.IDENT, required=True),
+    r.Field('action', s.one_of(db_networks.SHARED), 'action', 'What the project may do.', write='create',
+            required=True),
+    r.Field('target_tenant', s.TEXT, 'target_project', 'Project that may use the object; *: all projects.',
+            write='create update', accepts=s.NAME, required=True, guarded=True),
+    r.Field('target_project', s.TEXT, 'target_project', 'The same as target_tenant.'),
 ), visible=db_networks.own(t.shares), create=create, update=update, delete=delete,
     missing=lambda ident: faults.RbacPolicyNotFound(policy_id=ident))

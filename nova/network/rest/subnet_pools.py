@@ -5,6 +5,7 @@ The pool's row is locked during an allocation, so that concurrent requests get d
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+import dataclasses
 import ipaddress
 from typing import Any, TYPE_CHECKING
 import uuid
@@ -22,21 +23,16 @@ from nova.network import ranges
 from nova.network.rest import address_scopes
 from nova.network.rest import faults
 from nova.network.rest import quotas
+from nova.network.rest import rows as r
 from nova.network.rest import schemas as s
-from nova.network.rest.rows import Action
-from nova.network.rest.rows import BOTH
-from nova.network.rest.rows import Field
-from nova.network.rest.rows import found
-from nova.network.rest.rows import load_shared
-from nova.network.rest.rows import NAMED
-from nova.network.rest.rows import new_owner
-from nova.network.rest.rows import Resource
 from nova.web.resource import closed
 from nova.web.resource import Document
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import SubnetPoolsRow
     from nova.network.rest.request import Deps
+    from nova.network.rest.values import SubnetpoolValues
+    from nova.network.rest.values import SubnetValues
 
 LENGTHS = ('min_prefixlen', 'default_prefixlen', 'max_prefixlen')
 SHORTEST = {4: 8, 6: 64}            # default of min_prefixlen (Networking API reference)
@@ -44,8 +40,8 @@ COUNTED_AS = {4: 32, 6: 64}         # default_quota counts ranges of this length
 PREFIX_DELEGATION = 'prefix_delegation'     # the API's id for prefix delegation
 
 
-def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
-    project = new_owner(context, values)
+def create(conn: Connection, deps: Deps, context: RequestContext, values: SubnetpoolValues) -> str:
+    project = r.new_owner(context, values)
     prefixes = _prefixes(values['prefixes'])
     version = prefixes[0].version
     row = {**POOLS.stored(values), 'id': str(uuid.uuid4()), 'project_id': project, 'ip_version': version,
@@ -60,10 +56,12 @@ def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[s
     return row['id']
 
 
-def update(conn: Connection, deps: Deps, context: RequestContext, row: SubnetPoolsRow, values: dict[str, Any]) -> None:
-    row = _locked(conn, row['id'])
+def update(conn: Connection, deps: Deps, context: RequestContext, row: SubnetPoolsRow,
+           values: SubnetpoolValues) -> None:
+    row = POOLS.locked(conn, row['id'])
     stored = POOLS.stored(values)
-    stored |= _lengths(row['ip_version'], {**row, **{name: values[name] for name in LENGTHS if values.get(name)}})
+    stored |= _lengths(row['ip_version'], {**row, **{
+        name: value for name, value in values.items() if name in LENGTHS and value}})
     if 'default_quota' in values:
         stored['default_quota'] = values['default_quota']
     if values.get('is_default') is not None:
@@ -90,7 +88,7 @@ def _check_scope(conn: Connection, context: RequestContext, row: SubnetPoolsRow,
 
 
 def delete(conn: Connection, deps: Deps, context: RequestContext, row: SubnetPoolsRow) -> None:
-    _locked(conn, row['id'])
+    POOLS.locked(conn, row['id'])
     if db.pieces(conn, row['id']):
         raise faults.SubnetPoolInUse(subnetpool_id=row['id'])
     db_networks.end_shares(conn, row['id'])
@@ -99,13 +97,13 @@ def delete(conn: Connection, deps: Deps, context: RequestContext, row: SubnetPoo
 
 def add_prefixes(conn: Connection, deps: Deps, context: RequestContext, row: SubnetPoolsRow,
                  body: JsonObject) -> JsonDocument:
-    row = _locked(conn, row['id'])
+    row = POOLS.locked(conn, row['id'])
     return _store(conn, context, row, _prefixes([*row['prefixes'], *_body_prefixes(body)]))
 
 
 def remove_prefixes(conn: Connection, deps: Deps, context: RequestContext, row: SubnetPoolsRow,
                     body: JsonObject) -> JsonDocument:
-    row = _locked(conn, row['id'])
+    row = POOLS.locked(conn, row['id'])
     left: list[ranges.Cidr] = _of(row)
     for gone in _prefixes(_body_prefixes(body)):
         if not ranges.covers(_of(row), gone):
@@ -115,7 +113,7 @@ def remove_prefixes(conn: Connection, deps: Deps, context: RequestContext, row: 
 
 
 def _store(conn: Connection, context: RequestContext, row: SubnetPoolsRow,
-           prefixes: list[ranges.Cidr]) -> dict[str, Any]:
+           prefixes: list[ranges.Cidr]) -> JsonDocument:
     kept = [ipaddress.ip_network(cidr) for _project, cidr in db.pieces(conn, row['id'])]
     stored = [str(each) for each in _fitting(row, ranges.merged(prefixes), kept)]
     _check_scope(conn, context, row, {**row, 'prefixes': stored})
@@ -131,10 +129,6 @@ def _body_prefixes(body: JsonObject) -> list[str]:
 
 
 # ---- checks ----------------------------------------------------------------------
-
-def _locked(conn: Connection, ident: str) -> SubnetPoolsRow:
-    return found(db_networks.lock(conn, t.subnet_pools, ident), faults.SubnetPoolNotFound(subnetpool_id=ident))
-
 
 def _of(row: Mapping[str, Any]) -> list[ranges.Cidr]:
     return [ipaddress.ip_network(each) for each in row['prefixes']]
@@ -191,7 +185,7 @@ def _check_default(conn: Connection, row: Mapping[str, Any]) -> None:
 
 # ---- allocation ------------------------------------------------------------------
 
-def allocate(conn: Connection, context: RequestContext, values: Mapping[str, Any], project: str,
+def allocate(conn: Connection, context: RequestContext, values: SubnetValues, project: str,
              others: Sequence[str]) -> tuple[str | None, str]:
     """Return (pool id or None, CIDR) for a new subnet.
 
@@ -206,7 +200,7 @@ def allocate(conn: Connection, context: RequestContext, values: Mapping[str, Any
         return None, values['cidr']
     pool = db.locked(conn, context, ident)
     if pool is None:
-        raise faults.SubnetPoolNotFound(subnetpool_id=ident)
+        raise POOLS.missing(ident)
     if pool['ip_version'] != values['ip_version']:
         raise exception.InvalidInput(reason=f"ip_version does not match the pool: it is for IPv{pool['ip_version']}.")
     pieces = db.pieces(conn, pool['id'])
@@ -219,8 +213,8 @@ def allocate(conn: Connection, context: RequestContext, values: Mapping[str, Any
     return pool['id'], str(found)
 
 
-def _chosen(conn: Connection, context: RequestContext, values: Mapping[str, Any]) -> str | None:
-    ident: str | None = values['subnetpool_id']
+def _chosen(conn: Connection, context: RequestContext, values: SubnetValues) -> str | None:
+    ident = values['subnetpool_id']
     if ident == PREFIX_DELEGATION:
         raise exception.InvalidInput(reason='subnetpool_id: prefix delegation is not supported. Give a pool or a cidr.')
     if not values['use_default_subnetpool']:
@@ -233,7 +227,7 @@ def _chosen(conn: Connection, context: RequestContext, values: Mapping[str, Any]
     return ident
 
 
-def _allocate_any(pool: Mapping[str, Any], values: Mapping[str, Any], taken: list[ranges.Cidr],
+def _allocate_any(pool: SubnetPoolsRow, values: SubnetValues, taken: list[ranges.Cidr],
                   others: Sequence[str]) -> ranges.Cidr:
     if values['allocation_pools'] or values['gateway_ip'] not in (s.UNSET, None):
         raise exception.InvalidInput(reason='gateway_ip and allocation_pools need a known range: give a cidr of the '
@@ -246,7 +240,7 @@ def _allocate_any(pool: Mapping[str, Any], values: Mapping[str, Any], taken: lis
     return found
 
 
-def _allocate_requested(pool: Mapping[str, Any], values: Mapping[str, Any], taken: list[ranges.Cidr]) -> ranges.Cidr:
+def _allocate_requested(pool: SubnetPoolsRow, values: SubnetValues, taken: list[ranges.Cidr]) -> ranges.Cidr:
     if values['prefixlen'] is not None:
         raise exception.InvalidInput(reason='cidr and prefixlen exclude each other.')
     found = ipaddress.ip_network(_CIDR('cidr', values['cidr']))
@@ -258,7 +252,7 @@ def _allocate_requested(pool: Mapping[str, Any], values: Mapping[str, Any], take
     return found
 
 
-def _check_length(pool: Mapping[str, Any], length: int) -> None:
+def _check_length(pool: SubnetPoolsRow, length: int) -> None:
     if not pool['min_prefixlen'] <= length <= pool['max_prefixlen']:
         raise exception.InvalidInput(reason=f"Subnets of the pool have prefix lengths from {pool['min_prefixlen']} to "
                                             f"{pool['max_prefixlen']}, not {length}.")
@@ -274,22 +268,21 @@ _LENGTH = s.nullable(s.integer(0, 128))
 _BODY = closed('prefixes', prefixes=s.items(s.NETWORK))
 _CHANGED = Document({'prefixes': s.TEXTS})
 
-POOLS = Resource('subnetpool', 'subnetpools', t.subnet_pools, (
-    *NAMED,
-    Field('shared', s.FLAG, 'is_shared', 'Whether other projects can use it.', column='shared', load=load_shared,
-          columns=('id', 'shared'), write='create', accepts=s.BOOLEAN, default=False, guarded=True),
-    Field('is_default', s.FLAG, lambda row, context: row['default_ip_version'] is not None,
-          'Whether it is the default pool of its IP version.', columns=('default_ip_version',), where=db.is_default,
-          write=BOTH, accepts=s.BOOLEAN, default=False, guarded=True),
-    Field('ip_version', s.NUMBER, 'ip_version', 'IP version.'),
-    Field('prefixes', s.TEXTS, 'prefixes', 'Ranges.', write=BOTH, accepts=s.items(s.NETWORK), required=True),
-    Field('default_quota', s.NUMBER_OR_NULL, 'default_quota', 'Maximum number of addresses of a project.', write=BOTH,
-          accepts=s.nullable(s.integer(0, 2 ** 31 - 1))),
-    *(Field(name, s.NUMBER, name, f'The {name.partition("_")[0]} prefix length of subnets.', write=BOTH,
-            accepts=_LENGTH) for name in LENGTHS),
-    Field('address_scope_id', s.UUID_OR_NULL, 'address_scope_id', 'Address scope.', write=BOTH,
-          accepts=s.nullable(s.IDENT)),
+POOLS = r.Resource('subnetpool', 'subnetpools', t.subnet_pools, (
+    *r.NAMED,
+    dataclasses.replace(r.SHARED, write='create'),
+    r.Field('is_default', s.FLAG, lambda row, context: row['default_ip_version'] is not None,
+            'Whether it is the default pool of its IP version.', columns=('default_ip_version',), where=db.is_default,
+            write=r.BOTH, accepts=s.BOOLEAN, default=False, guarded=True),
+    r.Field('ip_version', s.NUMBER, 'ip_version', 'IP version.'),
+    r.Field('prefixes', s.TEXTS, 'prefixes', 'Ranges.', write=r.BOTH, accepts=s.items(s.NETWORK), required=True),
+    r.Field('default_quota', s.NUMBER_OR_NULL, 'default_quota', 'Maximum number of addresses of a project.',
+            write=r.BOTH, accepts=s.nullable(s.integer(0, 2 ** 31 - 1))),
+    *(r.Field(name, s.NUMBER, name, f'The {name.partition("_")[0]} prefix length of subnets.', write=r.BOTH,
+              accepts=_LENGTH) for name in LENGTHS),
+    r.Field('address_scope_id', s.UUID_OR_NULL, 'address_scope_id', 'Address scope.', write=r.BOTH,
+            accepts=s.nullable(s.IDENT)),
 ), visible=db.visible, create=create, update=update, delete=delete,
     missing=lambda ident: faults.SubnetPoolNotFound(subnetpool_id=ident),
-    actions=(Action('PUT', 'add_prefixes', add_prefixes, _CHANGED, _BODY),
-             Action('PUT', 'remove_prefixes', remove_prefixes, _CHANGED, _BODY)))
+    actions=(r.Action('PUT', 'add_prefixes', add_prefixes, _CHANGED, _BODY),
+             r.Action('PUT', 'remove_prefixes', remove_prefixes, _CHANGED, _BODY)))

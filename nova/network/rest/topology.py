@@ -24,7 +24,6 @@ from nova.network.rest import operations
 from nova.network.rest import permissions
 from nova.network.rest import routers
 from nova.network.rest import schemas as s
-from nova.network.rest.rows import found
 from nova.network.rest.rows import Resource
 from nova.web.resource import Document
 from nova.web.routes import Route
@@ -65,10 +64,7 @@ def delete(req: NetworkRequest, project: str) -> None:
 def _project(req: NetworkRequest, project: str) -> str:
     assert req.route is not None                  # a routed request
     project = str(req.context.project_id) if project in ('', 'null', 'None') else project
-    if not permissions.allows(req.context, req.route.checks[0], permissions.target({'project_id': project})):
-        if project != req.context.project_id:
-            raise exception.NotFound()
-        raise exception.PolicyDenied(rule=req.route.checks[0])
+    permissions.authorize_project(req.context, req.route.checks[0], project)
     return project[:255]
 
 
@@ -103,8 +99,7 @@ def make(conn: Connection, deps: Deps, project: str) -> str:
     subnet = made(networks.SUBNETS, name=NAME.format('subnet_v4'), network_id=network, ip_version=4,
                   use_default_subnetpool=True)
     router = made(routers.ROUTERS, name=NAME.format('router'), external_gateway_info={'network_id': outside})
-    row = found(db_networks.get(conn, t.routers, router), faults.RouterNotFound(router_id=router))
-    routers.add_interface(conn, deps, context, row, {'subnet_id': subnet})
+    routers.add_interface(conn, deps, context, routers.ROUTERS.get(conn, router), {'subnet_id': subnet})
     db.insert(conn, project, network, router)
     return network
 

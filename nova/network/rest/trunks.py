@@ -20,15 +20,8 @@ from nova.json_types import JsonDocument
 from nova.json_types import JsonObject
 from nova.network.rest import faults
 from nova.network.rest import quotas
+from nova.network.rest import rows as r
 from nova.network.rest import schemas as s
-from nova.network.rest.rows import Action
-from nova.network.rest.rows import BOTH
-from nova.network.rest.rows import Field
-from nova.network.rest.rows import found
-from nova.network.rest.rows import is_owner
-from nova.network.rest.rows import NAMED
-from nova.network.rest.rows import new_owner
-from nova.network.rest.rows import Resource
 from nova.web.resource import closed
 from nova.web.resource import Document
 from nova.web.resource import Schema
@@ -36,14 +29,16 @@ from nova.web.resource import Schema
 if TYPE_CHECKING:
     from nova.db.tables.rows import PortsRow, TrunksRow, TrunkSubportsRow
     from nova.network.rest.request import Deps
+    from nova.network.rest.values import TrunkSubPorts
+    from nova.network.rest.values import TrunkValues
 
 INHERIT = 'inherit'             # the subport has the VLAN id of its network
 MAX_SUBPORTS = 200              # maximum of a trunk: each is a pair of devices on the host
 
 
-def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[str, Any]) -> str:
+def create(conn: Connection, deps: Deps, context: RequestContext, values: TrunkValues) -> str:
     _check_subports(values['sub_ports'] or [])
-    project = new_owner(context, values)
+    project = r.new_owner(context, values)
     quotas.check(conn, deps.conf, 'trunk', project)
     parent = _locked(conn, context, [values['port_id']])[values['port_id']]
     _check_no_subport(conn, [parent['id']])
@@ -54,10 +49,6 @@ def create(conn: Connection, deps: Deps, context: RequestContext, values: dict[s
         **TRUNKS.stored(values), 'id': ident, 'project_id': project, 'description': values['description'] or ''}])
     _add(conn, context, ident, parent, values['sub_ports'] or [])
     return ident
-
-
-def update(conn: Connection, deps: Deps, context: RequestContext, row: TrunksRow, values: dict[str, Any]) -> None:
-    db_networks.update(conn, t.trunks, row['id'], TRUNKS.stored(values))
 
 
 def delete(conn: Connection, deps: Deps, context: RequestContext, row: TrunksRow) -> None:
@@ -98,21 +89,17 @@ def get_subports(conn: Connection, deps: Deps, context: RequestContext, row: Tru
 def _shown(conn: Connection, context: RequestContext, row: TrunksRow) -> JsonDocument:
     """Count the change, and return the trunk without the name of the resource around it, as the reference does."""
     db_networks.update(conn, t.trunks, row['id'], {})
-    return TRUNKS.documents(conn, context, [found(db_networks.get(conn, t.trunks, row['id']), _missing(row['id']))])[0]
+    return TRUNKS.documents(conn, context, [TRUNKS.get(conn, row['id'])])[0]
 
 
-def _body_subports(body: JsonObject) -> list[dict[str, Any]]:
+def _body_subports(body: JsonObject) -> list[TrunkSubPorts]:
     if body.keys() != {'sub_ports'}:
         raise exception.BadRequest("A body with only 'sub_ports', a list of subports, is expected.")
-    wanted: list[dict[str, Any]] = _SUBPORTS('sub_ports', body['sub_ports'])
+    wanted: list[TrunkSubPorts] = _SUBPORTS('sub_ports', body['sub_ports'])
     return wanted
 
 
 # ---- checks ----------------------------------------------------------------------
-
-def _missing(ident: str) -> faults.TrunkNotFound:
-    return faults.TrunkNotFound(trunk_id=ident)
-
 
 def _check_subports(wanted: Sequence[Mapping[str, Any]]) -> None:
     """Check the subports of a request without the database.
@@ -135,11 +122,11 @@ def _lock(conn: Connection, row: TrunksRow) -> tuple[TrunksRow, PortsRow]:
 
     :raises TrunkDisabled: the trunk is administratively down
     """
-    row = found(db_networks.lock(conn, t.trunks, row['id']), _missing(row['id']))
+    row = TRUNKS.locked(conn, row['id'])
     if not row['admin_state_up']:
         raise faults.TrunkDisabled(trunk_id=row['id'])
     parent = db_ports.lock_many(conn, [row['port_id']]).get(row['port_id'])
-    return row, found(parent, exception.PortNotFound(port_id=row['port_id']))
+    return row, r.found(parent, exception.PortNotFound(port_id=row['port_id']))
 
 
 def _locked(conn: Connection, context: RequestContext, idents: Sequence[str]) -> dict[str, PortsRow]:
@@ -149,7 +136,7 @@ def _locked(conn: Connection, context: RequestContext, idents: Sequence[str]) ->
     """
     rows = db_ports.lock_many(conn, sorted(set(idents)))
     for ident in idents:
-        if ident not in rows or not is_owner(context, rows[ident]):
+        if ident not in rows or not r.is_owner(context, rows[ident]):
             raise exception.PortNotFound(port_id=ident)
     return rows
 
@@ -160,7 +147,7 @@ def _check_no_subport(conn: Connection, idents: Collection[str]) -> None:
 
 
 def _add(conn: Connection, context: RequestContext, trunk_id: str, parent: PortsRow,
-         wanted: list[dict[str, Any]]) -> None:
+         wanted: list[TrunkSubPorts]) -> None:
     """Add subports to a trunk.
 
     :param parent: its locked parent port
@@ -196,7 +183,7 @@ def _add(conn: Connection, context: RequestContext, trunk_id: str, parent: Ports
     db.add(conn, trunk_id, parent['id'], rows)
 
 
-def _row(trunk_id: str, wanted: Mapping[str, Any], of_network: int | None) -> TrunkSubportsRow:
+def _row(trunk_id: str, wanted: TrunkSubPorts, of_network: int | None) -> TrunkSubportsRow:
     """Return the row of a subport.
 
     :param of_network: VLAN id of its network; None: the network is not of type vlan
@@ -210,15 +197,13 @@ def _row(trunk_id: str, wanted: Mapping[str, Any], of_network: int | None) -> Tr
 
 # ---- documents -------------------------------------------------------------------
 
-def _documents(subports: Sequence[db.Details], with_mac: bool = False) -> list[dict[str, Any]]:
+def _documents(subports: Sequence[db.Details], with_mac: bool = False) -> list[JsonObject]:
     names = ('port_id', 'segmentation_type', 'segmentation_id', *(['mac_address'] if with_mac else []))
     return [{name: getattr(each, name) for name in names} for each in subports]
 
 
-def _load_subports(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
-    known = db.subports(conn, [row['id'] for row in rows])
-    for row in rows:
-        row['sub_ports'] = _documents(known[row['id']])
+def _subports(conn: Connection, idents: list[str]) -> dict[str, list[JsonObject]]:
+    return {ident: _documents(subports) for ident, subports in db.subports(conn, idents).items()}
 
 
 def _load_status(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
@@ -261,17 +246,17 @@ DETAILS: Schema = {**s.shape(trunk_id=s.UUID, sub_ports=s.array(s.shape(
                    'type': ['object', 'null']}
 _BODY = closed('sub_ports', sub_ports=s.items(_NEW))
 
-TRUNKS = Resource('trunk', 'trunks', t.trunks, (
-    *NAMED,
-    Field('port_id', s.UUID, 'port_id', 'Parent port.', write='create', accepts=s.IDENT, required=True),
-    Field('admin_state_up', s.FLAG, 'admin_state_up', 'Whether its subports can change, and it can be deleted.',
-          write=BOTH, accepts=s.BOOLEAN, default=True),
-    Field('status', s.one_of('ACTIVE', 'DOWN'), 'status', 'ACTIVE: the parent port has a device.', load=_load_status,
-          columns=('port_id',), where=db.with_status),
-    Field('sub_ports', s.array(_SUBPORT), 'sub_ports', 'Subports.', load=_load_subports, columns=('id',), listed=False,
-          write='create', accepts=s.nullable(s.items(_NEW))),
-), visible=db_networks.own(t.trunks), create=create, update=update, delete=delete, missing=_missing,
-    server_view=_server_view,
-    actions=(Action('GET', 'get_subports', get_subports, Document({'sub_ports': s.array(_SUBPORT)})),
-             Action('PUT', 'add_subports', add_subports, _Trunk(), _BODY),
-             Action('PUT', 'remove_subports', remove_subports, _Trunk(), _BODY)))
+TRUNKS = r.Resource('trunk', 'trunks', t.trunks, (
+    *r.NAMED,
+    r.Field('port_id', s.UUID, 'port_id', 'Parent port.', write='create', accepts=s.IDENT, required=True),
+    r.Field('admin_state_up', s.FLAG, 'admin_state_up', 'Whether its subports can change, and it can be deleted.',
+            write=r.BOTH, accepts=s.BOOLEAN, default=True),
+    r.Field('status', s.one_of('ACTIVE', 'DOWN'), 'status', 'ACTIVE: the parent port has a device.', load=_load_status,
+            columns=('port_id',), where=db.with_status),
+    r.Field('sub_ports', s.array(_SUBPORT), 'sub_ports', 'Subports.', lists=_subports, listed=False, write='create',
+            accepts=s.nullable(s.items(_NEW))),
+), visible=db_networks.own(t.trunks), create=create, delete=delete, server_view=_server_view,
+    missing=lambda ident: faults.TrunkNotFound(trunk_id=ident),
+    actions=(r.Action('GET', 'get_subports', get_subports, Document({'sub_ports': s.array(_SUBPORT)})),
+             r.Action('PUT', 'add_subports', add_subports, _Trunk(), _BODY),
+             r.Action('PUT', 'remove_subports', remove_subports, _Trunk(), _BODY)))

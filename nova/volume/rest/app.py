@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 import re
 import typing
+from wsgiref.types import WSGIEnvironment
 
 from nova import exception
 from nova import policies
@@ -60,7 +61,7 @@ class VolumeApi(application.Api[VolumeRequest]):
         super().__init__(handlers.ROUTES)
         self._store, self._policy = store, rules or policy.Policy(None, policies.BLOCK_STORAGE)
 
-    def request(self, environ: dict[str, typing.Any]) -> VolumeRequest:
+    def request(self, environ: WSGIEnvironment) -> VolumeRequest:
         return VolumeRequest(environ, self._store, self._policy)
 
     def find(self, req: VolumeRequest) -> tuple[Methods | None, list[str]] | Response:
@@ -93,7 +94,7 @@ class VolumeApi(application.Api[VolumeRequest]):
             raise exception.NotFound()
         return self.mapper.find(segments, req.method)
 
-    def authorize(self, req: VolumeRequest, row: Route, parts: application.Values) -> None:
+    def authorize(self, req: VolumeRequest, row: Route, parts: application.Parts) -> None:
         name, values = 'volume:' + row.called, [*parts.values(), None, None]
         log.named(name, code=row.status, target_type=row.path.split('/')[1], target_id=values[0],
                   target_part=values[1], route='/v3' + _PART.sub('{id}', row.path))
@@ -102,7 +103,7 @@ class VolumeApi(application.Api[VolumeRequest]):
         if row.query is None:
             req.query = params.parse_plain(req.environ)
 
-    def _owner(self, req: VolumeRequest, rule: str, row: Route, parts: application.Values) -> Mapping[str, str] | None:
+    def _owner(self, req: VolumeRequest, rule: str, row: Route, parts: application.Parts) -> Mapping[str, str] | None:
         """Return project_id and user_id of the resource in the path; None: it belongs to the caller's project.
 
         Callers other than administrators have access to their own project only, so most rules need no lookup. The
@@ -117,7 +118,7 @@ class VolumeApi(application.Api[VolumeRequest]):
             found = db.owner(conn, table, parts['ident'][:64])
         return found if found and (req.context.is_admin or found['project_id'] == req.context.project_id) else None
 
-    def check(self, req: VolumeRequest, row: Route, parts: application.Values) -> None:
+    def check(self, req: VolumeRequest, row: Route, parts: application.Parts) -> None:
         if not req.trusted:
             handlers.check_shown(req, row, parts)
 
