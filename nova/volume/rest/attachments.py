@@ -1,9 +1,10 @@
 """Operations on attachments of volumes: routes and handlers."""
 from __future__ import annotations
 
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from nova import exception
+from nova.db.tables import rows as db_rows
 from nova.db.volumes import volumes as db
 from nova.volume.rest import listing
 from nova.volume.rest import schemas
@@ -11,13 +12,12 @@ from nova.volume.rest.resources import ATTACHMENT
 from nova.volume.rest.schemas import route
 from nova.volume.store import rows as rows_of
 from nova.web.resource import Body
-from nova.web.resource import closed
 from nova.web.resource import Document
 from nova.web.resource import One
+from nova.web.resource import shape
 
 if TYPE_CHECKING:
     from nova.db.engine import Connection
-    from nova.db.tables.rows import VolumeAttachmentsRow
     from nova.json_types import JsonObject
     from nova.volume import api
     from nova.volume.rest.request import VolumeRequest
@@ -25,24 +25,25 @@ if TYPE_CHECKING:
 MULTIATTACH_BOOTABLE = 'volume:multiattach_bootable_volume'
 
 
-def _with_mode(conn: Connection, rows: list[VolumeAttachmentsRow]) -> list[dict[str, Any]]:
-    """Add the read-only flags of their volumes to rows of attachments."""
+class Attachment(db_rows.VolumeAttachmentsRow):
+    """An attachment's row with the read-only flag of its volume, and its connection after a host has connected it."""
+
+    readonly: bool
+    connection: api.Connection | None
+
+
+def _with_mode(conn: Connection, rows: list[db_rows.VolumeAttachmentsRow],
+               connection: api.Connection | None = None) -> list[Attachment]:
     readonly = db.readonly(conn, {row['volume_id'] for row in rows})
-    return [{**row, 'readonly': row['volume_id'] in readonly} for row in rows]
+    return [{**row, 'readonly': row['volume_id'] in readonly, 'connection': connection} for row in rows]
 
 
-def _attachment(request: VolumeRequest, ident: str, connection: api.Connection | None = None) -> dict[str, Any]:
-    """Return the row of an attachment with its connection, if given."""
+def _attachment(request: VolumeRequest, ident: str, connection: api.Connection | None = None) -> Attachment:
     with request.store.db.reader() as conn:
-        row = rows_of.attachment(conn, request.context, ident)
-        return {**_with_mode(conn, [row])[0], 'connection': connection}
+        return _with_mode(conn, [rows_of.attachment(conn, request.context, ident)], connection)[0]
 
 
-def show_attachment(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    return _attachment(request, ident)
-
-
-def create_attachment(request: VolumeRequest) -> dict[str, Any]:
+def create_attachment(request: VolumeRequest) -> Attachment:
     given = request.body
     volume = request.store.get(request.context, given['volume_uuid'])
     if volume['multiattach'] and volume['bootable'] and volume['attachments']:
@@ -61,7 +62,7 @@ def check_mode(mode: str | None, volume: rows_of.Volume) -> None:
         raise exception.BadRequest('Mode ro requires a read-only volume. Set the volume to read-only first.')
 
 
-def update_attachment(request: VolumeRequest, ident: str) -> dict[str, Any]:
+def update_attachment(request: VolumeRequest, ident: str) -> Attachment:
     given = request.body
     return _attachment(request, ident, request.store.connect(
         request.context, ident, given['connector'], _mountpoint(given)))
@@ -69,10 +70,6 @@ def update_attachment(request: VolumeRequest, ident: str) -> dict[str, Any]:
 
 def _mountpoint(given: dict[str, JsonObject]) -> str | None:
     return str(given['connector'].get('mountpoint') or '')[:255] or None
-
-
-def complete_attachment(request: VolumeRequest, ident: str) -> None:
-    request.store.complete(request.context, ident)
 
 
 def delete_attachment(request: VolumeRequest, ident: str) -> JsonObject:
@@ -87,10 +84,11 @@ ROUTES = (
     listing.listed('/attachments/detail', 'list_attachments', None, ATTACHMENT, first='asc', prepare=_with_mode),
     route('POST', '/attachments', create_attachment, 'volume:attachment_create', (MULTIATTACH_BOOTABLE,),
           body=ATTACHMENT.body('create'), answer=_ONE),
-    route('GET', '/attachments/{ident}', show_attachment, answer=_ONE),
+    route('GET', '/attachments/{ident}', _attachment, answer=_ONE, name='show_attachment'),
     route('PUT', '/attachments/{ident}', update_attachment, 'volume:attachment_update', answer=_ONE,
-          body=Body('attachment', closed('connector', connector={'type': 'object'}))),
+          body=Body('attachment', shape(connector={'type': 'object'}))),
     route('DELETE', '/attachments/{ident}', delete_attachment, 'volume:attachment_delete',
           answer=Document({'attachments': schemas.EMPTY_LIST})),
-    schemas.action('attachments', 'os-complete', complete_attachment, 'volume:attachment_complete', 204),
+    schemas.action('attachments', 'os-complete', schemas.forward(lambda store: store.complete),
+                   'volume:attachment_complete', 204, name='complete_attachment'),
 )

@@ -15,6 +15,7 @@ from nova.volume.store import services
 from nova.volume.store import types
 from nova.web.resource import closed
 from nova.web.resource import Document
+from nova.web.resource import shape
 
 if TYPE_CHECKING:
     from nova.json_types import JsonObject
@@ -85,11 +86,10 @@ ROUTES = (
     route('GET', '/capabilities/{host}', capabilities, 'volume_extension:capabilities', answer=Document({
         **dict.fromkeys(_TEXTS, schemas.TEXT), 'replication_targets': schemas.EMPTY_LIST, 'properties': closed()})),
     route('GET', '/resource_filters', filters, query=listing.Query('resource'), since=SINCE_FILTERS,
-          answer=Document({'resource_filters': [closed(
-              'resource', 'filters', resource=schemas.TEXT, filters={'type': 'array', 'items': schemas.TEXT})]})),
-    route('GET', '/messages', messages, 'message:get_all', query=listing.Query(
-        'limit', 'marker', 'offset', 'sort', 'sort_key', 'sort_dir'), since=SINCE_MESSAGES,
-          answer=Document({'messages': schemas.EMPTY_LIST})),
+          answer=Document({'resource_filters': [
+              shape(resource=schemas.TEXT, filters={'type': 'array', 'items': schemas.TEXT})]})),
+    route('GET', '/messages', messages, 'message:get_all', query=listing.Query(*listing.PAGED, *listing.SORTED),
+          since=SINCE_MESSAGES, answer=Document({'messages': schemas.EMPTY_LIST})),
     route('GET', '/messages/{ident}', message, 'message:get', since=SINCE_MESSAGES,
           answer=Document({'message': closed()})),
     route('DELETE', '/messages/{ident}', message, 'message:delete', since=SINCE_MESSAGES, status=204,

@@ -8,12 +8,14 @@ from nova.volume.rest import listing
 from nova.volume.rest import schemas
 from nova.volume.rest.resources import BACKUP
 from nova.volume.rest.resources import TRANSFER
+from nova.volume.rest.schemas import forward
 from nova.volume.rest.schemas import route
 from nova.web import routes
 from nova.web.resource import Body
 from nova.web.resource import closed
 from nova.web.resource import Document
 from nova.web.resource import One
+from nova.web.resource import shape
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import VolumeBackupsRow
@@ -24,10 +26,6 @@ if TYPE_CHECKING:
 
 
 # ---- backups -----------------------------------------------------------------
-
-def show_backup(request: VolumeRequest, ident: str) -> VolumeBackupsRow:
-    return request.store.backups.get(request.context, ident)
-
 
 def create_backup(request: VolumeRequest) -> VolumeBackupsRow:
     given = request.body
@@ -48,14 +46,6 @@ def update_backup(request: VolumeRequest, ident: str) -> VolumeBackupsRow:
     return request.store.backups.update(request.context, ident, request.body)
 
 
-def delete_backup(request: VolumeRequest, ident: str) -> None:
-    request.store.backups.delete(request.context, ident)
-
-
-def force_delete_backup(request: VolumeRequest, ident: str) -> None:
-    request.store.backups.delete(request.context, ident, force=True)
-
-
 def reset_backup_status(request: VolumeRequest, ident: str) -> None:
     request.store.backups.reset(request.context, ident, request.body['status'])
 
@@ -73,20 +63,12 @@ def restore_backup(request: VolumeRequest, ident: str) -> JsonObject:
 
 # ---- transfers ---------------------------------------------------------------
 
-def show_transfer(request: VolumeRequest, ident: str) -> VolumeTransfersRow:
-    return request.store.transfers.get(request.context, ident)
-
-
 def create_transfer(request: VolumeRequest) -> Offer:
     return request.store.transfers.create(request.context, request.body['volume_id'], request.body.get('name'))
 
 
 def accept_transfer(request: VolumeRequest, ident: str) -> VolumeTransfersRow:
     return request.store.transfers.accept(request.context, ident, request.body['auth_key'])
-
-
-def delete_transfer(request: VolumeRequest, ident: str) -> None:
-    request.store.transfers.delete(request.context, ident)
 
 
 def _transfers(path: str) -> tuple[routes.Route, ...]:
@@ -96,29 +78,34 @@ def _transfers(path: str) -> tuple[routes.Route, ...]:
             listing.listed(f'{path}/detail', 'list_transfers', 'volume:get_all_transfers', TRANSFER),
             route('POST', path, create_transfer, 'volume:create_transfer', status=202,
                   body=TRANSFER.body('create'), answer=One(TRANSFER, 'create')),
-            route('GET', f'{path}/{{ident}}', show_transfer, 'volume:get_transfer', answer=shown),
-            route('DELETE', f'{path}/{{ident}}', delete_transfer, 'volume:delete_transfer', status=202),
+            route('GET', f'{path}/{{ident}}', forward(lambda store: store.transfers.get), 'volume:get_transfer',
+                  answer=shown, name='show_transfer'),
+            route('DELETE', f'{path}/{{ident}}', forward(lambda store: store.transfers.delete),
+                  'volume:delete_transfer', status=202, name='delete_transfer'),
             route('POST', f'{path}/{{ident}}/accept', accept_transfer, 'volume:accept_transfer', status=202,
                   answer=shown,
-                  body=Body('accept', closed('auth_key', auth_key={'type': 'string', 'maxLength': 255}))))
+                  body=Body('accept', shape(auth_key={'type': 'string', 'maxLength': 255}))))
 
 
 _ADMIN_ACTION = 'volume_extension:backup_admin_actions:'
 _CHANGED = One(BACKUP, 'create')
-_RESTORED = {'backup_id': schemas.UUID, 'volume_id': schemas.UUID, 'volume_name': schemas.TEXT_OR_NULL}
 ROUTES = (
     listing.listed('/backups', 'list_backups', 'backup:get_all', BACKUP, 'list'),
     listing.listed('/backups/detail', 'list_backups_in_detail', 'backup:get_all', BACKUP),
     route('POST', '/backups', create_backup, 'backup:create', status=202, body=BACKUP.body('create'),
           answer=_CHANGED),
-    route('GET', '/backups/{ident}', show_backup, 'backup:get', answer=One(BACKUP, 'show')),
+    route('GET', '/backups/{ident}', forward(lambda store: store.backups.get), 'backup:get', answer=One(BACKUP, 'show'),
+          name='show_backup'),
     route('PUT', '/backups/{ident}', update_backup, 'backup:update', body=BACKUP.body('update'), answer=_CHANGED),
-    route('DELETE', '/backups/{ident}', delete_backup, 'backup:delete', status=202),
-    schemas.action('backups', 'os-force_delete', force_delete_backup, _ADMIN_ACTION + 'force_delete'),
+    route('DELETE', '/backups/{ident}', forward(lambda store: store.backups.delete), 'backup:delete', status=202,
+          name='delete_backup'),
+    schemas.action('backups', 'os-force_delete', forward(lambda store: store.backups.delete, force=True),
+                   _ADMIN_ACTION + 'force_delete', name='force_delete_backup'),
     schemas.action('backups', 'os-reset_status', reset_backup_status, _ADMIN_ACTION + 'reset_status',
-                   schema=closed('status', status={'enum': ['available', 'error']})),
+                   schema=shape(status={'enum': ['available', 'error']})),
     route('POST', '/backups/{ident}/restore', restore_backup, 'backup:restore', status=202,
           body=Body('restore', closed(volume_id=schemas.SHORT_ID, name=schemas.NAME)),
-          answer=Document({'restore': closed(*_RESTORED, **_RESTORED)})),
+          answer=Document({'restore': shape(
+              backup_id=schemas.UUID, volume_id=schemas.UUID, volume_name=schemas.TEXT_OR_NULL)})),
     *_transfers('/os-volume-transfer'), *_transfers('/volume-transfers'),
 )

@@ -33,6 +33,7 @@ from nova.web.resource import closed
 from nova.web.resource import Document
 from nova.web.resource import One
 from nova.web.resource import Schema
+from nova.web.resource import shape
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from nova.json_types import Json
     from nova.json_types import JsonObject
     from nova.objects.image import Image
+    from nova.volume.embedded import EmbeddedVolumes
     from nova.volume.rest.request import VolumeRequest
 
 ONLINE_EXTEND = 42       # microversion for extending volumes in use
@@ -107,7 +109,7 @@ class _Summary(Document):
         shown: dict[str, Schema] = {'total_count': schemas.INTEGER, 'total_size': schemas.INTEGER}
         if version >= SUMMARY_METADATA:
             shown['metadata'] = {'type': 'object', 'additionalProperties': {'type': 'array', 'items': schemas.TEXT}}
-        return closed('volume-summary', **{'volume-summary': closed(*shown, **shown)})
+        return closed('volume-summary', **{'volume-summary': shape(**shown)})
 
 
 def summarize_volumes(request: VolumeRequest) -> JsonObject:
@@ -117,10 +119,6 @@ def summarize_volumes(request: VolumeRequest) -> JsonObject:
     if request.version >= SUMMARY_METADATA:
         shown['metadata'] = {key: sorted(values) for key, values in sorted(metadata.items())}
     return {'volume-summary': shown}
-
-
-def show_volume(request: VolumeRequest, ident: str) -> rows_of.Volume:
-    return request.store.get(request.context, ident)
 
 
 def create_volume(request: VolumeRequest) -> rows_of.Volume:
@@ -204,10 +202,6 @@ def retype(request: VolumeRequest, ident: str) -> None:
     request.store.retypes.retype(request.context, ident, request.body['new_type'])
 
 
-def force_delete(request: VolumeRequest, ident: str) -> None:
-    request.store.delete(request.context, ident, force=True)
-
-
 def set_image_metadata(request: VolumeRequest, ident: str) -> JsonObject:
     change = items.added('image_metadata', request.body['metadata'],
                          f'A volume has at most {schemas.MAX_METADATA_ITEMS} items of image metadata.')
@@ -250,22 +244,6 @@ def upload_image(request: VolumeRequest, ident: str) -> tuple[rows_of.Volume, Im
         'protected': given.get('protected') or False})
 
 
-def begin_detaching(request: VolumeRequest, ident: str) -> None:
-    request.store.begin_detaching(request.context, ident)
-
-
-def roll_detaching(request: VolumeRequest, ident: str) -> None:
-    request.store.roll_detaching(request.context, ident)
-
-
-def reserve(request: VolumeRequest, ident: str) -> None:
-    request.store.attachments.reserve(request.context, ident)
-
-
-def unreserve(request: VolumeRequest, ident: str) -> None:
-    request.store.attachments.unreserve(request.context, ident)
-
-
 def attach(request: VolumeRequest, ident: str) -> None:
     """Record an attachment to a server that a client has made."""
     given = request.body
@@ -285,6 +263,10 @@ def detach(request: VolumeRequest, ident: str) -> None:
     request.store.detach(request.context, found[0])
 
 
+# name of an action without a body: method of the backend
+_FORWARDED: dict[str, Callable[[EmbeddedVolumes], Callable[..., None]]] = {
+    'begin_detaching': lambda store: store.begin_detaching, 'roll_detaching': lambda store: store.roll_detaching,
+    'reserve': lambda store: store.attachments.reserve, 'unreserve': lambda store: store.attachments.unreserve}
 _ACTION, _ADMIN_ACTION = 'volume_extension:volume_actions:', 'volume_extension:volume_admin_actions:'
 _IMAGE_ITEMS = 'volume_extension:volume_image_metadata:'
 _ONE, _FORCE = One(VOLUME, 'show'), listing.Query('force', 'cascade', refuses=False)
@@ -296,39 +278,39 @@ ROUTES: tuple[Route, ...] = (
           body=VOLUME.body('create', CLOSED, _HINTS), answer=One(VOLUME, 'create')),
     route('GET', '/volumes/summary', summarize_volumes, 'volume:get_all', since=SUMMARY,
           query=listing.Query(*listing.EVERYONE), answer=_Summary({})),
-    route('GET', '/volumes/{ident}', show_volume, 'volume:get', answer=_ONE),
+    route('GET', '/volumes/{ident}', schemas.forward(lambda store: store.get), 'volume:get', answer=_ONE,
+          name='show_volume'),
     route('PUT', '/volumes/{ident}', update_volume, 'volume:update', body=VOLUME.body('update'), answer=_ONE),
     route('DELETE', '/volumes/{ident}', delete_volume, 'volume:delete', (FORCE_DELETE,), status=202,
           query=_FORCE),
     *items.routes('volumes', 'metadata', [f'volume:{verb}_volume_metadata' for verb in (
         'get', 'create', 'update', 'delete')], lambda store: store),
     schemas.action('volumes', 'os-extend', extend, 'volume:extend', checks=(EXTEND_ATTACHED,),
-                   schema=closed('new_size', new_size=schemas.SIZE_REQUIRED)),
+                   schema=shape(new_size=schemas.SIZE_REQUIRED)),
     schemas.action('volumes', 'os-set_bootable', set_bootable, 'volume:update', 200,
-                   schema=closed('bootable', bootable=schemas.FLAG)),
+                   schema=shape(bootable=schemas.FLAG)),
     schemas.action('volumes', 'os-reset_status', reset_status, _ADMIN_ACTION + 'reset_status',
-                   schema=closed('status', status={'enum': STATUSES})),
+                   schema=shape(status={'enum': STATUSES})),
     schemas.action('volumes', 'os-reimage', reimage, 'volume:reimage', checks=(REIMAGE_RESERVED,),
                    schema=closed('image_id', image_id=schemas.ID, reimage_reserved=schemas.FLAG)),
     schemas.action('volumes', 'os-update_readonly_flag', set_readonly, 'volume:update_readonly_flag',
-                   schema=closed('readonly', readonly=schemas.FLAG)),
+                   schema=shape(readonly=schemas.FLAG)),
     schemas.action('volumes', 'os-retype', retype, 'volume:retype', checks=(MULTIATTACH,), schema=closed(
         'new_type', new_type=_WORD, migration_policy={'enum': ['never', 'on-demand', None]})),
-    schemas.action('volumes', 'os-force_delete', force_delete, _ADMIN_ACTION + 'force_delete'),
+    schemas.action('volumes', 'os-force_delete', schemas.forward(lambda store: store.delete, force=True),
+                   _ADMIN_ACTION + 'force_delete', name='force_delete'),
     schemas.action('volumes', 'os-set_image_metadata', set_image_metadata, _IMAGE_ITEMS + 'set', 200,
-                   schema=closed('metadata', metadata=schemas.ITEMS), answer=schemas.METADATA_ANSWER),
+                   schema=shape(metadata=schemas.ITEMS), answer=schemas.METADATA_ANSWER),
     schemas.action('volumes', 'os-unset_image_metadata', unset_image_metadata, _IMAGE_ITEMS + 'remove', 200,
-                   schema=closed('key', key={'type': 'string', 'maxLength': 255})),
+                   schema=shape(key={'type': 'string', 'maxLength': 255})),
     schemas.action('volumes', 'os-show_image_metadata', show_image_metadata, 'volume:get_volume_metadata', 200,
                    answer=schemas.METADATA_ANSWER),
     schemas.action('volumes', 'os-volume_upload_image', upload_image, _ACTION + 'upload_image',
                    checks=(UPLOAD_PUBLIC,), answer=One(UPLOAD, 'show'), schema=closed(
         'image_name', image_name=_WORD, force=schemas.FLAG_OR_NULL, container_format=schemas.NAME,
         disk_format=schemas.NAME, visibility=schemas.NAME, protected=schemas.FLAG_OR_NULL)),
-    schemas.action('volumes', 'os-begin_detaching', begin_detaching, _ACTION + 'begin_detaching'),
-    schemas.action('volumes', 'os-roll_detaching', roll_detaching, _ACTION + 'roll_detaching'),
-    schemas.action('volumes', 'os-reserve', reserve, _ACTION + 'reserve'),
-    schemas.action('volumes', 'os-unreserve', unreserve, _ACTION + 'unreserve'),
+    *(schemas.action('volumes', f'os-{name}', schemas.forward(method), _ACTION + name, name=name)
+      for name, method in _FORWARDED.items()),
     schemas.action('volumes', 'os-attach', attach, _ACTION + 'attach', schema=closed(
         'instance_uuid', instance_uuid=schemas.ID, mountpoint=schemas.NAME, mode={'enum': ['rw', 'ro', None]})),
     schemas.action('volumes', 'os-detach', detach, _ACTION + 'detach', schema=closed(

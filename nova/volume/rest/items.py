@@ -63,7 +63,7 @@ def removed(column: Column, key: str) -> Change:
     return change
 
 
-def changed(resource: Resource, given: dict[str, Any]) -> JsonObject:
+def changed(resource: Resource, given: JsonObject) -> JsonObject:
     """Return the columns that an update changes.
 
     :raises TooLarge: metadata

@@ -18,6 +18,7 @@ from nova.web.resource import closed
 from nova.web.resource import Document
 from nova.web.resource import Page
 from nova.web.resource import Schema
+from nova.web.resource import shape
 
 if TYPE_CHECKING:
     from nova.volume.rest.request import VolumeRequest
@@ -110,7 +111,7 @@ def services(request: VolumeRequest) -> JsonObject:
                          and wanted.get('host') in (None, row['host'], row['host'].partition('@')[0])]}
 
 
-def empty_list(key: str) -> Callable[[VolumeRequest], dict[str, Any]]:
+def empty_list(key: str) -> Callable[[VolumeRequest], JsonObject]:
     """Return a handler for an empty list of an unsupported resource."""
     def empty(request: VolumeRequest) -> JsonObject:
         return {key: []}
@@ -119,31 +120,29 @@ def empty_list(key: str) -> Callable[[VolumeRequest], dict[str, Any]]:
 
 _SET = '/os-quota-sets/{project_id}'
 _QUOTA = dict.fromkeys(storage_quotas.VOLUMES, schemas.INTEGER)
-_USAGE = closed('limit', 'in_use', 'reserved', limit=schemas.INTEGER, in_use=schemas.INTEGER, reserved=schemas.INTEGER)
-
-
+_USAGE = shape(limit=schemas.INTEGER, in_use=schemas.INTEGER, reserved=schemas.INTEGER)
 _ANY: Schema = {'anyOf': [schemas.INTEGER, _USAGE]}
 
 
 def _quota_set(**more: Schema) -> Document:
-    return Document({'quota_set': {**closed(*_QUOTA, *more, **_QUOTA, **more),
+    return Document({'quota_set': {**shape(**_QUOTA, **more),
                                    'patternProperties': {OF_TYPE: schemas.INTEGER}}})
 
 
 ROUTES = (
     route('GET', '/limits', limits, None, (USED_LIMITS, SHOW_QUOTAS), query=listing.Query(*OF_PROJECT),
-          answer=Document({'limits': closed('rate', 'absolute', rate=schemas.EMPTY_LIST, absolute=closed(
+          answer=Document({'limits': shape(rate=schemas.EMPTY_LIST, absolute=closed(
               *(name for name, (is_limit, _noun) in ABSOLUTE.items() if is_limit),
               **dict.fromkeys(ABSOLUTE, schemas.INTEGER)))})),
     route('GET', _SET, quotas, SHOW_QUOTAS, query=listing.Query('usage', refuses=False),
-          answer=Document({'quota_set': {**closed('id', *_QUOTA, id=schemas.TEXT, **dict.fromkeys(_QUOTA, _ANY)),
+          answer=Document({'quota_set': {**shape(id=schemas.TEXT, **dict.fromkeys(_QUOTA, _ANY)),
                                          'patternProperties': {OF_TYPE: _ANY}}})),
     route('GET', f'{_SET}/defaults', default_quotas, SHOW_QUOTAS, answer=_quota_set(id=schemas.TEXT)),
     route('PUT', _SET, update_quotas, 'volume_extension:quotas:update',
           body=Body('quota_set', _QUOTAS), query=listing.Query('skip_validation', refuses=False), answer=_quota_set()),
     route('DELETE', _SET, delete_quotas, 'volume_extension:quotas:delete'),
-    route('GET', '/os-availability-zone', zones, answer=Document({'availabilityZoneInfo': [closed(
-        'zoneName', 'zoneState', zoneName=schemas.TEXT, zoneState={'const': ZONE['zoneState']})]})),
+    route('GET', '/os-availability-zone', zones, answer=Document({
+        'availabilityZoneInfo': [shape(zoneName=schemas.TEXT, zoneState={'const': ZONE['zoneState']})]})),
     *(route('GET', path, empty_list(key), rule, name=f'list_{key}', answer=Document({key: schemas.EMPTY_LIST}))
       for path, key, rule in (
           ('/extensions', 'extensions', None), ('/groups/detail', 'groups', 'group:get_all'))),

@@ -81,7 +81,7 @@ def _integer() -> dict[str, Any]:
 
 
 def listed(path: str, name: str, rule: str | None, shown: resource.Resource, view: str = 'show', *, first: str = 'desc',
-           prepare: Any = None) -> Route:
+           prepare: resource.Prepare | None = None) -> Route:
     """Return the route of a list.
 
     :param name, rule: name and policy of the operation

@@ -10,11 +10,13 @@ from nova.volume.rest import schemas
 from nova.volume.rest.resources import VOLUME
 from nova.volume.rest.schemas import route
 from nova.volume.store import managed
+from nova.volume.store import rows as rows_of
 from nova.web.resource import Body
 from nova.web.resource import closed
 from nova.web.resource import Document
 from nova.web.resource import One
 from nova.web.resource import Schema
+from nova.web.resource import shape
 
 if TYPE_CHECKING:
     from nova.json_types import JsonObject
@@ -36,7 +38,7 @@ def list_unmanaged_in_detail(request: VolumeRequest) -> JsonObject:
                                    for each in listed]}
 
 
-def manage_volume(request: VolumeRequest) -> dict[str, Any]:
+def manage_volume(request: VolumeRequest) -> rows_of.Volume:
     given = request.body
     _check_host(given.get('host') or '')
     row = request.store.managed.manage(
@@ -45,7 +47,7 @@ def manage_volume(request: VolumeRequest) -> dict[str, Any]:
         {'name': given.get('name') or '', 'description': given.get('description'),
          'bootable': bool(given.get('bootable')), 'metadata': {**items.replaced(given.get('metadata'))}},
         given.get('volume_type'))
-    return {**request.store.get(request.context, row['id'])}
+    return request.store.get(request.context, row['id'])
 
 
 def _check_host(host: str) -> None:
@@ -53,15 +55,14 @@ def _check_host(host: str) -> None:
         raise exception.InvalidInput(reason=f'The host must be {managed.HOST}, not {host[:255]!r}.')
 
 
-def unmanage_volume(request: VolumeRequest, ident: str) -> None:
-    request.store.managed.unmanage(request.context, ident)
-
-
 _LIST, _MANAGE = 'volume_extension:list_manageable', 'volume_extension:volume_manage'
 _LISTED: dict[str, Schema] = {'reference': closed(_NAME, **{_NAME: schemas.TEXT}), 'size': schemas.INTEGER,
            'safe_to_manage': {'const': True}}
 _DETAILS = dict.fromkeys(('reason_not_safe', 'cinder_id', 'extra_info'), schemas.NULL)
 _HOST = listing.Query('host')
+# path, since, noun and name of the creation
+_PATHS = (('/manageable_volumes', SINCE, 'manageable_volumes', 'manage_volume'),
+          ('/os-volume-manage', 0, 'unmanaged_volumes', 'manage_existing_volume'))
 _TEXT: Schema = {'type': 'string', 'maxLength': 255}
 _BODY = Body('volume', closed(
     'host', 'ref', host=_TEXT, ref=closed(_NAME, **{_NAME: _TEXT}), name=schemas.NAME, description=schemas.NAME,
@@ -69,20 +70,16 @@ _BODY = Body('volume', closed(
 
 
 def _listed(**more: Schema) -> Document:
-    return Document({'manageable-volumes': [closed(*_LISTED, *more, **_LISTED, **more)]})
+    return Document({'manageable-volumes': [shape(**_LISTED, **more)]})
 
 
 ROUTES = (
     *(route('GET', path, list_unmanaged, _LIST, since=since, query=_HOST, name=f'list_{noun}', answer=_listed())
-      for path, since, noun in (('/manageable_volumes', SINCE, 'manageable_volumes'),
-                                ('/os-volume-manage', 0, 'unmanaged_volumes'))),
+      for path, since, noun, _name in _PATHS),
     *(route('GET', f'{path}/detail', list_unmanaged_in_detail, _LIST, since=since, query=_HOST,
-            name=f'list_{noun}_in_detail', answer=_listed(**_DETAILS))
-      for path, since, noun in (('/manageable_volumes', SINCE, 'manageable_volumes'),
-                                ('/os-volume-manage', 0, 'unmanaged_volumes'))),
+            name=f'list_{noun}_in_detail', answer=_listed(**_DETAILS)) for path, since, noun, _name in _PATHS),
     *(route('POST', path, manage_volume, _MANAGE, since=since, status=202, body=_BODY, name=name,
-            answer=One(VOLUME, 'create'))
-      for path, since, name in (('/manageable_volumes', SINCE, 'manage_volume'),
-                                ('/os-volume-manage', 0, 'manage_existing_volume'))),
-    schemas.action('volumes', 'os-unmanage', unmanage_volume, 'volume_extension:volume_unmanage', schema=closed()),
+            answer=One(VOLUME, 'create')) for path, since, _noun, name in _PATHS),
+    schemas.action('volumes', 'os-unmanage', schemas.forward(lambda store: store.managed.unmanage),
+                   'volume_extension:volume_unmanage', schema=closed(), name='unmanage_volume'),
 )

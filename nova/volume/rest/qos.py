@@ -14,6 +14,7 @@ from nova.web.resource import Document
 from nova.web.resource import One
 from nova.web.resource import Page
 from nova.web.resource import Schema
+from nova.web.resource import shape
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import VolumeQosSpecsRow
@@ -87,8 +88,7 @@ ROUTES = (
         'type': 'array', 'items': _VALUE, 'minItems': 1, 'maxItems': 64})),
     route('DELETE', _ONE, delete_qos_specs, _RULE + 'delete', status=202, query=listing.Query('force')),
     route('GET', f'{_ONE}/associations', list_associations, _RULE + 'get_all', answer=Document({
-        'qos_associations': [closed('association_type', 'name', 'id', association_type={'const': 'volume_type'},
-                                    name=schemas.TEXT, id=schemas.UUID)]})),
+        'qos_associations': [shape(association_type={'const': 'volume_type'}, name=schemas.TEXT, id=schemas.UUID)]})),
     # GET changes the associations in the public API
     route('GET', f'{_ONE}/associate', associate_qos_specs, _RULE + 'update', status=202, query=_OF_TYPE),
     route('GET', f'{_ONE}/disassociate', disassociate_qos_specs, _RULE + 'update', status=202, query=_OF_TYPE),

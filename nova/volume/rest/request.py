@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 import typing
+from wsgiref.types import WSGIEnvironment
 
 from nova import exception
 from nova.web.request import BaseRequest
@@ -25,7 +26,7 @@ class VolumeRequest(BaseRequest):
 
     __slots__ = ('store', 'policy', '_allowed', '_root_url')
 
-    def __init__(self, environ: dict[str, typing.Any], store: EmbeddedVolumes, rules: Policy) -> None:
+    def __init__(self, environ: WSGIEnvironment, store: EmbeddedVolumes, rules: Policy) -> None:
         super().__init__(environ)
         self.store, self.version, self.policy = store, 0, rules
         self._allowed: dict[tuple[str | None, ...], bool] = {}

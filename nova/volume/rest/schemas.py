@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TYPE_CHECKING, TypeVar
 
 from oslo_utils import strutils
 
@@ -14,6 +14,11 @@ from nova.web.resource import Document
 from nova.web.resource import Schema
 from nova.web.routes import Route
 
+if TYPE_CHECKING:
+    from nova.volume.embedded import EmbeddedVolumes
+    from nova.volume.rest.request import VolumeRequest
+
+Result = TypeVar('Result')
 MAX_METADATA_ITEMS = 128                         # maximum number of metadata items
 
 
@@ -75,11 +80,24 @@ def route(method: str, path: str, handler: Callable[..., Any], policy: str | Non
     return Route(method, path, handler, policy, (*checks, *fields), answer=answer, since=since, **more)
 
 
-def action(noun: str, name: str, handler: Callable[..., Any], policy: str, status: int = 202,
-           schema: Schema | None = None, checks: tuple[str, ...] = (), answer: Document | None = None) -> Route:
+def forward(method: Callable[[EmbeddedVolumes], Callable[..., Result]], **values: bool) -> Callable[..., Result]:
+    """Return a handler that only calls a method of the backend, with the caller and the parts of the path.
+
+    :param method: function(backend) -> method
+    :param values: further arguments
+    """
+    def handler(request: VolumeRequest, **parts: str) -> Result:
+        return method(request.store)(request.context, *parts.values(), **values)
+    return handler
+
+
+def action(noun: str, key: str, handler: Callable[..., Any], policy: str, status: int = 202,
+           schema: Schema | None = None, checks: tuple[str, ...] = (), answer: Document | None = None,
+           name: str = '') -> Route:
     """Return the route of an action.
 
-    :param schema: type of the value below the action's name
+    :param key: key of the body
+    :param schema: type of the value below the key
     """
-    return route('POST', f'/{noun}/{{ident}}/action', handler, policy, checks, answer, status=status, action=name,
-                 body=schema and Body(name, schema))
+    return route('POST', f'/{noun}/{{ident}}/action', handler, policy, checks, answer, status=status, action=key,
+                 body=schema and Body(key, schema), name=name)

@@ -10,6 +10,7 @@ from nova.volume.rest.resources import SNAPSHOT
 from nova.volume.rest.schemas import route
 from nova.web.resource import closed
 from nova.web.resource import One
+from nova.web.resource import shape
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import VolumeSnapshotsRow
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
 
 STATUSES = ['available', 'error', 'creating', 'deleting']     # of a reset
 ALWAYS_FORCED = 66       # microversion in which force is implied
-
-
-def show_snapshot(request: VolumeRequest, ident: str) -> VolumeSnapshotsRow:
-    return request.store.snapshots.get(request.context, ident)
 
 
 def create_snapshot(request: VolumeRequest) -> VolumeSnapshotsRow:
@@ -59,7 +56,8 @@ ROUTES = (
     listing.listed('/snapshots/detail', 'list_snapshots', 'volume:get_all_snapshots', SNAPSHOT),
     route('POST', '/snapshots', create_snapshot, 'volume:create_snapshot', status=202,
           body=SNAPSHOT.body('create'), answer=One(SNAPSHOT, 'create')),
-    route('GET', '/snapshots/{ident}', show_snapshot, 'volume:get_snapshot', answer=_ONE),
+    route('GET', '/snapshots/{ident}', schemas.forward(lambda store: store.snapshots.get), 'volume:get_snapshot',
+          answer=_ONE, name='show_snapshot'),
     route('PUT', '/snapshots/{ident}', update_snapshot, 'volume:update_snapshot', body=SNAPSHOT.body('update'),
           answer=_ONE),
     route('DELETE', '/snapshots/{ident}', delete_snapshot, 'volume:delete_snapshot', status=202),
@@ -67,7 +65,7 @@ ROUTES = (
                                                        _METADATA.format('delete')), lambda store: store.snapshots),
     schemas.action('snapshots', 'os-force_delete', delete_snapshot, _ADMIN_ACTION + 'force_delete'),
     schemas.action('snapshots', 'os-reset_status', reset_snapshot_status, _ADMIN_ACTION + 'reset_status',
-                   schema=closed('status', status={'enum': STATUSES})),
+                   schema=shape(status={'enum': STATUSES})),
     schemas.action('snapshots', 'os-update_snapshot_status', update_snapshot_status,
                    'snapshot_extension:snapshot_actions:update_snapshot_status', schema=closed(
                        'status', status={'enum': ['creating', 'available', 'error']},

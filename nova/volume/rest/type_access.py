@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING
 from nova.volume.rest import schemas
 from nova.volume.rest import types
 from nova.volume.rest.schemas import route
-from nova.web.resource import closed
 from nova.web.resource import Document
+from nova.web.resource import shape
 
 if TYPE_CHECKING:
     from nova.json_types import JsonObject
     from nova.volume.rest.request import VolumeRequest
 
-_PROJECT = closed('project', project={'type': 'string', 'minLength': 1, 'maxLength': 255,
-                                          'pattern': r'^[0-9A-Za-z_.-]+$'})
+_PROJECT = shape(project={'type': 'string', 'minLength': 1, 'maxLength': 255, 'pattern': r'^[0-9A-Za-z_.-]+$'})
 
 
 def list_projects(request: VolumeRequest, ident: str) -> JsonObject:
@@ -32,7 +31,7 @@ def forbid_project(request: VolumeRequest, ident: str) -> None:
 
 
 _RULE = 'volume_extension:volume_type_access'
-_ACCESS = closed('volume_type_id', 'project_id', volume_type_id=schemas.UUID, project_id=schemas.TEXT)
+_ACCESS = shape(volume_type_id=schemas.UUID, project_id=schemas.TEXT)
 ROUTES = (
     route('GET', '/types/{ident}/os-volume-type-access', list_projects, f'{_RULE}:get_all_for_type',
           answer=Document({'volume_type_access': [_ACCESS]})),

@@ -21,6 +21,7 @@ from nova.web.resource import One
 from nova.web.resource import Page
 from nova.web.resource import Plain
 from nova.web.resource import Schema
+from nova.web.resource import shape
 
 if TYPE_CHECKING:
     from nova.json_types import JsonObject
@@ -87,8 +88,8 @@ def delete_type(request: VolumeRequest, ident: str) -> None:
     request.store.types.delete(ident)
 
 
-def show_extra_specs(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    return {'extra_specs': _visible(request, ident)}
+def show_extra_specs(request: VolumeRequest, ident: str) -> JsonObject:
+    return {'extra_specs': {**_visible(request, ident)}}
 
 
 def _visible(request: VolumeRequest, ident: str) -> dict[str, str]:
@@ -226,7 +227,7 @@ _KEY_RULE, _OF_VOLUME = 'volume_extension:volume_type_encryption:', 'volume_exte
 _ITEM = Plain({'type': 'object', 'minProperties': 1, 'maxProperties': 1})
 _SPECS, _SHOWN = Document({'extra_specs': schemas.STRINGS}), One(TYPE, 'show')
 _DEFAULT_TYPES, _DEFAULT_RULE = '/default-types', 'volume_extension:default_'
-_DEFAULT = closed('project_id', 'volume_type_id', project_id=schemas.TEXT, volume_type_id=schemas.UUID)
+_DEFAULT = shape(project_id=schemas.TEXT, volume_type_id=schemas.UUID)
 _KEYS = {name: schemas.JSON for name in _VOLUME_KEY[:-1]}
 ROUTES = (
     route('GET', '/types', list_types, _TYPES + 'get_all', _SENSITIVE,
@@ -257,8 +258,7 @@ ROUTES = (
     route('GET', f'{_DEFAULT_TYPES}/{{project_id}}', show_default_type, _DEFAULT_RULE + 'get', since=DEFAULTS,
           answer=Document({'default_type': _DEFAULT})),
     route('PUT', f'{_DEFAULT_TYPES}/{{project_id}}', set_default_type, _DEFAULT_RULE + 'set_or_update', since=DEFAULTS,
-          body=Body('default_type', closed('volume_type', volume_type={'type': 'string', 'minLength': 1,
-                                                                       'maxLength': 255})),
+          body=Body('default_type', shape(volume_type={'type': 'string', 'minLength': 1, 'maxLength': 255})),
           answer=Document({'default_type': _DEFAULT})),
     route('DELETE', f'{_DEFAULT_TYPES}/{{project_id}}', unset_default_type, _DEFAULT_RULE + 'unset', since=DEFAULTS,
           status=204),
